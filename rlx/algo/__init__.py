@@ -1,0 +1,1 @@
+"""Algorithms: one file each; a sampler, a credit and a loss."""

@@ -1,0 +1,1 @@
+"""Environments: one file each; text and values, no torch."""

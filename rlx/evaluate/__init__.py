@@ -1,0 +1,1 @@
+"""Evaluation: pass@k with intervals, tool cost, tables, replay."""

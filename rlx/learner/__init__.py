@@ -1,0 +1,1 @@
+"""Learners: batches, updates and checkpoints."""

@@ -1,0 +1,1 @@
+"""Models: loading, LoRA and the embedded nano model."""

@@ -1,0 +1,1 @@
+"""Protocols: how completions become actions and observations become text."""

@@ -1,0 +1,1 @@
+"""Rollouts: engines, episodes and samplers."""

@@ -1,0 +1,312 @@
+"""What flows through rlx: frozen values, standard library only.
+
+    Task -> Completion -> Turn -> Trajectory -> Group -> Rows -> (rlx.learner.batch) Batch
+
+One Countdown episode, as an example: the Task says "make 98 from 44, 19, 35"; the first Turn's Completion is the tokens
+of a thought and a Python call, its Action is `Action(kind="call", name="python", text="(44 - 35) * 19")`, its observation
+is `(Text("171"),)` and its reward is the call's cost, -0.02; the last Turn's Action is an answer, its observation is
+empty and its reward is the verifier's. Sixteen such trajectories of the same Task make a Group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+Stop = Literal["stop", "eos", "length", "context"]
+"""Why a completion ended: a stop string, the end-of-sequence token, its own token limit, or the context's end."""
+
+Status = Literal["done", "truncated", "error"]
+"""How an episode ended: by the environment, by a budget (rounds, context), or by an exception."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A part of an observation that is text."""
+
+    text: str
+
+
+Part = Text
+"""What an observation is a tuple of. Images will join here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One problem, explicit: the same Task always starts the same episode.
+
+    `id` is unique within an environment; `prompt` is what the agent is told; `data` is JSON that `start` needs beside it.
+    """
+
+    id: str
+    prompt: tuple[Part, ...]
+    data: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """What a completion meant, as its protocol reads it.
+
+    `call`: run tool `name` on `text`. `answer`: `text` is final. `invalid`: `text` is the reason, told to the agent.
+    """
+
+    kind: Literal["call", "answer", "invalid"]
+    text: str
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolUse:
+    """Counts of equation 1 of cost-aware Tool-RLOO, over one turn or summed over an episode."""
+
+    num_calls: int = 0
+    num_failed: int = 0
+    num_mismatches: int = 0
+    num_tokens: int = 0
+    """Tokens of tool observations, as the policy's tokenizer counts them."""
+
+    def __add__(self, other: ToolUse) -> ToolUse:
+        return ToolUse(
+            num_calls=self.num_calls + other.num_calls,
+            num_failed=self.num_failed + other.num_failed,
+            num_mismatches=self.num_mismatches + other.num_mismatches,
+            num_tokens=self.num_tokens + other.num_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What an environment answers to an action. `success` is None until the episode's outcome is known."""
+
+    observation: tuple[Part, ...] = ()
+    reward: float = 0.0
+    done: bool = False
+    truncated: bool = False
+    """Done because a budget ran out, not because the agent ended it."""
+    success: bool | None = None
+    tool: ToolUse = ToolUse()
+
+
+class Episode(Protocol):
+    """One single-use, deterministic run of an environment on a task."""
+
+    def step(self, action: Action) -> Step: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """One step of a demonstration: what to think, then what to do."""
+
+    thought: str
+    action: Action
+
+
+class Environment(Protocol):
+    """A frozen dataclass in `rlx/env/X.py`. Text and values only; no torch."""
+
+    @property
+    def max_rounds(self) -> int: ...
+
+    def tasks(self, split: str, seed: int) -> Iterator[Task]:
+        """An endless stream of `train` tasks, or the finite, fixed `test` set; the splits never overlap."""
+        ...
+
+    def start(self, task: Task) -> Episode: ...
+
+    def cost(self, tool: ToolUse) -> float:
+        """What a turn's tool use costs; `Turn.reward` is `Step.reward` less this."""
+        ...
+
+    def demonstrate(self, task: Task, seed: int, tools: Sequence[str]) -> Iterable[Move]:
+        """An expert's moves, for supervised starts, using none but `tools`; ValueError if there is no expert."""
+        ...
+
+
+class Dialect(Protocol):
+    """A protocol in `rlx/protocol/X.py`: how text becomes actions and observations become text."""
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        """Strings that end a turn; each is kept in the completion."""
+        ...
+
+    @property
+    def tools(self) -> tuple[str, ...]: ...
+
+    def open(self, task: Task) -> str:
+        """The first prompt: the task and how to speak."""
+        ...
+
+    def parse(self, text: str) -> Action:
+        """Total: any text is an Action, never an exception."""
+        ...
+
+    def write(self, move: Move) -> str:
+        """The inverse of `parse`, for demonstrations."""
+        ...
+
+    def render(self, observation: tuple[Part, ...]) -> str:
+        """What is appended to the context after a completion."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Automaton:
+    """A mask over token ids that moves as tokens are chosen (an expanded action space, a grammar).
+
+    In state s the ids of `allowed[s]` may be sampled, and choosing id i leads to `moves[s].get(i, s)`. `start` is the first
+    state. The id of a token's mask is the state it was sampled in.
+    """
+
+    start: int
+    allowed: tuple[frozenset[int], ...]
+    moves: tuple[Mapping[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """How completions are sampled. `top_k=0` and `top_p=1` do not filter; `temperature=0` is greedy."""
+
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    max_new_tokens: int = 64
+    """Per turn."""
+    max_context: int = 1024
+    """Prompt and completion of all turns together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One completion to sample. `stream` keys its random numbers; `session` names the episode whose KV cache it extends."""
+
+    session: int
+    stream: int
+    prompt_ids: tuple[int, ...]
+    sampling: Sampling
+    stops: tuple[str, ...] = ()
+    automaton: Automaton | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """Sampled tokens. `logprobs[i]` is the log-probability of `token_ids[i]` under temperature and mask, before top-k/top-p."""
+
+    token_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    """One per token."""
+    mask_ids: tuple[int, ...] = ()
+    """One per token, or empty where no automaton was used."""
+    stop: Stop
+    version: int = 0
+    """Of the policy that sampled it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One decision: the whole context it was made in, what was sampled, what it meant, and what came back."""
+
+    prompt_ids: tuple[int, ...]
+    completion: Completion
+    action: Action
+    observation: tuple[Part, ...] = ()
+    reward: float = 0.0
+    """The environment's reward less the cost of tool use."""
+    tool: ToolUse = ToolUse()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fork:
+    """Where a trajectory left another one: after `token` tokens of turn `turn` of sample `parent`, with `forced` ids next."""
+
+    parent: int
+    turn: int
+    token: int = 0
+    forced: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trajectory:
+    """One agent's episode."""
+
+    task: Task
+    sample: int
+    """Which of its group's samples it is; with (seed, step, task) it keys the random stream."""
+    turns: tuple[Turn, ...]
+    status: Status
+    success: bool = False
+    error: str = ""
+    fork: Fork | None = None
+
+    @property
+    def reward(self) -> float:
+        return sum(turn.reward for turn in self.turns)
+
+    @property
+    def tool(self) -> ToolUse:
+        return sum((turn.tool for turn in self.turns), ToolUse())
+
+    @property
+    def num_tokens(self) -> int:
+        return sum(len(turn.completion.token_ids) for turn in self.turns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """All trajectories of one task in one step, in sample order."""
+
+    task: Task
+    trajectories: tuple[Trajectory, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """An episode to play: afresh, or by replaying `prefix` (a fork or a resumed episode)."""
+
+    task: Task
+    sample: int
+    prefix: tuple[Turn, ...] = ()
+    fork: Fork | None = None
+
+
+class Player(Protocol):
+    """What an algorithm's sampler may ask for. `rlx.rollout.play` provides it."""
+
+    def play(self, starts: Sequence[Start]) -> list[Trajectory]:
+        """Sample episodes with the policy; the answer is in the order of `starts`."""
+        ...
+
+    def demonstrate(self, tasks: Sequence[Task]) -> list[Trajectory]:
+        """The environment's own expert, acting for real; log-probs are zero."""
+        ...
+
+
+Sampler = Callable[[Player, Sequence[Task]], list[Group]]
+"""Where rollouts start and fork: one Group per task."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """One row per decision (turn), over the whole batch; every column has a value per row.
+
+    Credit assignment sees all of it at once. `values` and `reference` columns are tokens' and may be empty.
+    """
+
+    group: tuple[int, ...]
+    trajectory: tuple[int, ...]
+    """Numbered over the batch, not within the group."""
+    turn: tuple[int, ...]
+    parent: tuple[int, ...]
+    """The row before it in its episode (for a fork: the row it left), or -1."""
+    reward: tuple[float, ...]
+    num_tokens: tuple[int, ...]
+    """Sampled tokens of the turn."""
+    success: tuple[bool, ...]
+    """Of the row's whole episode."""
+    values: tuple[tuple[float, ...], ...] = field(default=())
+    """Per row, the critic's value at each sampled token, where the algorithm needs `values`."""
+
+
+Metrics = dict[str, float]
+"""Named `noun/stat`. Whatever depends on the clock is under `time/`, `rate/` or `memory/`."""
