@@ -1,0 +1,132 @@
+"""What each decision was worth: functions from the rows of a whole batch to one advantage per row.
+
+Here every turn of an episode is credited with the episode's return R (equation 1's tool costs are part of each turn's
+reward already). Groups are sets of episodes on one task; one whose episodes all earned the same gets zeros.
+Sums run in Python floats: a few hundred numbers, exact in the same order everywhere, and no torch at import.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from math import comb, sqrt
+from typing import TYPE_CHECKING, Literal
+
+from rlx.types import Rows
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlx.algo.parts import Credit
+
+Scale = Literal["none", "std"]
+Deviation = Literal["population", "sample"]
+
+
+def column(values: Sequence[float]) -> Tensor:
+    import torch
+
+    return torch.tensor(values, dtype=torch.float32)
+
+
+def episode_returns(rows: Rows) -> dict[int, dict[int, float]]:
+    """For each group, each of its trajectories' undiscounted return."""
+    returns: dict[int, dict[int, float]] = defaultdict(dict)
+    for group, trajectory, reward in zip(rows.group, rows.trajectory, rows.reward, strict=True):
+        returns[group][trajectory] = returns[group].get(trajectory, 0.0) + reward
+    return returns
+
+
+def by_group(rows: Rows, advantages: Callable[[list[float]], list[float]]) -> Tensor:
+    """Map each group's returns to advantages and hand every row its trajectory's."""
+    of_trajectory: dict[int, float] = {}
+    for returns in episode_returns(rows).values():
+        of_trajectory.update(zip(returns, advantages(list(returns.values())), strict=True))
+    return column([of_trajectory[trajectory] for trajectory in rows.trajectory])
+
+
+def centred(returns: list[float]) -> list[float]:
+    mean = sum(returns) / len(returns)
+    return [r - mean for r in returns]
+
+
+def deviation(returns: list[float], kind: Deviation) -> float:
+    """The standard deviation over n (`population`) or n-1 (`sample`); zero for one return."""
+    degrees = len(returns) - (kind == "sample")
+    return sqrt(sum(c * c for c in centred(returns)) / degrees) if degrees > 0 else 0.0
+
+
+def leave_one_out(*, scale: Scale = "none", deviation_floor: float = 0.0, eps: float = 1e-6) -> Credit:
+    """A_i = R_i - mean of the other episodes' returns (Kool et al. 2019; Ahmadian et al. 2024, arXiv:2402.14740).
+
+    It equals n/(n-1) times the group-centred advantage. `scale="std"` divides by max(population std, `deviation_floor`)
+    + `eps`, which makes easy and hard tasks weigh the same. An episode alone in its group has nothing to be compared
+    with: 0.
+    """
+
+    def advantages(returns: list[float]) -> list[float]:
+        n = len(returns)
+        if n == 1:
+            return [0.0]
+        divisor = max(deviation(returns, "population"), deviation_floor) + eps if scale == "std" else 1.0
+        return [n / (n - 1) * c / divisor for c in centred(returns)]
+
+    return lambda rows: by_group(rows, advantages)
+
+
+def group_centred(*, scale: Scale = "std", std: Deviation = "sample", eps: float = 1e-6) -> Credit:
+    """A_i = (R_i - mean) / (std + eps), the mean over the whole group (GRPO, Shao et al. 2024, arXiv:2402.03300).
+
+    `std` names the divisor: over n (`population`) or n-1 (`sample`); projects differ. `scale="none"` leaves it out
+    (Dr. GRPO).
+    """
+
+    def advantages(returns: list[float]) -> list[float]:
+        divisor = deviation(returns, std) + eps if scale == "std" else 1.0
+        return [c / divisor for c in centred(returns)]
+
+    return lambda rows: by_group(rows, advantages)
+
+
+def best_of(k: int) -> Credit:
+    """A_i = E_B[max(0, R_i - max B)], B any k-1 of the other n-1 episodes: what i adds to the best of k.
+
+    The gradient is that of E[best of k] (up to the factor k), with a baseline that does not depend on i: Walder and
+    Karkhanis 2025 (arXiv:2505.15201), the leave-one-out form. It moves no task that one of k tries nearly always
+    solves, so Pass@k is not traded for Pass@1. `k=1` would have an empty B; that is `leave_one_out`.
+    """
+    if k < 2:
+        raise ValueError(f"best_of: k is {k}; it compares with k-1 others, so use 2 or more (1 is leave_one_out)")
+
+    def advantages(returns: list[float]) -> list[float]:
+        if len(returns) < k:
+            raise ValueError(
+                f"best_of: k={k} needs groups of at least {k} episodes, got {len(returns)}: raise num_samples"
+            )
+        return [marginal_best(r, sorted(returns[:i] + returns[i + 1 :]), k - 1) for i, r in enumerate(returns)]
+
+    return lambda rows: by_group(rows, advantages)
+
+
+def marginal_best(value: float, others: list[float], size: int) -> float:
+    """E[max(0, value - max B)] over the subsets B of `others` (ascending) with `size` members."""
+    gains = (max(0.0, value - top) * comb(rank, size - 1) for rank, top in enumerate(others))
+    return sum(gains) / comb(len(others), size)
+
+
+def imitate(rows: Rows) -> Tensor:
+    """Every row is worth copying: 1."""
+    return column([1.0] * len(rows.reward))
+
+
+def pairs(rows: Rows) -> Tensor:
+    """+1: a group's first successful trajectory; -1: its first failed one; 0: the rest, and groups lacking either."""
+    chosen: dict[tuple[int, bool], int] = {}
+    for group, trajectory, success in zip(rows.group, rows.trajectory, rows.success, strict=True):
+        chosen.setdefault((group, success), trajectory)
+
+    def label(group: int, trajectory: int, success: bool) -> float:
+        paired = (group, not success) in chosen and chosen[group, success] == trajectory
+        return (1.0 if success else -1.0) if paired else 0.0
+
+    return column([label(*row) for row in zip(rows.group, rows.trajectory, rows.success, strict=True)])

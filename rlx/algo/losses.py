@@ -1,0 +1,149 @@
+"""How tokens move: losses over the trained tokens of a micro-batch, normalised by counts over the whole batch.
+
+Every loss returns its share and its metrics' shares; over the micro-batches of a step they add up to what one large
+batch would give. Only methods of tensors are used, so nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Literal
+
+from rlx.algo.parts import Loss, TokenLoss, Tokens, Totals
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+KL = Literal["k1", "k2", "k3"]
+Normalisation = Literal["token", "sequence", "constant"]
+Surrogate = Callable[[Tokens], tuple["Tensor", Mapping[str, "Tensor"]]]
+"""From tokens to the policy's loss per token, and metrics per token."""
+
+
+def total(per_token: Tensor, tokens: Tokens, totals: Totals, how: Normalisation, constant: float) -> Tensor:
+    """Add up a per-token loss, under one of three names.
+
+    `token`: sum / number of tokens in the batch. `sequence`: mean over a trajectory's tokens, then over trajectories.
+    `constant`: sum / `constant` (a completion length), then mean over trajectories (Dr. GRPO, arXiv:2503.20783).
+    """
+    match how:
+        case "token":
+            return per_token.sum() / totals.num_tokens
+        case "constant":
+            return per_token.sum() / (constant * totals.num_trajectories)
+        case "sequence":
+            length = tokens.trajectory.bincount()[tokens.trajectory]
+            return (per_token / length).sum() / totals.num_trajectories
+
+
+def kl_estimate(logp: Tensor, reference_logp: Tensor, estimator: KL) -> Tensor:
+    """Per-token estimates of KL(policy || reference) from samples of the policy (Schulman 2020, "Approximating KL").
+
+    With d = logp - reference: k1 = d, k2 = d^2 / 2, k3 = exp(-d) - 1 + d. All three are read as values. What is
+    differentiated: k2 and k3 themselves (k3 as in GRPO: low variance, but its gradient is that of the forward KL);
+    k1's own gradient is zero on average, so k1 carries k2's, d * grad logp, which on policy is the exact gradient of
+    the KL.
+    """
+    d = logp - reference_logp
+    match estimator:
+        case "k1":
+            squared = d.square() / 2
+            return d.detach() + squared - squared.detach()
+        case "k2":
+            return d.square() / 2
+        case "k3":
+            return (-d).exp() - 1 + d
+
+
+def clip(low: float, high: float) -> Surrogate:
+    """PPO's pessimistic two-sided clip: -min(r A, clip(r, 1-low, 1+high) A), r = pi / pi_old (arXiv:1707.06347)."""
+
+    def surrogate(tokens: Tokens) -> tuple[Tensor, Mapping[str, Tensor]]:
+        ratio = (tokens.logp - tokens.old_logp).exp()
+        plain = -tokens.advantage * ratio
+        clipped = -tokens.advantage * ratio.clamp(1 - low, 1 + high)
+        return plain.maximum(clipped), {"ratio/clipped": (clipped > plain).float()}
+
+    return surrogate
+
+
+def policy_gradient(sequence_cap: float | None = None) -> Surrogate:
+    """REINFORCE: -w A log pi (Williams 1992).
+
+    w is 1, or with `sequence_cap` the truncated importance weight of the token's whole trajectory,
+    min(prod pi / pi_old, cap), which is not differentiated.
+    """
+
+    def surrogate(tokens: Tokens) -> tuple[Tensor, Mapping[str, Tensor]]:
+        if sequence_cap is None:
+            return -tokens.advantage * tokens.logp, {}
+        gap = (tokens.logp - tokens.old_logp).detach()
+        weight = per_index(gap, tokens.trajectory)[tokens.trajectory].exp()
+        capped = weight.clamp(max=sequence_cap)
+        return -capped * tokens.advantage * tokens.logp, {"ratio/clipped": (weight > sequence_cap).float()}
+
+    return surrogate
+
+
+def per_index(values: Tensor, index: Tensor) -> Tensor:
+    """Sum values by index; where an index does not occur, zero."""
+    return values.new_zeros(int(index.max()) + 1).index_add(0, index, values)
+
+
+def policy_loss(
+    surrogate: Surrogate,
+    *,
+    kl: float = 0.0,
+    kl_estimator: KL = "k3",
+    entropy: float = 0.0,
+    normalisation: Normalisation = "token",
+    constant: float = 1.0,
+) -> TokenLoss:
+    """surrogate + kl * KL(policy || reference) - entropy * H, per token, added up by `normalisation`."""
+
+    def loss(tokens: Tokens, totals: Totals) -> Loss:
+        per_token, metrics = surrogate(tokens)
+        per_token = per_token * tokens.weight
+        columns = {"entropy/mean": tokens.entropy, **metrics}
+        if tokens.reference_logp is not None:
+            columns["kl/mean"] = kl_estimate(tokens.logp, tokens.reference_logp, kl_estimator)
+        if kl:
+            per_token = per_token + kl * columns["kl/mean"]
+        if entropy:
+            per_token = per_token - entropy * tokens.entropy
+        value = total(per_token, tokens, totals, normalisation, constant)
+        return Loss(value=value, metrics=means(columns, totals.num_tokens))
+
+    return loss
+
+
+def cross_entropy(*, normalisation: Normalisation = "token", constant: float = 1.0) -> TokenLoss:
+    """-A log pi, where A = 1 for what is to be copied."""
+    return policy_loss(policy_gradient(), normalisation=normalisation, constant=constant)
+
+
+def squared_margin(beta: float) -> TokenLoss:
+    """IPO: (h - 1 / (2 beta))^2 per pair, h = sum of A (log pi - log reference), A = +1 chosen, -1 rejected.
+
+    Azar et al. 2023 (arXiv:2310.12036), equation 17, with beta for its tau. A pair is what a group's credit marks.
+    """
+
+    def loss(tokens: Tokens, totals: Totals) -> Loss:
+        if tokens.reference_logp is None:
+            raise ValueError("squared_margin: the batch has no reference log-probs; the algorithm needs {'reference'}")
+        pair = tokens.group.unique(return_inverse=True)[1]
+        signs = tokens.advantage.sign()
+        if not (per_index(signs.clamp(min=0), pair).gt(0) & per_index((-signs).clamp(min=0), pair).gt(0)).all():
+            raise ValueError("squared_margin: a micro-batch holds half a pair; the algorithm's unit must be 'pair'")
+        margin = per_index(tokens.advantage * (tokens.logp - tokens.reference_logp), pair)
+        value = (margin - 1 / (2 * beta)).square().sum() / totals.num_groups
+        columns = {"margin/mean": margin, "margin/positive": (margin > 0).float()}
+        entropy = means({"entropy/mean": tokens.entropy}, totals.num_tokens)
+        return Loss(value=value, metrics={**entropy, **means(columns, totals.num_groups)})
+
+    return loss
+
+
+def means(columns: Mapping[str, Tensor], count: int) -> dict[str, Tensor]:
+    """Each column's share of a mean over `count`."""
+    return {name: column.detach().sum() / count for name, column in columns.items()}

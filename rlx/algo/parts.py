@@ -1,0 +1,135 @@
+"""What an algorithm is: where rollouts start, what each decision was worth, how tokens move.
+
+An algorithm is a value, `Algorithm`, made by a function `rlx.algo.X.X`. Its pieces are in `credit.py` (advantages) and
+`losses.py` (token losses); the samplers are here. Nothing here imports torch when the module is imported, so that a
+command that only reads signatures starts at once.
+
+Legend: m trained tokens of one micro-batch, in row-major order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from rlx.types import Group, Player, Rows, Sampler, Start, Task, Trajectory
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Need = Literal["reference", "values"]
+"""What the learner must annotate a batch with: log-probs of the start policy, a critic's values."""
+
+Unit = Literal["trajectory", "pair"]
+"""What a micro-batch never splits. `pair`: a group's credited trajectories, while those without credit are left out."""
+
+Schedule = Literal["constant", "linear", "cosine"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Optimizer:
+    """AdamW, its schedule over the run's steps, and how often one batch is passed over.
+
+    Weight decay touches matrices only. After `warmup_steps` linear steps the learning rate stays (`constant`) or
+    falls to zero at the run's last step (`linear`, `cosine`).
+    """
+
+    lr: float = 3e-4
+    betas: tuple[float, float] = (0.9, 0.95)
+    weight_decay: float = 0.0
+    warmup_steps: int = 0
+    schedule: Schedule = "constant"
+    max_gradient_norm: float = 1.0
+    num_epochs: int = 1
+    """Passes over each batch (the inner epochs of PPO)."""
+    num_minibatches: int = 1
+    """Optimizer steps in each pass; groups are never split between them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tokens:
+    """What a loss sees: columns over the m trained tokens of a micro-batch. `logp` and `entropy` carry gradient."""
+
+    logp: Tensor
+    """log pi(token | context), under the sampling temperature and mask."""
+    entropy: Tensor
+    """Of the whole distribution at the token, in nats."""
+    old_logp: Tensor
+    """Of the policy that sampled it."""
+    reference_logp: Tensor | None
+    """Of the start policy, where the algorithm needs `reference`."""
+    advantage: Tensor
+    weight: Tensor
+    """Truncated importance weight between learner and engine; ones where not asked for."""
+    row: Tensor
+    trajectory: Tensor
+    group: Tensor
+    """Indices into the whole batch; a trajectory is never split over micro-batches."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """Counts over everything one optimizer step learns from, so that losses of micro-batches add up."""
+
+    num_tokens: int
+    num_rows: int
+    num_trajectories: int
+    num_groups: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """A micro-batch's share of the loss, and of each metric: shares add up over the micro-batches of a step."""
+
+    value: Tensor
+    metrics: Mapping[str, Tensor]
+
+
+Credit = Callable[[Rows], "Tensor"]
+"""The advantages: one per row, or one per trained token (flat, row-major)."""
+
+TokenLoss = Callable[[Tokens, Totals], Loss]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Algorithm:
+    """Three pure choices and what they need. Nothing else in rlx knows which algorithm runs."""
+
+    sample: Sampler
+    credit: Credit
+    loss: TokenLoss
+    optimizer: Optimizer
+    num_prompts: int
+    """Tasks a step."""
+    needs: frozenset[Need] = frozenset()
+    frozen_policy: bool = False
+    """Rollouts come from the start policy, whatever has been learned since."""
+    unit: Unit = "trajectory"
+
+
+def grouped(tasks: Sequence[Task], trajectories: Sequence[Trajectory], num_samples: int) -> list[Group]:
+    """Cut a flat list, task by task, into groups."""
+    return [
+        Group(task=task, trajectories=tuple(trajectories[i * num_samples : (i + 1) * num_samples]))
+        for i, task in enumerate(tasks)
+    ]
+
+
+def independent(num_samples: int) -> Sampler:
+    """Every task afresh, `num_samples` times."""
+
+    def sample(player: Player, tasks: Sequence[Task]) -> list[Group]:
+        starts = [Start(task=task, sample=i) for task in tasks for i in range(num_samples)]
+        return grouped(tasks, player.play(starts), num_samples)
+
+    return sample
+
+
+def demonstrations() -> Sampler:
+    """The environment's own expert, once a task."""
+
+    def sample(player: Player, tasks: Sequence[Task]) -> list[Group]:
+        return grouped(tasks, player.demonstrate(tasks), 1)
+
+    return sample

@@ -1,0 +1,47 @@
+"""RLOO: REINFORCE with the mean of the other samples as baseline.
+
+    A_i = R_i - 1/(n-1) * sum of R_j over j != i
+    loss = - 1/|tokens| * sum of w A_i log pi(token | context)  [+ kl * KL(pi || reference) - entropy * H]
+
+Source: Ahmadian et al. 2024, "Back to Basics" (arXiv:2402.14740); here the KL is a term of the loss, not of the reward.
+w is 1, or the trajectory's importance weight capped at `sequence_cap` (CS224R's course code). Against GRPO: the
+baseline leaves i out (n/(n-1) times the centred return), nothing is divided by the standard deviation, and no ratio
+is clipped.
+"""
+
+from __future__ import annotations
+
+from rlx.algo.credit import Scale, leave_one_out
+from rlx.algo.losses import KL, Normalisation, policy_gradient, policy_loss
+from rlx.algo.parts import Algorithm, Optimizer, independent
+
+
+def rloo(
+    *,
+    optimizer: Optimizer,
+    num_prompts: int = 16,
+    num_samples: int = 16,
+    scale: Scale = "none",
+    sequence_cap: float | None = None,
+    kl: float = 0.0,
+    kl_estimator: KL = "k3",
+    entropy: float = 0.0,
+    normalisation: Normalisation = "token",
+    constant: float = 1.0,
+) -> Algorithm:
+    """`num_samples` independent episodes a task, each compared with the others."""
+    return Algorithm(
+        sample=independent(num_samples),
+        credit=leave_one_out(scale=scale),
+        loss=policy_loss(
+            policy_gradient(sequence_cap),
+            kl=kl,
+            kl_estimator=kl_estimator,
+            entropy=entropy,
+            normalisation=normalisation,
+            constant=constant,
+        ),
+        needs=frozenset({"reference"}) if kl else frozenset(),
+        optimizer=optimizer,
+        num_prompts=num_prompts,
+    )

@@ -1,0 +1,53 @@
+"""Cost-aware Tool-RLOO: RLOO over episodes that call tools, on a reward that charges for them.
+
+    R   = correct - l_call N_calls - l_token N_tool_tokens - l_error N_failed - l_mismatch N_mismatch    (equation 1)
+    A_i = R_i - 1/(n-1) * sum of R_j over j != i                 (or, with best_of=k, what i adds to the best of k)
+    loss = - 1/|tokens| * sum over the model's own tokens of A_i log pi  [+ kl * KL(pi || reference) - entropy * H]
+
+Source: "Cost-Aware Tool-Integrated Reasoning for Countdown Arithmetic", section 3. Equation 1 is not computed here: the
+environment prices each turn's tool use and `Turn.reward` is net of it, so credit sees R as it is. Observations are
+context and carry no loss. It expects a start from `tool_sft` and a protocol that lends tools; the mathematics is
+`rloo`'s, with options for what keeps Pass@k: `kl`, `entropy`, `best_of`, no division by the standard deviation.
+Against GRPO: the baseline leaves i out, returns are not divided by their standard deviation, and the ratio is clipped
+only if `clip` is given.
+"""
+
+from __future__ import annotations
+
+from rlx.algo import credit, losses
+from rlx.algo.parts import Algorithm, Optimizer, independent
+
+
+def tool_rloo(
+    *,
+    optimizer: Optimizer,
+    num_prompts: int = 16,
+    num_samples: int = 16,
+    best_of: int = 1,
+    scale: credit.Scale = "none",
+    deviation_floor: float = 0.0,
+    clip: float | None = None,
+    sequence_cap: float | None = None,
+    kl: float = 0.0,
+    kl_estimator: losses.KL = "k3",
+    entropy: float = 0.0,
+    normalisation: losses.Normalisation = "token",
+    constant: float = 1.0,
+) -> Algorithm:
+    """RLOO with tools; `clip` (PPO's, both sides) is for more than one optimizer step a batch."""
+    leave_one_out = credit.leave_one_out(scale=scale, deviation_floor=deviation_floor)
+    return Algorithm(
+        sample=independent(num_samples),
+        credit=leave_one_out if best_of == 1 else credit.best_of(best_of),
+        loss=losses.policy_loss(
+            losses.policy_gradient(sequence_cap) if clip is None else losses.clip(clip, clip),
+            kl=kl,
+            kl_estimator=kl_estimator,
+            entropy=entropy,
+            normalisation=normalisation,
+            constant=constant,
+        ),
+        needs=frozenset({"reference"}) if kl else frozenset(),
+        optimizer=optimizer,
+        num_prompts=num_prompts,
+    )
