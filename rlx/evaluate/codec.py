@@ -1,0 +1,210 @@
+"""A Trajectory as JSON and back, without loss; and a reader that trusts nothing.
+
+A turn's prompt repeats the whole conversation, so it is stored as how many ids it shares with the turn before (its
+prompt and completion) and the ids that follow. JSON has no infinities: a float that is not finite is a string.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
+from typing import Any, get_args
+
+from rlx.types import Action, Completion, Fork, Part, Status, Stop, Task, Text, ToolUse, Trajectory, Turn
+
+LARGEST_ID = 2**31 - 1
+NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+KINDS = ("call", "answer", "invalid")
+
+
+class CodecError(ValueError):
+    """A value that is not what the format says; the message is one line that names it."""
+
+
+def to_json(trajectory: Trajectory) -> dict[str, Any]:
+    """A JSON object with every field of the trajectory; fields at their defaults that say nothing are left out."""
+    turns: list[dict[str, Any]] = []
+    before: tuple[int, ...] = ()
+    for turn in trajectory.turns:
+        turns.append(turn_to_json(turn, before))
+        before = turn.prompt_ids + turn.completion.token_ids
+    task = trajectory.task
+    return {
+        "task": {"id": task.id, "prompt": [part.text for part in task.prompt], "data": dict(task.data)},
+        "sample": trajectory.sample,
+        "status": trajectory.status,
+        "success": trajectory.success,
+        **({"error": trajectory.error} if trajectory.error else {}),
+        **({"fork": fork_to_json(trajectory.fork)} if trajectory.fork else {}),
+        "turns": turns,
+    }
+
+
+def fork_to_json(fork: Fork) -> dict[str, Any]:
+    return {"parent": fork.parent, "turn": fork.turn, "token": fork.token, "forced": list(fork.forced)}
+
+
+def turn_to_json(turn: Turn, before: tuple[int, ...]) -> dict[str, Any]:
+    """`before` is the whole context at the end of the turn before."""
+    shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(turn.prompt_ids, before)))
+    done, tool = turn.completion, turn.tool
+    return {
+        "shared": shared,
+        "prompt": list(turn.prompt_ids[shared:]),
+        "tokens": list(done.token_ids),
+        "logprobs": [float_to_json(value) for value in done.logprobs],
+        **({"masks": list(done.mask_ids)} if done.mask_ids else {}),
+        "stop": done.stop,
+        "version": done.version,
+        "action": {"kind": turn.action.kind, "text": turn.action.text, "name": turn.action.name},
+        "observation": [part.text for part in turn.observation],
+        "reward": float_to_json(turn.reward),
+        "tool": [tool.num_calls, tool.num_failed, tool.num_mismatches, tool.num_tokens],
+    }
+
+
+def float_to_json(value: float) -> float | str:
+    return float(value) if math.isfinite(value) else str(float(value))
+
+
+def from_json(value: Any) -> Trajectory:
+    """The trajectory, or CodecError with one line that names the field."""
+    fields = record(value, "trajectory", ("task", "sample", "status", "success", "turns"), ("error", "fork"))
+    turns: list[Turn] = []
+    before: tuple[int, ...] = ()
+    for index, stored in enumerate(listed(fields["turns"], "turns")):
+        turns.append(turn_from_json(stored, before, f"turns[{index}]"))
+        before = turns[-1].prompt_ids + turns[-1].completion.token_ids
+    return Trajectory(
+        task=task_from_json(fields["task"]),
+        sample=whole(fields["sample"], "sample"),
+        turns=tuple(turns),
+        status=one_of(fields["status"], get_args(Status), "status"),
+        success=flag(fields["success"], "success"),
+        error=string(fields.get("error", ""), "error"),
+        fork=fork_from_json(fields["fork"]) if "fork" in fields else None,
+    )
+
+
+def task_from_json(value: Any) -> Task:
+    fields = record(value, "task", ("id", "prompt", "data"))
+    if not isinstance(fields["data"], dict):
+        raise CodecError("task.data is not an object")
+    return Task(id=string(fields["id"], "task.id"), prompt=parts(fields["prompt"], "task.prompt"), data=fields["data"])
+
+
+def fork_from_json(value: Any) -> Fork:
+    fields = record(value, "fork", ("parent", "turn", "token", "forced"))
+    return Fork(
+        parent=whole(fields["parent"], "fork.parent"),
+        turn=whole(fields["turn"], "fork.turn"),
+        token=whole(fields["token"], "fork.token"),
+        forced=ids(fields["forced"], "fork.forced"),
+    )
+
+
+def turn_from_json(value: Any, before: tuple[int, ...], where: str) -> Turn:
+    needed = ("shared", "prompt", "tokens", "logprobs", "stop", "version", "action", "observation", "reward", "tool")
+    fields = record(value, where, needed, ("masks", "text"))
+    shared = whole(fields["shared"], f"{where}.shared")
+    if shared > len(before):
+        raise CodecError(f"{where}.shared is {shared}, but the turn before has {len(before)} tokens")
+    return Turn(
+        prompt_ids=before[:shared] + ids(fields["prompt"], f"{where}.prompt"),
+        completion=completion_from_json(fields, where),
+        action=action_from_json(fields["action"], f"{where}.action"),
+        observation=parts(fields["observation"], f"{where}.observation"),
+        reward=number(fields["reward"], f"{where}.reward"),
+        tool=tool_from_json(fields["tool"], f"{where}.tool"),
+    )
+
+
+def completion_from_json(fields: Mapping[str, Any], where: str) -> Completion:
+    tokens = ids(fields["tokens"], f"{where}.tokens")
+    logprobs = tuple(number(value, f"{where}.logprobs") for value in listed(fields["logprobs"], f"{where}.logprobs"))
+    masks = ids(fields.get("masks", []), f"{where}.masks")
+    if len(logprobs) != len(tokens) or (masks and len(masks) != len(tokens)):
+        raise CodecError(f"{where} has {len(tokens)} tokens, {len(logprobs)} logprobs and {len(masks)} masks")
+    return Completion(
+        token_ids=tokens,
+        logprobs=logprobs,
+        mask_ids=masks,
+        stop=one_of(fields["stop"], get_args(Stop), f"{where}.stop"),
+        version=whole(fields["version"], f"{where}.version"),
+    )
+
+
+def action_from_json(value: Any, where: str) -> Action:
+    fields = record(value, where, ("kind", "text", "name"))
+    return Action(
+        kind=one_of(fields["kind"], KINDS, f"{where}.kind"),
+        text=string(fields["text"], f"{where}.text"),
+        name=string(fields["name"], f"{where}.name"),
+    )
+
+
+def tool_from_json(value: Any, where: str) -> ToolUse:
+    counts = [whole(count, where) for count in listed(value, where)]
+    if len(counts) != 4:
+        raise CodecError(f"{where} has {len(counts)} counts, not 4")
+    return ToolUse(num_calls=counts[0], num_failed=counts[1], num_mismatches=counts[2], num_tokens=counts[3])
+
+
+def parts(value: Any, where: str) -> tuple[Part, ...]:
+    return tuple(Text(string(text, where)) for text in listed(value, where))
+
+
+def ids(value: Any, where: str) -> tuple[int, ...]:
+    return tuple(whole(number, where, LARGEST_ID) for number in listed(value, where))
+
+
+def record(value: Any, where: str, needed: Sequence[str], allowed: Sequence[str] = ()) -> Mapping[str, Any]:
+    """An object with all of `needed` and nothing that is not allowed."""
+    if not isinstance(value, dict):
+        raise CodecError(f"{where} is not an object")
+    missing = [key for key in needed if key not in value]
+    unknown = [key for key in value if key not in needed and key not in allowed]
+    if missing or unknown:
+        raise CodecError(
+            f"{where} lacks {missing[0]!r}" if missing else f"{where} has an unknown key {unknown[0]!r:.60}"
+        )
+    return value
+
+
+def listed(value: Any, where: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise CodecError(f"{where} is not a list")
+    return value
+
+
+def string(value: Any, where: str) -> str:
+    if not isinstance(value, str):
+        raise CodecError(f"{where} is not a string")
+    return value
+
+
+def flag(value: Any, where: str) -> bool:
+    if not isinstance(value, bool):
+        raise CodecError(f"{where} is not true or false")
+    return value
+
+
+def whole(value: Any, where: str, largest: int = 2**63 - 1) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= largest:
+        raise CodecError(f"{where} is not a whole number from 0 to {largest}")
+    return value
+
+
+def number(value: Any, where: str) -> float:
+    if isinstance(value, str) and value in NOT_FINITE:
+        return NOT_FINITE[value]
+    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+        raise CodecError(f"{where} is not a number")
+    return float(value)
+
+
+def one_of(value: Any, choices: Sequence[str], where: str) -> Any:
+    if value not in choices:
+        raise CodecError(f"{where} is not one of {', '.join(choices)}")
+    return value

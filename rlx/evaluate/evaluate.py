@@ -1,0 +1,150 @@
+"""Play the held-out tasks and say how well it went, for one or more budgets of tool rounds.
+
+Generation settings of evaluation are its own: training samples plainly, evaluation as the paper does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Protocol, TypeVar, cast
+
+from rlx.evaluate.figures import Score, figures, pass_ratios, score
+from rlx.evaluate.passk import Estimate, estimates
+from rlx.types import Environment, Group, Sampling, Start, Task, Trajectory
+
+Env = TypeVar("Env", bound=Environment)
+Play = Callable[[Environment, Sampling, Sequence[Start]], list[Trajectory]]
+"""Plays episodes with the policy; the answer is in the order of the starts."""
+
+
+class Guess(Protocol):
+    """An environment that can be tried blindly: `num` random valid attempts at a task, and whether each succeeds."""
+
+    def random_tries(self, task: Task, num: int, seed: int) -> Iterable[bool]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluate:
+    """How a policy is evaluated."""
+
+    num_tasks: int = 50
+    """Held-out problems, the first of the environment's test split."""
+    num_samples: int = 16
+    """Episodes of each problem."""
+    ks: tuple[int, ...] = (1, 4, 8, 16)
+    """For which pass@k is reported."""
+    max_rounds: tuple[int, ...] = ()
+    """Budgets of tool rounds to evaluate with; the first names the main figures. Empty: the environment's own."""
+    temperature: float = 0.6
+    top_k: int = 20
+    top_p: float = 0.95
+    max_new_tokens: int = 128
+    """Per turn."""
+    num_resamples: int = 10_000
+    """Of the bootstrap over problems."""
+    num_tries: int = 8
+    """Random tries that stand for one episode in the floor beside the figures; 0 leaves the floor out."""
+    seed: int = 0
+    """Of the test split, the sampling and the bootstrap; not the run's, so that runs meet the same problems."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ks", tuple(sorted(self.ks)))
+        object.__setattr__(self, "max_rounds", tuple(self.max_rounds))
+        if min(self.num_tasks, self.num_samples, self.num_resamples) < 1:
+            raise ValueError("evaluate: num_tasks, num_samples and num_resamples must be at least 1")
+        if not self.ks or self.ks[0] < 1 or self.ks[-1] > self.num_samples:
+            raise ValueError(f"evaluate.ks={list(self.ks)} must lie between 1 and num_samples={self.num_samples}")
+        if any(rounds < 0 for rounds in self.max_rounds) or len(set(self.max_rounds)) != len(self.max_rounds):
+            raise ValueError(f"evaluate.max_rounds={list(self.max_rounds)} must be budgets, each once, none below 0")
+
+    def sampling(self, max_context: int) -> Sampling:
+        return Sampling(
+            temperature=self.temperature,
+            top_k=self.top_k,
+            top_p=self.top_p,
+            max_new_tokens=self.max_new_tokens,
+            max_context=max_context,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """What came of one budget."""
+
+    max_rounds: int
+    groups: tuple[Group, ...]
+    """One per task, in the order of the test split."""
+    scores: tuple[Score, ...]
+    """One per group."""
+    figures: Mapping[str, Estimate] = field(default_factory=dict)
+
+
+def held_out(settings: Evaluate, env: Environment) -> list[Task]:
+    """The problems every run is evaluated on."""
+    tasks = list(islice(env.tasks("test", settings.seed), settings.num_tasks))
+    if len(tasks) < settings.num_tasks:
+        raise ValueError(f"the test split has {len(tasks)} tasks: set evaluate.num_tasks={len(tasks)} or fewer")
+    return tasks
+
+
+def evaluate(
+    settings: Evaluate, env: Environment, play: Play, *, max_context: int, noun: str = "eval"
+) -> list[Evaluation]:
+    """One Evaluation per budget. The first budget's figures are `noun/stat`, another's `noun@5/stat` (5 rounds)."""
+    tasks = held_out(settings, env)
+    sampling = settings.sampling(max_context)
+    budgets = settings.max_rounds or (env.max_rounds,)
+    return [
+        judge(settings, rounds, play_all(play, with_rounds(env, rounds), sampling, tasks, settings.num_samples), name)
+        for rounds, name in zip(budgets, [noun, *(f"{noun}@{rounds}" for rounds in budgets[1:])], strict=True)
+    ]
+
+
+def with_rounds(env: Env, max_rounds: int) -> Env:
+    """The same environment under another budget of tool rounds."""
+    return env if env.max_rounds == max_rounds else replace(env, max_rounds=max_rounds)  # type: ignore[type-var]
+
+
+def play_all(
+    play: Play, env: Environment, sampling: Sampling, tasks: Sequence[Task], num_samples: int
+) -> tuple[Group, ...]:
+    """`num_samples` episodes of each task, as groups."""
+    starts = [Start(task=task, sample=sample) for task in tasks for sample in range(num_samples)]
+    played = play(env, sampling, starts)
+    if len(played) != len(starts):
+        raise ValueError(f"asked for {len(starts)} episodes, got {len(played)}")
+    return tuple(
+        Group(task=task, trajectories=tuple(played[i * num_samples : (i + 1) * num_samples]))
+        for i, task in enumerate(tasks)
+    )
+
+
+def judge(settings: Evaluate, max_rounds: int, groups: Sequence[Group], noun: str = "eval") -> Evaluation:
+    """The scores and figures of groups already played."""
+    scores = tuple(score(group) for group in groups)
+    found = figures(scores, ks=settings.ks, noun=noun, num_resamples=settings.num_resamples, seed=settings.seed)
+    return Evaluation(max_rounds=max_rounds, groups=tuple(groups), scores=scores, figures=found)
+
+
+def random_score(env: Guess, task: Task, num_tries: int, num_samples: int, seed: int) -> Score:
+    """A sample succeeds if any of its `num_tries` random tries does; samples draw from different seeds."""
+    hits = (any(env.random_tries(task, num_tries, seed * 1_000_003 + sample)) for sample in range(num_samples))
+    return Score(task=task.id, num_samples=num_samples, num_correct=sum(hits))
+
+
+def floor(settings: Evaluate, env: Environment, *, noun: str = "random") -> dict[str, Estimate]:
+    """Pass@k of random valid attempts, with as many tries an episode as a policy's budget allows: the honest floor.
+
+    Empty where the environment has no `random_tries`, or `num_tries` is 0.
+    """
+    if not hasattr(env, "random_tries") or settings.num_tries == 0:
+        return {}
+    guess = cast(Guess, env)
+    scores = [
+        random_score(guess, task, settings.num_tries, settings.num_samples, settings.seed)
+        for task in held_out(settings, env)
+    ]
+    found = estimates(pass_ratios(scores, settings.ks), settings.num_resamples, settings.seed)
+    return {f"{noun}/{stat}": figure for stat, figure in found.items()}

@@ -1,0 +1,128 @@
+"""From trajectories to figures: what an evaluation says of a policy, problem by problem and over all of them.
+
+The figures, with `eval` as the noun: `pass@1`, `pass@4` ... (unbiased), `reward`, `tool_calls`, `failed_rate` (failed
+calls of all calls), `mismatch_rate` (episodes that answered against their last observation), `tool_tokens`, `turns`,
+`tokens`, `truncated`, `errors`. All but `failed_rate` are means over problems of the mean over a problem's samples. An
+episode that ended in an error counts as a failed attempt, or a crash would flatter the policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from rlx.evaluate.passk import Estimate, Ratio, compare, estimates, mean_of, pass_at_k, require_same_tasks
+from rlx.types import Group, Metrics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """One problem's row of the per-task table: sums over its samples."""
+
+    task: str
+    num_samples: int
+    num_correct: int
+    reward: float = 0.0
+    num_calls: int = 0
+    num_failed: int = 0
+    num_mismatched: int = 0
+    """Episodes with at least one mismatch."""
+    num_tool_tokens: int = 0
+    num_turns: int = 0
+    num_tokens: int = 0
+    num_truncated: int = 0
+    num_errors: int = 0
+
+
+def score(group: Group) -> Score:
+    """The row of one group."""
+    episodes = group.trajectories
+    if not episodes:
+        raise ValueError(f"task {group.task.id!r} has no samples to score")
+    tools = [episode.tool for episode in episodes]
+    return Score(
+        task=group.task.id,
+        num_samples=len(episodes),
+        num_correct=sum(episode.success and episode.status != "error" for episode in episodes),
+        reward=sum(episode.reward for episode in episodes),
+        num_calls=sum(tool.num_calls for tool in tools),
+        num_failed=sum(tool.num_failed for tool in tools),
+        num_mismatched=sum(tool.num_mismatches > 0 for tool in tools),
+        num_tool_tokens=sum(tool.num_tokens for tool in tools),
+        num_turns=sum(len(episode.turns) for episode in episodes),
+        num_tokens=sum(episode.num_tokens for episode in episodes),
+        num_truncated=sum(episode.status == "truncated" for episode in episodes),
+        num_errors=sum(episode.status == "error" for episode in episodes),
+    )
+
+
+def pass_ratios(scores: Sequence[Score], ks: Iterable[int]) -> dict[str, Ratio]:
+    """`pass@k` for each k that every problem has samples enough for."""
+    fewest = min((row.num_samples for row in scores), default=0)
+    return {
+        f"pass@{k}": mean_of([pass_at_k(row.num_samples, row.num_correct, k) for row in scores])
+        for k in ks
+        if k <= fewest
+    }
+
+
+def ratios(scores: Sequence[Score], ks: Iterable[int]) -> dict[str, Ratio]:
+    """Every figure as a ratio of sums over problems, by the part of its name after the slash."""
+    num_P = np.array([row.num_samples for row in scores], dtype=np.float64)
+
+    def per_sample(column: str) -> Ratio:
+        return mean_of(np.array([getattr(row, column) for row in scores], dtype=np.float64) / num_P)
+
+    failed_P = np.array([row.num_failed for row in scores], dtype=np.float64)
+    calls_P = np.array([row.num_calls for row in scores], dtype=np.float64)
+    return pass_ratios(scores, ks) | {
+        "reward": per_sample("reward"),
+        "tool_calls": per_sample("num_calls"),
+        "failed_rate": Ratio(top=failed_P, bottom=calls_P),
+        "mismatch_rate": per_sample("num_mismatched"),
+        "tool_tokens": per_sample("num_tool_tokens"),
+        "turns": per_sample("num_turns"),
+        "tokens": per_sample("num_tokens"),
+        "truncated": per_sample("num_truncated"),
+        "errors": per_sample("num_errors"),
+    }
+
+
+def figures(
+    scores: Sequence[Score], *, ks: Iterable[int], noun: str = "eval", num_resamples: int = 10_000, seed: int = 0
+) -> dict[str, Estimate]:
+    """`noun/stat` to its estimate, for every figure."""
+    return _named(noun, estimates(ratios(scores, ks), num_resamples, seed))
+
+
+def gains(
+    ours: Sequence[Score],
+    theirs: Sequence[Score],
+    *,
+    ks: Iterable[int],
+    noun: str = "gain",
+    num_resamples: int = 10_000,
+    seed: int = 0,
+) -> dict[str, Estimate]:
+    """Ours less theirs for every figure, paired by task; both must have the same tasks."""
+    require_same_tasks([row.task for row in ours], [row.task for row in theirs])
+    by_task = {row.task: row for row in theirs}
+    aligned = [by_task[row.task] for row in ours]
+    return _named(noun, compare(ratios(ours, ks), ratios(aligned, ks), num_resamples, seed))
+
+
+def values(estimated: Mapping[str, Estimate]) -> Metrics:
+    """Only the values, for a line of metrics.jsonl."""
+    return {name: figure.value for name, figure in estimated.items()}
+
+
+def per_task(scores: Sequence[Score]) -> list[dict[str, str | int | float]]:
+    """The per-task table as JSON rows, the hardest problem first."""
+    ordered = sorted(scores, key=lambda row: (row.num_correct / row.num_samples, row.task))
+    return [asdict(row) for row in ordered]
+
+
+def _named(noun: str, estimated: Mapping[str, Estimate]) -> dict[str, Estimate]:
+    return {f"{noun}/{stat}": figure for stat, figure in estimated.items()}

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import pytest
+
+from rlx.evaluate.evaluate import Evaluate, evaluate, floor, held_out, random_score
+from rlx.types import Action, Completion, Move, Sampling, Start, Step, Task, ToolUse, Trajectory, Turn
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guessing:
+    """Ten tasks; task i is solved by the digit i."""
+
+    max_rounds: int = 8
+
+    def tasks(self, split: str, seed: int) -> Iterator[Task]:
+        return iter([Task(id=f"{split}-{i}", prompt=(), data={"digit": i}) for i in range(10)])
+
+    def start(self, task: Task) -> Any:
+        raise NotImplementedError
+
+    def cost(self, tool: ToolUse) -> float:
+        return 0.0
+
+    def demonstrate(self, task: Task, seed: int, tools: Sequence[str]) -> list[Move]:
+        return []
+
+    def random_tries(self, task: Task, num: int, seed: int) -> list[bool]:
+        return [(seed * 31 + attempt * 7) % 10 == task.data["digit"] for attempt in range(num)]
+
+
+@dataclass
+class Played:
+    """Succeeds on tasks below the budget of rounds, with odd samples only; remembers what it was asked."""
+
+    samplings: list[Sampling]
+
+    def __call__(self, env: Any, sampling: Sampling, starts: Sequence[Start]) -> list[Trajectory]:
+        self.samplings.append(sampling)
+        return [
+            Trajectory(
+                task=start.task,
+                sample=start.sample,
+                turns=(self.turn(),),
+                status="done",
+                success=start.sample % 2 == 1 and start.task.data["digit"] < env.max_rounds,
+            )
+            for start in starts
+        ]
+
+    def turn(self) -> Turn:
+        done = Completion(token_ids=(1,), logprobs=(0.0,), stop="stop")
+        return Turn(prompt_ids=(1,), completion=done, action=Action(kind="answer", text=""))
+
+    def step(self) -> Step:
+        return Step(done=True)
+
+
+SMALL = Evaluate(num_tasks=10, num_samples=4, ks=(1, 4), max_rounds=(8, 5), num_resamples=200)
+
+
+def test_each_budget_is_played_and_named() -> None:
+    play = Played([])
+    eight, five = evaluate(SMALL, Guessing(), play, max_context=99)
+    assert (eight.max_rounds, five.max_rounds) == (8, 5)
+    assert eight.figures["eval/pass@4"].value == pytest.approx(0.8)
+    assert eight.figures["eval/pass@1"].value == pytest.approx(0.4)
+    assert five.figures["eval@5/pass@4"].value == pytest.approx(0.5)
+    assert not set(eight.figures) & set(five.figures)
+    assert play.samplings[0] == Sampling(temperature=0.6, top_k=20, top_p=0.95, max_new_tokens=128, max_context=99)
+
+
+def test_groups_keep_the_order_of_tasks_and_samples() -> None:
+    (only,) = evaluate(
+        Evaluate(num_tasks=3, num_samples=2, ks=(1,), num_resamples=10), Guessing(), Played([]), max_context=9
+    )
+    asked = [(group.task.id, t.task.id, t.sample) for group in only.groups for t in group.trajectories]
+    assert asked == [(f"test-{i}", f"test-{i}", s) for i, s in product(range(3), range(2))]
+    assert only.max_rounds == 8
+    assert [score.task for score in only.scores] == ["test-0", "test-1", "test-2"]
+
+
+def test_too_few_held_out_tasks_says_how_many_there_are() -> None:
+    with pytest.raises(ValueError, match=r"has 10 tasks: set evaluate\.num_tasks=10"):
+        held_out(Evaluate(num_tasks=11, num_samples=16), Guessing())
+
+
+def test_a_short_answer_of_the_player_is_refused() -> None:
+    with pytest.raises(ValueError, match="asked for 40 episodes, got 0"):
+        evaluate(SMALL, Guessing(), lambda env, sampling, starts: [], max_context=9)
+
+
+def test_the_floor_counts_samples_in_which_any_try_hits() -> None:
+    env = Guessing()
+    task = Task(id="t", prompt=(), data={"digit": 3})
+    hits = [any(env.random_tries(task, 2, 1_000_003 * 5 + sample)) for sample in range(20)]
+    assert random_score(env, task, num_tries=2, num_samples=20, seed=5).num_correct == sum(hits)
+    assert 0 < sum(hits) < 20
+
+
+def test_the_floor_has_the_shape_of_the_figures_and_repeats() -> None:
+    found = floor(SMALL, Guessing())
+    assert set(found) == {"random/pass@1", "random/pass@4"}
+    assert found == floor(SMALL, Guessing())
+    assert found["random/pass@1"].low <= found["random/pass@1"].value <= found["random/pass@4"].value
+
+
+def test_an_environment_that_cannot_be_guessed_has_no_floor() -> None:
+    assert floor(SMALL, object()) == {}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "bad", [{"ks": (1, 17)}, {"ks": ()}, {"ks": (0,)}, {"num_tasks": 0}, {"max_rounds": (8, 8)}, {"num_resamples": 0}]
+)
+def test_settings_that_cannot_work_are_refused_in_one_line(bad: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"^evaluate") as caught:
+        Evaluate(**bad)
+    assert "\n" not in str(caught.value)
+
+
+def test_lists_of_a_config_become_tuples() -> None:
+    settings = Evaluate(ks=[4, 1], max_rounds=[8, 5])  # type: ignore[arg-type]
+    assert (settings.ks, settings.max_rounds) == ((1, 4), (8, 5))

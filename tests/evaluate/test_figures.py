@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import pytest
+
+from rlx.evaluate.figures import Score, figures, gains, per_task, score, values
+from rlx.types import Action, Completion, Group, Status, Task, ToolUse, Trajectory, Turn
+
+
+def turn(num_tokens: int, reward: float, tool: ToolUse) -> Turn:
+    done = Completion(token_ids=(1,) * num_tokens, logprobs=(0.0,) * num_tokens, stop="stop")
+    return Turn(prompt_ids=(1,), completion=done, action=Action(kind="answer", text=""), reward=reward, tool=tool)
+
+
+def episode(task: Task, sample: int, turns: tuple[Turn, ...], status: Status, success: bool) -> Trajectory:
+    return Trajectory(task=task, sample=sample, turns=turns, status=status, success=success)
+
+
+TASK = Task(id="a", prompt=(), data={})
+CALL = turn(5, -0.02, ToolUse(num_calls=1, num_tokens=2))
+FAILED = turn(3, -0.12, ToolUse(num_calls=1, num_failed=1, num_tokens=4))
+RIGHT = turn(2, 1.0, ToolUse())
+WRONG = turn(2, -0.3, ToolUse(num_mismatches=1))
+GROUP = Group(
+    task=TASK,
+    trajectories=(
+        episode(TASK, 0, (CALL, RIGHT), "done", True),
+        episode(TASK, 1, (FAILED, CALL, WRONG), "done", False),
+        episode(TASK, 2, (CALL,), "truncated", False),
+        episode(TASK, 3, (), "error", True),
+    ),
+)
+
+
+def test_a_group_becomes_the_hand_counted_row() -> None:
+    assert score(GROUP) == Score(
+        task="a",
+        num_samples=4,
+        num_correct=1,
+        reward=pytest.approx(1.0 - 0.02 - 0.12 - 0.02 - 0.3 - 0.02),
+        num_calls=4,
+        num_failed=1,
+        num_mismatched=1,
+        num_tool_tokens=2 + 4 + 2 + 2,
+        num_turns=6,
+        num_tokens=7 + 10 + 5,
+        num_truncated=1,
+        num_errors=1,
+    )
+
+
+def test_figures_of_one_problem_are_its_means() -> None:
+    found = values(figures([score(GROUP)], ks=(1, 2, 8), num_resamples=10))
+    assert found == pytest.approx(
+        {
+            "eval/pass@1": 1 / 4,
+            "eval/pass@2": 1 / 2,
+            "eval/reward": 0.52 / 4,
+            "eval/tool_calls": 1.0,
+            "eval/failed_rate": 1 / 4,
+            "eval/mismatch_rate": 1 / 4,
+            "eval/tool_tokens": 10 / 4,
+            "eval/turns": 6 / 4,
+            "eval/tokens": 22 / 4,
+            "eval/truncated": 1 / 4,
+            "eval/errors": 1 / 4,
+        }
+    )
+
+
+def row(task: str, num_correct: int) -> Score:
+    return Score(task=task, num_samples=4, num_correct=num_correct, reward=float(num_correct))
+
+
+def test_intervals_lie_around_their_values() -> None:
+    rows = [row(str(i), i % 5) for i in range(30)]
+    for figure in figures(rows, ks=(1, 4), num_resamples=500).values():
+        assert figure.low <= figure.value <= figure.high
+    assert figures(rows, ks=(4,), num_resamples=500)["eval/pass@4"].value == pytest.approx(0.8)
+
+
+def test_gains_are_paired_by_task_whatever_the_order() -> None:
+    before = [row(str(i), i % 4) for i in range(20)]
+    after = [row(str(i), i % 4 + 1) for i in reversed(range(20))]
+    gain = gains(after, before, ks=(1, 4), num_resamples=500)
+    assert gain["gain/pass@1"].low == pytest.approx(0.25)
+    assert gain["gain/pass@1"].high == pytest.approx(0.25)
+    assert gain["gain/pass@4"].value == pytest.approx(0.25)
+    assert gain["gain/tool_calls"].value == 0.0
+
+
+def test_gains_refuse_other_tasks() -> None:
+    with pytest.raises(ValueError, match="same tasks"):
+        gains([row("a", 1)], [row("b", 1)], ks=(1,))
+
+
+def test_the_per_task_table_starts_with_the_hardest() -> None:
+    assert [line["task"] for line in per_task([row("c", 3), row("b", 0), row("a", 3)])] == ["b", "a", "c"]
+
+
+def test_a_group_without_samples_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="'a'"):
+        score(Group(task=TASK, trajectories=()))
