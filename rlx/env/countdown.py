@@ -1,0 +1,279 @@
+"""Countdown: reach a target with each of some numbers once, by + - * /, checking candidates with Python on the way.
+
+The task and its reward are those of "Cost-Aware Tool-Integrated Reasoning for Countdown Arithmetic", section 3. The splits
+cannot overlap: a hash of the sorted numbers and the target says to which a problem belongs, whatever the preset, seed or
+source it comes from.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from hashlib import sha256
+from itertools import islice, product
+from math import isclose
+from typing import Any, Literal
+
+from rlx.env.countdown_traces import right_candidate, spoken, staged, wrong_candidates
+from rlx.env.expression import Candidate, random_candidate, verify
+from rlx.env.solver import solve
+from rlx.tool.python import Python
+from rlx.types import Action, Move, Step, Task, Text, ToolUse
+
+MAX_NUMBERS = 6
+"""Of a problem: the solver takes a third of a second for six numbers."""
+MAX_DRAWS = 100_000
+"""Draws in a row without a new problem after which a preset is taken to have none left."""
+ONE_IN = 8
+"""One problem in this many belongs to the test split."""
+
+PROMPT = (
+    "Using the numbers {numbers}, create an equation that equals {target}. "
+    "Use each number exactly once and return the final answer in <answer> tags."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Countdown:
+    """Problems, the tool and equation 1 of the paper:
+
+    R = R_correct - lambda_call N_calls - lambda_token N_tokens - lambda_error N_failed - lambda_mismatch N_mismatches
+
+    A mismatch is an answer given although the latest successful observation is not the target. `max_rounds` counts tool
+    calls and invalid actions; one more ends the episode, truncated.
+    """
+
+    numbers: tuple[int, ...] = (3, 4)
+    """How many numbers a problem has: one of these, drawn evenly."""
+    low: int = 1
+    high: int = 99
+    target_low: int = 10
+    target_high: int = 100
+    require_product: bool = False
+    """Keep only problems that sums and differences do not solve: every solution needs * or /."""
+    source: Literal["generated", "hub"] = "generated"
+    hub: str = "asingh15/countdown_tasks_3to4"
+    """With source=hub: a data set's name, folder or jsonl file. Its problems are taken as they come, if solvable."""
+    num_test: int = 500
+    max_rounds: int = 8
+    max_wrong: int = 7
+    """Wrong candidates before the right one in a demonstration, at most."""
+    verifier: Literal["binary", "format"] = "binary"
+    """R_correct of a wrong answer: binary 0, format 0.1."""
+    lambda_call: float = 0.02
+    lambda_token: float = 0.0
+    lambda_error: float = 0.1
+    lambda_mismatch: float = 0.3
+    python: Python = field(default_factory=lambda: Python(max_characters=300))
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "numbers", tuple(self.numbers))
+        if not self.numbers or not all(2 <= size <= MAX_NUMBERS for size in self.numbers):
+            raise ValueError(f"env.numbers: {list(self.numbers)} is not a list of sizes between 2 and {MAX_NUMBERS}")
+        if not 1 <= self.low <= self.high:
+            raise ValueError(f"env.low, env.high: need 1 <= {self.low} <= {self.high}")
+        if not 1 <= self.target_low <= self.target_high:
+            raise ValueError(f"env.target_low, env.target_high: need 1 <= {self.target_low} <= {self.target_high}")
+        if self.source not in ("generated", "hub"):
+            raise ValueError(f"env.source: {self.source!r} is neither 'generated' nor 'hub'")
+        if self.verifier not in ("binary", "format"):
+            raise ValueError(f"env.verifier: {self.verifier!r} is neither 'binary' nor 'format'")
+        if min(self.num_test, self.max_rounds, self.max_wrong) < 0:
+            raise ValueError("env.num_test, env.max_rounds, env.max_wrong: none may be negative")
+
+    def tasks(self, split: str, seed: int) -> Iterator[Task]:
+        """Endless `train` problems for a seed, or the fixed `test` problems, which are the same for every seed."""
+        if split == "train":
+            return (task for task in self.problems(f"train/{seed}") if not held_out(task))
+        if split == "test":
+            return islice(distinct(task for task in self.problems("test") if held_out(task)), self.num_test)
+        raise ValueError(f"split: {split!r} is neither 'train' nor 'test'")
+
+    def problems(self, stream: str) -> Iterator[Task]:
+        """Endless problems of both splits; `stream` keys the random numbers."""
+        rng = random.Random(f"countdown/{stream}")
+        return from_hub(self.hub, rng) if self.source == "hub" else generate(self, rng)
+
+    def start(self, task: Task) -> CountdownEpisode:
+        return CountdownEpisode(self, task)
+
+    def cost(self, tool: ToolUse) -> float:
+        """The four penalties of equation 1."""
+        return (
+            self.lambda_call * tool.num_calls
+            + self.lambda_token * tool.num_tokens
+            + self.lambda_error * tool.num_failed
+            + self.lambda_mismatch * tool.num_mismatches
+        )
+
+    def demonstrate(self, task: Task, seed: int, tools: Sequence[str]) -> Iterable[Move]:
+        """A staged recovery trace: wrong candidates, each rejected by its value, then the verified answer.
+
+        Without the tool it is one thought that does the same in words.
+        """
+        rng = random.Random(f"countdown/demonstrate/{seed}/{task.id}")
+        if "python" in tools and self.max_rounds > 0:
+            num_wrong = rng.randint(0, min(self.max_wrong, self.max_rounds - 1))
+            return staged([*wrong_candidates(task, num_wrong, rng), right_candidate(task, rng)], task.data["target"])
+        num_wrong = rng.randint(0, self.max_wrong)
+        return spoken([*wrong_candidates(task, num_wrong, rng), right_candidate(task, rng)], task.data["target"])
+
+
+class CountdownEpisode:
+    """One episode: tool calls, then an answer."""
+
+    def __init__(self, env: Countdown, task: Task) -> None:
+        self.env, self.task = env, task
+        self.num_rounds = 0
+        self.observed: str | None = None
+        self.done = False
+
+    def step(self, action: Action) -> Step:
+        if self.done:
+            raise RuntimeError("the episode is over: start another one")
+        if action.kind == "answer":
+            return self.answer(action.text)
+        if self.num_rounds >= self.env.max_rounds:
+            self.done = True
+            return Step(done=True, truncated=True, success=False)
+        self.num_rounds += 1
+        if action.kind == "invalid":
+            return Step(observation=(Text(f"Error: {action.text}"),))
+        return self.call(action.name, action.text)
+
+    def call(self, name: str, code: str) -> Step:
+        if name != "python":
+            return Step(observation=(Text("Error: the only tool is python"),), tool=ToolUse(num_calls=1, num_failed=1))
+        result = self.env.python.run(code)
+        if not result.failed:
+            self.observed = result.output
+        return Step(observation=(Text(result.output),), tool=ToolUse(num_calls=1, num_failed=int(result.failed)))
+
+    def answer(self, text: str) -> Step:
+        self.done = True
+        target = self.task.data["target"]
+        success = verify(text, self.task.data["numbers"], target)
+        reward = 1.0 if success else 0.1 if self.env.verifier == "format" else 0.0
+        mismatch = self.observed is not None and not shows(self.observed, target)
+        return Step(reward=reward, done=True, success=success, tool=ToolUse(num_mismatches=int(mismatch)))
+
+
+def shows(observed: str, target: int) -> bool:
+    """Whether an observation is the target: as a number, since 196 / 2 shows 98.0, and up to a float's rounding."""
+    try:
+        return isclose(float(observed), target, rel_tol=1e-9)
+    except ValueError:
+        return False
+
+
+# Problems.
+
+
+def describe(numbers: Sequence[int], target: int) -> Task:
+    """The task to make `target` from `numbers`."""
+    numbers = list(numbers)
+    prompt = PROMPT.format(numbers=numbers, target=target)
+    identity = f"{','.join(map(str, numbers))}={target}"
+    return Task(id=identity, prompt=(Text(prompt),), data={"numbers": numbers, "target": target})
+
+
+def canonical(task: Task) -> str:
+    """The problem itself, whatever the order of its numbers."""
+    return f"{sorted(task.data['numbers'])}={task.data['target']}"
+
+
+def held_out(task: Task) -> bool:
+    """Whether a problem belongs to the test split."""
+    return sha256(canonical(task).encode()).digest()[0] % ONE_IN == 0
+
+
+def distinct(tasks: Iterable[Task]) -> Iterator[Task]:
+    """Each problem once; an error once no new one comes."""
+    seen: set[str] = set()
+    num_repeats = 0
+    for task in tasks:
+        num_repeats += 1
+        if canonical(task) not in seen:
+            seen.add(canonical(task))
+            num_repeats = 0
+            yield task
+        if num_repeats > MAX_DRAWS:
+            raise ValueError(f"env.num_test: only {len(seen)} test problems exist here; lower it or widen the ranges")
+
+
+def generate(env: Countdown, rng: random.Random) -> Iterator[Task]:
+    """Endless solvable problems: the value of a random expression, where it is a target."""
+    num_failures = 0
+    while num_failures < MAX_DRAWS:
+        numbers = [rng.randint(env.low, env.high) for _ in range(rng.choice(env.numbers))]
+        candidate = random_candidate(numbers, rng)
+        num_failures += 1
+        if is_target(env, numbers, candidate):
+            num_failures = 0
+            yield describe(numbers, int(candidate.value))
+    raise ValueError(f"env: {MAX_DRAWS} draws gave no problem; widen low..high, target_low..target_high or numbers")
+
+
+def is_target(env: Countdown, numbers: Sequence[int], candidate: Candidate) -> bool:
+    value = candidate.value
+    if not env.target_low <= value <= env.target_high or value % 1:
+        return False
+    if isinstance(value, float) and not verify(candidate.text, numbers, int(value)):
+        return False  # a fraction that rounding made whole
+    return not (env.require_product and sums_to(numbers, int(value)))
+
+
+def sums_to(numbers: Sequence[int], target: int) -> bool:
+    """Whether + and - alone make the target: its numbers with some choice of signs."""
+    return any(
+        target == sum(sign * number for sign, number in zip(signs, numbers))
+        for signs in product((1, -1), repeat=len(numbers))
+    )
+
+
+def from_hub(name: str, rng: random.Random) -> Iterator[Task]:
+    """Endless passes over a data set's solvable problems, each in a new order."""
+    rows = load_rows(name)
+    while True:
+        num_found = 0
+        for index in rng.sample(range(len(rows)), len(rows)):
+            numbers, target = rows[index]
+            if solve(numbers, target) is not None:
+                num_found += 1
+                yield describe(numbers, target)
+        if not num_found:
+            raise ValueError(f"env.hub: {name} has no solvable problem")
+
+
+@cache
+def load_rows(name: str) -> list[tuple[list[int], int]]:
+    """The numbers and target of each row of a data set: a hub's name, a folder, or a jsonl file."""
+    from datasets import load_dataset
+
+    try:
+        if name.endswith((".json", ".jsonl")):
+            table = load_dataset("json", data_files=name, split="train")
+        else:
+            table = load_dataset(name, split="train")
+    except Exception as error:
+        reason = " ".join(str(error).split())[:200]
+        raise ValueError(f"env.hub: cannot load {name} ({reason}); give a data set's name, folder or jsonl") from error
+    columns = [next((key for key in keys if key in table.column_names), "") for keys in (NUMBERS, TARGET)]
+    if not all(columns):
+        raise ValueError(f"env.hub: {name} has columns {table.column_names}; need one of {NUMBERS} and of {TARGET}")
+    return [checked(name, index, *row) for index, row in enumerate(zip(table[columns[0]], table[columns[1]]))]
+
+
+NUMBERS, TARGET = ("nums", "numbers"), ("target",)
+
+
+def checked(name: str, index: int, numbers: Any, target: Any) -> tuple[list[int], int]:
+    try:
+        numbers, target = [int(number) for number in numbers], int(target)
+    except (TypeError, ValueError):
+        raise ValueError(f"env.hub: row {index} of {name} is not a list of integers and a target") from None
+    if not 1 <= len(numbers) <= MAX_NUMBERS or min(numbers) < 0:
+        raise ValueError(f"env.hub: row {index} of {name} needs 1 to {MAX_NUMBERS} numbers, none negative")
+    return numbers, target

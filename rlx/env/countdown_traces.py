@@ -1,0 +1,75 @@
+"""How a Countdown problem is solved by example: traces that recover from wrong candidates, and random tries.
+
+The staged traces are those of "Cost-Aware Tool-Integrated Reasoning for Countdown Arithmetic", section 3.3, word for word.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from math import isclose
+
+from rlx.env.expression import Candidate, compute, random_candidate
+from rlx.env.solver import solutions
+from rlx.types import Action, Move, Task
+
+FIRST = "I will use Python as a tool to verify a candidate arithmetic expression."
+WRONG = (
+    "The observation is {value}. Since {value} != {target}, it does not match the target.\n"
+    "I need to try a different expression."
+)
+RIGHT = "The observation is {value}. Since {value} == {target}, it exactly equals the target."
+ROUNDED = "The observation is {value}. Up to rounding it equals {target}."
+TEXT_WRONG = "{text} = {value}, which is not {target}."
+TEXT_RIGHT = "{text} = {value}, which equals the target."
+
+
+def right_candidate(task: Task, rng: random.Random) -> Candidate:
+    """A solution, and what Python computes for it: the target itself where some solution has it so."""
+    numbers, target = task.data["numbers"], task.data["target"]
+    found = [Candidate(text, compute(text, numbers)) for text in solutions(numbers, target, rng.getrandbits(32))]
+    if not found:
+        raise ValueError(f"countdown: {task.id} has no solution to demonstrate")
+    return rng.choice([candidate for candidate in found if candidate.value == target] or found)
+
+
+def wrong_candidates(task: Task, num: int, rng: random.Random) -> list[Candidate]:
+    """Up to `num` candidates of distinct values, none the target; one in ten may divide with a rest."""
+    found: dict[float, Candidate] = {}
+    for _ in range(20 * num):
+        candidate = random_candidate(task.data["numbers"], rng, whole=rng.random() < 0.9)
+        if len(found) < num and not isclose(candidate.value, task.data["target"], rel_tol=1e-9):
+            found.setdefault(candidate.value, candidate)
+    return list(found.values())
+
+
+def staged(candidates: Sequence[Candidate], target: int) -> Iterator[Move]:
+    """One move per candidate and one for the answer, each thought about what the tool showed before."""
+    thought = FIRST
+    for text, value in candidates:
+        yield Move(thought=thought, action=Action(kind="call", name="python", text=text))
+        thought = (RIGHT if value == target else WRONG).format(value=value, target=target)
+    if candidates[-1].value != target:
+        thought = ROUNDED.format(value=candidates[-1].value, target=target)
+    yield Move(thought=thought, action=Action(kind="answer", text=candidates[-1].text))
+
+
+def spoken(candidates: Sequence[Candidate], target: int) -> Iterator[Move]:
+    """The same in one thought, without a tool."""
+    *wrong, right = candidates
+    lines = [TEXT_WRONG.format(text=text, value=value, target=target) for text, value in wrong]
+    lines.append(TEXT_RIGHT.format(text=right.text, value=right.value))
+    yield Move(thought="\n".join(lines), action=Action(kind="answer", text=right.text))
+
+
+def random_tries(task: Task, num: int, seed: int) -> list[str]:
+    """The honest floor: `num` distinct random valid expressions (fewer, if there are no more).
+
+    Divisions leave no rest, which solves about half as many problems again as any division does.
+    """
+    rng = random.Random(f"countdown/random/{seed}/{task.id}")
+    found: dict[str, None] = {}
+    for _ in range(20 * num):
+        if len(found) < num:
+            found[random_candidate(task.data["numbers"], rng, whole=True).text] = None
+    return list(found)
