@@ -1,0 +1,267 @@
+"""Compose, check, build: the only place that knows Hydra. Plain dictionaries and a `Run` leave it, no DictConfig."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import os
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+import yaml
+from hydra._internal.hydra import Hydra
+from hydra._internal.utils import create_config_search_path, get_args_parser
+from hydra.core.config_loader import ConfigLoader
+from hydra.core.config_search_path import SearchPathQuery
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException, MissingConfigException, OverrideParseException
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from rlx.config_build import ROOT_KEYS, build_run, build_value, config_digest
+from rlx.config_check import ConfigError, check_tree, near
+from rlx.config_folders import known_targets, list_groups, list_options, shipped_folder
+from rlx.hardware import set_threads
+from rlx.run import Run
+
+__all__ = [
+    "ConfigError",
+    "build_run",
+    "build_value",
+    "complete",
+    "compose",
+    "config_digest",
+    "launch",
+    "list_groups",
+    "list_options",
+    "load_tree",
+]
+
+ROOT = "config"
+HYDRA_ERRORS = (HydraException, OmegaConfBaseException)
+SHOWING = ("cfg", "info", "help", "hydra_help", "shell_completion", "version")
+
+Job = Callable[[Run], Any]
+
+
+def compose(words: Sequence[str]) -> dict[str, Any]:
+    """The checked, resolved configuration that these words choose, as plain values."""
+    arguments = parse_words(words)
+    with open_loader(arguments.config_dir) as loader:
+        return _compose(loader, arguments.overrides)
+
+
+def launch(words: Sequence[str], job: Job) -> Any:
+    """Check every configuration the words mean, then let Hydra run `job` on each: once, or for all of a multirun."""
+    import hydra
+
+    arguments = parse_words(words)
+    if not any(getattr(arguments, name) for name in SHOWING):
+        check_words(arguments)
+    program, sys.argv = sys.argv, [sys.argv[0], *words]
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Errors reach us, who tell them in one line, instead of being printed there.
+    decorate = hydra.main(version_base="1.3", config_path=str(shipped_folder("conf")), config_name=ROOT)
+    try:
+        return decorate(functools.partial(run_job, job))()
+    except HYDRA_ERRORS as error:
+        raise ConfigError(one_line(error)) from error
+    finally:
+        sys.argv = program
+
+
+def run_job(job: Job, config: DictConfig) -> Any:
+    """What Hydra calls, here or in a launcher's process: threads are set before anything imports torch."""
+    tree = to_tree(config)
+    check_tree(tree, dict.fromkeys(ROOT_KEYS))
+    set_threads(tree["hardware"].get("num_threads", 1))
+    return job(build_run(tree, Path(HydraConfig.get().runtime.output_dir)))
+
+
+def load_tree(folder: Path, words: Sequence[str] = ()) -> dict[str, Any]:
+    """The configuration a run left in its folder, with overrides: `env.max_rounds=5`, `evaluate=long`.
+
+    Only targets that some config file on this machine names are accepted: a run folder may come from anyone.
+    """
+    file = folder / "config.yaml"
+    if not file.is_file():
+        raise ConfigError(f"{folder} is no run folder: it has no config.yaml")
+    tree = yaml.safe_load(file.read_text(encoding="utf-8"))
+    if not isinstance(tree, dict):
+        raise ConfigError(f"{file} does not hold a configuration")
+    for override in parse_overrides(words):
+        tree = _apply(tree, override)
+    _refuse_strangers(tree, known_targets(), "")
+    check_tree(tree, dict.fromkeys(ROOT_KEYS))
+    return tree
+
+
+def _apply(tree: dict[str, Any], override: Override) -> dict[str, Any]:
+    key, value = override.key_or_group, override.value()
+    if key in list_groups():
+        return {**tree, key: compose([f"{key}={value}"])[key]}
+    merged = OmegaConf.create(tree)
+    OmegaConf.update(merged, key, value, force_add=True)
+    return _plain(merged)
+
+
+def _refuse_strangers(value: Any, known: set[str], path: str) -> None:
+    if isinstance(value, dict):
+        target = value.get("_target_")
+        if target is not None and target not in known:
+            raise ConfigError(f"{path}._target_={target} is not named by any config file here; see RLX_CONF_DIR")
+        for key, child in value.items():
+            _refuse_strangers(child, known, f"{path}.{key}".lstrip("."))
+    elif isinstance(value, list):
+        for index, child in enumerate(value):
+            _refuse_strangers(child, known, f"{path}[{index}]")
+
+
+@contextmanager
+def open_loader(config_dir: str | None = None) -> Iterator[ConfigLoader]:
+    """Hydra's loader over the shipped folder, the user's, and `-cd`."""
+    search_path = create_config_search_path(str(shipped_folder("conf")))
+    if config_dir is not None:
+        folder = Path(config_dir).absolute()
+        if not folder.is_dir():
+            raise ConfigError(f"-cd {config_dir}: there is no such folder")
+        search_path.prepend("command-line", f"file://{folder}", SearchPathQuery(provider="schema"))
+    GlobalHydra.instance().clear()
+    try:
+        yield Hydra.create_main_hydra2("rlx", search_path).config_loader
+    finally:
+        GlobalHydra.instance().clear()
+
+
+def check_words(arguments: argparse.Namespace) -> None:
+    """Compose and check what will run; of a multirun, every swept value."""
+    with open_loader(arguments.config_dir) as loader:
+        if not arguments.multirun:
+            _compose(loader, arguments.overrides)
+            return
+        for overrides in sweep_cases(loader, arguments.overrides):
+            _compose(loader, overrides)
+
+
+def sweep_cases(loader: ConfigLoader, overrides: Sequence[str]) -> Iterator[list[str]]:
+    """Overrides that together hold each swept value at least once: one varies, the others keep their first."""
+    try:
+        config = loader.load_configuration(ROOT, list(overrides), RunMode.MULTIRUN)
+        sweep = OmegaConf.select(config, "hydra.sweeper.params") or {}
+    except HYDRA_ERRORS as error:
+        raise ConfigError(explain(error, loader, overrides)) from error
+    words = [*(f"{key}={value}" for key, value in sweep.items()), *overrides]
+    choices = [values for override in parse_overrides(words) if (values := _values(override))]
+    firsts = [values[0] for values in choices]
+    yield firsts
+    for index, values in enumerate(choices):
+        for value in values[1:]:
+            yield [*firsts[:index], value, *firsts[index + 1 :]]
+
+
+def _values(override: Override) -> list[str]:
+    """The words an override stands for; none where a sweeper draws them from an interval."""
+    if not override.is_sweep_override():
+        return [override.input_line or ""]
+    if not override.is_discrete_sweep():
+        return []
+    return [f"{override.get_key_element()}={value}" for value in override.sweep_string_iterator()]
+
+
+def _compose(loader: ConfigLoader, overrides: Sequence[str]) -> dict[str, Any]:
+    try:
+        config = loader.load_configuration(ROOT, list(overrides), RunMode.RUN)
+        HydraConfig.instance().set_config(config)
+        tree = to_tree(config)
+    except HYDRA_ERRORS as error:
+        raise ConfigError(explain(error, loader, overrides)) from error
+    check_tree(tree, dict.fromkeys(ROOT_KEYS))
+    return tree
+
+
+def to_tree(config: DictConfig) -> dict[str, Any]:
+    """Resolved plain values, without Hydra's own node."""
+    return _plain(OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"]))
+
+
+def _plain(config: DictConfig) -> dict[str, Any]:
+    tree = OmegaConf.to_container(config, resolve=True)
+    assert isinstance(tree, dict)
+    return {str(key): value for key, value in tree.items()}
+
+
+def parse_words(words: Sequence[str]) -> argparse.Namespace:
+    """Hydra's own options (`-m`, `--cfg`, `-cd` …) and overrides; a wrong option is a ConfigError."""
+    parser = get_args_parser()
+    flags = [flag for action in parser._actions for flag in action.option_strings]
+
+    def refuse(message: str) -> NoReturn:
+        unknown = next((word for word in words if word.startswith("-") and word.split("=")[0] not in flags), None)
+        raise ConfigError(f"unknown option {unknown!r}{near(unknown, flags)}" if unknown else message)
+
+    parser.error = refuse  # type: ignore[method-assign]
+    arguments = parser.parse_intermixed_args(list(words))
+    parse_overrides(arguments.overrides)
+    return arguments
+
+
+def parse_overrides(words: Sequence[str]) -> list[Override]:
+    """Read overrides by Hydra's grammar; what it cannot read is a ConfigError that quotes the word."""
+    parser = OverridesParser.create()
+    overrides = []
+    for word in words:
+        try:
+            overrides += parser.parse_overrides([word])
+        except OverrideParseException as error:
+            hint = "" if "=" in word else "; overrides look like key=value"
+            raise ConfigError(f"cannot read {word!r}{hint or f': {one_line(error)}'}") from error
+    return overrides
+
+
+def explain(error: Exception, loader: ConfigLoader, overrides: Sequence[str]) -> str:
+    """One line for an error of Hydra's, with names near the wrong one."""
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file and error.options is not None:
+        group, _, name = error.missing_cfg_file.rpartition("/")
+        return f"{group} has no option {name!r}{near(name, error.options)}"
+    try:
+        check_tree(_compose_anyway(loader, overrides), dict.fromkeys(ROOT_KEYS))
+    except ConfigError as mistake:
+        return str(mistake)
+    except HYDRA_ERRORS as other:
+        return one_line(other)
+    return one_line(error)
+
+
+def _compose_anyway(loader: ConfigLoader, overrides: Sequence[str]) -> dict[str, Any]:
+    """Add keys that are not there, so that the check may name what they should have been."""
+    groups = list_groups()
+    forced = []
+    for override in parse_overrides(overrides):
+        key, line = override.key_or_group, override.input_line or ""
+        is_value = key not in groups and "/" not in key and override.package is None and not override.is_delete()
+        forced.append(f"++{line.lstrip('+')}" if is_value and not key.startswith("hydra.") else line)
+    return to_tree(loader.load_configuration(ROOT, forced, RunMode.RUN))
+
+
+def one_line(error: Exception) -> str:
+    """All lines of an error as one, not too long."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return textwrap.shorten(" ".join(lines), 240, placeholder=" …") if lines else type(error).__name__
+
+
+def complete(words: Sequence[str], word: str) -> list[str]:
+    """Groups, options and keys that can follow; never an error."""
+    from hydra._internal.core_plugins.bash_completion import BashCompletion
+
+    try:
+        with open_loader() as loader:
+            return BashCompletion(loader)._query(ROOT, " ".join([*words, word]))
+    except (ConfigError, *HYDRA_ERRORS):
+        return []

@@ -1,0 +1,54 @@
+"""Turn a checked tree into values by calling what it names, and give trees a stable digest."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from rlx.config_check import SPECIAL, ConfigError, Tree
+from rlx.run import Run
+
+ROOT_KEYS = tuple(field.name for field in fields(Run) if field.name not in ("folder", "config"))
+
+
+def build_run(tree: Tree, folder: Path) -> Run:
+    """A Run from a tree that `check_tree` has passed."""
+    parts = {key: build_value(tree[key], key) for key in ROOT_KEYS}
+    return Run(**parts, folder=folder, config=tree)
+
+
+def build_value(value: Any, path: str) -> Any:
+    """Call every `_target_`, inside out; lists become tuples."""
+    if isinstance(value, Mapping):
+        arguments = {key: build_value(child, f"{path}.{key}") for key, child in value.items() if key not in SPECIAL}
+        return call_target(value, arguments, path) if "_target_" in value else arguments
+    if isinstance(value, list):
+        return tuple(build_value(child, f"{path}[{index}]") for index, child in enumerate(value))
+    return value
+
+
+def call_target(call: Tree, arguments: Mapping[str, Any], path: str) -> Any:
+    """Call one target; what it refuses is told with the place of it in the configuration."""
+    module, _, name = call["_target_"].rpartition(".")
+    try:
+        target = getattr(importlib.import_module(module), name)
+        return functools.partial(target, **arguments) if call.get("_partial_") else target(**arguments)
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
+        first = (str(error) or type(error).__name__).splitlines()[0]
+        raise ConfigError(f"{path}: {first}") from error
+
+
+def config_digest(tree: Tree, *keys: str) -> str:
+    """A stable name for the content of a tree, or of those `keys` of it: equal trees, equal digests.
+
+    `config_digest(run.config, "env", "protocol", "model", "warm_start", "seed")` names a warm start.
+    """
+    chosen = {key: tree[key] for key in keys} if keys else dict(tree)
+    text = json.dumps(chosen, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,64 @@
+"""Where configuration files are: the shipped ones (in a checkout or an installed wheel), then the user's own."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parent
+TARGET = re.compile(r"^\s*(?:-\s*)?_target_:\s*['\"]?([\w.]+)", re.MULTILINE)
+
+
+def shipped_folder(name: str) -> Path:
+    """`conf` or `sweeps`: inside the package in a wheel, beside it in a checkout."""
+    inside = PACKAGE / name
+    return inside if inside.is_dir() else PACKAGE.parent / name
+
+
+def search_folders() -> list[tuple[str, Path]]:
+    """Folders searched after the shipped `conf`, each with the name Hydra shows for it."""
+    home = Path(os.environ.get("XDG_CONFIG_HOME", Path.home() / ".config"))
+    folders = [("rlx-sweeps", shipped_folder("sweeps"))]
+    if os.environ.get("RLX_CONF_DIR"):
+        folders.append(("RLX_CONF_DIR", Path(os.environ["RLX_CONF_DIR"]).expanduser().absolute()))
+    folders += [("rlx-here", Path.cwd() / "conf"), ("rlx-home", home / "rlx" / "conf")]
+    shipped = shipped_folder("conf")
+    return [(name, folder) for name, folder in folders if folder.is_dir() and folder.resolve() != shipped.resolve()]
+
+
+def config_folders() -> list[Path]:
+    """Every folder that holds groups, the first one winning."""
+    return [shipped_folder("conf"), *(folder for _, folder in search_folders())]
+
+
+def list_options(group: str) -> dict[str, str]:
+    """The options of a group, each with the description that its file's first line gives."""
+    options: dict[str, str] = {}
+    for folder in config_folders():
+        for file in sorted((folder / group).glob("*.yaml")):
+            options.setdefault(file.stem, _describe(file))
+    return dict(sorted(options.items()))
+
+
+def list_groups() -> list[str]:
+    """The groups of every config folder, `sweep` among them."""
+    return sorted({child.name for folder in config_folders() for child in folder.iterdir() if child.is_dir()})
+
+
+def known_targets() -> set[str]:
+    """Every `_target_` that some file of the config folders names."""
+    return {target for file in _files() for target in TARGET.findall(file.read_text(encoding="utf-8"))}
+
+
+def _files() -> Iterator[Path]:
+    for folder in config_folders():
+        yield from folder.glob("**/*.yaml")
+
+
+def _describe(file: Path) -> str:
+    for line in file.read_text(encoding="utf-8").splitlines():
+        if line.startswith("#") and not line.startswith("# @"):
+            return line.lstrip("# ").strip()
+    return ""
