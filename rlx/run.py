@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlx.hardware import Hardware
-from rlx.types import Dialect, Environment, Sampling
+from rlx.types import Dialect, Environment, Sampling, Sampling
 
 if TYPE_CHECKING:
     from rlx.algo.parts import Algorithm

@@ -2,10 +2,10 @@
 
     Task -> Completion -> Turn -> Trajectory -> Group -> Rows -> (rlx.learner.batch) Batch
 
-One Countdown episode, as an example: the Task says "make 98 from 44, 19, 35"; the first Turn's Completion is the tokens
-of a thought and a Python call, its Action is `Action(kind="call", name="python", text="(44 - 35) * 19")`, its observation
-is `(Text("171"),)` and its reward is the call's cost, -0.02; the last Turn's Action is an answer, its observation is
-empty and its reward is the verifier's. Sixteen such trajectories of the same Task make a Group.
+One Countdown episode, as an example: the Task says "make 98 from 44, 19, 35"; the first Turn's Completion is the
+tokens of a thought and a Python call, its Action is `Action(kind="call", name="python", text="(44 - 35) * 19")`, its
+observation is `(Text("171"),)` and its reward is the call's cost, -0.02; the last Turn's Action is an answer, its
+observation is empty and its reward is the verifier's. Sixteen such trajectories of the same Task make a Group.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Part = Text
 class Task:
     """One problem, explicit: the same Task always starts the same episode.
 
-    `id` is unique within an environment; `prompt` is what the agent is told; `data` is JSON that `start` needs beside it.
+    `id` is unique within an environment; `prompt` is what the agent is told; `data` is JSON that `start` needs too.
     """
 
     id: str
@@ -155,8 +155,8 @@ class Dialect(Protocol):
 class Automaton:
     """A mask over token ids that moves as tokens are chosen (an expanded action space, a grammar).
 
-    In state s the ids of `allowed[s]` may be sampled, and choosing id i leads to `moves[s].get(i, s)`. `start` is the first
-    state. The id of a token's mask is the state it was sampled in.
+    In state s the ids of `allowed[s]` may be sampled, and choosing id i leads to `moves[s].get(i, s)`. `start` is the
+    first state. The id of a token's mask is the state it was sampled in.
     """
 
     start: int
@@ -179,7 +179,7 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One completion to sample. `stream` keys its random numbers; `session` names the episode whose KV cache it extends."""
+    """One completion to sample. `stream` keys its random numbers; its KV cache is kept under `session`, its episode."""
 
     session: int
     stream: int
@@ -191,7 +191,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """Sampled tokens. `logprobs[i]` is the log-probability of `token_ids[i]` under temperature and mask, before top-k/top-p."""
+    """Sampled tokens. `logprobs[i]` is that of `token_ids[i]` under temperature and mask, before top-k and top-p."""
 
     token_ids: tuple[int, ...]
     logprobs: tuple[float, ...]
@@ -218,7 +218,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fork:
-    """Where a trajectory left another one: after `token` tokens of turn `turn` of sample `parent`, with `forced` ids next."""
+    """Where a trajectory left another: `token` tokens into turn `turn` of sample `parent`, with `forced` ids next."""
 
     parent: int
     turn: int

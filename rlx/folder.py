@@ -1,0 +1,88 @@
+"""A run's folder: one writer at a time, one configuration for its whole life.
+
+config.yaml     the resolved configuration
+metrics.jsonl   a line a step
+summary.json    final figures, cost, versions
+trajectories/   what the agent saw and did
+checkpoints/    step-N folders
+wandb/          W&B's own files
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+FREE_KEYS = ("steps", "track")
+"""What may differ when a run is resumed: how long it goes on, and who is told."""
+
+
+class FolderError(Exception):
+    """The run folder cannot be used as asked; the message is one line with the remedy."""
+
+
+def write_aside(path: Path, text: str) -> None:
+    """Write a file so that it is never seen half written."""
+    aside = path.with_name(path.name + ".part")
+    with open(aside, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(aside, path)
+
+
+def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """{"a": {"b": 1}} as {"a.b": 1}."""
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        if isinstance(value, Mapping) and value:
+            flat |= flatten(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """`key: old -> new` for every key whose value differs, but for FREE_KEYS."""
+    before, after = flatten(old), flatten(new)
+    return [
+        f"{key}: {before.get(key)} -> {after.get(key)}"
+        for key in sorted(before.keys() | after.keys())
+        if key.split(".")[0] not in FREE_KEYS and before.get(key) != after.get(key)
+    ]
+
+
+def claim_config(folder: Path, config: Mapping[str, Any]) -> None:
+    """Write config.yaml, or refuse when the folder already belongs to another configuration."""
+    path = folder / "config.yaml"
+    plain = json.loads(json.dumps(config))
+    if path.exists():
+        changed = differences(yaml.safe_load(path.read_text(encoding="utf-8")) or {}, plain)
+        if changed:
+            raise FolderError(
+                f"{folder} holds a run with another configuration ({'; '.join(changed[:3])}): "
+                "repeat its command to resume it, or choose another hydra.run.dir"
+            )
+    write_aside(path, yaml.safe_dump(plain, sort_keys=False))
+
+
+@contextmanager
+def open_folder(folder: Path, config: Mapping[str, Any]) -> Iterator[Path]:
+    """The folder, locked against a second run for as long as this one lives."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / ".lock", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise FolderError(
+                f"{folder} is in use by another run: wait for it, or choose another hydra.run.dir"
+            ) from None
+        claim_config(folder, config)
+        yield folder

@@ -1,0 +1,46 @@
+"""What a step's rollouts were like, in numbers: the means that go to metrics.jsonl."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rlx.types import Group, Metrics, Trajectory
+
+
+def mean(values: Iterable[float]) -> float:
+    """The mean; 0 of nothing."""
+    listed = list(values)
+    return sum(listed) / len(listed) if listed else 0.0
+
+
+def share(flags: Iterable[bool]) -> float:
+    return mean(float(flag) for flag in flags)
+
+
+def ratio(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0
+
+
+def measure(groups: Sequence[Group]) -> Metrics:
+    """Rewards, tool use and lengths of a batch of groups."""
+    episodes = [trajectory for group in groups for trajectory in group.trajectories]
+    calls = sum(episode.tool.num_calls for episode in episodes)
+    return {
+        "reward/mean": mean(episode.reward for episode in episodes),
+        "success/mean": share(episode.success for episode in episodes),
+        "success/any": share(any(t.success for t in group.trajectories) for group in groups),
+        "group/informative": share(informative(group.trajectories) for group in groups),
+        "tool/calls": mean(episode.tool.num_calls for episode in episodes),
+        "tool/failed_rate": ratio(sum(episode.tool.num_failed for episode in episodes), calls),
+        "tool/mismatch_rate": share(episode.tool.num_mismatches > 0 for episode in episodes),
+        "tool/tokens": mean(episode.tool.num_tokens for episode in episodes),
+        "episode/turns": mean(len(episode.turns) for episode in episodes),
+        "episode/tokens": mean(episode.num_tokens for episode in episodes),
+        "episode/truncated": share(episode.status == "truncated" for episode in episodes),
+        "episode/errors": share(episode.status == "error" for episode in episodes),
+    }
+
+
+def informative(trajectories: Sequence[Trajectory]) -> bool:
+    """Whether the rewards of a group differ, so that a group-relative advantage is not zero."""
+    return len({round(trajectory.reward, 9) for trajectory in trajectories}) > 1

@@ -1,0 +1,189 @@
+"""Episodes against a scripted engine and a small counting environment: no model, no clock."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from rlx.rollout.play import Rollout, Speech, stream_of
+from rlx.types import Action, Completion, Move, Request, Sampling, Start, Step, Task, Text, ToolUse
+
+
+@dataclass(frozen=True)
+class Echo:
+    """Says back what it hears, `rounds` times; raises on the word `boom`; slow on the word `slow`."""
+
+    max_rounds: int = 3
+
+    def tasks(self, split: str, seed: int) -> Iterator[Task]:
+        yield from (Task(id=f"{split}{i}", prompt=(Text(f"task{i}"),), data={}) for i in range(100))
+
+    def start(self, task: Task) -> EchoEpisode:
+        return EchoEpisode(self.max_rounds)
+
+    def cost(self, tool: ToolUse) -> float:
+        return 0.5 * tool.num_calls + 0.01 * tool.num_tokens
+
+    def demonstrate(self, task: Task, seed: int, tools: tuple[str, ...]) -> Iterator[Move]:
+        yield Move(thought="t", action=Action(kind="call", name="echo", text="hi"))
+        yield Move(thought="t", action=Action(kind="answer", text="bye"))
+
+
+class EchoEpisode:
+    def __init__(self, rounds: int) -> None:
+        self.rounds = rounds
+
+    def step(self, action: Action) -> Step:
+        if action.text == "boom":
+            raise RuntimeError("the environment broke")
+        if action.text == "slow":
+            time.sleep(0.05)
+        if action.kind == "answer":
+            return Step(reward=1.0, done=True, success=True)
+        self.rounds -= 1
+        done = self.rounds <= 0
+        return Step(observation=(Text(action.text),), done=done, truncated=done, tool=ToolUse(num_calls=1))
+
+
+class Words:
+    """`!word` is an answer, any other word a call."""
+
+    stops = ()
+    tools = ("echo",)
+
+    def open(self, task: Task) -> str:
+        return task.prompt[0].text
+
+    def parse(self, text: str) -> Action:
+        return (
+            Action(kind="answer", text=text[1:])
+            if text.startswith("!")
+            else Action(kind="call", name="echo", text=text)
+        )
+
+    def write(self, move: Move) -> str:
+        return ("!" if move.action.kind == "answer" else "") + move.action.text
+
+    def render(self, observation: tuple[Text, ...]) -> str:
+        return "".join(part.text for part in observation)
+
+
+@dataclass
+class Script:
+    """An engine that answers each session's n-th request with its n-th word, one decoded character a tick."""
+
+    words: Mapping[int, list[str]]
+    asked: list[Request] = field(default_factory=list)
+    waiting: list[tuple[int, Request, Completion]] = field(default_factory=list)
+    released: list[int] = field(default_factory=list)
+    tick: int = 0
+    log: list[tuple[int, int]] = field(default_factory=list)
+
+    def load(self, weights: Mapping[str, Any], version: int) -> None: ...
+
+    def add(self, request: Request) -> None:
+        turn = sum(other.session == request.session for other in self.asked)
+        word = self.words[request.session][turn]
+        ids = tuple(map(ord, word))
+        self.asked.append(request)
+        self.log.append((self.tick, request.session))
+        completion = Completion(token_ids=ids, logprobs=(-1.0,) * len(ids), stop="stop")
+        self.waiting.append((self.tick + len(ids), request, completion))
+
+    def step(self) -> list[tuple[Request, Completion]]:
+        self.tick += 1
+        ready = [(r, c) for due, r, c in self.waiting if due <= self.tick]
+        self.waiting = [entry for entry in self.waiting if entry[0] > self.tick]
+        return ready
+
+    def release(self, session: int) -> None:
+        self.released.append(session)
+
+
+def letters(text: str) -> list[int]:
+    return [ord(letter) for letter in text]
+
+
+SPEECH = Speech(dialect=Words(), encode=letters, decode=lambda ids: "".join(map(chr, ids)), open=letters)
+
+
+def rollout(engine: Script, **settings: Any) -> Rollout:
+    return Rollout(
+        **{"env": Echo(), "speech": SPEECH, "engine": engine, "sampling": Sampling(max_context=64)} | settings
+    )
+
+
+def starts(num: int) -> list[Start]:
+    return [Start(task=task, sample=0) for task, _ in zip(Echo().tasks("train", 0), range(num))]
+
+
+def test_an_episode_is_its_turns_with_rewards_less_their_cost() -> None:
+    engine = Script({0: ["ab", "!c"]})
+    (episode,) = rollout(engine).play(starts(1))
+    assert (episode.status, episode.success) == ("done", True)
+    assert [turn.action.text for turn in episode.turns] == ["ab", "c"]
+    assert [turn.reward for turn in episode.turns] == [-0.5 - 0.02, 1.0]
+    assert episode.tool == ToolUse(num_calls=1, num_tokens=2)
+
+
+def test_a_context_is_what_came_before_token_for_token() -> None:
+    engine = Script({0: ["ab", "!c"]})
+    rollout(engine).play(starts(1))
+    assert [request.prompt_ids for request in engine.asked] == [tuple(map(ord, "task0")), tuple(map(ord, "task0abab"))]
+
+
+def test_a_broken_environment_ends_its_own_episode_only() -> None:
+    first, second = rollout(Script({0: ["boom"], 1: ["!c"]})).play(starts(2))
+    assert (first.status, first.error) == ("error", "RuntimeError: the environment broke")
+    assert second.status == "done"
+
+
+def test_rounds_and_context_truncate() -> None:
+    assert rollout(Script({0: ["a"] * 3})).play(starts(1))[0].status == "truncated"
+    short = rollout(Script({0: ["a"] * 9}), env=Echo(max_rounds=9), sampling=Sampling(max_context=8)).play(starts(1))[0]
+    assert (short.status, len(short.turns)) == ("truncated", 2)
+
+
+def test_the_schedule_does_not_depend_on_how_long_a_tool_takes() -> None:
+    slow, fast = Script({0: ["slow", "!x"], 1: ["abcd", "!x"]}), Script({0: ["abcd", "!x"], 1: ["abcd", "!x"]})
+    rollout(slow, tool_ticks=3).play(starts(2))
+    rollout(fast, tool_ticks=3).play(starts(2))
+    assert slow.log == fast.log == [(0, 0), (0, 1), (7, 0), (7, 1)]
+
+
+def test_a_prefix_is_replayed_and_the_episode_goes_on_from_it() -> None:
+    (whole,) = rollout(Script({0: ["ab", "cd", "!e"]})).play(starts(1))
+    engine = Script({0: ["cd", "!e"]})
+    (again,) = rollout(engine).play([Start(task=whole.task, sample=0, prefix=whole.turns[:1])])
+    assert again == whole
+
+
+def test_streams_are_keyed_by_what_they_are_for() -> None:
+    engine = Script({0: ["a", "!c"], 1: ["!c"]})
+    task = next(Echo().tasks("train", 0))
+    rollout(engine, stream=(7, 3)).play([Start(task=task, sample=0), Start(task=task, sample=1)])
+    streams = [request.stream for request in engine.asked]
+    assert streams == [stream_of(7, 3, task.id, 0, 0), stream_of(7, 3, task.id, 1, 0), stream_of(7, 3, task.id, 0, 1)]
+    assert len(set(streams)) == 3
+
+
+def test_a_demonstration_acts_for_real() -> None:
+    (episode,) = rollout(Script({})).demonstrate([next(Echo().tasks("train", 0))])
+    assert episode.turns[0].observation == (Text("hi"),)
+    assert episode.turns[1].prompt_ids == tuple(map(ord, "task0hihi"))
+    assert episode.success
+
+
+def test_an_interrupt_leaves_no_session_behind() -> None:
+    engine = Script({0: ["abc"], 1: ["abc"]})
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        rollout(engine, check=interrupt).play(starts(2))
+    assert sorted(engine.released) == [0, 1]
