@@ -1,0 +1,160 @@
+"""What a person sees: progress with rate and time left, and lines of text that obey nobody.
+
+In a terminal, bars; elsewhere (a log file, a batch job) a plain line every so often. Whatever a model or a data set
+wrote goes through `clean` before it is shown.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Task as Row
+from rich.text import Text
+
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+"""Control characters, and those that hide or reorder text; newline and tab stay."""
+
+Advance = Callable[..., None]
+"""`advance(n)`: n more are done; `advance(n, note="...")` says something beside the bar."""
+
+
+def clean(text: str) -> str:
+    """Text without anything a terminal would obey."""
+    return CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def one_line(text: str, limit: int = 200) -> str:
+    """Text cleaned, on one line, and cut to `limit` characters."""
+    line = " ".join(clean(text[: 4 * limit]).split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def duration(seconds: float) -> str:
+    """12 s, 3 min 5 s, 2 h 4 min."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+class Rate(ProgressColumn):
+    """Things a second."""
+
+    def render(self, task: Row) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text("" if speed is None else f"{speed:.3g} {task.fields['unit']}/s", style="cyan")
+
+
+@dataclass
+class Screen:
+    """Where a run speaks to a person. One per process; bars may be nested."""
+
+    console: Console = field(default_factory=lambda: Console(stderr=True))
+    interval: float = 10.0
+    """Seconds between plain lines where there is no terminal."""
+    silent: bool = False
+    """Say nothing at all: every rank but the first."""
+    _bars: Progress | None = None
+    _depth: int = 0
+
+    def say(self, text: str) -> None:
+        """A line, shown as it is: no markup, no control characters."""
+        if not self.silent:
+            self.console.print(clean(text), markup=False, highlight=False, soft_wrap=True)
+
+    @contextmanager
+    def bar(self, label: str, total: int, unit: str = "steps", done: int = 0) -> Iterator[Advance]:
+        """Progress of `total` things of which `done` are done already, as long as the block lasts."""
+        if self.silent:
+            yield lambda count=1, note="": None
+        elif self.console.is_terminal:
+            with self._drawn(label, total, unit, done) as advance:
+                yield advance
+        else:
+            plain = Plain(screen=self, label=label, total=total, unit=unit, first=done, done=done)
+            yield plain.advance
+            plain.tell()
+
+    @contextmanager
+    def _drawn(self, label: str, total: int, unit: str, done: int) -> Iterator[Advance]:
+        """A bar among those already drawn; rich allows one live display, so the outermost block owns it."""
+        bars = self._bars or bars_on(self.console)
+        if self._bars is None:
+            bars.start()
+        self._bars, self._depth = bars, self._depth + 1
+        row = bars.add_task(one_line(label, 40), total=total, completed=done, unit=unit, note="")
+
+        def advance(count: int = 1, note: str | None = None) -> None:
+            bars.advance(row, count)
+            if note is not None:
+                bars.update(row, note=one_line(note, 60))
+
+        try:
+            yield advance
+        finally:
+            self._depth -= 1
+            if self._depth:
+                bars.remove_task(row)
+            else:
+                bars.stop()
+                self._bars = None
+
+
+def bars_on(console: Console) -> Progress:
+    """The columns: label, bar, count, rate, time left, note. None reads markup from what it shows."""
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        Rate(),
+        TimeRemainingColumn(compact=True),
+        TextColumn("{task.fields[note]}", markup=False),
+        console=console,
+        refresh_per_second=4,
+    )
+
+
+@dataclass
+class Plain:
+    """Progress as a line now and then."""
+
+    screen: Screen
+    label: str
+    total: int
+    unit: str
+    first: int
+    done: int
+    note: str = ""
+    began: float = field(default_factory=time.monotonic)
+    told: float = field(default_factory=time.monotonic)
+
+    def advance(self, count: int = 1, note: str | None = None) -> None:
+        self.done += count
+        self.note = self.note if note is None else note
+        if time.monotonic() - self.told >= self.screen.interval:
+            self.tell()
+
+    def tell(self) -> None:
+        self.told = time.monotonic()
+        self.screen.say(plain_line(self.label, self.done, self.total, self.unit, self.rate(), self.note))
+
+    def rate(self) -> float:
+        return (self.done - self.first) / max(time.monotonic() - self.began, 1e-9)
+
+
+def plain_line(label: str, done: int, total: int, unit: str, rate: float, note: str = "") -> str:
+    """`train: 12/100 steps, 0.8 steps/s, 1 min 50 s left, reward 0.43`."""
+    parts = [f"{one_line(label, 60)}: {done}/{total} {unit}"]
+    if rate > 0:
+        parts.append(f"{rate:.3g} {unit}/s")
+        if done < total:
+            parts.append(f"{duration((total - done) / rate)} left")
+    return ", ".join(parts + ([one_line(note, 100)] if note else []))

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from rlx.console import Screen, clean, duration, one_line, plain_line
+
+
+def screen(terminal: bool) -> tuple[Screen, StringIO]:
+    out = StringIO()
+    return Screen(console=Console(file=out, force_terminal=terminal, width=100, color_system=None)), out
+
+
+@given(st.text())
+def test_clean_text_holds_no_control_character_but_newline_and_tab(text: str) -> None:
+    assert all(c in "\n\t" or (ord(c) >= 32 and not 127 <= ord(c) < 160) for c in clean(text))
+
+
+@given(st.text(), st.integers(1, 50))
+def test_one_line_is_one_short_line(text: str, limit: int) -> None:
+    assert len(one_line(text, limit)) <= limit
+    assert len(one_line(text, limit).splitlines()) <= 1
+
+
+@pytest.mark.parametrize("evil", ["\x1b[2J", "\x9b31m", "\u202egnp.exe", "a\rb", "\x07", "\ud800"])
+def test_what_a_terminal_would_obey_is_replaced(evil: str) -> None:
+    assert clean(evil) != evil
+    assert "\N{REPLACEMENT CHARACTER}" in clean(evil)
+
+
+def test_ordinary_text_is_left_alone() -> None:
+    assert clean("(44 - 35) * 19 = 171\n\té漢字🙂") == "(44 - 35) * 19 = 171\n\té漢字🙂"
+
+
+def test_markup_is_shown_not_obeyed() -> None:
+    shown, out = screen(terminal=False)
+    shown.say("[red]x[/red] [link=http://a]b[/link]")
+    assert out.getvalue() == "[red]x[/red] [link=http://a]b[/link]\n"
+
+
+def test_without_a_terminal_a_bar_is_one_plain_line() -> None:
+    shown, out = screen(terminal=False)
+    with shown.bar("evaluation", total=4, unit="episodes") as advance:
+        for _ in range(4):
+            advance(1, note="reward [b]0.5")
+    assert len(out.getvalue().splitlines()) == 1
+    assert out.getvalue().startswith("evaluation: 4/4 episodes, ")
+    assert out.getvalue().endswith("episodes/s, reward [b]0.5\n")
+
+
+def test_plain_lines_come_every_interval() -> None:
+    shown, out = screen(terminal=False)
+    shown.interval = 0.0
+    with shown.bar("train", total=3) as advance:
+        for _ in range(3):
+            advance()
+    assert [line.split(",")[0] for line in out.getvalue().splitlines()] == [
+        "train: 1/3 steps",
+        "train: 2/3 steps",
+        "train: 3/3 steps",
+        "train: 3/3 steps",
+    ]
+
+
+def test_in_a_terminal_bars_nest_and_go() -> None:
+    shown, out = screen(terminal=True)
+    with shown.bar("train", total=2) as outer:
+        for _ in range(2):
+            with shown.bar("episodes", total=3, unit="episodes") as inner:
+                inner(3, note="[bold]\x1b[31m")
+                shown.say("a line between")
+            outer()
+    text = out.getvalue()
+    assert "train" in text
+    assert "2/2" in text
+    assert "a line between" in text
+    assert "\x1b[31m" not in text
+    assert shown._bars is None
+
+
+def test_a_bar_ends_when_its_block_raises() -> None:
+    shown, _ = screen(terminal=True)
+    with pytest.raises(KeyError), shown.bar("train", total=2):
+        raise KeyError
+    assert shown._bars is None
+
+
+def test_a_silent_screen_says_nothing() -> None:
+    shown, out = screen(terminal=True)
+    shown.silent = True
+    with shown.bar("train", total=2) as advance:
+        advance(1, note="x")
+        shown.say("y")
+    assert out.getvalue() == ""
+
+
+def test_a_plain_line_gives_rate_and_time_left() -> None:
+    assert plain_line("train", 10, 100, "steps", 0.5) == "train: 10/100 steps, 0.5 steps/s, 3 min 0 s left"
+    assert plain_line("train", 0, 100, "steps", 0.0) == "train: 0/100 steps"
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0, "0 s"), (59, "59 s"), (185, "3 min 5 s"), (7_440, "2 h 4 min")])
+def test_durations_are_read_at_a_glance(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
