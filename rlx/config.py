@@ -47,16 +47,17 @@ __all__ = [
 
 ROOT = "config"
 HYDRA_ERRORS = (HydraException, OmegaConfBaseException)
-SHOWING = ("cfg", "info", "help", "hydra_help", "shell_completion", "version")
+SHOWING = ("cfg", "info", "help", "hydra_help", "shell_completion")
 
 Job = Callable[[Run], Any]
 
 
 def compose(words: Sequence[str]) -> dict[str, Any]:
-    """The checked, resolved configuration that these words choose, as plain values."""
+    """The checked, resolved configuration that these words choose, as plain values; the first of a multirun's."""
     arguments = parse_words(words)
     with open_loader(arguments.config_dir) as loader:
-        return _compose(loader, arguments.overrides)
+        overrides = arguments.overrides
+        return _compose(loader, next(sweep_cases(loader, overrides)) if arguments.multirun else overrides)
 
 
 def launch(words: Sequence[str], job: Job) -> Any:
@@ -80,7 +81,7 @@ def launch(words: Sequence[str], job: Job) -> Any:
 def run_job(job: Job, config: DictConfig) -> Any:
     """What Hydra calls, here or in a launcher's process: threads are set before anything imports torch."""
     tree = to_tree(config)
-    check_tree(tree, dict.fromkeys(ROOT_KEYS))
+    check_tree(tree, ROOT_KEYS)
     set_threads(tree["hardware"].get("num_threads", 1))
     return job(build_run(tree, Path(HydraConfig.get().runtime.output_dir)))
 
@@ -99,7 +100,7 @@ def load_tree(folder: Path, words: Sequence[str] = ()) -> dict[str, Any]:
     for override in parse_overrides(words):
         tree = _apply(tree, override)
     _refuse_strangers(tree, known_targets(), "")
-    check_tree(tree, dict.fromkeys(ROOT_KEYS))
+    check_tree(tree, ROOT_KEYS)
     return tree
 
 
@@ -182,7 +183,7 @@ def _compose(loader: ConfigLoader, overrides: Sequence[str]) -> dict[str, Any]:
         tree = to_tree(config)
     except HYDRA_ERRORS as error:
         raise ConfigError(explain(error, loader, overrides)) from error
-    check_tree(tree, dict.fromkeys(ROOT_KEYS))
+    check_tree(tree, ROOT_KEYS)
     return tree
 
 
@@ -231,7 +232,7 @@ def explain(error: Exception, loader: ConfigLoader, overrides: Sequence[str]) ->
         group, _, name = error.missing_cfg_file.rpartition("/")
         return f"{group} has no option {name!r}{near(name, error.options)}"
     try:
-        check_tree(_compose_anyway(loader, overrides), dict.fromkeys(ROOT_KEYS))
+        check_tree(_compose_anyway(loader, overrides), ROOT_KEYS)
     except ConfigError as mistake:
         return str(mistake)
     except HYDRA_ERRORS as other:

@@ -15,6 +15,7 @@ from rlx.config_check import SPECIAL, ConfigError, Tree
 from rlx.run import Run
 
 ROOT_KEYS = tuple(field.name for field in fields(Run) if field.name not in ("folder", "config"))
+"""What a configuration holds at its root: the parts of a Run."""
 
 
 def build_run(tree: Tree, folder: Path) -> Run:
@@ -41,7 +42,7 @@ def call_target(call: Tree, arguments: Mapping[str, Any], path: str) -> Any:
         return functools.partial(target, **arguments) if call.get("_partial_") else target(**arguments)
     except (ImportError, AttributeError, ValueError, TypeError) as error:
         first = (str(error) or type(error).__name__).splitlines()[0]
-        raise ConfigError(f"{path}: {first}") from error
+        raise ConfigError(first if first.startswith(f"{path}.") else f"{path}: {first}") from error
 
 
 def config_digest(tree: Tree, *keys: str) -> str:

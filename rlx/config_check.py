@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rlx.config_signature import Parameter, Signature, resolve, signature
@@ -21,6 +21,8 @@ MAPPINGS = ("dict", "Mapping")
 class ConfigError(ValueError):
     """A configuration that cannot run: one line that says what, where and what to do."""
 
+    exit_code = 2
+
 
 def near(name: str, names: Iterable[str]) -> str:
     """`; did you mean …?` with close names, or all of them where none is close."""
@@ -31,16 +33,17 @@ def near(name: str, names: Iterable[str]) -> str:
     return f"; there is {', '.join(known)}" if known else ""
 
 
-def check_tree(tree: Tree, root: Tree) -> None:
-    """Refuse keys that `root` (the shipped defaults) lacks, then compare every call with its signature."""
+def check_tree(tree: Tree, keys: Sequence[str]) -> None:
+    """The root holds just these keys of a Run; every call below it fits its signature."""
     for key in tree:
-        if key not in root:
-            raise ConfigError(f"unknown key {key!r}{near(key, root)}")
+        if key not in keys:
+            raise ConfigError(f"unknown key {key!r}{near(key, keys)}")
+    run = signature("rlx.run.Run")
+    for key in keys:
+        _check_parameter(tree, run.parameters[key], run, "")
     for key in ("seed", "steps"):
-        if not _is_scalar(tree.get(key), (int,)) or tree[key] < 0:
-            raise ConfigError(f"{key}={show(tree.get(key))}: expected an integer, at least 0")
-    for key, value in tree.items():
-        check_value(value, key)
+        if tree[key] < 0:
+            raise ConfigError(f"{key}={tree[key]}: expected an integer, at least 0")
 
 
 def check_value(value: Any, path: str) -> None:
@@ -74,7 +77,7 @@ def check_call(call: Tree, path: str) -> None:
 
 
 def _check_parameter(call: Tree, parameter: Parameter, found: Signature, path: str) -> None:
-    where = f"{path}.{parameter.name}"
+    where = f"{path}.{parameter.name}".lstrip(".")
     if parameter.name not in call:
         if parameter.required and not call.get("_partial_"):
             raise ConfigError(f"{where} has no value; give one with +{where}=…")

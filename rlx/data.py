@@ -1,0 +1,57 @@
+"""Tasks and demonstration traces as rows one can read: what an agent is told, and how an expert would go about it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from rlx.types import Dialect, Environment, Task
+
+Row = dict[str, Any]
+
+
+def build_rows(env: Environment, protocol: Dialect, split: str, seed: int, num: int) -> Iterator[Row]:
+    """The first `num` tasks of a split, each with the expert's trace as text, turn by turn."""
+    for task in islice(env.tasks(split, seed), num):
+        yield {
+            "id": task.id,
+            "data": dict(task.data),
+            "prompt": protocol.open(task),
+            **trace(env, protocol, task, seed),
+        }
+
+
+def trace(env: Environment, protocol: Dialect, task: Task, seed: int) -> Row:
+    """The expert's turns, acted for real: every observation is the environment's answer."""
+    episode, turns, reward, success = env.start(task), [], 0.0, None
+    try:
+        for move in env.demonstrate(task, seed, protocol.tools):
+            step = episode.step(move.action)
+            observation = protocol.render(step.observation) if step.observation else ""
+            turns.append({"text": protocol.write(move), "observation": observation, "action": asdict(move.action)})
+            reward += step.reward - env.cost(step.tool)
+            success = step.success
+    except ValueError as error:
+        return {"turns": [], "error": str(error)}
+    return {"turns": turns, "reward": round(reward, 6), "success": success}
+
+
+def show_row(row: Row) -> str:
+    """One row for a person."""
+    text = "".join(turn["text"] + turn["observation"] for turn in row["turns"])
+    end = f"no demonstration: {row['error']}" if "error" in row else f"reward {row['reward']}, success {row['success']}"
+    return f"--- {row['id']}\n{row['prompt']}{text}\n[{end}]"
+
+
+def write_rows(rows: Iterable[Row], path: Path) -> int:
+    """Write rows as JSON lines; the number of them."""
+    num = 0
+    with open(path, "w", encoding="utf-8") as file:
+        for row in rows:
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            num += 1
+    return num
