@@ -199,9 +199,12 @@ def whole(value: Any, where: str, largest: int = 2**63 - 1) -> int:
 def number(value: Any, where: str) -> float:
     if isinstance(value, str) and value in NOT_FINITE:
         return NOT_FINITE[value]
-    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise CodecError(f"{where} is not a number")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise CodecError(f"{where} is too large a number") from None
 
 
 def one_of(value: Any, choices: Sequence[str], where: str) -> Any:

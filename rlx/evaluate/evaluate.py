@@ -10,19 +10,19 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Protocol, TypeVar, cast
 
-from rlx.evaluate.figures import Score, figures, pass_ratios, score
+from rlx.evaluate.figures import Score, figures, name_figures, pass_ratios, score
 from rlx.evaluate.passk import Estimate, estimates
-from rlx.types import Environment, Group, Sampling, Start, Task, Trajectory
+from rlx.types import Action, Environment, Group, Sampling, Start, Task, Trajectory
 
 Env = TypeVar("Env", bound=Environment)
 Play = Callable[[Environment, Sampling, Sequence[Start]], list[Trajectory]]
 """Plays episodes with the policy; the answer is in the order of the starts."""
 
 
-class Guess(Protocol):
-    """An environment that can be tried blindly: `num` random valid attempts at a task, and whether each succeeds."""
+class Guessable(Environment, Protocol):
+    """An environment that can be tried blindly: `num` random well-formed answers to a task."""
 
-    def random_tries(self, task: Task, num: int, seed: int) -> Iterable[bool]: ...
+    def random_tries(self, task: Task, num: int, seed: int) -> Iterable[str]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,23 +128,29 @@ def judge(settings: Evaluate, max_rounds: int, groups: Sequence[Group], noun: st
     return Evaluation(max_rounds=max_rounds, groups=tuple(groups), scores=scores, figures=found)
 
 
-def random_score(env: Guess, task: Task, num_tries: int, num_samples: int, seed: int) -> Score:
-    """A sample succeeds if any of its `num_tries` random tries does; samples draw from different seeds."""
-    hits = (any(env.random_tries(task, num_tries, seed * 1_000_003 + sample)) for sample in range(num_samples))
+def is_right(env: Environment, task: Task, answer: str) -> bool:
+    """Whether an answer given at once, in a fresh episode, succeeds."""
+    return env.start(task).step(Action(kind="answer", text=answer)).success is True
+
+
+def random_score(env: Guessable, task: Task, num_tries: int, num_samples: int, seed: int) -> Score:
+    """A sample succeeds if any of its `num_tries` random tries does; every sample draws anew."""
+    hits = (
+        any(is_right(env, task, answer) for answer in env.random_tries(task, num_tries, seed * num_samples + sample))
+        for sample in range(num_samples)
+    )
     return Score(task=task.id, num_samples=num_samples, num_correct=sum(hits))
 
 
 def floor(settings: Evaluate, env: Environment, *, noun: str = "random") -> dict[str, Estimate]:
-    """Pass@k of random valid attempts, with as many tries an episode as a policy's budget allows: the honest floor.
+    """Pass@k of random well-formed answers, with as many tries an episode as a policy may check: the honest floor.
 
     Empty where the environment has no `random_tries`, or `num_tries` is 0.
     """
     if not hasattr(env, "random_tries") or settings.num_tries == 0:
         return {}
-    guess = cast(Guess, env)
     scores = [
-        random_score(guess, task, settings.num_tries, settings.num_samples, settings.seed)
+        random_score(cast(Guessable, env), task, settings.num_tries, settings.num_samples, settings.seed)
         for task in held_out(settings, env)
     ]
-    found = estimates(pass_ratios(scores, settings.ks), settings.num_resamples, settings.seed)
-    return {f"{noun}/{stat}": figure for stat, figure in found.items()}
+    return name_figures(noun, estimates(pass_ratios(scores, settings.ks), settings.num_resamples, settings.seed))

@@ -94,7 +94,7 @@ def figures(
     scores: Sequence[Score], *, ks: Iterable[int], noun: str = "eval", num_resamples: int = 10_000, seed: int = 0
 ) -> dict[str, Estimate]:
     """`noun/stat` to its estimate, for every figure."""
-    return _named(noun, estimates(ratios(scores, ks), num_resamples, seed))
+    return name_figures(noun, estimates(ratios(scores, ks), num_resamples, seed))
 
 
 def gains(
@@ -110,7 +110,7 @@ def gains(
     require_same_tasks([row.task for row in ours], [row.task for row in theirs])
     by_task = {row.task: row for row in theirs}
     aligned = [by_task[row.task] for row in ours]
-    return _named(noun, compare(ratios(ours, ks), ratios(aligned, ks), num_resamples, seed))
+    return name_figures(noun, compare(ratios(ours, ks), ratios(aligned, ks), num_resamples, seed))
 
 
 def values(estimated: Mapping[str, Estimate]) -> Metrics:
@@ -124,5 +124,6 @@ def per_task(scores: Sequence[Score]) -> list[dict[str, str | int | float]]:
     return [asdict(row) for row in ordered]
 
 
-def _named(noun: str, estimated: Mapping[str, Estimate]) -> dict[str, Estimate]:
+def name_figures(noun: str, estimated: Mapping[str, Estimate]) -> dict[str, Estimate]:
+    """Stats as `noun/stat`."""
     return {f"{noun}/{stat}": figure for stat, figure in estimated.items()}

@@ -177,6 +177,7 @@ HOSTILE = {
     "shared": edited(lambda line: line["trajectory"]["turns"][1].update(shared=6)),
     "negative": edited(lambda line: line["trajectory"]["turns"][0].update(tokens=[-1, 2])),
     "large": edited(lambda line: line["trajectory"]["turns"][0].update(tokens=[2**40, 2])),
+    "reward": edited(lambda line: line["trajectory"]["turns"][0].update(reward=10**400)),
     "bool": edited(lambda line: line["trajectory"]["turns"][0].update(tokens=[True, 2])),
     "columns": edited(lambda line: line["trajectory"]["turns"][0].update(logprobs=[0.0])),
     "counts": edited(lambda line: line["trajectory"]["turns"][0].update(tool=[1, 2])),

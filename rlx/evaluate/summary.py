@@ -1,0 +1,163 @@
+"""summary.json: how a run ended, its final figures with intervals, what it cost, and what it ran on.
+
+    {"status": "finished", "metrics": {"eval/pass@16": {"value": .86, "low": .76, "high": .94}, ...}, "seed": 0,
+     "versions": {"rlx": "0.1.0", ...}, "git": {"commit": "...", "dirty": false} | null,
+     "cost": {"tokens": 1, "tool_calls": 1, "seconds": 1.0, "device_hours": 0.0}}
+
+Other programs read it. A number that is not finite is `null`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Literal, NoReturn, get_args
+
+from rlx.evaluate.passk import Estimate
+from rlx.folder import write_aside
+
+Ending = Literal["finished", "interrupted", "failed"]
+
+PACKAGES = ("rlx", "torch", "transformers", "tokenizers", "numpy", "pydantic-monty", "hydra-core", "wandb")
+
+
+class SummaryError(ValueError):
+    """A summary.json that cannot be read; the message is one line that names it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What a run took."""
+
+    tokens: int = 0
+    """Sampled by the policy, in training and evaluation."""
+    tool_calls: int = 0
+    seconds: float = 0.0
+    """On the clock, over all the lives of a resumed run."""
+    device_hours: float = 0.0
+    """Seconds / 3600 x devices."""
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            tokens=self.tokens + other.tokens,
+            tool_calls=self.tool_calls + other.tool_calls,
+            seconds=self.seconds + other.seconds,
+            device_hours=self.device_hours + other.device_hours,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Git:
+    """The commit a run was made with; `dirty` if the tree had changes beside it."""
+
+    commit: str
+    dirty: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """How a run ended."""
+
+    status: Ending
+    metrics: Mapping[str, Estimate] = field(default_factory=dict)
+    seed: int
+    versions: Mapping[str, str] = field(default_factory=dict)
+    git: Git | None = None
+    cost: Cost = Cost()
+
+
+def versions_here(packages: Sequence[str] = PACKAGES) -> dict[str, str]:
+    """Of Python and of what is installed, by package; imports none of them."""
+    found = {"python": platform.python_version()}
+    for package in packages:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def git_here(folder: Path | None = None) -> Git | None:
+    """The state of the working tree around `folder`, by default that of the code; None where there is none."""
+    place = folder or Path(__file__).parent
+    commit = _git(place, "rev-parse", "--verify", "HEAD")
+    changes = _git(place, "status", "--porcelain", "--untracked-files=no")
+    return None if not commit or changes is None else Git(commit=commit, dirty=bool(changes))
+
+
+def _git(folder: Path, *words: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *words], capture_output=True, text=True, timeout=10, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
+
+
+def write_summary(path: Path, summary: Summary) -> None:
+    """Write it, whole or not at all."""
+    write_aside(path, json.dumps(_without_infinities(asdict(summary)), indent=2, allow_nan=False) + "\n")
+
+
+def read_summary(path: Path) -> Summary:
+    """What `write_summary` wrote, or SummaryError."""
+    try:
+        value = json.loads(path.read_bytes(), parse_constant=_refuse_constant)
+        return summary_of(value)
+    except FileNotFoundError:
+        raise SummaryError(f"{path} does not exist: the run has not ended yet, or is elsewhere") from None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
+        raise SummaryError(f"{path} is not a summary: {_reason(error)}") from None
+
+
+def summary_of(value: Any) -> Summary:
+    """The summary that a JSON value is; any of several errors if it is none."""
+    if not isinstance(value, dict) or value["status"] not in get_args(Ending):
+        raise ValueError("no such status")
+    cost, git = value["cost"], value["git"]
+    return Summary(
+        status=value["status"],
+        metrics={str(name): _estimate_of(figure) for name, figure in value["metrics"].items()},
+        seed=int(value["seed"]),
+        versions={str(name): str(text) for name, text in value["versions"].items()},
+        git=None if git is None else Git(commit=str(git["commit"]), dirty=bool(git["dirty"])),
+        cost=Cost(
+            tokens=int(cost["tokens"]),
+            tool_calls=int(cost["tool_calls"]),
+            seconds=_number(cost["seconds"]),
+            device_hours=_number(cost["device_hours"]),
+        ),
+    )
+
+
+def _estimate_of(figure: Mapping[str, Any]) -> Estimate:
+    return Estimate(value=_number(figure["value"]), low=_number(figure["low"]), high=_number(figure["high"]))
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | None):
+        raise TypeError(f"{type(value).__name__} where a number should be")
+    return math.nan if value is None else float(value)
+
+
+def _without_infinities(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _without_infinities(inner) for name, inner in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, KeyError):
+        return f"it lacks {error.args[0]!r:.60}"
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:100]}"
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")

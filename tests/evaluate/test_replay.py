@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from rlx.evaluate.replay import replay, replay_folder
+from rlx.evaluate.store import save, step_path
+from rlx.types import Action, Completion, Group, Move, Part, Step, Task, Text, ToolUse, Trajectory, Turn
+
+
+@dataclass(frozen=True, kw_only=True)
+class Doubling:
+    """Calls double a number, at most `max_rounds` times; the answer must be the last value."""
+
+    max_rounds: int = 3
+    price: float = 0.02
+
+    def tasks(self, split: str, seed: int) -> Iterator[Task]:
+        return iter([Task(id="t", prompt=(), data={"number": 3})])
+
+    def start(self, task: Task) -> Doubled:
+        return Doubled(self, task.data["number"])
+
+    def cost(self, tool: ToolUse) -> float:
+        return self.price * tool.num_calls + 0.001 * tool.num_tokens
+
+    def demonstrate(self, task: Task, seed: int, tools: Sequence[str]) -> list[Move]:
+        return []
+
+
+@dataclass
+class Doubled:
+    env: Doubling
+    number: int
+    rounds: int = 0
+
+    def step(self, action: Action) -> Step:
+        if action.kind == "answer":
+            right = action.text == str(self.number)
+            return Step(reward=float(right), done=True, success=right)
+        if self.rounds >= self.env.max_rounds:
+            return Step(done=True, truncated=True, success=False)
+        self.rounds, self.number = self.rounds + 1, self.number * 2
+        return Step(observation=(Text(str(self.number)),), tool=ToolUse(num_calls=1))
+
+
+class Words:
+    """The dialect of these tests: a token is a character, an observation is in brackets."""
+
+    stops = ()
+    tools = ("double",)
+
+    def open(self, task: Task) -> str:
+        return ""
+
+    def parse(self, text: str) -> Action:
+        return Action(kind="call", name="double", text="") if text == "d" else Action(kind="answer", text=text)
+
+    def write(self, move: Move) -> str:
+        return ""
+
+    def render(self, observation: tuple[Part, ...]) -> str:
+        return f"[{observation[0].text}]"
+
+
+def ids(text: str) -> tuple[int, ...]:
+    return tuple(map(ord, text))
+
+
+def decode(token_ids: Sequence[int]) -> str:
+    return "".join(map(chr, token_ids))
+
+
+def play(env: Doubling, *said: str) -> Trajectory:
+    task = next(env.tasks("test", 0))
+    episode, turns, context, step = env.start(task), [], ids("?"), Step()
+    for text in said:
+        action = Words().parse(text)
+        step = episode.step(action)
+        told = ids(Words().render(step.observation)) if step.observation else ()
+        tool = replace(step.tool, num_tokens=len(told))
+        done = Completion(token_ids=ids(text), logprobs=(0.0,) * len(text), stop="stop")
+        reward = step.reward - env.cost(tool)
+        turns.append(
+            Turn(
+                prompt_ids=context,
+                completion=done,
+                action=action,
+                observation=step.observation,
+                reward=reward,
+                tool=tool,
+            )
+        )
+        context = context + ids(text) + told
+    status = "done" if step.done and not step.truncated else "truncated"
+    return Trajectory(task=task, sample=1, turns=tuple(turns), status=status, success=bool(step.success))
+
+
+ENV = Doubling()
+GOOD = play(ENV, "d", "d", "12")
+
+
+def kept(folder: Path, *trajectories: Trajectory, max_rounds: int = 3) -> Path:
+    group = Group(task=trajectories[0].task, trajectories=trajectories)
+    save(step_path(folder, 1), [group], max_rounds=max_rounds)
+    return folder
+
+
+def test_what_was_played_replays(tmp_path: Path) -> None:
+    cut = play(ENV, "d", "d")
+    over = play(ENV, "d", "d", "d", "d")
+    failed = replace(play(ENV, "d"), status="error", error="boom")
+    report = replay(kept(tmp_path, GOOD, cut, over, failed), ENV, dialect=Words(), decode=decode)
+    assert report.ok, str(report)
+    assert (report.num_files, report.num_trajectories, report.num_turns) == (1, 4, 10)
+    assert str(report) == "4 trajectories, 10 turns in 1 files: all as stored"
+    assert replay_folder(tmp_path, ENV) == str(report)
+
+
+def test_each_file_is_replayed_with_its_own_budget(tmp_path: Path) -> None:
+    short = play(Doubling(max_rounds=1), "d", "d")
+    assert replay(kept(tmp_path, short, max_rounds=1), ENV).ok
+    assert not replay(kept(tmp_path, short, max_rounds=3), ENV).ok
+
+
+def edit(turn: int, **changes: object) -> Trajectory:
+    turns = list(GOOD.turns)
+    turns[turn] = replace(turns[turn], **changes)  # type: ignore[arg-type]
+    return replace(GOOD, turns=tuple(turns))
+
+
+WRONG: dict[str, tuple[Trajectory, int | None, str]] = {
+    "reward": (edit(1, reward=-0.021), 1, "reward"),
+    "observation": (edit(0, observation=(Text("7"),)), 0, "observation '6', stored '7'"),
+    "tool": (edit(0, tool=ToolUse(num_calls=1, num_failed=1, num_tokens=3)), 0, "tool use"),
+    "success": (replace(GOOD, success=False), None, "success True, stored False"),
+    "status": (replace(GOOD, status="truncated"), None, "status done, stored truncated"),
+    "error": (replace(GOOD, status="error"), None, "status done, stored error"),
+    "unended": (replace(GOOD, turns=GOOD.turns[:2]), None, "status truncated, stored done"),
+    "longer": (replace(GOOD, turns=(*GOOD.turns, GOOD.turns[2])), 3, "had ended"),
+    "raises": (replace(GOOD, task=replace(GOOD.task, data={})), 0, "raised KeyError"),
+}
+
+
+@pytest.mark.parametrize(("trajectory", "turn", "what"), WRONG.values(), ids=WRONG.keys())
+def test_a_difference_is_named_where_it_is(tmp_path: Path, trajectory: Trajectory, turn: int | None, what: str) -> None:
+    report = replay(kept(tmp_path, GOOD, trajectory), ENV)
+    assert not report.ok
+    first = report.mistakes[0]
+    assert (first.file, first.line, first.task, first.sample) == ("trajectories/step-000001.jsonl", 2, "t", 1)
+    assert first.turn == turn
+    assert what in first.what
+
+
+TOKENS: dict[str, tuple[Callable[[], Trajectory], int, str]] = {
+    "completion": (
+        lambda: edit(2, completion=Completion(token_ids=ids("13"), logprobs=(0.0, 0.0), stop="stop")),
+        2,
+        "mean",
+    ),
+    "context": (lambda: edit(1, prompt_ids=ids("?d[5]")), 0, "told '[5]'"),
+}
+
+
+@pytest.mark.parametrize(("make", "turn", "what"), TOKENS.values(), ids=TOKENS.keys())
+def test_tokens_that_mean_something_else_are_found(
+    tmp_path: Path, make: Callable[[], Trajectory], turn: int, what: str
+) -> None:
+    folder = kept(tmp_path, make())
+    assert replay(folder, ENV).ok
+    (mistake,) = replay(folder, ENV, dialect=Words(), decode=decode).mistakes
+    assert mistake.turn == turn
+    assert what in mistake.what
+
+
+def test_a_report_is_short_and_obeyed_by_no_terminal(tmp_path: Path) -> None:
+    evil = edit(0, observation=(Text("\x1b[2J" * 500 + "\n"),))
+    report = replay(kept(tmp_path, *[evil] * 50), ENV)
+    assert len(report.mistakes) == 50
+    lines = str(report).splitlines()
+    assert len(lines) == 22
+    assert lines[-2] == "and 30 more"
+    assert "\x1b" not in str(report)
+    assert max(map(len, lines)) <= 400
+
+
+def test_a_folder_without_trajectories_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"has no trajectories"):
+        replay(tmp_path, ENV)

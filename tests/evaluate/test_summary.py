@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlx.evaluate.passk import Estimate
+from rlx.evaluate.summary import (
+    Cost,
+    Git,
+    Summary,
+    SummaryError,
+    git_here,
+    read_summary,
+    versions_here,
+    write_summary,
+)
+
+SUMMARY = Summary(
+    status="finished",
+    metrics={"eval/pass@16": Estimate(value=0.86, low=0.76, high=0.94)},
+    seed=3,
+    versions={"rlx": "0.1.0"},
+    git=Git(commit="abc", dirty=True),
+    cost=Cost(tokens=5, tool_calls=2, seconds=1.5, device_hours=0.25),
+)
+
+
+def test_the_file_has_the_words_other_programs_read(tmp_path: Path) -> None:
+    write_summary(tmp_path / "summary.json", SUMMARY)
+    assert json.loads((tmp_path / "summary.json").read_text()) == {
+        "status": "finished",
+        "metrics": {"eval/pass@16": {"value": 0.86, "low": 0.76, "high": 0.94}},
+        "seed": 3,
+        "versions": {"rlx": "0.1.0"},
+        "git": {"commit": "abc", "dirty": True},
+        "cost": {"tokens": 5, "tool_calls": 2, "seconds": 1.5, "device_hours": 0.25},
+    }
+    assert [child.name for child in tmp_path.iterdir()] == ["summary.json"]
+
+
+@pytest.mark.parametrize("summary", [SUMMARY, Summary(status="failed", seed=0)])
+def test_it_reads_back_as_it_was(tmp_path: Path, summary: Summary) -> None:
+    write_summary(tmp_path / "s", summary)
+    assert read_summary(tmp_path / "s") == summary
+
+
+def test_what_is_not_finite_is_null_and_reads_as_nan(tmp_path: Path) -> None:
+    odd = Summary(status="failed", seed=0, metrics={"loss": Estimate(value=math.nan, low=-math.inf, high=1.0)})
+    write_summary(tmp_path / "s", odd)
+    figure = read_summary(tmp_path / "s").metrics["loss"]
+    assert math.isnan(figure.value)
+    assert math.isnan(figure.low)
+    assert figure.high == 1.0
+
+
+def changed(**changes: Any) -> bytes:
+    whole = {"status": "finished", "metrics": {}, "seed": 0, "versions": {}, "git": None}
+    whole["cost"] = {"tokens": 0, "tool_calls": 0, "seconds": 0.0, "device_hours": 0.0}
+    return json.dumps(whole | changes).encode()
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"[]",
+        b"\xff",
+        b"[" * 100_000,
+        changed(status="won"),
+        changed(metrics=[]),
+        changed(metrics={"x": {"value": "0", "low": 0, "high": 0}}),
+        changed(metrics={"x": {"value": 0}}),
+        changed(metrics={"x": 1.0}),
+        changed(metrics={"x": {"value": math.nan, "low": 0, "high": 0}}),
+        changed(seed="a"),
+        changed(metrics={"x": {"value": 10**400, "low": 0, "high": 0}}),
+        changed(cost={}),
+        changed(git="abc"),
+        changed(versions=None),
+    ],
+)
+def test_a_hostile_summary_is_one_line_that_names_the_file(tmp_path: Path, raw: bytes) -> None:
+    path = tmp_path / "summary.json"
+    path.write_bytes(raw)
+    with pytest.raises(SummaryError) as caught:
+        read_summary(path)
+    assert str(caught.value).startswith(f"{path} is not a summary")
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_missing_summary_says_why_it_may_be(tmp_path: Path) -> None:
+    with pytest.raises(SummaryError, match="does not exist"):
+        read_summary(tmp_path / "summary.json")
+
+
+def test_costs_add_up() -> None:
+    once = Cost(tokens=1, tool_calls=2, seconds=3.0, device_hours=0.5)
+    assert once + once == Cost(tokens=2, tool_calls=4, seconds=6.0, device_hours=1.0)
+
+
+def test_versions_are_of_what_is_installed() -> None:
+    found = versions_here(("numpy", "no-such-package-of-ours"))
+    assert sorted(found) == ["numpy", "python"]
+
+
+def test_git_state_is_the_commit_and_whether_the_tree_changed(tmp_path: Path) -> None:
+    assert git_here(tmp_path) is None
+
+    def git(*words: str) -> str:
+        identity = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+        done = subprocess.run(
+            ["git", "-C", str(tmp_path), *identity, *words], capture_output=True, check=True, text=True
+        )
+        return done.stdout.strip()
+
+    git("init", "-q")
+    assert git_here(tmp_path) is None
+    (tmp_path / "x").write_text("1")
+    git("add", "x")
+    git("commit", "-qm", "one", "--no-verify")
+    assert git_here(tmp_path) == Git(commit=git("rev-parse", "HEAD"), dirty=False)
+    (tmp_path / "x").write_text("2")
+    found = git_here(tmp_path)
+    assert found is not None
+    assert found.dirty
