@@ -13,7 +13,7 @@ from typing import Any
 
 from rlx.console import one_line
 from rlx.evaluate.evaluate import with_rounds
-from rlx.evaluate.store import Stored, read
+from rlx.evaluate.store import Stored, StoreError, read
 from rlx.types import Dialect, Environment, Step, Trajectory, Turn
 
 Decode = Callable[[Sequence[int]], str]
@@ -46,15 +46,17 @@ class Report:
     num_trajectories: int
     num_turns: int
     mistakes: tuple[Mistake, ...]
+    unreadable: tuple[str, ...] = ()
+    """`file:line: why`, where the rest of a file could not be read."""
 
     @property
     def ok(self) -> bool:
-        return not self.mistakes
+        return not self.mistakes and not self.unreadable
 
     def __str__(self) -> str:
-        shown = [str(mistake) for mistake in self.mistakes[:MOST_SHOWN]]
-        more = len(self.mistakes) - len(shown)
-        verdict = "all as stored" if self.ok else f"{len(self.mistakes)} differ from what was stored"
+        wrong = [one_line(text, 400) for text in (*self.unreadable, *map(str, self.mistakes[:MOST_SHOWN]))]
+        shown, more = wrong[:MOST_SHOWN], len(self.mistakes) + len(self.unreadable) - len(wrong[:MOST_SHOWN])
+        verdict = "all as stored" if self.ok else f"{len(shown) + more} differences from what was stored"
         counted = f"{self.num_trajectories} trajectories, {self.num_turns} turns in {self.num_files} files: {verdict}"
         return "\n".join([*shown, *([f"and {more} more"] if more else []), counted])
 
@@ -77,20 +79,23 @@ def replay(
         raise ValueError(f"{folder} has no trajectories/*.jsonl: give the folder of a run that kept its trajectories")
     num_trajectories = num_turns = 0
     mistakes: list[Mistake] = []
+    unreadable: list[str] = []
     for path in files:
-        for stored in read(path):
-            num_trajectories += 1
-            num_turns += len(stored.trajectory.turns)
-            mistakes += judge_stored(str(path.relative_to(folder)), stored, env, dialect, decode)
-            progress(1)
+        try:
+            for stored in read(path):
+                num_trajectories += 1
+                num_turns += len(stored.trajectory.turns)
+                mistakes += judge_stored(str(path.relative_to(folder)), stored, env, dialect, decode)
+                progress(1)
+        except (StoreError, OSError) as error:
+            unreadable.append(str(error))
     return Report(
-        num_files=len(files), num_trajectories=num_trajectories, num_turns=num_turns, mistakes=tuple(mistakes)
+        num_files=len(files),
+        num_trajectories=num_trajectories,
+        num_turns=num_turns,
+        mistakes=tuple(mistakes),
+        unreadable=tuple(unreadable),
     )
-
-
-def replay_folder(folder: Path, env: Environment) -> str:
-    """The report of `replay` as text."""
-    return str(replay(folder, env))
 
 
 def judge_stored(

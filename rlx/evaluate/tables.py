@@ -1,4 +1,4 @@
-"""Results as tables: the paper's Tables 2 and 3 for any runs, and a table across the runs of a sweep.
+"""Results as tables: the paper's Tables 2 and 3, for any runs.
 
 A `Table` is plain text in cells; it is shown in a terminal by rich, or written as markdown. Names of runs and values of
 configurations are hostile text like any other: nothing in them is markup, in either form.
@@ -13,18 +13,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import rich.console
 import rich.table
-import yaml
 from rich.terminal_theme import SVG_EXPORT_THEME
 from rich.text import Text
 
 from rlx.console import one_line
 from rlx.evaluate.passk import Estimate
-from rlx.evaluate.summary import Summary, read_summary
-from rlx.folder import flatten
 
 Figures = Mapping[str, Estimate]
 Published = Mapping[str, Mapping[str, float]]
@@ -118,54 +114,6 @@ def estimate_cell(figure: Estimate | None, column: Column) -> str:
         return MISSING
     value, low, high = (number_cell(bound, column) for bound in (figure.value, figure.low, figure.high))
     return value if low == high == value else f"{value} [{low},{high}]"
-
-
-def read_run(folder: Path) -> tuple[dict[str, Any], Summary]:
-    """A run folder's configuration, as flat keys, and its summary."""
-    path = folder / "config.yaml"
-    try:
-        config = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        raise ValueError(f"{path} cannot be read: {type(error).__name__}") from None
-    if not isinstance(config, dict):
-        raise ValueError(f"{path} is not a configuration")
-    return flatten(config), read_summary(folder / "summary.json")
-
-
-def sweep_table(
-    runs: Sequence[tuple[Mapping[str, Any], Summary]],
-    *,
-    noun: str = "eval",
-    columns: Sequence[Column] = (*ACCURACY, *TOOL_USE),
-) -> Table:
-    """A row per run: the configuration keys in which the runs differ, then their figures."""
-    keys = differing_keys([config for config, _ in runs])
-    known = [c for c in columns if any(f"{noun}/{c.stat}" in summary.metrics for _, summary in runs)]
-    rows = [
-        tuple(config_cell(config.get(key)) for key in keys)
-        + ((summary.status,) if any(other.status != "finished" for _, other in runs) else ())
-        + tuple(estimate_cell(summary.metrics.get(f"{noun}/{column.stat}"), column) for column in known)
-        for config, summary in runs
-    ]
-    status = ("status",) if any(summary.status != "finished" for _, summary in runs) else ()
-    header = (*short_keys(keys), *status, *(column.title for column in known))
-    return Table(title=f"{len(runs)} runs", header=header, rows=tuple(rows))
-
-
-def differing_keys(configs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Keys whose values are not the same in all runs."""
-    keys = {key: None for config in configs for key in config}
-    return [key for key in keys if len({config_cell(config.get(key)) for config in configs}) > 1]
-
-
-def short_keys(keys: Sequence[str]) -> list[str]:
-    """`algo.lambda_call` as `lambda_call`, where no other key ends the same."""
-    last = [key.rsplit(".", 1)[-1] for key in keys]
-    return [end if last.count(end) == 1 else key for key, end in zip(keys, last, strict=True)]
-
-
-def config_cell(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
 def to_rich(table: Table) -> rich.table.Table:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rlx.evaluate.replay import replay, replay_folder
+from rlx.evaluate.replay import replay
 from rlx.evaluate.store import save, step_path
 from rlx.types import Action, Completion, Group, Move, Part, Step, Task, Text, ToolUse, Trajectory, Turn
 
@@ -117,7 +117,6 @@ def test_what_was_played_replays(tmp_path: Path) -> None:
     assert report.ok, str(report)
     assert (report.num_files, report.num_trajectories, report.num_turns) == (1, 4, 10)
     assert str(report) == "4 trajectories, 10 turns in 1 files: all as stored"
-    assert replay_folder(tmp_path, ENV) == str(report)
 
 
 def test_each_file_is_replayed_with_its_own_budget(tmp_path: Path) -> None:
@@ -190,3 +189,13 @@ def test_a_report_is_short_and_obeyed_by_no_terminal(tmp_path: Path) -> None:
 def test_a_folder_without_trajectories_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"has no trajectories"):
         replay(tmp_path, ENV)
+
+
+def test_a_torn_file_is_named_and_the_others_are_still_replayed(tmp_path: Path) -> None:
+    kept(tmp_path, GOOD)
+    whole = step_path(tmp_path, 1).read_bytes()
+    step_path(tmp_path, 0).write_bytes(whole + whole[:40])
+    report = replay(tmp_path, ENV)
+    assert not report.ok
+    assert (report.num_trajectories, report.mistakes) == (2, ())
+    assert "step-000000.jsonl:2: the line is cut short" in str(report)

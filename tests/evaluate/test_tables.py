@@ -4,19 +4,13 @@ import xml.etree.ElementTree as ElementTree
 from io import StringIO
 from pathlib import Path
 
-import pytest
 from rich.console import Console
 
 from rlx.evaluate.passk import Estimate
-from rlx.evaluate.summary import Summary, write_summary
 from rlx.evaluate.tables import (
     Table,
     accuracy_table,
-    differing_keys,
     read_published,
-    read_run,
-    short_keys,
-    sweep_table,
     to_markdown,
     to_rich,
     to_svg,
@@ -112,44 +106,3 @@ def test_a_picture_is_inert_xml_and_repeats() -> None:
     assert "@font-face" not in picture
     assert "53.5" in picture
     assert picture == to_svg([accuracy_table({EVIL: FIGURES})], title=EVIL)
-
-
-def run_folder(folder: Path, config: str, status: str = "finished") -> Path:
-    folder.mkdir()
-    (folder / "config.yaml").write_text(config)
-    write_summary(folder / "summary.json", Summary(status=status, seed=0, metrics=FIGURES))  # type: ignore[arg-type]
-    return folder
-
-
-def test_a_sweep_shows_the_keys_that_differ_and_the_figures(tmp_path: Path) -> None:
-    runs = [
-        read_run(run_folder(tmp_path / "a", "seed: 1\nenv: {lambda_call: 0.02, max_rounds: 8, numbers: [3, 4]}\n")),
-        read_run(run_folder(tmp_path / "b", "seed: 1\nenv: {lambda_call: 0.1, max_rounds: 8, numbers: [3]}\n")),
-    ]
-    table = sweep_table(runs)
-    assert table.header[:3] == ("lambda_call", "numbers", "Pass@1")
-    assert [row[:3] for row in table.rows] == [
-        ("0.02", "[3, 4]", "53.5 [50.1,57.0]"),
-        ("0.1", "[3]", "53.5 [50.1,57.0]"),
-    ]
-
-
-def test_a_sweep_with_an_unfinished_run_says_so(tmp_path: Path) -> None:
-    runs = [
-        read_run(run_folder(tmp_path / "a", "seed: 1\n")),
-        read_run(run_folder(tmp_path / "b", "seed: 2\n", "interrupted")),
-    ]
-    assert [row[:2] for row in sweep_table(runs).rows] == [("1", "finished"), ("2", "interrupted")]
-
-
-def test_keys_that_one_run_lacks_differ_and_equal_ones_do_not() -> None:
-    assert differing_keys([{"a": 1, "b": [1]}, {"a": 1, "b": [1], "c": 2}]) == ["c"]
-    assert short_keys(["env.seed", "algo.lr", "evaluate.seed"]) == ["env.seed", "lr", "evaluate.seed"]
-
-
-@pytest.mark.parametrize("config", ["- 1\n", "a: [", "!!python/object/apply:os.system ['x']\n", ""])
-def test_a_hostile_config_is_one_line_that_names_it(tmp_path: Path, config: str) -> None:
-    folder = run_folder(tmp_path / "a", config)
-    with pytest.raises(ValueError, match=r"config\.yaml") as caught:
-        read_run(folder)
-    assert len(str(caught.value).splitlines()) == 1

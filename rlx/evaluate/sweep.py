@@ -1,0 +1,90 @@
+"""A table across the runs of a sweep: the configuration keys in which they differ, and what came of each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rlx.evaluate.summary import Summary, read_summary
+from rlx.evaluate.tables import ACCURACY, TOOL_USE, Column, Table, estimate_cell
+from rlx.folder import flatten
+
+
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """One run of a sweep."""
+
+    name: str
+    config: Mapping[str, Any]
+    """Flat: `algo.optimizer.lr` to its value."""
+    summary: Summary | None
+    """None while the run has not ended."""
+
+
+def read_sweep(folder: Path) -> list[Member]:
+    """Every run right below `folder`, 2 before 10; ValueError with one line where there is none."""
+    folders = sorted((file.parent for file in folder.glob("*/config.yaml")), key=lambda run: (len(run.name), run.name))
+    if not folders:
+        raise ValueError(f"{folder} holds no runs: give the folder of an `rlx train -m`")
+    return [read_member(run) for run in folders]
+
+
+def read_member(folder: Path) -> Member:
+    """A run folder's configuration and summary; ValueError with one line that names the file that is not one."""
+    path, ending = folder / "config.yaml", folder / "summary.json"
+    try:
+        config = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        raise ValueError(f"{path} cannot be read: {type(error).__name__}") from None
+    if not isinstance(config, dict):
+        raise ValueError(f"{path} is not a configuration")
+    return Member(name=folder.name, config=flatten(config), summary=read_summary(ending) if ending.exists() else None)
+
+
+def sweep_table(
+    members: Sequence[Member], *, noun: str = "eval", columns: Sequence[Column] = (*ACCURACY, *TOOL_USE)
+) -> Table:
+    """A row per run: its name, the keys that differ, how it ended if not all finished, its figures."""
+    keys = differing_keys([member.config for member in members])
+    known = [column for column in columns if any(f"{noun}/{column.stat}" in figures(member) for member in members)]
+    finished = all(status(member) == "finished" for member in members)
+    rows = [
+        (
+            member.name,
+            *(config_cell(member.config.get(key)) for key in keys),
+            *(() if finished else (status(member),)),
+            *(estimate_cell(figures(member).get(f"{noun}/{column.stat}"), column) for column in known),
+        )
+        for member in members
+    ]
+    header = ("run", *short_keys(keys), *(() if finished else ("status",)), *(column.title for column in known))
+    return Table(title=f"{len(members)} runs", header=header, rows=tuple(rows))
+
+
+def figures(member: Member) -> Mapping[str, Any]:
+    return member.summary.metrics if member.summary else {}
+
+
+def status(member: Member) -> str:
+    return member.summary.status if member.summary else "unfinished"
+
+
+def differing_keys(configs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Keys whose values are not the same in all runs."""
+    keys = {key: None for config in configs for key in config}
+    return [key for key in keys if len({config_cell(config.get(key)) for config in configs}) > 1]
+
+
+def short_keys(keys: Sequence[str]) -> list[str]:
+    """`algo.lambda_call` as `lambda_call`, where no other key ends the same."""
+    last = [key.rsplit(".", 1)[-1] for key in keys]
+    return [end if last.count(end) == 1 else key for key, end in zip(keys, last, strict=True)]
+
+
+def config_cell(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str)

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rlx.evaluate.passk import Estimate
+from rlx.evaluate.summary import Summary, write_summary
+from rlx.evaluate.sweep import differing_keys, read_member, read_sweep, short_keys, sweep_table
+
+FIGURES = {"eval/pass@1": Estimate(value=0.535, low=0.501, high=0.57)}
+
+
+def run_folder(folder: Path, config: str, status: str = "finished") -> Path:
+    folder.mkdir()
+    (folder / "config.yaml").write_text(config)
+    write_summary(folder / "summary.json", Summary(status=status, seed=0, metrics=FIGURES))  # type: ignore[arg-type]
+    return folder
+
+
+def test_a_sweep_shows_the_keys_that_differ_and_the_figures(tmp_path: Path) -> None:
+    runs = [
+        read_member(run_folder(tmp_path / "a", "seed: 1\nenv: {lambda_call: 0.02, max_rounds: 8, numbers: [3, 4]}\n")),
+        read_member(run_folder(tmp_path / "b", "seed: 1\nenv: {lambda_call: 0.1, max_rounds: 8, numbers: [3]}\n")),
+    ]
+    table = sweep_table(runs)
+    assert table.header[:4] == ("run", "lambda_call", "numbers", "Pass@1")
+    assert [row[:4] for row in table.rows] == [
+        ("a", "0.02", "[3, 4]", "53.5 [50.1,57.0]"),
+        ("b", "0.1", "[3]", "53.5 [50.1,57.0]"),
+    ]
+
+
+def test_a_sweep_says_which_runs_have_not_finished(tmp_path: Path) -> None:
+    run_folder(tmp_path / "10", "seed: 1\n")
+    run_folder(tmp_path / "9", "seed: 2\n", "interrupted")
+    (run_folder(tmp_path / "11", "seed: 3\n") / "summary.json").unlink()
+    rows = [row[:3] for row in sweep_table(read_sweep(tmp_path)).rows]
+    assert rows == [("9", "2", "interrupted"), ("10", "1", "finished"), ("11", "3", "unfinished")]
+
+
+def test_a_folder_without_runs_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="holds no runs"):
+        read_sweep(tmp_path)
+
+
+def test_keys_that_one_run_lacks_differ_and_equal_ones_do_not() -> None:
+    assert differing_keys([{"a": 1, "b": [1]}, {"a": 1, "b": [1], "c": 2}]) == ["c"]
+    assert short_keys(["env.seed", "algo.lr", "evaluate.seed"]) == ["env.seed", "lr", "evaluate.seed"]
+
+
+@pytest.mark.parametrize("config", ["- 1\n", "a: [", "!!python/object/apply:os.system ['x']\n", ""])
+def test_a_hostile_config_is_one_line_that_names_it(tmp_path: Path, config: str) -> None:
+    folder = run_folder(tmp_path / "a", config)
+    with pytest.raises(ValueError, match=r"config\.yaml") as caught:
+        read_member(folder)
+    assert len(str(caught.value).splitlines()) == 1
