@@ -1,0 +1,138 @@
+"""Log-probabilities and entropies at chosen positions, never tokens x vocabulary at once.
+
+    z = (h W^T + b) / temperature, minus infinity outside the mask;  logp = z[target] - logsumexp z;  H = -sum p log p
+
+Positions go through in chunks; backward computes each chunk's z again instead of keeping it.
+
+Legend: M positions, H hidden size, V vocabulary, A automaton states, c one chunk of M.
+"""
+
+# ruff: noqa: N815 (fields carry shape suffixes)
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rlx.types import Automaton
+
+CHUNK_ELEMENTS = 2**20
+"""Logits computed at once: 4 MB in fp32, which a core's cache holds."""
+FORBIDDEN = -1e30
+"""A logit outside the mask: its exp is 0, and 0 times it is 0, which minus infinity would not give."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """How hidden states become a distribution."""
+
+    weight_VH: Tensor
+    bias_V: Tensor | None = None
+    temperature: float = 1.0
+    allowed_AV: Tensor | None = None
+
+    def log_softmax(self, hidden_cH: Tensor, state_c: Tensor) -> Tensor:
+        z_cV = torch.nn.functional.linear(hidden_cH, self.weight_VH, self.bias_V).float()
+        if self.temperature != 1.0:
+            z_cV /= self.temperature
+        if self.allowed_AV is not None:
+            z_cV.masked_fill_(~self.allowed_AV[state_c] & (state_c >= 0)[:, None], FORBIDDEN)
+        return z_cV.sub_(z_cV.logsumexp(-1, keepdim=True))
+
+
+def allowed_ids(automaton: Automaton, vocabulary: int) -> Tensor:
+    """A x V, true where the state allows the token."""
+    allowed_AV = torch.zeros(len(automaton.allowed), vocabulary, dtype=torch.bool)
+    for state, ids in enumerate(automaton.allowed):
+        allowed_AV[state, sorted(ids)] = True
+    return allowed_AV
+
+
+def log_probs(head: Head, hidden_MH: Tensor, target_M: Tensor, state_M: Tensor) -> tuple[Tensor, Tensor]:
+    """log p of each target and the entropy at each position, both differentiable in the hidden states and the head.
+
+    `state_M` is the automaton state of each position, -1 for none.
+    """
+    if head.allowed_AV is not None and not (head.allowed_AV[state_M, target_M] | (state_M < 0)).all():
+        raise ValueError("log_probs: a token lies outside its mask; engine and learner disagree on the automaton")
+    return Chunked.apply(hidden_MH, head.weight_VH, head.bias_V, target_M, state_M, head)
+
+
+class Chunked(torch.autograd.Function):
+    """`log_probs` with memory for one chunk of logits."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden_MH: Tensor,
+        weight_VH: Tensor,
+        bias_V: Tensor | None,
+        target_M: Tensor,
+        state_M: Tensor,
+        head: Head,
+    ) -> tuple[Tensor, Tensor]:
+        logp_M, entropy_M = (torch.empty(len(hidden_MH), device=hidden_MH.device) for _ in range(2))
+        for c in chunks(hidden_MH, weight_VH):
+            logp_cV = head.log_softmax(hidden_MH[c], state_M[c])
+            logp_M[c] = logp_cV.gather(1, target_M[c, None])[:, 0]
+            entropy_M[c] = -logp_cV.exp().mul_(logp_cV).sum(-1)
+        ctx.save_for_backward(hidden_MH, weight_VH, bias_V, target_M, state_M, entropy_M)
+        ctx.head = head
+        ctx.set_materialize_grads(False)
+        return logp_M, entropy_M
+
+    @staticmethod
+    def backward(ctx: Any, grad_logp_M: Tensor | None, grad_entropy_M: Tensor | None) -> tuple[Tensor | None, ...]:
+        hidden_MH, weight_VH, bias_V, target_M, state_M, entropy_M = ctx.saved_tensors
+        wants_hidden, wants_weight, wants_bias = ctx.needs_input_grad[:3]
+        grad_hidden_MH = torch.empty_like(hidden_MH) if wants_hidden else None
+        grad_weight_VH = torch.zeros_like(weight_VH, dtype=torch.float32) if wants_weight else None
+        grad_bias_V = torch.zeros_like(bias_V, dtype=torch.float32) if wants_bias else None
+        for c in chunks(hidden_MH, weight_VH):
+            logp_cV = ctx.head.log_softmax(hidden_MH[c], state_M[c])
+            grad_cV = grad_logits(
+                logp_cV, target_M[c], entropy_M[c], *(g if g is None else g[c] for g in (grad_logp_M, grad_entropy_M))
+            )
+            grad_cV = grad_cV.div_(ctx.head.temperature).to(weight_VH.dtype)
+            if grad_hidden_MH is not None:
+                grad_hidden_MH[c] = grad_cV @ weight_VH
+            if grad_weight_VH is not None:
+                add_product(grad_weight_VH, grad_cV.T, hidden_MH[c])
+            if grad_bias_V is not None:
+                grad_bias_V += grad_cV.sum(0)
+        grads = (g if g is None else g.to(weight_VH.dtype) for g in (grad_hidden_MH, grad_weight_VH, grad_bias_V))
+        return (*grads, None, None, None)
+
+
+def chunks(hidden_MH: Tensor, weight_VH: Tensor) -> list[slice]:
+    size = max(16, CHUNK_ELEMENTS // len(weight_VH))
+    return [slice(low, low + size) for low in range(0, len(hidden_MH), size)]
+
+
+def grad_logits(
+    logp_cV: Tensor, target_c: Tensor, entropy_c: Tensor, grad_logp_c: Tensor | None, grad_entropy_c: Tensor | None
+) -> Tensor:
+    """d logp[target] / dz = onehot - p;  dH / dz = -p (log p + H). Overwrites `logp_cV`."""
+    p_cV = logp_cV.exp()
+    if grad_entropy_c is None:
+        grad_cV = p_cV
+        if grad_logp_c is not None:
+            grad_cV *= -grad_logp_c[:, None]
+    else:
+        coefficient_cV = logp_cV.add_(entropy_c[:, None]).mul_(-grad_entropy_c[:, None])
+        if grad_logp_c is not None:
+            coefficient_cV -= grad_logp_c[:, None]
+        grad_cV = p_cV.mul_(coefficient_cV)
+    if grad_logp_c is not None:
+        grad_cV.scatter_add_(1, target_c[:, None], grad_logp_c[:, None])
+    return grad_cV
+
+
+def add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
+    """total += left @ right, in place where the formats agree."""
+    if left.dtype == total.dtype:
+        total.addmm_(left, right)
+    else:
+        total += left @ right

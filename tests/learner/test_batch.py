@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from rlx.learner.batch import collate, rows
+from rlx.types import Completion, Fork, Group, Task, Trajectory
+
+TASK = Task(id="t", prompt=(), data={})
+
+
+def trajectory(*turns, sample=0, **more):
+    return Trajectory(task=TASK, sample=sample, turns=turns, status="done", **more)
+
+
+def test_a_prompt_is_stored_once_and_observations_carry_no_loss(turn):
+    a = trajectory(turn([1, 2], [3, 4]), turn([1, 2, 3, 4, 9, 9], [5]))
+    b = trajectory(turn([1, 2], [6, 7, 8]), sample=1)
+    batch = collate([Group(task=TASK, trajectories=(a, b))])
+    assert batch.prefix_ids_P.tolist() == [1, 2]
+    assert batch.token_ids_N.tolist() == [3, 4, 9, 9, 5, 6, 7, 8]
+    assert batch.token_ids_N[batch.position_M].tolist() == [3, 4, 5, 6, 7, 8]
+    assert batch.row_M.tolist() == [0, 0, 1, 2, 2, 2]
+    assert batch.start_S.tolist() == [0, 5, 8]
+    assert batch.engine_logp_M[:2].tolist() == pytest.approx([-1.03, -1.04])
+
+
+def test_groups_do_not_share_prompts(turn):
+    group = Group(task=TASK, trajectories=(trajectory(turn([1, 2], [3])),))
+    assert collate([group, group]).prefix_ids_P.tolist() == [1, 2, 1, 2]
+
+
+def test_a_rewritten_context_is_a_sequence_of_its_own(turn):
+    a = trajectory(turn([1, 2], [3, 4]), turn([1, 7], [5]), turn([1, 7, 5, 8], [6]))
+    batch = collate([Group(task=TASK, trajectories=(a,))])
+    assert batch.start_S.tolist() == [0, 2, 5]
+    assert batch.prefix_ids_P.tolist() == [1, 2, 1, 7]
+    assert batch.trajectory_S.tolist() == [0, 0]
+    assert batch.token_ids_N[batch.position_M].tolist() == [3, 4, 5, 6]
+
+
+def test_episodes_that_ended_in_an_error_are_left_out(turn):
+    good, bad = trajectory(turn([1], [2])), replace(trajectory(turn([1], [3]), sample=1), status="error")
+    groups = [Group(task=TASK, trajectories=(bad, good))]
+    assert collate(groups).token_ids_N.tolist() == [2]
+    assert rows(groups, collate(groups)).trajectory == (0,)
+    with pytest.raises(ValueError, match="no episode"):
+        collate([Group(task=TASK, trajectories=(bad,))])
+
+
+def test_mask_ids_are_kept_and_missing_ones_are_minus_one(turn):
+    masked = turn([1], [2, 3])
+    completion = Completion(token_ids=(2, 3), logprobs=(-1.0, -1.0), mask_ids=(0, 4), stop="stop")
+    a = trajectory(replace(masked, completion=completion), turn([9], [1]))
+    batch = collate([Group(task=TASK, trajectories=(a,))])
+    assert batch.mask_M.tolist() == [0, 4, -1]
+
+
+def test_rows_say_who_came_before_and_what_was_earned(turn):
+    a = trajectory(turn([1], [2], 0.5), turn([1, 2], [3, 4], 1.0), success=True)
+    b = trajectory(turn([1], [5], -1.0), sample=1)
+    groups = [Group(task=TASK, trajectories=(a, b)), Group(task=TASK, trajectories=(a,))]
+    table = rows(groups, collate(groups))
+    assert table.group == (0, 0, 0, 1, 1)
+    assert table.trajectory == (0, 0, 1, 2, 2)
+    assert table.turn == (0, 1, 0, 0, 1)
+    assert table.parent == (-1, 0, -1, -1, 3)
+    assert table.reward == (0.5, 1.0, -1.0, 0.5, 1.0)
+    assert table.num_tokens == (1, 2, 1, 1, 2)
+    assert table.success == (True, True, False, True, True)
+    assert table.values == ()
+
+
+def test_a_fork_trains_only_what_it_did_not_replay(turn):
+    a = trajectory(turn([1], [2]), turn([1, 2], [3]))
+    b = trajectory(turn([1], [2]), turn([1, 2], [4, 5]), sample=1, fork=Fork(parent=0, turn=1))
+    groups = [Group(task=TASK, trajectories=(a, b))]
+    batch = collate(groups)
+    assert batch.token_ids_N[batch.position_M].tolist() == [2, 3, 4, 5]
+    assert batch.token_ids_N.tolist() == [2, 3, 2, 4, 5]
+    assert rows(groups, batch).parent == (-1, 0, 1)
+
+
+def test_values_reach_the_rows_they_belong_to(turn):
+    a = trajectory(turn([1], [2, 3]), turn([1, 2, 3], [4]))
+    groups = [Group(task=TASK, trajectories=(a,))]
+    batch = replace(collate(groups), value_M=torch.tensor([0.5, 0.25, 2.0]))
+    assert rows(groups, batch).values == ((0.5, 0.25), (2.0,))
+
+
+def test_advantages_come_per_row_or_per_token(turn):
+    batch = collate([Group(task=TASK, trajectories=(trajectory(turn([1], [2, 3]), turn([1, 2, 3], [4])),))])
+    assert batch.with_advantages(torch.tensor([1.0, -2.0])).advantage_M.tolist() == [1.0, 1.0, -2.0]
+    assert batch.with_advantages(torch.tensor([1.0, 2.0, 3.0])).advantage_M.tolist() == [1.0, 2.0, 3.0]
+    with pytest.raises(ValueError, match="4 advantages for 2 rows of 3 tokens"):
+        batch.with_advantages(torch.zeros(4))

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from rlx.learner import logprob
+from rlx.learner.logprob import Head, allowed_ids, log_probs
+from rlx.types import Automaton
+
+
+def naive(hidden, weight, bias, target, temperature, allowed=None):
+    z = torch.nn.functional.linear(hidden, weight, bias) / temperature
+    if allowed is not None:
+        z = z.masked_fill(~allowed, float("-inf"))
+    logp = z.log_softmax(-1)
+    p = logp.exp()
+    entropy = -torch.where(p > 0, p * logp.clamp(min=-1e9), 0.0).sum(-1)
+    return logp.gather(1, target[:, None])[:, 0], entropy
+
+
+def inputs(bias=True):
+    generator = torch.Generator().manual_seed(0)
+    make = lambda *shape: torch.randn(*shape, generator=generator, requires_grad=True)  # noqa: E731
+    return make(70, 8), make(30, 8), make(30) if bias else None, torch.randint(0, 30, (70,), generator=generator)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("bias", [False, True])
+def test_values_and_gradients_equal_log_softmax(monkeypatch, temperature, masked, bias):
+    monkeypatch.setattr(logprob, "CHUNK_ELEMENTS", 16 * 30)
+    hidden, weight, b, target = inputs(bias)
+    automaton = Automaton(start=0, allowed=(frozenset(range(15)), frozenset(range(15, 30))), moves=({}, {}))
+    state = torch.where(torch.arange(70) % 3 == 0, -1, target // 15)
+    allowed = allowed_ids(automaton, 30)
+    full = allowed[state] | (state < 0)[:, None]
+    mix = torch.linspace(-1, 1, 70)
+    leaves = [x for x in (hidden, weight, b) if x is not None]
+    results = []
+    head = Head(weight_VH=weight, bias_V=b, temperature=temperature, allowed_AV=allowed if masked else None)
+    for logp, entropy in (
+        log_probs(head, hidden, target, state),
+        naive(hidden, weight, b, target, temperature, full if masked else None),
+    ):
+        gradients = torch.autograd.grad((logp * mix).sum() + (entropy * mix.flip(0)).sum(), leaves, retain_graph=True)
+        results.append((logp, entropy, *gradients))
+    for ours, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(ours, theirs, atol=2e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_each_output_has_its_gradient_alone(which):
+    hidden, weight, bias, target = inputs()
+    head = Head(weight_VH=weight, bias_V=bias)
+    ours = torch.autograd.grad(log_probs(head, hidden, target, target)[which].sum(), hidden)[0]
+    theirs = torch.autograd.grad(naive(hidden, weight, bias, target, 1.0)[which].sum(), hidden)[0]
+    torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-4)
+
+
+def test_a_frozen_head_gets_no_gradient_but_passes_it_on():
+    hidden, weight, _, target = inputs()
+    frozen = weight.detach()
+    log_probs(Head(weight_VH=frozen), hidden, target, target)[0].sum().backward()
+    assert frozen.grad is None
+    assert hidden.grad.abs().sum() > 0
+
+
+def test_a_token_outside_its_mask_is_refused():
+    automaton = Automaton(start=0, allowed=(frozenset({1}),), moves=({},))
+    head = Head(weight_VH=torch.zeros(3, 2), allowed_AV=allowed_ids(automaton, 3))
+    with pytest.raises(ValueError, match="outside its mask"):
+        log_probs(head, torch.zeros(1, 2), torch.tensor([2]), torch.tensor([0]))
+    logp, entropy = log_probs(head, torch.zeros(1, 2), torch.tensor([1]), torch.tensor([0]))
+    assert logp.item() == 0.0
+    assert entropy.item() == 0.0

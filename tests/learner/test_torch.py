@@ -1,0 +1,297 @@
+from __future__ import annotations
+
+import copy
+import json
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM
+
+from rlx.algo.losses import clip, cross_entropy, policy_gradient, policy_loss, squared_margin
+from rlx.algo.parts import Optimizer
+from rlx.learner.batch import collate, rows
+from rlx.learner.torch import NotFiniteError, TorchLearner, gradients, learning_rate
+from rlx.types import Automaton, Completion, Group, Task, Trajectory
+
+LOSS = policy_loss(policy_gradient(), kl=0.1, kl_estimator="k2", entropy=0.05)
+NEEDS = frozenset({"reference"})
+
+
+def learner(model, micro=10_000, needs=NEEDS, **optimizer):
+    more = {k: optimizer.pop(k) for k in ("temperature", "automaton", "gap_cap") if k in optimizer}
+    settings = {"lr": 1e-2, "weight_decay": 0.1, **optimizer}
+    return TorchLearner(
+        model, optimizer=Optimizer(**settings), num_steps=10, needs=needs, micro_batch_tokens=micro, **more
+    )
+
+
+def credited(groups, seed=0):
+    batch = collate(groups)
+    generator = torch.Generator().manual_seed(seed)
+    return batch.with_advantages(torch.randn(len(batch.trajectory_R), generator=generator))
+
+
+def naive_logp(model, groups, temperature=1.0):
+    """One turn at a time, unpacked, through the model's own attention."""
+    model.set_attn_implementation("eager")
+    found = []
+    for turn in (t for group in groups for trajectory in group.trajectories for t in trajectory.turns):
+        ids = turn.prompt_ids + turn.completion.token_ids
+        logp = (model(torch.tensor([ids])).logits[0] / temperature).log_softmax(-1)
+        found += [logp[i - 1, ids[i]] for i in range(len(turn.prompt_ids), len(ids))]
+    return torch.stack(found)
+
+
+def moved_weights(model, batch, micro, loss=LOSS, steps=1, unit="trajectory", **optimizer):
+    trainer = learner(copy.deepcopy(model), micro, **optimizer)
+    metrics = [trainer.update(trainer.annotate(batch, NEEDS), loss, unit) for _ in range(steps)]
+    return {name: x.clone() for name, x in trainer.weights().items()}, metrics
+
+
+@pytest.mark.parametrize("family", ["qwen2", "llama"])
+@pytest.mark.parametrize("rewrite", [0.0, 0.5])
+@pytest.mark.parametrize("micro", [40, 10_000])
+def test_log_probs_equal_the_models_own(model, groups, family, rewrite, micro):
+    given, network = groups(rewrite=rewrite), model(family, tied=family == "qwen2")
+    expected = naive_logp(network, given, 0.8).detach()
+    trainer = learner(network, micro, temperature=0.8)
+    batch = trainer.annotate(collate(given), NEEDS)
+    torch.testing.assert_close(batch.reference_logp_M, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_the_gradient_through_a_shared_prompt_equals_that_without_sharing(model, groups):
+    given, network = groups(rewrite=0.3), model()
+    batch = credited(given)
+    loss = -(naive_logp(network, given) * batch.advantage_M).sum() / batch.num_tokens
+    expected = dict(zip(dict(network.named_parameters()), torch.autograd.grad(loss, list(network.parameters()))))
+    trainer = learner(network, needs=frozenset(), lr=0.0, max_gradient_norm=math.inf)
+    metrics = trainer.update(batch, policy_loss(policy_gradient()))
+    assert metrics["loss/value"] == pytest.approx(loss.item(), abs=1e-6)
+    for name, parameter in trainer.model.named_parameters():
+        torch.testing.assert_close(parameter.grad, expected[name], atol=2e-6, rtol=1e-4)
+
+
+@pytest.mark.parametrize("normalisation", ["token", "sequence", "constant"])
+def test_micro_batches_add_up_to_one_large_batch(model, groups, normalisation):
+    loss = policy_loss(clip(0.2, 0.2), kl=0.1, entropy=0.05, normalisation=normalisation, constant=7.0)
+    batch, network = credited(groups(4, 4, rewrite=0.2)), model().double()
+    found = {}
+    for micro in (30, 10_000):
+        trainer = learner(copy.deepcopy(network), micro, max_gradient_norm=math.inf, lr=0.0)
+        metrics = trainer.update(trainer.annotate(batch, NEEDS), loss)
+        found[micro] = ([g.clone() for g in gradients(trainer.model)], metrics)
+    (few, few_metrics), (many, many_metrics) = found[10_000], found[30]
+    for a, b in zip(few, many, strict=True):
+        torch.testing.assert_close(a, b, atol=1e-6, rtol=1e-5)
+    assert many_metrics == pytest.approx(few_metrics, abs=1e-6, rel=1e-5)
+
+
+def test_pairs_go_through_together_whatever_the_budget(model, groups):
+    given = groups(4, 4)
+    signs = torch.zeros(16)
+    signs[[0, 3, 8, 9]] = torch.tensor([1.0, -1.0, -1.0, 1.0])
+    batch = collate(given)
+    batch = batch.with_advantages(signs[batch.trajectory_R])
+    few, metrics = moved_weights(model(), batch, 10_000, squared_margin(0.5), unit="pair", lr=1e-3)
+    many, _ = moved_weights(model(), batch, 1, squared_margin(0.5), unit="pair", lr=1e-3)
+    for name in few:
+        torch.testing.assert_close(few[name], many[name], atol=1e-5, rtol=1e-4)
+    assert metrics[0]["loss/value"] == pytest.approx(1.0)  # (0 - 1/(2 * 0.5))^2: policy and reference still agree
+    with pytest.raises(ValueError, match="half a pair"):
+        moved_weights(model(), batch, 1, squared_margin(0.5), unit="trajectory")
+
+
+def test_a_batch_without_pairs_changes_nothing(model, groups):
+    batch = collate(groups())
+    batch = batch.with_advantages(torch.zeros(len(batch.trajectory_R)))
+    network = model()
+    after, metrics = moved_weights(network, batch, 100, squared_margin(0.5), unit="pair")
+    assert all(torch.equal(after[name], x) for name, x in network.state_dict().items())
+    assert set(metrics[0]) == {"optimizer/lr"}
+
+
+def test_supervised_steps_lower_the_loss(model, groups):
+    batch = collate(groups()).with_advantages(torch.ones(len(collate(groups()).trajectory_R)))
+    _, metrics = moved_weights(model(), batch, 60, cross_entropy(), steps=8, lr=3e-3)
+    assert metrics[-1]["loss/value"] < 0.8 * metrics[0]["loss/value"]
+
+
+def test_metrics_have_the_projects_names(model, groups):
+    _, (metrics,) = moved_weights(model(), credited(groups()), 100, policy_loss(clip(0.2, 0.2), kl=0.1))
+    assert set(metrics) == {
+        "loss/value", "kl/mean", "entropy/mean", "gradient/norm", "ratio/clipped", "optimizer/lr", "gap/engine",
+    }  # fmt: skip
+    assert metrics["kl/mean"] == pytest.approx(0.0, abs=1e-6)
+    assert metrics["optimizer/lr"] == 1e-2
+
+
+def test_the_gap_to_the_engine_is_the_mean_difference_before_the_first_step(model, groups):
+    given, network = groups(), model()
+    batch = credited(given)
+    gap = (naive_logp(network, given) - batch.engine_logp_M).abs().mean().item()
+    _, (metrics,) = moved_weights(network, batch, 60, num_epochs=2, num_minibatches=1)
+    assert metrics["gap/engine"] == pytest.approx(gap, abs=1e-5)
+
+
+def test_demonstrations_have_no_gap(model, groups):
+    batch = replace(credited(groups()), sampled=False)
+    _, (metrics,) = moved_weights(model(), batch, 60, gap_cap=2.0)
+    assert "gap/engine" not in metrics
+
+
+def test_the_gap_is_weighed_by_truncated_importance(model, groups):
+    given, network = groups(), model()
+    trainer = learner(network, gap_cap=1.5)
+    batch = trainer.annotate(credited(given), frozenset())
+    logp = naive_logp(network, given).detach()
+    torch.testing.assert_close(batch.old_logp_M, logp, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(batch.weight_M, (logp - batch.engine_logp_M).exp().clamp(max=1.5), atol=1e-5, rtol=1e-4)
+
+
+def test_inner_epochs_and_minibatches_take_that_many_steps(model, groups):
+    trainer = learner(model(), num_epochs=3, num_minibatches=2, needs=frozenset())
+    trainer.update(credited(groups(4)), policy_loss(clip(0.2, 0.2)))
+    assert {int(state["step"]) for state in trainer.adam.state.values()} == {6}
+    assert trainer.num_updates == 1
+
+
+def test_schedules_by_hand():
+    rates = lambda schedule: [  # noqa: E731
+        learning_rate(Optimizer(lr=1.0, warmup_steps=2, schedule=schedule), update, 6) for update in range(7)
+    ]
+    assert rates("constant") == [0.5, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+    assert rates("linear") == [0.5, 1.0, 1.0, 0.75, 0.5, 0.25, 0.0]
+    assert rates("cosine") == pytest.approx(
+        [0.5, 1.0, 1.0, (1 + math.sqrt(0.5)) / 2, 0.5, (1 - math.sqrt(0.5)) / 2, 0.0]
+    )
+
+
+def test_matrices_decay_and_vectors_do_not(model):
+    groups = learner(model()).adam.param_groups
+    assert [group["weight_decay"] for group in groups] == [0.1, 0.0]
+    assert all(p.dim() == 2 for p in groups[0]["params"])
+    assert all(p.dim() == 1 for p in groups[1]["params"])
+
+
+@pytest.mark.parametrize("what", ["loss", "gradient"])
+def test_what_is_not_finite_is_named_kept_and_changes_nothing(model, groups, what):
+    trainer = learner(model(), 40, needs=frozenset())
+    before = copy.deepcopy(trainer.model.state_dict())
+    batch = credited(groups())
+    bad = int(batch.row_M[-1])
+    if what == "loss":
+        advantages = batch.advantage_M.clone()
+        advantages[-1] = math.nan
+        batch, loss = batch.with_advantages(advantages), LOSS_ALONE
+    else:
+        loss = exploding(bad)
+    with pytest.raises(NotFiniteError, match=f"{what} of update 0") as caught:
+        trainer.update(batch, loss)
+    assert caught.value.what == what
+    assert bad in caught.value.micro_batch["row"].tolist()
+    assert all(torch.equal(before[name], x) for name, x in trainer.model.state_dict().items())
+    trainer.update(credited(groups()), LOSS_ALONE)
+    assert all(x.isfinite().all() for x in trainer.weights().values())
+
+
+LOSS_ALONE = policy_loss(policy_gradient())
+
+
+def exploding(row):
+    """A loss that is finite and whose gradient, on one row, is not: sqrt at zero."""
+
+    def loss(tokens, totals):
+        result = LOSS_ALONE(tokens, totals)
+        at = tokens.logp[tokens.row == row]
+        return type(result)(value=result.value + (at - at.detach()).abs().sqrt().sum(), metrics=result.metrics)
+
+    return loss
+
+
+def test_resuming_is_exact_to_the_last_bit(model, groups, tmp_path):
+    network, batches = model(), [credited(groups(seed=i)) for i in range(4)]
+    options = {"schedule": "cosine", "warmup_steps": 2, "num_epochs": 2}
+    straight = learner(copy.deepcopy(network), 60, **options)
+    for batch in batches[:2]:
+        straight.update(straight.annotate(batch, NEEDS), LOSS)
+    straight.save(tmp_path)
+    resumed = learner(copy.deepcopy(network), 60, **options)
+    resumed.load(tmp_path)
+    for batch in batches[2:]:
+        a = straight.update(straight.annotate(batch, NEEDS), LOSS)
+        b = resumed.update(resumed.annotate(batch, NEEDS), LOSS)
+        assert a == b
+    for name, x in straight.weights().items():
+        assert torch.equal(x, resumed.weights()[name])
+
+
+def test_a_saved_folder_is_a_plain_model(model, groups, tmp_path):
+    trainer = learner(model(), needs=frozenset())
+    trainer.update(credited(groups()), LOSS_ALONE)
+    trainer.save(tmp_path)
+    again = AutoModelForCausalLM.from_pretrained(tmp_path)
+    assert "rlx" not in (tmp_path / "config.json").read_text()
+    assert not [p for p in tmp_path.iterdir() if p.suffix in {".bin", ".pt", ".pkl"}]
+    assert json.loads((tmp_path / "learner.json").read_text()) == {"num_updates": 1}
+    for name, x in again.state_dict().items():
+        assert torch.equal(x, trainer.weights()[name])
+
+
+def adapted(network):
+    from peft import LoraConfig, get_peft_model
+
+    torch.manual_seed(1)
+    return get_peft_model(network, LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj", "down_proj"]))
+
+
+def test_adapters_train_merge_and_resume(model, groups, tmp_path):
+    base, batch = model(), credited(groups())
+    trainer = learner(adapted(copy.deepcopy(base)), 60)
+    for _ in range(2):
+        metrics = trainer.update(trainer.annotate(batch, NEEDS), LOSS)
+    assert metrics["kl/mean"] > 1e-4
+    reference = trainer.annotate(batch, NEEDS).reference_logp_M
+    torch.testing.assert_close(reference, naive_logp(base, groups()).detach(), atol=1e-5, rtol=1e-5)
+    trainer.save(tmp_path)
+    merged = AutoModelForCausalLM.from_pretrained(tmp_path)
+    assert set(trainer.weights()) == set(base.state_dict())
+    torch.testing.assert_close(
+        trainer.measure(trainer.model, batch), naive_logp(merged, groups()).detach(), atol=1e-5, rtol=1e-5
+    )
+    resumed = learner(adapted(copy.deepcopy(base)), 60)
+    resumed.load(tmp_path)
+    a, b = (t.update(t.annotate(batch, NEEDS), LOSS) for t in (trainer, resumed))
+    assert a == b
+    assert any(name.startswith("adapter.") for name in load_file(tmp_path / "learner.safetensors"))
+
+
+def test_masks_of_an_automaton_are_applied_again(model, turn):
+    automaton = Automaton(start=0, allowed=(frozenset({3, 4, 5}), frozenset({6, 7})), moves=({}, {}))
+    masked = Completion(token_ids=(4, 7, 20), logprobs=(-1.0, -1.0, -1.0), mask_ids=(0, 1, -1), stop="stop")
+    task = Task(id="t", prompt=(), data={})
+    one = replace(turn([1, 2], [4, 7, 20]), completion=masked)
+    given = [Group(task=task, trajectories=(Trajectory(task=task, sample=0, turns=(one,), status="done"),))]
+    network = model()
+    z = network(torch.tensor([[1, 2, 4, 7, 20]])).logits[0].detach()
+    expected = [z[1, [3, 4, 5]].log_softmax(-1)[1], z[2, [6, 7]].log_softmax(-1)[1], z[3].log_softmax(-1)[20]]
+    trainer = learner(network, automaton=automaton)
+    torch.testing.assert_close(trainer.measure(network, collate(given)), torch.stack(expected), atol=1e-5, rtol=1e-5)
+
+
+def test_what_cannot_be_trained_is_refused(model, groups):
+    with pytest.raises(ValueError, match="value head"):
+        learner(model(), needs=frozenset({"values"}))
+    with pytest.raises(ValueError, match="temperature is 0"):
+        learner(model(), temperature=0)
+    with pytest.raises(ValueError, match="no advantages"):
+        learner(model()).update(collate(groups()), LOSS_ALONE)
+
+
+def test_rows_match_the_advantages_a_batch_accepts(groups):
+    given = groups(rewrite=0.5)
+    batch = collate(given)
+    assert len(rows(given, batch).reward) == len(batch.trajectory_R)
+    assert sum(rows(given, batch).num_tokens) == batch.num_tokens
