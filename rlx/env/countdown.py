@@ -1,8 +1,8 @@
 """Countdown: reach a target with each of some numbers once, by + - * /, checking candidates with Python on the way.
 
-The task and its reward are those of "Cost-Aware Tool-Integrated Reasoning for Countdown Arithmetic", section 3. The splits
-cannot overlap: a hash of the sorted numbers and the target says to which a problem belongs, whatever the preset, seed or
-source it comes from.
+The task and its reward are those of "Cost-Aware Tool-Integrated Reasoning for Countdown Arithmetic", section 3. The
+splits cannot overlap: a hash of the sorted numbers and the target says to which a problem belongs, whatever the preset,
+seed or source it comes from.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from rlx.types import Action, Move, Step, Task, Text, ToolUse
 
 MAX_NUMBERS = 6
 """Of a problem: the solver takes a third of a second for six numbers."""
-MAX_DRAWS = 100_000
+MAX_NUMBER = 10**9
+"""Keeps whatever six numbers make within a float."""
+MAX_DRAWS = 20_000
 """Draws in a row without a new problem after which a preset is taken to have none left."""
 ONE_IN = 8
 """One problem in this many belongs to the test split."""
@@ -72,8 +74,8 @@ class Countdown:
         object.__setattr__(self, "numbers", tuple(self.numbers))
         if not self.numbers or not all(2 <= size <= MAX_NUMBERS for size in self.numbers):
             raise ValueError(f"env.numbers: {list(self.numbers)} is not a list of sizes between 2 and {MAX_NUMBERS}")
-        if not 1 <= self.low <= self.high:
-            raise ValueError(f"env.low, env.high: need 1 <= {self.low} <= {self.high}")
+        if not 1 <= self.low <= self.high <= MAX_NUMBER:
+            raise ValueError(f"env.low, env.high: need 1 <= {self.low} <= {self.high} <= {MAX_NUMBER}")
         if not 1 <= self.target_low <= self.target_high:
             raise ValueError(f"env.target_low, env.target_high: need 1 <= {self.target_low} <= {self.target_high}")
         if self.source not in ("generated", "hub"):
@@ -274,6 +276,6 @@ def checked(name: str, index: int, numbers: Any, target: Any) -> tuple[list[int]
         numbers, target = [int(number) for number in numbers], int(target)
     except (TypeError, ValueError):
         raise ValueError(f"env.hub: row {index} of {name} is not a list of integers and a target") from None
-    if not 1 <= len(numbers) <= MAX_NUMBERS or min(numbers) < 0:
-        raise ValueError(f"env.hub: row {index} of {name} needs 1 to {MAX_NUMBERS} numbers, none negative")
+    if not 1 <= len(numbers) <= MAX_NUMBERS or min(numbers) < 0 or max(numbers) > MAX_NUMBER:
+        raise ValueError(f"env.hub: row {index} of {name} needs 1 to {MAX_NUMBERS} numbers of 0 to {MAX_NUMBER}")
     return numbers, target

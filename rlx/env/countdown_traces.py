@@ -1,6 +1,7 @@
 """How a Countdown problem is solved by example: traces that recover from wrong candidates, and random tries.
 
-The staged traces are those of "Cost-Aware Tool-Integrated Reasoning for Countdown Arithmetic", section 3.3, word for word.
+The staged traces are those of "Cost-Aware Tool-Integrated Reasoning for Countdown Arithmetic", section 3.3, word for
+word.
 """
 
 from __future__ import annotations
@@ -37,8 +38,10 @@ def wrong_candidates(task: Task, num: int, rng: random.Random) -> list[Candidate
     """Up to `num` candidates of distinct values, none the target; one in ten may divide with a rest."""
     found: dict[float, Candidate] = {}
     for _ in range(20 * num):
+        if len(found) == num:
+            break
         candidate = random_candidate(task.data["numbers"], rng, whole=rng.random() < 0.9)
-        if len(found) < num and not isclose(candidate.value, task.data["target"], rel_tol=1e-9):
+        if not isclose(candidate.value, task.data["target"], rel_tol=1e-9):
             found.setdefault(candidate.value, candidate)
     return list(found.values())
 
@@ -57,9 +60,14 @@ def staged(candidates: Sequence[Candidate], target: int) -> Iterator[Move]:
 def spoken(candidates: Sequence[Candidate], target: int) -> Iterator[Move]:
     """The same in one thought, without a tool."""
     *wrong, right = candidates
-    lines = [TEXT_WRONG.format(text=text, value=value, target=target) for text, value in wrong]
-    lines.append(TEXT_RIGHT.format(text=right.text, value=right.value))
+    lines = [TEXT_WRONG.format(text=text, value=whole(value), target=target) for text, value in wrong]
+    lines.append(TEXT_RIGHT.format(text=right.text, value=target))
     yield Move(thought="\n".join(lines), action=Action(kind="answer", text=right.text))
+
+
+def whole(value: int | float) -> int | float:
+    """Without the tool, 196 / 2 is 98 and not 98.0."""
+    return int(value) if value % 1 == 0 else value
 
 
 def random_tries(task: Task, num: int, seed: int) -> list[str]:

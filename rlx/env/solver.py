@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
-from fractions import Fraction
+from collections.abc import Iterator, Sequence, Set
 from math import gcd
-from typing import NamedTuple
 
 Ratio = tuple[int, int]
 """An exact rational in lowest terms with a positive denominator; several times as fast here as `Fraction`."""
@@ -38,21 +36,13 @@ def solutions(numbers: Sequence[int], target: int, seed: int | None = None) -> I
         yield from joins(table, mask, whole ^ mask, target)
 
 
-def values(numbers: Sequence[int]) -> dict[Fraction, str]:
-    """Every value that all of `numbers` can make, each with an expression."""
-    table, whole = tabulate(list(numbers), whole=True), (1 << len(numbers)) - 1
-    return {Fraction(*value): write(table, whole, value) for value in table[whole]}
+def values(numbers: Sequence[int]) -> Set[Ratio]:
+    """Every value that all of `numbers` together can make."""
+    return tabulate(list(numbers), whole=True)[(1 << len(numbers)) - 1].keys()
 
 
-class Join(NamedTuple):
-    """How a value came about: which operator on which values of which subsets."""
-
-    operator: str
-    left_mask: int
-    left: Ratio
-    right_mask: int
-    right: Ratio
-
+Join = tuple[str, int, Ratio, int, Ratio]
+"""How a value came about: the operator, then the left operand's subset and value, then the right one's."""
 
 Table = dict[int, dict[Ratio, Join | None]]
 """For each subset of the numbers, a bit mask, the values it can make."""
@@ -84,21 +74,21 @@ def combine_all(table: Table, mask: int) -> dict[Ratio, Join | None]:
 def combine(found: dict[Ratio, Join | None], a_mask: int, a: Ratio, b_mask: int, b: Ratio) -> None:
     """Add to `found` all that one operator makes of the values `a` and `b`."""
     (p, q), (r, s) = a, b
-    denominator = q * s
-    found.setdefault(reduce(p * s + r * q, denominator), Join("+", a_mask, a, b_mask, b))
-    difference = p * s - r * q
-    found.setdefault(reduce(difference, denominator), Join("-", a_mask, a, b_mask, b))
-    found.setdefault(reduce(-difference, denominator), Join("-", b_mask, b, a_mask, a))
-    found.setdefault(reduce(p * r, denominator), Join("*", a_mask, a, b_mask, b))
-    if r:
-        found.setdefault(reduce(p * s, q * r), Join("/", a_mask, a, b_mask, b))
-    if p:
-        found.setdefault(reduce(r * q, s * p), Join("/", b_mask, b, a_mask, a))
+    left, right, both = p * s, r * q, q * s
+    for operator, numerator, denominator in (("+", left + right, both), ("-", left - right, both), ("*", p * r, both)):
+        value = (numerator, 1) if denominator == 1 else reduce(numerator, denominator)
+        if value not in found:
+            found[value] = (operator, a_mask, a, b_mask, b)
+    swapped = (right - left, 1) if both == 1 else reduce(right - left, both)
+    if swapped not in found:
+        found[swapped] = ("-", b_mask, b, a_mask, a)
+    if r and (value := reduce(left, right)) not in found:
+        found[value] = ("/", a_mask, a, b_mask, b)
+    if p and (value := reduce(right, left)) not in found:
+        found[value] = ("/", b_mask, b, a_mask, a)
 
 
 def reduce(numerator: int, denominator: int) -> Ratio:
-    if denominator == 1:
-        return numerator, 1
     divisor = gcd(numerator, denominator)
     if denominator < 0:
         divisor = -divisor
@@ -136,5 +126,5 @@ def write(table: Table, mask: int, value: Ratio) -> str:
     join = table[mask][value]
     if join is None:
         return str(value[0])
-    left, right = write(table, join.left_mask, join.left), write(table, join.right_mask, join.right)
-    return f"({left} {join.operator} {right})"
+    operator, left_mask, left, right_mask, right = join
+    return f"({write(table, left_mask, left)} {operator} {write(table, right_mask, right)})"

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
+from threading import Lock
 from typing import Any, Literal
 
 from pydantic_monty import (
@@ -20,6 +21,7 @@ from pydantic_monty import (
     MontyCrashedError,
     MontyError,
     MontyRuntimeError,
+    MontySession,
     MontySyntaxError,
     OSPolicy,
     ResourceLimits,
@@ -27,6 +29,8 @@ from pydantic_monty import (
 
 FROZEN: OSPolicy = {"datetime": datetime(2000, 1, 1), "random_start": {"seed": 0}}
 MAX_ERROR_CHARACTERS = 200
+STARTING = Lock()
+"""Held so that the first calls of several threads start one pool."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,18 +43,23 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Python:
-    """Limits of one call. Safe to call from several threads; the sandbox runs without the interpreter lock.
-
-    seconds: running time. memory_mb: heap. depth: nested calls. sleep: seconds asleep in all. max_characters: of the
-    code and of the output. processes: sandboxes kept warm and shared by all calls.
-    """
+    """The tool and the limits of one call. Safe to call from several threads; the sandbox runs outside the GIL."""
 
     seconds: float = 1.0
+    """Running time."""
     memory_mb: int = 32
     depth: int = 200
+    """Of nested calls."""
     sleep: float = 0.0
+    """Seconds asleep, in all."""
     max_characters: int = 1000
+    """Of the code, and of the output."""
     processes: int = 2
+    """Sandboxes kept warm and shared by all calls."""
+
+    def __post_init__(self) -> None:
+        if min(self.seconds, self.memory_mb, self.depth, self.max_characters, self.processes) <= 0 or self.sleep < 0:
+            raise ValueError("python: every limit must be positive (sleep may be 0)")
 
     def run(self, code: str) -> Result:
         """Run `code`; whatever it is, the answer is a Result and never an exception."""
@@ -59,16 +68,21 @@ class Python:
             return Result(output="EmptyError: there is no code to run", failed=True)
         if len(code) > self.max_characters:
             return Result(output=f"LengthError: the code is longer than {self.max_characters} characters", failed=True)
+        with STARTING:
+            sandboxes = pool(os.getpid(), self.processes)
+        with sandboxes.checkout(limits=limits(self), os_policy=FROZEN) as session:
+            return self.feed(session, code)
+
+    def feed(self, session: MontySession, code: str) -> Result:
         printed = Printed(self.max_characters)
         try:
-            with pool(os.getpid(), self.processes).checkout(limits=limits(self), os_policy=FROZEN) as session:
-                value = session.feed_run(code, print_callback=printed)
+            value = session.feed_run(code, print_callback=printed)
             output = (printed.text + show(value, self.max_characters)).rstrip("\n")
-        except Exception as error:  # a sandbox is where every exception ends
+        except Exception as error:  # whatever the code did, it ends here
             return Result(output=explain(error, printed, self), failed=True)
         if len(output) > self.max_characters:
             return Result(output=too_much(self), failed=True)
-        return Result(output=output or "None")
+        return Result(output=printable(output) or "None")
 
 
 class Printed:
@@ -150,7 +164,7 @@ LEAVES = (bool, int, float, complex, str, bytes, range)
 
 
 def explain(error: Exception, printed: Printed, python: Python) -> str:
-    """One line that depends on the code alone: the sandbox's own messages carry the time that was measured."""
+    """Why a call failed, in one line that the code alone decides: the sandbox's own messages hold measured times."""
     if printed.full:
         return too_much(python)
     if isinstance(error, MontyCrashedError):
@@ -185,5 +199,5 @@ LIMITS: dict[str, Callable[[Python], str]] = {
 
 
 def printable(text: str) -> str:
-    """`text` without control characters, lone surrogates and the like, which could move a terminal's cursor."""
-    return "".join(letter for letter in text if not unicodedata.category(letter).startswith("C"))
+    """`text` without control characters, which could move a terminal's cursor, lone surrogates and the like."""
+    return "".join(letter for letter in text if letter in "\n\t" or not unicodedata.category(letter).startswith("C"))
