@@ -50,24 +50,32 @@ class Countdown:
     numbers: tuple[int, ...] = (3, 4)
     """How many numbers a problem has: one of these, drawn evenly."""
     low: int = 1
+    """Smallest number."""
     high: int = 99
+    """Largest number."""
     target_low: int = 10
     target_high: int = 100
     require_product: bool = False
     """Keep only problems that sums and differences do not solve: every solution needs * or /."""
     source: Literal["generated", "hub"] = "generated"
+    """Problems of the ranges above, or those of the data set below."""
     hub: str = "asingh15/countdown_tasks_3to4"
     """With source=hub: a data set's name, folder or jsonl file. Its problems are taken as they come, if solvable."""
     num_test: int = 500
+    """Test problems, the first of a stream that no seed changes."""
     max_rounds: int = 8
     max_wrong: int = 7
     """Wrong candidates before the right one in a demonstration, at most."""
     verifier: Literal["binary", "format"] = "binary"
     """R_correct of a wrong answer: binary 0, format 0.1."""
     lambda_call: float = 0.02
+    """Cost of a tool call."""
     lambda_token: float = 0.0
+    """Cost of a token of tool output."""
     lambda_error: float = 0.1
+    """Cost of a call that fails."""
     lambda_mismatch: float = 0.3
+    """Cost of a mismatch."""
     python: Python = field(default_factory=lambda: Python(max_characters=300))
 
     def __post_init__(self) -> None:
