@@ -1,0 +1,74 @@
+"""What samples completions: the interface that play speaks to, whichever engine is behind it.
+
+An engine holds a policy's weights and the KV caches of sessions. A session is one episode's growing context: its
+requests come one after another, each prompt usually the one before it, its completion and an observation. So a session
+is to the torch engine a parked cache row, and will be to vLLM a prefix-cache lookup: nothing here says where the cache
+lives, and `release` is a hint that it may go. Work happens in `step` alone, a tick at a time; its caller owns the
+schedule.
+
+Two promises make rollouts reproducible. The schedule counts ticks and never reads a clock, and the random number for
+token i of a request is a function of (request.stream, i) alone, whoever its neighbours are and whenever it came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from rlx.types import Completion, Request
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(slots=True, kw_only=True)
+class Counts:
+    """What an engine has done since it was made, in tokens."""
+
+    num_prefilled: int = 0
+    """Prompt tokens that went through the model."""
+    num_reused: int = 0
+    """Prompt tokens found in their session's own cache."""
+    num_shared: int = 0
+    """Prompt tokens copied from another request with the same prompt."""
+    num_sampled: int = 0
+
+
+class Engine(Protocol):
+    """Batched sampling with caches kept per session. Not thread-safe: one caller."""
+
+    @property
+    def tick(self) -> int:
+        """How many times `step` was called."""
+        ...
+
+    @property
+    def counts(self) -> Counts: ...
+
+    @property
+    def version(self) -> int:
+        """Of the weights it has."""
+        ...
+
+    def load(self, weights: Mapping[str, Tensor], version: int) -> None:
+        """Take a policy's weights (Hugging Face names; they are copied) and forget every cache.
+
+        Completions carry `version` from here on. ValueError while a request is being decoded.
+        """
+        ...
+
+    def add(self, request: Request) -> None:
+        """Queue a request; it is admitted by a later `step`, first come, first served.
+
+        ValueError if its session has another request under way, or if it can never be sampled.
+        """
+        ...
+
+    def step(self) -> list[tuple[Request, Completion]]:
+        """One tick: admit, prefill, one token for every active request. Returns what finished, in order of `add`."""
+        ...
+
+    def release(self, session: int) -> None:
+        """Forget a session's cache, and its request if one is under way. Unknown sessions are ignored."""
+        ...

@@ -1,0 +1,80 @@
+"""One request's way through the engine: what it has sampled, and when it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rlx.rollout.automaton import Masks, Walk
+from rlx.rollout.sampling import uniforms
+from rlx.rollout.stops import Listener, listen
+from rlx.types import Completion, Request, Stop
+
+DRAWN = 64
+"""Random numbers are computed this many at a time."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Row:
+    """A request being decoded. Its cache row is its place in the engine's list."""
+
+    request: Request
+    order: int
+    """Its place in the order of `add`."""
+    ids: list[int]
+    """Prompt and sampled tokens. All but the last are cached."""
+    limit: int
+    """The length at which it ends, and why."""
+    limit_stop: Stop
+    listener: Listener | None
+    walk: Walk | None
+    logprobs: list[float] = field(default_factory=list)
+    mask_ids: list[int] = field(default_factory=list)
+    drawn: list[float] = field(default_factory=list)
+    over: bool = False
+    """Finished or released: its cache row is settled at the next tick."""
+    kept: bool = True
+    """Its session may come back."""
+
+    def uniform(self) -> float:
+        """The random number of the next token."""
+        position = len(self.logprobs)
+        if position == len(self.drawn):
+            self.drawn += uniforms(self.request.stream, position, DRAWN)
+        return self.drawn[position]
+
+    def take(self, token: int, logprob: float, eos_ids: frozenset[int], spelled: Sequence[bytes]) -> Stop | None:
+        """Append a sampled token; why the completion ends here, if it does."""
+        self.ids.append(token)
+        self.logprobs.append(logprob)
+        if self.walk is not None:
+            self.mask_ids.append(self.walk.take(token, self.request.session))
+        heard = self.listener is not None and self.listener.hear(spelled[token] if token < len(spelled) else b"")
+        if token in eos_ids:
+            return "eos"
+        if heard:
+            return "stop"
+        return self.limit_stop if len(self.ids) >= self.limit else None
+
+    def complete(self, stop: Stop, version: int) -> Completion:
+        return Completion(
+            token_ids=tuple(self.ids[len(self.request.prompt_ids) :]),
+            logprobs=tuple(self.logprobs),
+            mask_ids=tuple(self.mask_ids),
+            stop=stop,
+            version=version,
+        )
+
+
+def open_row(order: int, request: Request, masks: Masks) -> Row:
+    start = len(request.prompt_ids)
+    room = request.sampling.max_context - start
+    return Row(
+        request=request,
+        order=order,
+        ids=list(request.prompt_ids),
+        limit=start + min(request.sampling.max_new_tokens, room),
+        limit_stop="length" if request.sampling.max_new_tokens < room else "context",
+        listener=listen(request.stops),
+        walk=None if request.automaton is None else masks.start(request.automaton),
+    )

@@ -1,0 +1,120 @@
+"""Choosing a token: counter-based random numbers, inverse-CDF sampling, top-k and top-p.
+
+Shapes: B rows, V ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rlx.types import Sampling
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+MASK_64 = (1 << 64) - 1
+
+
+def splitmix64(seed: int, first: int, count: int) -> np.ndarray:
+    """Outputs `first` to `first + count - 1` of SplitMix64 seeded with `seed` (Steele, Lea and Flood, 2014), as uint64.
+
+    Output p is a hash of seed + (p + 1) * golden ratio, so any of them can be had without those before it.
+    """
+    position = np.arange(first + 1, first + count + 1, dtype=np.uint64)
+    z = np.array([seed & MASK_64], dtype=np.uint64) + position * GOLDEN
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+def uniforms(stream: int, first: int, count: int) -> list[float]:
+    """u(stream, position) in [0, 1) for consecutive positions: the top 24 bits of SplitMix64, exact in float32."""
+    return ((splitmix64(stream, first, count) >> np.uint64(40)) * 2.0**-24).tolist()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knobs:
+    """The sampling settings of a batch's rows as tensors, (B, 1) each; None where no row needs them."""
+
+    temperature: Tensor | None
+    """1 for greedy rows."""
+    greedy: Tensor | None
+    filtered: Tensor | None
+    top_k: Tensor
+    """V where a row has none."""
+    top_p: Tensor
+    num_candidates: int
+    """The largest top_k of the filtered rows."""
+
+
+def read_knobs(samplings: Sequence[Sampling], num_ids: int, device: torch.device) -> Knobs:
+    """Columns of the rows' settings."""
+
+    def column(values: list, dtype: torch.dtype) -> Tensor:
+        return torch.tensor(values, dtype=dtype, device=device)[:, None]
+
+    greedy = [s.temperature == 0 for s in samplings]
+    temperature = [s.temperature or 1.0 for s in samplings]
+    top_k = [min(s.top_k, num_ids) or num_ids for s in samplings]
+    filtered = [not cold and (k < num_ids or s.top_p < 1) for s, k, cold in zip(samplings, top_k, greedy)]
+    return Knobs(
+        temperature=column(temperature, torch.float32) if set(temperature) != {1.0} else None,
+        greedy=column(greedy, torch.bool) if any(greedy) else None,
+        filtered=column(filtered, torch.bool) if any(filtered) else None,
+        top_k=column(top_k, torch.int64),
+        top_p=column([s.top_p for s in samplings], torch.float32),
+        num_candidates=max((k for k, is_filtered in zip(top_k, filtered) if is_filtered), default=0),
+    )
+
+
+def invert(probs_BV: Tensor, uniform_B1: Tensor) -> Tensor:
+    """The first id whose cumulative probability exceeds u times the total: (B, 1).
+
+    u is at most 1 - 2^-24, so u * total rounds to less than the total, and an id of probability zero is never chosen.
+    """
+    cumulative = probs_BV.cumsum(-1)
+    chosen = torch.searchsorted(cumulative, uniform_B1 * cumulative[:, -1:], right=True)
+    return chosen.clamp_max_(probs_BV.shape[1] - 1)
+
+
+def invert_filtered(probs_BV: Tensor, uniform_B1: Tensor, knobs: Knobs) -> Tensor:
+    """The same over a row's candidates, likeliest first: its top k, the fewest of them that hold top_p of their sum."""
+    if knobs.num_candidates == probs_BV.shape[1]:
+        probs, order = probs_BV.sort(dim=-1, descending=True, stable=True)
+    else:
+        probs, order = probs_BV.topk(knobs.num_candidates, dim=-1)
+    rank = torch.arange(probs.shape[1], device=probs.device)
+    probs = probs.masked_fill(rank >= knobs.top_k, 0.0)
+    cumulative = probs.cumsum(-1)
+    probs = probs.masked_fill(cumulative - probs >= knobs.top_p * cumulative[:, -1:], 0.0)
+    return order.gather(1, invert(probs, uniform_B1))
+
+
+def sample(logits_BV: Tensor, uniform_B1: Tensor, knobs: Knobs) -> tuple[Tensor, Tensor]:
+    """One id a row and its log-probability, (B,) each.
+
+    The log-probability is that of softmax(logits / temperature), before top-k and top-p, and at temperature 1 for
+    greedy rows. A row's choice depends on its own logits, settings and u alone. Not finite if the logits are not.
+    """
+    probs = torch.softmax(logits_BV if knobs.temperature is None else logits_BV / knobs.temperature, -1)
+    ids = invert(probs, uniform_B1)
+    if knobs.filtered is not None:
+        ids = torch.where(knobs.filtered, invert_filtered(probs, uniform_B1, knobs), ids)
+    if knobs.greedy is not None:
+        ids = torch.where(knobs.greedy, logits_BV.argmax(-1, keepdim=True), ids)
+    return ids.squeeze(1), probs.gather(1, ids).log().squeeze(1)
+
+
+def check_sampling(sampling: Sampling) -> None:
+    """ValueError for settings that mean nothing."""
+    if not sampling.temperature >= 0:
+        raise ValueError(f"sampling.temperature is {sampling.temperature}; it must be 0 (greedy) or more")
+    if not 0 < sampling.top_p <= 1:
+        raise ValueError(f"sampling.top_p is {sampling.top_p}; it must be over 0 and at most 1")
+    if sampling.top_k < 0:
+        raise ValueError(f"sampling.top_k is {sampling.top_k}; it must be 0 (no filter) or more")
+    if sampling.max_new_tokens < 1:
+        raise ValueError(f"sampling.max_new_tokens is {sampling.max_new_tokens}; it must be 1 or more")

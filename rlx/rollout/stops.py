@@ -1,0 +1,69 @@
+"""Stop strings, found in what tokens spell: bytes, so that one may span tokens or begin inside one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+
+def byte_alphabet() -> dict[str, int]:
+    """The printable character by which byte-level BPE writes each byte (GPT-2's table, inverted)."""
+    plain = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    others = [byte for byte in range(256) if byte not in set(plain)]
+    return {chr(byte): byte for byte in plain} | {chr(256 + i): byte for i, byte in enumerate(others)}
+
+
+def token_bytes(tokenizer: Any) -> tuple[bytes, ...]:
+    """What each id of a fast Hugging Face tokenizer decodes to, added tokens included. Concatenated, they are the text.
+
+    Byte-level tokenizers (Qwen, Llama 3, SmolLM, nano) and SentencePiece ones with byte fallback (Llama 2).
+    """
+    pieces = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
+    decoder = tokenizer.backend_tokenizer.decoder
+    kinds = kinds_in(json.loads(decoder.__getstate__()) if decoder is not None else {})
+    if "ByteLevel" in kinds:
+        alphabet = byte_alphabet()
+        return tuple(spell_byte_level(piece or "", alphabet) for piece in pieces)
+    if kinds & {"Metaspace", "ByteFallback"}:
+        return tuple(spell_sentencepiece(piece or "") for piece in pieces)
+    raise ValueError(f"tokenizer {type(tokenizer).__name__}: stop strings need a byte-level or SentencePiece decoder")
+
+
+def kinds_in(decoder: dict) -> set[str]:
+    return {decoder.get("type", "")}.union(*(kinds_in(part) for part in decoder.get("decoders", ())))
+
+
+def spell_byte_level(piece: str, alphabet: dict[str, int]) -> bytes:
+    """A piece outside the alphabet is an added token, spelled as it is."""
+    codes = [alphabet.get(character) for character in piece]
+    return piece.encode() if None in codes else bytes(code for code in codes if code is not None)
+
+
+def spell_sentencepiece(piece: str) -> bytes:
+    if len(piece) == 6 and piece.startswith("<0x") and piece.endswith(">"):
+        return bytes([int(piece[3:5], 16)])
+    return piece.replace("\N{LOWER ONE EIGHTH BLOCK}", " ").encode()
+
+
+@dataclass(slots=True)
+class Listener:
+    """Watches one completion for its stop strings, remembering only as much text as one could still begin in."""
+
+    stops: tuple[bytes, ...]
+    reach: int
+    tail: bytes = b""
+
+    def hear(self, piece: bytes) -> bool:
+        """Whether a stop string is complete once this piece is said. It may have text after it inside the piece."""
+        window = self.tail + piece
+        self.tail = window[max(0, len(window) - self.reach) :]
+        return any(stop in window for stop in self.stops)
+
+
+def listen(stops: tuple[str, ...]) -> Listener | None:
+    """None where there is nothing to listen for."""
+    if "" in stops:
+        raise ValueError("stops: an empty stop string would end every completion; leave it out")
+    encoded = tuple(stop.encode() for stop in stops)
+    return Listener(encoded, max(map(len, encoded)) - 1) if encoded else None
