@@ -46,8 +46,10 @@ def by_group(rows: Rows, advantages: Callable[[list[float]], list[float]]) -> Te
 
 
 def centred(returns: list[float]) -> list[float]:
-    mean = sum(returns) / len(returns)
-    return [r - mean for r in returns]
+    """Less the mean, computed from the first return's distance to each, so that equal returns give exact zeros."""
+    shifted = [r - returns[0] for r in returns]
+    mean = sum(shifted) / len(shifted)
+    return [r - mean for r in shifted]
 
 
 def deviation(returns: list[float], kind: Deviation) -> float:

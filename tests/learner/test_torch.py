@@ -77,7 +77,7 @@ def test_the_gradient_through_a_shared_prompt_equals_that_without_sharing(model,
 @pytest.mark.parametrize("normalisation", ["token", "sequence", "constant"])
 def test_micro_batches_add_up_to_one_large_batch(model, groups, normalisation):
     loss = policy_loss(clip(0.2, 0.2), kl=0.1, entropy=0.05, normalisation=normalisation, constant=7.0)
-    batch, network = credited(groups(4, 4, rewrite=0.2)), model().double()
+    batch, network = credited(groups(4, 4, rewrite=0.2)), model()
     found = {}
     for micro in (30, 10_000):
         trainer = learner(copy.deepcopy(network), micro, max_gradient_norm=math.inf, lr=0.0)

@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+from math import exp, log
+
+import pytest
+import torch
+
+from rlx.algo.losses import clip, cross_entropy, kl_estimate, policy_gradient, policy_loss, squared_margin
+from rlx.algo.parts import Totals
+
+
+def test_clip_is_two_sided_and_pessimistic(tokens, totals):
+    ratios = [1.5, 1.5, 0.5, 0.5, 1.1]
+    seen = tokens([log(r) for r in ratios], [0.0] * 5, advantage=[1.0, -1.0, 1.0, -1.0, 2.0])
+    result = policy_loss(clip(0.2, 0.3))(seen, totals(seen))
+    # -1.3 (clipped), +1.5, -0.5, +0.8 (clipped), -2.2
+    assert result.value.item() == pytest.approx((-1.3 + 1.5 - 0.5 + 0.8 - 2.2) / 5)
+    assert result.metrics["ratio/clipped"].item() == pytest.approx(2 / 5)
+    result.value.backward()
+    assert seen.logp.grad.tolist() == pytest.approx([0.0, 1.5 / 5, -0.5 / 5, 0.0, -2.2 / 5])
+
+
+def test_policy_gradient_by_hand(tokens, totals):
+    seen = tokens([-1.0, -2.0, -3.0], advantage=[1.0, -1.0, 0.5])
+    result = policy_loss(policy_gradient())(seen, totals(seen))
+    assert result.value.item() == pytest.approx((1.0 - 2.0 + 1.5) / 3)
+    result.value.backward()
+    assert seen.logp.grad.tolist() == pytest.approx([-1 / 3, 1 / 3, -0.5 / 3])
+
+
+def test_on_policy_clip_and_policy_gradient_move_alike(tokens, totals):
+    gradients = []
+    for surrogate in (clip(0.2, 0.2), policy_gradient(), policy_gradient(2.0)):
+        seen = tokens([-1.0, -2.0], advantage=[0.3, -0.7])
+        policy_loss(surrogate)(seen, totals(seen)).value.backward()
+        gradients.append(seen.logp.grad.tolist())
+    assert gradients[0] == pytest.approx(gradients[1])
+    assert gradients[1] == pytest.approx(gradients[2])
+
+
+def test_a_sequences_importance_weight_is_capped(tokens, totals):
+    # trajectory 0: e^{.1+.2}; trajectory 1: e^{2}, capped at 1.5
+    seen = tokens([-1.0, -1.0, -1.0], [-1.1, -1.2, -3.0], advantage=[1.0, 2.0, 1.0], trajectory=[0, 0, 1])
+    result = policy_loss(policy_gradient(1.5))(seen, totals(seen))
+    result.value.backward()
+    assert seen.logp.grad.tolist() == pytest.approx([-exp(0.3) / 3, -2 * exp(0.3) / 3, -1.5 / 3])
+    assert result.metrics["ratio/clipped"].item() == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "value", "gradient"),
+    [("k1", 0.5, 0.5), ("k2", 0.125, 0.5), ("k3", exp(-0.5) - 0.5, 1 - exp(-0.5))],
+)
+def test_kl_estimators_by_hand(estimator, value, gradient):
+    logp = torch.tensor([-1.0], requires_grad=True)
+    kl = kl_estimate(logp, torch.tensor([-1.5]), estimator)
+    kl.sum().backward()
+    assert kl.item() == pytest.approx(value)
+    assert logp.grad.item() == pytest.approx(gradient)
+
+
+def test_on_policy_k1_and_k2_have_the_gradient_of_the_exact_kl():
+    logits = torch.tensor([0.3, -0.5, 1.0], requires_grad=True)
+    reference = torch.tensor([0.0, 0.4, -0.2]).log_softmax(0)
+    logp = logits.log_softmax(0)
+    exact = torch.autograd.grad((logp.exp() * (logp - reference)).sum(), logits, retain_graph=True)[0]
+    for estimator in ("k1", "k2"):
+        expected = (logp.exp().detach() * kl_estimate(logp, reference, estimator)).sum()
+        torch.testing.assert_close(torch.autograd.grad(expected, logits, retain_graph=True)[0], exact)
+    for estimator, is_kl in (("k1", True), ("k3", True), ("k2", False)):
+        mean = (logp.exp() * kl_estimate(logp, reference, estimator)).sum()
+        assert torch.isclose(mean, (logp.exp() * (logp - reference)).sum()) == is_kl
+
+
+def test_kl_and_entropy_are_added_per_token(tokens, totals):
+    seen = tokens([-1.0, -1.0], advantage=[0.0, 0.0], reference=[-1.5, -1.0], entropy=[2.0, 1.0])
+    result = policy_loss(policy_gradient(), kl=0.1, kl_estimator="k2", entropy=0.01)(seen, totals(seen))
+    assert result.value.item() == pytest.approx(0.1 * 0.125 / 2 - 0.01 * 1.5)
+    assert result.metrics["kl/mean"].item() == pytest.approx(0.125 / 2)
+    assert result.metrics["entropy/mean"].item() == pytest.approx(1.5)
+    result.value.backward()
+    assert seen.entropy.grad.tolist() == pytest.approx([-0.005, -0.005])
+
+
+@pytest.mark.parametrize(
+    ("normalisation", "expected"),
+    [("token", (1 + 2 + 6) / 3), ("sequence", ((1 + 2) / 2 + 6) / 2), ("constant", (1 + 2 + 6) / 4 / 2)],
+)
+def test_token_losses_add_up_by_name(tokens, totals, normalisation, expected):
+    seen = tokens([-1.0, -2.0, -6.0], trajectory=[4, 4, 7])
+    loss = policy_loss(policy_gradient(), normalisation=normalisation, constant=4.0)
+    assert loss(seen, totals(seen)).value.item() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("normalisation", ["token", "sequence", "constant"])
+def test_shares_of_micro_batches_add_up(tokens, normalisation):
+    loss = policy_loss(clip(0.2, 0.2), normalisation=normalisation, constant=3.0)
+    totals = Totals(num_tokens=3, num_rows=3, num_trajectories=2, num_groups=1)
+    parts = [tokens([-1.0, -2.0], [-1.1, -1.5], trajectory=[0, 0]), tokens([-0.5], [-1.0], trajectory=[1])]
+    whole = tokens([-1.0, -2.0, -0.5], [-1.1, -1.5, -1.0], trajectory=[0, 0, 1])
+    shares = [loss(part, totals) for part in parts]
+    assert sum(s.value.item() for s in shares) == pytest.approx(loss(whole, totals).value.item())
+    for name, metric in loss(whole, totals).metrics.items():
+        assert sum(s.metrics[name].item() for s in shares) == pytest.approx(metric.item())
+
+
+def test_engine_weights_multiply_the_policy_term_alone(tokens, totals):
+    seen = tokens([-1.0, -1.0], weight=[0.5, 1.0], reference=[-1.5, -1.5])
+    result = policy_loss(policy_gradient(), kl=1.0, kl_estimator="k1")(seen, totals(seen))
+    assert result.value.item() == pytest.approx((0.5 + 1.0) / 2 + 0.5)
+
+
+def test_cross_entropy_is_the_mean_negative_log_prob(tokens, totals):
+    seen = tokens([-1.0, -2.0])
+    assert cross_entropy()(seen, totals(seen)).value.item() == pytest.approx(1.5)
+
+
+def test_squared_margin_by_hand(tokens, totals):
+    seen = tokens(
+        [-1.0, -2.0, -1.0, -0.5],
+        reference=[-1.5, -2.0, -0.7, -1.0],
+        advantage=[1.0, 1.0, -1.0, -1.0],
+        trajectory=[0, 0, 1, 1],
+        group=[3, 3, 3, 3],
+    )
+    # chosen: .5 + 0; rejected: -.3 + .5; margin .3; target 1/(2*.25) = 2
+    result = squared_margin(0.25)(seen, totals(seen))
+    assert result.value.item() == pytest.approx((0.3 - 2.0) ** 2)
+    assert result.metrics["margin/mean"].item() == pytest.approx(0.3)
+    assert result.metrics["margin/positive"].item() == 1.0
+    result.value.backward()
+    assert seen.logp.grad.tolist() == pytest.approx([-3.4, -3.4, 3.4, 3.4])
+
+
+def test_squared_margins_average_over_pairs(tokens, totals):
+    seen = tokens([-1.0] * 4, reference=[-1.0] * 4, advantage=[1.0, -1.0, -1.0, 1.0], group=[0, 0, 1, 1])
+    assert squared_margin(0.5)(seen, totals(seen)).value.item() == pytest.approx(1.0)
+
+
+def test_half_a_pair_is_refused(tokens, totals):
+    seen = tokens([-1.0, -1.0, -1.0], reference=[-1.0] * 3, advantage=[1.0, -1.0, 1.0], group=[0, 0, 1])
+    with pytest.raises(ValueError, match="half a pair"):
+        squared_margin(0.5)(seen, totals(seen))
+    with pytest.raises(ValueError, match="reference"):
+        squared_margin(0.5)(tokens([-1.0]), totals(seen))

@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import pytest
+
+from rlx.algo.parts import Optimizer
+from rlx.algo.tool_rloo import tool_rloo
+
+
+def test_costs_of_tools_reach_the_advantage(rows):
+    # both right; one took three calls, the other one
+    table = rows((0, [-0.02, -0.02, -0.02, 1.0], True), (0, [-0.02, 1.0], True))
+    advantages = tool_rloo(optimizer=Optimizer()).credit(table).tolist()
+    assert advantages == pytest.approx([-0.04] * 4 + [0.04] * 2)
+
+
+def test_the_best_of_k_is_credited_when_asked(rows):
+    table = rows((0, [1.0], True), (0, [1.0], True), (0, [0.1], False))
+    assert tool_rloo(optimizer=Optimizer()).credit(table).tolist() == pytest.approx([0.45, 0.45, -0.9])
+    assert tool_rloo(optimizer=Optimizer(), best_of=2).credit(table).tolist() == pytest.approx([0.45, 0.45, 0.0])
+    assert tool_rloo(optimizer=Optimizer(), best_of=3).credit(table).tolist() == pytest.approx([0.0, 0.0, 0.0])
+
+
+def test_clip_replaces_the_plain_gradient(tokens, totals):
+    seen = tokens([0.5], [0.0])
+    assert tool_rloo(optimizer=Optimizer(), clip=0.2).loss(seen, totals(seen)).value.item() == pytest.approx(-1.2)
+    assert tool_rloo(optimizer=Optimizer()).loss(seen, totals(seen)).value.item() == pytest.approx(-0.5)
+    capped = tool_rloo(optimizer=Optimizer(), sequence_cap=1.1).loss(seen, totals(seen)).value.item()
+    assert capped == pytest.approx(-0.55)
