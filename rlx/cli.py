@@ -76,7 +76,7 @@ def evaluate(words: Words = None) -> None:
 
 
 def evaluate_job(run: Run) -> Any:
-    from rlx.train import evaluate as evaluate_run
+    from rlx.judge import evaluate_run
 
     return evaluate_run(run)
 
@@ -145,12 +145,16 @@ def doctor() -> None:
 @app.command()
 def replay(folder: Folder) -> None:
     """Replay stored trajectories through the environment and check every reward and observation."""
-    from rlx.config import build_value, load_tree
-    from rlx.evaluate.replay import replay_folder
+    from rlx.config import ConfigError, build_value, load_tree
+    from rlx.evaluate.replay import replay as replay_folder
 
     tree = load_tree(folder)
-    mistakes = replay_folder(folder, build_value(tree["env"], "env"))
-    show(mistakes)
+    if not any((folder / "trajectories").glob("*.jsonl")):
+        raise ConfigError(f"{folder} kept no trajectories")
+    report = replay_folder(folder, build_value(tree["env"], "env"))
+    show(str(report))
+    if not report.ok:
+        raise typer.Exit(1)
 
 
 @app.command(name="sweep-table")

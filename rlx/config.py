@@ -26,10 +26,11 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from rlx.config_build import ROOT_KEYS, build_run, build_value, config_digest
+from rlx.config_build import ROOT_KEYS, build_run, build_value
 from rlx.config_check import ConfigError, check_tree, near
 from rlx.config_folders import known_targets, list_groups, list_options, shipped_folder
 from rlx.hardware import set_threads
+from rlx.interrupt import InterruptedRunError
 from rlx.run import Run
 
 __all__ = [
@@ -38,7 +39,6 @@ __all__ = [
     "build_value",
     "complete",
     "compose",
-    "config_digest",
     "launch",
     "list_groups",
     "list_options",
@@ -47,9 +47,17 @@ __all__ = [
 
 ROOT = "config"
 HYDRA_ERRORS = (HydraException, OmegaConfBaseException)
-SHOWING = ("cfg", "info", "help", "hydra_help", "shell_completion")
+COMPOSE_ERRORS = (*HYDRA_ERRORS, ValueError)
+SHOWING = ("info", "help", "hydra_help", "shell_completion")
 
 Job = Callable[[Run], Any]
+
+
+class Unwind(BaseException):
+    """Carries a job's exception past Hydra, which would print it and, in a sweep, go on."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
 
 
 def compose(words: Sequence[str]) -> dict[str, Any]:
@@ -72,6 +80,8 @@ def launch(words: Sequence[str], job: Job) -> Any:
     decorate = hydra.main(version_base="1.3", config_path=str(shipped_folder("conf")), config_name=ROOT)
     try:
         return decorate(functools.partial(run_job, job))()
+    except Unwind as unwind:
+        raise unwind.error from None
     except HYDRA_ERRORS as error:
         raise ConfigError(one_line(error)) from error
     finally:
@@ -80,10 +90,16 @@ def launch(words: Sequence[str], job: Job) -> Any:
 
 def run_job(job: Job, config: DictConfig) -> Any:
     """What Hydra calls, here or in a launcher's process: threads are set before anything imports torch."""
-    tree = to_tree(config)
-    check_tree(tree, ROOT_KEYS)
-    set_threads(tree["hardware"].get("num_threads", 1))
-    return job(build_run(tree, Path(HydraConfig.get().runtime.output_dir)))
+    hydra = HydraConfig.get()
+    try:
+        tree = to_tree(config)
+        check_tree(tree, ROOT_KEYS)
+        set_threads(tree["hardware"].get("num_threads", 1))
+        return job(build_run(tree, Path(hydra.runtime.output_dir)))
+    except Exception as error:
+        if hydra.mode == RunMode.RUN or isinstance(error, InterruptedRunError):
+            raise Unwind(error) from error
+        raise
 
 
 def load_tree(folder: Path, words: Sequence[str] = ()) -> dict[str, Any]:
@@ -181,7 +197,7 @@ def _compose(loader: ConfigLoader, overrides: Sequence[str]) -> dict[str, Any]:
         config = loader.load_configuration(ROOT, list(overrides), RunMode.RUN)
         HydraConfig.instance().set_config(config)
         tree = to_tree(config)
-    except HYDRA_ERRORS as error:
+    except COMPOSE_ERRORS as error:
         raise ConfigError(explain(error, loader, overrides)) from error
     check_tree(tree, ROOT_KEYS)
     return tree
@@ -209,6 +225,11 @@ def parse_words(words: Sequence[str]) -> argparse.Namespace:
 
     parser.error = refuse  # type: ignore[method-assign]
     arguments = parser.parse_intermixed_args(list(words))
+    chosen = [name for name in ("run", "multirun", "cfg", "info", "shell_completion") if getattr(arguments, name)]
+    if len(chosen) > 1:
+        raise ConfigError(f"--{chosen[0]} and --{chosen[1]} cannot go together")
+    if arguments.resolve and not (arguments.cfg or arguments.help):
+        raise ConfigError("--resolve needs --cfg")
     parse_overrides(arguments.overrides)
     return arguments
 
@@ -235,8 +256,8 @@ def explain(error: Exception, loader: ConfigLoader, overrides: Sequence[str]) ->
         check_tree(_compose_anyway(loader, overrides), ROOT_KEYS)
     except ConfigError as mistake:
         return str(mistake)
-    except HYDRA_ERRORS as other:
-        return one_line(other)
+    except COMPOSE_ERRORS:
+        pass
     return one_line(error)
 
 
@@ -264,5 +285,5 @@ def complete(words: Sequence[str], word: str) -> list[str]:
     try:
         with open_loader() as loader:
             return BashCompletion(loader)._query(ROOT, " ".join([*words, word]))
-    except (ConfigError, *HYDRA_ERRORS):
+    except COMPOSE_ERRORS:
         return []

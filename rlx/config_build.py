@@ -1,11 +1,9 @@
-"""Turn a checked tree into values by calling what it names, and give trees a stable digest."""
+"""Turn a checked tree into values by calling what it names."""
 
 from __future__ import annotations
 
 import functools
-import hashlib
 import importlib
-import json
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -43,13 +41,3 @@ def call_target(call: Tree, arguments: Mapping[str, Any], path: str) -> Any:
     except (ImportError, AttributeError, ValueError, TypeError) as error:
         first = (str(error) or type(error).__name__).splitlines()[0]
         raise ConfigError(first if first.startswith(f"{path}.") else f"{path}: {first}") from error
-
-
-def config_digest(tree: Tree, *keys: str) -> str:
-    """A stable name for the content of a tree, or of those `keys` of it: equal trees, equal digests.
-
-    `config_digest(run.config, "env", "protocol", "model", "warm_start", "seed")` names a warm start.
-    """
-    chosen = {key: tree[key] for key in keys} if keys else dict(tree)
-    text = json.dumps(chosen, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from rlx.hardware import BYTES, Hardware
-from rlx.model.shape import Shape, find_shape, num_parameters
+from rlx.model.shape import Shape, find_shape, linear_maps, num_parameters
 
 Tree = Mapping[str, Any]
 
@@ -106,14 +106,12 @@ def activation_bytes(shape: Shape, tokens: int, number: int) -> int:
 
 
 def num_trained(model: Tree, shape: Shape) -> int:
-    """All parameters, or those of LoRA on every linear map of every layer."""
+    """All parameters, or those of the adapters: rank x (in + out) of every map that has one."""
     lora = model.get("lora")
-    rank = lora.get("rank", lora.get("r", 0)) if isinstance(lora, Mapping) else lora or 0
-    if not rank:
+    if not lora:
         return num_parameters(shape)
-    query, key = shape.heads * shape.head_size, shape.key_heads * shape.head_size
-    maps = 2 * (shape.width + query) + 2 * (shape.width + key) + 3 * (shape.width + shape.feed_forward)
-    return int(rank) * shape.layers * maps
+    maps = linear_maps(shape)
+    return shape.layers * lora["rank"] * sum(sum(maps[name]) for name in lora["targets"] if name in maps)
 
 
 def estimate_load(tree: Tree, algo: Tree, steps: int) -> Load:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-PACKAGE = Path(__file__).resolve().parents[1]
+MODELS = Path(__file__).resolve().parent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,28 +44,46 @@ def read_shape(config: Mapping[str, Any]) -> Shape:
     )
 
 
-def num_parameters(shape: Shape) -> int:
-    """Embeddings, layers (attention, three feed-forward maps, two norms), the last norm, and an untied head."""
+def linear_maps(shape: Shape) -> dict[str, tuple[int, int]]:
+    """In and out widths of one layer's linear maps, by transformers' names."""
     query, key = shape.heads * shape.head_size, shape.key_heads * shape.head_size
-    attention = 2 * shape.width * query + 2 * shape.width * key + (query + 2 * key if shape.biased else 0)
-    layer = attention + 3 * shape.width * shape.feed_forward + 2 * shape.width
-    embedding = shape.vocabulary * shape.width
-    return embedding * (1 if shape.tied else 2) + shape.layers * layer + shape.width
+    return {
+        "q_proj": (shape.width, query),
+        "k_proj": (shape.width, key),
+        "v_proj": (shape.width, key),
+        "o_proj": (query, shape.width),
+        "gate_proj": (shape.width, shape.feed_forward),
+        "up_proj": (shape.width, shape.feed_forward),
+        "down_proj": (shape.feed_forward, shape.width),
+    }
+
+
+def num_parameters(shape: Shape) -> int:
+    """Embeddings, layers (linear maps, biases of queries, keys and values, two norms), the last norm, the head."""
+    maps = linear_maps(shape)
+    biases = sum(maps[name][1] for name in ("q_proj", "k_proj", "v_proj")) if shape.biased else 0
+    layer = sum(before * after for before, after in maps.values()) + biases + 2 * shape.width
+    return shape.vocabulary * shape.width * (1 if shape.tied else 2) + shape.layers * layer + shape.width
 
 
 def find_shape(model: Mapping[str, Any]) -> Shape | None:
-    """The shape of a model's folder, shipped or local or already fetched from a hub; else what its yaml says of it."""
+    """The shape of a model: of its folder's config.json where that is here, else as its yaml gives it, else None."""
     for folder in _folders(str(model["path"])):
         file = folder / "config.json"
         if file.is_file():
-            try:
-                return read_shape(json.loads(file.read_text(encoding="utf-8")))
-            except (KeyError, ValueError, TypeError):
-                return None
-    return read_shape(model["shape"]) if model.get("shape") else None
+            return _try_read(json.loads(file.read_text(encoding="utf-8")))
+    return _try_read(model.get("shape") or {})
+
+
+def _try_read(config: Mapping[str, Any]) -> Shape | None:
+    try:
+        return read_shape(config)
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def _folders(path: str) -> list[Path]:
+    """Where a model's path may lead: a folder, a model of the package, what a hub's name was fetched to before."""
     home = Path(os.environ.get("HF_HOME", Path.home() / ".cache" / "huggingface"))
     fetched = sorted((home / "hub" / f"models--{path.replace('/', '--')}" / "snapshots").glob("*"))
-    return [Path(path).expanduser(), PACKAGE / path, PACKAGE / "model" / path, *fetched]
+    return [MODELS / path, Path(path).expanduser(), *fetched]

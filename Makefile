@@ -1,0 +1,62 @@
+# `make help` lists what can be made. Everything begins with `setup`, which does nothing when nothing changed.
+
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/installed
+INDEX := $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
+# Workers of `make test`.
+JOBS ?= 2
+
+export OMP_NUM_THREADS ?= 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup quickstart test test-slow test-cluster bench lint nano reproduce clean
+
+help: ## Show this
+	@awk -F ':.*## ' '/^[a-zA-Z_%-]+:.*## /{printf "  make %-22s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo
+	@echo "  TORCH_INDEX=URL takes torch from that package index (a CPU-only one saves gigabytes)."
+
+setup: $(STAMP) ## Make .venv and install the pinned set
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "rlx needs Python 3.11 or newer: make PYTHON=/path/to/python3 setup"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || \
+		{ echo "cannot make .venv: install your system's python3-venv package"; rm -rf .venv; exit 1; }
+	$(BIN)/python -m pip install -q -c constraints.txt $(INDEX) torch==2.13.0
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[dev]'
+	@touch $(STAMP)
+
+quickstart: setup ## Train and evaluate Tool-RLOO on Countdown with the embedded model (12 minutes on two cores)
+	$(BIN)/rlx train env=countdown algo=tool_rloo
+
+test: setup ## Run the tests (some minutes)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not slow and not cluster"
+
+test-slow: setup ## Run the tests that take minutes each
+	$(BIN)/python -m pytest -m "slow and not cluster"
+
+test-cluster: setup ## Run the tests that need SLURM, DeepSpeed or vLLM; what is not there is skipped by name
+	$(BIN)/python -m pytest -m cluster || test $$? -eq 5
+
+bench: setup ## Measure speed and memory beside peers
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[bench]'
+	$(BIN)/python -m benchmarks
+
+lint: setup ## Check style and types
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+nano: setup ## Rebuild the embedded model from the project's own text (hours)
+	$(BIN)/python scripts/nano.py
+
+reproduce: reproduce-tool_rloo ## Reproduce every published result
+
+reproduce-%: setup ## Reproduce one: make reproduce-tool_rloo
+	$(BIN)/python scripts/reproduce_$*.py
+
+clean: ## Remove caches, not runs and not .venv
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

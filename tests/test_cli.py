@@ -1,0 +1,166 @@
+"""The command line: fast where it should be, one line where something is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def rlx(*words: str, cwd: Path = ROOT, **environ: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "OMP_NUM_THREADS": "1", **environ}
+    return subprocess.run(
+        [sys.executable, "-m", "rlx", *words], capture_output=True, text=True, cwd=cwd, env=env, timeout=120
+    )
+
+
+def test_help_names_every_command() -> None:
+    done = rlx("--help")
+    assert done.returncode == 0
+    for name in ("train", "eval", "plan", "list", "data", "doctor", "replay", "sweep-table"):
+        assert f"  {name} " in done.stdout
+
+
+@pytest.mark.parametrize("words", [["--help"], ["plan"], ["list", "algo"], ["doctor"], ["train", "--cfg", "job"]])
+def test_light_commands_import_no_torch(words: list[str]) -> None:
+    code = (
+        "import sys; sys.argv = ['rlx', *sys.argv[1:]]\n"
+        "from rlx.cli import main\n"
+        "try: main()\n"
+        "except SystemExit as end: assert not end.code, end.code\n"
+        "print({'torch', 'transformers', 'wandb', 'datasets'} & set(sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, cwd=ROOT, timeout=60, check=True
+    )
+    assert done.stderr.strip().endswith("set()")
+
+
+def test_list_shows_a_line_for_every_option() -> None:
+    done = rlx("list", "algo")
+    assert done.stdout.count("\n") == len(list((ROOT / "conf" / "algo").glob("*.yaml")))
+    assert any(line.startswith("tool_rloo ") and len(line.split()) > 2 for line in done.stdout.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["train", "env=countdwn"], "rlx: env has no option 'countdwn'; did you mean countdown"),
+        (["train", "+env.typo=1"], "rlx: unknown key 'env.typo'"),
+        (["train", "hardware.num_threads=0"], "rlx: hardware: num_threads must be at least 1"),
+        (["train", "-m", "seed=1,x"], "rlx: seed=x: expected an integer"),
+        (["train", "--cfg", "job", "env=countdwn"], "rlx: env has no option 'countdwn'"),
+        (["train", "--mutirun"], "rlx: unknown option '--mutirun'; did you mean --multirun"),
+        (["plan", "algo.num_prompts=x"], "rlx: algo.num_prompts=x: expected an integer"),
+        (["eval", "run=/nowhere"], "rlx: /nowhere is no run folder"),
+        (["replay", "docs"], "rlx: docs is no run folder"),
+        (["sweep-table", "conf"], "rlx: conf holds no runs"),
+        (["list", "envs"], "rlx: there is no group 'envs'; did you mean env"),
+        (["data", "--num", "0"], "rlx: Invalid value for '--num'"),
+        (["tran"], "rlx: No such command 'tran'. Did you mean 'train'?"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(words: list[str], message: str, tmp_path: Path) -> None:
+    run = [f"hydra.run.dir={tmp_path}"] if words[0] == "train" else []
+    done = rlx(*words, *run)
+    assert done.returncode == 2
+    assert done.stderr.startswith(message)
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+
+
+def test_hydra_shows_the_job_resolved() -> None:
+    done = rlx("train", "--cfg", "job", "--resolve", "seed=7")
+    assert done.returncode == 0
+    assert "seed: 7" in done.stdout
+    assert "${" not in done.stdout
+    assert "rlx-sweeps" in rlx("train", "--info", "searchpath").stdout
+
+
+def test_plan_tells_memory_steps_and_the_command() -> None:
+    done = rlx(
+        "plan", "steps=7", "warm_start=none", "algo.num_prompts=2", "algo.num_samples=3", "model.max_context=100"
+    )
+    assert done.returncode == 0
+    assert "7 steps, 42 episodes, at most 4,200 tokens" in done.stdout
+    assert "parameters" in done.stdout
+    assert done.stdout.rstrip().endswith(
+        "command  rlx train steps=7 warm_start=none algo.num_prompts=2 algo.num_samples=3 model.max_context=100"
+    )
+
+
+def test_data_shows_and_writes_traces(tmp_path: Path) -> None:
+    shown = rlx("data", "--num", "2", "seed=1")
+    assert shown.returncode == 0
+    assert shown.stdout.count("</answer>\n[reward ") == 2
+    file = tmp_path / "rows.jsonl"
+    assert rlx("data", "--num", "2", "--split", "test", "--out", str(file)).returncode == 0
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [row["success"] for row in rows] == [True, True]
+    assert rows[0]["turns"][-1]["action"]["kind"] == "answer"
+
+
+def test_doctor_names_what_this_machine_can_run() -> None:
+    done = rlx("doctor")
+    assert done.returncode == 0
+    assert "hardware=cpu" in done.stdout
+    assert "hydra-core" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("line", "position", "expected"),
+    [
+        ("rlx train env=countd", 2, "env=countdown"),
+        ("rlx train env = countd", 4, "countdown"),
+        ("rlx train env = ", 3, "countdown"),
+        ("rlx train algo=grpo algo.clip_l", 3, "algo.clip_low="),
+        ("rlx train env = countdown algo", 5, "algo="),
+        ("rlx plan hardw", 2, "hardware="),
+        ("rlx list alg", 2, "algo"),
+    ],
+)
+def test_completion_knows_groups_options_and_keys(line: str, position: int, expected: str) -> None:
+    done = rlx(_RLX_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=str(position))
+    assert expected in done.stdout.split()
+
+
+def test_the_sweep_table_has_a_row_a_run_and_a_column_for_what_varies(tmp_path: Path) -> None:
+    from rlx.sweep_table import describe_sweep
+
+    for name, cost in (("0", 0.0), ("1", 0.05)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.yaml").write_text(f"seed: 0\nenv:\n  lambda_call: {cost}\n")
+    summary = {"status": "finished", "metrics": {"eval/pass@1": {"value": 0.5, "low": 0.4, "high": 0.6}}}
+    (tmp_path / "1" / "summary.json").write_text(json.dumps(summary))
+    assert [line.split() for line in describe_sweep(tmp_path).splitlines()] == [
+        ["run", "status", "env.lambda_call", "eval/pass@1"],
+        ["0", "unfinished", "0.0"],
+        ["1", "finished", "0.05", "0.500", "(0.400", "to", "0.600)"],
+    ]
+
+
+def test_terminal_output_has_no_control_characters(tmp_path: Path) -> None:
+    (tmp_path / "env").mkdir()
+    (tmp_path / "env" / "evil.yaml").write_text("# \x1b[2Jevil\n_target_: x.Y\n", encoding="utf-8")
+    done = rlx("list", "env", RLX_CONF_DIR=str(tmp_path))
+    assert "evil" in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+def test_threads_are_chosen_before_torch_is_imported(tmp_path: Path) -> None:
+    code = (
+        "import os, sys\nfrom rlx.config import launch\n"
+        "def job(run):\n"
+        "    import torch\n"
+        "    print(torch.get_num_threads(), os.environ['OMP_WAIT_POLICY'])\n"
+        "assert 'torch' not in sys.modules\n"
+        f"launch(['hardware.num_threads=2', 'hydra.run.dir={tmp_path}'], job)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=120)
+    assert done.stdout.split() == ["2", "PASSIVE"], done.stderr
