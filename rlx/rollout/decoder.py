@@ -197,6 +197,7 @@ def rope_frequencies(config: Any, head_size: int) -> Tensor:
 def build_decoder(config: Any, weights: Mapping[str, Tensor], device: torch.device, dtype: torch.dtype) -> Decoder:
     """Fuse a model's tensors. Everything is copied: the learner may change its own afterwards."""
     shape = read_shape(config)
+    frequencies = rope_frequencies(config, shape.head_size).to(device)
 
     def take(name: str) -> Tensor:
         if name not in weights:
@@ -222,7 +223,7 @@ def build_decoder(config: Any, weights: Mapping[str, Tensor], device: torch.devi
             ),
             head=store(head * (take("model.norm.weight") * math.sqrt(shape.hidden))),
             floor=torch.tensor(math.sqrt(shape.hidden * shape.epsilon), device=device),
-            frequencies=rope_frequencies(config, shape.head_size).to(device),
+            frequencies=frequencies,
         )
 
 

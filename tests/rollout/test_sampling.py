@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlx.rollout.sampling import check_sampling, invert, read_knobs, sample, splitmix64, uniforms
+from rlx.types import Sampling
+
+CPU = torch.device("cpu")
+PROBS = torch.tensor([0.1, 0.4, 0.0, 0.3, 0.2])
+
+
+def draw(logits: torch.Tensor, u: list[float], *samplings: Sampling) -> tuple[list[int], list[float]]:
+    knobs = read_knobs(samplings, logits.shape[1], logits.device)
+    ids, logprobs = sample(logits, torch.tensor(u, device=logits.device)[:, None], knobs)
+    return ids.tolist(), logprobs.tolist()
+
+
+def test_splitmix64_equals_the_reference_implementation():
+    known = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431, 16408922859458223821]
+    assert splitmix64(1234567, 0, 5).tolist() == known
+
+
+def test_random_numbers_are_a_function_of_stream_and_position():
+    assert uniforms(99, 0, 100)[60:] == uniforms(99, 60, 40)
+    assert uniforms(2**64 + 5, 0, 3) == uniforms(5, 0, 3)
+    assert uniforms(1, 0, 8) != uniforms(2, 0, 8)
+
+
+def test_random_numbers_are_uniform_and_exact_in_float32():
+    values = np.array([uniforms(stream, 0, 64) for stream in range(1000)])
+    assert values.min() >= 0
+    assert values.max() <= 1 - 2**-24
+    assert (values.astype(np.float32) == values).all()
+    counts = np.histogram(values, bins=64, range=(0, 1))[0]
+    assert ((counts - 1000) ** 2 / 1000).sum() < 103  # chi-square, 63 degrees of freedom, p = 0.001
+    neighbours = np.corrcoef(values[:, :-1].ravel(), values[:, 1:].ravel())[0, 1]
+    assert abs(neighbours) < 4 / math.sqrt(values.size)
+
+
+def test_inverse_cdf_at_known_numbers():
+    u = [0.0, 0.09, 0.11, 0.49, 0.51, 0.79, 0.81, 1 - 2**-24]
+    assert invert(PROBS.expand(8, -1), torch.tensor(u)[:, None])[:, 0].tolist() == [0, 0, 1, 1, 3, 3, 4, 4]
+
+
+def test_frequencies_are_the_probabilities(device):
+    n = 20_000
+    logits = PROBS.log().expand(n, -1).to(device)
+    ids, _ = draw(logits, uniforms(3, 0, n), *[Sampling()] * n)
+    counts = np.bincount(ids, minlength=5)
+    assert counts[2] == 0
+    expected = n * PROBS.numpy()[[0, 1, 3, 4]]
+    assert ((counts[[0, 1, 3, 4]] - expected) ** 2 / expected).sum() < 16.3  # 3 degrees of freedom, p = 0.001
+
+
+@given(
+    st.lists(st.floats(-30, 30, width=32), min_size=2, max_size=40),
+    st.sets(st.integers(0, 39)),
+    st.integers(0, 2**24 - 1),
+)
+def test_an_id_of_probability_zero_is_never_chosen(logits, forbidden, u):
+    masked = torch.tensor([logits])
+    masked[0, [i for i in forbidden if i < len(logits) - 1]] = -torch.inf
+    [chosen], [logprob] = draw(masked, [u * 2**-24], Sampling())
+    assert masked[0, chosen] > -torch.inf
+    assert math.isfinite(logprob)
+
+
+def test_logprob_is_under_temperature_and_before_filters():
+    logits = torch.tensor([[1.0, 2.0, 0.5, -1.0]]).repeat(3, 1)
+    settings = (Sampling(temperature=0.5, top_k=1), Sampling(temperature=2.0, top_p=0.1), Sampling(temperature=0))
+    ids, logprobs = draw(logits, [0.9, 0.9, 0.9], *settings)
+    assert ids == [1, 1, 1]
+    expected = [torch.log_softmax(logits[0] / t, -1)[1].item() for t in (0.5, 2.0, 1.0)]
+    assert logprobs == pytest.approx(expected, abs=1e-6)
+
+
+def test_top_k_then_top_p_of_what_is_left():
+    logits = PROBS.log()[None]  # by rank: ids 1 (.4), 3 (.3), 4 (.2), 0 (.1)
+    u = [i / 200 for i in range(200)]
+
+    def support(sampling: Sampling) -> list[int]:
+        ids, _ = draw(logits.expand(200, -1), u, *[sampling] * 200)
+        return sorted(set(ids))
+
+    assert support(Sampling(top_k=2)) == [1, 3]
+    assert support(Sampling(top_p=0.71)) == [1, 3, 4]
+    assert support(Sampling(top_p=0.69)) == [1, 3]
+    assert support(Sampling(top_k=3, top_p=0.7)) == [1, 3]  # .4 / .9 + .3 / .9 > .7
+    assert support(Sampling(top_p=1e-6)) == [1]
+    assert support(Sampling(top_k=50)) == [0, 1, 3, 4]
+
+
+def test_filtered_sampling_renormalises():
+    n = 10_000
+    ids, _ = draw(PROBS.log().expand(n, -1), uniforms(4, 0, n), *[Sampling(top_k=2)] * n)
+    assert np.bincount(ids, minlength=5)[1] / n == pytest.approx(4 / 7, abs=4 * math.sqrt(12 / 49 / n))
+
+
+def test_rows_with_other_settings_do_not_change_a_row(device):
+    logits = torch.randn(6, 50, generator=torch.Generator().manual_seed(0)).to(device)
+    settings = [
+        Sampling(),
+        Sampling(temperature=0),
+        Sampling(top_k=5),
+        Sampling(top_p=0.5, temperature=0.7),
+        Sampling(top_k=9, top_p=0.9),
+        Sampling(temperature=1.3),
+    ]
+    u = uniforms(8, 0, 6)
+    together = draw(logits, u, *settings)
+    for row, sampling in enumerate(settings):
+        alone = draw(logits[row : row + 1], u[row : row + 1], sampling)
+        assert alone[0] == together[0][row : row + 1]
+        assert alone[1] == pytest.approx(together[1][row : row + 1], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("bad", "told"),
+    [
+        ({"temperature": -1.0}, "temperature is -1.0"),
+        ({"temperature": math.nan}, "temperature is nan"),
+        ({"top_p": 0.0}, "top_p is 0.0"),
+        ({"top_p": 1.5}, "top_p is 1.5"),
+        ({"top_k": -1}, "top_k is -1"),
+        ({"max_new_tokens": 0}, "max_new_tokens is 0"),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(bad, told):
+    with pytest.raises(ValueError, match=told):
+        check_sampling(Sampling(**bad))
