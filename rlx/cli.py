@@ -84,10 +84,12 @@ def evaluate_job(run: Run) -> Any:
 @app.command(context_settings=MIXED)
 def plan(words: Words = None) -> None:
     """What `rlx train` with these words would do: configuration, memory, tokens, the command. Loads nothing."""
-    from rlx.config import compose
+    from rlx.config import compose, try_values
     from rlx.plan import describe_plan
 
-    show(describe_plan(compose(words or []), words or []))
+    tree = compose(words or [])
+    try_values(tree)
+    show(describe_plan(tree, words or []))
 
 
 @app.command(name="list")
@@ -158,11 +160,13 @@ def replay(folder: Folder) -> None:
 
 
 @app.command(name="sweep-table")
-def sweep_table(folder: Folder) -> None:
+def sweep_table(
+    folder: Folder, whole: Annotated[bool, typer.Option("--all", help="Every figure, not the main ones.")] = False
+) -> None:
     """A table across the runs of a multirun: what varied, and what came of it."""
     from rlx.sweep_table import describe_sweep
 
-    show(describe_sweep(folder))
+    show(describe_sweep(folder, whole=whole))
 
 
 def show(text: str) -> None:

@@ -26,7 +26,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from rlx.config_build import ROOT_KEYS, build_run, build_value
+from rlx.config_build import ROOT_KEYS, build_run, build_value, try_values
 from rlx.config_check import ConfigError, check_tree, near
 from rlx.config_folders import known_targets, list_groups, list_options, shipped_folder
 from rlx.hardware import set_threads
@@ -43,6 +43,7 @@ __all__ = [
     "list_groups",
     "list_options",
     "load_tree",
+    "try_values",
 ]
 
 ROOT = "config"
@@ -94,7 +95,7 @@ def run_job(job: Job, config: DictConfig) -> Any:
     try:
         tree = to_tree(config)
         check_tree(tree, ROOT_KEYS)
-        set_threads(tree["hardware"].get("num_threads", 1))
+        set_threads(tree["hardware"]["num_threads"])
         return job(build_run(tree, Path(hydra.runtime.output_dir)))
     except Exception as error:
         if hydra.mode == RunMode.RUN or isinstance(error, InterruptedRunError):
@@ -160,11 +161,11 @@ def open_loader(config_dir: str | None = None) -> Iterator[ConfigLoader]:
 def check_words(arguments: argparse.Namespace) -> None:
     """Compose and check what will run; of a multirun, every swept value."""
     with open_loader(arguments.config_dir) as loader:
-        if not arguments.multirun:
-            _compose(loader, arguments.overrides)
-            return
-        for overrides in sweep_cases(loader, arguments.overrides):
-            _compose(loader, overrides)
+        cases = sweep_cases(loader, arguments.overrides) if arguments.multirun else [arguments.overrides]
+        for overrides in cases:
+            tree = _compose(loader, overrides)
+            set_threads(tree["hardware"]["num_threads"])
+            try_values(tree)
 
 
 def sweep_cases(loader: ConfigLoader, overrides: Sequence[str]) -> Iterator[list[str]]:

@@ -13,8 +13,8 @@ import yaml
 from rlx.config_check import ConfigError, show
 from rlx.folder import flatten
 
-FIGURES = ("eval/pass@1", "eval/pass@16", "eval/reward", "eval/tool_calls")
-"""Shown first where they exist; the rest of the eval figures follow."""
+FIGURES = ("eval/pass@1", "eval/pass@4", "eval/pass@8", "eval/pass@16", "eval/reward", "eval/tool_calls")
+"""The main figures, shown where they exist; all others follow when asked for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,13 +26,13 @@ class Entry:
     summary: Mapping[str, Any]
 
 
-def describe_sweep(folder: Path) -> str:
+def describe_sweep(folder: Path, *, whole: bool = False) -> str:
+    """One line a run."""
     entries = read_sweep(folder)
     keys = varying(entries)
-    metrics = list(dict.fromkeys(name for entry in entries for name in entry.summary.get("metrics", {})))
-    head = ["run", "status", *keys, *sorted(metrics, key=rank)]
-    rows = [row(entry, keys, head[2 + len(keys) :]) for entry in entries]
-    return align([head, *rows])
+    found = dict.fromkeys(name for entry in entries for name in entry.summary.get("metrics", {}))
+    metrics = sorted((name for name in found if whole or name in FIGURES), key=rank)
+    return align([["run", "status", *keys, *metrics], *(row(entry, keys, metrics) for entry in entries)])
 
 
 def read_sweep(folder: Path) -> list[Entry]:

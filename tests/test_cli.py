@@ -58,6 +58,8 @@ def test_list_shows_a_line_for_every_option() -> None:
         (["train", "--cfg", "job", "env=countdwn"], "rlx: env has no option 'countdwn'"),
         (["train", "--mutirun"], "rlx: unknown option '--mutirun'; did you mean --multirun"),
         (["plan", "algo.num_prompts=x"], "rlx: algo.num_prompts=x: expected an integer"),
+        (["plan", "hardware.num_threads=0"], "rlx: hardware: num_threads must be at least 1"),
+        (["train", "-m", "hardware.num_slots=1,0"], "rlx: hardware: num_slots must be at least 1"),
         (["eval", "run=/nowhere"], "rlx: /nowhere is no run folder"),
         (["replay", "docs"], "rlx: docs is no run folder"),
         (["sweep-table", "conf"], "rlx: conf holds no runs"),
@@ -136,13 +138,17 @@ def test_the_sweep_table_has_a_row_a_run_and_a_column_for_what_varies(tmp_path: 
     for name, cost in (("0", 0.0), ("1", 0.05)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.yaml").write_text(f"seed: 0\nenv:\n  lambda_call: {cost}\n")
-    summary = {"status": "finished", "metrics": {"eval/pass@1": {"value": 0.5, "low": 0.4, "high": 0.6}}}
+    summary = {
+        "status": "finished",
+        "metrics": {"eval/pass@1": {"value": 0.5, "low": 0.4, "high": 0.6}, "eval/odd": {"value": 1}},
+    }
     (tmp_path / "1" / "summary.json").write_text(json.dumps(summary))
     assert [line.split() for line in describe_sweep(tmp_path).splitlines()] == [
         ["run", "status", "env.lambda_call", "eval/pass@1"],
         ["0", "unfinished", "0.0"],
         ["1", "finished", "0.05", "0.500", "(0.400", "to", "0.600)"],
     ]
+    assert describe_sweep(tmp_path, whole=True).splitlines()[2].split()[-1] == "1.000"
 
 
 def test_terminal_output_has_no_control_characters(tmp_path: Path) -> None:
