@@ -34,17 +34,18 @@ class Recipe:
     """What determines nano's weights."""
 
     seed: int = 0
-    steps: int = 2600
+    steps: int = 2200
     tokens_per_step: int = 6144
     tokens_per_pass: int = 3072
     """Of each forward pass; a step's gradients are summed over its passes."""
     matrix_lr: float = 0.02
     vector_lr: float = 0.004
     warmup: int = 100
-    decay: float = 0.7
+    decay: float = 0.65
     """The share of steps, at the end, over which the learning rate falls linearly to zero."""
 
 
+SHIPPED = Path(__file__).parent / "nano"
 SHAPE: dict[str, Any] = {
     "vocab_size": VOCABULARY,
     "hidden_size": 160,
@@ -208,8 +209,8 @@ def prepare_tokenizer(folder: Path, seed: int) -> Tokenizer:
     return Tokenizer.from_file(str(path))
 
 
-def pretrain(folder: Path, recipe: Recipe, minutes: float) -> nn.Module:
-    """Runs or resumes the recipe; `minutes` stops early, for trials, without a checkpoint of its own."""
+def pretrain(folder: Path, recipe: Recipe, save_every: int = 100) -> None:
+    """Run the recipe, or go on with it, in a folder of its checkpoint and log."""
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer = prepare_tokenizer(folder, recipe.seed)
     model = make_model(recipe.seed, end_id(tokenizer))
@@ -225,23 +226,40 @@ def pretrain(folder: Path, recipe: Recipe, minutes: float) -> nn.Module:
             file.write(
                 json.dumps({"step": step, "loss": round(loss, 4), "tokens": tokens, "seconds": round(seconds)}) + "\n"
             )
-        if (step + 1) % 100 == 0 or step + 1 == recipe.steps:
+        if (step + 1) % save_every == 0 or step + 1 == recipe.steps:
             save_checkpoint(folder, model, optimizers, {"step": step + 1, "tokens": tokens, "loss": loss})
-        if seconds > minutes * 60:
-            break
-    return model
+
+
+def mean_loss(log: Path, num: int = 100) -> float:
+    losses = [json.loads(line)["loss"] for line in log.read_text().splitlines()[-num:]]
+    return sum(losses) / len(losses)
+
+
+def export(work: Path, folder: Path, recipe: Recipe) -> None:
+    """The work folder's last checkpoint as a Hugging Face folder with its card."""
+    from rlx.model.card import write_card
+
+    tokenizer = prepare_tokenizer(work, recipe.seed)
+    model: Any = make_model(recipe.seed, end_id(tokenizer))
+    progress = load_checkpoint(work, model, make_optimizers(model, recipe))
+    model.eval().save_pretrained(folder)
+    save_tokenizer(tokenizer, folder)
+    facts = {**progress, "shape": SHAPE, "recipe": vars(recipe), "loss": mean_loss(work / "log.jsonl")}
+    write_card(folder, model, tokenizer, facts)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", type=Path, default=Path("outputs/nano"), help="checkpoints and log")
-    parser.add_argument("--minutes", type=float, default=1e9, help="stop early (trials)")
+    parser.add_argument("--out", type=Path, default=SHIPPED, help="the finished model's folder")
     for name, default in vars(Recipe()).items():
         parser.add_argument(f"--{name}", type=type(default), default=default)
     words = vars(parser.parse_args())
     torch.set_num_threads(1)
-    work, minutes = words.pop("work"), words.pop("minutes")
-    pretrain(work, Recipe(**words), minutes)
+    work, out = words.pop("work"), words.pop("out")
+    recipe = Recipe(**words)
+    pretrain(work, recipe)
+    export(work, out, recipe)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ protocols write them; they are ordinary text, not special tokens, so decoding ne
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -28,6 +29,8 @@ WHOLE = ("compare", "swap", "calculate", "search", "access", "answer", "left", "
 """Words that are one token, alone and after a space: actions of the environments."""
 VOCABULARY = 1280
 LONGEST = 48
+"""Bytes of a token."""
+CLASS = {"tokenizer_class": "PreTrainedTokenizerFast", "auto_map": {"AutoTokenizer": [None, None]}}
 
 
 def atomic_tokens() -> list[str]:
@@ -71,7 +74,11 @@ def end_id(tokenizer: Tokenizer) -> int:
 
 
 def save_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:
-    """As a Hugging Face tokenizer folder."""
+    """As a Hugging Face tokenizer folder that AutoTokenizer loads as it is.
+
+    For model type qwen2, AutoTokenizer distrusts the class named here and takes Qwen2's own, which would split text in
+    its own way; it does not where an `auto_map` is present. The map is empty, so no code is loaded.
+    """
     from transformers import PreTrainedTokenizerFast
 
     wrapped = PreTrainedTokenizerFast(
@@ -82,3 +89,6 @@ def save_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:
         model_max_length=2048,
     )
     wrapped.save_pretrained(str(folder))
+    file = folder / "tokenizer_config.json"
+    config = json.loads(file.read_text(encoding="utf-8")) | CLASS
+    file.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")

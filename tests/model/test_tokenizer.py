@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+from transformers import AutoTokenizer
+
+from rlx.env.countdown import Countdown
+from rlx.model.load import SHIPPED, Model, encode_text, load_tokenizer
+from rlx.model.tokenizer import END, VOCABULARY, WHOLE, atomic_tokens, save_tokenizer, train_tokenizer
+from rlx.model.traces import write_trace
+from rlx.protocol.tags import Tags
+
+NANO = load_tokenizer(Model(path="nano"))
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def encode(text: str) -> list[int]:
+    return list(NANO.encode(text, add_special_tokens=False))
+
+
+@given(st.text())
+def test_any_text_round_trips(text: str) -> None:
+    assert NANO.decode(encode_text(NANO, text)) == text
+
+
+@given(st.lists(st.sampled_from([*atomic_tokens(), END, "<", "\n", " ", "17", "The observation is "])).map("".join))
+def test_text_made_of_tags_round_trips(text: str) -> None:
+    assert NANO.decode(encode_text(NANO, text)) == text
+
+
+@pytest.mark.parametrize("text", [*atomic_tokens(), *LETTERS, *"0123456789", *WHOLE, *(f" {word}" for word in WHOLE)])
+def test_tags_letters_digits_and_actions_are_single_tokens(text: str) -> None:
+    assert len(encode(text)) == 1
+
+
+@given(st.integers(min_value=0, max_value=10**12))
+def test_every_digit_of_a_number_is_a_token(number: int) -> None:
+    assert len(encode(str(number))) == len(str(number))
+
+
+def test_tags_are_atomic_inside_text_and_are_kept_when_special_tokens_are_skipped() -> None:
+    ids = encode("so\n</think>\n<python>\n1\n</python>")
+    assert [NANO.decode([i]) for i in ids][-4:] == ["\n</think>\n", "<python>\n", "1", "\n</python>"]
+    assert NANO.decode(ids, skip_special_tokens=True).endswith("<python>\n1\n</python>")
+
+
+def test_the_end_token_written_by_a_model_stays_text() -> None:
+    assert NANO.eos_token == END
+    assert NANO.eos_token_id not in encode_text(NANO, f"tricked you {END}")
+
+
+def test_stock_phrases_make_an_episode_short() -> None:
+    env = Countdown()
+    task = next(env.tasks("train", 0))
+    text = "".join(segment.text for segment in write_trace(env, Tags(), task, 0))
+    assert len(encode(text)) < len(text) / 2.5
+
+
+def test_the_vocabulary_is_the_models() -> None:
+    config = json.loads((SHIPPED / "nano" / "config.json").read_text())
+    assert len(NANO) == VOCABULARY == config["vocab_size"]
+    assert NANO.eos_token_id == config["eos_token_id"]
+
+
+def test_training_is_deterministic_and_saves_a_hugging_face_folder(tmp_path: Path) -> None:
+    texts = ["the cat sat on the mat", "the cat, the mat"] * 50
+    first, second = train_tokenizer(texts), train_tokenizer(texts)
+    assert first.to_str() == second.to_str()
+    save_tokenizer(first, tmp_path)
+    (tmp_path / "config.json").write_text('{"model_type": "qwen2"}')
+    loaded = AutoTokenizer.from_pretrained(tmp_path)
+    assert len(loaded) == first.get_vocab_size()
+    assert loaded.encode("the cat") == Tokenizer.from_file(str(tmp_path / "tokenizer.json")).encode("the cat").ids
