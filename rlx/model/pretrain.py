@@ -228,6 +228,7 @@ def pretrain(folder: Path, recipe: Recipe, save_every: int = 100) -> None:
             )
         if (step + 1) % save_every == 0 or step + 1 == recipe.steps:
             save_checkpoint(folder, model, optimizers, {"step": step + 1, "tokens": tokens, "loss": loss})
+            print(f"step {step + 1} of {recipe.steps}, loss {loss:.3f}, {seconds / 60:.0f} minutes", flush=True)
 
 
 def mean_loss(log: Path, num: int = 100) -> float:
