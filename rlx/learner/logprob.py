@@ -18,8 +18,8 @@ from torch import Tensor
 
 from rlx.types import Automaton
 
-CHUNK_ELEMENTS = 2**20
-"""Logits computed at once: 4 MB in fp32, which a core's cache holds."""
+CHUNK_ELEMENTS = {"cpu": 2**22, "cuda": 2**26}
+"""Logits computed at once: few enough to stay small, enough rows to make a product of matrices worth its while."""
 FORBIDDEN = -1e30
 """A logit outside the mask: its exp is 0, and 0 times it is 0, which minus infinity would not give."""
 
@@ -107,7 +107,7 @@ class Chunked(torch.autograd.Function):
 
 
 def chunks(hidden_MH: Tensor, weight_VH: Tensor) -> list[slice]:
-    size = max(16, CHUNK_ELEMENTS // len(weight_VH))
+    size = max(16, CHUNK_ELEMENTS[hidden_MH.device.type] // len(weight_VH))
     return [slice(low, low + size) for low in range(0, len(hidden_MH), size)]
 
 

@@ -11,6 +11,8 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen2Co
 
 from rlx.types import Action, Completion, Group, Task, Trajectory, Turn
 
+torch.set_num_threads(1)  # a second thread waits, spinning, on models this small
+
 VOCABULARY = 50
 SHAPE = {
     "vocab_size": VOCABULARY,

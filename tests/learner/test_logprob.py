@@ -28,7 +28,7 @@ def inputs(bias=True):
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("bias", [False, True])
 def test_values_and_gradients_equal_log_softmax(monkeypatch, temperature, masked, bias):
-    monkeypatch.setattr(logprob, "CHUNK_ELEMENTS", 16 * 30)
+    monkeypatch.setitem(logprob.CHUNK_ELEMENTS, "cpu", 16 * 30)
     hidden, weight, b, target = inputs(bias)
     automaton = Automaton(start=0, allowed=(frozenset(range(15)), frozenset(range(15, 30))), moves=({}, {}))
     state = torch.where(torch.arange(70) % 3 == 0, -1, target // 15)
