@@ -95,11 +95,14 @@ def test_pairs_go_through_together_whatever_the_budget(model, groups):
     signs[[0, 3, 8, 9]] = torch.tensor([1.0, -1.0, -1.0, 1.0])
     batch = collate(given)
     batch = batch.with_advantages(signs[batch.trajectory_R])
-    few, metrics = moved_weights(model(), batch, 10_000, squared_margin(0.5), unit="pair", lr=1e-3)
-    many, _ = moved_weights(model(), batch, 1, squared_margin(0.5), unit="pair", lr=1e-3)
-    for name in few:
-        torch.testing.assert_close(few[name], many[name], atol=1e-5, rtol=1e-4)
-    assert metrics[0]["loss/value"] == pytest.approx(1.0)  # (0 - 1/(2 * 0.5))^2: policy and reference still agree
+    found = []
+    for micro in (1, 10_000):
+        trainer = learner(model(), micro, lr=0.0, max_gradient_norm=math.inf)
+        metrics = trainer.update(trainer.annotate(batch, NEEDS), squared_margin(0.5), "pair")
+        assert metrics["loss/value"] == pytest.approx(1.0)  # (0 - 1/(2 * 0.5))^2: policy and reference still agree
+        found.append(gradients(trainer.model))
+    for few, many in zip(*found, strict=True):
+        torch.testing.assert_close(few, many, atol=1e-5, rtol=1e-4)
     with pytest.raises(ValueError, match="half a pair"):
         moved_weights(model(), batch, 1, squared_margin(0.5), unit="trajectory")
 
