@@ -36,7 +36,10 @@ class Cache:
     def __init__(self, shape: Shape, max_rows: int, device: torch.device, dtype: torch.dtype) -> None:
         self.shape, self.max_rows, self.device = shape, max_rows, device
         size = (shape.num_layers, 2, 1, shape.num_kv_heads, BLOCK, shape.head_size)
-        self._install(torch.zeros(size, device=device, dtype=dtype))
+        self._memory = torch.zeros(math.prod(size), device=device, dtype=dtype)
+        self._spare = self._memory.new_zeros(0)
+        """Memory of the layout before this one, taken up again by the next: fresh pages cost more than the copy."""
+        self._install(self._memory.view(size))
 
     @property
     def num_rows(self) -> int:
@@ -63,13 +66,18 @@ class Cache:
 
     def _resize(self, rows: int, columns: int) -> None:
         old, kept = self._buffer, min(columns, self.num_columns)
-        new = old.new_zeros((*old.shape[:2], rows, old.shape[3], columns, old.shape[5]))
+        size = (*old.shape[:2], rows, old.shape[3], columns, old.shape[5])
+        if self._spare.numel() < math.prod(size):
+            self._spare = old.new_zeros(math.prod(size))
+        new = self._spare[: math.prod(size)].view(size)
         new[:, :, : old.shape[2], :, :kept] = old[..., :kept, :]
+        self._spare, self._memory = self._memory, self._spare
         self._install(new)
 
     def clear(self) -> None:
         """Forget numbers that are not finite: a masked NaN is still NaN."""
-        self._buffer.zero_()
+        self._memory.zero_()
+        self._spare.zero_()
 
     def _install(self, buffer: Tensor) -> None:
         self._buffer = buffer

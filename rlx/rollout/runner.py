@@ -13,8 +13,10 @@ from torch import Tensor
 from rlx.rollout.cache import Cache
 from rlx.rollout.decoder import Decoder
 
-PREFILL_TOKENS = 1024
-"""Padded tokens in one prefill pass, which bounds its memory."""
+CPU_PASS = 256
+"""Padded tokens in one prefill pass on CPU: activations stay in a core's cache."""
+DEVICE_PASS = 2048
+"""And elsewhere, where it only bounds the memory of attention scores."""
 
 
 class Runner:
@@ -22,6 +24,7 @@ class Runner:
 
     def __init__(self, decoder: Decoder, max_rows: int, device: torch.device, dtype: torch.dtype) -> None:
         self.decoder, self.device = decoder, device
+        self.pass_tokens = CPU_PASS if device.type == "cpu" else DEVICE_PASS
         self.cache = Cache(decoder.shape, max_rows, device, dtype)
         self._turns = decoder.turns(0)
 
@@ -43,7 +46,7 @@ class Runner:
         end, where it is never read and soon overwritten. A suffix longer than a pass is run in pieces.
         """
         logits = []
-        for first, last in split_passes([len(suffix) for suffix in suffixes]):
+        for first, last in split_passes([len(suffix) for suffix in suffixes], self.pass_tokens):
             part, begin = suffixes[first:last], starts[first:last]
             if len(part) == 1:
                 logits.append(self._extend_alone(first_row + first, part[0], begin[0]))
@@ -52,8 +55,8 @@ class Runner:
         return logits[0] if len(logits) == 1 else torch.cat(logits)
 
     def _extend_alone(self, row: int, suffix: Sequence[int], start: int) -> Tensor:
-        for first in range(0, len(suffix), PREFILL_TOKENS):
-            hidden = self._forward(row, [suffix[first : first + PREFILL_TOKENS]], [start + first])
+        for first in range(0, len(suffix), self.pass_tokens):
+            hidden = self._forward(row, [suffix[first : first + self.pass_tokens]], [start + first])
         return self.decoder.logits(hidden[-1:])
 
     def _extend_together(self, first_row: int, suffixes: Sequence[Sequence[int]], starts: Sequence[int]) -> Tensor:
@@ -80,12 +83,12 @@ class Runner:
         )
 
 
-def split_passes(lengths: Sequence[int]) -> Iterator[tuple[int, int]]:
+def split_passes(lengths: Sequence[int], pass_tokens: int) -> Iterator[tuple[int, int]]:
     """Runs (first, last) of suffixes to pad together: ones of like length, within the limit of a pass."""
     first = 0
     for last in range(1, len(lengths) + 1):
         run = lengths[first : last + 1]
-        full = len(run) * max(run) > PREFILL_TOKENS or max(run) > 2 * min(run)
+        full = len(run) * max(run) > pass_tokens or max(run) > 2 * min(run)
         if last == len(lengths) or full:
             yield first, last
             first = last

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 
@@ -50,20 +52,26 @@ def spell_sentencepiece(piece: str) -> bytes:
 class Listener:
     """Watches one completion for its stop strings, remembering only as much text as one could still begin in."""
 
-    stops: tuple[bytes, ...]
+    stops: re.Pattern[bytes]
     reach: int
+    """Bytes to remember: one less than the longest stop string has."""
     tail: bytes = b""
 
     def hear(self, piece: bytes) -> bool:
         """Whether a stop string is complete once this piece is said. It may have text after it inside the piece."""
         window = self.tail + piece
         self.tail = window[max(0, len(window) - self.reach) :]
-        return any(stop in window for stop in self.stops)
+        return self.stops.search(window) is not None
 
 
 def listen(stops: tuple[str, ...]) -> Listener | None:
     """None where there is nothing to listen for."""
     if "" in stops:
         raise ValueError("stops: an empty stop string would end every completion; leave it out")
-    encoded = tuple(stop.encode() for stop in stops)
-    return Listener(encoded, max(map(len, encoded)) - 1) if encoded else None
+    return Listener(pattern_of(stops), max(len(stop.encode()) for stop in stops) - 1) if stops else None
+
+
+@lru_cache
+def pattern_of(stops: tuple[str, ...]) -> re.Pattern[bytes]:
+    """Any of them, literally."""
+    return re.compile(b"|".join(re.escape(stop.encode()) for stop in stops))

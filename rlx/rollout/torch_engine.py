@@ -37,7 +37,7 @@ from rlx.rollout.row import Row, open_row
 from rlx.rollout.runner import Runner
 from rlx.rollout.sampling import Knobs, check_sampling, read_knobs, sample
 from rlx.rollout.stops import listen, token_bytes
-from rlx.types import Completion, Request
+from rlx.types import Completion, Request, Stop
 
 NUM_PROMPTS = 32
 """First prompts whose caches are kept for others that are equal."""
@@ -245,22 +245,24 @@ class TorchEngine:
                 if row.walk is not None:
                     row.walk.check(row.request.session)
             logits_BV = self._masks.apply(logits_BV, self._walks)
-        uniform = torch.tensor([[row.uniform()] for row in rows], device=self.device)
-        ids, logprobs = sample(logits_BV, uniform, self._knobs)
+        uniform = torch.tensor([row.uniform() for row in rows], device=self.device)
+        ids, logprobs = sample(logits_BV, uniform[:, None], self._knobs)
         tokens, scores = torch.stack((ids.double(), logprobs.double())).tolist()
+        if not math.isfinite(sum(scores)):
+            self._refuse([row.request.session for row, score in zip(rows, scores) if not math.isfinite(score)])
         self._counts.num_sampled += len(rows)
-        return [end for row, token, score in zip(rows, tokens, scores) if (end := self._take(row, int(token), score))]
+        ends = [
+            row.take(int(token), score, self.eos_ids, self._spelled) for row, token, score in zip(rows, tokens, scores)
+        ]
+        return [self._end(row, stop) for row, stop in zip(rows, ends) if stop is not None]
 
-    def _take(self, row: Row, token: int, logprob: float) -> Finished | None:
-        if not math.isfinite(logprob):
-            self._runner.cache.clear()
-            raise FloatingPointError(
-                f"session {row.request.session}: policy version {self.version} gives logits that are not finite;"
-                " its weights are broken, load others"
-            )
-        stop = row.take(token, logprob, self.eos_ids, self._spelled)
-        if stop is None:
-            return None
+    def _refuse(self, sessions: list[int]) -> None:
+        self._runner.cache.clear()
+        raise FloatingPointError(
+            f"session {sessions[0]}: policy version {self.version} gives logits that are not finite; load good weights"
+        )
+
+    def _end(self, row: Row, stop: Stop) -> Finished:
         row.over = True
         del self._active[row.request.session]
         return row.order, row.request, row.complete(stop, self.version)

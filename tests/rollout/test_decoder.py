@@ -7,7 +7,7 @@ import torch
 from transformers import GPT2Config, Qwen2Config
 
 from rlx.rollout.decoder import build_decoder
-from rlx.rollout.runner import PREFILL_TOKENS, Runner, split_passes
+from rlx.rollout.runner import CPU_PASS, Runner, split_passes
 
 
 def runner_of(model: Any, device: Any = "cpu", dtype: torch.dtype = torch.float32, max_rows: int = 8) -> Runner:
@@ -54,7 +54,7 @@ def test_a_suffix_is_added_after_each_row_own_length(qwen2, kit):
 
 
 def test_a_prompt_longer_than_a_pass_is_run_in_pieces(qwen2, kit):
-    ids = kit.ids(6, PREFILL_TOKENS + 30)
+    ids = kit.ids(6, 2 * CPU_PASS + 30)
     with torch.inference_mode():
         ours = runner_of(qwen2).extend(0, [ids], [0])[0]
     torch.testing.assert_close(ours, hf_logits(qwen2, ids)[-1], atol=2e-5, rtol=0)
@@ -118,7 +118,7 @@ def test_missing_and_unknown_weights_are_named(qwen2):
 
 
 def test_passes_hold_like_lengths_within_a_limit():
-    assert list(split_passes([3, 5, 6])) == [(0, 3)]
-    assert list(split_passes([3, 5, 7])) == [(0, 2), (2, 3)]
-    assert list(split_passes([PREFILL_TOKENS // 2] * 3)) == [(0, 2), (2, 3)]
-    assert list(split_passes([5, 2 * PREFILL_TOKENS])) == [(0, 1), (1, 2)]
+    assert list(split_passes([3, 5, 6], 100)) == [(0, 3)]
+    assert list(split_passes([3, 5, 7], 100)) == [(0, 2), (2, 3)]
+    assert list(split_passes([50, 50, 50], 100)) == [(0, 2), (2, 3)]
+    assert list(split_passes([5, 200], 100)) == [(0, 1), (1, 2)]
