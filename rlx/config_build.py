@@ -16,14 +16,10 @@ ROOT_KEYS = tuple(field.name for field in fields(Run) if field.name not in ("fol
 """What a configuration holds at its root: the parts of a Run."""
 
 
-NEEDING_TORCH = ("algo", "warm_start")
-
-
 def try_values(tree: Tree) -> None:
-    """Build what needs no torch, so that values its constructors refuse are told at once."""
+    """Build everything once, so that values which constructors refuse are told before a folder is made."""
     for key in ROOT_KEYS:
-        if key not in NEEDING_TORCH:
-            build_value(tree[key], key)
+        build_value(tree[key], key)
 
 
 def build_run(tree: Tree, folder: Path) -> Run:
