@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlx.hardware import Hardware
-from rlx.types import Dialect, Environment, Sampling, Sampling
+from rlx.types import Dialect, Environment, Sampling
 
 if TYPE_CHECKING:
     from rlx.algo.parts import Algorithm
@@ -41,10 +41,12 @@ class Checkpoint:
     """Steps between checkpoints; the last step always makes one."""
     keep: int = 2
     """Newest checkpoints kept."""
+    trajectories_every: int = 10
+    """Steps between those whose trajectories are kept; 0 keeps none but evaluation's."""
 
     def __post_init__(self) -> None:
-        if self.every < 1 or self.keep < 1:
-            raise ValueError("every and keep must be at least 1")
+        if self.every < 1 or self.keep < 1 or self.trajectories_every < 0:
+            raise ValueError("every and keep must be at least 1, trajectories_every at least 0")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from itertools import islice, product
 from math import isclose
 from typing import Any, Literal
 
-from rlx.env.countdown_traces import right_candidate, spoken, staged, wrong_candidates
+from rlx.env.countdown_traces import random_tries, right_candidate, spoken, staged, wrong_candidates
 from rlx.env.expression import Candidate, random_candidate, verify
 from rlx.env.solver import solve
 from rlx.tool.python import Python
@@ -129,6 +129,10 @@ class Countdown:
             return staged([*wrong_candidates(task, num_wrong, rng), right_candidate(task, rng)], task.data["target"])
         num_wrong = rng.randint(0, self.max_wrong)
         return spoken([*wrong_candidates(task, num_wrong, rng), right_candidate(task, rng)], task.data["target"])
+
+    def random_tries(self, task: Task, num: int, seed: int) -> list[str]:
+        """The honest floor: distinct random valid expressions, as many as an agent has rounds."""
+        return random_tries(task, num, seed)
 
 
 class CountdownEpisode:

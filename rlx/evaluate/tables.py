@@ -84,7 +84,7 @@ def figure_table(
     noun: str = "eval",
     published: Published | None = None,
 ) -> Table:
-    """A row per run; columns nobody has are left out; what a paper printed stands beside what was measured."""
+    """A row per run, nothing empty, and what a paper printed beside what was measured."""
     papers = published or {}
     known = [c for c in columns if any(f"{noun}/{c.stat}" in figures for figures in runs.values())]
     printed = {c.stat: any(f"{noun}/{c.stat}" in papers.get(name, {}) for name in runs) for c in known}
@@ -93,6 +93,8 @@ def figure_table(
         header += [column.title, "paper"] if printed[column.stat] else [column.title]
     rows = []
     for name, figures in runs.items():
+        if not any(f"{noun}/{column.stat}" in figures for column in known):
+            continue
         row = [name]
         for column in known:
             row.append(estimate_cell(figures.get(f"{noun}/{column.stat}"), column))
@@ -122,7 +124,7 @@ def to_rich(table: Table) -> rich.table.Table:
     for index, name in enumerate(table.header):
         shown.add_column(Text(one_line(name, 40)), justify="right" if index else "left", overflow="fold")
     for row in table.rows:
-        shown.add_row(*(Text(one_line(cell, 60)) for cell in row))
+        shown.add_row(*(Text(one_line(cell, 60).replace(" [", "\n[")) for cell in row))
     return shown
 
 

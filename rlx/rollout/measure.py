@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Iterable, Sequence
 
 from rlx.types import Group, Metrics, Trajectory
@@ -44,3 +45,8 @@ def measure(groups: Sequence[Group]) -> Metrics:
 def informative(trajectories: Sequence[Trajectory]) -> bool:
     """Whether the rewards of a group differ, so that a group-relative advantage is not zero."""
     return len({round(trajectory.reward, 9) for trajectory in trajectories}) > 1
+
+
+def peak_memory() -> float:
+    """The most memory this process has held, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -150,6 +150,8 @@ class Rollout:
     """Threads for environment steps."""
     tool_ticks: int = 2
     """Decoding ticks after which an environment's answer is admitted."""
+    prepare: Callable[[], None] = field(default=lambda: None)
+    """Called before sampling: brings the engine's weights up to date."""
     check: Callable[[], None] = field(default=lambda: None)
     """Called once a tick; raises to interrupt."""
     progress: Callable[[int], None] = field(default=lambda done: None)
@@ -157,6 +159,7 @@ class Rollout:
 
     def play(self, starts: Sequence[Start]) -> list[Trajectory]:
         """All episodes together, in the order of `starts`."""
+        self.prepare()
         with ThreadPoolExecutor(self.num_workers, thread_name_prefix="environment") as pool:
             return self._live(starts, pool)
 

@@ -1,0 +1,125 @@
+"""The end of a run: the policy it began with and the one it has, on the same held-out tasks, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rlx.agent import Agent, build_policy
+from rlx.console import Screen
+from rlx.evaluate.evaluate import Evaluate, Evaluation, evaluate, floor
+from rlx.evaluate.figures import gains
+from rlx.evaluate.passk import Estimate
+from rlx.evaluate.store import save
+from rlx.evaluate.summary import Summary
+from rlx.evaluate.tables import accuracy_table, to_markdown, to_rich, tool_table
+from rlx.folder import digest_of, open_folder, write_aside
+from rlx.interrupt import listen
+from rlx.learner.checkpoint import newest_good
+from rlx.life import CHECKPOINTS, Life, end
+from rlx.model.load import Model, load_weights
+from rlx.rollout.play import Rollout
+from rlx.run import Run
+from rlx.types import Environment, Sampling, Start, Trajectory
+
+Figures = dict[str, Estimate]
+
+
+def judge_run(life: Life, agent: Agent, start: Model) -> Figures:
+    """`eval/…` of the trained policy, `start/…` of the one it began with, `gain/…` paired, `random/…` the floor."""
+    settings = life.run.evaluate
+    ours = judge(life, partial(agent.policy.rollout, prepare=agent.sync), "eval")
+    agent.policy.engine.load(load_weights(start), -1)
+    theirs = judge(life, agent.policy.rollout, "start")
+    found = floor(settings, life.run.env)
+    for mine, other in zip(ours, theirs, strict=True):
+        noun = "gain" if mine is ours[0] else f"gain@{mine.max_rounds}"
+        found = {**found, **other.figures, **mine.figures, **paired(settings, mine, other, noun)}
+    return found
+
+
+def paired(settings: Evaluate, mine: Evaluation, other: Evaluation, noun: str) -> Figures:
+    """What one evaluation has over another, task by task."""
+    resampling = {"num_resamples": settings.num_resamples, "seed": settings.seed}
+    return gains(mine.scores, other.scores, ks=settings.ks, noun=noun, **resampling)
+
+
+def judge(life: Life, act: Callable[..., Rollout], noun: str) -> list[Evaluation]:
+    """Play the held-out tasks under every budget; the episodes are kept for replay."""
+    run, settings = life.run, life.run.evaluate
+    total = settings.num_tasks * settings.num_samples * max(1, len(settings.max_rounds))
+    with life.screen.bar(f"evaluate {noun}", total, "episodes") as advance:
+
+        def play(env: Environment, sampling: Sampling, starts: Sequence[Start]) -> list[Trajectory]:
+            stream = ("evaluate", settings.seed, env.max_rounds)
+            return act(env, sampling, stream, check=life.interrupt.check, progress=advance).play(starts)
+
+        evaluations = evaluate(settings, run.env, play, max_context=run.sampling.max_context, noun=noun)
+    for found in evaluations:
+        path = run.folder / "trajectories" / f"{noun}-{found.max_rounds}.jsonl"
+        save(path, found.groups, max_rounds=found.max_rounds)
+        life.spend(found.groups)
+    return evaluations
+
+
+def evaluate_run(run: Run, screen: Screen | None = None) -> Summary:
+    """Evaluate a run's newest checkpoint, in a folder of its own under the run's, or else the model as it is."""
+    newest, _ = newest_good(run.folder / CHECKPOINTS)
+    model = run.model if newest is None else replace(run.model, path=str(newest), lora=None)
+    folder = run.folder if newest is None else run.folder / "evaluations" / evaluation_name(run, newest)
+    screen = screen or Screen()
+    with listen() as interrupt, open_folder(folder, run.config):
+        life = Life(run=replace(run, folder=folder), screen=screen, interrupt=interrupt)
+        try:
+            found = judge(life, build_policy(run, model).rollout, "eval")
+            figures = floor(run.evaluate, run.env)
+            for evaluation in found:
+                figures = {**figures, **evaluation.figures}
+            summary = end(life, "finished", figures)
+        except BaseException:
+            end(life, "failed")
+            raise
+        tell_run(life, figures)
+        return summary
+
+
+def evaluation_name(run: Run, checkpoint: Path) -> str:
+    """Which checkpoint, and which settings."""
+    return f"{checkpoint.name}-{digest_of({key: run.config[key] for key in ('env', 'protocol', 'evaluate')})[:8]}"
+
+
+def name_of(call: Mapping[str, Any]) -> str:
+    """The last word of what a part of the configuration calls."""
+    return str(call["_target_"]).rsplit(".", 1)[-1]
+
+
+def named_rows(run: Run, figures: Figures) -> dict[str, Figures]:
+    """The rows of the tables: random tries, the start, the trained policy, each under every budget."""
+    warm = run.config["warm_start"].get("algo")
+    labels = {
+        "random": f"random, {run.evaluate.num_tries} tries",
+        "start": name_of(warm) if warm else "start",
+        "eval": name_of(run.config["algo"]),
+    }
+    rows: dict[str, Figures] = {}
+    for name, figure in figures.items():
+        noun, stat = name.split("/", 1)
+        word, _, rounds = noun.partition("@")
+        if word in labels:
+            label = labels[word] + (f", {rounds} rounds" if rounds else "")
+            rows.setdefault(label, {})[f"eval/{stat}"] = figure
+    return rows
+
+
+def tell_run(life: Life, figures: Figures) -> None:
+    """The paper's two tables, on the screen and in results.md; where everything is, and what to run next."""
+    run, named = life.run, named_rows(life.run, figures)
+    tables = [accuracy_table(named), tool_table(named)]
+    write_aside(run.folder / "results.md", "\n".join(to_markdown(table) for table in tables))
+    for table in tables:
+        life.screen.console.print(to_rich(table))
+    life.screen.say(f"left in {run.folder}: " + ", ".join(sorted(path.name for path in run.folder.glob("[!.]*"))))
+    life.screen.say(f"next: rlx replay {run.folder}   rlx eval run={run.folder} evaluate=paper")

@@ -1,0 +1,137 @@
+"""A run's bookkeeping: what it has cost, where it can be resumed from, what it says of each step and at its end."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from safetensors.torch import save_file
+
+from rlx.agent import Agent
+from rlx.console import Screen
+from rlx.evaluate.passk import Estimate
+from rlx.evaluate.store import save as save_groups
+from rlx.evaluate.store import step_path
+from rlx.evaluate.summary import Cost, Ending, Summary, git_here, versions_here, write_summary
+from rlx.interrupt import Interrupt
+from rlx.learner.checkpoint import newest_good, write_checkpoint
+from rlx.learner.torch import NotFiniteError
+from rlx.run import Run
+from rlx.track import Board, append_metrics, truncate_metrics
+from rlx.types import Group, Metrics
+
+METRICS, CHECKPOINTS, STATE = "metrics.jsonl", "checkpoints", "run.json"
+
+
+class RunError(RuntimeError):
+    """The run cannot go on; the message is one line with the reason and what to do."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Life:
+    """What a run in progress has at hand, and what it has cost so far."""
+
+    run: Run
+    screen: Screen
+    interrupt: Interrupt
+    board: Board | None = None
+    cost: Cost = field(default_factory=Cost)
+    since: float = 0.0
+    """When the cost's seconds were last brought up to date."""
+
+    def __post_init__(self) -> None:
+        self.since = time.monotonic()
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.run.folder / CHECKPOINTS
+
+    def spend(self, groups: Sequence[Group] = ()) -> None:
+        """Add what these episodes took, and the time gone by."""
+        now = time.monotonic()
+        seconds, self.since = now - self.since, now
+        episodes = [trajectory for group in groups for trajectory in group.trajectories]
+        self.cost += Cost(
+            tokens=sum(episode.num_tokens for episode in episodes),
+            tool_calls=sum(episode.tool.num_calls for episode in episodes),
+            seconds=seconds,
+            device_hours=seconds * self.run.hardware.num_processes / 3600,
+        )
+
+
+def resume(life: Life, agent: Agent) -> int:
+    """Load the newest good checkpoint, cut the metrics back to it, and say how many steps are done."""
+    newest, warnings = newest_good(life.checkpoints)
+    for warning in warnings:
+        life.screen.say(warning)
+    step = 0
+    if newest is not None:
+        state = json.loads((newest / STATE).read_text(encoding="utf-8"))
+        step, life.cost = state["step"], Cost(**state["cost"])
+        agent.learner.load(newest)
+        life.screen.say(f"resumed from {newest}")
+    truncate_metrics(life.run.folder / METRICS, step)
+    return step
+
+
+def keep(life: Life, agent: Agent, step: int) -> None:
+    """A checkpoint after `step` steps."""
+    life.spend()
+
+    def write(folder: Path) -> None:
+        agent.save(folder)
+        (folder / STATE).write_text(json.dumps({"step": step, "cost": asdict(life.cost)}) + "\n", encoding="utf-8")
+
+    write_checkpoint(life.checkpoints, step, write, keep=life.run.checkpoint.keep)
+
+
+def record(life: Life, agent: Agent, step: int, metrics: Metrics, groups: Sequence[Group]) -> None:
+    """Say what step number `step` (from 1) was like, and save the run when that is due."""
+    run = life.run
+    life.spend(groups)
+    append_metrics(run.folder / METRICS, step, metrics)
+    if life.board is not None:
+        life.board.log(step, metrics)
+    if run.checkpoint.trajectories_every and step % run.checkpoint.trajectories_every == 0:
+        save_groups(step_path(run.folder, step), groups, max_rounds=run.env.max_rounds)
+    if step == run.steps or step % run.checkpoint.every == 0:
+        keep(life, agent, step)
+
+
+def keep_evidence(life: Life, step: int, error: NotFiniteError) -> RunError:
+    """Save the micro-batch whose loss or gradient was not finite; the error to stop with."""
+    path = life.run.folder / "failed" / f"step-{step + 1:06d}.safetensors"
+    path.parent.mkdir(exist_ok=True)
+    save_file(error.micro_batch, path)
+    return RunError(f"step {step + 1}: {error} in {path}; try a lower algo.optimizer.lr")
+
+
+def refuse_errors(groups: Sequence[Group], max_share: float) -> None:
+    """Stop when too many episodes ended in an error; a few are counted and left out of the update."""
+    errors = [episode.error for group in groups for episode in group.trajectories if episode.status == "error"]
+    total = sum(len(group.trajectories) for group in groups)
+    if len(errors) > max_share * total:
+        raise RunError(
+            f"{len(errors)} of {total} episodes ended in an error, more than max_error_share={max_share}; "
+            f"the first: {errors[0]}"
+        )
+
+
+def end(life: Life, status: Ending, figures: dict[str, Estimate] | None = None) -> Summary:
+    """Write summary.json and close what was open."""
+    life.spend()
+    summary = Summary(
+        status=status,
+        metrics=figures or {},
+        seed=life.run.seed,
+        versions=versions_here(),
+        git=git_here(),
+        cost=life.cost,
+    )
+    write_summary(life.run.folder / "summary.json", summary)
+    if life.board is not None:
+        life.board.finish({name: figure.value for name, figure in summary.metrics.items()}, int(status != "finished"))
+    return summary

@@ -1,0 +1,52 @@
+"""Small runs for tests: the embedded model, two tasks of two samples, everything short."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+SMALL = (
+    "env=countdown",
+    "algo=tool_rloo",
+    "algo.num_prompts=2",
+    "algo.num_samples=2",
+    "env.max_rounds=2",
+    "steps=3",
+    "warm_start=none",
+    "sampling.max_new_tokens=40",
+    "evaluate.num_tasks=2",
+    "evaluate.num_samples=2",
+    "evaluate.ks=[1,2]",
+    "evaluate.max_new_tokens=40",
+    "evaluate.num_resamples=100",
+    "track=disabled",
+    "checkpoint.every=1",
+    "checkpoint.trajectories_every=1",
+)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """No test reads or writes the user's cache."""
+    folder = tmp_path_factory.mktemp("cache")
+    os.environ["RLX_CACHE"] = str(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def small_words() -> tuple[str, ...]:
+    return SMALL
+
+
+@pytest.fixture(scope="session")
+def small_run() -> Callable[..., object]:
+    """`small_run(folder, "steps=1", ...)`: a Run, built as the command line builds it."""
+    from rlx.config import build_run, compose
+
+    def build(folder: Path, *words: str) -> object:
+        return build_run(compose([*SMALL, *words]), folder)
+
+    return build

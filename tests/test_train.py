@@ -1,0 +1,185 @@
+"""Whole runs, small: what they leave, how they repeat, and what stops them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from rlx.console import Screen
+from rlx.evaluate.store import load as load_groups
+from rlx.evaluate.store import step_path
+from rlx.folder import FolderError, open_folder
+from rlx.life import RunError
+from rlx.track import is_clock
+from rlx.train import train
+from rlx.types import Action, Step, Task
+
+Build = Callable[..., Any]
+QUIET = Screen(silent=True)
+
+
+def told(folder: Path) -> list[dict[str, Any]]:
+    """metrics.jsonl without what the clock says."""
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    return [{k: v for k, v in json.loads(line).items() if not is_clock(k)} for line in lines]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, small_run: Build) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    train(small_run(folder), QUIET)
+    return folder
+
+
+def test_a_run_leaves_what_it_promises(finished: Path) -> None:
+    summary = json.loads((finished / "summary.json").read_text())
+    assert summary["status"] == "finished"
+    assert set(summary) == {"status", "metrics", "seed", "versions", "git", "cost"}
+    assert set(summary["metrics"]["eval/pass@2"]) == {"value", "low", "high"}
+    assert {"start/pass@1", "gain/pass@1", "random/pass@1", "eval/tool_calls"} <= set(summary["metrics"])
+    assert set(summary["cost"]) == {"tokens", "tool_calls", "seconds", "device_hours"}
+    assert summary["cost"]["tokens"] > 0
+    lines = [json.loads(line) for line in (finished / "metrics.jsonl").read_text().splitlines()]
+    assert [next(iter(line)) for line in lines] == ["step"] * 3
+    assert [line["step"] for line in lines] == [1, 2, 3]
+    assert (finished / "config.yaml").is_file()
+    assert "tool\\_rloo" in (finished / "results.md").read_text()
+
+
+def test_a_checkpoint_is_a_plain_model_folder(finished: Path) -> None:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from rlx.model.load import Model, load_tokenizer
+
+    folder = finished / "checkpoints" / "step-3"
+    text = "Using the numbers [44, 19, 35], create an equation that equals 98."
+    AutoModelForCausalLM.from_pretrained(folder)
+    assert AutoTokenizer.from_pretrained(folder).encode(text) == load_tokenizer(Model(path="nano")).encode(text)
+
+
+def test_one_seed_gives_one_result(finished: Path, small_run: Build, tmp_path: Path) -> None:
+    train(small_run(tmp_path / "same"), QUIET)
+    train(small_run(tmp_path / "other", "seed=1", "steps=1"), QUIET)
+    assert told(tmp_path / "same") == told(finished)
+    assert told(tmp_path / "other")[0] != told(finished)[0]
+
+
+def test_a_longer_run_goes_on_from_a_shorter_one(finished: Path, small_run: Build, tmp_path: Path) -> None:
+    train(small_run(tmp_path, "steps=1"), QUIET)
+    train(small_run(tmp_path), QUIET)
+    assert told(tmp_path) == told(finished)
+
+
+def test_an_altered_checkpoint_is_named_and_the_one_before_it_used(
+    finished: Path, small_run: Build, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(small_run(tmp_path, "steps=2"), QUIET)
+    weights = tmp_path / "checkpoints" / "step-2" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    train(small_run(tmp_path), Screen())
+    assert "step-2 is skipped: model.safetensors has" in capsys.readouterr().err.replace("\n", "")
+    assert told(tmp_path) == told(finished)
+
+
+def test_another_configuration_is_refused_by_name(finished: Path, small_run: Build) -> None:
+    with pytest.raises(FolderError, match=r"algo\.optimizer\.lr: 0\.\d+ -> 0\.5"):
+        train(small_run(finished, "algo.optimizer.lr=0.5"), QUIET)
+
+
+def test_a_folder_has_one_run_at_a_time(small_run: Build, tmp_path: Path) -> None:
+    run = small_run(tmp_path)
+    with open_folder(tmp_path, run.config), pytest.raises(FolderError, match="in use by another run"):
+        train(run, QUIET)
+
+
+def test_the_learner_sees_what_the_engine_sampled(small_run: Build, tmp_path: Path) -> None:
+    from rlx.agent import build_agent
+    from rlx.learner.batch import collate
+
+    run = small_run(tmp_path, "algo.num_samples=4", "env.max_rounds=4")
+    agent = build_agent(run, run.model)
+    encoded: list[str] = []
+    encode = agent.policy.speech.encode
+
+    def spy(text: str) -> list[int]:
+        encoded.append(text)
+        return encode(text)
+
+    speech = replace(agent.policy.speech, encode=spy)
+    rollout = replace(agent.policy, speech=speech).rollout(run.env, run.sampling, ("test",))
+    groups = run.algo.sample(rollout, [task for task, _ in zip(run.env.tasks("train", 0), range(2))])
+    batch = collate(groups)
+    logp = agent.learner.measure(agent.learner.model, batch)
+    assert torch.allclose(logp, batch.engine_logp_M, atol=1e-4)
+    turns = [turn for group in groups for t in group.trajectories for turn in t.turns]
+    trained = batch.token_ids_N[batch.position_M].tolist()
+    assert trained == [token for turn in turns for token in turn.completion.token_ids]
+    assert sorted(encoded) == sorted(run.protocol.render(turn.observation) for turn in turns if turn.observation)
+
+
+class Fragile:
+    """An episode that breaks at its second step."""
+
+    def __init__(self, episode: Any) -> None:
+        self.episode, self.steps = episode, 0
+
+    def step(self, action: Action) -> Step:
+        self.steps += 1
+        if self.steps == 2:
+            raise RuntimeError("disk on fire")
+        return self.episode.step(action)
+
+
+def breaking(env: Any, share: float) -> Any:
+    """The environment, with this share of its tasks breaking."""
+
+    class Breaking(type(env)):  # type: ignore[misc]
+        def start(self, task: Task) -> Any:
+            episode = super().start(task)
+            return Fragile(episode) if len(task.id) % 10 < 10 * share else episode
+
+    return Breaking(**{name: getattr(env, name) for name in env.__dataclass_fields__})
+
+
+def test_too_many_broken_episodes_stop_the_run(small_run: Build, tmp_path: Path) -> None:
+    run = small_run(tmp_path)
+    with pytest.raises(RunError, match=r"more than max_error_share=0\.25; the first: RuntimeError: disk on fire"):
+        train(replace(run, env=breaking(run.env, 1.0)), QUIET)
+    assert json.loads((tmp_path / "summary.json").read_text())["status"] == "failed"
+
+
+def test_a_few_broken_episodes_are_counted_and_left_out(small_run: Build, tmp_path: Path) -> None:
+    run = small_run(tmp_path, "max_error_share=1.0", "steps=1", "algo.num_prompts=6")
+    train(replace(run, env=breaking(run.env, 0.2)), QUIET)
+    broken = [t for group in load_groups(step_path(tmp_path, 1)) for t in group.trajectories if t.status == "error"]
+    assert told(tmp_path)[0]["episode/errors"] == pytest.approx(len(broken) / 12)
+
+
+def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_batch(small_run: Build, tmp_path: Path) -> None:
+    from safetensors.torch import load_file
+
+    run = small_run(tmp_path)
+    algo = replace(run.algo, credit=lambda rows: torch.full((len(rows.reward),), float("nan")))
+    with pytest.raises(RunError, match="is not finite"):
+        train(replace(run, algo=algo), QUIET)
+    kept = load_file(tmp_path / "failed" / "step-000001.safetensors")
+    assert kept["advantage"].isnan().all()
+
+
+def test_a_warm_start_is_made_once(small_run: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RLX_CACHE", str(tmp_path / "cache"))
+    words = ("warm_start=tool_sft", "warm_start.steps=2", "warm_start.algo.num_prompts=2", "steps=1")
+    train(small_run(tmp_path / "first", *words), QUIET)
+    (stage,) = (tmp_path / "cache" / "warm").iterdir()
+    made = (stage / "metrics.jsonl").stat().st_mtime_ns
+    train(small_run(tmp_path / "second", *words, "seed=1"), QUIET)
+    assert [stage] == list((tmp_path / "cache" / "warm").iterdir())
+    assert (stage / "metrics.jsonl").stat().st_mtime_ns == made
+    train(small_run(tmp_path / "third", *words, "env.high=50"), QUIET)
+    assert len(list((tmp_path / "cache" / "warm").iterdir())) == 2
