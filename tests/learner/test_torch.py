@@ -99,12 +99,11 @@ def test_pairs_go_through_together_whatever_the_budget(model, groups):
     for micro in (1, 10_000):
         trainer = learner(model(), micro, lr=0.0, max_gradient_norm=math.inf)
         metrics = trainer.update(trainer.annotate(batch, NEEDS), squared_margin(0.5), "pair")
-        assert metrics["loss/value"] == pytest.approx(
-            1.0, abs=1e-4
-        )  # (0 - 1/(2 * 0.5))^2: policy and reference still agree
+        # (0 - 1/(2 * 0.5))^2: policy and reference still agree
+        assert metrics["loss/value"] == pytest.approx(1.0, abs=1e-4)
         found.append(gradients(trainer.model))
     for few, many in zip(*found, strict=True):
-        torch.testing.assert_close(few, many, atol=1e-5, rtol=1e-4)
+        assert (few - many).norm() < 1e-5 * many.norm()
     with pytest.raises(ValueError, match="half a pair"):
         moved_weights(model(), batch, 1, squared_margin(0.5), unit="trajectory")
 
