@@ -101,11 +101,10 @@ def best_of(k: int) -> Credit:
         raise ValueError(f"best_of: k is {k}; it compares with k-1 others, so use 2 or more (1 is leave_one_out)")
 
     def advantages(returns: list[float]) -> list[float]:
-        if len(returns) < k:
-            raise ValueError(
-                f"best_of: k={k} needs groups of at least {k} episodes, got {len(returns)}: raise num_samples"
-            )
-        return [marginal_best(r, sorted(returns[:i] + returns[i + 1 :]), k - 1) for i, r in enumerate(returns)]
+        size = min(k, len(returns)) - 1
+        if size == 0:
+            return [0.0]
+        return [marginal_best(r, sorted(returns[:i] + returns[i + 1 :]), size) for i, r in enumerate(returns)]
 
     return lambda rows: by_group(rows, advantages)
 

@@ -83,11 +83,14 @@ def test_best_of_is_the_mean_gain_over_all_subsets(values, k):
     assert best_of(k)(flat(values)).tolist() == pytest.approx(expected, abs=1e-5)
 
 
-def test_best_of_refuses_what_it_cannot_do(rows):
+def test_best_of_one_is_another_credit():
     with pytest.raises(ValueError, match="k is 1"):
         best_of(1)
-    with pytest.raises(ValueError, match="raise num_samples"):
-        best_of(4)(rows((0, [1.0], True), (0, [0.0], False)))
+
+
+def test_best_of_more_than_are_left_is_the_best_of_those(rows):
+    table = rows((0, [1.0], True), (0, [0.25], False), (1, [1.0], True))
+    assert best_of(4)(table).tolist() == [0.75, 0.0, 0.0]
 
 
 def test_demonstrations_are_all_worth_copying(rows):

@@ -26,3 +26,8 @@ def test_clip_replaces_the_plain_gradient(tokens, totals):
     assert tool_rloo(optimizer=Optimizer()).loss(seen, totals(seen)).value.item() == pytest.approx(-0.5)
     capped = tool_rloo(optimizer=Optimizer(), sequence_cap=1.1).loss(seen, totals(seen)).value.item()
     assert capped == pytest.approx(-0.55)
+
+
+def test_the_best_of_more_than_are_sampled_is_refused():
+    with pytest.raises(ValueError, match="best_of is 8 of num_samples 4"):
+        tool_rloo(optimizer=Optimizer(), num_samples=4, best_of=8)
