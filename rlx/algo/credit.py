@@ -96,6 +96,7 @@ def best_of(k: int) -> Credit:
     The gradient is that of E[best of k] (up to the factor k), with a baseline that does not depend on i: Walder and
     Karkhanis 2025 (arXiv:2505.15201), the leave-one-out form. It moves no task that one of k tries nearly always
     solves, so Pass@k is not traded for Pass@1. `k=1` would have an empty B; that is `leave_one_out`.
+    Where errors left fewer than k episodes, k is as many as there are.
     """
     if k < 2:
         raise ValueError(f"best_of: k is {k}; it compares with k-1 others, so use 2 or more (1 is leave_one_out)")
