@@ -8,12 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from rlx import __version__
 from rlx.agent import Agent, build_policy
+from rlx.algo.parts import grouped
 from rlx.console import Screen
 from rlx.evaluate.evaluate import Evaluate, Evaluation, evaluate, floor
 from rlx.evaluate.figures import gains
 from rlx.evaluate.passk import Estimate
-from rlx.evaluate.store import save
+from rlx.evaluate.store import load, save
 from rlx.evaluate.summary import Summary
 from rlx.evaluate.tables import accuracy_table, to_markdown, to_rich, tool_table
 from rlx.folder import digest_of, open_folder, write_aside
@@ -24,6 +26,7 @@ from rlx.model.load import Model, load_weights
 from rlx.rollout.play import Rollout
 from rlx.run import Run
 from rlx.types import Environment, Sampling, Start, Trajectory
+from rlx.warm import cache_folder, weights_digest
 
 Figures = dict[str, Estimate]
 
@@ -32,13 +35,25 @@ def judge_run(life: Life, agent: Agent, start: Model) -> Figures:
     """`eval/…` of the trained policy, `start/…` of the one it began with, `gain/…` paired, `random/…` the floor."""
     settings = life.run.evaluate
     ours = judge(life, partial(agent.policy.rollout, prepare=agent.sync), "eval")
-    agent.policy.engine.load(load_weights(start), -1)
-    theirs = judge(life, agent.policy.rollout, "start")
+    theirs = judge_start(life, agent, start)
     found = floor(settings, life.run.env)
     for mine, other in zip(ours, theirs, strict=True):
         noun = "gain" if mine is ours[0] else f"gain@{mine.max_rounds}"
         found = {**found, **other.figures, **mine.figures, **paired(settings, mine, other, noun)}
     return found
+
+
+def judge_start(life: Life, agent: Agent, start: Model) -> list[Evaluation]:
+    """Evaluate the policy the run began with, or read what another run that began there left of it."""
+
+    def prepare() -> None:
+        agent.policy.engine.load(load_weights(start), 0)
+
+    run = life.run
+    config = {key: run.config[key] for key in ("env", "protocol", "sampling", "evaluate", "hardware")}
+    digest = digest_of({"config": config, "weights": weights_digest(start), "rlx": __version__})
+    act = partial(agent.policy.rollout, prepare=prepare)
+    return judge(life, act, "start", kept=cache_folder() / "evaluations" / digest)
 
 
 def paired(settings: Evaluate, mine: Evaluation, other: Evaluation, noun: str) -> Figures:
@@ -47,21 +62,27 @@ def paired(settings: Evaluate, mine: Evaluation, other: Evaluation, noun: str) -
     return gains(mine.scores, other.scores, ks=settings.ks, noun=noun, **resampling)
 
 
-def judge(life: Life, act: Callable[..., Rollout], noun: str) -> list[Evaluation]:
-    """Play the held-out tasks under every budget; the episodes are kept for replay."""
+def judge(life: Life, act: Callable[..., Rollout], noun: str, kept: Path | None = None) -> list[Evaluation]:
+    """Play the held-out tasks under every budget; the episodes are stored for replay, and read from `kept` if there."""
     run, settings = life.run, life.run.evaluate
-    total = settings.num_tasks * settings.num_samples * max(1, len(settings.max_rounds))
-    with life.screen.bar(f"evaluate {noun}", total, "episodes") as advance:
 
-        def play(env: Environment, sampling: Sampling, starts: Sequence[Start]) -> list[Trajectory]:
-            stream = ("evaluate", settings.seed, env.max_rounds)
-            return act(env, sampling, stream, check=life.interrupt.check, progress=advance).play(starts)
+    def play(env: Environment, sampling: Sampling, starts: Sequence[Start]) -> list[Trajectory]:
+        path = None if kept is None else kept / f"{env.max_rounds}.jsonl"
+        if path is not None and path.exists():
+            return [trajectory for group in load(path) for trajectory in group.trajectories]
+        with life.screen.bar(f"evaluate {noun}", len(starts), "episodes") as advance:
+            stream = ("evaluate", settings.seed)
+            played = act(env, sampling, stream, check=life.interrupt.check, progress=advance).play(starts)
+        groups = grouped([start.task for start in starts[:: settings.num_samples]], played, settings.num_samples)
+        life.spend(groups)
+        if path is not None:
+            save(path, groups, max_rounds=env.max_rounds)
+        return played
 
-        evaluations = evaluate(settings, run.env, play, max_context=run.sampling.max_context, noun=noun)
+    evaluations = evaluate(settings, run.env, play, max_context=run.sampling.max_context, noun=noun)
     for found in evaluations:
         path = run.folder / "trajectories" / f"{noun}-{found.max_rounds}.jsonl"
         save(path, found.groups, max_rounds=found.max_rounds)
-        life.spend(found.groups)
     return evaluations
 
 

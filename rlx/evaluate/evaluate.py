@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Protocol, TypeVar, cast
 
+from rlx.evaluate.budget import cut_groups
 from rlx.evaluate.figures import Score, figures, name_figures, pass_ratios, score
 from rlx.evaluate.passk import Estimate, estimates
 from rlx.types import Action, Environment, Group, Sampling, Start, Task, Trajectory
@@ -96,10 +97,17 @@ def evaluate(
     tasks = held_out(settings, env)
     sampling = settings.sampling(max_context)
     budgets = settings.max_rounds or (env.max_rounds,)
-    return [
-        judge(settings, rounds, play_all(play, with_rounds(env, rounds), sampling, tasks, settings.num_samples), name)
-        for rounds, name in zip(budgets, [noun, *(f"{noun}@{rounds}" for rounds in budgets[1:])], strict=True)
-    ]
+    largest = with_rounds(env, max(budgets))
+    whole = play_all(play, largest, sampling, tasks, settings.num_samples)
+
+    def under(rounds: int) -> tuple[Group, ...]:
+        smaller = with_rounds(env, rounds)
+        if smaller == largest:
+            return whole
+        return cut_groups(smaller, whole) or play_all(play, smaller, sampling, tasks, settings.num_samples)
+
+    names = [noun, *(f"{noun}@{rounds}" for rounds in budgets[1:])]
+    return [judge(settings, rounds, under(rounds), name) for rounds, name in zip(budgets, names, strict=True)]
 
 
 def with_rounds(env: Env, max_rounds: int) -> Env:

@@ -14,14 +14,16 @@ from rlx.types import Action, Completion, Move, Sampling, Start, Step, Task, Too
 @dataclass
 class Digit:
     digit: int
+    max_rounds: int
 
     def step(self, action: Action) -> Step:
-        return Step(done=True, success=action == Action(kind="answer", text=str(self.digit)))
+        right = action == Action(kind="answer", text=str(self.digit))
+        return Step(done=True, success=right and self.digit < self.max_rounds)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Guessing:
-    """Ten tasks; task i is solved by the digit i."""
+    """Ten tasks; task i is solved by the digit i, within a budget above i."""
 
     max_rounds: int = 8
 
@@ -29,7 +31,7 @@ class Guessing:
         return iter([Task(id=f"{split}-{i}", prompt=(), data={"digit": i}) for i in range(10)])
 
     def start(self, task: Task) -> Digit:
-        return Digit(task.data["digit"])
+        return Digit(task.data["digit"], self.max_rounds)
 
     def cost(self, tool: ToolUse) -> float:
         return 0.0
@@ -43,7 +45,7 @@ class Guessing:
 
 @dataclass
 class Played:
-    """Succeeds on tasks below the budget of rounds, with odd samples only; remembers what it was asked."""
+    """Gives the right answer in odd samples only; remembers what it was asked."""
 
     samplings: list[Sampling]
 
@@ -53,22 +55,22 @@ class Played:
             Trajectory(
                 task=start.task,
                 sample=start.sample,
-                turns=(self.turn(),),
+                turns=(self.turn(str(start.task.data["digit"]) if start.sample % 2 else "no"),),
                 status="done",
                 success=start.sample % 2 == 1 and start.task.data["digit"] < env.max_rounds,
             )
             for start in starts
         ]
 
-    def turn(self) -> Turn:
+    def turn(self, answer: str) -> Turn:
         done = Completion(token_ids=(1,), logprobs=(0.0,), stop="stop")
-        return Turn(prompt_ids=(1,), completion=done, action=Action(kind="answer", text=""))
+        return Turn(prompt_ids=(1,), completion=done, action=Action(kind="answer", text=answer))
 
 
 SMALL = Evaluate(num_tasks=10, num_samples=4, ks=(1, 4), max_rounds=(8, 5), num_resamples=200)
 
 
-def test_each_budget_is_played_and_named() -> None:
+def test_each_budget_is_named_and_the_largest_is_played_for_all() -> None:
     play = Played([])
     eight, five = evaluate(SMALL, Guessing(), play, max_context=99)
     assert (eight.max_rounds, five.max_rounds) == (8, 5)
@@ -76,7 +78,7 @@ def test_each_budget_is_played_and_named() -> None:
     assert eight.figures["eval/pass@1"].value == pytest.approx(0.4)
     assert five.figures["eval@5/pass@4"].value == pytest.approx(0.5)
     assert not set(eight.figures) & set(five.figures)
-    assert play.samplings[0] == Sampling(temperature=0.6, top_k=20, top_p=0.95, max_new_tokens=128, max_context=99)
+    assert play.samplings == [Sampling(temperature=0.6, top_k=20, top_p=0.95, max_new_tokens=128, max_context=99)]
 
 
 def test_groups_keep_the_order_of_tasks_and_samples() -> None:
