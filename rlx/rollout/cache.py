@@ -98,11 +98,9 @@ class Cache:
         origins = self._origins[first_row : first_row + positions_BN.shape[0]]
         return (origins + positions_BN.unsqueeze(-1)).view(-1)
 
-    def bias(self, positions_BN: Tensor) -> Tensor:
-        """What keeps tokens from looking past their position, (B, 1, N, 1, C)."""
-        B, N = positions_BN.shape
-        index = self.num_columns - 1 - positions_BN.reshape(-1)
-        return self._windows.index_select(0, index).view(B, 1, N, 1, -1)
+    def bias(self, positions_M: Tensor) -> Tensor:
+        """What keeps tokens from looking past their position, (M, C)."""
+        return self._windows.index_select(0, self.num_columns - 1 - positions_M)
 
     def view(self, first_row: int, num_rows: int) -> list[LayerCache]:
         """Some rows of each layer; the same list again while nothing has changed."""

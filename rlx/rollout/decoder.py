@@ -61,6 +61,24 @@ class LayerCache:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Pass:
+    """One run of tokens through the model: N of each of B consecutive cache rows, padded."""
+
+    ids: Tensor
+    """(M,)"""
+    turns: Tensor
+    """RoPE's rotation of each token, (M, 1, D / 2), complex."""
+    places: Tensor
+    """Flat cache indices to write to, (M * 2 * K,) in the order token, k or v, head."""
+    bias: Tensor
+    """0 where a token may look and -inf elsewhere, (M, C)."""
+    caches: list[LayerCache]
+    num_rows: int
+    ends: Tensor | None = None
+    """Where in M each row's last token is, (B,); None if N = 1. Only these are wanted of the last layer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Decoder:
     """A model ready to sample from."""
 
@@ -82,54 +100,39 @@ class Decoder:
         angles = torch.arange(length, device=self.frequencies.device).float()[:, None] * self.frequencies
         return torch.polar(torch.ones_like(angles), angles).unsqueeze(1)
 
-    def forward(
-        self,
-        ids_M: Tensor,
-        turns_M: Tensor,
-        places: Tensor,
-        bias: Tensor,
-        caches: list[LayerCache],
-        num_rows: int,
-    ) -> Tensor:
-        """The last hidden state of every token, (M, hidden); keys and values of the tokens are written into the cache.
-
-        `places` are the flat cache indices to write to, (M * 2 * K,) in the order token, k or v, head. `bias` is 0
-        where a token may look and -inf elsewhere, (B, 1, N, 1, C).
-        """
-        x = F.embedding(ids_M, self.embedding)
-        for layer, cache in zip(self.layers, caches):
-            x.addmm_(self._attend(layer, normalize(x, self.floor), turns_M, places, bias, cache, num_rows), layer.out)
+    def forward(self, run: Pass) -> Tensor:
+        """Logits after each row's last token, (B, V); keys and values of all tokens are written into the cache."""
+        x = F.embedding(run.ids, self.embedding)
+        last = len(self.layers) - 1
+        for index, (layer, cache) in enumerate(zip(self.layers, run.caches)):
+            ends_B = run.ends if index == last else None
+            mixed = self._attend(layer, cache, normalize(x, self.floor), run, ends_B)
+            if ends_B is not None:
+                x = x.index_select(0, ends_B)
+            x.addmm_(mixed, layer.out)
             x.addmm_(activate(normalize(x, self.floor) @ layer.gate_up), layer.down)
-        return x
-
-    def logits(self, x: Tensor) -> Tensor:
         return (normalize(x, self.floor) @ self.head).float()
 
-    def _attend(
-        self,
-        layer: Layer,
-        h: Tensor,
-        turns_M: Tensor,
-        places: Tensor,
-        bias: Tensor,
-        cache: LayerCache,
-        num_rows: int,
-    ) -> Tensor:
+    def _attend(self, layer: Layer, cache: LayerCache, h: Tensor, run: Pass, ends_B: Tensor | None) -> Tensor:
+        """What the tokens, or each row's last one, read: (M, H * D) or (B, H * D)."""
         H, K, D = self.shape.num_heads, self.shape.num_kv_heads, self.shape.head_size
-        B, M, G = num_rows, h.shape[0], H // K
+        B, G, bias = run.num_rows, H // K, run.bias
         qkv = (h @ layer.qkv) if layer.qkv_bias is None else torch.addmm(layer.qkv_bias, h, layer.qkv)
-        heads = qkv.view(M, H + 2 * K, D)
-        rotate(heads[:, : H + K], turns_M)
-        cache.flat.index_copy_(0, places, heads[:, H:].reshape(-1, D))
+        heads = qkv.view(-1, H + 2 * K, D)
+        rotate(heads[:, : H + K], run.turns)
+        cache.flat.index_copy_(0, run.places, heads[:, H:].reshape(-1, D))
         q = heads[:, :H]
-        if M > B:
-            q = q.reshape(B, M // B, K, G, D).transpose(1, 2)
-        scores = torch.bmm(q.reshape(B * K, -1, D), cache.keys)
-        scores.view(B, K, M // B, G, -1).add_(bias)
+        if ends_B is not None:
+            q, bias = q.index_select(0, ends_B), bias.index_select(0, ends_B)
+        N = q.shape[0] // B
+        if N > 1:
+            q = q.reshape(B, N, K, G, D).transpose(1, 2)
+        scores = torch.bmm(q.reshape(B * K, N * G, D), cache.keys)
+        scores.view(B, K, N, G, -1).add_(bias.view(B, 1, N, 1, -1))
         mixed = torch.bmm(torch.softmax(scores, -1), cache.values)
-        if M > B:
-            mixed = mixed.view(B, K, M // B, G, D).transpose(1, 2)
-        return mixed.reshape(M, H * D)
+        if N > 1:
+            mixed = mixed.view(B, K, N, G, D).transpose(1, 2)
+        return mixed.reshape(B * N, H * D)
 
 
 def normalize(x: Tensor, floor: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from rlx.rollout.cache import Cache
-from rlx.rollout.decoder import Decoder
+from rlx.rollout.decoder import Decoder, Pass
 
 CPU_PASS = 256
 """Padded tokens in one prefill pass on CPU: activations stay in a core's cache."""
@@ -37,7 +37,7 @@ class Runner:
     def decode(self, ids: Sequence[int], positions: Sequence[int]) -> Tensor:
         """Logits after one more token of every row, (B, V)."""
         self.cache.shed(max(positions) + 1)
-        return self.decoder.logits(self._forward(0, [(id_,) for id_ in ids], positions))
+        return self._forward(0, [(id_,) for id_ in ids], positions)
 
     def extend(self, first_row: int, suffixes: Sequence[Sequence[int]], starts: Sequence[int]) -> Tensor:
         """Logits after several more tokens of consecutive rows, each from its own position, (B, V).
@@ -51,35 +51,36 @@ class Runner:
             if len(part) == 1:
                 logits.append(self._extend_alone(first_row + first, part[0], begin[0]))
             else:
-                logits.append(self._extend_together(first_row + first, part, begin))
+                logits.append(self._forward(first_row + first, part, begin))
         return logits[0] if len(logits) == 1 else torch.cat(logits)
 
     def _extend_alone(self, row: int, suffix: Sequence[int], start: int) -> Tensor:
         for first in range(0, len(suffix), self.pass_tokens):
-            hidden = self._forward(row, [suffix[first : first + self.pass_tokens]], [start + first])
-        return self.decoder.logits(hidden[-1:])
+            logits = self._forward(row, [suffix[first : first + self.pass_tokens]], [start + first])
+        return logits
 
-    def _extend_together(self, first_row: int, suffixes: Sequence[Sequence[int]], starts: Sequence[int]) -> Tensor:
-        longest = max(map(len, suffixes))
-        hidden = self._forward(first_row, [(*suffix, *(0,) * (longest - len(suffix))) for suffix in suffixes], starts)
-        ends = [row * longest + len(suffix) - 1 for row, suffix in enumerate(suffixes)]
-        return self.decoder.logits(hidden.index_select(0, torch.tensor(ends, device=self.device)))
-
-    def _forward(self, first_row: int, ids_BN: Sequence[Sequence[int]], starts: Sequence[int]) -> Tensor:
-        """Hidden states, (B * N, hidden)."""
-        num_rows, num_tokens = len(ids_BN), len(ids_BN[0])
-        self.reserve(first_row + num_rows, max(starts) + num_tokens)
-        given = torch.tensor([(start, *ids) for start, ids in zip(starts, ids_BN)], device=self.device)
-        positions = given[:, :1]
-        if num_tokens > 1:
-            positions = positions + torch.arange(num_tokens, device=self.device)
+    def _forward(self, first_row: int, suffixes: Sequence[Sequence[int]], starts: Sequence[int]) -> Tensor:
+        """Logits after each suffix, (B, V)."""
+        num_rows, longest = len(suffixes), max(map(len, suffixes))
+        self.reserve(first_row + num_rows, max(starts) + longest)
+        padded = [(start, *suffix, *(0,) * (longest - len(suffix))) for start, suffix in zip(starts, suffixes)]
+        given = torch.tensor(padded, device=self.device)
+        positions_BN, ends_B = given[:, :1], None
+        if longest > 1:
+            positions_BN = positions_BN + torch.arange(longest, device=self.device)
+            ends = [row * longest + len(suffix) - 1 for row, suffix in enumerate(suffixes)]
+            ends_B = torch.tensor(ends, device=self.device)
+        positions_M = positions_BN.reshape(-1)
         return self.decoder.forward(
-            given[:, 1:].reshape(-1),
-            self._turns.index_select(0, positions.reshape(-1)),
-            self.cache.places(first_row, positions),
-            self.cache.bias(positions),
-            self.cache.view(first_row, num_rows),
-            num_rows,
+            Pass(
+                ids=given[:, 1:].reshape(-1),
+                turns=self._turns.index_select(0, positions_M),
+                places=self.cache.places(first_row, positions_BN),
+                bias=self.cache.bias(positions_M),
+                caches=self.cache.view(first_row, num_rows),
+                num_rows=num_rows,
+                ends=ends_B,
+            )
         )
 
 

@@ -208,6 +208,8 @@ class TorchEngine:
         """Prefill what is new to each row, after what its session has cached."""
         first = len(self._rows)
         cache = self._runner.cache
+        if not first:
+            cache.shed(max(len(row.ids) for row, _, _ in computed))
         cache.reserve(first + len(computed), max(reused for _, _, reused in computed))
         for index, (_, saved, reused) in enumerate(computed, first):
             if saved is not None:
