@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from rlx.config_build import build_value
 from rlx.config_check import check_value, near
 from rlx.config_folders import search_folders, shipped_folder
 from rlx.config_signature import signature
+from rlx.interrupt import InterruptedRunError
+from rlx.run import Run
 
 CONF = shipped_folder("conf")
 OPTIONS = [(file.parent.name, file.stem) for file in sorted(CONF.glob("*/*.yaml"))]
@@ -145,6 +148,24 @@ def test_a_multirun_runs_every_combination_in_a_folder_of_its_own(tmp_path: Path
     assert [run.env.lambda_call for run in runs] == [0.0, 0.02, 0.05]
     assert {run.env.max_rounds for run in runs} == {5}
     assert [run.folder.name for run in runs] == ["0", "1", "2"]
+
+
+def test_a_signal_ends_the_whole_multirun(tmp_path: Path) -> None:
+    runs = []
+
+    def job(run: Run) -> None:
+        runs.append(run)
+        raise InterruptedRunError(signal.SIGINT)
+
+    with pytest.raises(InterruptedRunError):
+        launch(["-m", "seed=1,2", f"hydra.sweep.dir={tmp_path}"], job)
+    assert len(runs) == 1
+
+
+def test_what_a_job_raises_comes_out_as_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ZeroDivisionError):
+        launch([f"hydra.run.dir={tmp_path}"], lambda run: 1 // 0)
+    assert capsys.readouterr().err == ""
 
 
 def test_what_a_signature_refuses_is_told_with_its_place() -> None:
