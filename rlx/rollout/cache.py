@@ -22,7 +22,7 @@ from torch import Tensor
 
 from rlx.rollout.decoder import LayerCache, Shape
 
-BLOCK = 32
+BLOCK = 16
 """The number of columns is a multiple of this."""
 
 
@@ -38,7 +38,7 @@ class Cache:
         size = (shape.num_layers, 2, 1, shape.num_kv_heads, BLOCK, shape.head_size)
         self._memory = torch.zeros(math.prod(size), device=device, dtype=dtype)
         self._spare = self._memory.new_zeros(0)
-        """Memory of the layout before this one, taken up again by the next: fresh pages cost more than the copy."""
+        """On CPU the memory of the layout before this one, for the next: fresh pages cost more than the copy."""
         self._install(self._memory.view(size))
 
     @property
@@ -72,6 +72,8 @@ class Cache:
         new = self._spare[: math.prod(size)].view(size)
         new[:, :, : old.shape[2], :, :kept] = old[..., :kept, :]
         self._spare, self._memory = self._memory, self._spare
+        if self.device.type != "cpu":
+            self._spare = self._memory.new_zeros(0)
         self._install(new)
 
     def clear(self) -> None:

@@ -8,8 +8,9 @@ what was sampled is what is trained. A prompt that leaves no room in max_context
 
 Caches. The last sampled token is not in the cache yet when a request ends. The row is settled at the next tick: parked
 (copied out) unless its session was released meanwhile, then overwritten by the last row, so active rows stay
-contiguous. A later prompt of the session reuses the longest common prefix. The prompts of new sessions are kept too,
-the last `NUM_PROMPTS` of them, so a group's prompt is prefilled once even if its members come at different ticks.
+contiguous. A later prompt of the session reuses the longest common prefix; `release` or `load` drops the copy. The
+prompts of new sessions are kept too, the last `NUM_PROMPTS` of them, so a group's prompt is prefilled once even if its
+members come at different ticks.
 
 Determinism: the *schedule* is deterministic; the arithmetic of a row is not independent of its neighbours. Matrix
 products that give a row the same bits in every batch cost a multiple in speed on small models and need kernels of their
@@ -30,7 +31,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlx.rollout.automaton import Masks
+from rlx.rollout.automaton import Masks, Walk
 from rlx.rollout.decoder import build_decoder
 from rlx.rollout.engine import Counts
 from rlx.rollout.row import Row, open_row
@@ -92,6 +93,7 @@ class TorchEngine:
         self._runner = Runner(decoder, num_slots, self.device, dtype)
         self._masks = Masks(decoder.num_ids, self.device)
         self._knobs: Knobs | None = None
+        self._walks: list[Walk | None] = []
         self.version = version
 
     @property
@@ -195,7 +197,8 @@ class TorchEngine:
                 copies.setdefault(prompt, []).append(row)
             else:
                 computed.append((row, saved, reused))
-                first_here |= set() if reused else {prompt}
+                if not reused:
+                    first_here.add(prompt)
         computed.sort(key=lambda item: len(item[0].ids) - item[2])
         logits = [self._compute(computed)] if computed else []
         logits += [self._copy(self._prompts[prompt], rows) for prompt, rows in copies.items()]
