@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from transformers.utils import logging
 
 from rlx.hardware import Hardware
 from rlx.learner.torch import TorchLearner
-from rlx.model.load import Model, encode_prompt, encode_text, load_model, load_tokenizer
+from rlx.model.load import Model, decoder, encode_prompt, encode_text, load_model, load_tokenizer
 from rlx.rollout.engine import Engine
 from rlx.rollout.play import Rollout, Speech
 from rlx.rollout.torch_engine import TorchEngine
 from rlx.run import Run
 from rlx.types import Dialect, Environment, Sampling
+
+logging.disable_progress_bar()  # rlx draws its own
 
 
 def nothing(*_: object) -> None:
@@ -118,14 +122,10 @@ def eos_ids(loaded: Any) -> list[int]:
 
 
 def speech_of(dialect: Dialect, model: Model, tokenizer: Any) -> Speech:
-    """The protocol spoken through this tokenizer. Special tokens are not part of what an agent says."""
-
-    def encode(text: str) -> list[int]:
-        return encode_text(tokenizer, text)
-
-    def decode(ids: Sequence[int]) -> str:
-        return str(tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
-
+    """The protocol spoken through this tokenizer."""
     return Speech(
-        dialect=dialect, encode=encode, decode=decode, open=lambda text: encode_prompt(tokenizer, model, text)
+        dialect=dialect,
+        encode=partial(encode_text, tokenizer),
+        decode=decoder(tokenizer),
+        open=partial(encode_prompt, tokenizer, model),
     )

@@ -149,24 +149,45 @@ def replay(folder: Folder) -> None:
     """Replay stored trajectories through the environment and check every reward and observation."""
     from rlx.config import ConfigError, build_value, load_tree
     from rlx.evaluate.replay import replay as replay_folder
+    from rlx.model.load import decoder, load_tokenizer
 
     tree = load_tree(folder)
     if not any((folder / "trajectories").glob("*.jsonl")):
         raise ConfigError(f"{folder} kept no trajectories")
-    report = replay_folder(folder, build_value(tree["env"], "env"))
+    env, dialect, model = (build_value(tree[key], key) for key in ("env", "protocol", "model"))
+    report = replay_folder(folder, env, dialect=dialect, decode=decoder(load_tokenizer(model)))
     show(str(report))
     if not report.ok:
         raise typer.Exit(1)
 
 
 @app.command(name="sweep-table")
-def sweep_table(
-    folder: Folder, whole: Annotated[bool, typer.Option("--all", help="Every figure, not the main ones.")] = False
-) -> None:
+def sweep_table(folder: Folder) -> None:
     """A table across the runs of a multirun: what varied, and what came of it."""
-    from rlx.sweep_table import describe_sweep
+    from rlx.console import Screen
+    from rlx.evaluate.sweep import read_sweep, sweep_table
+    from rlx.evaluate.tables import to_rich
 
-    show(describe_sweep(folder, whole=whole))
+    Screen(console=stdout()).show(to_rich(sweep_table(read_sweep(folder))))
+
+
+@app.command()
+def compare(ours: Folder, theirs: Folder) -> None:
+    """What one run's evaluation has over another's, problem by problem, with 95% paired intervals."""
+    from rlx.console import Screen
+    from rlx.evaluate.compare import compare_runs
+    from rlx.evaluate.tables import to_rich
+
+    screen = Screen(console=stdout())
+    for table in compare_runs(ours, theirs):
+        screen.show(to_rich(table))
+
+
+def stdout() -> Any:
+    """A console for results, which a pipe may read."""
+    from rich.console import Console
+
+    return Console()
 
 
 def show(text: str) -> None:

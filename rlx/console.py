@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Task as Row
 from rich.text import Text
@@ -69,6 +69,11 @@ class Screen:
         """A line, shown as it is: no markup, no control characters."""
         if not self.silent:
             self.console.print(clean(text), markup=False, highlight=False, soft_wrap=True)
+
+    def show(self, table: RenderableType) -> None:
+        """Something drawn, such as a table whose cells are literal text."""
+        if not self.silent:
+            self.console.print(table)
 
     @contextmanager
     def bar(self, label: str, total: int, unit: str = "steps", done: int = 0) -> Iterator[Advance]:

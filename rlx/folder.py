@@ -28,6 +28,8 @@ FREE_KEYS = ("steps", "track")
 class FolderError(Exception):
     """The run folder cannot be used as asked; the message is one line with the remedy."""
 
+    exit_code = 2
+
 
 def write_aside(path: Path, text: str) -> None:
     """Write a file so that it is never seen half written."""

@@ -103,7 +103,7 @@ def evaluate_run(run: Run, screen: Screen | None = None) -> Summary:
         except BaseException:
             end(life, "failed")
             raise
-        tell_run(life, figures)
+        tell_run(life.run, figures, screen)
         return summary
 
 
@@ -135,12 +135,12 @@ def named_rows(run: Run, figures: Figures) -> dict[str, Figures]:
     return rows
 
 
-def tell_run(life: Life, figures: Figures) -> None:
+def tell_run(run: Run, figures: Figures, screen: Screen) -> None:
     """The paper's two tables, on the screen and in results.md; where everything is, and what to run next."""
-    run, named = life.run, named_rows(life.run, figures)
+    named = named_rows(run, figures)
     tables = [accuracy_table(named), tool_table(named)]
     write_aside(run.folder / "results.md", "\n".join(to_markdown(table) for table in tables))
     for table in tables:
-        life.screen.console.print(to_rich(table))
-    life.screen.say(f"left in {run.folder}: " + ", ".join(sorted(path.name for path in run.folder.glob("[!.]*"))))
-    life.screen.say(f"next: rlx replay {run.folder}   rlx eval run={run.folder} evaluate=paper")
+        screen.show(to_rich(table))
+    screen.say(f"left in {run.folder}: " + ", ".join(sorted(path.name for path in run.folder.glob("[!.]*"))))
+    screen.say(f"next: rlx replay {run.folder}   rlx eval run={run.folder} evaluate=paper")

@@ -9,14 +9,15 @@ from pathlib import Path
 
 from rlx.agent import Agent, build_agent, nothing
 from rlx.console import Screen
-from rlx.evaluate.summary import Summary
+from rlx.evaluate.evaluate import held_out
+from rlx.evaluate.summary import Summary, read_summary
 from rlx.folder import open_folder
 from rlx.interrupt import Interrupt, InterruptedRunError, listen
 from rlx.judge import judge_run, tell_run
 from rlx.learner.batch import collate, rows
 from rlx.learner.checkpoint import newest_good
 from rlx.learner.torch import NotFiniteError
-from rlx.life import Life, end, keep, keep_evidence, record, refuse_errors, resume
+from rlx.life import CHECKPOINTS, Life, end, keep, keep_evidence, record, refuse_errors, resume
 from rlx.rollout.measure import measure, peak_memory
 from rlx.run import Run
 from rlx.track import open_board
@@ -29,6 +30,11 @@ def train(run: Run, screen: Screen | None = None) -> Summary:
     screen = screen or Screen()
     with listen() as interrupt, open_folder(run.folder, run.config):
         screen.say(f"run folder: {run.folder}")
+        done = finished(run)
+        if done is not None:
+            tell_run(run, dict(done.metrics), screen)
+            return done
+        held_out(run.evaluate, run.env)
         board = open_board(run.track, run.folder, run.config, notice=screen.say)
         life = Life(run=run, screen=screen, interrupt=interrupt, board=board)
         try:
@@ -43,8 +49,18 @@ def train(run: Run, screen: Screen | None = None) -> Summary:
         except BaseException:
             end(life, "failed")
             raise
-        tell_run(life, figures)
+        tell_run(run, figures, screen)
         return summary
+
+
+def finished(run: Run) -> Summary | None:
+    """What is left to say of a run that has nothing left to do."""
+    path = run.folder / "summary.json"
+    newest, _ = newest_good(run.folder / CHECKPOINTS)
+    if not path.exists() or newest is None or newest.name != f"step-{run.steps}":
+        return None
+    summary = read_summary(path)
+    return summary if summary.status == "finished" else None
 
 
 def learn(life: Life, agent: Agent, label: str = "train") -> None:

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from rlx.console import Screen
+from rlx.evaluate.evaluate import EvaluateError
 from rlx.evaluate.store import load as load_groups
 from rlx.evaluate.store import step_path
 from rlx.folder import FolderError, open_folder
@@ -183,3 +184,25 @@ def test_a_warm_start_is_made_once(small_run: Build, tmp_path: Path, monkeypatch
     assert (stage / "metrics.jsonl").stat().st_mtime_ns == made
     train(small_run(tmp_path / "third", *words, "env.high=50"), QUIET)
     assert len(list((tmp_path / "cache" / "warm").iterdir())) == 2
+
+
+def test_two_runs_are_compared_task_by_task(finished: Path, small_run: Build, tmp_path: Path) -> None:
+    from rlx.evaluate.compare import compare_runs
+
+    train(small_run(tmp_path, "seed=1", "steps=1"), QUIET)
+    (table,) = compare_runs(tmp_path, finished)
+    assert table.title == "Gain over 2 tasks, 2 rounds [95% paired interval]"
+    assert table.header[:2] == ("run", "Pass@1")
+
+
+def test_an_evaluation_that_cannot_be_is_refused_before_anything_is_trained(small_run: Build, tmp_path: Path) -> None:
+    with pytest.raises(EvaluateError, match=r"set evaluate\.num_tasks=1 or fewer"):
+        train(small_run(tmp_path, "env.num_test=1"), QUIET)
+    assert not (tmp_path / "checkpoints").exists()
+
+
+def test_a_finished_run_is_told_again_and_not_done_again(finished: Path, small_run: Build) -> None:
+    made = (finished / "summary.json").stat().st_mtime_ns
+    summary = train(small_run(finished), QUIET)
+    assert summary.status == "finished"
+    assert (finished / "summary.json").stat().st_mtime_ns == made

@@ -20,6 +20,12 @@ Play = Callable[[Environment, Sampling, Sequence[Start]], list[Trajectory]]
 """Plays episodes with the policy; the answer is in the order of the starts."""
 
 
+class EvaluateError(ValueError):
+    """An evaluation that cannot be; the message is one line with the remedy."""
+
+    exit_code = 2
+
+
 class Guessable(Environment, Protocol):
     """An environment that can be tried blindly: `num` random well-formed answers to a task."""
 
@@ -86,7 +92,7 @@ def held_out(settings: Evaluate, env: Environment) -> list[Task]:
     """The problems every run is evaluated on."""
     tasks = list(islice(env.tasks("test", settings.seed), settings.num_tasks))
     if len(tasks) < settings.num_tasks:
-        raise ValueError(f"the test split has {len(tasks)} tasks: set evaluate.num_tasks={len(tasks)} or fewer")
+        raise EvaluateError(f"the test split has {len(tasks)} tasks: set evaluate.num_tasks={len(tasks)} or fewer")
     return tasks
 
 

@@ -15,6 +15,12 @@ from rlx.evaluate.tables import ACCURACY, TOOL_USE, Column, Table, estimate_cell
 from rlx.folder import flatten
 
 
+class SweepError(ValueError):
+    """A folder that is no sweep; the message is one line that names it."""
+
+    exit_code = 2
+
+
 @dataclass(frozen=True, kw_only=True)
 class Member:
     """One run of a sweep."""
@@ -30,7 +36,7 @@ def read_sweep(folder: Path) -> list[Member]:
     """Every run right below `folder`, 2 before 10; ValueError with one line where there is none."""
     folders = sorted((file.parent for file in folder.glob("*/config.yaml")), key=lambda run: (len(run.name), run.name))
     if not folders:
-        raise ValueError(f"{folder} holds no runs: give the folder of an `rlx train -m`")
+        raise SweepError(f"{folder} holds no runs: give the folder of an `rlx train -m`")
     return [read_member(run) for run in folders]
 
 
@@ -40,9 +46,9 @@ def read_member(folder: Path) -> Member:
     try:
         config = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        raise ValueError(f"{path} cannot be read: {type(error).__name__}") from None
+        raise SweepError(f"{path} cannot be read: {type(error).__name__}") from None
     if not isinstance(config, dict):
-        raise ValueError(f"{path} is not a configuration")
+        raise SweepError(f"{path} is not a configuration")
     return Member(name=folder.name, config=flatten(config), summary=read_summary(ending) if ending.exists() else None)
 
 
