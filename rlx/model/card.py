@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 from torch import nn
 
 from rlx.env.countdown import Countdown
-from rlx.model.corpus import TRACE_SHARE, VERDICT, Example, cut_batches, encode
+from rlx.model.corpus import VERDICT, Example, cut_batches, encode
 from rlx.model.lessons import ANSWER, SKILLS, Document, Lesson, is_held_out
 from rlx.model.traces import write_trace
 from rlx.protocol.tags import Tags
@@ -102,14 +102,12 @@ def measure_loss(model: nn.Module, examples: Sequence[Example]) -> float:
     return sum(float(weigh_loss(model, batch)) for batch in cut_batches(examples, TOKENS_PER_PASS)) / total
 
 
-def describe_data() -> str:
-    """One line a skill: its share of the documents, and an item of it."""
-    lines = [
-        f"| Countdown traces | {TRACE_SHARE:.0%} of documents, about two thirds of tokens | see rlx/env/countdown.py |"
-    ]
+def describe_data(trace_share: float) -> str:
+    """One line a skill: its share of the documents at first, and an item of it."""
+    lines = [f"| Countdown traces | {trace_share:.0%} | see rlx/env/countdown_traces.py |"]
     for skill, (share, lessons) in SKILLS.items():
         text = "".join(segment.text for segment in lessons[0](Random(7))).replace("\n", " ⏎ ").replace("|", "\\|")
-        lines.append(f"| {skill} | {share * (1 - TRACE_SHARE):.0%} | `{text}` |")
+        lines.append(f"| {skill} | {share * (1 - trace_share):.0%} | `{text}` |")
     return "\n".join(["| text | share of documents | such as |", "|---|---|---|", *lines])
 
 
@@ -120,6 +118,7 @@ def describe_scores(scores: Sequence[Score]) -> str:
 
 def write_card(folder: Path, model: nn.Module, tokenizer: Tokenizer, facts: dict[str, Any]) -> None:
     """README.md of the model's folder, all of it from measurements."""
+    recipe = facts["recipe"]
     num_verdicts, verdicts = score_verdicts(model, tokenizer)
     loss = measure_loss(model, expert_examples(tokenizer, 200))
     template = Path(__file__).with_name("card.md").read_text(encoding="utf-8")
@@ -127,14 +126,16 @@ def write_card(folder: Path, model: nn.Module, tokenizer: Tokenizer, facts: dict
         num_parameters=f"{sum(p.numel() for p in model.parameters()):,}",
         shape=json.dumps(facts["shape"]),
         vocabulary=tokenizer.get_vocab_size(),
-        recipe=json.dumps(facts["recipe"]),
+        recipe=json.dumps(recipe),
         tokens=f"{facts['tokens'] / 1e6:.1f}",
-        steps=facts["recipe"]["steps"],
+        late_step=recipe["late_step"],
+        late_share=f"{recipe['late_trace_share']:.0%}",
+        steps=recipe["steps"],
         train_loss=f"{facts['loss']:.3f}",
         trace_loss=f"{loss:.3f}",
         num_verdicts=num_verdicts,
         verdicts=f"{verdicts:.1%}",
-        data=describe_data(),
+        data=describe_data(recipe["trace_share"]),
         scores=describe_scores(score_lessons(model, tokenizer)),
     )
     (folder / "README.md").write_text(filled, encoding="utf-8")

@@ -17,8 +17,6 @@ from rlx.model.lessons import ANSWER, NAMES, NUMERALS, SKILLS, WORDS, Document, 
 from rlx.model.tokenizer import END, atomic_tokens, end_id
 from rlx.model.traces import draw_trace
 
-TRACE_SHARE = 0.16
-"""Of all documents. Traces are about ten times as long as lessons, so they are about two thirds of the tokens."""
 LONGEST_DOCUMENT = 512
 LIKE_LENGTH = 5 / 6
 VERDICT = re.compile("==|!=")
@@ -57,8 +55,8 @@ def draw_held_out(rng: Random, skill: str) -> Document:
             return document
 
 
-def draw_document(rng: Random) -> Document:
-    return draw_trace(rng) if rng.random() < TRACE_SHARE else draw_lesson(rng)
+def draw_document(rng: Random, trace_share: float) -> Document:
+    return draw_trace(rng) if rng.random() < trace_share else draw_lesson(rng)
 
 
 def encode(tokenizer: Tokenizer, document: Document) -> Example:
@@ -72,11 +70,11 @@ def encode(tokenizer: Tokenizer, document: Document) -> Example:
     return Example(ids=(*ids, end_id(tokenizer)), weights=(*weights, ANSWER))
 
 
-def draw_examples(tokenizer: Tokenizer, rng: Random, num_tokens: int) -> list[Example]:
+def draw_examples(tokenizer: Tokenizer, rng: Random, num_tokens: int, trace_share: float) -> list[Example]:
     """One step's documents, of about `num_tokens` tokens together."""
     examples: list[Example] = []
     while sum(len(e.ids) for e in examples) < num_tokens:
-        example = encode(tokenizer, draw_document(rng))
+        example = encode(tokenizer, draw_document(rng, trace_share))
         if len(example.ids) <= LONGEST_DOCUMENT:
             examples.append(example)
     return examples
@@ -103,9 +101,9 @@ def cut_text(text: str) -> Iterator[str]:
     yield from filter(None, CUTS.split(text))
 
 
-def tokenizer_texts(seed: int, num_documents: int = 12_000) -> Iterator[str]:
+def tokenizer_texts(seed: int, trace_share: float, num_documents: int = 12_000) -> Iterator[str]:
     """What the tokenizer learns from: the corpus's own segments, cut."""
     rng = Random(f"{seed}:tokenizer")
     for _ in range(num_documents):
-        for segment in draw_document(rng):
+        for segment in draw_document(rng, trace_share):
             yield from cut_text(segment.text)

@@ -41,6 +41,11 @@ class Recipe:
     matrix_lr: float = 0.02
     vector_lr: float = 0.004
     warmup: int = 100
+    trace_share: float = 0.16
+    """Countdown traces among the documents; ten times as long as lessons, they are two thirds of the tokens."""
+    late_trace_share: float = 0.06
+    """The same from `late_step` on, when traces are learned and lessons are not: a third of the tokens."""
+    late_step: int = 1500
     decay: float = 0.65
     """The share of steps, at the end, over which the learning rate falls linearly to zero."""
 
@@ -115,6 +120,10 @@ def scale_rate(step: int, recipe: Recipe) -> float:
     """Warm-up, a plateau, and a linear fall that ends at zero."""
     left = (recipe.steps - step) / (recipe.decay * recipe.steps)
     return min(1.0, (step + 1) / recipe.warmup, left)
+
+
+def share_at(step: int, recipe: Recipe) -> float:
+    return recipe.trace_share if step < recipe.late_step else recipe.late_trace_share
 
 
 def pad(examples: Sequence[Example]) -> tuple[Tensor, Tensor]:
@@ -201,24 +210,26 @@ def load_checkpoint(folder: Path, model: nn.Module, optimizers: Sequence[torch.o
         return json.loads(file.metadata()["progress"])
 
 
-def prepare_tokenizer(folder: Path, seed: int) -> Tokenizer:
+def prepare_tokenizer(folder: Path, recipe: Recipe) -> Tokenizer:
     """Trained once a work folder, then read again."""
     path = folder / "tokenizer" / "tokenizer.json"
     if not path.exists():
-        save_tokenizer(train_tokenizer(tokenizer_texts(seed)), path.parent)
+        save_tokenizer(train_tokenizer(tokenizer_texts(recipe.seed, recipe.trace_share)), path.parent)
     return Tokenizer.from_file(str(path))
 
 
 def pretrain(folder: Path, recipe: Recipe, save_every: int = 100) -> None:
     """Run the recipe, or go on with it, in a folder of its checkpoint and log."""
     folder.mkdir(parents=True, exist_ok=True)
-    tokenizer = prepare_tokenizer(folder, recipe.seed)
+    tokenizer = prepare_tokenizer(folder, recipe)
     model = make_model(recipe.seed, end_id(tokenizer))
     optimizers = make_optimizers(model, recipe)
     progress = load_checkpoint(folder, model, optimizers)
     tokens, began, log = int(progress["tokens"]), time.monotonic(), folder / "log.jsonl"
     for step in range(int(progress["step"]), recipe.steps):
-        examples = draw_examples(tokenizer, Random(f"{recipe.seed}:{step}"), recipe.tokens_per_step)
+        examples = draw_examples(
+            tokenizer, Random(f"{recipe.seed}:{step}"), recipe.tokens_per_step, share_at(step, recipe)
+        )
         loss = take_step(model, optimizers, examples, recipe, step)
         tokens += sum(len(e.ids) for e in examples)
         seconds = time.monotonic() - began
@@ -240,7 +251,7 @@ def export(work: Path, folder: Path, recipe: Recipe) -> None:
     """The work folder's last checkpoint as a Hugging Face folder with its card."""
     from rlx.model.card import write_card
 
-    tokenizer = prepare_tokenizer(work, recipe.seed)
+    tokenizer = prepare_tokenizer(work, recipe)
     model: Any = make_model(recipe.seed, end_id(tokenizer))
     progress = load_checkpoint(work, model, make_optimizers(model, recipe))
     model.eval().save_pretrained(folder)

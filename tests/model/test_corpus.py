@@ -37,7 +37,7 @@ def problem(text: str) -> tuple[tuple[int, ...], int]:
 
 
 def test_a_step_of_the_corpus_is_its_seeds() -> None:
-    first, again, other = (draw_examples(NANO, Random(seed), 2000) for seed in ("a", "a", "b"))
+    first, again, other = (draw_examples(NANO, Random(seed), 2000, 0.2) for seed in ("a", "a", "b"))
     assert first == again
     assert first != other
 
@@ -101,6 +101,6 @@ def test_batches_hold_every_example_once_with_little_padding(lengths: list[int],
 
 
 def test_documents_mix_traces_and_every_skill() -> None:
-    texts = ["".join(segment.text for segment in draw_document(Random(seed))) for seed in range(400)]
+    texts = ["".join(segment.text for segment in draw_document(Random(seed), 0.2)) for seed in range(400)]
     for sign in ("<python>", "order: ", "swap ", "compare ", "Question: ", "Your goal is", "How many", " = "):
         assert any(sign in text for text in texts)
