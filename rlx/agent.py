@@ -52,6 +52,7 @@ class Policy:
             engine=self.engine,
             sampling=sampling,
             stream=stream,
+            num_live=self.hardware.num_live,
             num_workers=self.hardware.num_tool_workers,
             tool_ticks=self.hardware.tool_ticks,
             prepare=prepare,

@@ -28,7 +28,9 @@ class Hardware:
     dtype: Dtype = "float32"
     """Of weights and activations."""
     num_slots: int = 64
-    """Episodes that decode at the same time; further ones wait for a free slot."""
+    """Completions that are decoded at the same time; further ones wait for a free slot."""
+    num_live: int = 80
+    """Episodes under way at the same time: more than slots, so that these stay full while tools run."""
     num_tool_workers: int = 2
     """Threads that run environment steps and tool calls beside decoding."""
     tool_ticks: int = 1
@@ -37,7 +39,7 @@ class Hardware:
     """Tokens of one forward and backward pass; memory depends on it, the update does not."""
 
     def __post_init__(self) -> None:
-        for name in ("num_processes", "num_threads", "num_slots", "num_tool_workers", "tool_ticks"):
+        for name in ("num_processes", "num_threads", "num_slots", "num_live", "num_tool_workers", "tool_ticks"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
         if self.micro_batch_tokens < 1:

@@ -146,6 +146,8 @@ class Rollout:
     sampling: Sampling
     stream: tuple = ()
     """What the random streams are for, e.g. (seed, step)."""
+    num_live: int = 80
+    """Episodes under way at once; the next begins when one ends, so caches are held for no more than these."""
     num_workers: int = 4
     """Threads for environment steps."""
     tool_ticks: int = 2
@@ -168,6 +170,7 @@ class Rollout:
             play_episode(self.env, self.speech, self.sampling, start, self.stream, session)
             for session, start in enumerate(starts)
         ]
+        begun = 0
         ended: dict[int, Trajectory] = {}
         due: deque[tuple[int, int, Future[Step]]] = deque()
         tick = 0
@@ -186,10 +189,11 @@ class Rollout:
                 due.append((tick + self.tool_ticks, session, pool.submit(asked)))
 
         try:
-            for session in range(len(lives)):
-                advance(session, next)
             while len(ended) < len(lives):
                 self.check()
+                while begun < len(lives) and begun - len(ended) < self.num_live:
+                    begun += 1
+                    advance(begun - 1, next)
                 tick += 1
                 for request, completion in self.engine.step():
                     advance(request.session, lambda life, answer=completion: life.send(answer))  # type: ignore[misc]

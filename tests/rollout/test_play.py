@@ -187,3 +187,26 @@ def test_an_interrupt_leaves_no_session_behind() -> None:
     with pytest.raises(KeyboardInterrupt):
         rollout(engine, check=interrupt).play(starts(2))
     assert sorted(engine.released) == [0, 1]
+
+
+def test_no_more_episodes_are_under_way_than_may_be_and_their_order_does_not_matter() -> None:
+    words = {session: ["ab"] * (session % 3) + ["!c"] for session in range(9)}
+    one, all_at_once = Script(words), Script(words)
+    assert rollout(one, num_live=2).play(starts(9)) == rollout(all_at_once, num_live=9).play(starts(9))
+    begun = [
+        (tick, session)
+        for tick, session in one.log
+        if one.log.index((tick, session)) == min(i for i, entry in enumerate(one.log) if entry[1] == session)
+    ]
+    assert [session for _, session in begun] == list(range(9))
+    assert sum(tick == 0 for tick, _ in begun) == 2
+
+
+def test_many_episodes_that_fail_at_once_are_all_told() -> None:
+    class Broken(Echo):
+        def start(self, task: Task) -> EchoEpisode:
+            raise RuntimeError("no such task")
+
+    played = rollout(Script({}), env=Broken(), num_live=1).play(starts(90) * 30)
+    assert {episode.status for episode in played} == {"error"}
+    assert len(played) == 2700
