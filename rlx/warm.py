@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,15 +10,11 @@ from pathlib import Path
 from rlx import __version__
 from rlx.folder import digest_of
 from rlx.model.load import Model, local_folder
+from rlx.model.packaged import cache_folder
 from rlx.run import Run, WarmStart
 
 PARTS = ("env", "protocol", "model", "sampling", "warm_start")
 """Of the configuration, what a warm start depends on; the run's own algorithm, seed and length are not among them."""
-
-
-def cache_folder() -> Path:
-    """Where warm starts and converted models are kept: RLX_CACHE, or ~/.cache/rlx."""
-    return Path(os.environ.get("RLX_CACHE", Path.home() / ".cache" / "rlx"))
 
 
 def warm_digest(run: Run) -> str:

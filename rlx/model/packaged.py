@@ -18,7 +18,7 @@ def is_packaged(path: str) -> bool:
 
 
 def cache_folder() -> Path:
-    """Where converted models are kept: RLX_CACHE, or ~/.cache/rlx."""
+    """Where converted models, warm starts and evaluations of starts are kept: RLX_CACHE, or ~/.cache/rlx."""
     return Path(os.environ.get("RLX_CACHE") or Path.home() / ".cache" / "rlx")
 
 
