@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from itertools import groupby, pairwise
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,17 +21,27 @@ from torch import Tensor
 from rlx.algo.parts import Totals, Unit
 from rlx.learner.batch import Batch
 
+SPREAD = 1.3
+"""How many times as long as its shortest sequence a rectangle may be: attention pays for the longest, squared."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rectangle:
+    """Sequences of like length, for one call of attention."""
+
+    own_sl: Tensor
+    keys_sk: Tensor
+    """A sequence's keys: its prefix, then its own; k = p + l."""
+    bias: Tensor
+    """0 where an own token may look, minus infinity elsewhere: s (or 1, if all prefixes are alike) x 1 x l x k."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
     """Where attention finds its rectangles among the T packed tokens; entries beyond a length repeat the last one."""
 
     prefix_gp: Tensor
-    own_sl: Tensor
-    keys_sk: Tensor
-    """A sequence's keys: its prefix, then its own; k = p + l."""
-    bias: Tensor
-    """0 where an own token may look, minus infinity elsewhere: s (or 1, if all are alike) x 1 x l x k."""
+    rectangles: tuple[Rectangle, ...]
     restore_T: Tensor
     """Where each packed token's output lies among the outputs of all rectangles."""
 
@@ -166,30 +177,52 @@ def pack(batch: Batch, sequences: Sequences) -> Packed:
 
 
 def lay_out(pstart_g: Tensor, plength_g: Tensor, which_s: Tensor, start_s: Tensor, length_s: Tensor) -> Layout:
-    prefix_gp, own_sl = rectangle(pstart_g, plength_g), rectangle(start_s, length_s)
-    (g, p), (s, longest) = prefix_gp.shape, own_sl.shape
-    steps = torch.arange(longest)
-    alike = bool((plength_g == p).all())
-    seen_sp = torch.arange(p) < plength_g[which_s][:, None]
-    causal_ll = steps[:, None] >= steps
-    allowed = torch.cat(
-        [seen_sp[: 1 if alike else s, None].expand(-1, longest, -1), causal_ll[None].expand(1 if alike else s, -1, -1)],
-        -1,
-    )
-    bias = torch.zeros(allowed.shape).masked_fill_(~allowed, float("-inf"))
+    prefix_gp = rectangle(pstart_g, plength_g)
+    (g, p), first, parts = prefix_gp.shape, prefix_gp.numel(), []
+    place_s = torch.empty_like(start_s)
+    for chosen in alike(length_s):
+        prefix = prefix_gp[which_s[chosen]]
+        part = lay_rectangle(prefix, plength_g[which_s[chosen]], rectangle(start_s[chosen], length_s[chosen]))
+        place_s[chosen] = first + torch.arange(len(chosen)) * part.own_sl.shape[1]
+        first += part.own_sl.numel()
+        parts.append(part)
     return Layout(
         prefix_gp=prefix_gp,
-        own_sl=own_sl,
-        keys_sk=torch.cat([prefix_gp[which_s], own_sl], 1),
-        bias=bias[:, None],
-        restore_T=torch.cat(
-            [ragged(torch.arange(g) * p, plength_g), g * p + ragged(torch.arange(s) * longest, length_s)]
-        ),
+        rectangles=tuple(parts),
+        restore_T=torch.cat([ragged(torch.arange(g) * p, plength_g), ragged(place_s, length_s)]),
     )
+
+
+def alike(length_s: Tensor) -> list[Tensor]:
+    """Indices by length, cut where one is more than `SPREAD` times as long as the shortest before it."""
+    order = length_s.argsort(stable=True)
+    lengths, cuts = length_s[order].tolist(), [0]
+    for index, length in enumerate(lengths):
+        if length > SPREAD * lengths[cuts[-1]]:
+            cuts.append(index)
+    return [order[low:high] for low, high in pairwise([*cuts, len(lengths)])]
+
+
+def lay_rectangle(prefix_sp: Tensor, plength_s: Tensor, own_sl: Tensor) -> Rectangle:
+    (s, longest), p = own_sl.shape, prefix_sp.shape[1]
+    num_biases = 1 if bool((plength_s == p).all()) else s
+    seen_sp = torch.arange(p) < plength_s[:, None]
+    causal_ll = torch.ones(longest, longest, dtype=torch.bool).tril()
+    allowed = torch.cat(
+        [seen_sp[:num_biases, None].expand(-1, longest, -1), causal_ll[None].expand(num_biases, -1, -1)], -1
+    )
+    bias = torch.zeros(allowed.shape).masked_fill_(~allowed, float("-inf"))
+    return Rectangle(own_sl=own_sl, keys_sk=torch.cat([prefix_sp, own_sl], 1), bias=bias[:, None])
 
 
 def moved(packed: Packed, device: torch.device) -> Packed:
     """The same on another device."""
-    layout = Layout(**{f.name: getattr(packed.layout, f.name).to(device) for f in fields(Layout)})
-    rest = {f.name: getattr(packed, f.name).to(device) for f in fields(Packed) if f.name != "layout"}
-    return Packed(layout=layout, **rest)
+
+    def move(value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return value.to(device)
+        if isinstance(value, tuple):
+            return tuple(move(part) for part in value)
+        return type(value)(**{f.name: move(getattr(value, f.name)) for f in fields(value)})
+
+    return move(packed)

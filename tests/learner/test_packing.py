@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from rlx.learner.batch import collate
-from rlx.learner.packing import count, micro_batches, minibatches, pack, units
+from rlx.learner.packing import SPREAD, count, micro_batches, minibatches, pack, units
 
 
 def total_tokens(batch, sequences):
@@ -75,3 +75,16 @@ def test_packing_keeps_every_token_its_position_and_its_target(groups, seed):
             place = len(turns[row].prompt_ids) + offset
             assert (int(target), int(positions[at]), int(ids[at])) == (whole[place], place - 1, whole[place - 1])
     assert seen == list(range(batch.num_tokens))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_attention_sees_rectangles_of_like_length_that_restore_every_token(groups, seed):
+    batch = collate(groups(4, 4, seed=seed, rewrite=0.3))
+    sequences = list(range(len(batch.prefix_S)))
+    packed = pack(batch, sequences)
+    layout = packed.layout
+    own = [[len(row.unique()) for row in part.own_sl] for part in layout.rectangles]
+    assert sorted(length for lengths in own for length in lengths) == sorted(batch.start_S.diff().tolist())
+    assert all(max(lengths) <= SPREAD * min(lengths) for lengths in own)
+    outputs = torch.cat([layout.prefix_gp.flatten(), *(part.own_sl.flatten() for part in layout.rectangles)])
+    assert outputs[layout.restore_T].tolist() == list(range(packed.input_ids_1T.shape[1]))
