@@ -32,13 +32,17 @@ class FolderError(Exception):
 
 
 def write_aside(path: Path, text: str) -> None:
-    """Write a file so that it is never seen half written."""
+    """Write a file so that it is never seen half written; where it cannot be, the error names it."""
     aside = path.with_name(path.name + ".part")
-    with open(aside, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(aside, path)
+    try:
+        with open(aside, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(aside, path)
+    except OSError as error:
+        aside.unlink(missing_ok=True)
+        raise OSError(error.errno, f"{path} could not be written: {error.strerror}", str(path)) from error
 
 
 def digest_of(value: Any) -> str:
@@ -83,15 +87,14 @@ def claim_config(folder: Path, config: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def open_folder(folder: Path, config: Mapping[str, Any]) -> Iterator[Path]:
-    """The folder, locked against a second run for as long as this one lives."""
+def open_folder(folder: Path, config: Mapping[str, Any], *, wait: bool = False) -> Iterator[Path]:
+    """The folder, locked against a second run for as long as this one lives; `wait` for the other instead."""
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / ".lock", "w") as lock:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
-            raise FolderError(
-                f"{folder} is in use by another run: wait for it, or choose another hydra.run.dir"
-            ) from None
+            remedy = "wait for it, or choose another hydra.run.dir"
+            raise FolderError(f"{folder} is in use by another run: {remedy}") from None
         claim_config(folder, config)
         yield folder

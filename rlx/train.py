@@ -109,7 +109,7 @@ def take_step(life: Life, agent: Agent, step: int, tasks: list[Task]) -> tuple[M
 def warm_up(stage: Run, *, screen: Screen, interrupt: Interrupt) -> Path:
     """Run a warm start, or find it done, or go on with it; the folder of its last checkpoint."""
     life = Life(run=stage, screen=screen, interrupt=interrupt)
-    with open_folder(stage.folder, stage.config):
+    with open_folder(stage.folder, stage.config, wait=True):
         newest, _ = newest_good(life.checkpoints)
         if newest is None or newest.name != f"step-{stage.steps}":
             screen.say(f"warm start of {stage.steps} steps, kept in {stage.folder}")
