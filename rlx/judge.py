@@ -15,7 +15,6 @@ from rlx.console import Screen
 from rlx.evaluate.evaluate import Evaluate, Evaluation, evaluate, floor
 from rlx.evaluate.figures import gains
 from rlx.evaluate.passk import Estimate
-from rlx.evaluate.store import load, save
 from rlx.evaluate.summary import Summary
 from rlx.evaluate.tables import accuracy_table, to_markdown, to_rich, tool_table
 from rlx.folder import digest_of, open_folder, write_aside
@@ -26,6 +25,7 @@ from rlx.model.load import Model, load_weights
 from rlx.model.packaged import cache_folder
 from rlx.rollout.play import Rollout
 from rlx.run import Run
+from rlx.store import load, save
 from rlx.types import Environment, Sampling, Start, Trajectory
 from rlx.warm import weights_digest
 

@@ -13,13 +13,13 @@ from safetensors.torch import save_file
 from rlx.agent import Agent
 from rlx.console import Screen
 from rlx.evaluate.passk import Estimate
-from rlx.evaluate.store import save as save_groups
-from rlx.evaluate.store import step_path
 from rlx.evaluate.summary import Cost, Ending, Summary, git_here, versions_here, write_summary
 from rlx.interrupt import Interrupt
 from rlx.learner.checkpoint import newest_good, write_checkpoint
 from rlx.learner.torch import NotFiniteError
 from rlx.run import Run
+from rlx.store import save as save_groups
+from rlx.store import step_path
 from rlx.track import Board, append_metrics, truncate_metrics
 from rlx.types import Group, Metrics
 

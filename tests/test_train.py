@@ -13,10 +13,10 @@ import torch
 
 from rlx.console import Screen
 from rlx.evaluate.evaluate import EvaluateError
-from rlx.evaluate.store import load as load_groups
-from rlx.evaluate.store import step_path
 from rlx.folder import FolderError, open_folder
 from rlx.life import RunError
+from rlx.store import load as load_groups
+from rlx.store import step_path
 from rlx.track import is_clock
 from rlx.train import train
 from rlx.types import Action, Step, Task

@@ -4,7 +4,8 @@
     loss = mean over pairs of (h - 1/(2 beta))^2
 
 Source: Azar et al. 2023 (arXiv:2310.12036). Pairs are made as they are needed: episodes of the start policy, judged
-by the environment; a group with a right and a wrong one gives one pair, y_w its first right, y_l its first wrong.
+by the environment, or groups of a trajectory file (`stored`); a group with a right and a wrong one gives one pair, y_w
+its first right, y_l its first wrong.
 Against GRPO: the policy that samples never moves, one pair a group counts instead of every sample, rewards matter by
 success alone, and the pull to the reference is in the target itself.
 """
@@ -13,13 +14,20 @@ from __future__ import annotations
 
 from rlx.algo.credit import pairs
 from rlx.algo.losses import squared_margin
-from rlx.algo.parts import Algorithm, Optimizer, independent
+from rlx.algo.parts import Algorithm, Optimizer, independent, stored
 
 
-def ipo(*, optimizer: Optimizer, num_prompts: int = 32, num_samples: int = 8, beta: float = 0.1) -> Algorithm:
-    """`num_samples` tries a task by the start policy, to find a right and a wrong one."""
+def ipo(
+    *,
+    optimizer: Optimizer,
+    num_prompts: int = 32,
+    num_samples: int = 8,
+    beta: float = 0.1,
+    pairs_from: str | None = None,
+) -> Algorithm:
+    """`num_samples` tries a task by the start policy, to find a right and a wrong one, or those in `pairs_from`."""
     return Algorithm(
-        sample=independent(num_samples),
+        sample=independent(num_samples) if pairs_from is None else stored(pairs_from),
         credit=pairs,
         loss=squared_margin(beta),
         needs=frozenset({"reference"}),

@@ -9,10 +9,14 @@ Legend: m trained tokens of one micro-batch, in row-major order.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from rlx.store import StoreError, load
 from rlx.types import Group, Player, Rows, Sampler, Start, Task, Trajectory
 
 if TYPE_CHECKING:
@@ -133,3 +137,24 @@ def demonstrations() -> Sampler:
         return grouped(tasks, player.demonstrate(tasks), 1)
 
     return sample
+
+
+def stored(path: str) -> Sampler:
+    """Groups of a trajectory file instead of new ones: a task's id says which, so that a resumed run meets the same."""
+
+    @cache
+    def groups() -> list[Group]:
+        found = load(Path(path).expanduser())
+        if not found:
+            raise StoreError(f"{path} holds no trajectories")
+        return found
+
+    def sample(player: Player, tasks: Sequence[Task]) -> list[Group]:
+        return [groups()[stable_index(task.id, len(groups()))] for task in tasks]
+
+    return sample
+
+
+def stable_index(text: str, num: int) -> int:
+    """A number below `num` that depends on the text alone."""
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") % num

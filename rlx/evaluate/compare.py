@@ -6,8 +6,8 @@ from pathlib import Path
 
 from rlx.evaluate.evaluate import EvaluateError
 from rlx.evaluate.figures import Score, gains, score
-from rlx.evaluate.store import load
 from rlx.evaluate.tables import ACCURACY, TOOL_USE, Table, figure_table
+from rlx.store import load
 
 
 def evaluations(folder: Path) -> dict[str, list[Score]]:

@@ -4,6 +4,8 @@ import pytest
 
 from rlx.algo.ipo import ipo
 from rlx.algo.parts import Optimizer
+from rlx.store import StoreError, save
+from rlx.types import Action, Completion, Group, Task, Trajectory, Turn
 
 
 def test_ipo_regresses_the_margin_of_one_pair_a_group(rows, tokens, totals):
@@ -20,3 +22,29 @@ def test_ipo_learns_from_the_start_policys_pairs():
     assert algorithm.frozen_policy
     assert algorithm.needs == frozenset({"reference"})
     assert algorithm.unit == "pair"
+
+
+def test_ipo_takes_its_pairs_from_a_file(tmp_path):
+    task = Task(id="a", prompt=(), data={})
+    done = Completion(token_ids=(1,), logprobs=(-0.5,), stop="stop")
+    turn = Turn(prompt_ids=(0,), completion=done, action=Action(kind="answer", text="1"))
+    pair = tuple(
+        Trajectory(task=task, sample=i, turns=(turn,), status="done", success=success)
+        for i, success in enumerate((True, False))
+    )
+    groups = [Group(task=task, trajectories=pair), Group(task=task, trajectories=pair[:1])]
+    save(tmp_path / "pairs.jsonl", groups, max_rounds=0)
+    sample = ipo(optimizer=Optimizer(), pairs_from=str(tmp_path / "pairs.jsonl")).sample
+    asked = [Task(id=str(i), prompt=(), data={}) for i in range(20)]
+    got = sample(None, asked)
+    assert all(group in groups for group in got)
+    assert all(group in got for group in groups)
+    assert sample(None, asked[7:9]) == got[7:9]
+
+
+def test_a_file_without_pairs_is_refused(tmp_path):
+    (tmp_path / "empty.jsonl").write_text("")
+    with pytest.raises(StoreError, match="holds no trajectories"):
+        ipo(optimizer=Optimizer(), pairs_from=str(tmp_path / "empty.jsonl")).sample(
+            None, [Task(id="a", prompt=(), data={})]
+        )

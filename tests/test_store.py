@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rlx.evaluate.codec import CodecError, from_json, to_json
-from rlx.evaluate.store import StoreError, load, read, save, step_path
+from rlx.codec import CodecError, from_json, to_json
+from rlx.store import StoreError, load, read, save, step_path
 from rlx.types import Action, Completion, Fork, Group, Task, Text, ToolUse, Trajectory, Turn
 
 NUMBERS = st.integers(0, 2**31 - 1)

@@ -14,7 +14,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NoReturn
 
-from rlx.evaluate.codec import CodecError, from_json, record, to_json, whole
+from rlx.codec import CodecError, from_json, record, to_json, whole
 from rlx.folder import write_aside
 from rlx.types import Group, Trajectory
 
