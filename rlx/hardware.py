@@ -26,7 +26,7 @@ class Hardware:
     """Of one process's matrix arithmetic; set before torch is imported."""
     device: Device = "cpu"
     dtype: Dtype = "float32"
-    """Of weights and activations."""
+    """Of the engine's weights and caches; the learner keeps float32."""
     num_slots: int = 64
     """Completions that are decoded at the same time; further ones wait for a free slot."""
     num_live: int = 80

@@ -18,7 +18,7 @@ from rlx.evaluate.passk import Estimate
 from rlx.evaluate.summary import Summary
 from rlx.evaluate.tables import accuracy_table, to_markdown, to_rich, tool_table
 from rlx.folder import digest_of, open_folder, write_aside
-from rlx.interrupt import listen
+from rlx.interrupt import InterruptedRunError, listen
 from rlx.learner.checkpoint import newest_good
 from rlx.life import CHECKPOINTS, Life, end
 from rlx.model.load import Model, load_weights
@@ -101,6 +101,9 @@ def evaluate_run(run: Run, screen: Screen | None = None) -> Summary:
             for evaluation in found:
                 figures = {**figures, **evaluation.figures}
             summary = end(life, "finished", figures)
+        except InterruptedRunError:
+            end(life, "interrupted")
+            raise
         except BaseException:
             end(life, "failed")
             raise

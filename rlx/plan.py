@@ -81,19 +81,21 @@ def describe_load(name: str, load: Load) -> str:
 
 
 def estimate_memory(tree: Tree, shape: Shape) -> Memory:
-    """Upper bounds: every slot full to the context's end, every activation kept for the backward pass."""
-    hardware, number = tree["hardware"], BYTES[tree["hardware"]["dtype"]]
+    """Upper bounds: every slot full to the context's end, every activation kept for the backward pass.
+
+    The learner is float32; the engine has the profile's dtype.
+    """
+    hardware, number, learned = tree["hardware"], BYTES[tree["hardware"]["dtype"]], BYTES["float32"]
     num, trained = num_parameters(shape), num_trained(tree["model"], shape)
-    master = 0 if hardware["dtype"] == "float32" else 4 * trained
     context = tree["sampling"]["max_context"]
     return Memory(
-        weights=num * number,
+        weights=num * learned,
         engine_weights=num * number,
-        reference_weights=num * number if tree["algo"].get("kl") else 0,
-        gradients=trained * number,
-        optimizer=8 * trained + master,
+        reference_weights=num * learned if tree["algo"].get("kl") else 0,
+        gradients=trained * learned,
+        optimizer=2 * trained * learned,
         kv_cache=2 * shape.layers * shape.key_heads * shape.head_size * number * hardware["num_slots"] * context,
-        activations=activation_bytes(shape, hardware["micro_batch_tokens"], number),
+        activations=activation_bytes(shape, hardware["micro_batch_tokens"], learned),
     )
 
 
