@@ -13,7 +13,7 @@ from rlx.agent import Agent, build_policy
 from rlx.algo.parts import grouped
 from rlx.console import Screen
 from rlx.evaluate.evaluate import Evaluate, Evaluation, evaluate, floor
-from rlx.evaluate.figures import gains
+from rlx.evaluate.figures import gains, values
 from rlx.evaluate.passk import Estimate
 from rlx.evaluate.summary import Summary
 from rlx.evaluate.tables import accuracy_table, to_markdown, to_rich, tool_table
@@ -26,7 +26,7 @@ from rlx.model.packaged import cache_folder
 from rlx.rollout.play import Rollout
 from rlx.run import Run
 from rlx.store import load, save
-from rlx.types import Environment, Sampling, Start, Trajectory
+from rlx.types import Environment, Metrics, Sampling, Start, Trajectory
 from rlx.warm import weights_digest
 
 Figures = dict[str, Estimate]
@@ -42,6 +42,15 @@ def judge_run(life: Life, agent: Agent, start: Model) -> Figures:
         noun = "gain" if mine is ours[0] else f"gain@{mine.max_rounds}"
         found = {**found, **other.figures, **mine.figures, **paired(settings, mine, other, noun)}
     return found
+
+
+def judge_on_the_way(life: Life, agent: Agent, step: int) -> Metrics:
+    """`eval/…` of the policy as it is after `step` steps, where evaluate.every asks for it."""
+    every = life.run.evaluate.every
+    if not every or step % every or step == life.run.steps:
+        return {}
+    found = judge(life, partial(agent.policy.rollout, prepare=agent.sync), "eval")
+    return {name: value for evaluation in found for name, value in values(evaluation.figures).items()}
 
 
 def judge_start(life: Life, agent: Agent, start: Model) -> list[Evaluation]:

@@ -71,6 +71,8 @@ def resume(life: Life, agent: Agent) -> int:
     if newest is not None:
         state = json.loads((newest / STATE).read_text(encoding="utf-8"))
         step, life.cost = state["step"], Cost(**state["cost"])
+        if step > life.run.steps:
+            raise RunError(f"{newest} is past steps={life.run.steps}: give steps={step} or more, or another folder")
         agent.learner.load(newest)
         life.screen.say(f"resumed from {newest}")
     truncate_metrics(life.run.folder / METRICS, step)

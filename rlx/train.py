@@ -13,7 +13,7 @@ from rlx.evaluate.evaluate import held_out
 from rlx.evaluate.summary import Summary, read_summary
 from rlx.folder import open_folder
 from rlx.interrupt import Interrupt, InterruptedRunError, listen
-from rlx.judge import judge_run, tell_run
+from rlx.judge import judge_on_the_way, judge_run, tell_run
 from rlx.learner.batch import collate, rows
 from rlx.learner.checkpoint import newest_good
 from rlx.learner.torch import NotFiniteError
@@ -76,7 +76,7 @@ def learn(life: Life, agent: Agent, label: str = "train") -> None:
             except InterruptedRunError:
                 keep(life, agent, step)
                 raise
-            record(life, agent, step + 1, metrics, groups)
+            record(life, agent, step + 1, metrics | judge_on_the_way(life, agent, step + 1), groups)
             advance(1, note=f"reward {metrics['reward/mean']:.3f}, success {metrics['success/mean']:.2f}")
 
 

@@ -206,3 +206,18 @@ def test_a_finished_run_is_told_again_and_not_done_again(finished: Path, small_r
     summary = train(small_run(finished), QUIET)
     assert summary.status == "finished"
     assert (finished / "summary.json").stat().st_mtime_ns == made
+
+
+def test_a_run_that_has_gone_further_is_not_cut_short(finished: Path, small_run: Build) -> None:
+    with pytest.raises(RunError, match="step-3 is past steps=2"):
+        train(small_run(finished, "steps=2"), QUIET)
+
+
+def test_evaluations_on_the_way_join_the_metrics_and_change_nothing_else(
+    finished: Path, small_run: Build, tmp_path: Path
+) -> None:
+    train(small_run(tmp_path, "evaluate.every=2"), QUIET)
+    lines = told(tmp_path)
+    assert [any(name.startswith("eval/pass@") for name in line) for line in lines] == [False, True, False]
+    without = [{k: v for k, v in line.items() if not k.startswith("eval")} for line in lines]
+    assert without == told(finished)

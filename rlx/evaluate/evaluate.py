@@ -55,10 +55,14 @@ class Evaluate:
     """Random tries that stand for one episode in the floor beside the figures; 0 leaves the floor out."""
     seed: int = 0
     """Of the test split, the sampling and the bootstrap; not the run's, so that runs meet the same problems."""
+    every: int = 0
+    """Training steps between evaluations on the way, whose values join metrics.jsonl; 0: only at the end."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ks", tuple(sorted(self.ks)))
         object.__setattr__(self, "max_rounds", tuple(self.max_rounds))
+        if self.every < 0:
+            raise ValueError(f"evaluate.every={self.every} must be at least 0")
         if min(self.num_tasks, self.num_samples, self.num_resamples) < 1:
             raise ValueError("evaluate: num_tasks, num_samples and num_resamples must be at least 1")
         if not self.ks or self.ks[0] < 1 or self.ks[-1] > self.num_samples:
