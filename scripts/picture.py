@@ -1,12 +1,25 @@
-"""The result tables of runs as an SVG picture: `python scripts/picture.py OUT.svg NAME=DIR [NAME=DIR ...]`."""
+"""The result tables of runs as an SVG picture: `python scripts/picture.py OUT.svg NAME=DIR [NAME=DIR@NOUN ...]`.
+
+NOUN says which of a run's figures: eval (the trained policy; the default), start (what it began with) or random (the
+floor).
+"""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
+from rlx.evaluate.passk import Estimate
 from rlx.evaluate.summary import read_summary
 from rlx.evaluate.tables import accuracy_table, to_svg, tool_table
+
+
+def figures_of(place: str) -> dict[str, Estimate]:
+    """The figures at DIR or DIR@NOUN, under the noun of the tables."""
+    folder, _, noun = place.partition("@")
+    metrics = read_summary(Path(folder) / "summary.json").metrics
+    prefix = f"{noun or 'eval'}/"
+    return {f"eval/{name.removeprefix(prefix)}": found for name, found in metrics.items() if name.startswith(prefix)}
 
 
 def main(words: list[str]) -> None:
@@ -14,7 +27,7 @@ def main(words: list[str]) -> None:
     if len(words) < 2 or not all("=" in word for word in words[1:]):
         sys.exit(f"{__doc__}")
     named = dict(word.split("=", 1) for word in words[1:])
-    runs = {name: read_summary(Path(folder) / "summary.json").metrics for name, folder in named.items()}
+    runs = {name: figures_of(place) for name, place in named.items()}
     Path(words[0]).write_text(to_svg([accuracy_table(runs), tool_table(runs)], title="rlx"), encoding="utf-8")
 
 
