@@ -18,9 +18,9 @@ from rlx.evaluate.passk import Estimate
 from rlx.evaluate.summary import Summary
 from rlx.evaluate.tables import accuracy_table, to_markdown, to_rich, tool_table
 from rlx.folder import digest_of, open_folder, write_aside
-from rlx.interrupt import InterruptedRunError, listen
+from rlx.interrupt import listen
 from rlx.learner.checkpoint import newest_good
-from rlx.life import CHECKPOINTS, Life, end
+from rlx.life import CHECKPOINTS, Life, end, told
 from rlx.model.load import Model, load_weights
 from rlx.model.packaged import cache_folder
 from rlx.rollout.play import Rollout
@@ -104,18 +104,12 @@ def evaluate_run(run: Run, screen: Screen | None = None) -> Summary:
     screen = screen or Screen()
     with listen() as interrupt, open_folder(folder, run.config):
         life = Life(run=replace(run, folder=folder), screen=screen, interrupt=interrupt)
-        try:
+        with told(life):
             found = judge(life, build_policy(run, model).rollout, "eval")
             figures = floor(run.evaluate, run.env)
             for evaluation in found:
                 figures = {**figures, **evaluation.figures}
             summary = end(life, "finished", figures)
-        except InterruptedRunError:
-            end(life, "interrupted")
-            raise
-        except BaseException:
-            end(life, "failed")
-            raise
         tell_run(life.run, figures, screen)
         return summary
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from rlx.agent import Agent
 from rlx.console import Screen
 from rlx.evaluate.passk import Estimate
 from rlx.evaluate.summary import Cost, Ending, Summary, git_here, versions_here, write_summary
-from rlx.interrupt import Interrupt
+from rlx.interrupt import Interrupt, InterruptedRunError
 from rlx.learner.checkpoint import newest_good, write_checkpoint
 from rlx.learner.torch import NotFiniteError
 from rlx.run import Run
@@ -137,3 +138,16 @@ def end(life: Life, status: Ending, figures: dict[str, Estimate] | None = None) 
     if life.board is not None:
         life.board.finish({name: figure.value for name, figure in summary.metrics.items()}, int(status != "finished"))
     return summary
+
+
+@contextmanager
+def told(life: Life) -> Iterator[None]:
+    """However the block ends before its time, summary.json says so."""
+    try:
+        yield
+    except InterruptedRunError:
+        end(life, "interrupted")
+        raise
+    except BaseException:
+        end(life, "failed")
+        raise

@@ -17,7 +17,7 @@ from rlx.judge import judge_on_the_way, judge_run, tell_run
 from rlx.learner.batch import collate, rows
 from rlx.learner.checkpoint import newest_good
 from rlx.learner.torch import NotFiniteError
-from rlx.life import CHECKPOINTS, Life, end, keep, keep_evidence, record, refuse_errors, resume
+from rlx.life import CHECKPOINTS, Life, end, keep, keep_evidence, record, refuse_errors, resume, told
 from rlx.rollout.measure import measure, peak_memory
 from rlx.run import Run
 from rlx.track import open_board
@@ -37,18 +37,12 @@ def train(run: Run, screen: Screen | None = None) -> Summary:
         held_out(run.evaluate, run.env)
         board = open_board(run.track, run.folder, run.config, notice=screen.say)
         life = Life(run=run, screen=screen, interrupt=interrupt, board=board)
-        try:
+        with told(life):
             start = warm_model(run, partial(warm_up, screen=screen, interrupt=interrupt))
             agent = build_agent(run, start)
             learn(life, agent)
             figures = judge_run(life, agent, start)
             summary = end(life, "finished", figures)
-        except InterruptedRunError:
-            end(life, "interrupted")
-            raise
-        except BaseException:
-            end(life, "failed")
-            raise
         tell_run(run, figures, screen)
         return summary
 
