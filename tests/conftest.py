@@ -46,7 +46,7 @@ def small_run() -> Callable[..., object]:
     """`small_run(folder, "steps=1", ...)`: a Run, built as the command line builds it."""
     from rlx.config import build_run, compose
 
-    def build(folder: Path, *words: str) -> object:
-        return build_run(compose([*SMALL, *words]), folder)
+    def build(folder: Path, *words: str, without: tuple[str, ...] = ()) -> object:
+        return build_run(compose([*(word for word in SMALL if not word.startswith(without or ("-",))), *words]), folder)
 
     return build

@@ -190,9 +190,10 @@ def test_two_runs_are_compared_task_by_task(finished: Path, small_run: Build, tm
     from rlx.evaluate.compare import compare_runs
 
     train(small_run(tmp_path, "seed=1", "steps=1"), QUIET)
-    (table,) = compare_runs(tmp_path, finished)
-    assert table.title == "Gain over 2 tasks, 2 rounds [95% paired interval]"
-    assert table.header[:2] == ("run", "Pass@1")
+    accuracy, cost = compare_runs(tmp_path, finished)
+    assert accuracy.title == cost.title == "Gain over 2 tasks, 2 rounds [95% paired interval]"
+    assert accuracy.header == ("run", "Pass@1")
+    assert cost.header[1] == "Calls"
 
 
 def test_an_evaluation_that_cannot_be_is_refused_before_anything_is_trained(small_run: Build, tmp_path: Path) -> None:
@@ -221,3 +222,12 @@ def test_evaluations_on_the_way_join_the_metrics_and_change_nothing_else(
     assert [any(name.startswith("eval/pass@") for name in line) for line in lines] == [False, True, False]
     without = [{k: v for k, v in line.items() if not k.startswith("eval")} for line in lines]
     assert without == told(finished)
+
+
+@pytest.mark.parametrize("algo", ["sft", "ipo", "rloo", "grpo", "tool_sft", "tool_rloo_paper"])
+def test_every_algorithm_goes_through_a_step(algo: str, small_run: Build, tmp_path: Path) -> None:
+    words = (f"algo={algo}", "algo.num_prompts=2", "steps=1")
+    train(small_run(tmp_path, *words, without=("algo", "steps")), QUIET)
+    (line,) = told(tmp_path)
+    assert line["episode/errors"] == 0
+    assert line.get("gap/engine", 0.0) < 1e-4

@@ -19,16 +19,16 @@ def evaluations(folder: Path) -> dict[str, list[Score]]:
 
 
 def compare_runs(ours: Path, theirs: Path) -> list[Table]:
-    """A table of gains for each budget that both were evaluated with."""
+    """For each budget that both were evaluated with, what was gained in accuracy and in cost."""
     mine, others = evaluations(ours), evaluations(theirs)
     shared = [rounds for rounds in mine if rounds in others]
     if not shared:
         raise EvaluateError(f"{ours} and {theirs} were evaluated with other budgets: {list(mine)} and {list(others)}")
-    return [compare_scores(mine[rounds], others[rounds], rounds) for rounds in shared]
+    return [table for rounds in shared for table in compare_scores(mine[rounds], others[rounds], rounds)]
 
 
-def compare_scores(mine: list[Score], others: list[Score], rounds: str) -> Table:
+def compare_scores(mine: list[Score], others: list[Score], rounds: str) -> list[Table]:
     num_samples = min(row.num_samples for row in (*mine, *others))
     found = gains(mine, others, ks=[k for k in (1, 4, 8, 16) if k <= num_samples], noun="eval")
     title = f"Gain over {len(mine)} tasks, {rounds} rounds [95% paired interval]"
-    return figure_table(title, (*ACCURACY, *TOOL_USE), {"gain": found})
+    return [figure_table(title, columns, {"gain": found}) for columns in (ACCURACY, TOOL_USE)]
