@@ -63,7 +63,7 @@ def test_a_model_that_is_not_here_is_sized_by_its_yaml() -> None:
     assert find_shape({"path": "nobody/nothing", "shape": None}) is None
 
 
-def test_memory_of_half_a_billion_parameters_in_bf16() -> None:
+def test_memory_of_half_a_billion_parameters_learned_in_float32_and_sampled_in_bf16() -> None:
     tree = {
         "model": {"lora": None},
         "hardware": {"dtype": "bfloat16", "num_slots": 4, "micro_batch_tokens": 1024},
@@ -71,7 +71,8 @@ def test_memory_of_half_a_billion_parameters_in_bf16() -> None:
         "algo": {"kl": 0.001},
     }
     memory = estimate_memory(tree, read_shape(QWEN_05B))
-    assert memory.weights == memory.gradients == memory.reference_weights == 2 * 494_032_768
-    assert memory.optimizer == 12 * 494_032_768
+    assert memory.weights == memory.gradients == memory.reference_weights == 4 * 494_032_768
+    assert memory.engine_weights == 2 * 494_032_768
+    assert memory.optimizer == 8 * 494_032_768
     assert memory.kv_cache == 4 * 1000 * 24 * 2 * (2 * 64) * 2
     assert size(memory.kv_cache) == "49.2 MB"
