@@ -95,7 +95,7 @@ def best_of(k: int) -> Credit:
 
     The gradient is that of E[best of k] (up to the factor k), with a baseline that does not depend on i: Walder and
     Karkhanis 2025 (arXiv:2505.15201), the leave-one-out form. It moves no task that one of k tries nearly always
-    solves, so Pass@k is not traded for Pass@1. `k=1` would have an empty B; that is `leave_one_out`.
+    solves, which is meant to spare Pass@k. `k=1` would have an empty B; that is `leave_one_out`.
     Where errors left fewer than k episodes, k is as many as there are.
     """
     if k < 2:

@@ -7,7 +7,7 @@
 Source: "Cost-Aware Tool-Integrated Reasoning for Countdown Arithmetic", section 3. Equation 1 is not computed here: the
 environment prices each turn's tool use and `Turn.reward` is net of it, so credit sees R as it is. Observations are
 context and carry no loss. It expects a start from `tool_sft` and a protocol that lends tools; the mathematics is
-`rloo`'s, with options for what keeps Pass@k: `kl`, `entropy`, `best_of`, no division by the standard deviation.
+`rloo`'s, with options meant to keep Pass@k: `kl`, `entropy`, `best_of`, no division by the standard deviation.
 Against GRPO: the baseline leaves i out, returns are not divided by their standard deviation, and the ratio is clipped
 only if `clip` is given.
 """
