@@ -13,6 +13,19 @@ Dtype = Literal["float32", "bfloat16"]
 BYTES = {"float32": 4, "bfloat16": 2}
 """Of one number of each dtype."""
 
+COUNTS = (
+    "num_nodes",
+    "num_processes",
+    "num_threads",
+    "micro_batch_tokens",
+    "tensor_parallel",
+    "num_slots",
+    "num_live",
+    "num_tool_workers",
+    "tool_ticks",
+)
+"""Fields of `Hardware` that are at least 1."""
+
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
 
 
@@ -20,13 +33,44 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 class Hardware:
     """One profile of `conf/hardware`."""
 
+    num_nodes: int = 1
+    """Machines the learner processes are spread over, evenly."""
     num_processes: int = 1
-    """Learner processes."""
+    """Learner processes on all nodes together; each has one device of its own."""
     num_threads: int = 1
     """Of one process's matrix arithmetic; set before torch is imported."""
     device: Device = "cpu"
+    memory_gb: float | None = None
+    """Of one device (on cpu: of one machine), for `rlx plan`; null asks this machine."""
+
+    learner: Literal["torch", "deepspeed"] = "torch"
+    """torch: one process; deepspeed: one or many, with ZeRO."""
+    learner_dtype: Dtype = "float32"
+    """Of the learner's forward and backward pass; its optimizer keeps float32."""
+    zero_stage: Literal[0, 1, 2, 3] = 0
+    """What learner processes share out: 1 optimizer state, 2 also gradients, 3 also weights."""
+    offload: bool = False
+    """Keep the optimizer's state in the machine's memory instead of the device's."""
+    recompute: bool = False
+    """Recompute activations in the backward pass instead of keeping them (gradient checkpointing)."""
+    micro_batch_tokens: int = 4096
+    """Tokens of one forward and backward pass; memory depends on it, the update does not."""
+
+    engine: Literal["torch", "vllm"] = "torch"
+    """What samples."""
     dtype: Dtype = "float32"
-    """Of the engine's weights and caches; the learner keeps float32."""
+    """Of the engine's weights and caches."""
+    tensor_parallel: int = 1
+    """Devices one engine is spread over."""
+    num_servers: int = 0
+    """Engines in processes of their own, beside the learner's; 0: each learner process has its own engine."""
+    engine_memory: float = 0.4
+    """Share of a device's memory that a vLLM engine takes for weights and cache."""
+    staleness: int = 0
+    """Updates that rollouts may lag behind; above 0 the next step's rollouts run beside the update. Needs servers."""
+    importance_cap: float | None = None
+    """Weigh tokens by min(learner's probability / engine's, this): truncated importance sampling for stale policies
+    and for engines whose arithmetic differs; null trusts the engine."""
     num_slots: int = 64
     """Completions that are decoded at the same time; further ones wait for a free slot."""
     num_live: int = 80
@@ -35,15 +79,24 @@ class Hardware:
     """Threads that run environment steps and tool calls beside decoding."""
     tool_ticks: int = 1
     """Decoding ticks after which an observation is admitted: fixed, so that no schedule depends on the clock."""
-    micro_batch_tokens: int = 4096
-    """Tokens of one forward and backward pass; memory depends on it, the update does not."""
+    step_minutes: float = 60.0
+    """Minutes a step may take before the run is stopped as hanging, the slowest process named."""
 
     def __post_init__(self) -> None:
-        for name in ("num_processes", "num_threads", "num_slots", "num_live", "num_tool_workers", "tool_ticks"):
+        for name in COUNTS:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
-        if self.micro_batch_tokens < 1:
-            raise ValueError(f"micro_batch_tokens must be at least 1, not {self.micro_batch_tokens}")
+        for name in ("num_servers", "staleness"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must be at least 0, not {getattr(self, name)}")
+        if self.num_processes % self.num_nodes:
+            raise ValueError(f"num_processes={self.num_processes} cannot be spread over num_nodes={self.num_nodes}")
+        if self.learner == "torch" and (self.num_processes > 1 or self.zero_stage or self.offload):
+            raise ValueError("num_processes, zero_stage and offload need learner=deepspeed")
+        if self.staleness and not self.num_servers:
+            raise ValueError(f"staleness={self.staleness} needs num_servers of 1 or more: engines beside the learner")
+        if self.tensor_parallel > 1 and self.engine != "vllm":
+            raise ValueError(f"tensor_parallel={self.tensor_parallel} needs engine=vllm")
 
 
 def set_threads(num_threads: int, environ: MutableMapping[str, str] = os.environ) -> None:
