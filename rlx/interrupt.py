@@ -1,4 +1,5 @@
-"""Ctrl-C and SIGTERM as a polite request: the run stops at the next safe moment, keeps what it has, and says so."""
+"""Ctrl-C, SIGTERM and a scheduler's signals as a polite request: the run stops at the next safe moment, keeps what it
+has, and says so."""
 
 from __future__ import annotations
 
@@ -7,25 +8,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+"""Signals that ask a run to stop: a person sends the first, a scheduler the others, ahead of a limit or preemption."""
+
 
 class InterruptedRunError(Exception):
-    """The run was asked to stop by a signal; `exit_code` is the shell's word for it (130 SIGINT, 143 SIGTERM)."""
+    """The run was asked to stop by a signal; `exit_code` is 130 after a person's SIGINT, else 143: it may go on."""
 
     def __init__(self, signum: int) -> None:
         super().__init__(f"interrupted by {signal.Signals(signum).name}")
-        self.exit_code = 128 + signum
+        self.exit_code = 130 if signum == signal.SIGINT else 143
 
 
 class Interrupt:
-    """Remembers the first signal; a second one stops at once, as Python would."""
+    """Remembers the first signal. A second Ctrl-C stops at once; schedulers repeat themselves, and are heard once."""
 
     def __init__(self) -> None:
         self.signum = 0
 
     def receive(self, signum: int, frame: FrameType | None) -> None:
-        if self.signum:
+        if self.signum and signum == signal.SIGINT:
             raise KeyboardInterrupt
-        self.signum = signum
+        self.signum = self.signum or signum
 
     def check(self) -> None:
         """Raise InterruptedRunError if a signal has come. Called where stopping is safe."""
@@ -35,9 +39,10 @@ class Interrupt:
 
 @contextmanager
 def listen() -> Iterator[Interrupt]:
-    """Take SIGINT and SIGTERM for the time of a run, and give them back afterwards."""
-    interrupt = Interrupt()
-    former = {signum: signal.signal(signum, interrupt.receive) for signum in (signal.SIGINT, signal.SIGTERM)}
+    """Take the signals for the time of a run, and give them back afterwards; within another `listen`, share its ear."""
+    outer = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
+    interrupt = outer if isinstance(outer, Interrupt) else Interrupt()
+    former = {signum: signal.signal(signum, interrupt.receive) for signum in STOP}
     try:
         yield interrupt
     finally:

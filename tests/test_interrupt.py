@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from rlx.interrupt import InterruptedRunError, listen
 from rlx.track import is_clock
 
 
@@ -61,7 +62,7 @@ def test_a_run_killed_at_random_moments_ends_as_if_it_had_not_been(
     assert json.loads((tmp_path / "summary.json").read_text())["status"] == "finished"
 
 
-@pytest.mark.parametrize(("signum", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(("signum", "code"), [(signal.SIGTERM, 143), (signal.SIGUSR2, 143), (signal.SIGINT, 130)])
 def test_a_signal_stops_the_run_politely_and_it_goes_on(
     undisturbed: Path, words: tuple[str, ...], tmp_path: Path, signum: int, code: int
 ) -> None:
@@ -74,3 +75,21 @@ def test_a_signal_stops_the_run_politely_and_it_goes_on(
     assert json.loads((tmp_path / "summary.json").read_text())["status"] == "interrupted"
     assert start(tmp_path, words).wait() == 0
     assert told(tmp_path) == told(undisturbed)
+
+
+def test_a_scheduler_may_repeat_itself_and_a_person_may_insist() -> None:
+    with listen() as interrupt:
+        for signum in (signal.SIGUSR2, signal.SIGTERM, signal.SIGTERM):
+            signal.raise_signal(signum)
+        assert interrupt.signum == signal.SIGUSR2
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_a_signal_that_came_before_the_run_began_is_not_lost() -> None:
+    before = signal.getsignal(signal.SIGUSR2)
+    with listen():
+        signal.raise_signal(signal.SIGUSR2)
+        with listen() as inner, pytest.raises(InterruptedRunError, match="SIGUSR2"):
+            inner.check()
+    assert signal.getsignal(signal.SIGUSR2) == before
