@@ -17,7 +17,7 @@ from rlx.evaluate.passk import Estimate
 from rlx.evaluate.summary import Cost, Ending, Summary, git_here, versions_here, write_summary
 from rlx.interrupt import Interrupt, InterruptedRunError
 from rlx.learner.checkpoint import newest_good, write_checkpoint
-from rlx.learner.torch import NotFiniteError
+from rlx.learner.learner import NotFiniteError
 from rlx.run import Run
 from rlx.store import save as save_groups
 from rlx.store import step_path

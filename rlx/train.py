@@ -16,7 +16,7 @@ from rlx.interrupt import Interrupt, InterruptedRunError, listen
 from rlx.judge import judge_on_the_way, judge_run, tell_run
 from rlx.learner.batch import collate, rows
 from rlx.learner.checkpoint import newest_good
-from rlx.learner.torch import NotFiniteError
+from rlx.learner.learner import NotFiniteError
 from rlx.life import CHECKPOINTS, Life, end, keep, keep_evidence, record, refuse_errors, resume, told
 from rlx.rollout.measure import measure, peak_memory
 from rlx.run import Run

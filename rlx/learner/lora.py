@@ -3,7 +3,7 @@ them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -36,15 +36,45 @@ def head_weight(layer: Any) -> Tensor:
     return layer.base_layer.weight if layer.disable_adapters else layer.base_layer.weight + delta(layer)
 
 
-def merged_weights(model: Any) -> Mapping[str, Tensor]:
-    """Hugging Face names to weights with the adapters added in; the model's own stay as they are, to the last bit."""
-    layers = {name: layer for name, layer in base_of(model).named_modules() if hasattr(layer, "get_delta_weight")}
-    merged: dict[str, Tensor] = {}
-    for name, tensor in base_of(model).state_dict().items():
-        owner, _, rest = name.partition(".base_layer.")
+class Weights(Mapping[str, Tensor]):
+    """Hugging Face names to weights, adapters added in, each made when it is asked for; the model's own stay as they
+    are, to the last bit. `gathered` makes whole, for the length of a block, what is spread over processes."""
+
+    def __init__(
+        self, model: Any, gathered: Callable[[list[Tensor]], AbstractContextManager[None]] | None = None
+    ) -> None:
+        base = base_of(model)
+        self.gathered = gathered
+        self.layers = {name: layer for name, layer in base.named_modules() if hasattr(layer, "get_delta_weight")}
+        self.plain = {**dict(base.named_parameters(remove_duplicate=False)), **dict(base.named_buffers())}
+        self.names = dict(filter(None, map(self.public, base.state_dict())))
+
+    def public(self, inner: str) -> tuple[str, str] | None:
+        """A tensor's Hugging Face name and its name in the model; None for an adapter's own."""
+        owner, _, rest = inner.partition(".base_layer.")
         if rest:
-            plain = tensor.detach()
-            merged[f"{owner}.{rest}"] = plain + delta(layers[owner]).detach() if rest == "weight" else plain
-        elif not any(name.startswith(f"{layer}.") for layer in layers):
-            merged[name] = tensor.detach()
-    return merged
+            return f"{owner}.{rest}", inner
+        return None if any(inner.startswith(f"{layer}.") for layer in self.layers) else (inner, inner)
+
+    def __getitem__(self, name: str) -> Tensor:
+        inner = self.names[name]
+        owner, _, rest = inner.partition(".base_layer.")
+        layer = self.layers[owner] if rest == "weight" else None
+        tensor = self.plain[inner]
+        if self.gathered is None:
+            return merged(tensor, layer)
+        with self.gathered([tensor] if layer is None else list(layer.parameters())):
+            return merged(tensor, layer).clone()
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+def merged(tensor: Tensor, layer: Any | None) -> Tensor:
+    return tensor.detach() if layer is None else tensor.detach() + delta(layer).detach()

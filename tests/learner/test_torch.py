@@ -13,7 +13,9 @@ from transformers import AutoModelForCausalLM
 from rlx.algo.losses import clip, cross_entropy, policy_gradient, policy_loss, squared_margin
 from rlx.algo.parts import Optimizer
 from rlx.learner.batch import collate, rows
-from rlx.learner.torch import NotFiniteError, TorchLearner, gradients, learning_rate
+from rlx.learner.learner import NotFiniteError
+from rlx.learner.optimizer import gradients, learning_rate
+from rlx.learner.torch import TorchLearner
 from rlx.types import Automaton, Completion, Group, Task, Trajectory
 
 LOSS = policy_loss(policy_gradient(), kl=0.1, kl_estimator="k2", entropy=0.05)
@@ -262,9 +264,7 @@ def test_adapters_train_merge_and_resume(model, groups, tmp_path):
     trainer.save(tmp_path)
     merged = AutoModelForCausalLM.from_pretrained(tmp_path)
     assert set(trainer.weights()) == set(base.state_dict())
-    torch.testing.assert_close(
-        trainer.measure(trainer.model, batch), naive_logp(merged, groups()).detach(), atol=1e-5, rtol=1e-5
-    )
+    torch.testing.assert_close(trainer.measure(batch), naive_logp(merged, groups()).detach(), atol=1e-5, rtol=1e-5)
     resumed = learner(adapted(copy.deepcopy(base)), 60)
     resumed.load(tmp_path)
     a, b = (t.update(t.annotate(batch, NEEDS), LOSS) for t in (trainer, resumed))
@@ -282,7 +282,7 @@ def test_masks_of_an_automaton_are_applied_again(model, turn):
     z = network(torch.tensor([[1, 2, 4, 7, 20]])).logits[0].detach()
     expected = [z[1, [3, 4, 5]].log_softmax(-1)[1], z[2, [6, 7]].log_softmax(-1)[1], z[3].log_softmax(-1)[20]]
     trainer = learner(network, automaton=automaton)
-    torch.testing.assert_close(trainer.measure(network, collate(given)), torch.stack(expected), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(trainer.measure(collate(given)), torch.stack(expected), atol=1e-5, rtol=1e-5)
 
 
 def test_what_cannot_be_trained_is_refused(model, groups):

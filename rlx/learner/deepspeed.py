@@ -1,0 +1,264 @@
+"""DeepSpeed: the learner's weights, gradients and optimizer state spread over processes (ZeRO stages 0 to 3).
+
+Rajbhandari et al. 2020, https://arxiv.org/abs/1910.02054
+
+Losses are shares of one whole, so gradients add up over ranks; DeepSpeed averages them, hence the factor `size`.
+Checkpoints are not DeepSpeed's, which are pickles for one layout, but the torch learner's: parameters are gathered one
+at a time, so a run goes on with any learner, stage or number of processes.
+
+bfloat16 below stage 2 runs as stage 2: the numbers are the same, and DeepSpeed's other ways keep no float32 gradients.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+from transformers import PreTrainedModel
+
+from rlx.algo.parts import Need, Optimizer
+from rlx.hardware import Hardware
+from rlx.learner.learner import Learner, check_settings
+from rlx.learner.lora import Weights, base_of, is_adapted
+from rlx.learner.optimizer import build_adam, trained
+from rlx.learner.packing import Packed
+from rlx.learner.scorer import Scorer, frozen_copy
+from rlx.learner.state import Tensors, read_progress, write_progress, write_state
+from rlx.ranks import ALONE, Ranks
+from rlx.types import Automaton
+
+MOMENTS = ("exp_avg", "exp_avg_sq")
+"""What Adam keeps of each parameter."""
+PERSISTENT = 10_000
+"""Under ZeRO 3, parameters with fewer numbers stay whole on every rank."""
+
+
+class DeepSpeedLearner(Learner):
+    """See rlx.learner.learner for what learning is."""
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        *,
+        optimizer: Optimizer,
+        num_steps: int,
+        hardware: Hardware,
+        ranks: Ranks = ALONE,
+        needs: frozenset[Need] = frozenset(),
+        temperature: float = 1.0,
+        automaton: Automaton | None = None,
+    ) -> None:
+        """`temperature` and `automaton` are those of sampling."""
+        check_settings("DeepSpeedLearner", needs, temperature)
+        start_deepspeed(hardware, ranks)
+        self.ranks = ranks
+        self.dtype: torch.dtype = getattr(torch, hardware.learner_dtype)
+        low = self.dtype != torch.float32
+        self.stage = max(hardware.zero_stage, 2) if low else hardware.zero_stage
+        self.device = torch.device("cuda", ranks.local_rank) if hardware.device == "cuda" else torch.device("cpu")
+        self.optimizer = optimizer
+        self.num_steps = num_steps
+        self.num_updates = 0
+        self.micro_batch_tokens = hardware.micro_batch_tokens
+        self.gap_cap = hardware.importance_cap
+        self.scorer = Scorer(model, temperature=temperature, automaton=automaton, recompute=hardware.recompute)
+        start = frozen_copy(self.scorer) if "reference" in needs and not is_adapted(model) else None
+        config = engine_config(hardware, self.stage, low, optimizer.max_gradient_norm)
+        self.engine = self.wrap(self.scorer, config, build_adam(self.scorer.model, optimizer))
+        self.start = None if start is None else self.wrap_start(start, config)
+        self.open_moments()
+
+    @property
+    def model(self) -> Any:
+        """The Hugging Face model, with its adapters."""
+        return self.scorer.model
+
+    def wrap(self, scorer: Scorer, config: dict[str, Any], adam: torch.optim.Optimizer | None) -> Any:
+        """DeepSpeed's engine around a module; tables of angles and the like keep their precision."""
+        import deepspeed
+
+        buffers = {name: x.clone() for name, x in scorer.named_buffers()}
+        engine, *_ = deepspeed.initialize(model=scorer, optimizer=adam, config=config, dist_init_required=False)
+        for name, x in buffers.items():
+            owner, _, last = name.rpartition(".")
+            scorer.get_submodule(owner).register_buffer(last, x.to(self.device), persistent=False)
+        if self.stage == 3:
+            for p in base_of(scorer.model).get_output_embeddings().parameters():
+                deepspeed.zero.register_external_parameter(scorer, p)
+        return engine
+
+    def wrap_start(self, start: Scorer, config: dict[str, Any]) -> Any:
+        """The frozen copy: spread out too under ZeRO 3, else whole on each rank."""
+        if self.stage == 3:
+            return self.wrap(start, config, None)
+        for p in start.parameters():
+            p.data = p.data.to(self.device, self.dtype)
+        for name, x in list(start.named_buffers()):
+            owner, _, last = name.rpartition(".")
+            start.get_submodule(owner).register_buffer(last, x.to(self.device), persistent=False)
+        return start
+
+    def score(self, packed: Packed, state_m: Tensor) -> tuple[Tensor, Tensor]:
+        return self.engine(packed, state_m)
+
+    def score_start(self, packed: Packed, state_m: Tensor) -> tuple[Tensor, Tensor]:
+        assert self.start is not None
+        return self.start(packed, state_m)
+
+    def adam_groups(self) -> list[dict[str, Any]]:
+        return self.engine.optimizer.param_groups
+
+    def clear(self) -> None:
+        self.engine.optimizer.zero_grad()
+
+    def backward(self, value: Tensor, is_last: bool) -> None:
+        self.engine.set_gradient_accumulation_boundary(is_last)
+        self.engine.backward(value * self.ranks.size)
+
+    def move(self) -> float:
+        if self.stage == 0:
+            norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.optimizer.max_gradient_norm)
+            if norm.isfinite():
+                self.engine.step()
+            return norm.item()
+        self.engine.step()
+        return float(self.engine.get_global_grad_norm())
+
+    def weights(self) -> Mapping[str, Tensor]:
+        return Weights(self.model, self.gathered if self.stage == 3 else None)
+
+    def gathered(self, params: list[Tensor], source: int | None = None) -> AbstractContextManager[None]:
+        """These parameters, whole on every rank for as long as the block lasts; what rank `source` writes, all get."""
+        import deepspeed
+
+        return deepspeed.zero.GatheredParameters(params, modifier_rank=source)
+
+    def full(self, p: Parameter, key: str | None = None) -> Tensor:
+        """A trained parameter in float32, or one of its moments, whole."""
+        from deepspeed.utils import safe_get_full_fp32_param, safe_get_full_optimizer_state
+
+        if self.stage == 0:
+            return p.detach() if key is None else self.engine.optimizer.state[p][key]
+        return safe_get_full_fp32_param(p) if key is None else safe_get_full_optimizer_state(p, key)
+
+    def set_full(self, p: Parameter, value: Tensor, key: str | None = None) -> None:
+        from deepspeed.utils import safe_set_full_fp32_param, safe_set_full_optimizer_state
+
+        value = value.to(self.device, torch.float32)
+        if key is not None and self.stage == 0:
+            self.engine.optimizer.state[p][key].copy_(value)
+        elif key is not None:
+            safe_set_full_optimizer_state(p, value, key)
+        else:
+            if self.stage:
+                safe_set_full_fp32_param(p, value)
+            with self.gathered([p], source=0), torch.no_grad():
+                p.data.copy_(value)
+
+    def save(self, folder: Path | None) -> None:
+        """Rank 0 collects the weights in its machine's memory; the optimizer's state goes to the disk as it comes."""
+        exported = dict(self.exported(keep=folder is not None))
+        if folder is None:
+            for _ in self.state():
+                pass
+            return
+        config = base_of(self.model).config
+        base_of(self.model).save_pretrained(folder, state_dict=exported)
+        config.dtype = torch.float32
+        config.save_pretrained(folder)
+        write_state(folder, self.state())
+        write_progress(folder, self.num_updates)
+
+    def exported(self, keep: bool) -> Iterator[tuple[str, Tensor]]:
+        """The weights under Hugging Face names in float32, on the CPU; nothing where they are not kept."""
+        masters = {} if is_adapted(self.model) else dict(trained(self.model))
+        weights = self.weights()
+        for name in weights:
+            tensor = self.full(masters[name]) if name in masters else weights[name]
+            if keep:
+                yield name, tensor.detach().float().cpu()
+
+    def state(self) -> Iterator[tuple[str, Tensor]]:
+        """What continuing takes besides the weights."""
+        adam = base_optimizer(self.engine)
+        num_taken = next(state["step"] for state in adam.state.values())
+        for name, p in trained(self.model):
+            if is_adapted(self.model):
+                yield f"adapter.{name}", self.full(p)
+            yield f"adam.{name}.step", num_taken.clone()
+            for key in MOMENTS:
+                yield f"adam.{name}.{key}", self.full(p, key)
+
+    def load(self, folder: Path) -> None:
+        state, saved = Tensors(folder.glob("learner*.safetensors")), Tensors(folder.glob("model*.safetensors"))
+        steps = [state[name] for name in state if name.endswith(".step")]
+        self.open_moments(float(steps[0]) if steps else 0.0)
+        for name, p in trained(self.model):
+            self.set_full(p, state[f"adapter.{name}"] if is_adapted(self.model) else saved[name])
+            for key in MOMENTS if steps else ():
+                self.set_full(p, state[f"adam.{name}.{key}"], key)
+        self.num_updates = read_progress(folder)
+
+    def open_moments(self, num_taken: float = 0.0) -> None:
+        """Adam's moments as before its first step, or room for those after `num_taken`. DeepSpeed would only find those
+        of the first group of parameters if the first step made them."""
+        adam, zero = base_optimizer(self.engine), self.engine.optimizer
+        for flat in flats(zero, self.stage):
+            moments = {key: torch.zeros_like(flat) for key in MOMENTS}
+            adam.state[flat] = {"step": torch.tensor(num_taken, device=flat.device), **moments}
+        if self.stage in (1, 2):
+            zero._hp_optimizer_states_linked = False
+            zero._lazy_init_hp_params_optimizer_state()
+
+
+def start_deepspeed(hardware: Hardware, ranks: Ranks) -> None:
+    """Import it for this device, and let it talk. A process alone is a group of one."""
+    os.environ["DS_ACCELERATOR"] = hardware.device
+    os.environ.setdefault("LOCAL_RANK", str(ranks.local_rank))
+    import deepspeed
+    import torch.distributed as dist
+    from torch._C._distributed_c10d import HashStore
+
+    warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")  # DeepSpeed's calls
+    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False  # else compiled at first use, for a minute
+    backend = "nccl" if hardware.device == "cuda" else "gloo"
+    if not dist.is_initialized():
+        dist.init_process_group(backend, store=HashStore(), rank=0, world_size=1)
+    deepspeed.init_distributed(backend, auto_mpi_discovery=False, verbose=False)
+
+
+def engine_config(hardware: Hardware, stage: int, low: bool, max_norm: float) -> dict[str, Any]:
+    """DeepSpeed's own configuration. The loop decides what a micro-batch is and when a step ends."""
+    zero: dict[str, Any] = {"stage": stage, "stage3_param_persistence_threshold": PERSISTENT}
+    if hardware.offload:
+        zero["offload_optimizer"] = {"device": "cpu", "pin_memory": hardware.device == "cuda"}
+    return {
+        "train_micro_batch_size_per_gpu": 1,
+        "gradient_accumulation_steps": 1,
+        "gradient_clipping": max_norm if stage else 0.0,
+        "zero_optimization": zero,
+        "zero_allow_untested_optimizer": True,
+        "zero_force_ds_cpu_optimizer": False,
+        "communication_data_type": "fp32",
+        **({"bf16": {"enabled": True, "check_grad_overflow": True}} if low else {}),
+        **({"data_types": {"grad_accum_dtype": "fp32"}} if low else {}),
+    }
+
+
+def base_optimizer(engine: Any) -> Any:
+    """torch's own optimizer, inside DeepSpeed's."""
+    return getattr(engine.optimizer, "optimizer", engine.optimizer)
+
+
+def flats(optimizer: Any, stage: int) -> list[Tensor]:
+    """What Adam moves on this rank: parameters, or under ZeRO its flat parts of them."""
+    if stage == 0:
+        return [p for group in optimizer.param_groups for p in group["params"]]
+    return list(optimizer.fp32_partitioned_groups_flat if stage == 3 else optimizer.single_partition_of_fp32_groups)

@@ -1,0 +1,248 @@
+"""What all learners share: a batch is annotated, and moves the weights by a sum of micro-batches.
+
+Each micro-batch goes through the model packed (packing.py, attention.py), its log-probs come in chunks (logprob.py),
+its loss is its share of the whole (`Totals`), and the gradients add up to those of one large batch: on one process or,
+shared out by shares.py, on many. A learner of its own kind says how gradients are computed, how weights move by them,
+and how both are kept.
+
+Legend: M, m as in packing.py.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rlx.algo.parts import Need, Optimizer, TokenLoss, Tokens, Totals, Unit
+from rlx.learner.batch import Batch
+from rlx.learner.lora import adapters_off, is_adapted
+from rlx.learner.optimizer import learning_rate
+from rlx.learner.packing import Packed, count, minibatches, moved, pack, units
+from rlx.learner.scorer import Scorer
+from rlx.learner.shares import Part, Work, work_of
+from rlx.ranks import ALONE, Ranks
+from rlx.types import Metrics
+
+
+class NotFiniteError(RuntimeError):
+    """A loss or a gradient that is not finite. The weights are as they were before the step; `micro_batch` did it."""
+
+    def __init__(self, what: str, num_updates: int, micro_batch: Mapping[str, Tensor]) -> None:
+        super().__init__(f"the {what} of update {num_updates} is not finite; the step was not taken")
+        self.what = what
+        self.micro_batch = dict(micro_batch)
+        """Named tensors, ready for safetensors."""
+
+
+class Learner(ABC):
+    """Owns the trained weights, their optimizer, and, where the algorithm needs it, a frozen copy of the start."""
+
+    scorer: Scorer
+    optimizer: Optimizer
+    num_steps: int
+    num_updates: int
+    micro_batch_tokens: int
+    gap_cap: float | None
+    """Weigh tokens by min(learner's probability / engine's, cap), truncated importance sampling for engines whose
+    policy or arithmetic differs; None trusts the engine."""
+    device: torch.device
+    ranks: Ranks = ALONE
+
+    @abstractmethod
+    def score(self, packed: Packed, state_m: Tensor) -> tuple[Tensor, Tensor]:
+        """Log-probs and entropies under the weights as they are, with gradient unless that is off."""
+
+    @abstractmethod
+    def score_start(self, packed: Packed, state_m: Tensor) -> tuple[Tensor, Tensor]:
+        """The same under the frozen copy of the start, where there is one."""
+
+    @abstractmethod
+    def adam_groups(self) -> list[dict[str, Any]]:
+        """The optimizer's groups, whose learning rate is set before each update."""
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Forget the gradients."""
+
+    @abstractmethod
+    def backward(self, value: Tensor, is_last: bool) -> None:
+        """Add the gradient of a share of the loss; `is_last` of the step."""
+
+    @abstractmethod
+    def move(self) -> float:
+        """Take the optimizer's step, unless the gradient's norm is not finite; the norm before it is clipped."""
+
+    @abstractmethod
+    def weights(self) -> Mapping[str, Tensor]:
+        """The policy under Hugging Face names, adapters merged: live tensors, to be copied by whoever keeps them. With
+        several ranks, all read it in the same order."""
+
+    @abstractmethod
+    def save(self, folder: Path | None) -> None:
+        """A plain Hugging Face model folder, with what continuing takes beside it. With several ranks all call it;
+        those without a folder only lend their part."""
+
+    @abstractmethod
+    def load(self, folder: Path) -> None:
+        """Continue exactly where `save` was called, by whatever learner on however many ranks."""
+
+    def annotate(self, batch: Batch, needs: frozenset[Need]) -> Batch:
+        """Add what the algorithm needs, computed with the weights as they are and without gradient."""
+        if "reference" in needs:
+            model = self.scorer.model
+            with adapters_off(model) if is_adapted(model) else nullcontext():
+                batch = replace(batch, reference_logp_M=self.measure(batch, of_start=not is_adapted(model)))
+        if self.gap_cap is not None and batch.sampled:
+            old_logp_M = self.measure(batch)
+            weight_M = (old_logp_M - batch.engine_logp_M).exp().clamp(max=self.gap_cap)
+            batch = replace(batch, old_logp_M=old_logp_M, weight_M=weight_M)
+        return batch
+
+    @torch.no_grad()
+    def measure(self, batch: Batch, of_start: bool = False) -> Tensor:
+        """Log-probs of the batch's trained tokens, on the CPU."""
+        self.scorer.eval()
+        logp_M = torch.zeros(batch.num_tokens)
+        for work in self.work(batch, units(batch, "trajectory")):
+            packed = moved(pack(batch, work.sequences), self.device)
+            logp_m, _ = (self.score_start if of_start else self.score)(packed, self.states(batch, packed))
+            if not work.is_filler:
+                logp_M[packed.token_m.cpu()] = logp_m.float().cpu()
+        return self.ranks.add(logp_M)
+
+    def work(self, batch: Batch, parts: Sequence[Part]) -> list[Work]:
+        """This rank's micro-batches."""
+        plans = work_of(batch, parts, self.micro_batch_tokens, self.ranks.size)
+        return plans[self.ranks.rank] if plans else []
+
+    def states(self, batch: Batch, packed: Packed) -> Tensor:
+        """The automaton states of a micro-batch's trained tokens."""
+        return batch.mask_M.to(self.device)[packed.token_m]
+
+    def update(self, batch: Batch, loss: TokenLoss, unit: Unit = "trajectory") -> Metrics:
+        """Pass over the batch `num_epochs` times. A batch in which nothing is credited changes nothing."""
+        parts = units(batch, unit)
+        lr = learning_rate(self.optimizer, self.num_updates, self.num_steps)
+        for group in self.adam_groups():
+            group["lr"] = lr
+        steps: list[Metrics] = []
+        for _ in range(self.optimizer.num_epochs):
+            for chosen in minibatches(parts, self.optimizer.num_minibatches) if parts else []:
+                steps.append(self.step(batch, chosen, loss))
+        self.num_updates += 1
+        first = {name: steps[0][name] for name in ("gap/engine",) if steps and batch.sampled}
+        return {**averaged(steps), **first, "optimizer/lr": lr}
+
+    def step(self, batch: Batch, chosen: Sequence[Part], loss: TokenLoss) -> Metrics:
+        """One optimizer step on some of the batch's parts."""
+        totals = count(batch, [sequences for _, sequences in chosen])
+        plans = work_of(batch, chosen, self.micro_batch_tokens, self.ranks.size)
+        mine = plans[self.ranks.rank]
+        self.clear()
+        self.scorer.train()
+        told = self.ranks.gather([self.accumulate(batch, work, loss, totals, work is mine[-1]) for work in mine])
+        shares = added([share for shares in told for share in shares])
+        if not math.isfinite(shares["loss/value"]):
+            self.clear()
+            sound = [[math.isfinite(share.get("loss/value", 0.0)) for share in shares] for shares in told]
+            raise self.fault("loss", batch, plans, sound)
+        norm = self.move()
+        if not math.isfinite(norm):
+            raise self.fault("gradient", batch, plans, self.ranks.gather(self.sound(batch, mine, loss, totals)))
+        return {**shares, "gradient/norm": norm}
+
+    def accumulate(self, batch: Batch, work: Work, loss: TokenLoss, totals: Totals, is_last: bool = True) -> Metrics:
+        """Add the gradient of one micro-batch; its shares of the loss and of the metrics."""
+        packed = moved(pack(batch, work.sequences), self.device)
+        tokens = self.tokens(batch, packed)
+        if work.is_filler:
+            self.backward(tokens.logp.sum() * 0.0, is_last)
+            return {}
+        result = loss(tokens, totals)
+        self.backward(result.value, is_last)
+        shares = {name: share.item() for name, share in result.metrics.items()}
+        if batch.sampled:
+            gap_m = tokens.logp.detach() - batch.engine_logp_M.to(self.device)[packed.token_m]
+            shares["gap/engine"] = gap_m.abs().sum().item() / totals.num_tokens
+        return {"loss/value": result.value.item(), **shares}
+
+    def sound(self, batch: Batch, mine: Sequence[Work], loss: TokenLoss, totals: Totals) -> list[bool]:
+        """Whether each micro-batch's loss has a finite gradient in its log-probs and entropies."""
+        found = []
+        for work in mine:
+            packed = moved(pack(batch, work.sequences), self.device)
+            with torch.no_grad():
+                seen = self.tokens(batch, packed)
+            leaves = [x.detach().requires_grad_() for x in (seen.logp, seen.entropy)]
+            value = loss(replace(seen, logp=leaves[0], entropy=leaves[1]), totals).value
+            grads = torch.autograd.grad(value, leaves, allow_unused=True)
+            found.append(all(bool(grad.isfinite().all()) for grad in grads if grad is not None))
+        return found
+
+    @torch.no_grad()
+    def fault(
+        self, what: str, batch: Batch, plans: Sequence[Sequence[Work]], sound: Sequence[Sequence[bool]]
+    ) -> NotFiniteError:
+        """The error that shows the first micro-batch that is not sound; the very first if its cause lies deeper."""
+        pairs = zip((work for plan in plans for work in plan), (flag for flags in sound for flag in flags), strict=True)
+        culprit = next((work for work, flag in pairs if not flag), plans[0][0])
+        packed = moved(pack(batch, culprit.sequences), self.device)
+        return NotFiniteError(what, self.num_updates, evidence(packed, self.tokens(batch, packed)))
+
+    def tokens(self, batch: Batch, packed: Packed) -> Tokens:
+        """What the loss sees of a micro-batch."""
+        logp_m, entropy_m = self.score(packed, self.states(batch, packed))
+
+        def take(column_M: Tensor) -> Tensor:
+            return column_M.to(self.device)[packed.token_m]
+
+        if batch.advantage_M is None:
+            raise ValueError("update: the batch has no advantages; call batch.with_advantages(credit(rows)) first")
+        row_m = take(batch.row_M)
+        return Tokens(
+            logp=logp_m,
+            entropy=entropy_m,
+            old_logp=take(batch.engine_logp_M if batch.old_logp_M is None else batch.old_logp_M),
+            reference_logp=None if batch.reference_logp_M is None else take(batch.reference_logp_M),
+            advantage=take(batch.advantage_M),
+            weight=torch.ones_like(logp_m) if batch.weight_M is None else take(batch.weight_M),
+            row=row_m,
+            trajectory=batch.trajectory_R.to(self.device)[row_m],
+            group=batch.group_R.to(self.device)[row_m],
+        )
+
+
+def check_settings(name: str, needs: frozenset[Need], temperature: float) -> None:
+    """Refuse what no learner can do."""
+    if "values" in needs:
+        raise ValueError(f"{name}: the algorithm needs values, and this model has no value head")
+    if temperature <= 0:
+        raise ValueError(f"{name}: temperature is {temperature}; train on samples drawn at more than 0")
+
+
+def added(shares: Sequence[Metrics]) -> Metrics:
+    """The sum of each metric's shares, in their order."""
+    total: Metrics = {}
+    for share in shares:
+        for name, value in share.items():
+            total[name] = total.get(name, 0.0) + value
+    return total
+
+
+def averaged(steps: Sequence[Metrics]) -> Metrics:
+    return {name: sum(step[name] for step in steps) / len(steps) for name in (steps[0] if steps else ())}
+
+
+def evidence(packed: Packed, tokens: Tokens) -> dict[str, Tensor]:
+    """The micro-batch and what the loss saw of it."""
+    seen = {name: getattr(tokens, name) for name in ("logp", "entropy", "old_logp", "advantage", "row", "group")}
+    laid = {"input_ids": packed.input_ids_1T[0], "position_ids": packed.position_ids_1T[0], "token": packed.token_m}
+    return {name: x.detach().cpu().contiguous() for name, x in {**laid, **seen}.items()}

@@ -1,0 +1,55 @@
+"""The model as learning sees it: a packed micro-batch in, log-probs and entropies of its trained tokens out.
+
+It is a module, so that whoever wraps it (DeepSpeed) sees every use of a weight, the output matrix's among them.
+
+Legend: m trained tokens of the micro-batch, T packed tokens, H hidden size, V vocabulary, A automaton states.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from rlx.learner.attention import PACKED
+from rlx.learner.logprob import Head, allowed_ids, log_probs
+from rlx.learner.lora import base_of, head_weight
+from rlx.learner.packing import Packed
+from rlx.types import Automaton
+
+
+class Scorer(torch.nn.Module):
+    """A causal language model, under the temperature and the automaton that its tokens were sampled with."""
+
+    def __init__(
+        self, model: Any, *, temperature: float = 1.0, automaton: Automaton | None = None, recompute: bool = False
+    ) -> None:
+        super().__init__()
+        self.model = cast(Any, model)
+        self.temperature = temperature
+        self.automaton = automaton
+        base_of(self.model).set_attn_implementation(PACKED)
+        if recompute:
+            base_of(self.model).gradient_checkpointing_enable({"use_reentrant": False})
+
+    def forward(self, packed: Packed, state_m: Tensor) -> tuple[Tensor, Tensor]:
+        """`state_m`: the automaton state of each trained token, -1 for none."""
+        base = base_of(self.model)
+        hidden_TH = base.get_decoder()(
+            input_ids=packed.input_ids_1T, position_ids=packed.position_ids_1T, use_cache=False, layout=packed.layout
+        ).last_hidden_state[0]
+        return log_probs(self.head(base), hidden_TH[packed.predict_m], packed.target_m, state_m)
+
+    def head(self, base: Any) -> Head:
+        layer = base.get_output_embeddings()
+        weight_VH = head_weight(layer)
+        allowed_AV = (
+            None if self.automaton is None else allowed_ids(self.automaton, len(weight_VH)).to(weight_VH.device)
+        )
+        return Head(weight_VH=weight_VH, bias_V=layer.bias, temperature=self.temperature, allowed_AV=allowed_AV)
+
+
+def frozen_copy(scorer: Scorer) -> Scorer:
+    return copy.deepcopy(scorer).requires_grad_(False).eval()
