@@ -49,10 +49,17 @@ def train(words: Words = None) -> None:
     """Train: `rlx train env=countdown algo=tool_rloo`; -m sweeps, --cfg job shows the configuration."""
     from rlx.config import launch
 
-    launch(words or [], train_job)
+    launch(words or [], train_job, check=check_train)
+
+
+def check_train(run: Run, here: bool = True) -> None:
+    from rlx.fit import check_run
+
+    check_run(run, here=here)
 
 
 def train_job(run: Run) -> Any:
+    check_train(run)
     from rlx.train import train as train_run
 
     return train_run(run)
@@ -67,7 +74,7 @@ def evaluate(words: Words = None) -> None:
     named = [word for word in words or [] if word.startswith("run=")]
     rest = [word for word in words or [] if not word.startswith("run=")]
     if not named:
-        launch(rest, evaluate_job)
+        launch(rest, evaluate_job, check=check_evaluate)
         return
     folder = Path(named[-1].removeprefix("run="))
     tree = load_tree(folder, rest)
@@ -75,7 +82,14 @@ def evaluate(words: Words = None) -> None:
     evaluate_job(build_run(tree, folder))
 
 
+def check_evaluate(run: Run, here: bool = True) -> None:
+    from rlx.fit import check_run
+
+    check_run(run, here=here, trains=False)
+
+
 def evaluate_job(run: Run) -> Any:
+    check_evaluate(run)
     from rlx.judge import evaluate_run
 
     return evaluate_run(run)
@@ -83,13 +97,17 @@ def evaluate_job(run: Run) -> Any:
 
 @app.command(context_settings=MIXED)
 def plan(words: Words = None) -> None:
-    """What `rlx train` with these words would do: configuration, memory, tokens, the command. Loads nothing."""
-    from rlx.config import compose, try_values
+    """What `rlx train` with these words would do: configuration, memory, tokens, the command. Loads nothing.
+
+    Exit code 2 if it cannot fit.
+    """
+    from rlx.config import build_run, compose
+    from rlx.fit import check_fit
     from rlx.plan import describe_plan
 
-    tree = compose(words or [])
-    try_values(tree)
-    show(describe_plan(tree, words or []))
+    run = build_run(compose(words or []), Path())
+    show(describe_plan(run, words or []))
+    check_fit(run)
 
 
 @app.command(name="list")

@@ -26,7 +26,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from rlx.config_build import ROOT_KEYS, build_run, build_value, try_values
+from rlx.config_build import ROOT_KEYS, build_run, build_value
 from rlx.config_check import ConfigError, check_tree, near
 from rlx.config_folders import known_targets, list_groups, list_options, shipped_folder
 from rlx.hardware import set_threads
@@ -43,7 +43,6 @@ __all__ = [
     "list_groups",
     "list_options",
     "load_tree",
-    "try_values",
 ]
 
 ROOT = "config"
@@ -52,6 +51,8 @@ COMPOSE_ERRORS = (*HYDRA_ERRORS, ValueError)
 SHOWING = ("info", "help", "hydra_help", "shell_completion")
 
 Job = Callable[[Run], Any]
+Check = Callable[[Run, bool], None]
+"""Refuses a run that cannot work; true if its processes will be on this machine."""
 
 
 class Unwind(BaseException):
@@ -69,13 +70,13 @@ def compose(words: Sequence[str]) -> dict[str, Any]:
         return _compose(loader, next(sweep_cases(loader, overrides)) if arguments.multirun else overrides)
 
 
-def launch(words: Sequence[str], job: Job) -> Any:
+def launch(words: Sequence[str], job: Job, check: Check = lambda run, here: None) -> Any:
     """Check every configuration the words mean, then let Hydra run `job` on each: once, or for all of a multirun."""
     import hydra
 
     arguments = parse_words(words)
     if not any(getattr(arguments, name) for name in SHOWING):
-        check_words(arguments)
+        check_words(arguments, check)
     program, sys.argv = sys.argv, [sys.argv[0], *words]
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Errors reach us, who tell them in one line, instead of being printed there.
     decorate = hydra.main(version_base="1.3", config_path=str(shipped_folder("conf")), config_name=ROOT)
@@ -158,14 +159,14 @@ def open_loader(config_dir: str | None = None) -> Iterator[ConfigLoader]:
         GlobalHydra.instance().clear()
 
 
-def check_words(arguments: argparse.Namespace) -> None:
-    """Compose and check what will run; of a multirun, every swept value."""
+def check_words(arguments: argparse.Namespace, check: Check) -> None:
+    """Compose, build and check what will run, before a folder is made; of a multirun, every swept value."""
     with open_loader(arguments.config_dir) as loader:
         cases = sweep_cases(loader, arguments.overrides) if arguments.multirun else [arguments.overrides]
         for overrides in cases:
             tree = _compose(loader, overrides)
             set_threads(tree["hardware"]["num_threads"])
-            try_values(tree)
+            check(build_run(tree, Path()), HydraConfig.get().runtime.choices["hydra/launcher"] == "basic")
 
 
 def sweep_cases(loader: ConfigLoader, overrides: Sequence[str]) -> Iterator[list[str]]:

@@ -16,12 +16,6 @@ ROOT_KEYS = tuple(field.name for field in fields(Run) if field.name not in ("fol
 """What a configuration holds at its root: the parts of a Run."""
 
 
-def try_values(tree: Tree) -> None:
-    """Build everything once, so that values which constructors refuse are told before a folder is made."""
-    for key in ROOT_KEYS:
-        build_value(tree[key], key)
-
-
 def build_run(tree: Tree, folder: Path) -> Run:
     """A Run from a tree that `check_tree` has passed."""
     parts = {key: build_value(tree[key], key) for key in ROOT_KEYS}

@@ -6,6 +6,9 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 PACKAGE = Path(__file__).resolve().parent
 TARGET = re.compile(r"^\s*(?:-\s*)?_target_:\s*['\"]?([\w.]+)", re.MULTILINE)
@@ -40,6 +43,13 @@ def list_options(group: str) -> dict[str, str]:
         for file in sorted((folder / group).glob("*.yaml")):
             options.setdefault(file.stem, _describe(file))
     return dict(sorted(options.items()))
+
+
+def read_option(group: str, name: str) -> dict[str, Any]:
+    """A shipped option's keys, its defaults below its own, without the time that Hydra takes."""
+    tree = yaml.safe_load((shipped_folder("conf") / group / f"{name}.yaml").read_text(encoding="utf-8"))
+    below = [read_option(group, other) for other in tree.pop("defaults", []) if other != "_self_"]
+    return {key: value for part in (*below, tree) for key, value in part.items()}
 
 
 def list_groups() -> list[str]:

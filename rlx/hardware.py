@@ -97,6 +97,11 @@ class Hardware:
             raise ValueError(f"staleness={self.staleness} needs num_servers of 1 or more: engines beside the learner")
         if self.tensor_parallel > 1 and self.engine != "vllm":
             raise ValueError(f"tensor_parallel={self.tensor_parallel} needs engine=vllm")
+        if self.tensor_parallel > 1 and self.num_processes > 1 and not self.num_servers:
+            raise ValueError(
+                f"tensor_parallel={self.tensor_parallel} beside {self.num_processes} learner processes needs "
+                "num_servers of 1 or more: engines with devices of their own"
+            )
 
 
 def set_threads(num_threads: int, environ: MutableMapping[str, str] = os.environ) -> None:

@@ -1,41 +1,24 @@
-"""What a run would do, before anything is loaded: memory, tokens, steps and the command."""
+"""What a run would do, before anything is loaded: memory, tokens, steps and how it is started."""
 
 from __future__ import annotations
 
 import json
-import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import yaml
 
-from rlx.hardware import BYTES, Hardware
-from rlx.model.shape import Shape, find_shape, linear_maps, num_parameters
+from rlx.fit import FitError, check_devices, check_packages, device_memory, devices_per_node, job_of, verdict
+from rlx.hardware import Hardware
+from rlx.launch.sbatch import sbatch_script
+from rlx.machine import size
+from rlx.memory import Amount, Budget, Job, budgets, host_amounts
+from rlx.model.shape import num_parameters
+from rlx.run import Run
 
 Tree = Mapping[str, Any]
-
-LOGIT_TOKENS = 1024
-"""Tokens whose logits exist at the same time."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Memory:
-    """Bytes of a learner and engine in one process, at most."""
-
-    weights: int
-    engine_weights: int
-    reference_weights: int
-    gradients: int
-    optimizer: int
-    kv_cache: int
-    activations: int
-
-    @property
-    def total(self) -> int:
-        return sum(getattr(self, name) for name in self.__dataclass_fields__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,73 +30,71 @@ class Load:
     tokens: int
 
 
-def describe_plan(tree: Tree, words: Sequence[str]) -> str:
+def describe_plan(run: Run, words: Sequence[str]) -> str:
     """The whole answer of `rlx plan`, as text."""
-    parts = [yaml.safe_dump(json.loads(json.dumps(tree)), sort_keys=False, allow_unicode=True).rstrip(), ""]
-    shape = find_shape(tree["model"])
-    parts += (
-        describe_memory(tree, shape) if shape else ["model    its config.json is not here yet: no estimate of memory"]
-    )
+    tree = run.config
+    lines = [yaml.safe_dump(json.loads(json.dumps(tree)), sort_keys=False, allow_unicode=True).rstrip(), ""]
+    lines += describe_devices(run.hardware)
+    lines += describe_memory(run)
     warm = tree["warm_start"]
     if warm["steps"]:
-        parts.append(describe_load("warm start", estimate_load(tree, warm["algo"], warm["steps"])))
-    parts.append(describe_load("run", estimate_load(tree, tree["algo"], tree["steps"])))
-    return "\n".join([*parts, f"command  {command(tree, words)}"])
+        lines.append(describe_load("warm start", estimate_load(tree, warm["algo"], warm["steps"])))
+    lines.append(describe_load("run", estimate_load(tree, tree["algo"], tree["steps"])))
+    return "\n".join([*lines, *describe_start(run.hardware, words)])
 
 
-def describe_memory(tree: Tree, shape: Shape) -> list[str]:
-    num, trained = num_parameters(shape), num_trained(tree["model"], shape)
-    memory = estimate_memory(tree, shape)
-    names = [name for name in memory.__dataclass_fields__ if getattr(memory, name)]
-    rows = [f"         {name.replace('_', ' '):<18} {size(getattr(memory, name)):>10}" for name in names]
-    have = machine_memory() if tree["hardware"]["device"] == "cpu" else None
-    verdict = f", and this machine has {size(have)}" if have else ""
-    verdict += ": it will NOT fit" if have and memory.total > have else ""
-    return [
-        f"model    {num:,} parameters, {trained:,} of them trained, {tree['hardware']['dtype']}",
-        f"memory   {size(memory.total)} at most{verdict}",
-        *rows,
+def describe_devices(hardware: Hardware) -> list[str]:
+    """Who works on what, and whether this machine could do it."""
+    each, unit = devices_per_node(hardware), "GPU" if hardware.device == "cuda" else "process"
+    nodes = f"{hardware.num_nodes} machines of " if hardware.num_nodes > 1 else ""
+    learner = f"{hardware.num_processes} learner processes" if hardware.num_processes > 1 else "1 learner process"
+    zero = f", ZeRO {hardware.zero_stage}" if hardware.learner == "deepspeed" else ""
+    zero += " with offload" if hardware.offload else ""
+    spread = f" over {hardware.tensor_parallel} devices" if hardware.tensor_parallel > 1 else ""
+    engines = f"{hardware.num_servers} servers{spread}" if hardware.num_servers else f"an engine in each{spread}"
+    ends = {"GPU": "GPUs", "process": "processes"}
+    lines = [
+        f"devices  {nodes}{each} {unit if each == 1 else ends[unit]}: {learner} ({hardware.learner}{zero}, "
+        f"{hardware.learner_dtype}), {engines} ({hardware.engine}, {hardware.dtype})"
     ]
+    try:
+        check_devices(hardware)
+        check_packages(hardware)
+    except FitError as error:
+        lines.append(f"here     cannot start: {error}")
+    return lines
+
+
+def describe_memory(run: Run) -> list[str]:
+    job = job_of(run)
+    if job is None:
+        return ["model    its config.json is not here yet: no estimate of memory"]
+    have, num = device_memory(run.hardware), num_parameters(job.shape)
+    lines = [f"model    {num:,} parameters, {job.num_trained:,} of them trained"]
+    for budget in budgets(run.hardware, job, have):
+        lines += describe_budget(run.hardware, budget, have)
+    return lines + describe_host(run.hardware, job)
+
+
+def describe_budget(hardware: Hardware, budget: Budget, have: int | None) -> list[str]:
+    where = f"{budget.name}, each of {budget.devices} devices" if budget.devices > 1 else budget.name
+    rows = [f"         {name:<16} {between(amount)}" for name, amount in budget.amounts.items() if amount.most]
+    head = f"memory   {where}: {between(budget.total)} {verdict(hardware, budget, have)}"
+    return [head, *rows, *(f"         {note}" for note in budget.notes)]
+
+
+def between(amount: Amount) -> str:
+    least, most = size(amount.least), size(amount.most)
+    return least if least == most else f"{least} to {most}"
+
+
+def describe_host(hardware: Hardware, job: Job) -> list[str]:
+    amounts = host_amounts(hardware, job)
+    return [f"memory   each machine's own: {size(num)} for {name}" for name, num in amounts.items()]
 
 
 def describe_load(name: str, load: Load) -> str:
     return f"{name + ':':<12} {load.steps:,} steps, {load.episodes:,} episodes, at most {load.tokens:,} tokens"
-
-
-def estimate_memory(tree: Tree, shape: Shape) -> Memory:
-    """Upper bounds: every slot full to the context's end, every activation kept for the backward pass.
-
-    The learner is float32; the engine has the profile's dtype.
-    """
-    hardware, number, learned = tree["hardware"], BYTES[tree["hardware"]["dtype"]], BYTES["float32"]
-    num, trained = num_parameters(shape), num_trained(tree["model"], shape)
-    context = tree["sampling"]["max_context"]
-    return Memory(
-        weights=num * learned,
-        engine_weights=num * number,
-        reference_weights=num * learned if tree["algo"].get("kl") else 0,
-        gradients=trained * learned,
-        optimizer=2 * trained * learned,
-        kv_cache=2 * shape.layers * shape.key_heads * shape.head_size * number * hardware["num_slots"] * context,
-        activations=activation_bytes(shape, hardware["micro_batch_tokens"], learned),
-    )
-
-
-def activation_bytes(shape: Shape, tokens: int, number: int) -> int:
-    """Per layer and token: 8 vectors of the residual width, queries to values, 4 of the feed-forward; logits."""
-    heads = (2 * shape.heads + 2 * shape.key_heads) * shape.head_size
-    layer = 8 * shape.width + heads + 4 * shape.feed_forward
-    logits = 3 * 4 * min(tokens, LOGIT_TOKENS) * shape.vocabulary
-    return tokens * shape.layers * layer * number + logits
-
-
-def num_trained(model: Tree, shape: Shape) -> int:
-    """All parameters, or those of the adapters: rank x (in + out) of every map that has one."""
-    lora = model.get("lora")
-    if not lora:
-        return num_parameters(shape)
-    maps = linear_maps(shape)
-    return shape.layers * lora["rank"] * sum(sum(maps[name]) for name in lora["targets"] if name in maps)
 
 
 def estimate_load(tree: Tree, algo: Tree, steps: int) -> Load:
@@ -122,26 +103,20 @@ def estimate_load(tree: Tree, algo: Tree, steps: int) -> Load:
     return Load(steps=steps, episodes=episodes, tokens=episodes * tree["sampling"]["max_context"])
 
 
-def command(tree: Tree, words: Sequence[str]) -> str:
-    hardware = Hardware(**{key: value for key, value in tree["hardware"].items() if key != "_target_"})
-    start = f"torchrun --nproc-per-node {hardware.num_processes} -m rlx" if hardware.num_processes > 1 else "rlx"
-    return shlex.join([*start.split(), "train", *words])
+def describe_start(hardware: Hardware, words: Sequence[str]) -> list[str]:
+    """The command; for GPUs, several machines, or where SLURM is asked for, also the batch script."""
+    command = f"command  {start_command(hardware, words)}"
+    if hardware.device == "cpu" and hardware.num_nodes == 1 and not any("launcher=slurm" in word for word in words):
+        return [command]
+    script = sbatch_script(hardware, [word for word in words if not word.startswith("hydra/launcher=")])
+    return ["sbatch", *(f"         {line}" for line in script.splitlines()), command]
 
 
-def machine_memory() -> int | None:
-    """Bytes of this machine's memory, or of the limit its container sets."""
-    limit = Path("/sys/fs/cgroup/memory.max")
-    try:
-        whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        text = limit.read_text().strip() if limit.is_file() else "max"
-    except (OSError, ValueError):
-        return None
-    return min(whole, int(text)) if text.isdigit() else whole
-
-
-def size(num_bytes: int) -> str:
-    """1.5 GB, 12.0 MB."""
-    for unit, scale in (("GB", 10**9), ("MB", 10**6)):
-        if num_bytes >= scale:
-            return f"{num_bytes / scale:,.1f} {unit}"
-    return f"{num_bytes / 1000:,.1f} kB"
+def start_command(hardware: Hardware, words: Sequence[str]) -> str:
+    """One process, several on one machine (by torchrun), or handed to SLURM."""
+    submitted = any(word.startswith("hydra/launcher=") for word in words)
+    if hardware.num_nodes > 1 and not submitted:
+        return shlex.join(["rlx", "train", *words, "hydra/launcher=slurm"])
+    if hardware.num_processes > 1 and not submitted:
+        return shlex.join(["rlx", "launch", *words]) + f"  (torchrun, {hardware.num_processes} processes)"
+    return shlex.join(["rlx", "train", *words])

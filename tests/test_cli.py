@@ -27,7 +27,17 @@ def test_help_names_every_command() -> None:
         assert f"  {name} " in done.stdout
 
 
-@pytest.mark.parametrize("words", [["--help"], ["plan"], ["list", "algo"], ["doctor"], ["train", "--cfg", "job"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--help"],
+        ["plan"],
+        ["plan", "hardware=a100x8", "model=qwen2_5_7b"],
+        ["list", "algo"],
+        ["doctor"],
+        ["train", "--cfg", "job"],
+    ],
+)
 def test_light_commands_import_no_torch(words: list[str]) -> None:
     code = (
         "import sys; sys.argv = ['rlx', *sys.argv[1:]]\n"
@@ -95,6 +105,23 @@ def test_plan_tells_memory_steps_and_the_command() -> None:
     assert done.stdout.rstrip().endswith(
         "command  rlx train steps=7 warm_start=none algo.num_prompts=2 algo.num_samples=3 model.max_context=100"
     )
+
+
+@pytest.mark.parametrize("command", ["plan", "train"])
+def test_what_cannot_fit_is_refused_with_exit_code_2(command: str, tmp_path: Path) -> None:
+    done = rlx(command, "model=qwen2_5_72b", "+hardware.memory_gb=64", f"hydra.run.dir={tmp_path / 'run'}")
+    assert done.returncode == 2
+    assert "rlx: it cannot fit: this machine needs at least " in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert bool(done.stdout) == (command == "plan")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_profile_of_gpus_without_one_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    done = rlx("train", "hardware=gpu1", f"hydra.run.dir={tmp_path / 'run'}", CUDA_VISIBLE_DEVICES="")
+    assert done.returncode == 2
+    assert done.stderr.startswith("rlx: the profile wants a GPU and this machine has none: choose hardware=cpu")
+    assert not (tmp_path / "run").exists()
 
 
 def test_data_shows_and_writes_traces(tmp_path: Path) -> None:

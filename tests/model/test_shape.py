@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-import yaml
 
-from rlx.model.shape import Shape, find_shape, linear_maps, num_parameters, read_shape
-from rlx.plan import estimate_memory, num_trained, size
-
-CONF = Path(__file__).resolve().parents[2] / "conf" / "model"
+from rlx.config_folders import read_option
+from rlx.model.shape import Shape, find_shape, num_parameters, read_shape
 
 QWEN_05B = {
     "model_type": "qwen2",
@@ -26,10 +21,18 @@ QWEN_05B = {
 
 @pytest.mark.parametrize(
     ("option", "parameters"),
-    [("qwen2_5_0_5b", 494_032_768), ("smollm2_135m", 134_515_008), ("qwen2_5_7b", 7_615_616_512)],
+    [
+        ("smollm2_135m", 134_515_008),
+        ("qwen2_5_0_5b", 494_032_768),
+        ("qwen2_5_1_5b", 1_543_714_304),
+        ("qwen2_5_7b", 7_615_616_512),
+        ("qwen2_5_14b_instruct", 14_770_033_664),
+        ("qwen2_5_32b", 32_763_876_352),
+        ("qwen2_5_72b", 72_706_203_648),
+    ],
 )
 def test_published_parameter_counts(option: str, parameters: int) -> None:
-    shape = read_shape(yaml.safe_load((CONF / f"{option}.yaml").read_text())["shape"])
+    shape = read_shape(read_option("model", option)["shape"])
     assert num_parameters(shape) == parameters
 
 
@@ -51,28 +54,6 @@ def test_the_count_is_that_of_transformers(kind: str) -> None:
     assert num_parameters(shape) == sum(weight.numel() for weight in model.parameters())
 
 
-def test_adapters_are_rank_times_in_plus_out() -> None:
-    shape = read_shape(QWEN_05B)
-    lora = {"rank": 8, "targets": ["q_proj", "v_proj"]}
-    assert linear_maps(shape)["v_proj"] == (896, 128)
-    assert num_trained({"lora": lora}, shape) == 24 * 8 * (896 + 896 + 896 + 128)
-
-
 def test_a_model_that_is_not_here_is_sized_by_its_yaml() -> None:
     assert find_shape({"path": "nobody/nothing", "shape": QWEN_05B}) == read_shape(QWEN_05B)
     assert find_shape({"path": "nobody/nothing", "shape": None}) is None
-
-
-def test_memory_of_half_a_billion_parameters_learned_in_float32_and_sampled_in_bf16() -> None:
-    tree = {
-        "model": {"lora": None},
-        "hardware": {"dtype": "bfloat16", "num_slots": 4, "micro_batch_tokens": 1024},
-        "sampling": {"max_context": 1000},
-        "algo": {"kl": 0.001},
-    }
-    memory = estimate_memory(tree, read_shape(QWEN_05B))
-    assert memory.weights == memory.gradients == memory.reference_weights == 4 * 494_032_768
-    assert memory.engine_weights == 2 * 494_032_768
-    assert memory.optimizer == 8 * 494_032_768
-    assert memory.kv_cache == 4 * 1000 * 24 * 2 * (2 * 64) * 2
-    assert size(memory.kv_cache) == "49.2 MB"

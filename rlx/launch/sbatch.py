@@ -1,0 +1,30 @@
+"""The batch script of a hardware profile, as text: what `hydra/launcher=slurm` asks for, to be submitted by hand."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from rlx.hardware import Hardware
+
+HOURS, GRACE = 24, 300
+"""The time limit, and the seconds before it at which the job is told: a step's end and a checkpoint must fit in."""
+
+
+def sbatch_script(hardware: Hardware, words: Sequence[str]) -> str:
+    """A task for each learner process; `rlx launch` starts them. Partition and account are yours to add."""
+    devices = -(-(hardware.num_processes + hardware.num_servers * hardware.tensor_parallel) // hardware.num_nodes)
+    lines = [
+        "#!/bin/bash",
+        "#SBATCH --job-name=rlx",
+        f"#SBATCH --nodes={hardware.num_nodes}",
+        f"#SBATCH --ntasks-per-node={hardware.num_processes // hardware.num_nodes}",
+        f"#SBATCH --cpus-per-task={hardware.num_threads}",
+        *([f"#SBATCH --gpus-per-node={devices}"] if hardware.device == "cuda" else []),
+        f"#SBATCH --time={HOURS}:00:00",
+        f"#SBATCH --signal=USR2@{GRACE}",
+        "#SBATCH --requeue",
+        "#SBATCH --open-mode=append",
+        shlex.join(["rlx", "launch", *words]),
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,71 @@
+"""What this machine has: memory, cores, GPUs. Nothing heavy is imported, and no GPU is touched."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+DRIVER = Path("/proc/driver/nvidia/gpus")
+CGROUP = Path("/sys/fs/cgroup/memory.max")
+QUERY = ("--query-gpu=name,memory.total", "--format=csv,noheader,nounits")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gpu:
+    """One NVIDIA GPU; `memory` is None where only the driver's files tell of it."""
+
+    name: str
+    memory: int | None = None
+
+
+def machine_memory() -> int | None:
+    """Bytes of this machine's memory, or of the limit its container sets."""
+    try:
+        whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        text = CGROUP.read_text().strip() if CGROUP.is_file() else "max"
+    except (OSError, ValueError):
+        return None
+    return min(whole, int(text)) if text.isdigit() else whole
+
+
+def num_cores() -> int:
+    """Cores this process may use, which a container may have cut."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def gpus(environ: Mapping[str, str] = os.environ) -> list[Gpu]:
+    """The GPUs this process may use: of nvidia-smi, else of the driver's files, as CUDA_VISIBLE_DEVICES cuts them."""
+    found = _asked() or _listed()
+    visible = environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        return found
+    named = [word for word in visible.split(",") if word.strip() and word.strip() != "-1"]
+    return found[: len(named)]
+
+
+def _asked() -> list[Gpu]:
+    if shutil.which("nvidia-smi") is None:
+        return []
+    try:
+        done = subprocess.run(["nvidia-smi", *QUERY], capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    lines = [line.rpartition(",") for line in done.stdout.splitlines()] if done.returncode == 0 else []
+    return [Gpu(name=name.strip(), memory=int(mb) * 2**20) for name, _, mb in lines if mb.strip().isdigit()]
+
+
+def _listed() -> list[Gpu]:
+    lines = [line for file in sorted(DRIVER.glob("*/information")) for line in file.read_text().splitlines()]
+    return [Gpu(name=line.removeprefix("Model:").strip()) for line in lines if line.startswith("Model:")]
+
+
+def size(num_bytes: int) -> str:
+    """1.5 GB, 12.0 MB."""
+    for unit, scale in (("GB", 10**9), ("MB", 10**6)):
+        if num_bytes >= scale:
+            return f"{num_bytes / scale:,.1f} {unit}"
+    return f"{num_bytes / 1000:,.1f} kB"

