@@ -12,11 +12,14 @@ import torch
 from transformers.utils import logging
 
 from rlx.hardware import Hardware
+from rlx.learner.learner import Learner
 from rlx.learner.torch import TorchLearner
 from rlx.model.load import Model, decoder, encode_prompt, encode_text, load_model, load_tokenizer
+from rlx.ranks import ALONE, Ranks
 from rlx.rollout.engine import Engine
 from rlx.rollout.play import Rollout, Speech
 from rlx.rollout.torch_engine import TorchEngine
+from rlx.rollout.vllm import VllmEngine
 from rlx.run import Run
 from rlx.types import Dialect, Environment, Sampling
 
@@ -66,7 +69,7 @@ class Agent:
     """What acts and learns."""
 
     policy: Policy
-    learner: TorchLearner
+    learner: Learner
     tokenizer: Any
 
     def sync(self) -> None:
@@ -74,27 +77,44 @@ class Agent:
         if self.policy.engine.version != self.learner.num_updates:
             self.policy.engine.load(self.learner.weights(), self.learner.num_updates)
 
-    def save(self, folder: Path) -> None:
-        """A whole Hugging Face folder, with the learner's state beside the weights."""
+    def save(self, folder: Path | None) -> None:
+        """A whole Hugging Face folder, with the learner's state beside the weights; ranks without one lend their part."""
         self.learner.save(folder)
-        self.tokenizer.save_pretrained(folder)
+        if folder is not None:
+            self.tokenizer.save_pretrained(folder)
 
 
-def build_agent(run: Run, model: Model) -> Agent:
+def build_agent(run: Run, model: Model, ranks: Ranks = ALONE) -> Agent:
     """Load `model` once, and make of it what acts and what learns."""
     loaded: Any = load_model(model)
-    learner = TorchLearner(
-        loaded,
-        optimizer=run.algo.optimizer,
-        num_steps=run.steps,
-        needs=run.algo.needs,
-        micro_batch_tokens=run.hardware.micro_batch_tokens,
-        temperature=run.sampling.temperature,
-        device=run.hardware.device,
-    )
+    learner = learner_of(run, loaded, ranks)
     tokenizer = load_tokenizer(model)
     policy = policy_of(run, model, loaded, learner.weights(), tokenizer)
     return Agent(policy=policy, learner=learner, tokenizer=tokenizer)
+
+
+def learner_of(run: Run, loaded: Any, ranks: Ranks) -> Learner:
+    """The learner of the run's hardware."""
+    hardware = run.hardware
+    common: dict[str, Any] = {
+        "optimizer": run.algo.optimizer,
+        "num_steps": run.steps,
+        "needs": run.algo.needs,
+        "temperature": run.sampling.temperature,
+    }
+    if hardware.learner == "deepspeed":
+        from rlx.learner.deepspeed import DeepSpeedLearner
+
+        return DeepSpeedLearner(loaded, hardware=hardware, ranks=ranks, **common)
+    return TorchLearner(
+        loaded,
+        micro_batch_tokens=hardware.micro_batch_tokens,
+        gap_cap=hardware.importance_cap,
+        device=hardware.device,
+        dtype=getattr(torch, hardware.learner_dtype),
+        recompute=hardware.recompute,
+        **common,
+    )
 
 
 def build_policy(run: Run, model: Model) -> Policy:
@@ -104,16 +124,28 @@ def build_policy(run: Run, model: Model) -> Policy:
 
 
 def policy_of(run: Run, model: Model, loaded: Any, weights: Any, tokenizer: Any) -> Policy:
-    engine = TorchEngine(
-        config=loaded.config,
-        weights=weights,
-        tokenizer=tokenizer,
-        eos_ids=eos_ids(loaded),
-        num_slots=run.hardware.num_slots,
-        device=run.hardware.device,
-        dtype=getattr(torch, run.hardware.dtype),
+    hardware = run.hardware
+    common: dict[str, Any] = {
+        "config": loaded.config,
+        "weights": weights,
+        "tokenizer": tokenizer,
+        "eos_ids": eos_ids(loaded),
+        "num_slots": hardware.num_slots,
+        "device": hardware.device,
+        "dtype": getattr(torch, hardware.dtype),
+    }
+    engine: Engine = (
+        TorchEngine(**common)
+        if hardware.engine == "torch"
+        else VllmEngine(
+            **common,
+            max_context=model.max_context,
+            memory=hardware.engine_memory,
+            tensor_parallel=hardware.tensor_parallel,
+            sleeps=hardware.num_servers == 0,
+        )
     )
-    return Policy(engine=engine, speech=speech_of(run.protocol, model, tokenizer), hardware=run.hardware)
+    return Policy(engine=engine, speech=speech_of(run.protocol, model, tokenizer), hardware=hardware)
 
 
 def eos_ids(loaded: Any) -> list[int]:

@@ -78,3 +78,11 @@ def open_row(order: int, request: Request, masks: Masks) -> Row:
         listener=listen(request.stops),
         walk=None if request.automaton is None else masks.start(request.automaton),
     )
+
+
+def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
+    """How many leading ids are the same."""
+    shorter = min(len(a), len(b))
+    if list(a[:shorter]) == list(b[:shorter]):
+        return shorter
+    return next(i for i in range(shorter) if a[i] != b[i])

