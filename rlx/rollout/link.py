@@ -57,10 +57,7 @@ class Link:
 
     def step(self, num_ticks: int) -> Advanced:
         """Tell what there is to tell, start the ticks, take what the ones before finished."""
-        self._call += 1
-        advance = Advance(
-            call=self._call, num_ticks=num_ticks, release=tuple(self.releases), add=tuple(self.adds.items())
-        )
+        advance = Advance(num_ticks=num_ticks, release=tuple(self.releases), add=tuple(self.adds.items()))
         raw = dump(advance_to_json(advance, self._known))
         answer = advanced_from_json(self.ask("/step", lambda: raw, len(raw)))
         self.adds.clear()
@@ -68,9 +65,11 @@ class Link:
         self.counts = answer.counts
         return answer
 
-    def load(self, weights: Mapping[str, Tensor], version: int) -> None:
-        length, _ = write_weights(weights)
-        self.ask("/load", lambda: write_weights(weights)[1], length, {"Rlx-Version": str(version)})
+    def load(self, some: Mapping[str, Tensor], version: int | None) -> None:
+        """Some of a policy's weights; with the last of them, which version they are."""
+        length, _ = write_weights(some)
+        headers = {} if version is None else {"Rlx-Version": str(version)}
+        self.ask("/load", lambda: write_weights(some)[1], length, headers)
 
     def connect(self) -> HTTPConnection:
         """A connection that holds the claim."""
@@ -85,10 +84,12 @@ class Link:
         return self._http
 
     def ask(self, path: str, body: Callable[[], Any], length: int, headers: Mapping[str, str] | None = None) -> Any:
-        """The answer to a call; one whose connection broke is made once more."""
+        """The answer to a call; one whose connection broke is made once more, under the same number."""
+        self._call += 1
+        headers = {"Rlx-Call": str(self._call), **(headers or {})}
         for tries_left in reversed(range(TRIES)):
             try:
-                return self.send(self._http or self.connect(), path, body(), length, headers or {})
+                return self.send(self._http or self.connect(), path, body(), length, headers)
             except TimeoutError:
                 self.close()
                 raise GoneError(f"did not answer for {self.patience:.0f} s") from None

@@ -9,13 +9,13 @@ A server that dies takes nothing with it: a request holds its whole prompt and i
 answered are added to the others, and what comes back is what it would have said, up to rounding. Answers are known by
 number, each is taken once, and one that nobody waits for any more is dropped.
 
-Weights go to all servers at once, over HTTP. Where learner and servers have GPUs, NCCL would be quicker: `Link.load` is
-the one place that would choose it.
+Weights go to all servers at once, over HTTP, part by part. Where learner and servers have GPUs, NCCL would be quicker:
+`Link.load` is the one place that would choose it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -29,15 +29,16 @@ if TYPE_CHECKING:
 
 NUM_TICKS = 1
 """Of every server in a step."""
+PART_BYTES = 2**30
+"""Of weights, which are sent in parts of no more than this, or of one tensor."""
 
 
 class RemoteEngine:
     """See the module's docstring, and rlx.rollout.engine.Engine for the methods."""
 
     def __init__(self, links: Sequence[Link], *, num_ticks: int = NUM_TICKS) -> None:
-        """Claims the servers. Their weights are whatever they began with until `load`."""
-        if not links:
-            raise ValueError("remote engine: give it at least one server")
+        """Claims the servers. Their weights are whatever they began with until `load`. Without servers it can only
+        look on, as a process does that plays nothing while others of its run do."""
         self.links = list(links)
         self.num_ticks = num_ticks
         self.version = -1
@@ -51,7 +52,7 @@ class RemoteEngine:
         """By number, in the order of `add`."""
         self._number_of: dict[int, int] = {}
         """By session."""
-        self._threads = ThreadPoolExecutor(len(self.links), thread_name_prefix="server")
+        self._threads = ThreadPoolExecutor(max(len(self.links), 1), thread_name_prefix="server")
         self._everyone(lambda link: link.step(0))
 
     @property
@@ -80,7 +81,8 @@ class RemoteEngine:
             raise ValueError("remote engine: a request is being decoded; step until it ends or release it before load")
         if any(link.releases for link in self._living()):
             self._everyone(lambda link: link.step(0))
-        self._everyone(lambda link: link.load(weights, version))
+        for some, is_last in parts(weights):
+            self._everyone(lambda link, some=some, v=version if is_last else None: link.load(some, v))  # type: ignore[misc]
         self.version = version
 
     def add(self, request: Request) -> None:
@@ -89,6 +91,8 @@ class RemoteEngine:
         if not request.prompt_ids:
             raise ValueError(f"session {request.session}: the prompt is empty; give it at least one token")
         check_sampling(request.sampling)
+        if not self.links:
+            raise ValueError(f"session {request.session}: this process has no rollout server")
         number, self._num_added = self._num_added, self._num_added + 1
         self._waited[number] = request
         self._number_of[request.session] = number
@@ -130,6 +134,8 @@ class RemoteEngine:
     def _everyone(self, call: Callable[[Link], Any]) -> list[Any]:
         """Call every living server at once; the answers of those that lived through it."""
         links = self._living()
+        if not links:
+            return []
         tries = [self._threads.submit(call, link) for link in links[1:]]
         outcomes = [attempt(lambda: call(links[0])), *(attempt(future.result) for future in tries)]
         for link, outcome in zip(links, outcomes):
@@ -159,6 +165,19 @@ class RemoteEngine:
         for link in self.links:
             link.close()
         self._threads.shutdown(wait=False)
+
+
+def parts(weights: Mapping[str, Tensor], largest: int = PART_BYTES) -> Iterator[tuple[dict[str, Tensor], bool]]:
+    """Weights some at a time, and whether they are the last: what is spread over processes need not be whole here."""
+    some: dict[str, Tensor] = {}
+    size = 0
+    for name in weights:
+        tensor = weights[name]
+        if some and size + tensor.nbytes > largest:
+            yield some, False
+            some, size = {}, 0
+        some[name], size = tensor, size + tensor.nbytes
+    yield some, True
 
 
 def attempt(work: Callable[[], Any]) -> Any:

@@ -2,12 +2,13 @@
 
     POST /claim    this connection's client is the engine's only caller until its connections are closed
     POST /step     wire.Advance -> wire.Advanced
-    POST /load     safetensors; the header Rlx-Version says which version of the policy they are
+    POST /load     safetensors, some of a policy's; the last of them say in Rlx-Version which version they make
     GET  /health   {"format", "rlx", "version", "tick"}
 
 A step answers with what the call *before* it finished, starts its own ticks and lets the client go: the engine decodes
 while the client parses, runs tools and asks for more, and a round trip costs nothing as long as it is shorter than the
 ticks. What runs when is a function of the calls alone, never of the clock: an idle engine does not tick by itself.
+Calls are numbered (Rlx-Call), so one that is repeated, because its connection broke, is answered and not done again.
 
 A server runs models on what it is told and takes weights from whoever may call it, so every call needs the secret of
 RLX_SERVER_TOKEN, bodies are bounded, nothing is unpickled, and it listens on 127.0.0.1 unless told otherwise. There is
@@ -19,17 +20,19 @@ from __future__ import annotations
 import hmac
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlx import __version__
-from rlx.codec import CodecError
 from rlx.rollout.engine import Engine
 from rlx.rollout.weights import read_weights
 from rlx.rollout.wire import FORMAT, Advance, Advanced, advance_from_json, advanced_to_json, dump, parse
 from rlx.types import Automaton, Completion
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 LARGEST_MESSAGE = 256 * 2**20
 """Bytes of a step or of its answer."""
@@ -57,6 +60,8 @@ class Service:
         self._numbers: dict[int, int] = {}
         """Session to the number its request is known by."""
         self._automata: dict[int, Automaton] = {}
+        self._weights: dict[str, Tensor] = {}
+        """The first parts of a version."""
         self._call = 0
         self._answer = b""
 
@@ -69,6 +74,7 @@ class Service:
             self._on_thread(lambda session=session: self.engine.release(session))  # type: ignore[misc]
         self._numbers.clear()
         self._automata.clear()
+        self._weights.clear()
         self._call, self._answer = 0, b""
 
     def _settle(self) -> list[tuple[int, Completion]]:
@@ -79,18 +85,21 @@ class Service:
     def _on_thread(self, work: Callable[[], None]) -> None:
         self._thread.submit(work).result()
 
+    def once(self, call: int, do: Callable[[], bytes]) -> bytes:
+        """The answer to call number `call`, which is done if it is new."""
+        if call == self._call + 1:
+            self._answer = do()
+            self._call = call
+        elif call != self._call:
+            raise RefusedError(400, f"call {call} follows call {self._call}")
+        return self._answer
+
     def step(self, raw: bytes) -> bytes:
         advance = advance_from_json(parse(raw), self._automata)
-        if advance.call == self._call:
-            return self._answer
-        if advance.call != self._call + 1:
-            raise CodecError(f"call {advance.call} follows call {self._call}")
         finished = self._settle()
         self._on_thread(lambda: self._change(advance))
         self._running = self._thread.submit(self._run, advance.num_ticks)
-        self._call = advance.call
-        self._answer = dump(advanced_to_json(Advanced(finished=tuple(finished), counts=self.engine.counts)))
-        return self._answer
+        return dump(advanced_to_json(Advanced(finished=tuple(finished), counts=self.engine.counts)))
 
     def _change(self, advance: Advance) -> None:
         for session in advance.release:
@@ -109,9 +118,14 @@ class Service:
             finished += [(self._numbers.pop(r.session), completion) for r, completion in self.engine.step()]
         return finished
 
-    def load(self, weights: Any, version: int) -> None:
-        self._settle()
-        self._on_thread(lambda: self.engine.load(weights, version))
+    def load(self, some: Mapping[str, Tensor], version: int | None) -> bytes:
+        """Put weights by, until those come that complete a version."""
+        self._weights.update(some)
+        if version is not None:
+            self._settle()
+            whole, self._weights = self._weights, {}
+            self._on_thread(lambda: self.engine.load(whole, version))
+        return dump({})
 
 
 class RolloutServer(ThreadingHTTPServer):
@@ -220,16 +234,23 @@ class Call(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def body_length(self, largest: int) -> int:
-        text = self.headers.get("Content-Length", "")
-        if not (text.isascii() and text.isdigit() and len(text) < 16) or self.headers.get("Transfer-Encoding"):
+        if self.headers.get("Transfer-Encoding"):
             raise RefusedError(411, "a call needs a Content-Length and no other encoding")
-        if int(text) > largest:
-            raise RefusedError(413, f"a body of {text} bytes, more than the {largest} that are taken")
+        length = self.number("Content-Length")
+        if length > largest:
+            raise RefusedError(413, f"a body of {length} bytes, more than the {largest} that are taken")
+        return length
+
+    def number(self, header: str) -> int:
+        text = self.headers.get(header, "")
+        if not (text.isascii() and text.isdigit() and len(text) < 16):
+            raise RefusedError(400, f"{header} is not a whole number")
         return int(text)
 
-    def must_hold(self) -> None:
+    def call_number(self) -> int:
         if id(self) not in self.server.holders:
             raise RefusedError(409, "claim this rollout server first")
+        return self.number("Rlx-Call")
 
     def health(self) -> bytes:
         engine = self.server.service.engine
@@ -244,14 +265,12 @@ class Call(BaseHTTPRequestHandler):
         return self.health()
 
     def step(self) -> bytes:
-        self.must_hold()
-        return self.server.service.step(self.rfile.read(self.body_length(LARGEST_MESSAGE)))
+        service, number = self.server.service, self.call_number()
+        raw = self.rfile.read(self.body_length(LARGEST_MESSAGE))
+        return service.once(number, lambda: service.step(raw))
 
     def load(self) -> bytes:
-        self.must_hold()
-        version = self.headers.get("Rlx-Version", "")
-        if not (version.isascii() and version.isdigit() and len(version) < 16):
-            raise RefusedError(400, "weights come with the number of their version")
-        length = self.body_length(self.server.largest_weights)
-        self.server.service.load(read_weights(self.rfile.readinto, length), int(version))
-        return self.health()
+        service, number = self.server.service, self.call_number()
+        version = self.number("Rlx-Version") if "Rlx-Version" in self.headers else None
+        some = read_weights(self.rfile.readinto, self.body_length(self.server.largest_weights))
+        return service.once(number, lambda: service.load(some, version))

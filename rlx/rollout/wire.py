@@ -27,8 +27,6 @@ MOST_TICKS = 1024
 class Advance:
     """One `step` of a client: what to forget, what to add, and then how many ticks to run."""
 
-    call: int
-    """Numbered from 1 in each claim, so that a call that is repeated is not done twice."""
     num_ticks: int
     release: tuple[int, ...] = ()
     add: tuple[tuple[int, Request], ...] = ()
@@ -69,24 +67,17 @@ def advance_to_json(advance: Advance, known: dict[int, tuple[int, Automaton]]) -
             known[id(automaton)] = (len(known), automaton)
             news.append([known[id(automaton)][0], automaton_to_json(automaton)])
         added.append([name, request_to_json(request, None if automaton is None else known[id(automaton)][0])])
-    return {
-        "call": advance.call,
-        "ticks": advance.num_ticks,
-        "release": list(advance.release),
-        "automata": news,
-        "add": added,
-    }
+    return {"ticks": advance.num_ticks, "release": list(advance.release), "automata": news, "add": added}
 
 
 def advance_from_json(value: Any, automata: dict[int, Automaton]) -> Advance:
     """`automata`: those this client has told of; new ones are added to it."""
-    fields = record(value, "step", ("call", "ticks", "release", "automata", "add"))
+    fields = record(value, "step", ("ticks", "release", "automata", "add"))
     for entry in listed(fields["automata"], "automata"):
         name, told = pair(entry, "automata")
         automata[whole(name, "automata")] = automaton_from_json(told)
     added = (pair(entry, "add") for entry in listed(fields["add"], "add"))
     return Advance(
-        call=whole(fields["call"], "call"),
         num_ticks=whole(fields["ticks"], "ticks", MOST_TICKS),
         release=tuple(whole(session, "release") for session in listed(fields["release"], "release")),
         add=tuple((whole(name, "add"), request_from_json(asked, automata)) for name, asked in added),

@@ -7,7 +7,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from rlx.rollout.link import ServerError, link_all
-from rlx.rollout.remote import RemoteEngine
+from rlx.rollout.remote import RemoteEngine, parts
 from rlx.rollout.server import RolloutServer
 from rlx.types import Automaton
 
@@ -39,8 +39,13 @@ def kill(server: RolloutServer) -> None:
     """As abruptly as a process: the port closes, and so does every connection."""
     server.shutdown()
     server.server_close()
+    cut(server)
+
+
+def cut(server: RolloutServer) -> None:
     for connection in list(server.connections):
-        connection.shutdown(socket.SHUT_RDWR)
+        with suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)
 
 
 @pytest.fixture
@@ -130,6 +135,27 @@ def test_weights_wait_for_what_is_being_decoded(kit: Any, qwen2: Any, serve: Ser
             engine.load(qwen2.state_dict(), 1)
         engine.release(0)
         engine.load(qwen2.state_dict(), 1)
+
+
+def test_weights_may_come_in_parts(kit: Any, qwen2: Any, tokenizer: Any, serve: Serve) -> None:
+    weights = dict(qwen2.state_dict())
+    cut = list(parts(weights, 20_000))
+    assert [is_last for _, is_last in cut] == [False] * (len(cut) - 1) + [True]
+    assert [name for some, _ in cut for name in some] == list(weights)
+    local = kit.finish(kit.engine(qwen2, tokenizer), *requests(kit))
+    with remote(serve(kit.engine(kit.small_qwen2(num_hidden_layers=3), tokenizer))) as engine:
+        (link,) = engine.links
+        for some, is_last in cut:
+            link.load(some, 0 if is_last else None)
+        assert kit.finish(engine, *requests(kit)) == local
+
+
+def test_a_process_without_servers_looks_on(kit: Any, qwen2: Any) -> None:
+    engine = RemoteEngine([])
+    engine.load(qwen2.state_dict(), 3)
+    assert (engine.version, engine.step(), engine.counts.num_sampled) == (3, [], 0)
+    with pytest.raises(ValueError, match="no rollout server"):
+        engine.add(kit.ask(0, [1]))
 
 
 def test_weights_that_do_not_fit_are_refused(serve: Serve, qwen2: Any) -> None:
@@ -223,8 +249,7 @@ def test_a_broken_connection_is_made_anew_and_nothing_done_twice(
             engine.add(request)
         while len(done) < 7:
             done.update({request.session: completion for request, completion in engine.step()})
-            for connection in list(server.connections):
-                connection.shutdown(socket.SHUT_RDWR)
+            cut(server)
     assert done == local
 
 
@@ -246,8 +271,6 @@ def test_another_client_waits_its_turn(serve: Serve, kit: Any) -> None:
             RemoteEngine(link_all([server.address], TOKEN))
         engine.add(kit.ask(0, kit.ids(0, 5)))
         engine.step()
-    for connection in list(server.connections):
-        connection.shutdown(socket.SHUT_RDWR)
     while server.holders:
         pass
     with remote(server) as engine:
@@ -283,7 +306,7 @@ def test_every_call_needs_the_secret(serve: Serve) -> None:
 def test_calls_that_are_none_are_refused_and_the_server_lives(serve: Serve, kit: Any) -> None:
     server = serve()
     assert call(server, "POST", "/elsewhere")[0] == 404
-    assert call(server, "POST", "/step", b"{}")[0] == 409
+    assert call(server, "POST", "/step", b"{}", Rlx_Call="1")[0] == 409
     assert call(server, "POST", "/claim", Rlx_Client="x" * 101)[0] == 400
     assert call(server, "POST", "/claim", b"body", Rlx_Client="me")[0] == 413
     assert call(server, "DELETE", "/step")[0] == 501

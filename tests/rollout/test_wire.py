@@ -84,8 +84,8 @@ def numbered(values: st.SearchStrategy) -> st.SearchStrategy:
 def test_any_step_survives_the_wire(batches: list[Any], release: tuple[int, ...]) -> None:
     told: dict[int, Any] = {}
     heard: dict[int, Any] = {}
-    for call, add in enumerate(batches, start=1):
-        advance = Advance(call=call, num_ticks=3, release=release, add=add)
+    for add in batches:
+        advance = Advance(num_ticks=3, release=release, add=add)
         assert advance_from_json(parse(dump(advance_to_json(advance, told))), heard) == advance
 
 
@@ -100,7 +100,7 @@ def test_an_automaton_is_told_once() -> None:
     automaton = Automaton(start=0, allowed=(frozenset({1}),), moves=({1: 0},))
     asked = Request(session=0, stream=0, prompt_ids=(1,), sampling=Sampling(), automaton=automaton)
     told: dict[int, Any] = {}
-    first, second = (advance_to_json(Advance(call=i, num_ticks=1, add=((i, asked),)), told) for i in (1, 2))
+    first, second = (advance_to_json(Advance(num_ticks=1, add=((i, asked),)), told) for i in (1, 2))
     assert (len(first["automata"]), len(second["automata"])) == (1, 0)
     with pytest.raises(CodecError, match="automaton 0 was never told"):
         advance_from_json(second, {})
@@ -109,7 +109,7 @@ def test_an_automaton_is_told_once() -> None:
 def edited(change: Any) -> Any:
     automaton = Automaton(start=0, allowed=(frozenset({1}),), moves=({1: 0},))
     asked = Request(session=0, stream=0, prompt_ids=(1,), sampling=Sampling(), automaton=automaton)
-    value = advance_to_json(Advance(call=1, num_ticks=1, add=((7, asked),)), {})
+    value = advance_to_json(Advance(num_ticks=1, add=((7, asked),)), {})
     change(value)
     return value
 
@@ -119,7 +119,7 @@ def edited(change: Any) -> Any:
     [
         lambda v: v.update(ticks=10**6),
         lambda v: v.update(ticks=-1),
-        lambda v: v.update(call=True),
+        lambda v: v.update(ticks=True),
         lambda v: v.update({"__class__\n": 1}),
         lambda v: v.pop("add"),
         lambda v: v["add"].append([1]),
