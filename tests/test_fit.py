@@ -107,6 +107,7 @@ def test_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_missing_packages_name_the_extra_that_brings_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packages, "installed", lambda name: None)
+    monkeypatch.setattr(fit, "installed", lambda name: None)
     with pytest.raises(FitError, match=r"^hardware.learner=deepspeed needs .*: pip install 'rlx\[deepspeed\]'$"):
         check_packages(Hardware(learner="deepspeed"))
     with pytest.raises(FitError, match=r"^hardware.engine=vllm needs .*: pip install 'rlx\[vllm\]'$"):
