@@ -65,6 +65,20 @@ def train_job(run: Run) -> Any:
     return train_run(run)
 
 
+@app.command(name="launch", context_settings=MIXED)
+def launch_run(words: Words = None) -> None:
+    """Train on the machines of this SLURM allocation, or all GPUs of this machine: `rlx train` in many processes."""
+    from rlx.config import build_run, compose, run_folder
+    from rlx.launch.start import default_folder, start
+
+    words = words or []
+    run = build_run(compose(words), Path())
+    check_train(run)
+    named = any(word.startswith("hydra.run.dir=") for word in words)
+    folder = Path(run_folder(words)) if named else default_folder(run_folder(words))
+    raise typer.Exit(start(run.hardware, folder, words))
+
+
 @app.command(name="eval", context_settings=PASS_ON, add_help_option=False)
 def evaluate(words: Words = None) -> None:
     """Evaluate a run or a model: `rlx eval run=DIR`, `rlx eval model.path=DIR`, with any further KEY=VALUE."""
@@ -93,6 +107,35 @@ def evaluate_job(run: Run) -> Any:
     from rlx.judge import evaluate_run
 
     return evaluate_run(run)
+
+
+@app.command(context_settings=MIXED)
+def serve(
+    words: Words = None,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 0,
+    child: Annotated[bool, typer.Option(hidden=True, help="End with standard input.")] = False,
+) -> None:
+    """A rollout server: `rlx serve model=nano hardware=cpu`, for runs with RLX_SERVERS=HOST:PORT.
+
+    Both sides need the same RLX_SERVER_TOKEN.
+    """
+    import signal
+
+    if child:  # signals are for the run, which says by closing the pipe when its servers may go
+        for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+            signal.signal(signum, signal.SIG_IGN)
+    from rlx.config import build_value, compose, load_tree
+    from rlx.hardware import set_threads
+
+    named = [Path(word.removeprefix("run=")) for word in words or [] if word.startswith("run=")]
+    rest = [word for word in words or [] if not word.startswith("run=")]
+    tree = load_tree(named[-1], rest) if named else compose(rest)
+    set_threads(tree["hardware"]["num_threads"])
+    model, hardware = (build_value(tree[key], key) for key in ("model", "hardware"))
+    from rlx.serve import serve as serve_engine
+
+    serve_engine(model, hardware, host=host, port=port, child=child)
 
 
 @app.command(context_settings=MIXED)

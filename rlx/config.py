@@ -43,9 +43,11 @@ __all__ = [
     "list_groups",
     "list_options",
     "load_tree",
+    "run_folder",
 ]
 
 ROOT = "config"
+LAUNCHER = "hydra/launcher"
 HYDRA_ERRORS = (HydraException, OmegaConfBaseException)
 COMPOSE_ERRORS = (*HYDRA_ERRORS, ValueError)
 SHOWING = ("info", "help", "hydra_help", "shell_completion")
@@ -77,6 +79,7 @@ def launch(words: Sequence[str], job: Job, check: Check = lambda run, here: None
     arguments = parse_words(words)
     if not any(getattr(arguments, name) for name in SHOWING):
         check_words(arguments, check)
+        words = as_sweep_of_one(words, arguments)
     program, sys.argv = sys.argv, [sys.argv[0], *words]
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Errors reach us, who tell them in one line, instead of being printed there.
     decorate = hydra.main(version_base="1.3", config_path=str(shipped_folder("conf")), config_name=ROOT)
@@ -88,6 +91,24 @@ def launch(words: Sequence[str], job: Job, check: Check = lambda run, here: None
         raise ConfigError(one_line(error)) from error
     finally:
         sys.argv = program
+
+
+def as_sweep_of_one(words: Sequence[str], arguments: argparse.Namespace) -> list[str]:
+    """A single run with a launcher as a sweep in the run's own folder: launchers only run sweeps."""
+    chosen = [override for override in parse_overrides(arguments.overrides) if override.key_or_group == LAUNCHER]
+    if arguments.multirun or not chosen or chosen[-1].value() == "basic":
+        return list(words)
+    index = list(words).index(chosen[-1].input_line or "")
+    sweep = ["hydra.sweep.dir=${hydra.run.dir}", "hydra.sweep.subdir=."]
+    return ["--multirun", *words[:index], *sweep, *words[index:]]
+
+
+def run_folder(words: Sequence[str]) -> str:
+    """Where a run of these words would go."""
+    arguments = parse_words(words)
+    with open_loader(arguments.config_dir) as loader:
+        _compose(loader, arguments.overrides)
+        return str(HydraConfig.get().run.dir)
 
 
 def run_job(job: Job, config: DictConfig) -> Any:
@@ -166,7 +187,7 @@ def check_words(arguments: argparse.Namespace, check: Check) -> None:
         for overrides in cases:
             tree = _compose(loader, overrides)
             set_threads(tree["hardware"]["num_threads"])
-            check(build_run(tree, Path()), HydraConfig.get().runtime.choices["hydra/launcher"] == "basic")
+            check(build_run(tree, Path()), HydraConfig.get().runtime.choices[LAUNCHER] == "basic")
 
 
 def sweep_cases(loader: ConfigLoader, overrides: Sequence[str]) -> Iterator[list[str]]:

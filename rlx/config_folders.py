@@ -53,8 +53,9 @@ def read_option(group: str, name: str) -> dict[str, Any]:
 
 
 def list_groups() -> list[str]:
-    """The groups of every config folder, `sweep` among them."""
-    return sorted({child.name for folder in config_folders() for child in folder.iterdir() if child.is_dir()})
+    """The groups of every config folder, `sweep` among them, without Hydra's own."""
+    found = {child.name for folder in config_folders() for child in folder.iterdir() if child.is_dir()}
+    return sorted(found - {"hydra"})
 
 
 def known_targets() -> set[str]:

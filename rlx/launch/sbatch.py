@@ -22,9 +22,9 @@ def sbatch_script(hardware: Hardware, words: Sequence[str]) -> str:
         f"#SBATCH --cpus-per-task={hardware.num_threads}",
         *([f"#SBATCH --gpus-per-node={devices}"] if hardware.device == "cuda" else []),
         f"#SBATCH --time={HOURS}:00:00",
-        f"#SBATCH --signal=USR2@{GRACE}",
+        f"#SBATCH --signal=B:USR2@{GRACE}",
         "#SBATCH --requeue",
         "#SBATCH --open-mode=append",
-        shlex.join(["rlx", "launch", *words]),
+        "exec " + shlex.join(["rlx", "launch", *words]),
     ]
     return "\n".join(lines) + "\n"

@@ -20,7 +20,7 @@ def options(script: str) -> dict[str, str]:
 def test_nodes_tasks_and_gpus_are_the_profiles() -> None:
     asked = options(sbatch_script(SERVED, []))
     assert (asked["nodes"], asked["ntasks-per-node"], asked["gpus-per-node"]) == ("2", "4", "8")
-    assert asked["signal"].startswith("USR2@")
+    assert asked["signal"].startswith("B:USR2@")  # the batch process, which is `rlx launch`
     assert "requeue" in asked
     assert "gpus-per-node" not in options(sbatch_script(Hardware(), []))
 

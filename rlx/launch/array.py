@@ -1,0 +1,166 @@
+"""A sweep as one job array: what SLURM is asked for, and what came of its jobs."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlx.console import clean
+from rlx.hardware import Hardware
+from rlx.launch.command import devices_per_node, processes_per_node, rank_command, srun_command
+from rlx.launch.ending import LOGS, last_lines, log_of, read_attempts, read_end, record_job
+from rlx.launch.slurm import Record, SlurmError, ask
+from rlx.launch.start import LaunchError
+
+OWN = ("wait", "max_num_timeout", "submitit_folder", "signal_delay_s")
+"""Keys of conf/hydra/launcher/slurm.yaml that are not sbatch's."""
+SHAPE = ("nodes", "tasks_per_node", "cpus_per_task", "gpus_per_node")
+PATIENCE = 20
+"""Answers without a word of a job, after which it is taken for one that SLURM has forgotten."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One run of the sweep, submitted."""
+
+    id: str
+    name: str
+    folder: Path
+
+
+def check_slurm() -> None:
+    """Refuse before anything is written where there is no SLURM or no submitit."""
+    if shutil.which("sbatch") is None:
+        raise LaunchError("hydra/launcher=slurm, but there is no sbatch on PATH: run on a cluster's login node")
+    try:
+        import submitit  # noqa: F401
+    except ImportError:
+        raise LaunchError("hydra/launcher=slurm needs submitit: pip install 'rlx[slurm]'") from None
+
+
+def shape_of(hardware: Hardware, params: Mapping[str, Any]) -> dict[str, int]:
+    """Nodes, tasks, processors and GPUs: as the launcher's keys say, else as the profile does."""
+    profile = {
+        "nodes": hardware.num_nodes,
+        "tasks_per_node": processes_per_node(hardware),
+        "cpus_per_task": hardware.num_threads,
+        "gpus_per_node": devices_per_node(hardware) if hardware.device == "cuda" else 0,
+    }
+    return {key: profile[key] if params.get(key) is None else params[key] for key in SHAPE}
+
+
+def one_shape(hardware: Sequence[Hardware], params: Mapping[str, Any]) -> dict[str, int]:
+    """Of all jobs of an array, which must be the same."""
+    shapes = [shape_of(profile, params) for profile in hardware]
+    if any(shape != shapes[0] for shape in shapes):
+        raise LaunchError("a job array has one shape, and this sweep's hardware profiles differ: sweep each by itself")
+    return shapes[0]
+
+
+def sbatch_parameters(shape: Mapping[str, int], params: Mapping[str, Any]) -> dict[str, Any]:
+    """What submitit's executor takes: the launcher's keys without those that are empty."""
+    asked = {key: value for key, value in params.items() if key not in (*OWN, *SHAPE) and value is not None}
+    extra = {"requeue": True, **(asked.pop("additional_parameters", None) or {})}
+    counts = {key: value for key, value in shape.items() if value}
+    delay = {"signal_delay_s": params["signal_delay_s"]}
+    return {**asked, **counts, **delay, "additional_parameters": extra, "use_srun": False}
+
+
+def watch_command(shape: Mapping[str, int], limit: int, folders: Path, task: Sequence[str]) -> list[str]:
+    """The batch script's one command: watch the ranks of this task's run folder."""
+    watch = [sys.executable, "-u", "-m", "rlx.launch.watch", "--limit", str(limit), str(folders)]
+    ranks = rank_command("{folder}", task)
+    return [*watch, *srun_command(shape["nodes"], shape["tasks_per_node"], shape["cpus_per_task"], ranks)]
+
+
+def list_folders(place: Path, folders: Sequence[Path]) -> Path:
+    """Write down the run folder of each task of the array."""
+    place.mkdir(parents=True, exist_ok=True)
+    path = place / f"folders-{secrets.token_hex(4)}.json"
+    path.write_text(json.dumps([str(folder) for folder in folders]) + "\n", encoding="utf-8")
+    return path
+
+
+def names_of(words: Sequence[Sequence[str]], folders: Sequence[Path]) -> list[str]:
+    """Of each job the words that not all have, or its folder's name where they do not tell."""
+    shared = set.intersection(*(set(each) for each in words))
+    return [
+        " ".join(word for word in each if word not in shared) or folder.name
+        for each, folder in zip(words, folders, strict=True)
+    ]
+
+
+def announce(jobs: Sequence[Job], steps: Sequence[int], say: Callable[[str], None]) -> None:
+    """Name the jobs, here and in their folders."""
+    for job, num in zip(jobs, steps, strict=True):
+        record_job(job.folder, job.id, job.name, num)
+        say(f"job {job.id}: {job.name} in {job.folder}")
+
+
+def follow(
+    jobs: Sequence[Job],
+    say: Callable[[str], None],
+    *,
+    inquire: Callable[[Sequence[str]], Mapping[str, Record]] = ask,
+    pause: Callable[[float], None] = time.sleep,
+) -> dict[str, Record]:
+    """Wait until every job is over, and tell of each as it ends; how each did."""
+    over: dict[str, Record] = {}
+    seen: set[str] = set()
+    delay, rounds = 0.5, 0
+    while len(over) < len(jobs):
+        left = [job for job in jobs if job.id not in over]
+        try:
+            found = inquire([job.id for job in left])
+            rounds += 1
+        except SlurmError as error:
+            say(f"{error}; asking again")
+        else:
+            seen |= found.keys()
+            for job in left:
+                forgotten = forgotten_job(job) if job.id in seen or rounds > PATIENCE else None
+                record = found.get(job.id, forgotten)
+                if record is not None and record.is_over:
+                    over[job.id] = record
+                    tell(job, record, say)
+        if len(over) < len(jobs):
+            pause(delay)
+            delay = min(1.3 * delay, 15)
+    return over
+
+
+def forgotten_job(job: Job) -> Record:
+    """SLURM forgets a job some minutes after its end; the run folder does not."""
+    attempts = read_attempts(job.folder)
+    return Record(state="COMPLETED" if attempts and attempts[-1].kind == "finished" else "LOST")
+
+
+def tell(job: Job, record: Record, say: Callable[[str], None]) -> None:
+    """What came of a job: of one that failed, the last lines of the log that shows why."""
+    if record.state == "COMPLETED":
+        say(f"job {job.id}: {job.name}: finished")
+        return
+    if record.state.startswith("CANCELLED"):
+        say(f"job {job.id}: {job.name}: was cancelled; the others go on")
+        return
+    ended = read_end(job.folder)
+    log = log_of(job.folder, ended.rank if ended is not None else 0)
+    how = f" ({ended})" if ended is not None else ""
+    say(f"job {job.id}: {job.name}: {record.state.lower()}{how}; the end of {log}:")
+    for line in last_lines(log):
+        say(f"    {clean(line)[:300]}")
+
+
+def refuse_failures(jobs: Sequence[Job], over: Mapping[str, Record]) -> None:
+    """One line that names the jobs without a result, if there are any."""
+    bad = [job for job in jobs if over[job.id].state != "COMPLETED"]
+    if bad:
+        names = "; ".join(f"{job.id} ({job.name}) {over[job.id].state.lower()}" for job in bad[:5])
+        raise LaunchError(f"{len(bad)} of {len(jobs)} jobs did not finish: {names}; logs are in {LOGS}/", exit_code=1)

@@ -1,0 +1,151 @@
+"""How an attempt at a run ended, and what follows from it.
+
+A run may take many attempts: each begins at the newest checkpoint of the run folder. In its `logs/`:
+
+    rank-N.log        what rank N printed, in all attempts
+    ended.json        the rank that ended first, if not well: the others' ends follow from it
+    attempts.jsonl    a line per attempt
+    job.json          the SLURM job that was asked to do it
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from rlx.folder import write_aside
+
+LOGS, ENDED, ATTEMPTS, JOB = "logs", "ended.json", "attempts.jsonl", "job.json"
+STOPPED = 143
+"""Exit code of a run that a signal asked to stop, and that saved itself."""
+LOST = 75
+"""Exit code of a rank that gives up because another is gone or hangs (EX_TEMPFAIL: to be tried again)."""
+STEP = re.compile(r"step-(\d+)")
+
+Kind = Literal["finished", "stopped", "lost", "failed"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """The rank that ended first, and how: a signal's number is negative."""
+
+    rank: int
+    code: int
+
+    def __str__(self) -> str:
+        how = signal.Signals(-self.code).name if self.code < 0 else f"exit code {self.code}"
+        return f"rank {self.rank} ended by {how}" if self.code < 0 else f"rank {self.rank} ended with {how}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """One line of attempts.jsonl."""
+
+    kind: Kind
+    job: str | None
+    before: int
+    """Steps of the newest checkpoint when it began."""
+    after: int
+    is_preempted: bool = False
+    ended: Ended | None = None
+
+
+def kind_of(code: int, ended: Ended | None) -> Kind:
+    """By the launcher's exit code and the first rank's: crashes may be tried again, a program's own errors not."""
+    if ended is None:
+        return "finished" if code == 0 else "lost"
+    if ended.code in (STOPPED, -signal.SIGTERM, -signal.SIGUSR1, -signal.SIGUSR2):
+        return "stopped"
+    return "lost" if ended.code < 0 or ended.code == LOST else "failed"
+
+
+def may_go_on(attempts: Sequence[Attempt], limit: int) -> bool:
+    """Whether to try again: not after a failure, nor when `limit` attempts in a row have come no further.
+
+    An attempt that was preempted says nothing of the run.
+    """
+    if not attempts or attempts[-1].kind not in ("stopped", "lost"):
+        return False
+    in_vain = 0
+    for attempt in reversed(attempts):
+        if attempt.after > attempt.before or attempt.kind not in ("stopped", "lost"):
+            break
+        in_vain += not attempt.is_preempted
+    return in_vain < limit
+
+
+def record_end(folder: Path, ended: Ended) -> None:
+    """Write ended.json, unless another rank was before."""
+    try:
+        file = os.open(folder / LOGS / ENDED, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+    except FileExistsError:
+        return
+    with open(file, "w", encoding="utf-8") as stream:
+        json.dump(asdict(ended), stream)
+
+
+def read_end(folder: Path) -> Ended | None:
+    found = read_json(folder / LOGS / ENDED)
+    rank, code = found.get("rank"), found.get("code")
+    return Ended(rank=rank, code=code) if isinstance(rank, int) and isinstance(code, int) else None
+
+
+def record_attempt(folder: Path, attempt: Attempt) -> None:
+    with open(folder / LOGS / ATTEMPTS, "a", encoding="utf-8") as file:
+        file.write(json.dumps(asdict(attempt)) + "\n")
+
+
+def read_attempts(folder: Path) -> list[Attempt]:
+    """The lines that are whole, in order."""
+    path = folder / LOGS / ATTEMPTS
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    found = []
+    for line in lines:
+        try:
+            value = json.loads(line)
+            ended = Ended(**value["ended"]) if value["ended"] else None
+            found.append(Attempt(**{**value, "ended": ended}))
+        except (ValueError, TypeError, KeyError):
+            continue
+    return found
+
+
+def record_job(folder: Path, job: str, name: str, steps: int | None = None) -> None:
+    """Say in the run folder which job works on it."""
+    (folder / LOGS).mkdir(parents=True, exist_ok=True)
+    write_aside(folder / LOGS / JOB, json.dumps({"job": job, "name": name, "steps": steps}) + "\n")
+
+
+def read_json(path: Path) -> Mapping[str, Any]:
+    """A JSON object; empty where there is none that can be read."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def newest_step(folder: Path) -> int:
+    """Steps of the newest checkpoint, by its name; 0 where there is none."""
+    found = (STEP.fullmatch(path.name) for path in folder.glob("checkpoints/step-*"))
+    return max((int(match[1]) for match in found if match), default=0)
+
+
+def log_of(folder: Path, rank: int) -> Path:
+    return folder / LOGS / f"rank-{rank}.log"
+
+
+def last_lines(path: Path, num: int = 10) -> list[str]:
+    """The end of a log, whatever its length."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, path.stat().st_size - 64 * 1024))
+            return file.read().decode(errors="replace").splitlines()[-num:]
+    except OSError:
+        return []

@@ -1,0 +1,111 @@
+"""What SLURM says of its jobs, and what it is asked to do.
+
+Through scontrol, which every cluster answers: sacct needs accounting, and without it a cancelled job looks like one
+that is still to come.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+FIELD = re.compile(r"(\w+)=(\S*)")
+TIMEOUT = 60
+"""Seconds that any question to SLURM may take."""
+
+WAITING = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
+ACTIVE = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING")
+
+
+class SlurmError(RuntimeError):
+    """SLURM is missing, does not answer or refuses; the message is one line."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """A job, as SLURM sees it now."""
+
+    state: str
+    reason: str = ""
+    nodes: str = ""
+    is_preempted: bool = False
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.state in WAITING
+
+    @property
+    def is_over(self) -> bool:
+        return self.state not in (*WAITING, *ACTIVE)
+
+    @property
+    def is_out_of_time(self) -> bool:
+        return self.state == "TIMEOUT" or self.reason == "TimeLimit"
+
+
+def call(*words: str) -> str:
+    """One of SLURM's programs; what it prints."""
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT)
+    except FileNotFoundError:
+        raise SlurmError(f"{words[0]} is not on PATH: this machine has no SLURM") from None
+    except subprocess.TimeoutExpired:
+        raise SlurmError(f"{words[0]} did not answer within {TIMEOUT} s") from None
+    if done.returncode:
+        raise SlurmError(" ".join(done.stderr.split()) or f"{words[0]} failed")
+    return done.stdout
+
+
+def ask(ids: Iterable[str]) -> dict[str, Record]:
+    """What SLURM knows of these jobs (`12`, or `12_3` of an array); it forgets the finished after some minutes."""
+    found: dict[str, Record] = {}
+    for base in sorted({name.split("_")[0] for name in ids}):
+        try:
+            found |= read_jobs(call("scontrol", "--oneliner", "show", "job", base))
+        except SlurmError as error:
+            if "Invalid job id" not in str(error):
+                raise
+    return found
+
+
+def read_jobs(text: str) -> dict[str, Record]:
+    """scontrol's lines; tasks of an array that still wait share one."""
+    found: dict[str, Record] = {}
+    for line in text.splitlines():
+        fields = dict(reversed(FIELD.findall(line)))
+        if "JobId" not in fields or "JobState" not in fields:
+            continue
+        record = Record(
+            state=fields["JobState"].split("+")[0],
+            reason=fields.get("Reason", ""),
+            nodes=fields.get("NodeList", "").replace("(null)", ""),
+            is_preempted=fields.get("PreemptTime", "None") not in ("None", "Unknown", ""),
+        )
+        found |= dict.fromkeys(names_of(fields), record)
+    return found
+
+
+def names_of(fields: Mapping[str, str]) -> list[str]:
+    """`12`; of an array `12_0`, `12_1`, … for `ArrayTaskId=0-1%2`."""
+    array, tasks = fields.get("ArrayJobId"), fields.get("ArrayTaskId")
+    if not array or not tasks:
+        return [fields["JobId"]]
+    numbers: list[int] = []
+    for part in tasks.split("%")[0].split(","):
+        first, _, last = part.partition("-")
+        if first.isdecimal() and (last or first).isdecimal():
+            numbers += range(int(first), int(last or first) + 1)
+    return [f"{array}_{number}" for number in numbers]
+
+
+def own_id(environ: Mapping[str, str] = os.environ) -> str | None:
+    """This job's, as SLURM's programs take it; None outside a job."""
+    array, task = environ.get("SLURM_ARRAY_JOB_ID"), environ.get("SLURM_ARRAY_TASK_ID")
+    return f"{array}_{task}" if array and task else environ.get("SLURM_JOB_ID")
+
+
+def requeue(job: str) -> None:
+    call("scontrol", "requeue", job)

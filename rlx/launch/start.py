@@ -1,0 +1,55 @@
+"""`rlx launch`: start the ranks of a run on the machines at hand."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rlx.hardware import Hardware
+from rlx.launch.command import SIGNALS, processes_per_node, start_command
+from rlx.launch.ending import record_job
+from rlx.launch.slurm import own_id
+from rlx.launch.watch import watch
+
+
+class LaunchError(RuntimeError):
+    """The run cannot be started here, or its jobs did not end well; the message is one line with the remedy."""
+
+    def __init__(self, message: str, exit_code: int = 2) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+def start(hardware: Hardware, folder: Path, words: Sequence[str], limit: int = 3) -> int:
+    """Train `words` in `folder` with the profile's processes; crashed ranks are started again from the newest
+    checkpoint, at most `limit` times in a row without a new one. The exit code."""
+    check_allocation(hardware)
+    folder = folder.absolute()
+    job = own_id()
+    if job is not None:
+        record_job(folder, job, " ".join(words))
+    os.environ.setdefault("TORCHELASTIC_SIGNALS_TO_HANDLE", SIGNALS)
+    return watch(start_command(hardware, folder, words), folder, limit)
+
+
+def check_allocation(hardware: Hardware, environ: Mapping[str, str] = os.environ) -> None:
+    """Refuse what would start fewer processes than the profile has, or more than the allocation."""
+    if hardware.num_nodes == 1:
+        return
+    have = environ.get("SLURM_JOB_NUM_NODES", "")
+    each = processes_per_node(hardware)
+    if not have.isdecimal() or shutil.which("srun") is None:
+        raise LaunchError(
+            f"hardware.num_nodes={hardware.num_nodes}, but this is no SLURM allocation: "
+            f"`salloc --nodes={hardware.num_nodes} --ntasks-per-node={each}` first, or hydra/launcher=slurm"
+        )
+    if int(have) < hardware.num_nodes:
+        raise LaunchError(f"hardware.num_nodes={hardware.num_nodes}, but this allocation has {have} nodes")
+
+
+def default_folder(run_dir: str, environ: Mapping[str, str] = os.environ) -> Path:
+    """Where a run goes whose words do not say it: the same for every attempt of a SLURM job."""
+    job = own_id(environ)
+    return Path(run_dir) if job is None else Path(run_dir).parent / f"job-{job}"
