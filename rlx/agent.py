@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 from transformers.utils import logging
 
 from rlx.hardware import Hardware
@@ -22,6 +23,9 @@ from rlx.rollout.torch_engine import TorchEngine
 from rlx.rollout.vllm import VllmEngine
 from rlx.run import Run
 from rlx.types import Dialect, Environment, Sampling
+
+if TYPE_CHECKING:
+    from rlx.fleet import Fleet
 
 logging.disable_progress_bar()  # rlx draws its own
 
@@ -78,18 +82,18 @@ class Agent:
             self.policy.engine.load(self.learner.weights(), self.learner.num_updates)
 
     def save(self, folder: Path | None) -> None:
-        """A whole Hugging Face folder, with the learner's state beside the weights; ranks without one lend their part."""
+        """A whole Hugging Face folder, the learner's state beside the weights; ranks without one lend their part."""
         self.learner.save(folder)
         if folder is not None:
             self.tokenizer.save_pretrained(folder)
 
 
-def build_agent(run: Run, model: Model, ranks: Ranks = ALONE) -> Agent:
+def build_agent(run: Run, model: Model, ranks: Ranks = ALONE, fleet: Fleet | None = None) -> Agent:
     """Load `model` once, and make of it what acts and what learns."""
     loaded: Any = load_model(model)
     learner = learner_of(run, loaded, ranks)
     tokenizer = load_tokenizer(model)
-    policy = policy_of(run, model, loaded, learner.weights(), tokenizer)
+    policy = policy_of(run, model, loaded, learner.weights(), tokenizer, fleet)
     return Agent(policy=policy, learner=learner, tokenizer=tokenizer)
 
 
@@ -117,14 +121,24 @@ def learner_of(run: Run, loaded: Any, ranks: Ranks) -> Learner:
     )
 
 
-def build_policy(run: Run, model: Model) -> Policy:
+def build_policy(run: Run, model: Model, fleet: Fleet | None = None) -> Policy:
     """What only acts, for an evaluation."""
     loaded: Any = load_model(model)
-    return policy_of(run, model, loaded, dict(loaded.state_dict()), load_tokenizer(model))
+    return policy_of(run, model, loaded, dict(loaded.state_dict()), load_tokenizer(model), fleet)
 
 
-def policy_of(run: Run, model: Model, loaded: Any, weights: Any, tokenizer: Any) -> Policy:
-    hardware = run.hardware
+def policy_of(
+    run: Run, model: Model, loaded: Any, weights: Mapping[str, Tensor], tokenizer: Any, fleet: Fleet | None = None
+) -> Policy:
+    """What acts: an engine of this process, or that of the run's servers."""
+    engine = build_engine(run.hardware, model, loaded, weights, tokenizer) if fleet is None else fleet.engine(weights)
+    return Policy(engine=engine, speech=speech_of(run.protocol, model, tokenizer), hardware=run.hardware)
+
+
+def build_engine(
+    hardware: Hardware, model: Model, loaded: Any, weights: Mapping[str, Tensor], tokenizer: Any
+) -> Engine:
+    """The engine of a profile, in this process."""
     common: dict[str, Any] = {
         "config": loaded.config,
         "weights": weights,
@@ -134,18 +148,15 @@ def policy_of(run: Run, model: Model, loaded: Any, weights: Any, tokenizer: Any)
         "device": hardware.device,
         "dtype": getattr(torch, hardware.dtype),
     }
-    engine: Engine = (
-        TorchEngine(**common)
-        if hardware.engine == "torch"
-        else VllmEngine(
-            **common,
-            max_context=model.max_context,
-            memory=hardware.engine_memory,
-            tensor_parallel=hardware.tensor_parallel,
-            sleeps=hardware.num_servers == 0,
-        )
+    if hardware.engine == "torch":
+        return TorchEngine(**common)
+    return VllmEngine(
+        **common,
+        max_context=model.max_context,
+        memory=hardware.engine_memory,
+        tensor_parallel=hardware.tensor_parallel,
+        sleeps=hardware.num_servers == 0,
     )
-    return Policy(engine=engine, speech=speech_of(run.protocol, model, tokenizer), hardware=hardware)
 
 
 def eos_ids(loaded: Any) -> list[int]:

@@ -1,0 +1,75 @@
+"""Rollouts of later steps beside the update of this one: a pipeline, not a race.
+
+With `staleness` s, the rollouts of step k + s start before update k, in a thread of their own, with the weights that
+are current then. So those of step k lag behind by min(k, s) updates, always, and what a run does is a function of its
+seed as it is without: nothing is asked of the clock. Without staleness a step's rollouts are played when it asks for
+them, by whoever asks.
+
+    s = 1    play 0 | play 1   | play 2   | ...
+                    | update 0 | update 1 | ...
+
+A checkpoint waits for the rollouts under way and keeps them, so that a resumed run has the very same.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+Play = Callable[[], T]
+"""Everything is settled but the playing: what any thread may do."""
+Launch = Callable[[int], Play[T]]
+"""Settle how the rollouts of a step are played, the weights above all. Called by the thread that learns."""
+
+
+class AbandonedError(Exception):
+    """Nobody waits for these rollouts any more."""
+
+
+class Pipeline(Generic[T]):
+    """The rollouts of steps up to `last`, `staleness` steps ahead. All but `check` is for one thread."""
+
+    def __init__(self, launch: Launch[T], *, staleness: int, last: int, kept: Mapping[int, T] | None = None) -> None:
+        """`kept`: rollouts that a checkpoint kept, by step."""
+        self.launch, self.staleness, self.last = launch, staleness, last
+        self._played: dict[int, T] = dict(kept or {})
+        self._playing: dict[int, Future[T]] = {}
+        self._abandoned = threading.Event()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="rollout") if staleness else None
+
+    def check(self) -> None:
+        """For the thread that plays: raise when the run has gone."""
+        if self._abandoned.is_set():
+            raise AbandonedError("the run has ended")
+
+    def take(self, step: int) -> T:
+        """The rollouts of a step, those ahead of it being under way. Steps are taken in order, each once."""
+        if self._thread is None:
+            return self.launch(step)()
+        self._played = {other: played for other, played in self._played.items() if other >= step}
+        for ahead in range(step, min(step + self.staleness + 1, self.last)):
+            if ahead not in self._played and ahead not in self._playing:
+                self._playing[ahead] = self._thread.submit(self.launch(ahead))
+        return self._finish(step)
+
+    def _finish(self, step: int) -> T:
+        if step not in self._played:
+            self._played[step] = self._playing[step].result()
+            del self._playing[step]
+        return self._played[step]
+
+    def wait(self, step: int) -> dict[int, T]:
+        """The rollouts under way, finished, from `step` on: what the next steps will take. The engine is free then."""
+        for ahead in sorted(self._playing):
+            self._finish(ahead)
+        return {ahead: played for ahead, played in sorted(self._played.items()) if ahead >= step}
+
+    def close(self) -> None:
+        """Stop what is under way."""
+        self._abandoned.set()
+        if self._thread is not None:
+            self._thread.shutdown(wait=True, cancel_futures=True)
