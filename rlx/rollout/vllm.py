@@ -285,7 +285,7 @@ def quiet() -> Iterator[None]:
 def start_vllm(config: Any, device: str, **settings: Any) -> Any:
     """An LLM with dummy weights, from a config alone, that leaves this process's torch as it was."""
     set_num_threads = torch.set_num_threads
-    with tempfile.TemporaryDirectory(prefix="rlx-vllm-") as folder, plain_linear_maps(device):
+    with tempfile.TemporaryDirectory(prefix="rlx-vllm-") as folder, plain_kernels(device):
         from vllm import LLM
 
         (Path(folder) / "config.json").write_text(json.dumps(config_of(config)), encoding="utf-8")
@@ -308,19 +308,29 @@ def start_vllm(config: Any, device: str, **settings: Any) -> Any:
 
 
 @contextmanager
-def plain_linear_maps(device: str) -> Iterator[None]:
-    """While a model is built on CPU, give its linear maps torch's kernel, which reads weights where they lie."""
+def plain_kernels(device: str) -> Iterator[None]:
+    """While a model is built on CPU, give its linear maps torch's kernel, which reads weights where they lie.
+
+    And for good, count ranks of tokens (which nobody here asks for) without a kernel that a C compiler has to make at
+    the first step: that takes seconds, and is slower afterwards.
+    """
     if device != "cpu":
         yield
         return
     from vllm.model_executor.layers import utils
+    from vllm.v1.sample import sampler
 
+    sampler.batched_count_greater_than = count_greater
     kept = utils.dispatch_cpu_unquantized_gemm
     utils.dispatch_cpu_unquantized_gemm = use_torch
     try:
         yield
     finally:
         utils.dispatch_cpu_unquantized_gemm = kept
+
+
+def count_greater(values_BV: Tensor, of_B1: Tensor) -> Tensor:
+    return (values_BV >= of_B1).sum(-1)
 
 
 def use_torch(layer: Any, remove_weight: bool) -> None:
