@@ -31,6 +31,7 @@ from rlx.config_check import ConfigError, check_tree, near
 from rlx.config_folders import known_targets, list_groups, list_options, shipped_folder
 from rlx.hardware import set_threads
 from rlx.interrupt import InterruptedRunError
+from rlx.ranks import find_place
 from rlx.run import Run
 
 __all__ = [
@@ -79,7 +80,7 @@ def launch(words: Sequence[str], job: Job, check: Check = lambda run, here: None
     arguments = parse_words(words)
     if not any(getattr(arguments, name) for name in SHOWING):
         check_words(arguments, check)
-        words = as_sweep_of_one(words, arguments)
+        words = quieted(as_sweep_of_one(words, arguments), arguments)
     program, sys.argv = sys.argv, [sys.argv[0], *words]
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Errors reach us, who tell them in one line, instead of being printed there.
     decorate = hydra.main(version_base="1.3", config_path=str(shipped_folder("conf")), config_name=ROOT)
@@ -91,6 +92,13 @@ def launch(words: Sequence[str], job: Job, check: Check = lambda run, here: None
         raise ConfigError(one_line(error)) from error
     finally:
         sys.argv = program
+
+
+def quieted(words: Sequence[str], arguments: argparse.Namespace) -> list[str]:
+    """Of several processes only the first makes a folder; it tells the others, whose clocks would name another."""
+    if find_place(slurm=False).size > 1 and arguments.multirun:
+        raise ConfigError("-m cannot go with torchrun: sweep with hydra/launcher=slurm, or start each run by itself")
+    return list(words) if find_place().rank == 0 else [*words, "hydra.run.dir=.", "hydra.output_subdir=null"]
 
 
 def as_sweep_of_one(words: Sequence[str], arguments: argparse.Namespace) -> list[str]:

@@ -5,24 +5,28 @@ metrics.jsonl   a line a step
 summary.json    final figures, cost, versions
 trajectories/   what the agent saw and did
 checkpoints/    step-N folders
+ranks/          where each process is
 wandb/          W&B's own files
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-FREE_KEYS = ("steps", "track")
-"""What may differ when a run is resumed: how long it goes on, and who is told."""
+from rlx.lock import HeldError, hold
+
+FREE_KEYS = ("steps", "track", "hardware")
+"""What may differ when a run is resumed: its length, who is told, and on what it runs, which changes rounding."""
+BOUND_KEYS = ("hardware.staleness", "hardware.importance_cap")
+"""Of the free ones, what does change the run."""
 
 
 class FolderError(Exception):
@@ -68,7 +72,7 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     return [
         f"{key}: {before.get(key)} -> {after.get(key)}"
         for key in sorted(before.keys() | after.keys())
-        if key.split(".")[0] not in FREE_KEYS and before.get(key) != after.get(key)
+        if (key in BOUND_KEYS or key.split(".")[0] not in FREE_KEYS) and before.get(key) != after.get(key)
     ]
 
 
@@ -90,11 +94,11 @@ def claim_config(folder: Path, config: Mapping[str, Any]) -> None:
 def open_folder(folder: Path, config: Mapping[str, Any], *, wait: bool = False) -> Iterator[Path]:
     """The folder, locked against a second run for as long as this one lives; `wait` for the other instead."""
     folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / ".lock", "w") as lock:
+    with ExitStack() as stack:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
+            stack.enter_context(hold(folder / ".lock", wait=wait))
+        except HeldError as error:
             remedy = "wait for it, or choose another hydra.run.dir"
-            raise FolderError(f"{folder} is in use by another run: {remedy}") from None
+            raise FolderError(f"{folder} is in use by another run ({error}): {remedy}") from None
         claim_config(folder, config)
         yield folder

@@ -17,6 +17,7 @@ class InterruptedRunError(Exception):
 
     def __init__(self, signum: int) -> None:
         super().__init__(f"interrupted by {signal.Signals(signum).name}")
+        self.signum = signum
         self.exit_code = 130 if signum == signal.SIGINT else 143
 
 

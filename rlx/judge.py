@@ -11,19 +11,20 @@ from typing import Any
 from rlx import __version__
 from rlx.agent import Agent, build_policy
 from rlx.algo.parts import grouped
+from rlx.codec import from_json, to_json
 from rlx.console import Screen
 from rlx.evaluate.evaluate import Evaluate, Evaluation, evaluate, floor
 from rlx.evaluate.figures import gains, values
 from rlx.evaluate.passk import Estimate
 from rlx.evaluate.summary import Summary
 from rlx.evaluate.tables import accuracy_table, to_markdown, to_rich, tool_table
-from rlx.folder import digest_of, open_folder, write_aside
-from rlx.interrupt import listen
+from rlx.folder import digest_of, write_aside
 from rlx.learner.checkpoint import newest_good
-from rlx.life import CHECKPOINTS, Life, end, told
+from rlx.life import CHECKPOINTS, Life, end, living, told
 from rlx.model.load import Model, load_weights
 from rlx.model.packaged import cache_folder
 from rlx.rollout.play import Rollout
+from rlx.rollout.together import together
 from rlx.run import Run
 from rlx.store import load, save
 from rlx.types import Environment, Metrics, Sampling, Start, Trajectory
@@ -78,39 +79,59 @@ def judge(life: Life, act: Callable[..., Rollout], noun: str, kept: Path | None 
 
     def play(env: Environment, sampling: Sampling, starts: Sequence[Start]) -> list[Trajectory]:
         path = None if kept is None else kept / f"{env.max_rounds}.jsonl"
-        if path is not None and path.exists():
-            return [trajectory for group in load(path) for trajectory in group.trajectories]
+        found = read_kept(life, path)
+        if found is not None:
+            return found
+        life.pulse.at(f"evaluation of {noun}")
         with life.screen.bar(f"evaluate {noun}", len(starts), "episodes") as advance:
+
+            def progress(done: int) -> None:
+                life.told(done)
+                advance(done * life.ranks.size)
+
             stream = ("evaluate", settings.seed)
-            played = act(env, sampling, stream, check=life.interrupt.check, progress=advance).play(starts)
+            player = act(env, sampling, stream, check=life.interrupt.check, progress=progress)
+            played = together(player, life.ranks).play(starts)
         groups = grouped([start.task for start in starts[:: settings.num_samples]], played, settings.num_samples)
         life.spend(groups)
-        if path is not None:
+        if path is not None and life.ranks.is_first:
             save(path, groups, max_rounds=env.max_rounds)
         return played
 
     evaluations = evaluate(settings, run.env, play, max_context=run.sampling.max_context, noun=noun)
-    for found in evaluations:
+    for found in evaluations if life.ranks.is_first else ():
         path = run.folder / "trajectories" / f"{noun}-{found.max_rounds}.jsonl"
         save(path, found.groups, max_rounds=found.max_rounds)
     return evaluations
 
 
+def read_kept(life: Life, path: Path | None) -> list[Trajectory] | None:
+    """The episodes in a file, if there is one where rank 0 is."""
+    if path is None or not life.ranks.first(path.exists):
+        return None
+    if life.ranks.size == 1:
+        return episodes_in(path)
+    told = life.ranks.first(lambda: [to_json(trajectory) for trajectory in episodes_in(path)])
+    return [from_json(trajectory) for trajectory in told]
+
+
+def episodes_in(path: Path) -> list[Trajectory]:
+    return [trajectory for group in load(path) for trajectory in group.trajectories]
+
+
 def evaluate_run(run: Run, screen: Screen | None = None) -> Summary:
-    """Evaluate a run's newest checkpoint, in a folder of its own under the run's, or else the model as it is."""
+    """Evaluate a run's newest checkpoint, in a folder of its own under the run's, or else the model as it is; on as
+    many processes as were started."""
     newest, _ = newest_good(run.folder / CHECKPOINTS)
     model = run.model if newest is None else replace(run.model, path=str(newest), lora=None)
     folder = run.folder if newest is None else run.folder / "evaluations" / evaluation_name(run, newest)
-    screen = screen or Screen()
-    with listen() as interrupt, open_folder(folder, run.config):
-        life = Life(run=replace(run, folder=folder), screen=screen, interrupt=interrupt)
+    with living(replace(run, folder=folder), screen, trains=False) as life:
         with told(life):
-            found = judge(life, build_policy(run, model).rollout, "eval")
             figures = floor(run.evaluate, run.env)
-            for evaluation in found:
+            for evaluation in judge(life, build_policy(run, model).rollout, "eval"):
                 figures = {**figures, **evaluation.figures}
             summary = end(life, "finished", figures)
-        tell_run(life.run, figures, screen)
+        tell_run(life, figures)
         return summary
 
 
@@ -142,8 +163,11 @@ def named_rows(run: Run, figures: Figures) -> dict[str, Figures]:
     return rows
 
 
-def tell_run(run: Run, figures: Figures, screen: Screen) -> None:
+def tell_run(life: Life, figures: Figures) -> None:
     """The paper's two tables, on the screen and in results.md; where everything is, and what to run next."""
+    if not life.ranks.is_first:
+        return
+    run, screen = life.run, life.screen
     named = named_rows(run, figures)
     tables = [accuracy_table(named), tool_table(named)]
     write_aside(run.folder / "results.md", "\n".join(to_markdown(table) for table in tables))

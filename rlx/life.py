@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from safetensors.torch import save_file
@@ -15,9 +15,12 @@ from rlx.agent import Agent
 from rlx.console import Screen
 from rlx.evaluate.passk import Estimate
 from rlx.evaluate.summary import Cost, Ending, Summary, git_here, versions_here, write_summary
-from rlx.interrupt import Interrupt, InterruptedRunError
+from rlx.folder import open_folder
+from rlx.interrupt import Interrupt, InterruptedRunError, listen
 from rlx.learner.checkpoint import newest_good, write_checkpoint
 from rlx.learner.learner import NotFiniteError
+from rlx.pulse import Pulse, watch
+from rlx.ranks import ALONE, Ranks, join
 from rlx.run import Run
 from rlx.store import save as save_groups
 from rlx.store import step_path
@@ -38,17 +41,31 @@ class Life:
     run: Run
     screen: Screen
     interrupt: Interrupt
+    ranks: Ranks = ALONE
+    pulse: Pulse = field(default_factory=Pulse)
     board: Board | None = None
     cost: Cost = field(default_factory=Cost)
     since: float = 0.0
     """When the cost's seconds were last brought up to date."""
+    kept: float = 0.0
+    """When the last checkpoint was written."""
 
     def __post_init__(self) -> None:
-        self.since = time.monotonic()
+        self.since = self.kept = time.monotonic()
 
     @property
     def checkpoints(self) -> Path:
         return self.run.folder / CHECKPOINTS
+
+    def check(self) -> None:
+        """Raise InterruptedRunError on all ranks if a signal has come to any."""
+        signum = int(self.ranks.most(self.interrupt.signum))
+        if signum:
+            raise InterruptedRunError(signum)
+
+    def told(self, done: int) -> None:
+        """Episodes are finished: this rank does not hang."""
+        self.pulse.beat()
 
     def spend(self, groups: Sequence[Group] = ()) -> None:
         """Add what these episodes took, and the time gone by."""
@@ -63,11 +80,32 @@ class Life:
         )
 
 
+@contextmanager
+def living(run: Run, screen: Screen | None = None, *, trains: bool = True) -> Iterator[Life]:
+    """A run with its processes met, its folder claimed, its ears open and its pulse watched. One that only evaluates
+    takes as many processes as there are."""
+    with listen() as interrupt, join(run.hardware, exact=trains) as ranks:
+        screen = (screen or Screen()) if ranks.is_first else Screen(silent=True)
+        run = replace(run, folder=Path(ranks.tell(str(run.folder.absolute()))))
+        with claim(ranks, run), watch(run.folder, ranks, run.hardware.step_minutes) as pulse:
+            yield Life(run=run, screen=screen, interrupt=interrupt, ranks=ranks, pulse=pulse)
+
+
+@contextmanager
+def claim(ranks: Ranks, run: Run, *, wait: bool = False) -> Iterator[None]:
+    """The run's folder, held by rank 0 for all."""
+    with ExitStack() as stack:
+
+        def enter() -> None:
+            stack.enter_context(open_folder(run.folder, run.config, wait=wait))
+
+        ranks.first(enter)
+        yield
+
+
 def resume(life: Life, agent: Agent) -> int:
     """Load the newest good checkpoint, cut the metrics back to it, and say how many steps are done."""
-    newest, warnings = newest_good(life.checkpoints)
-    for warning in warnings:
-        life.screen.say(warning)
+    newest = newest_of(life)
     step = 0
     if newest is not None:
         state = json.loads((newest / STATE).read_text(encoding="utf-8"))
@@ -76,39 +114,65 @@ def resume(life: Life, agent: Agent) -> int:
             raise RunError(f"{newest} is past steps={life.run.steps}: give steps={step} or more, or another folder")
         agent.learner.load(newest)
         life.screen.say(f"resumed from {newest}")
-    truncate_metrics(life.run.folder / METRICS, step)
+    life.ranks.first(lambda: truncate_metrics(life.run.folder / METRICS, step))
     return step
+
+
+def newest_of(life: Life) -> Path | None:
+    """The newest good checkpoint, as rank 0 sees it; those that are not good are told of."""
+
+    def find() -> str:
+        newest, warnings = newest_good(life.checkpoints)
+        for warning in warnings:
+            life.screen.say(warning)
+        return "" if newest is None else str(newest)
+
+    found = life.ranks.first(find)
+    return Path(found) if found else None
 
 
 def keep(life: Life, agent: Agent, step: int) -> None:
     """A checkpoint after `step` steps."""
+    life.pulse.at(f"checkpoint of step {step}")
     life.spend()
 
     def write(folder: Path) -> None:
         agent.save(folder)
         (folder / STATE).write_text(json.dumps({"step": step, "cost": asdict(life.cost)}) + "\n", encoding="utf-8")
 
-    write_checkpoint(life.checkpoints, step, write, keep=life.run.checkpoint.keep)
+    if life.ranks.is_first:
+        write_checkpoint(life.checkpoints, step, write, keep=life.run.checkpoint.keep)
+    else:
+        agent.save(None)
+    life.kept = time.monotonic()
 
 
 def record(life: Life, agent: Agent, step: int, metrics: Metrics, groups: Sequence[Group]) -> None:
     """Say what step number `step` (from 1) was like, and save the run when that is due."""
     run = life.run
     life.spend(groups)
-    append_metrics(run.folder / METRICS, step, metrics)
-    if life.board is not None:
-        life.board.log(step, metrics)
-    if run.checkpoint.trajectories_every and step % run.checkpoint.trajectories_every == 0:
-        save_groups(step_path(run.folder, step), groups, max_rounds=run.env.max_rounds)
-    if step == run.steps or step % run.checkpoint.every == 0:
+    if life.ranks.is_first:
+        append_metrics(run.folder / METRICS, step, metrics)
+        if life.board is not None:
+            life.board.log(step, metrics)
+        if run.checkpoint.trajectories_every and step % run.checkpoint.trajectories_every == 0:
+            save_groups(step_path(run.folder, step), groups, max_rounds=run.env.max_rounds)
+    if step == run.steps or step % run.checkpoint.every == 0 or is_overdue(life):
         keep(life, agent, step)
+
+
+def is_overdue(life: Life) -> bool:
+    """Whether the last checkpoint is too old, by rank 0's clock."""
+    minutes = life.run.checkpoint.minutes
+    return minutes is not None and bool(life.ranks.tell(time.monotonic() - life.kept > 60 * minutes))
 
 
 def keep_evidence(life: Life, step: int, error: NotFiniteError) -> RunError:
     """Save the micro-batch whose loss or gradient was not finite; the error to stop with."""
     path = life.run.folder / "failed" / f"step-{step + 1:06d}.safetensors"
-    path.parent.mkdir(exist_ok=True)
-    save_file(error.micro_batch, path)
+    if life.ranks.is_first:
+        path.parent.mkdir(exist_ok=True)
+        save_file(error.micro_batch, path)
     return RunError(f"step {step + 1}: {error} in {path}; try a lower algo.optimizer.lr")
 
 
@@ -134,7 +198,8 @@ def end(life: Life, status: Ending, figures: dict[str, Estimate] | None = None) 
         git=git_here(),
         cost=life.cost,
     )
-    write_summary(life.run.folder / "summary.json", summary)
+    if life.ranks.is_first:
+        write_summary(life.run.folder / "summary.json", summary)
     if life.board is not None:
         life.board.finish({name: figure.value for name, figure in summary.metrics.items()}, int(status != "finished"))
     return summary

@@ -31,8 +31,12 @@ LOST = ("gloo", "nccl", "connection", "socket", "timed out", "store")
 """Words in torch's errors of which one tells that another process is gone."""
 
 
+GIVEN_UP = 75
+"""Exit code where another rank is gone, or one hangs (EX_TEMPFAIL): the run is to be started again."""
+
+
 class RanksError(RuntimeError):
-    """The processes of a run do not fit, or one of them is gone or gave up; the message is one line."""
+    """The processes of a run do not fit, or one of them is gone or failed; the message is one line."""
 
     def __init__(self, message: str, exit_code: int = 1) -> None:
         super().__init__(message)
@@ -75,7 +79,7 @@ class Ranks(Place):
         return self.gather(value if self.is_first else None)[0]
 
     def first(self, do: Callable[[], T]) -> T:
-        """Rank 0 does it; its result, a JSON value, is everybody's. So is its failure: none waits for what never comes."""
+        """Rank 0 does it; its result, a JSON value, is everybody's, and so is its failure."""
         if self.size == 1:
             return do()
         done: list[T] = []
@@ -90,7 +94,7 @@ class Ranks(Place):
             raise failure
         if told[1] is not None:
             raise RanksError(*told[1])
-        return told[0][0]  # type: ignore[no-any-return]
+        return told[0][0]
 
     def most(self, number: float) -> float:
         """The largest of everybody's."""
@@ -135,13 +139,18 @@ def told_of_loss(place: Place) -> Iterator[None]:
     except RuntimeError as error:
         if isinstance(error, RanksError) or not any(word in str(error).lower() for word in LOST):
             raise
-        raise RanksError(f"rank {place.rank} of {place.size} stops: another process of the run is gone") from error
+        raise RanksError(
+            f"rank {place.rank} of {place.size} stops: another process of the run is gone", GIVEN_UP
+        ) from error
 
 
-def find_place(environ: Mapping[str, str] = os.environ) -> Place:
-    """By torchrun's variables, else by those srun gives to each of several tasks, else alone."""
-    for names in (("RANK", "WORLD_SIZE", "LOCAL_RANK"), ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID")):
-        found = [environ.get(name, "") for name in names]
+def find_place(environ: Mapping[str, str] = os.environ, *, slurm: bool = True) -> Place:
+    """By torchrun's variables, else by those of srun's tasks, which a batch script has too, else alone."""
+    names = [("RANK", "WORLD_SIZE", "LOCAL_RANK")]
+    if slurm:
+        names.append(("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"))
+    for three in names:
+        found = [environ.get(name, "") for name in three]
         if all(value.isdecimal() for value in found):
             return Place(rank=int(found[0]), size=int(found[1]), local_rank=int(found[2]))
     return Place()
@@ -151,10 +160,9 @@ def check_place(place: Place, hardware: Hardware) -> None:
     """Refuse a profile for which another number of processes was started."""
     wanted = hardware.num_processes
     if place.size != wanted:
-        raise RanksError(
-            f"hardware.num_processes={wanted}, but {place.size} started: use `rlx launch`, or "
-            f"`torchrun --nproc-per-node {wanted // hardware.num_nodes} -m rlx …`"
-        )
+        many = f"`rlx launch` or `torchrun --nproc-per-node {wanted // hardware.num_nodes} -m rlx …`"
+        remedy = f"start it with {many}" if wanted > 1 else f"choose a profile with num_processes={place.size}"
+        raise RanksError(f"hardware.num_processes={wanted}, but {place.size} started: {remedy}", 2)
 
 
 def meeting_point(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -170,10 +178,12 @@ def meeting_point(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
 
 
 @contextmanager
-def join(hardware: Hardware) -> Iterator[Ranks]:
-    """Meet the other processes of the run, if it has any, for as long as the block lasts."""
-    place = find_place() if hardware.num_processes > 1 else Place()
-    check_place(place, hardware)
+def join(hardware: Hardware, *, exact: bool = True) -> Iterator[Ranks]:
+    """Meet the other processes of the run, if it has any, for as long as the block lasts. `exact`: there must be as
+    many as the profile says."""
+    place = find_place(slurm=exact and hardware.num_processes > 1)
+    if exact:
+        check_place(place, hardware)
     if place.size == 1:
         yield ALONE
         return
@@ -191,6 +201,7 @@ def meet(place: Place, hardware: Hardware) -> Ranks:
     """Start torch.distributed, with a group on the CPU for what is said besides gradients."""
     import torch
     import torch.distributed as dist
+    from torch.distributed.rendezvous import rendezvous
 
     os.environ.update(meeting_point(), RANK=str(place.rank), WORLD_SIZE=str(place.size))
     os.environ["LOCAL_RANK"] = str(place.local_rank)
@@ -198,7 +209,7 @@ def meet(place: Place, hardware: Hardware) -> Ranks:
         torch.cuda.set_device(place.local_rank)
     with told_of_loss(place):
         if not dist.is_initialized():
-            store, rank, size = next(dist.rendezvous("env://", timeout=MEETING))
+            store, rank, size = next(rendezvous("env://", timeout=MEETING))
             store.set_timeout(PATIENCE)
             backend = "nccl" if hardware.device == "cuda" else "gloo"
             dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=PATIENCE)

@@ -39,6 +39,8 @@ class Checkpoint:
 
     every: int = 10
     """Steps between checkpoints; the last step always makes one."""
+    minutes: float | None = None
+    """A checkpoint also when the last is older than this; null: by steps alone."""
     keep: int = 2
     """Newest checkpoints kept."""
     trajectories_every: int = 10
@@ -47,6 +49,8 @@ class Checkpoint:
     def __post_init__(self) -> None:
         if self.every < 1 or self.keep < 1 or self.trajectories_every < 0:
             raise ValueError("every and keep must be at least 1, trajectories_every at least 0")
+        if self.minutes is not None and not self.minutes > 0:
+            raise ValueError(f"minutes={self.minutes} must be above 0, or null")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,13 @@
-"""A run from start to end: warm start, learn, evaluate, and say what it cost. The whole program at a glance."""
+"""A run from start to end: warm start, learn, evaluate, and say what it cost. The whole program at a glance.
+
+On several processes every rank runs this program: each plays its share of the episodes, all see all of them and make
+the same batch, the learner shares out its work, and rank 0 alone writes and speaks.
+"""
 
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -10,15 +15,14 @@ from pathlib import Path
 from rlx.agent import Agent, build_agent, nothing
 from rlx.console import Screen
 from rlx.evaluate.evaluate import held_out
-from rlx.evaluate.summary import Summary, read_summary
-from rlx.folder import open_folder
-from rlx.interrupt import Interrupt, InterruptedRunError, listen
+from rlx.evaluate.summary import Cost, Summary, read_summary
+from rlx.interrupt import InterruptedRunError
 from rlx.judge import judge_on_the_way, judge_run, tell_run
 from rlx.learner.batch import collate, rows
-from rlx.learner.checkpoint import newest_good
 from rlx.learner.learner import NotFiniteError
-from rlx.life import CHECKPOINTS, Life, end, keep, keep_evidence, record, refuse_errors, resume, told
+from rlx.life import Life, claim, end, keep, keep_evidence, living, newest_of, record, refuse_errors, resume, told
 from rlx.rollout.measure import measure, peak_memory
+from rlx.rollout.together import together
 from rlx.run import Run
 from rlx.track import open_board
 from rlx.types import Group, Metrics, Task
@@ -27,31 +31,30 @@ from rlx.warm import warm_model
 
 def train(run: Run, screen: Screen | None = None) -> Summary:
     """Learn and evaluate; what a run leaves is in its folder. What stops it is in summary.json too, and is raised."""
-    screen = screen or Screen()
-    with listen() as interrupt, open_folder(run.folder, run.config):
+    with living(run, screen) as life:
+        run, screen = life.run, life.screen
         screen.say(f"run folder: {run.folder}")
-        done = finished(run)
+        done = finished(life)
         if done is not None:
-            tell_run(run, dict(done.metrics), screen)
+            tell_run(life, dict(done.metrics))
             return done
         held_out(run.evaluate, run.env)
-        board = open_board(run.track, run.folder, run.config, notice=screen.say)
-        life = Life(run=run, screen=screen, interrupt=interrupt, board=board)
+        life.board = open_board(run.track, run.folder, run.config, notice=screen.say, rank=life.ranks.rank)
         with told(life):
-            start = warm_model(run, partial(warm_up, screen=screen, interrupt=interrupt))
-            agent = build_agent(run, start)
+            start = warm_model(run, partial(warm_up, life))
+            agent = build_agent(run, start, life.ranks)
             learn(life, agent)
             figures = judge_run(life, agent, start)
             summary = end(life, "finished", figures)
-        tell_run(run, figures, screen)
+        tell_run(life, figures)
         return summary
 
 
-def finished(run: Run) -> Summary | None:
+def finished(life: Life) -> Summary | None:
     """What is left to say of a run that has nothing left to do."""
+    run, newest = life.run, newest_of(life)
     path = run.folder / "summary.json"
-    newest, _ = newest_good(run.folder / CHECKPOINTS)
-    if not path.exists() or newest is None or newest.name != f"step-{run.steps}":
+    if newest is None or newest.name != f"step-{run.steps}" or not life.ranks.first(path.exists):
         return None
     summary = read_summary(path)
     return summary if summary.status == "finished" else None
@@ -65,7 +68,7 @@ def learn(life: Life, agent: Agent, label: str = "train") -> None:
     with life.screen.bar(label, run.steps, "steps", done=first) as advance:
         for step in range(first, run.steps):
             try:
-                life.interrupt.check()
+                life.check()
                 metrics, groups = take_step(life, agent, step, list(islice(tasks, run.algo.num_prompts)))
             except InterruptedRunError:
                 keep(life, agent, step)
@@ -79,10 +82,14 @@ def take_step(life: Life, agent: Agent, step: int, tasks: list[Task]) -> tuple[M
     run, algo, began = life.run, life.run.algo, time.monotonic()
     stream = ("train", run.seed, step)
     prepare = nothing if algo.frozen_policy else agent.sync
-    act = agent.policy.rollout(run.env, run.sampling, stream, prepare=prepare, check=life.interrupt.check)
-    groups = algo.sample(act, tasks)
+    life.pulse.at(f"rollout of step {step + 1}")
+    act = agent.policy.rollout(
+        run.env, run.sampling, stream, prepare=prepare, check=life.interrupt.check, progress=life.told
+    )
+    groups = algo.sample(together(act, life.ranks), tasks)
     refuse_errors(groups, run.max_error_share)
     sampled = time.monotonic()
+    life.pulse.at(f"update of step {step + 1}")
     batch = agent.learner.annotate(collate(groups), algo.needs)
     batch = batch.with_advantages(algo.credit(rows(groups, batch)))
     try:
@@ -100,14 +107,15 @@ def take_step(life: Life, agent: Agent, step: int, tasks: list[Task]) -> tuple[M
     return {**measure(groups), **stats, **clock}, groups
 
 
-def warm_up(stage: Run, *, screen: Screen, interrupt: Interrupt) -> Path:
+def warm_up(life: Life, stage: Run) -> Path:
     """Run a warm start, or find it done, or go on with it; the folder of its last checkpoint."""
-    life = Life(run=stage, screen=screen, interrupt=interrupt)
-    with open_folder(stage.folder, stage.config, wait=True):
-        newest, _ = newest_good(life.checkpoints)
+    life.pulse.at("warm start, perhaps another run's", resting=True)
+    with claim(life.ranks, stage, wait=True):
+        own = replace(life, run=stage, board=None, cost=Cost())
+        newest = newest_of(own)
         if newest is None or newest.name != f"step-{stage.steps}":
-            screen.say(f"warm start of {stage.steps} steps, kept in {stage.folder}")
-            learn(life, build_agent(stage, stage.model), label="warm start")
-            newest, _ = newest_good(life.checkpoints)
+            own.screen.say(f"warm start of {stage.steps} steps, kept in {stage.folder}")
+            learn(own, build_agent(stage, stage.model, life.ranks), label="warm start")
+            newest = newest_of(own)
     assert newest is not None
     return newest

@@ -227,7 +227,7 @@ def start_deepspeed(hardware: Hardware, ranks: Ranks) -> None:
     from torch._C._distributed_c10d import HashStore
 
     warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")  # DeepSpeed's calls
-    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False  # else compiled at first use, for a minute
+    deepspeed.ops.__compatible_ops__ = {}  # else it runs a compiler to find its operators, and compiles one
     backend = "nccl" if hardware.device == "cuda" else "gloo"
     if not dist.is_initialized():
         dist.init_process_group(backend, store=HashStore(), rank=0, world_size=1)

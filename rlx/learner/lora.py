@@ -36,13 +36,14 @@ def head_weight(layer: Any) -> Tensor:
     return layer.base_layer.weight if layer.disable_adapters else layer.base_layer.weight + delta(layer)
 
 
+Gathered = Callable[[list[Tensor]], AbstractContextManager[None]]
+
+
 class Weights(Mapping[str, Tensor]):
     """Hugging Face names to weights, adapters added in, each made when it is asked for; the model's own stay as they
     are, to the last bit. `gathered` makes whole, for the length of a block, what is spread over processes."""
 
-    def __init__(
-        self, model: Any, gathered: Callable[[list[Tensor]], AbstractContextManager[None]] | None = None
-    ) -> None:
+    def __init__(self, model: Any, gathered: Gathered | None = None) -> None:
         base = base_of(model)
         self.gathered = gathered
         self.layers = {name: layer for name, layer in base.named_modules() if hasattr(layer, "get_delta_weight")}

@@ -39,8 +39,8 @@ class TorchLearner(Learner):
         dtype: torch.dtype = torch.float32,
         recompute: bool = False,
     ) -> None:
-        """`temperature` and `automaton` are those of sampling. `dtype` is that of the forward and backward pass; weights
-        and optimizer keep float32."""
+        """`temperature` and `automaton` are those of sampling. `dtype`: of the forward and backward pass; weights and
+        optimizer keep float32."""
         check_settings("TorchLearner", needs, temperature)
         self.device = torch.device(device)
         self.dtype = dtype

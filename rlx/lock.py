@@ -1,0 +1,115 @@
+"""One holder of a folder at a time, on one machine or many.
+
+The lock is the operating system's (flock). Some network file systems give it to two machines at once or not at all, so
+the file also says who holds it, and the holder touches it every so often: while it is fresh, another machine keeps off.
+A holder that died is known by having lost the lock on this machine, by its age, or by being our own job, begun again.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+TOUCH, STALE = 20.0, 120.0
+"""Seconds between touches, and after how many without one a holder on another machine is given up."""
+UNKNOWN = (errno.ENOLCK, errno.ENOTSUP)
+"""Errors of a file system without locks."""
+
+
+class HeldError(Exception):
+    """Somebody else holds it; the message says who."""
+
+
+def who() -> dict[str, Any]:
+    """This process, to others."""
+    job = os.environ.get("SLURM_JOB_ID", "")
+    return {"host": socket.gethostname(), "pid": os.getpid(), "job": job}
+
+
+def read_holder(path: Path) -> dict[str, Any]:
+    """Who holds the lock, or held it and died; empty if nobody."""
+    try:
+        holder = json.loads(path.read_text(encoding="utf-8"))
+        return {"host": str(holder["host"]), "pid": int(holder["pid"]), "job": str(holder["job"])}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def describe(holder: Mapping[str, Any]) -> str:
+    if not holder:
+        return "an unknown process"
+    job = f", job {holder['job']}" if holder["job"] else ""
+    return f"process {holder['pid']} on {holder['host']}{job}"
+
+
+def is_alive(holder: Mapping[str, Any], path: Path) -> bool:
+    """Whether a holder whose lock we were given may still be at work."""
+    me = who()
+    if not holder or (holder["job"] and holder["job"] == me["job"]):
+        return False
+    if holder["host"] == me["host"]:  # here flock can be relied upon, and we have it
+        return False
+    return age(path) < STALE
+
+
+def age(path: Path) -> float:
+    """Seconds since a file was touched, by the clock of the file system."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".clock-") as file:
+        return os.stat(file.name).st_mtime - path.stat().st_mtime
+
+
+@contextmanager
+def hold(path: Path, *, wait: bool = False) -> Iterator[None]:
+    """The lock, for as long as the block lasts; HeldError if another has it, unless `wait`."""
+    with open(path, "a+", encoding="utf-8") as file:
+        take(file, path, wait)
+        over = threading.Event()
+        thread = threading.Thread(target=keep_fresh, args=(path, over), name="lock", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+            sign(file, None)
+
+
+def take(file: IO[str], path: Path, wait: bool) -> None:
+    """Take the lock and sign it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        raise HeldError(describe(read_holder(path))) from None
+    except OSError as error:
+        if error.errno not in UNKNOWN:
+            raise
+    while is_alive(holder := read_holder(path), path):
+        if not wait:
+            raise HeldError(describe(holder))
+        time.sleep(TOUCH / 4)
+    sign(file, who())
+
+
+def sign(file: IO[str], holder: Mapping[str, Any] | None) -> None:
+    """Say who holds the lock; None for nobody."""
+    file.seek(0)
+    file.truncate()
+    if holder is not None:
+        file.write(json.dumps(holder) + "\n")
+    file.flush()
+
+
+def keep_fresh(path: Path, over: threading.Event) -> None:
+    while not over.wait(TOUCH):
+        with suppress(OSError):
+            os.utime(path)

@@ -1,0 +1,68 @@
+"""Episodes shared out over the processes of a run: each plays its tasks, and all get every trajectory.
+
+Random streams are keyed by task, sample and turn, so who plays what changes nothing but rounding. Trajectories travel
+as the JSON they are stored as.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rlx.codec import from_json, to_json
+from rlx.interrupt import InterruptedRunError
+from rlx.ranks import Ranks, RanksError
+from rlx.types import Player, Start, Task, Trajectory
+
+
+def together(player: Player, ranks: Ranks) -> Player:
+    """The same player for one process, one that shares for many."""
+    return player if ranks.size == 1 else Together(player=player, ranks=ranks)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Together:
+    """See rlx.types.Player; all ranks call it alike."""
+
+    player: Player
+    ranks: Ranks
+
+    def play(self, starts: Sequence[Start]) -> list[Trajectory]:
+        owners = owners_of(starts, self.ranks.size)
+        mine = [index for index, owner in enumerate(owners) if owner == self.ranks.rank]
+        said, error = self._play([starts[index] for index in mine])
+        told = self.ranks.gather(said)
+        if error is not None:
+            raise error
+        for rank, said in enumerate(told):
+            if said["failed"]:
+                raise RanksError(f"rank {rank}: {said['failed']}")
+        stopped = max(said["stopped"] for said in told)
+        if stopped:
+            raise InterruptedRunError(stopped)
+        played = [iter(said["episodes"]) for said in told]
+        return [
+            replace(from_json(next(played[owner])), task=start.task)
+            for owner, start in zip(owners, starts, strict=True)
+        ]
+
+    def _play(self, starts: Sequence[Start]) -> tuple[dict[str, Any], Exception | None]:
+        """What this rank has to say: its episodes, or why there are none; and its error, if that is why."""
+        said: dict[str, Any] = {"episodes": [], "stopped": 0, "failed": ""}
+        try:
+            return {**said, "episodes": [to_json(trajectory) for trajectory in self.player.play(starts)]}, None
+        except InterruptedRunError as stop:
+            return {**said, "stopped": int(stop.signum)}, None
+        except Exception as error:
+            return {**said, "failed": f"{type(error).__name__}: {error}"}, error
+
+    def demonstrate(self, tasks: Sequence[Task]) -> list[Trajectory]:
+        """The environment's expert is quick: every rank asks it for all."""
+        return self.player.demonstrate(tasks)
+
+
+def owners_of(starts: Sequence[Start], size: int) -> list[int]:
+    """Who plays each start: its task's place among the tasks, modulo `size`, so that a group's prompt is read once."""
+    places: dict[str, int] = {}
+    return [places.setdefault(start.task.id, len(places)) % size for start in starts]
