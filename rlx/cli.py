@@ -233,6 +233,18 @@ def sweep_table(folder: Folder) -> None:
 
 
 @app.command()
+def status(
+    folder: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Of runs, or of one.")] = Path("outputs"),
+) -> None:
+    """The runs below a folder: state, step, rate, time left, SLURM job, where."""
+    from rlx.console import Screen
+    from rlx.evaluate.tables import to_rich
+    from rlx.status import status_table
+
+    Screen(console=stdout()).show(to_rich(status_table(folder)))
+
+
+@app.command()
 def compare(ours: Folder, theirs: Folder) -> None:
     """What one run's evaluation has over another's, problem by problem, with 95% paired intervals."""
     from rlx.console import Screen

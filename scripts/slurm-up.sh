@@ -7,6 +7,7 @@
 # Nodes are n1, n2, …, with 4 processors each; jobs in partition `high` preempt and requeue those in `low`. There is no
 # accounting. Ports begin at $RLX_SLURM_PORT.
 set -euo pipefail
+PATH=$PATH:/usr/sbin:/sbin
 folder=$(realpath -m "${1:?folder}")
 nodes=${2:-2}
 port=${RLX_SLURM_PORT:-16817}
@@ -16,7 +17,7 @@ mkdir -p "$folder"/{munge,state,log,run}
 chmod 755 "$folder" "$folder/munge"
 [ -f "$folder/munge/key" ] || (umask 077 && head -c 128 /dev/urandom >"$folder/munge/key")
 
-# cred_expire: the default holds a requeued job back for two minutes.
+# cred_expire: the default holds a requeued job back for two minutes, and so does anything below 5.
 cat >"$folder/slurm.conf" <<CONF
 ClusterName=rlx
 SlurmctldHost=$host(127.0.0.1)
@@ -24,7 +25,7 @@ SlurmctldPort=$port
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket=$folder/munge/munge.sock,cred_expire=2
+AuthInfo=socket=$folder/munge/munge.sock,cred_expire=5
 CredType=cred/munge
 StateSaveLocation=$folder/state
 SlurmdSpoolDir=$folder/spool-%n
