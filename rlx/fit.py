@@ -5,12 +5,14 @@ What cannot be is a `FitError`, one line with the numbers and the remedy. What o
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 
 from rlx.hardware import Hardware
+from rlx.launch.command import devices_per_node
 from rlx.machine import gpus, machine_memory, size
-from rlx.memory import Budget, Job, budgets, num_trained
+from rlx.memory import Budget, Job, budgets, engine_amounts, num_trained
 from rlx.model.load import Model
 from rlx.model.shape import Shape, find_shape
 from rlx.packages import installed, lacks
@@ -58,11 +60,6 @@ def needed_extras(hardware: Hardware) -> dict[str, str]:
     return {extra: keys[extra] for extra, is_needed in wanted.items() if is_needed}
 
 
-def devices_per_node(hardware: Hardware) -> int:
-    """Of learner processes and servers together, on each node."""
-    return -(-(hardware.num_processes + hardware.num_servers * hardware.tensor_parallel) // hardware.num_nodes)
-
-
 def check_devices(hardware: Hardware, environ: Mapping[str, str] = os.environ) -> None:
     """As many machines and GPUs as asked for; a cluster's own launcher has seen to that."""
     started = "WORLD_SIZE" in environ or "SLURM_JOB_ID" in environ
@@ -90,6 +87,19 @@ def check_memory(hardware: Hardware, job: Job, have: int | None, *, trains: bool
     for budget in budgets(hardware, job, have, trains=trains):
         if have is not None and budget.total.least > have:
             raise FitError(explain(hardware, budget, have))
+    if have is not None and hardware.engine == "vllm" and hardware.device == "cuda":
+        check_share(hardware, job, have)
+
+
+def check_share(hardware: Hardware, job: Job, have: int) -> None:
+    """vLLM does not start unless its share holds the weights and one full context."""
+    least = sum(amount.least for amount in engine_amounts(hardware, job, have).values())
+    if least > hardware.engine_memory * have:
+        raise FitError(
+            f"it cannot fit: hardware.engine_memory={hardware.engine_memory} of {size(have)} is "
+            f"{size(int(hardware.engine_memory * have))}, and weights, work and one context of {job.max_context:,} "
+            f"tokens take {size(least)}: try hardware.engine_memory={math.ceil(100 * least / have) / 100}"
+        )
 
 
 def explain(hardware: Hardware, budget: Budget, have: int) -> str:

@@ -10,8 +10,9 @@ from typing import Any
 
 import yaml
 
-from rlx.fit import FitError, check_devices, check_packages, device_memory, devices_per_node, job_of, verdict
+from rlx.fit import FitError, check_devices, check_packages, device_memory, job_of, verdict
 from rlx.hardware import Hardware
+from rlx.launch.command import devices_per_node
 from rlx.launch.sbatch import sbatch_script
 from rlx.machine import size
 from rlx.memory import Amount, Budget, Job, budgets, host_amounts

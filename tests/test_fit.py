@@ -39,6 +39,13 @@ def test_what_cannot_fit_is_refused_with_the_numbers() -> None:
         check_fit(run_of("model=qwen2_5_72b", "hardware=a100x8x2"))
 
 
+def test_vllm_needs_a_share_that_holds_the_weights() -> None:
+    words = ["model=qwen2_5_7b", "hardware=a100x8x2", "algo=grpo", "model.max_context=4096"]
+    check_fit(run_of(*words, "hardware.engine_memory=0.22"))
+    with pytest.raises(FitError, match=r"engine_memory=0.2 of 80.0 GB is 16.0 GB, and .* take 17.0 GB: try .*=0.22$"):
+        check_fit(run_of(*words, "hardware.engine_memory=0.2"))
+
+
 def test_what_only_might_not_fit_is_told_and_not_refused() -> None:
     amounts = {"weights": Amount(least=5, most=5), "activations": Amount(least=1, most=9)}
     budget = Budget(name="learner", amounts=amounts, devices=1)

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 
 from rlx.hardware import Hardware
+from rlx.launch.command import devices_per_node, processes_per_node
 
 HOURS, GRACE = 24, 300
 """The time limit, and the seconds before it at which the job is told: a step's end and a checkpoint must fit in."""
@@ -13,14 +14,13 @@ HOURS, GRACE = 24, 300
 
 def sbatch_script(hardware: Hardware, words: Sequence[str]) -> str:
     """A task for each learner process; `rlx launch` starts them. Partition and account are yours to add."""
-    devices = -(-(hardware.num_processes + hardware.num_servers * hardware.tensor_parallel) // hardware.num_nodes)
     lines = [
         "#!/bin/bash",
         "#SBATCH --job-name=rlx",
         f"#SBATCH --nodes={hardware.num_nodes}",
-        f"#SBATCH --ntasks-per-node={hardware.num_processes // hardware.num_nodes}",
+        f"#SBATCH --ntasks-per-node={processes_per_node(hardware)}",
         f"#SBATCH --cpus-per-task={hardware.num_threads}",
-        *([f"#SBATCH --gpus-per-node={devices}"] if hardware.device == "cuda" else []),
+        *([f"#SBATCH --gpus-per-node={devices_per_node(hardware)}"] if hardware.device == "cuda" else []),
         f"#SBATCH --time={HOURS}:00:00",
         f"#SBATCH --signal=B:USR2@{GRACE}",
         "#SBATCH --requeue",

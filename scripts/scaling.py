@@ -1,0 +1,100 @@
+"""Print the tables of docs/scaling.md: `python scripts/scaling.py`. Loads nothing and measures nothing.
+
+Peaks are the makers' published ones, dense bfloat16, of the SXM forms in an eight-GPU machine with one network adapter
+a GPU (200 Gb/s beside an A100, 400 Gb/s beside an H100 or H200).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from rlx.config_build import build_value
+from rlx.config_folders import read_option
+from rlx.fit import device_memory
+from rlx.hardware import Hardware
+from rlx.memory import Job, budgets
+from rlx.model.shape import Shape, num_parameters, read_shape
+from rlx.scaling import Load, Machine, Step, estimate_step
+
+A100 = Machine(name="A100", flops=312e12, bandwidth=2.04e12, memory=80e9, link=300e9, network=200e9, host=32e9)
+H100 = Machine(name="H100", flops=989e12, bandwidth=3.35e12, memory=80e9, link=450e9, network=400e9, host=64e9)
+H200 = replace(H100, name="H200", bandwidth=4.8e12, memory=141e9)
+MACHINES = {"a100": A100, "h100": H100, "h200": H200}
+
+MODELS = ("0_5b", "1_5b", "3b", "7b", "14b", "32b", "72b")
+PROFILES = ("a100x1", "a100x8", "a100x8_async", "a100x8x2", "h100x8", "h200x8", "h200x8x2", "h200x8x2_async")
+LOAD = Load()
+"""16 prompts x 16 samples of 200 tokens with 50 tokens of tool output: Countdown as text models play it."""
+
+
+def read_model(name: str) -> Shape:
+    return read_shape(read_option("model", f"qwen2_5_{name}")["shape"])
+
+
+def read_profile(name: str, **changes: Any) -> Hardware:
+    hardware: Hardware = build_value(read_option("hardware", name) | changes, "hardware")
+    return hardware
+
+
+def fits(shape: Shape, hardware: Hardware, load: Load) -> bool:
+    """Whether even the lower bound fits."""
+    context = 2 * (load.prompt + load.sampled + load.observed)
+    job = Job(shape=shape, num_trained=num_parameters(shape), max_context=context, num_episodes=load.episodes)
+    have = device_memory(hardware)
+    return have is None or all(budget.total.least <= have for budget in budgets(hardware, job, have))
+
+
+def entry(shape: Shape, profile: str, load: Load = LOAD, **changes: Any) -> str:
+    hardware = read_profile(profile, **changes)
+    if not fits(shape, hardware, load):
+        return "-"
+    step = estimate_step(shape, hardware, MACHINES[profile[:4]], load)
+    return f"{seconds(step.seconds)} {step.limit}"
+
+
+def parts(step: Step) -> list[str]:
+    found = (step.decode, step.prefill, step.compute, step.messages, step.optimizer, step.sync, step.seconds)
+    return [seconds(part) for part in found]
+
+
+def seconds(value: float) -> str:
+    return f"{value:.0f}" if value >= 10 else f"{value:.1f}" if value >= 1 else f"{value:.2f}"
+
+
+def table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [title, "", f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows), ""])
+
+
+def by_profile() -> str:
+    rows = ([name.replace("_", ".").upper(), *(entry(read_model(name), p) for p in PROFILES)] for name in MODELS)
+    return table("Seconds a step and its largest part, by model and profile:", ["", *PROFILES], rows)
+
+
+def by_part(model: str, profiles: Sequence[str]) -> str:
+    shape = read_model(model)
+    steps = {p: estimate_step(shape, read_profile(p), MACHINES[p[:4]], LOAD) for p in profiles}
+    head = ["", "decode", "prefill", "update", "messages", "optimizer", "sync", "step"]
+    title = f"Seconds of each part, {model.replace('_', '.').upper()}:"
+    return table(title, head, ([p, *parts(step)] for p, step in steps.items()))
+
+
+def by_load(title: str, values: Sequence[int], change: Callable[[int], Load]) -> str:
+    cases = (("0_5b", "a100x8"), ("7b", "a100x8"), ("32b", "h200x8x2"), ("72b", "h200x8x2_async"))
+    head = ["", *(f"{model.replace('_', '.').upper()} on {profile}" for model, profile in cases)]
+    rows = ([str(value), *(entry(read_model(m), p, change(value)) for m, p in cases)] for value in values)
+    return table(title, head, rows)
+
+
+def main() -> None:
+    print(by_profile())
+    print(by_part("7b", PROFILES))
+    print(by_part("72b", ["h200x8x2_async"]))
+    print(by_load("By tokens sampled in an episode:", (200, 1000, 4000, 16000), lambda n: replace(LOAD, sampled=n)))
+    print(by_load("By episodes a step:", (64, 256, 1024, 4096), lambda n: replace(LOAD, episodes=n)))
+
+
+if __name__ == "__main__":
+    main()
