@@ -20,7 +20,7 @@ from rlx.ranks import ALONE, Ranks
 from rlx.rollout.engine import Engine
 from rlx.rollout.play import Rollout, Speech
 from rlx.rollout.torch_engine import TorchEngine
-from rlx.rollout.vllm import VllmEngine
+from rlx.rollout.vllm_engine import VllmEngine
 from rlx.run import Run
 from rlx.types import Dialect, Environment, Sampling
 

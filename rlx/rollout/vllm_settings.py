@@ -6,6 +6,8 @@ Nothing of vLLM is imported, so that a run can be refused before anything heavy 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -22,6 +24,8 @@ ENVIRONMENT = {
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
 }
 """What vLLM is told before it is imported."""
+PROVENANCE = ("_name_or_path", "transformers_version", "dtype", "torch_dtype")
+"""Keys of a config that say nothing of the model's shape."""
 CPU_BLOCK = 32
 """Tokens of a cache block on CPU, where vLLM's own choice, 128, would find little of a short prompt."""
 
@@ -44,11 +48,34 @@ def set_environment() -> None:
         os.environ.setdefault(name, value)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What an instance of vLLM is started with; equal ones can stand for each other."""
+
+    config: Mapping[str, Any]
+    num_slots: int
+    device: str
+    dtype: torch.dtype
+    max_context: int
+    memory: float
+    tensor_parallel: int
+    sleeps: bool
+
+    @property
+    def num_ids(self) -> int:
+        return int(self.config["vocab_size"])
+
+    @property
+    def in_process(self) -> bool:
+        """Its one worker is this process."""
+        return self.tensor_parallel == 1
+
+
 def config_of(config: Any) -> dict[str, Any]:
-    """What config.json holds; the class is named, which a config that never was a file does not do."""
+    """What config.json holds, less where it came from; the class is named, which a config made by hand does not do."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as NAMES
 
-    tree = config.to_dict()
+    tree = {key: value for key, value in config.to_dict().items() if key not in PROVENANCE}
     return tree | {"architectures": tree.get("architectures") or [NAMES[config.model_type]]}
 
 
@@ -62,11 +89,13 @@ def launch_settings(device: str) -> dict[str, Any]:
     return {"distributed_executor_backend": "external_launcher"}
 
 
-def memory_settings(config: Any, device: str, dtype: torch.dtype, share: float, tokens: int) -> dict[str, Any]:
-    """On CUDA a share of the memory; on CPU a cache for `tokens` tokens, if that share of the machine's can hold it."""
-    if device != "cpu":
-        return {"gpu_memory_utilization": share}
-    head_size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    one = 2 * config.num_hidden_layers * config.num_key_value_heads * head_size * dtype.itemsize
+def memory_settings(settings: Settings) -> dict[str, Any]:
+    """On CUDA a share of the memory; on CPU a cache that holds every slot's context, if such a share can."""
+    if settings.device != "cpu":
+        return {"gpu_memory_utilization": settings.memory}
+    config = settings.config
+    head_size = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+    token = 2 * config["num_hidden_layers"] * config["num_key_value_heads"] * head_size * settings.dtype.itemsize
+    wanted = token * (settings.num_slots * settings.max_context + CPU_BLOCK)
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return {"kv_cache_memory_bytes": min(one * (tokens + CPU_BLOCK), int(share * machine)), "block_size": CPU_BLOCK}
+    return {"kv_cache_memory_bytes": min(wanted, int(settings.memory * machine)), "block_size": CPU_BLOCK}

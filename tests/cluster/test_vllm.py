@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -289,7 +290,7 @@ def test_a_thousand_samples_obey_their_automaton(start: Any, nano: Any) -> None:
 
 
 def test_a_sample_outside_its_automaton_raises(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(start._masks, "apply", lambda logits, walks: logits)
+    monkeypatch.setattr(start._vllm.masks, "apply", lambda logits, walks: logits)
     with pytest.raises(RuntimeError, match=r"session 5: sampled id .*, which state 0 of its automaton forbids"):
         finish(start, ask(5, ids(5, 10), automaton=WALK))
 
@@ -346,8 +347,40 @@ def test_weights_that_are_missing_or_broken_are_told(start: Any, nano: Any) -> N
     assert largest_gap(nano, [request], finish(start, request)) < GAP
 
 
+def test_an_engines_end_is_not_that_of_the_process_group(nano: Any, agent: Any) -> None:
+    from rlx.rollout import vllm
+    from rlx.rollout.vllm_engine import VllmEngine
+
+    def build(num_slots: int) -> VllmEngine:
+        return VllmEngine(
+            config=nano.config,
+            weights=nano.state_dict(),
+            tokenizer=agent.tokenizer,
+            eos_ids=(),
+            num_slots=num_slots,
+            max_context=256,
+            memory=0.02,
+        )
+
+    first = build(4)
+    instance = first._vllm
+    first.add(ask(0, ids(0, 10), max_context=256))
+    del first
+    assert list(vllm.IDLE) == [instance]
+    second = build(4)
+    assert second._vllm is instance
+    ended = weakref.ref(instance._llm.llm_engine.engine_core)
+    del second, instance
+    third = build(5)
+    assert ended() is None
+    assert torch.distributed.is_initialized()
+    request = ask(0, ids(0, 10), max_context=256)
+    assert largest_gap(nano, [request], finish(third, request)) < GAP
+
+
 def test_a_whole_run_trains_through_vllm(tmp_path: Path, small_words: tuple[str, ...]) -> None:
-    words = [*(word for word in small_words if not word.startswith("steps=")), *ENGINE, "steps=2"]
+    words = [*(word for word in small_words if not word.startswith(("steps=", "warm_start="))), *ENGINE, "steps=2"]
+    words += ["warm_start=tool_sft", "warm_start.steps=1"]
     done = subprocess.run(
         [sys.executable, "-m", "rlx", "train", *words, f"hydra.run.dir={tmp_path / 'run'}"],
         cwd=ROOT,
