@@ -52,7 +52,8 @@ def describe_devices(hardware: Hardware) -> list[str]:
     zero = f", ZeRO {hardware.zero_stage}" if hardware.learner == "deepspeed" else ""
     zero += " with offload" if hardware.offload else ""
     spread = f" over {hardware.tensor_parallel} devices" if hardware.tensor_parallel > 1 else ""
-    engines = f"{hardware.num_servers} servers{spread}" if hardware.num_servers else f"an engine in each{spread}"
+    servers = "1 server" if hardware.num_servers == 1 else f"{hardware.num_servers} servers"
+    engines = f"{servers}{spread}" if hardware.num_servers else f"an engine in each{spread}"
     ends = {"GPU": "GPUs", "process": "processes"}
     lines = [
         f"devices  {nodes}{each} {unit if each == 1 else ends[unit]}: {learner} ({hardware.learner}{zero}, "
