@@ -81,6 +81,10 @@ class Agent:
         if self.policy.engine.version != self.learner.num_updates:
             self.policy.engine.load(self.learner.weights(), self.learner.num_updates)
 
+    def sync_later(self) -> Callable[[], None]:
+        """`sync`, with the weights as they are now, for another thread."""
+        return self.policy.engine.later(self.learner.weights(), self.learner.num_updates)  # type: ignore[attr-defined]
+
     def save(self, folder: Path | None) -> None:
         """A whole Hugging Face folder, the learner's state beside the weights; ranks without one lend their part."""
         self.learner.save(folder)

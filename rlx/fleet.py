@@ -27,6 +27,7 @@ from rlx.rollout.link import Link, ServerError, link_all, token_here
 from rlx.rollout.remote import RemoteEngine
 from rlx.rollout.server import TOKEN_VARIABLE
 from rlx.run import Run
+from rlx.types import Metrics
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,15 +41,9 @@ WORDS = 3
 """Last lines of a log that are told."""
 
 
-def player_ranks(hardware: Hardware, size: int) -> list[int]:
-    """The processes that play: all, or with fewer servers than processes one for each server, spread evenly."""
-    num = min(size, hardware.num_servers) if hardware.num_servers else size
-    return [index * size // num for index in range(num)]
-
-
 def servers_of(hardware: Hardware, ranks: Ranks) -> list[int]:
     """The numbers of the servers that this process talks to."""
-    players = player_ranks(hardware, ranks.size)
+    players = hardware.players(ranks.size)
     if ranks.rank not in players:
         return []
     return list(range(players.index(ranks.rank), hardware.num_servers, len(players)))
@@ -56,7 +51,7 @@ def servers_of(hardware: Hardware, ranks: Ranks) -> list[int]:
 
 def devices_of(hardware: Hardware, size: int, server: int) -> list[int]:
     """The GPUs of a server on its machine: after those of the learner, then one server's after another's."""
-    players = player_ranks(hardware, size)
+    players = hardware.players(size)
     per_node = max(size // hardware.num_nodes, 1)
 
     def node(number: int) -> int:
@@ -106,7 +101,7 @@ class Fleet:
     addresses: list[str] = field(default_factory=list)
     token: str = field(default="", repr=False)
     patience: float = 3600.0
-    engines: list[RemoteEngine] = field(default_factory=list)
+    _engine: RemoteEngine | None = None
 
     def links(self) -> list[Link]:
         """Once all servers are ready."""
@@ -119,15 +114,20 @@ class Fleet:
         )
 
     def engine(self, weights: Mapping[str, Tensor]) -> RemoteEngine:
-        """All of them as one, acting as a policy."""
-        engine = RemoteEngine(self.links())
-        self.engines.append(engine)
-        engine.load(weights, 0)
-        return engine
+        """All of them as one, acting as a policy: the same engine whenever it is asked for."""
+        self._engine = self._engine or RemoteEngine(self.links())
+        self._engine.load(weights, 0)
+        return self._engine
+
+    def measure(self, ranks: Ranks) -> Metrics:
+        """How the servers of all processes fare."""
+        moved, living = (0, 0) if self._engine is None else (self._engine.num_moved, self._engine.num_living)
+        told = ranks.gather([moved, living])
+        return {"engine/moved": sum(m for m, _ in told), "engine/servers": sum(num for _, num in told)}
 
     def end(self) -> None:
-        for engine in self.engines:
-            engine.close()
+        if self._engine is not None:
+            self._engine.close()
         for child in self.children:
             with suppress(OSError):
                 if child.process.stdin is not None:
@@ -145,14 +145,15 @@ def open_fleet(run: Run, ranks: Ranks = ALONE) -> Iterator[Fleet | None]:
         return
     mine, patience = servers_of(hardware, ranks), 60 * hardware.step_minutes
     given = given_addresses(hardware.num_servers)
-    if given:
-        yield Fleet(addresses=[given[number] for number in mine], token=token_here(), patience=patience)
-        return
-    fleet = Fleet(token=secrets.token_hex(32), patience=patience)
+    fleet = Fleet(
+        addresses=[given[number] for number in mine] if given else [],
+        token=token_here() if given else secrets.token_hex(32),
+        patience=patience,
+    )
     try:
-        if mine:
+        if mine and not given:
             write_config(run.folder, run.config, f"server-{mine[0]}")
-        for number in mine:
+        for number in () if given else mine:
             fleet.children.append(start(run, number, devices_of(hardware, ranks.size, number), fleet.token, mine[0]))
         yield fleet
     finally:

@@ -103,6 +103,16 @@ class Hardware:
                 "num_servers of 1 or more: engines with devices of their own"
             )
 
+    def players(self, size: int) -> list[int]:
+        """Which of `size` processes play: all, or with fewer servers than processes one for each, spread evenly."""
+        num = min(size, self.num_servers) if self.num_servers else size
+        return [index * size // num for index in range(num)]
+
+    @property
+    def num_devices(self) -> int:
+        """Of learner processes and servers together."""
+        return self.num_processes + self.num_servers * self.tensor_parallel
+
 
 def set_threads(num_threads: int, environ: MutableMapping[str, str] = os.environ) -> None:
     """Choose thread counts and passive waiting; useless once torch is imported.

@@ -18,6 +18,7 @@ from rlx.evaluate.figures import gains, values
 from rlx.evaluate.passk import Estimate
 from rlx.evaluate.summary import Summary
 from rlx.evaluate.tables import accuracy_table, to_markdown, to_rich, tool_table
+from rlx.fleet import open_fleet
 from rlx.folder import digest_of, write_aside
 from rlx.learner.checkpoint import newest_good
 from rlx.life import CHECKPOINTS, Life, end, living, told
@@ -50,6 +51,7 @@ def judge_on_the_way(life: Life, agent: Agent, step: int) -> Metrics:
     every = life.run.evaluate.every
     if not every or step % every or step == life.run.steps:
         return {}
+    life.ahead(step)
     found = judge(life, partial(agent.policy.rollout, prepare=agent.sync), "eval")
     return {name: value for evaluation in found for name, value in values(evaluation.figures).items()}
 
@@ -91,7 +93,7 @@ def judge(life: Life, act: Callable[..., Rollout], noun: str, kept: Path | None 
 
             stream = ("evaluate", settings.seed)
             player = act(env, sampling, stream, check=life.interrupt.check, progress=progress)
-            played = together(player, life.ranks).play(starts)
+            played = together(player, life.ranks, run.hardware.players(life.ranks.size)).play(starts)
         groups = grouped([start.task for start in starts[:: settings.num_samples]], played, settings.num_samples)
         life.spend(groups)
         if path is not None and life.ranks.is_first:
@@ -126,9 +128,9 @@ def evaluate_run(run: Run, screen: Screen | None = None) -> Summary:
     model = run.model if newest is None else replace(run.model, path=str(newest), lora=None)
     folder = run.folder if newest is None else run.folder / "evaluations" / evaluation_name(run, newest)
     with living(replace(run, folder=folder), screen, trains=False) as life:
-        with told(life):
+        with told(life), open_fleet(life.run, life.ranks) as fleet:
             figures = floor(run.evaluate, run.env)
-            for evaluation in judge(life, build_policy(run, model).rollout, "eval"):
+            for evaluation in judge(life, build_policy(run, model, fleet).rollout, "eval"):
                 figures = {**figures, **evaluation.figures}
             summary = end(life, "finished", figures)
         tell_run(life, figures)

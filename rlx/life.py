@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -15,6 +15,7 @@ from rlx.agent import Agent
 from rlx.console import Screen
 from rlx.evaluate.passk import Estimate
 from rlx.evaluate.summary import Cost, Ending, Summary, git_here, versions_here, write_summary
+from rlx.fleet import Fleet
 from rlx.folder import open_folder
 from rlx.interrupt import Interrupt, InterruptedRunError, listen
 from rlx.learner.checkpoint import newest_good, write_checkpoint
@@ -22,6 +23,7 @@ from rlx.learner.learner import NotFiniteError
 from rlx.pulse import Pulse, watch
 from rlx.ranks import ALONE, Ranks, join
 from rlx.run import Run
+from rlx.store import load as load_groups
 from rlx.store import save as save_groups
 from rlx.store import step_path
 from rlx.track import Board, append_metrics, truncate_metrics
@@ -49,6 +51,10 @@ class Life:
     """When the cost's seconds were last brought up to date."""
     kept: float = 0.0
     """When the last checkpoint was written."""
+    fleet: Fleet | None = None
+    """The run's rollout servers, if it has any."""
+    ahead: Callable[[int], Mapping[int, list[Group]]] = lambda step: {}
+    """Waits for the rollouts that are played beside the update; those of this step and later ones."""
 
     def __post_init__(self) -> None:
         self.since = self.kept = time.monotonic()
@@ -76,7 +82,7 @@ class Life:
             tokens=sum(episode.num_tokens for episode in episodes),
             tool_calls=sum(episode.tool.num_calls for episode in episodes),
             seconds=seconds,
-            device_hours=seconds * self.run.hardware.num_processes / 3600,
+            device_hours=seconds * self.run.hardware.num_devices / 3600,
         )
 
 
@@ -103,19 +109,21 @@ def claim(ranks: Ranks, run: Run, *, wait: bool = False) -> Iterator[None]:
         yield
 
 
-def resume(life: Life, agent: Agent) -> int:
-    """Load the newest good checkpoint, cut the metrics back to it, and say how many steps are done."""
+def resume(life: Life, agent: Agent) -> tuple[int, dict[int, list[Group]]]:
+    """Load the newest good checkpoint and cut the metrics back to it: how many steps are done, and what was played of
+    those to come."""
     newest = newest_of(life)
-    step = 0
+    step, played = 0, {}
     if newest is not None:
         state = json.loads((newest / STATE).read_text(encoding="utf-8"))
         step, life.cost = state["step"], Cost(**state["cost"])
         if step > life.run.steps:
             raise RunError(f"{newest} is past steps={life.run.steps}: give steps={step} or more, or another folder")
         agent.learner.load(newest)
+        played = {ahead: load_groups(step_path(newest, ahead + 1)) for ahead in state.get("ahead", [])}
         life.screen.say(f"resumed from {newest}")
     life.ranks.first(lambda: truncate_metrics(life.run.folder / METRICS, step))
-    return step
+    return step, played
 
 
 def newest_of(life: Life) -> Path | None:
@@ -135,10 +143,14 @@ def keep(life: Life, agent: Agent, step: int) -> None:
     """A checkpoint after `step` steps."""
     life.pulse.at(f"checkpoint of step {step}")
     life.spend()
+    played = life.ahead(step)
 
     def write(folder: Path) -> None:
         agent.save(folder)
-        (folder / STATE).write_text(json.dumps({"step": step, "cost": asdict(life.cost)}) + "\n", encoding="utf-8")
+        for ahead, groups in played.items():
+            save_groups(step_path(folder, ahead + 1), groups, max_rounds=life.run.env.max_rounds)
+        state = {"step": step, "cost": asdict(life.cost), **({"ahead": list(played)} if played else {})}
+        (folder / STATE).write_text(json.dumps(state) + "\n", encoding="utf-8")
 
     if life.ranks.is_first:
         write_checkpoint(life.checkpoints, step, write, keep=life.run.checkpoint.keep)
@@ -197,6 +209,7 @@ def end(life: Life, status: Ending, figures: dict[str, Estimate] | None = None) 
         versions=versions_here(),
         git=git_here(),
         cost=life.cost,
+        synchronous=life.run.hardware.staleness == 0,
     )
     if life.ranks.is_first:
         write_summary(life.run.folder / "summary.json", summary)

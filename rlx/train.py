@@ -7,6 +7,8 @@ the same batch, the learner shares out its work, and rank 0 alone writes and spe
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -16,16 +18,18 @@ from rlx.agent import Agent, build_agent, nothing
 from rlx.console import Screen
 from rlx.evaluate.evaluate import held_out
 from rlx.evaluate.summary import Cost, Summary, read_summary
+from rlx.fleet import open_fleet
 from rlx.interrupt import InterruptedRunError
 from rlx.judge import judge_on_the_way, judge_run, tell_run
 from rlx.learner.batch import collate, rows
 from rlx.learner.learner import NotFiniteError
 from rlx.life import Life, claim, end, keep, keep_evidence, living, newest_of, record, refuse_errors, resume, told
-from rlx.rollout.measure import measure, peak_memory
+from rlx.pipeline import Pipeline, Play
+from rlx.rollout.measure import lag_of, measure, peak_memory
 from rlx.rollout.together import together
 from rlx.run import Run
 from rlx.track import open_board
-from rlx.types import Group, Metrics, Task
+from rlx.types import Group, Metrics
 from rlx.warm import warm_model
 
 
@@ -40,9 +44,9 @@ def train(run: Run, screen: Screen | None = None) -> Summary:
             return done
         held_out(run.evaluate, run.env)
         life.board = open_board(run.track, run.folder, run.config, notice=screen.say, rank=life.ranks.rank)
-        with told(life):
+        with told(life), open_fleet(run, life.ranks) as life.fleet:
             start = warm_model(run, partial(warm_up, life))
-            agent = build_agent(run, start, life.ranks)
+            agent = build_agent(run, start, life.ranks, life.fleet)
             learn(life, agent)
             figures = judge_run(life, agent, start)
             summary = end(life, "finished", figures)
@@ -63,13 +67,15 @@ def finished(life: Life) -> Summary | None:
 def learn(life: Life, agent: Agent, label: str = "train") -> None:
     """Every step from where the run was left to its last."""
     run = life.run
-    first = resume(life, agent)
-    tasks = islice(run.env.tasks("train", run.seed), first * run.algo.num_prompts, None)
-    with life.screen.bar(label, run.steps, "steps", done=first) as advance:
+    first, played = resume(life, agent)
+    with (
+        open_pipeline(life, agent, first, played) as rollouts,
+        life.screen.bar(label, run.steps, "steps", done=first) as advance,
+    ):
         for step in range(first, run.steps):
             try:
                 life.check()
-                metrics, groups = take_step(life, agent, step, list(islice(tasks, run.algo.num_prompts)))
+                metrics, groups = take_step(life, agent, step, rollouts)
             except InterruptedRunError:
                 keep(life, agent, step)
                 raise
@@ -77,16 +83,50 @@ def learn(life: Life, agent: Agent, label: str = "train") -> None:
             advance(1, note=f"reward {metrics['reward/mean']:.3f}, success {metrics['success/mean']:.2f}")
 
 
-def take_step(life: Life, agent: Agent, step: int, tasks: list[Task]) -> tuple[Metrics, list[Group]]:
+@contextmanager
+def open_pipeline(
+    life: Life, agent: Agent, first: int, played: Mapping[int, list[Group]]
+) -> Iterator[Pipeline[list[Group]]]:
+    """Where every step's rollouts come from, `played` being those that the checkpoint had already."""
+    run = life.run
+    size, staleness = run.algo.num_prompts, run.hardware.staleness
+    tasks = islice(run.env.tasks("train", run.seed), (first + len(played)) * size, None)
+    ranks = life.ranks.apart() if staleness else life.ranks
+
+    def launch(step: int) -> Play[list[Group]]:
+        check = rollouts.check if staleness else life.interrupt.check
+        act = agent.policy.rollout(
+            run.env,
+            run.sampling,
+            ("train", run.seed, step),
+            prepare=prepare(run, agent),
+            check=check,
+            progress=life.told,
+        )
+        player = together(act, ranks, run.hardware.players(ranks.size))
+        return partial(run.algo.sample, player, list(islice(tasks, size)))
+
+    rollouts = Pipeline(launch, staleness=staleness, last=run.steps, kept=played)
+    life.ahead = rollouts.wait
+    try:
+        yield rollouts
+    finally:
+        rollouts.close()
+
+
+def prepare(run: Run, agent: Agent) -> Callable[[], None]:
+    """How the engine gets the weights to play with."""
+    if run.algo.frozen_policy:
+        return nothing
+    return agent.sync_later() if run.hardware.staleness else agent.sync
+
+
+def take_step(life: Life, agent: Agent, step: int, rollouts: Pipeline[list[Group]]) -> tuple[Metrics, list[Group]]:
     """One update: sample, credit, learn."""
     run, algo, began = life.run, life.run.algo, time.monotonic()
-    stream = ("train", run.seed, step)
-    prepare = nothing if algo.frozen_policy else agent.sync
     life.pulse.at(f"rollout of step {step + 1}")
-    act = agent.policy.rollout(
-        run.env, run.sampling, stream, prepare=prepare, check=life.interrupt.check, progress=life.told
-    )
-    groups = algo.sample(together(act, life.ranks), tasks)
+    groups = rollouts.take(step)
+    lag = {"version/lag": lag_of(groups, agent.learner.num_updates)} if run.hardware.staleness else {}
     refuse_errors(groups, run.max_error_share)
     sampled = time.monotonic()
     life.pulse.at(f"update of step {step + 1}")
@@ -104,7 +144,8 @@ def take_step(life: Life, agent: Agent, step: int, tasks: list[Task]) -> tuple[M
         "rate/tokens": batch.num_tokens / (updated - began),
         "memory/peak": peak_memory(),
     }
-    return {**measure(groups), **stats, **clock}, groups
+    servers = {} if life.fleet is None else life.fleet.measure(life.ranks)
+    return {**measure(groups), **stats, **lag, **servers, **clock}, groups
 
 
 def warm_up(life: Life, stage: Run) -> Path:
@@ -115,7 +156,7 @@ def warm_up(life: Life, stage: Run) -> Path:
         newest = newest_of(own)
         if newest is None or newest.name != f"step-{stage.steps}":
             own.screen.say(f"warm start of {stage.steps} steps, kept in {stage.folder}")
-            learn(own, build_agent(stage, stage.model, life.ranks), label="warm start")
+            learn(own, build_agent(stage, stage.model, life.ranks, life.fleet), label="warm start")
             newest = newest_of(own)
     assert newest is not None
     return newest

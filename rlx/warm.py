@@ -42,6 +42,7 @@ def stage_of(run: Run) -> Run:
     return replace(
         run,
         algo=warm.algo,
+        hardware=replace(run.hardware, staleness=0),
         steps=warm.steps,
         seed=warm.seed,
         warm_start=WarmStart(),

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from rlx.agent import Agent, Policy, build_agent, build_policy
-from rlx.fleet import Fleet, devices_of, given_addresses, last_words, open_fleet, player_ranks, servers_of
+from rlx.fleet import Fleet, devices_of, given_addresses, last_words, open_fleet, servers_of
 from rlx.hardware import Hardware
 from rlx.learner.batch import collate
 from rlx.ranks import Ranks
@@ -50,13 +50,13 @@ def test_every_server_has_one_process_and_devices_of_its_own(
     fields: dict[str, Any], size: int, players: list[int], servers: list[list[int]], devices: list[list[int]]
 ) -> None:
     profile = hardware(**fields)
-    assert player_ranks(profile, size) == players
+    assert profile.players(size) == players
     assert [servers_of(profile, Ranks(rank=rank, size=size)) for rank in range(size)] == servers
     assert [devices_of(profile, size, server) for server in range(profile.num_servers)] == devices
 
 
 def test_without_servers_all_play() -> None:
-    assert player_ranks(hardware(num_servers=0), 3) == [0, 1, 2]
+    assert hardware(num_servers=0).players(3) == [0, 1, 2]
 
 
 def test_given_addresses_are_as_many_as_the_profile_has() -> None:

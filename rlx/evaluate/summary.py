@@ -2,7 +2,7 @@
 
     {"status": "finished", "metrics": {"eval/pass@16": {"value": .86, "low": .76, "high": .94}, ...}, "seed": 0,
      "versions": {"rlx": "0.1.0", ...}, "git": {"commit": "...", "dirty": false} | null,
-     "cost": {"tokens": 1, "tool_calls": 1, "seconds": 1.0, "device_hours": 0.0}}
+     "cost": {"tokens": 1, "tool_calls": 1, "seconds": 1.0, "device_hours": 0.0}, "synchronous": true}
 
 Other programs read it. A number that is not finite is `null`.
 """
@@ -70,6 +70,8 @@ class Summary:
     versions: Mapping[str, str] = field(default_factory=dict)
     git: Git | None = None
     cost: Cost = Cost()
+    synchronous: bool = True
+    """Every step's rollouts were those of the policy it moved; false if they lagged behind it (hardware.staleness)."""
 
 
 def versions_here(packages: Sequence[str] = PACKAGES) -> dict[str, str]:
@@ -134,6 +136,7 @@ def summary_of(value: Any) -> Summary:
             seconds=_number(cost["seconds"]),
             device_hours=_number(cost["device_hours"]),
         ),
+        synchronous=bool(value.get("synchronous", True)),
     )
 
 

@@ -42,6 +42,12 @@ def measure(groups: Sequence[Group]) -> Metrics:
     }
 
 
+def lag_of(groups: Sequence[Group], num_updates: int) -> float:
+    """How many updates the policy that sampled a turn lies behind one with `num_updates`, in the mean."""
+    turns = [turn for group in groups for trajectory in group.trajectories for turn in trajectory.turns]
+    return mean(num_updates - turn.completion.version for turn in turns)
+
+
 def informative(trajectories: Sequence[Trajectory]) -> bool:
     """Whether the rewards of a group differ, so that a group-relative advantage is not zero."""
     return len({round(trajectory.reward, 9) for trajectory in trajectories}) > 1

@@ -85,6 +85,22 @@ class RemoteEngine:
             self._everyone(lambda link, some=some, v=version if is_last else None: link.load(some, v))  # type: ignore[misc]
         self.version = version
 
+    def later(self, weights: Mapping[str, Tensor], version: int) -> Callable[[], None]:
+        """`load`, with the weights as they are now, whenever it is called; nothing if it has that version by then.
+
+        They are copied to the machine's memory, in a process that has servers. All processes call it together.
+        """
+        copies = {name: weights[name].detach().to("cpu", copy=True) for name in weights} if self.links else {}
+        if not self.links:
+            for name in weights:  # what is spread over processes is made whole by all of them
+                _ = weights[name]
+
+        def load() -> None:
+            if self.version != version:
+                self.load(copies, version)
+
+        return load
+
     def add(self, request: Request) -> None:
         if request.session in self._number_of:
             raise ValueError(f"session {request.session} has a request under way; wait for it or release the session")

@@ -40,6 +40,8 @@ LARGEST_WEIGHTS = 2**40
 TOKEN_VARIABLE = "RLX_SERVER_TOKEN"
 PATIENCE = 30.0
 """Seconds that a connection may take to say who it is."""
+QUEUE = 5.0
+"""Seconds that a new client waits for the one before it, which may have ended just now."""
 
 
 class RefusedError(Exception):
@@ -142,12 +144,14 @@ class RolloutServer(ThreadingHTTPServer):
         host: str = "127.0.0.1",
         port: int = 0,
         largest_weights: int = LARGEST_WEIGHTS,
+        queue: float = QUEUE,
     ) -> None:
         if not token:
             raise ValueError(f"rollout server: the secret is empty; set {TOKEN_VARIABLE}")
         self.service = Service(engine)
         self.token, self.largest_weights = token.encode(), largest_weights
-        self.lock = threading.Lock()
+        self.queue = queue
+        self.lock = threading.Condition()
         self.client = ""
         self.holders: set[int] = set()
         """Open connections of the client."""
@@ -162,7 +166,7 @@ class RolloutServer(ThreadingHTTPServer):
     def claim(self, client: str, connection: int) -> None:
         """Make `client` the caller, or refuse while another one is connected."""
         if client != self.client:
-            if self.holders:
+            if not self.lock.wait_for(lambda: not self.holders, self.queue):
                 raise RefusedError(409, "this rollout server is in use by another run; wait for it, or start another")
             self.service.reset()
             self.client = client
@@ -190,6 +194,7 @@ class Call(BaseHTTPRequestHandler):
         self.server.connections.discard(self.connection)
         with self.server.lock:
             self.server.holders.discard(id(self))
+            self.server.lock.notify_all()
         super().finish()
 
     def version_string(self) -> str:

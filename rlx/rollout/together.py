@@ -16,9 +16,11 @@ from rlx.ranks import Ranks, RanksError
 from rlx.types import Player, Start, Task, Trajectory
 
 
-def together(player: Player, ranks: Ranks) -> Player:
-    """The same player for one process, one that shares for many."""
-    return player if ranks.size == 1 else Together(player=player, ranks=ranks)
+def together(player: Player, ranks: Ranks, players: Sequence[int] | None = None) -> Player:
+    """The same player for one process, one that shares for many; `players`: the ranks that play, if not all do."""
+    if ranks.size == 1:
+        return player
+    return Together(player=player, ranks=ranks, players=tuple(range(ranks.size) if players is None else players))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,9 +29,10 @@ class Together:
 
     player: Player
     ranks: Ranks
+    players: tuple[int, ...]
 
     def play(self, starts: Sequence[Start]) -> list[Trajectory]:
-        owners = owners_of(starts, self.ranks.size)
+        owners = [self.players[place] for place in owners_of(starts, len(self.players))]
         mine = [index for index, owner in enumerate(owners) if owner == self.ranks.rank]
         said, error = self._play([starts[index] for index in mine])
         told = self.ranks.gather(said)
@@ -63,6 +66,6 @@ class Together:
 
 
 def owners_of(starts: Sequence[Start], size: int) -> list[int]:
-    """Who plays each start: its task's place among the tasks, modulo `size`, so that a group's prompt is read once."""
+    """Which of `size` plays each start: its task's place among the tasks, so that a group's prompt is read once."""
     places: dict[str, int] = {}
     return [places.setdefault(start.task.id, len(places)) % size for start in starts]

@@ -39,6 +39,7 @@ def test_the_file_has_the_words_other_programs_read(tmp_path: Path) -> None:
         "versions": {"rlx": "0.1.0"},
         "git": {"commit": "abc", "dirty": True},
         "cost": {"tokens": 5, "tool_calls": 2, "seconds": 1.5, "device_hours": 0.25},
+        "synchronous": True,
     }
     assert [child.name for child in tmp_path.iterdir()] == ["summary.json"]
 

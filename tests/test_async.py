@@ -1,0 +1,138 @@
+"""Whole runs on rollout servers: as without them where they are synchronous, and repeatable where they are not."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlx import train as program
+from rlx.agent import build_engine
+from rlx.console import Screen
+from rlx.interrupt import InterruptedRunError
+from rlx.model.load import load_model, load_tokenizer
+from rlx.rollout.server import RolloutServer
+from rlx.track import is_clock
+from rlx.train import train
+
+Build = Callable[..., Any]
+QUIET = Screen(silent=True)
+STEPS = ("hardware=cpu_async", "steps=4", "checkpoint.every=2")
+ONE_BEHIND = (*STEPS, "env.max_rounds=1")
+
+
+def told(folder: Path) -> list[dict[str, Any]]:
+    """metrics.jsonl without what the clock says."""
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    return [{k: v for k, v in json.loads(line).items() if not is_clock(k)} for line in lines]
+
+
+@pytest.fixture
+def server(small_run: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RolloutServer]:
+    """One that is there already, in a thread of this process: it starts at once."""
+    run = small_run(tmp_path / "server")
+    loaded: Any = load_model(run.model)
+    engine = build_engine(run.hardware, run.model, loaded, dict(loaded.state_dict()), load_tokenizer(run.model))
+    server = RolloutServer(engine, token="s")
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    monkeypatch.setenv("RLX_SERVERS", server.address)
+    monkeypatch.setenv("RLX_SERVER_TOKEN", "s")
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def finish(run: Any) -> list[dict[str, Any]]:
+    assert train(run, QUIET).synchronous == (run.hardware.staleness == 0)
+    return told(run.folder)
+
+
+def test_without_staleness_a_server_changes_nothing(server: Any, small_run: Build, tmp_path: Path) -> None:
+    here = finish(small_run(tmp_path / "here"))
+    there = finish(small_run(tmp_path / "there", "+hardware.num_servers=1"))
+    assert json.loads((tmp_path / "there" / "summary.json").read_text())["synchronous"] is True
+    for mine, theirs in zip(here, there, strict=True):
+        assert (theirs.pop("engine/moved"), theirs.pop("engine/servers")) == (0, 1)
+        assert theirs == pytest.approx(mine, abs=1e-4)
+
+
+def test_rollouts_one_update_old_repeat_and_survive_a_stop(
+    server: Any, small_run: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = finish(small_run(tmp_path / "whole", *ONE_BEHIND))
+    assert [line["version/lag"] for line in whole] == [0, 1, 1, 1]
+    assert json.loads((tmp_path / "whole" / "summary.json").read_text())["synchronous"] is False
+    assert finish(small_run(tmp_path / "again", *ONE_BEHIND)) == whole
+
+    crash_in_update_of(monkeypatch, step=3)
+    with pytest.raises(CrashError):
+        finish(small_run(tmp_path / "crashed", *ONE_BEHIND))
+    monkeypatch.undo()
+    kept = tmp_path / "crashed" / "checkpoints" / "step-2" / "trajectories"
+    assert [path.name for path in kept.iterdir()] == ["step-000003.jsonl"]
+    monkeypatch.setenv("RLX_SERVERS", server.address)
+    monkeypatch.setenv("RLX_SERVER_TOKEN", "s")
+    assert finish(small_run(tmp_path / "crashed", *ONE_BEHIND)) == whole
+
+
+class CrashError(Exception):
+    """Stands for whatever ends a run."""
+
+
+def crash_in_update_of(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    collate = program.collate
+    calls = iter(range(1, 100))
+
+    def crash(groups: Any) -> Any:
+        if next(calls) == step:
+            raise CrashError
+        return collate(groups)
+
+    monkeypatch.setattr(program, "collate", crash)
+
+
+def test_a_signal_keeps_what_is_under_way(
+    server: Any, small_run: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = (*ONE_BEHIND, "checkpoint.every=100")
+    whole = finish(small_run(tmp_path / "whole", *words))
+    checks = iter(range(100))
+
+    def interrupted(life: Any) -> None:
+        if next(checks) == 2:
+            raise InterruptedRunError(15)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("rlx.life.Life.check", interrupted)
+        with pytest.raises(InterruptedRunError):
+            finish(small_run(tmp_path / "stopped", *words))
+    assert (tmp_path / "stopped" / "checkpoints" / "step-2" / "trajectories" / "step-000003.jsonl").is_file()
+    assert finish(small_run(tmp_path / "stopped", *words)) == whole
+
+
+def test_staleness_of_two_with_evaluations_between(server: Any, small_run: Build, tmp_path: Path) -> None:
+    words = (*ONE_BEHIND, "hardware.staleness=2")
+    plain = finish(small_run(tmp_path / "plain", *words))
+    assert [line["version/lag"] for line in plain] == [0, 1, 2, 2]
+    judged = finish(small_run(tmp_path / "judged", *words, "evaluate.every=1"))
+    assert [{k: v for k, v in line.items() if not k.startswith("eval")} for line in judged] == plain
+    assert any(name.startswith("eval/pass@") for name in judged[1])
+
+
+def test_a_broken_rollout_ends_the_run_and_its_thread(server: Any, small_run: Build, tmp_path: Path) -> None:
+    run = small_run(tmp_path, *ONE_BEHIND)
+
+    def sample(player: Any, tasks: Any) -> Any:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        train(replace(run, algo=replace(run.algo, sample=sample)), QUIET)
+    assert json.loads((tmp_path / "summary.json").read_text())["status"] == "failed"
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("rollout")]
