@@ -1,10 +1,10 @@
 """A rank that hangs is found by a time limit, named, and takes the run down with it, to be started again.
 
-Each rank says in a file of its own, `ranks/rank-N`, which phase it is in (all go through the same phases, numbered) and
-that it gets on. A thread in each reads all files: if the rank that is furthest behind has not stirred for
-`hardware.step_minutes`, every rank ends with exit code 75. Ranks that only wait for it are ahead of it, or stirred
-later, so they are not taken for the culprit. Clocks of other machines are not trusted: what counts is when a change was
-seen here.
+Each rank says in a file of its own, `ranks/rank-N`, which phase it is in (all go through the same phases, numbered),
+how often it has called the others, and that it gets on. A thread in each reads all files: if the rank that is furthest
+behind has not stirred for `hardware.step_minutes`, every rank ends with exit code 75. Ranks that only wait for it have
+called once more, so they are not taken for the culprit. Clocks of other machines are not trusted: what counts is when a
+change was seen here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from rlx.ranks import GIVEN_UP, Ranks
+from rlx.ranks import ALONE, GIVEN_UP, Ranks
 
 RANKS = "ranks"
 """The folder of these files, in the run's."""
@@ -37,12 +37,13 @@ class Pulse:
 
     path: Path | None = None
     """None for a run that nobody watches."""
+    ranks: Ranks = ALONE
     number: int = 0
     phase: str = "start"
     since: str = ""
     progress: int = 0
     resting: bool = False
-    told: tuple[int, int] = (-1, -1)
+    told: tuple[int, ...] = ()
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def at(self, phase: str, *, resting: bool = False) -> None:
@@ -58,11 +59,13 @@ class Pulse:
     def tell(self) -> None:
         """Write the file, if there is news."""
         with self._lock:
-            news = (self.number, self.progress)
+            calls = self.ranks.calls[0]
+            news = (self.number, self.progress, calls)
             if self.path is None or news == self.told:
                 return
             said = {"host": socket.gethostname(), "pid": os.getpid(), "phase": self.phase, "since": self.since}
-            text = json.dumps({**said, "number": self.number, "progress": self.progress, "resting": self.resting})
+            counts = {"number": self.number, "progress": self.progress, "calls": calls, "resting": self.resting}
+            text = json.dumps({**said, **counts})
             aside = self.path.with_name(self.path.name + ".part")
             aside.write_text(text + "\n", encoding="utf-8")
             os.replace(aside, self.path)
@@ -98,10 +101,15 @@ def hanging(seen: Mapping[int, Seen], now: float, limit: float) -> int | None:
     """The rank that has not stirred for `limit` seconds while none is behind it."""
     if not seen:
         return None
-    behind = min(state.said["number"] for state in seen.values())
-    still = {rank: s.changed for rank, s in seen.items() if s.said["number"] == behind and not s.said["resting"]}
+    behind = min(place(state) for state in seen.values())
+    still = {rank: s.changed for rank, s in seen.items() if place(s) == behind and not s.said["resting"]}
     oldest = min(still, key=lambda rank: (still[rank], rank), default=None)
     return oldest if oldest is not None and now - still[oldest] > limit else None
+
+
+def place(seen: Seen) -> tuple[int, int]:
+    """How far a rank has come: its phase, and how often it has called the others."""
+    return seen.said["number"], seen.said["calls"]
 
 
 def describe(rank: int, said: Mapping[str, Any], minutes: float) -> str:
@@ -115,7 +123,7 @@ def describe(rank: int, said: Mapping[str, Any], minutes: float) -> str:
 @contextmanager
 def watch(folder: Path, ranks: Ranks, minutes: float, end: Callable[[int], None] = os._exit) -> Iterator[Pulse]:
     """A pulse for this rank, and an eye on everybody's, for as long as the block lasts."""
-    pulse, over = Pulse(path=rank_path(folder, ranks.rank)), threading.Event()
+    pulse, over = Pulse(path=rank_path(folder, ranks.rank), ranks=ranks), threading.Event()
     (folder / RANKS).mkdir(parents=True, exist_ok=True)
     rank_path(folder, ranks.rank).unlink(missing_ok=True)
     ranks.wait()

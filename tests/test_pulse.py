@@ -10,10 +10,10 @@ from rlx.pulse import Pulse, Seen, describe, hanging, look, rank_path, watch
 from rlx.ranks import ALONE, GIVEN_UP
 
 
-def seen(**ranks: tuple[int, float]) -> dict[int, Seen]:
-    """r0=(number, changed), …; a negative number rests."""
+def seen(**ranks: tuple[float, float]) -> dict[int, Seen]:
+    """r0=(number, changed), …; a negative number rests; half a phase further is one call of the others more."""
     return {
-        int(name[1:]): Seen({"number": abs(number), "resting": number < 0}, changed)
+        int(name[1:]): Seen({"number": int(abs(number)), "calls": abs(number) % 1, "resting": number < 0}, changed)
         for name, (number, changed) in ranks.items()
     }
 
@@ -26,6 +26,7 @@ def seen(**ranks: tuple[int, float]) -> dict[int, Seen]:
         ({"r0": (4, 0.0), "r1": (3, 0.0)}, 1),  # rank 0 waits for rank 1
         ({"r0": (4, 0.0), "r1": (3, 95.0)}, None),  # which is slow, but stirs
         ({"r0": (3, 10.0), "r1": (3, 0.0), "r2": (3, 95.0)}, 1),  # of those behind, the one longest still
+        ({"r0": (3.5, 0.0), "r1": (3, 0.0)}, 1),  # rank 0 has called, and waits for an answer
         ({"r0": (-3, 0.0), "r1": (-3, 0.0)}, None),
         ({}, None),
     ],

@@ -1,0 +1,124 @@
+"""One rank of the tests beside: `ranks_worker.py TASK JSON`, with torchrun's variables. Not a test itself."""
+
+from __future__ import annotations
+
+import copy
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from rlx.agent import build_agent
+from rlx.algo.losses import policy_gradient, policy_loss
+from rlx.algo.parts import Optimizer
+from rlx.config import build_run, compose
+from rlx.console import Screen
+from rlx.hardware import Hardware
+from rlx.learner.batch import Batch
+from rlx.learner.deepspeed import DeepSpeedLearner
+from rlx.learner.torch import TorchLearner
+from rlx.ranks import join
+from rlx.train import train
+
+LOSS = policy_loss(policy_gradient(), kl=0.1, kl_estimator="k2", entropy=0.05)
+NEEDS = frozenset({"reference"})
+
+
+def run_all(runs: list[list[Any]]) -> None:
+    """Each is a folder and words."""
+    for folder, words in runs:
+        train(build_run(compose(words), Path(folder)), Screen(silent=True))
+
+
+def hang(folder: str, words: list[str]) -> None:
+    """Rank 1 stops in the middle of a rollout."""
+    from rlx.ranks import find_place
+    from rlx.rollout.torch_engine import TorchEngine
+
+    if find_place().rank == 1:
+        TorchEngine.step = lambda self: time.sleep(10_000)  # type: ignore[method-assign]
+    run_all([[folder, words]])
+
+
+def compare_export(folder: str, words: list[str]) -> None:
+    """A checkpoint as transformers loads it, and as the learner has it."""
+    from transformers import AutoModelForCausalLM
+
+    run = build_run(compose(words), Path(folder))
+    with join(run.hardware) as ranks:
+        agent = build_agent(run, run.model, ranks)
+        agent.learner.load(Path(folder) / "checkpoints" / "step-2")
+        weights = agent.learner.weights()
+        loaded = AutoModelForCausalLM.from_pretrained(Path(folder) / "checkpoints" / "step-2").state_dict()
+        assert set(loaded) == set(weights)
+        assert all(torch.equal(loaded[name], weights[name]) for name in weights)
+
+
+def learn_variants(size: int, stored: str, variants: list[dict[str, Any]]) -> None:
+    """Three updates of a tiny model under each variant of hardware: metrics, and the gap of weights to torch's."""
+    from conftest import build, make_groups
+
+    from rlx.learner.batch import collate
+
+    torch.manual_seed(0)
+    batches: list[Batch] = []
+    for seed in range(3):
+        batch = collate(make_groups(seed=seed, rewrite=0.3))
+        generator = torch.Generator().manual_seed(seed)
+        batches.append(batch.with_advantages(torch.randn(len(batch.trajectory_R), generator=generator)))
+    optimizer = Optimizer(lr=1e-2, weight_decay=0.1, num_epochs=2, num_minibatches=2)
+    found = []
+    for variant in variants:
+        model = adapted(build("qwen2", 0, True)) if variant.pop("lora", False) else build("qwen2", 0, True)
+        hardware = Hardware(learner="deepspeed", num_processes=size, micro_batch_tokens=60, **variant)
+        with join(hardware) as ranks:
+            common = {"optimizer": optimizer, "num_steps": 10, "needs": NEEDS}
+            plain = TorchLearner(copy.deepcopy(model), micro_batch_tokens=60, **common)
+            learner = DeepSpeedLearner(model, hardware=hardware, ranks=ranks, **common)
+            metrics = [
+                [each.update(each.annotate(batch, NEEDS), LOSS) for batch in batches] for each in (plain, learner)
+            ]
+            ours, theirs = learner.weights(), plain.weights()
+            gap = max(float((ours[name].float() - theirs[name]).abs().max()) for name in theirs)
+            found.append({"plain": metrics[0], "deepspeed": metrics[1], "gap": gap})
+            if ranks.is_first:
+                Path(stored).write_text(json.dumps(found))
+
+
+def adapted(model: Any) -> Any:
+    from peft import LoraConfig, get_peft_model
+
+    torch.manual_seed(1)
+    return get_peft_model(model, LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj", "down_proj"]))
+
+
+def break_loss(size: int, stage: int) -> None:
+    """A batch whose last advantage is not a number stops every rank with the same error, before the step."""
+    from conftest import build, make_groups
+
+    from rlx.learner.batch import collate
+    from rlx.learner.learner import NotFiniteError
+
+    hardware = Hardware(learner="deepspeed", num_processes=size, zero_stage=stage, micro_batch_tokens=60)
+    batch = collate(make_groups())
+    advantages = torch.ones(len(batch.trajectory_R))
+    advantages[-1] = torch.nan
+    with join(hardware) as ranks:
+        learner = DeepSpeedLearner(
+            build("qwen2", 0, True), hardware=hardware, ranks=ranks, optimizer=Optimizer(), num_steps=1
+        )
+        before = {name: x.clone() for name, x in learner.weights().items()}
+        with pytest.raises(NotFiniteError) as caught:
+            learner.update(batch.with_advantages(advantages), policy_loss(policy_gradient()))
+        assert len(batch.trajectory_R) - 1 in caught.value.micro_batch["row"].tolist()
+        after = learner.weights()
+        assert all(torch.equal(x, after[name]) for name, x in before.items())
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "learner"))
+    globals()[sys.argv[1]](**json.loads(sys.argv[2]))
