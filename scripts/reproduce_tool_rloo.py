@@ -2,7 +2,7 @@
 
     python scripts/reproduce_tool_rloo.py [--seeds 3] [--jobs 2] [--out outputs/reproduce-tool_rloo] [KEY=VALUE ...]
 
-Runs SFT, IPO, RLOO, Tool-SFT and Tool-RLOO on `env=countdown_four`, and as a control the same minutes of further
+Runs SFT, IPO, RLOO, Tool-SFT and Tool-RLOO on `env=countdown_4to5`, and as a control the same minutes of further
 Tool-SFT. Tool-RLOO and the control run once per seed. Evaluation: 500 held-out problems x 16 samples, with eight and
 with five rounds; random valid expressions, eight per sample, are the floor. Cut off, it goes on where it was; KEY=VALUE
 goes to every run.
@@ -38,7 +38,7 @@ from rlx.evaluate.tables import (
 )
 from rlx.store import load
 
-BASE = ("env=countdown_four", "evaluate=paper", "evaluate.num_tasks=500", "track=disabled")
+BASE = ("env=countdown_4to5", "evaluate=paper", "evaluate.num_tasks=500", "track=disabled", "steps=40")
 TEXT = ("env.max_rounds=0", "evaluate.max_rounds=[]")
 """One turn and no tool."""
 KS = (1, 4, 8, 16)
