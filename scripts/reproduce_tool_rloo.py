@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
+from statistics import median
 
 from rlx.console import Screen, duration
 from rlx.evaluate.figures import Score, figures, gains, score
@@ -63,8 +64,9 @@ def seconds_of(folder: Path) -> list[float]:
 
 
 def control_steps(trained: Path, control: Path) -> int:
-    """Steps of further Tool-SFT that take as long as the RL run did; `control` is a trial of two such steps."""
-    return max(1, round(sum(seconds_of(trained)) / min(seconds_of(control))))
+    """Steps of further Tool-SFT that take as long as the RL run did, by the median step of each: `control` is a trial."""
+    of_trained = seconds_of(trained)
+    return max(1, round(len(of_trained) * median(of_trained) / median(seconds_of(control))))
 
 
 def pooled(folders: Sequence[Path], name: str) -> list[Score]:
@@ -88,14 +90,14 @@ def run_all(out: Path, seeds: int, jobs: int, words: Sequence[str]) -> dict[str,
     """Every run, two at a time where there are two cores; the first ones make the warm starts for all."""
     base = (*BASE, *words)
     tool = (*base, "algo=tool_rloo")
-    further = (*base, "algo=tool_sft", "warm_start=tool_sft")
+    further = (*base, "algo=tool_sft", "warm_start=tool_sft", "evaluate.max_rounds=[8]")
     with ThreadPoolExecutor(jobs) as pool:
         first = pool.submit(train, out / "tool_rloo-0", (*tool, "seed=0"))
         rloo = pool.submit(train, out / "rloo", (*base, *TEXT, "algo=rloo"))
         rloo.result(), first.result()
         ipo = pool.submit(train, out / "ipo", (*base, *TEXT, "algo=ipo"))
         others = [pool.submit(train, out / f"tool_rloo-{s}", (*tool, f"seed={s}")) for s in range(1, seeds)]
-        trial = train(out / "trial", (*further, "steps=2", "evaluate.num_tasks=1"))
+        trial = train(out / "trial", (*further, "steps=8", "evaluate.num_tasks=1"))
         steps = f"steps={control_steps(first.result(), trial)}"
         controls = [pool.submit(train, out / f"further-{s}", (*further, steps, f"seed={s}")) for s in range(seeds)]
         return {

@@ -8,7 +8,7 @@ signal() { # signal NAME: send it to every daemon that is alive; fails if there 
     local found=1 file pid
     for file in "$folder"/run/*.pid; do
         pid=$(cat "$file" 2>/dev/null) || continue
-        case $(ps -o stat= -p "$pid" 2>/dev/null) in '' | Z*) continue ;; esac
+        case $(sed 's/.*) //' "/proc/$pid/stat" 2>/dev/null) in '' | Z*) continue ;; esac
         kill "-$1" "$pid" && found=0
     done
     return $found

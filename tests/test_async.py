@@ -15,6 +15,7 @@ from rlx import train as program
 from rlx.agent import build_engine
 from rlx.console import Screen
 from rlx.interrupt import InterruptedRunError
+from rlx.judge import evaluate_run
 from rlx.model.load import load_model, load_tokenizer
 from rlx.rollout.server import RolloutServer
 from rlx.track import is_clock
@@ -124,6 +125,15 @@ def test_staleness_of_two_with_evaluations_between(server: Any, small_run: Build
     judged = finish(small_run(tmp_path / "judged", *words, "evaluate.every=1"))
     assert [{k: v for k, v in line.items() if not k.startswith("eval")} for line in judged] == plain
     assert any(name.startswith("eval/pass@") for name in judged[1])
+
+
+def test_a_checkpoint_is_evaluated_on_servers_too(server: Any, small_run: Build, tmp_path: Path) -> None:
+    run = small_run(tmp_path, *ONE_BEHIND, "steps=1")
+    trained = train(run, QUIET).metrics
+    again = evaluate_run(run, QUIET).metrics
+    assert {name: figure for name, figure in again.items() if name.startswith("eval/")} == {
+        name: figure for name, figure in trained.items() if name.startswith("eval/")
+    }
 
 
 def test_a_broken_rollout_ends_the_run_and_its_thread(server: Any, small_run: Build, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -185,3 +186,32 @@ def test_a_server_that_cannot_start_says_why(run: Any, tmp_path: Path, small_run
         assert fleet is not None
         with pytest.raises(ServerError, match=r"did not start; .*server-0.log ends: rlx: .*no such folder"):
             fleet.links()
+
+
+def serve(**environ: str) -> subprocess.Popen[str]:
+    given = {**{k: v for k, v in os.environ.items() if k != "RLX_SERVER_TOKEN"}, **environ}
+    command = [sys.executable, "-m", "rlx", "serve", "model=nano", "hardware=cpu"]
+    return subprocess.Popen(command, env=given, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def test_a_server_started_by_hand_serves_until_it_is_told_to_stop(
+    run: Any, local: Policy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = serve(RLX_SERVER_TOKEN="secret")
+    assert server.stdout is not None
+    monkeypatch.setenv("RLX_SERVERS", server.stdout.readline().strip())
+    monkeypatch.setenv("RLX_SERVER_TOKEN", "secret")
+    mine = replace(run, hardware=replace(run.hardware, num_servers=1))
+    with open_fleet(mine) as fleet:
+        assert said(play(mine, build_policy(mine, mine.model, fleet))) == said(play(run, local))
+    server.terminate()
+    _, told = server.communicate(timeout=60)
+    assert server.returncode == 0
+    assert "Traceback" not in told
+
+
+def test_a_server_needs_a_secret() -> None:
+    server = serve()
+    _, told = server.communicate(timeout=120)
+    assert server.returncode == 1
+    assert told.splitlines()[-1].startswith("rlx: rollout servers need a secret: set RLX_SERVER_TOKEN")

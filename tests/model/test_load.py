@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from rlx.learner.lora import merged_weights
+from rlx.learner.lora import Weights
 from rlx.model.card import measure_loss, score_verdicts
 from rlx.model.corpus import draw_examples
 from rlx.model.load import (
@@ -97,7 +97,7 @@ def test_lora_starts_as_the_model_trains_only_adapters_and_merges() -> None:
     with torch.no_grad():
         for p in trained.values():
             p.add_(0.02)
-    weights = merged_weights(adapted)
+    weights = dict(Weights(adapted))
     merged = load_model(NANO)
     merged.load_state_dict(dict(weights))
     assert set(weights) == set(load_weights(NANO))
