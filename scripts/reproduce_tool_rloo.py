@@ -64,7 +64,7 @@ def seconds_of(folder: Path) -> list[float]:
 
 
 def control_steps(trained: Path, control: Path) -> int:
-    """Steps of further Tool-SFT that take as long as the RL run did, by the median step of each: `control` is a trial."""
+    """Steps of further Tool-SFT that take as long as the RL run, by the median step of each; `control` is a trial."""
     of_trained = seconds_of(trained)
     return max(1, round(len(of_trained) * median(of_trained) / median(seconds_of(control))))
 

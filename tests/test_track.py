@@ -5,7 +5,7 @@ import math
 import sys
 import threading
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +125,15 @@ def fake_wandb(monkeypatch: pytest.MonkeyPatch, init: Callable[..., Any], login:
     )
     monkeypatch.setitem(sys.modules, "wandb", module)
     monkeypatch.delenv("WANDB_MODE", raising=False)
+
+
+@pytest.fixture(autouse=True)
+def listeners(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A board's thread imports the wandb of its own test, never a later one's: it is waited for before that goes."""
+    yield
+    for thread in threading.enumerate():
+        if thread.name == "wandb":
+            thread.join(60)
 
 
 def told(tmp_path: Path, track: Track, rank: int = 0) -> tuple[Board, list[str]]:
