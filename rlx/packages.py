@@ -61,7 +61,7 @@ def lacks(extra: str) -> str | None:
 
 
 def amiss(wanted: Requirement) -> str | None:
-    """`deepspeed is missing`, `vllm is 0.20.0, not ==0.33.0`; a stand-in is asked for its own version."""
+    """`deepspeed is missing`, `vllm is 0.20.0, not ==0.32.0`; a stand-in is asked for its own version."""
     if installed(wanted.name) is None:
         return f"{wanted.name} is missing"
     found = wanted if _version(wanted.name) else STAND_INS[wanted.name]
