@@ -94,7 +94,7 @@ class Agent:
 
 def build_agent(run: Run, model: Model, ranks: Ranks = ALONE, fleet: Fleet | None = None) -> Agent:
     """Load `model` once, and make of it what acts and what learns."""
-    loaded: Any = load_model(model)
+    loaded: Any = load_model(model, dtype=run.hardware.loaded_dtype)
     learner = learner_of(run, loaded, ranks)
     tokenizer = load_tokenizer(model)
     policy = policy_of(run, model, loaded, learner.weights(), tokenizer, fleet)
@@ -127,7 +127,7 @@ def learner_of(run: Run, loaded: Any, ranks: Ranks) -> Learner:
 
 def build_policy(run: Run, model: Model, fleet: Fleet | None = None) -> Policy:
     """What only acts, for an evaluation."""
-    loaded: Any = load_model(model)
+    loaded: Any = load_model(model, dtype=run.hardware.dtype)
     return policy_of(run, model, loaded, dict(loaded.state_dict()), load_tokenizer(model), fleet)
 
 

@@ -109,6 +109,12 @@ class Hardware:
         return [index * size // num for index in range(num)]
 
     @property
+    def loaded_dtype(self) -> Dtype:
+        """What learners are loaded in: DeepSpeed's float32 weights begin as those of its forward pass anyway, the
+        torch learner's as those that are stored."""
+        return self.learner_dtype if self.learner == "deepspeed" else "float32"
+
+    @property
     def num_devices(self) -> int:
         """Of learner processes and servers together."""
         return self.num_processes + self.num_servers * self.tensor_parallel

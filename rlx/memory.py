@@ -244,10 +244,11 @@ def host_amounts(hardware: Hardware, job: Job) -> dict[str, int]:
         return {}
     processes = hardware.num_processes // hardware.num_nodes
     weights = num_parameters(job.shape)
+    num_copies = 2 if job.needs_reference and not job.adapted else 1
     offloaded = share(job.num_trained * 16, hardware.num_processes, shared=True) if hardware.offload else 0
     asleep = BYTES[hardware.dtype] * weights if sleeps(hardware) else 0
     each = {
-        "weights in float32 while they are loaded, by every process": BYTES["float32"] * weights,
+        "weights while they are loaded, by every process": BYTES[hardware.loaded_dtype] * weights * num_copies,
         "optimizer and gradients, offloaded": offloaded,
         "engines asleep": asleep,
     }

@@ -74,10 +74,13 @@ def learn_variants(size: int, stored: str, variants: list[dict[str, Any]]) -> No
     found = []
     for variant in variants:
         model = adapted(build("qwen2", 0, True)) if variant.pop("lora", False) else build("qwen2", 0, True)
+        loaded = getattr(torch, variant.pop("loaded", "float32"))
         hardware = Hardware(learner="deepspeed", num_processes=size, micro_batch_tokens=60, **variant)
         with join(hardware) as ranks:
             common = {"optimizer": optimizer, "num_steps": 10, "needs": NEEDS}
             plain = TorchLearner(copy.deepcopy(model), micro_batch_tokens=60, **common)
+            for p in model.parameters():
+                p.data = p.data.to(loaded)
             learner = DeepSpeedLearner(model, hardware=hardware, ranks=ranks, **common)
             metrics = [
                 [each.update(each.annotate(batch, NEEDS), LOSS) for batch in batches] for each in (plain, learner)

@@ -137,6 +137,7 @@ VARIANTS = [
     {"zero_stage": 3, "lora": True},
     {"zero_stage": 0, "learner_dtype": "bfloat16"},
     {"zero_stage": 3, "learner_dtype": "bfloat16"},
+    {"zero_stage": 3, "learner_dtype": "bfloat16", "loaded": "bfloat16"},
 ]
 
 
@@ -150,6 +151,8 @@ def test_offload_recompute_adapters_and_bfloat16_learn_the_same(size: int, tmp_p
         else:
             assert_close(found["deepspeed"], found["plain"])
             assert found["gap"] < 1e-3
+    as_float32, as_bfloat16 = json.loads(stored.read_text())[-2:]
+    assert as_bfloat16["deepspeed"] == as_float32["deepspeed"]
 
 
 @pytest.mark.parametrize("stage", [0, 2, 3])
