@@ -90,7 +90,7 @@ def run_all(out: Path, seeds: int, jobs: int, words: Sequence[str]) -> dict[str,
     """Every run, two at a time where there are two cores; the first ones make the warm starts for all."""
     base = (*BASE, *words)
     tool = (*base, "algo=tool_rloo")
-    further = (*base, "algo=tool_sft", "warm_start=tool_sft", "evaluate.max_rounds=[8]")
+    further = (*base, "algo=tool_sft", "warm_start=tool_sft")
     with ThreadPoolExecutor(jobs) as pool:
         first = pool.submit(train, out / "tool_rloo-0", (*tool, "seed=0"))
         rloo = pool.submit(train, out / "rloo", (*base, *TEXT, "algo=rloo"))

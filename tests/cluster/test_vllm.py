@@ -289,6 +289,44 @@ def test_a_thousand_samples_obey_their_automaton(start: Any, nano: Any) -> None:
     assert largest_gap(nano, [*masked[:40], *free[:10]], done) < GAP
 
 
+def widened(model: Any, descriptions: list[list[int]]) -> Any:
+    """The model with an output row for each description; its input row is the mean of the description's."""
+    from copy import deepcopy
+
+    from transformers import AutoModelForCausalLM
+
+    config = deepcopy(model.config)
+    config.vocab_size, config.tie_word_embeddings = config.vocab_size + len(descriptions), False
+    wide, weights = AutoModelForCausalLM.from_config(config), dict(model.state_dict())
+    rows = weights["model.embed_tokens.weight"]
+    inputs = torch.stack([rows[description].mean(0) for description in descriptions])
+    outputs = torch.randn(inputs.shape, generator=torch.Generator().manual_seed(3)) * rows.std()
+    weights |= {"model.embed_tokens.weight": torch.cat([rows, inputs]), "lm_head.weight": torch.cat([rows, outputs])}
+    wide.load_state_dict(weights)
+    return wide.eval()
+
+
+def test_added_output_rows_are_sampled_and_read_again(start: Any, nano: Any, agent: Any) -> None:
+    from rlx.rollout.vllm_engine import VllmEngine
+
+    wide, first = widened(nano, [[50, 51], [60], [70, 71, 72]]), nano.config.vocab_size
+    engine = VllmEngine(
+        config=wide.config,
+        weights=wide.state_dict(),
+        tokenizer=agent.tokenizer,
+        eos_ids=(),
+        num_slots=16,
+        max_context=128,
+        memory=0.02,
+    )
+    added = frozenset(range(first, first + 3))
+    walk = Automaton(start=0, allowed=(added, frozenset(range(20, 60)) | added), moves=(dict.fromkeys(added, 1), {}))
+    requests = [ask(s, ids(s, 9), automaton=walk, max_context=128, stops=("zz",)) for s in range(40)]
+    done = finish(engine, *requests)
+    assert {completion.token_ids[0] for completion in done.values()} == added
+    assert largest_gap(wide, requests, done) < GAP
+
+
 def test_a_sample_outside_its_automaton_raises(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(start._vllm.masks, "apply", lambda logits, walks: logits)
     with pytest.raises(RuntimeError, match=r"session 5: sampled id .*, which state 0 of its automaton forbids"):
