@@ -57,7 +57,7 @@ def finish(run: Any) -> list[dict[str, Any]]:
 
 def test_without_staleness_a_server_changes_nothing(server: Any, small_run: Build, tmp_path: Path) -> None:
     here = finish(small_run(tmp_path / "here"))
-    there = finish(small_run(tmp_path / "there", "+hardware.num_servers=1"))
+    there = finish(small_run(tmp_path / "there", "hardware.num_servers=1"))
     assert json.loads((tmp_path / "there" / "summary.json").read_text())["synchronous"] is True
     for mine, theirs in zip(here, there, strict=True):
         assert (theirs.pop("engine/moved"), theirs.pop("engine/servers")) == (0, 1)

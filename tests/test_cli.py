@@ -109,7 +109,7 @@ def test_plan_tells_memory_steps_and_the_command() -> None:
 
 @pytest.mark.parametrize("command", ["plan", "train"])
 def test_what_cannot_fit_is_refused_with_exit_code_2(command: str, tmp_path: Path) -> None:
-    done = rlx(command, "model=qwen2_5_72b", "+hardware.memory_gb=64", f"hydra.run.dir={tmp_path / 'run'}")
+    done = rlx(command, "model=qwen2_5_72b", "hardware.memory_gb=64", f"hydra.run.dir={tmp_path / 'run'}")
     assert done.returncode == 2
     assert "rlx: it cannot fit: this machine needs at least " in done.stderr
     assert done.stderr.count("\n") == 1

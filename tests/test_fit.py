@@ -32,7 +32,7 @@ def test_what_cannot_fit_is_refused_with_the_numbers() -> None:
     with pytest.raises(
         FitError, match=r"needs at least 1\d\d\.\d GB and has 24\.0 GB \(weights .* decides: try .*lora"
     ):
-        check_fit(run_of("model=qwen2_5_7b", "hardware.device=cpu", "+hardware.memory_gb=24"))
+        check_fit(run_of("model=qwen2_5_7b", "hardware.device=cpu", "hardware.memory_gb=24"))
     with pytest.raises(
         FitError, match=r"each cuda device \(sampling\) .* engine weights decides: try .*tensor_parallel"
     ):
@@ -56,7 +56,7 @@ def test_what_only_might_not_fit_is_told_and_not_refused() -> None:
 
 
 def test_an_evaluation_needs_the_engine_alone() -> None:
-    run = run_of("model=qwen2_5_0_5b", "+hardware.memory_gb=6", "model.max_context=512")
+    run = run_of("model=qwen2_5_0_5b", "hardware.memory_gb=6", "model.max_context=512")
     check_fit(run, trains=False)
     with pytest.raises(FitError):
         check_fit(run)

@@ -17,12 +17,12 @@ def plan(*words: str) -> str:
 
 
 def test_a_small_run_is_described_whole() -> None:
-    text = plan("model=nano", "hardware=cpu", "+hardware.memory_gb=8", "warm_start=none", "algo=grpo")
+    text = plan("model=nano", "hardware=cpu", "hardware.memory_gb=8", "warm_start=none", "algo=grpo")
     assert "1 process: 1 learner process (torch, float32), an engine in each (torch, float32)" in text
     assert "memory   this machine: " in text
     assert "of 8.0 GB: fits" in text
     assert "sbatch" not in text
-    assert text.endswith("command  rlx train model=nano hardware=cpu +hardware.memory_gb=8 warm_start=none algo=grpo")
+    assert text.endswith("command  rlx train model=nano hardware=cpu hardware.memory_gb=8 warm_start=none algo=grpo")
 
 
 def test_a_large_run_shows_its_budgets_and_its_batch_script() -> None:

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.cluster
 
 LIMIT = 400
 """Seconds for the processes of one run."""
-AHEAD = ("+hardware.staleness=1", "+hardware.importance_cap=2.0")
+AHEAD = ("hardware.staleness=1", "hardware.importance_cap=2.0")
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,7 @@ def test_a_run_killed_beside_its_rollouts_goes_on_as_if_nothing_had_been(tmp_pat
 @pytest.mark.parametrize("num_servers", [1, 2])
 def test_ranks_share_servers_and_play_ahead_together(tmp_path: Path, words: list[str], num_servers: int) -> None:
     """With one server rank 0 plays for both; with two each plays on its own. Weights are spread over both (ZeRO 3)."""
-    words = [*words, *AHEAD, f"+hardware.num_servers={num_servers}"]
+    words = [*words, *AHEAD, f"hardware.num_servers={num_servers}"]
     alone = finish(tmp_path / "alone", [*words, "hardware=cpu"])
     both = finish(tmp_path / "both", [*words, "hardware=cpux2", "hardware.zero_stage=3"], size=2)
     assert [line["version/lag"] for line in both] == [0, 1, 1]

@@ -20,7 +20,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def run(small_run: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Any:
-    words = ("hardware=cpu_vllm", "hardware.num_slots=16", "+hardware.num_servers=1", "algo.num_samples=4")
+    words = ("hardware=cpu_vllm", "hardware.num_slots=16", "hardware.num_servers=1", "algo.num_samples=4")
     return small_run(tmp_path_factory.mktemp("server"), *words)
 
 

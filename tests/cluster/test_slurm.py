@@ -58,7 +58,7 @@ _target_: slow_countdown.SlowCountdown
 seconds: 0.0
 max_rounds: 2
 """
-TWO_NODES = ("hardware=cpux2", "++hardware.num_nodes=2")
+TWO_NODES = ("hardware=cpux2", "hardware.num_nodes=2")
 
 
 @pytest.fixture(scope="module", autouse=True)
