@@ -6,6 +6,8 @@ STAMP := .venv/installed
 CLUSTER := .venv-cluster/installed
 # What the cluster tests run with: .venv-cluster where it was made
 CLUSTER_BIN = $(if $(wildcard $(CLUSTER)),.venv-cluster/bin,$(BIN))
+# What is measured with it
+BENCH_CLUSTER := benchmarks/bench_ranks.py benchmarks/bench_vllm.py
 INDEX := $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 # Workers of `make test`.
 JOBS ?= 2
@@ -52,9 +54,10 @@ test-slow: setup ## Run the tests that take minutes each, one of them with real 
 test-cluster: setup ## Run the tests that need SLURM, DeepSpeed or vLLM; what is not there (`make setup-cluster`) is skipped by name
 	$(CLUSTER_BIN)/python -m pytest -m cluster || test $$? -eq 5
 
-bench: setup ## Measure speed and memory beside peers
+bench: setup ## Measure speed and memory beside peers, and vLLM and ranks where `make setup-cluster` was
 	$(BIN)/python -m pip install -q -c constraints.txt -e '.[bench]'
-	for file in benchmarks/bench_*.py; do $(BIN)/python $$file || exit 1; done
+	for file in $(filter-out $(BENCH_CLUSTER),$(wildcard benchmarks/bench_*.py)); do $(BIN)/python $$file || exit 1; done
+	for file in $(BENCH_CLUSTER); do $(CLUSTER_BIN)/python $$file || exit 1; done
 
 lint: setup ## Check style and types
 	$(BIN)/ruff check

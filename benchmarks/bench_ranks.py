@@ -22,6 +22,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from rlx.packages import lacks
+
 WORDS = ("env=countdown", "algo=tool_rloo", "warm_start=none", "track=disabled", "hardware=cpux2")
 
 
@@ -102,6 +104,8 @@ def main() -> Any:
     parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if lacks("deepspeed"):
+        return print(f"bench_ranks: left out, {lacks('deepspeed')}; `make setup-cluster` brings it")
     if arguments.worker:
         return work(arguments.worker, arguments.folder, arguments)
     return report({size: measure(size, arguments) for size in (1, 2)})
