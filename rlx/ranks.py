@@ -6,6 +6,8 @@ Every call below that is not a property is made by all ranks, in the same order.
 
 from __future__ import annotations
 
+import atexit
+import gc
 import json
 import os
 import subprocess
@@ -122,7 +124,12 @@ class Ranks(Place):
 
     def wait(self) -> None:
         """Until all are here."""
-        self.gather(None)
+        if self.size > 1:
+            import torch.distributed as dist
+
+            self.calls[0] += 1
+            with told_of_loss(self):
+                dist.barrier(group=self.group)
 
     def _gather_bytes(self, raw: bytes) -> list[bytes]:
         import torch
@@ -204,9 +211,28 @@ def join(hardware: Hardware, *, exact: bool = True) -> Iterator[Ranks]:
         try:
             yield ranks
         except InterruptedRunError:  # all know of it; a launcher that saw one leave would kill the others
-            ranks.wait()
+            part_at_exit(ranks)
             raise
-        ranks.wait()
+        part_at_exit(ranks)
+
+
+def part_at_exit(ranks: Ranks) -> None:
+    """Have this process close its connections as it ends, now that nobody needs it any more."""
+    ranks.wait()
+    atexit.register(part)
+
+
+def part() -> None:
+    """Let go of every group of processes, whose threads end with the last that holds it.
+
+    A thread of gloo that lets go of a tensor needs the interpreter: one that comes too late for it aborts the process,
+    after all is done (Python before 3.14).
+    """
+    import torch.distributed as dist
+
+    if dist.is_initialized():
+        dist.destroy_process_group()
+    gc.collect()
 
 
 def meet(place: Place, hardware: Hardware) -> Ranks:

@@ -11,6 +11,7 @@ bfloat16 below stage 2 runs as stage 2: the numbers are the same, and DeepSpeed'
 
 from __future__ import annotations
 
+import atexit
 import os
 import warnings
 from collections.abc import Iterator, Mapping
@@ -31,7 +32,7 @@ from rlx.learner.optimizer import build_adam, trained
 from rlx.learner.packing import Packed
 from rlx.learner.scorer import Scorer, frozen_copy
 from rlx.learner.state import Tensors, read_progress, write_progress, write_state
-from rlx.ranks import ALONE, Ranks
+from rlx.ranks import ALONE, Ranks, part
 from rlx.types import Automaton
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
@@ -231,6 +232,7 @@ def start_deepspeed(hardware: Hardware, ranks: Ranks) -> None:
     backend = "nccl" if hardware.device == "cuda" else "gloo"
     if not dist.is_initialized():
         dist.init_process_group(backend, store=HashStore(), rank=0, world_size=1)
+        atexit.register(part)
     deepspeed.init_distributed(backend, auto_mpi_discovery=False, verbose=False)
 
 

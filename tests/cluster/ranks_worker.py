@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import copy
 import json
 import sys
@@ -42,6 +43,18 @@ def hang(folder: str, words: list[str]) -> None:
     if find_place().rank == 1:
         TorchEngine.step = lambda self: time.sleep(10_000)  # type: ignore[method-assign]
     run_all([[folder, words]])
+
+
+def leave(size: int) -> None:
+    """Says at the very end which of gloo's threads are still there."""
+    atexit.register(lambda: print([name for name in thread_names() if "gloo" in name]))
+    with join(Hardware(learner="deepspeed", num_processes=size)) as ranks:
+        assert ranks.gather(ranks.rank) == list(range(size))
+        assert any("gloo" in name for name in thread_names())
+
+
+def thread_names() -> list[str]:
+    return sorted(Path(each, "comm").read_text().strip() for each in Path("/proc/self/task").iterdir())
 
 
 def compare_export(folder: str, words: list[str]) -> None:

@@ -155,6 +155,10 @@ def test_offload_recompute_adapters_and_bfloat16_learn_the_same(size: int, tmp_p
     assert as_bfloat16["deepspeed"] == as_float32["deepspeed"]
 
 
+def test_no_thread_of_gloo_outlives_the_ranks() -> None:
+    assert [said.splitlines()[-1] for said in work(2, "leave", size=2)] == ["[]", "[]"]
+
+
 @pytest.mark.parametrize("stage", [0, 2, 3])
 def test_a_loss_that_is_not_finite_stops_all_ranks_before_the_step(stage: int) -> None:
     work(2, "break_loss", size=2, stage=stage)
