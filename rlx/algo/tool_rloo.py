@@ -37,6 +37,8 @@ def tool_rloo(
     """RLOO with tools; `clip` (PPO's, both sides) is for more than one optimizer step a batch."""
     if best_of > num_samples:
         raise ValueError(f"tool_rloo: best_of is {best_of} of num_samples {num_samples}; it can be that many at most")
+    if best_of > 1 and scale != "none":
+        raise ValueError(f"tool_rloo: scale={scale} is for plain leave-one-out credit; set best_of=1, or scale=none")
     leave_one_out = credit.leave_one_out(scale=scale, deviation_floor=deviation_floor)
     return Algorithm(
         sample=independent(num_samples),
