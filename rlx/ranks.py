@@ -226,7 +226,8 @@ def part() -> None:
     """Let go of every group of processes, whose threads end with the last that holds it.
 
     A thread of gloo that lets go of a tensor needs the interpreter: one that comes too late for it aborts the process,
-    after all is done (Python before 3.14).
+    after all is done (Python before 3.14). DeepSpeed never lets go of its two groups, so their threads stay; what they
+    were last asked is older than the ranks' last wait, which makes that unlikely there, not impossible.
     """
     import torch.distributed as dist
 

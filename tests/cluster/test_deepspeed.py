@@ -156,6 +156,7 @@ def test_offload_recompute_adapters_and_bfloat16_learn_the_same(size: int, tmp_p
 
 
 def test_no_thread_of_gloo_outlives_the_ranks() -> None:
+    """Without an engine of DeepSpeed, which holds groups of its own to the end."""
     assert [said.splitlines()[-1] for said in work(2, "leave", size=2)] == ["[]", "[]"]
 
 
