@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -27,6 +28,8 @@ FREE_KEYS = ("steps", "track", "hardware")
 """What may differ when a run is resumed: its length, who is told, and on what it runs, which changes rounding."""
 BOUND_KEYS = ("hardware.staleness", "hardware.importance_cap")
 """Of the free ones, what does change the run."""
+ASIDE = ".part"
+"""The end of the name of a file that is not whole yet."""
 
 
 class FolderError(Exception):
@@ -36,10 +39,11 @@ class FolderError(Exception):
 
 
 def write_aside(path: Path, text: str) -> None:
-    """Write a file so that it is never seen half written; where it cannot be, the error names it."""
-    aside = path.with_name(path.name + ".part")
+    """Write a file so that it is never seen half written; where it cannot be, the error names it. Several may write the
+    same at once, as jobs that share a cache do: each writes aside under a name of its own, and the last stands."""
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}{ASIDE}")
     try:
-        with open(aside, "w", encoding="utf-8") as file:
+        with open(aside, "x", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
@@ -90,6 +94,12 @@ def claim_config(folder: Path, config: Mapping[str, Any]) -> None:
     write_aside(path, yaml.safe_dump(plain, sort_keys=False))
 
 
+def clear_asides(folder: Path) -> None:
+    """Remove what a kill left half written in the folder of a run, which one process alone writes."""
+    for aside in (*folder.glob(f".*{ASIDE}"), *folder.glob(f"trajectories/.*{ASIDE}")):
+        aside.unlink(missing_ok=True)
+
+
 @contextmanager
 def open_folder(folder: Path, config: Mapping[str, Any], *, wait: bool = False) -> Iterator[Path]:
     """The folder, locked against a second run for as long as this one lives; `wait` for the other instead."""
@@ -100,5 +110,6 @@ def open_folder(folder: Path, config: Mapping[str, Any], *, wait: bool = False) 
         except HeldError as error:
             remedy = "wait for it, or choose another hydra.run.dir"
             raise FolderError(f"{folder} is in use by another run ({error}): {remedy}") from None
+        clear_asides(folder)
         claim_config(folder, config)
         yield folder

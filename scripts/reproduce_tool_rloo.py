@@ -87,18 +87,17 @@ def named(found: Figures, noun: str) -> Figures:
 
 
 def run_all(out: Path, seeds: int, jobs: int, words: Sequence[str]) -> dict[str, list[Path]]:
-    """Every run, two at a time where there are two cores; the first ones make the warm starts for all."""
+    """Every run, `jobs` at a time; the first two make the warm starts for all, which others wait for."""
     base = (*BASE, *words)
     tool = (*base, "algo=tool_rloo")
     further = (*base, "algo=tool_sft", "warm_start=tool_sft")
     with ThreadPoolExecutor(jobs) as pool:
         first = pool.submit(train, out / "tool_rloo-0", (*tool, "seed=0"))
         rloo = pool.submit(train, out / "rloo", (*base, *TEXT, "algo=rloo"))
-        rloo.result(), first.result()
         ipo = pool.submit(train, out / "ipo", (*base, *TEXT, "algo=ipo"))
+        trial = pool.submit(train, out / "trial", (*further, "steps=8", "evaluate.num_tasks=1"))
         others = [pool.submit(train, out / f"tool_rloo-{s}", (*tool, f"seed={s}")) for s in range(1, seeds)]
-        trial = train(out / "trial", (*further, "steps=8", "evaluate.num_tasks=1"))
-        steps = f"steps={control_steps(first.result(), trial)}"
+        steps = f"steps={control_steps(first.result(), trial.result())}"
         controls = [pool.submit(train, out / f"further-{s}", (*further, steps, f"seed={s}")) for s in range(seeds)]
         return {
             "rloo": [rloo.result()],

@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,31 @@ def test_a_file_is_whole_or_as_it_was(tmp_path: Path, monkeypatch: pytest.Monkey
         write_aside(path, "after")
     assert path.read_text() == "before"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_many_may_write_the_same_file_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "kept.jsonl"
+    texts = [f"{writer}\n" * 1000 for writer in range(8)]
+    together = threading.Barrier(len(texts))
+
+    def write(text: str) -> None:
+        for _ in range(20):
+            together.wait(timeout=60)
+            write_aside(path, text)
+            assert path.read_text() in texts
+
+    with ThreadPoolExecutor(len(texts)) as pool:
+        list(pool.map(write, texts))
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_a_kill_left_half_written_is_cleared(tmp_path: Path) -> None:
+    (tmp_path / "trajectories").mkdir()
+    halves = [tmp_path / ".summary.json.0a1b2c3d.part", tmp_path / "trajectories" / ".eval-8.jsonl.0a1b2c3d.part"]
+    for half in halves:
+        half.write_text("{")
+    with open_folder(tmp_path, {"seed": 0}):
+        assert not any(half.exists() for half in halves)
 
 
 def test_configurations_differ_by_key_but_for_length_and_tracking() -> None:
