@@ -28,7 +28,7 @@ from rlx.rollout.play import Rollout
 from rlx.rollout.together import together
 from rlx.run import Run
 from rlx.store import load, save
-from rlx.types import Environment, Metrics, Sampling, Start, Trajectory
+from rlx.types import Environment, Group, Metrics, Sampling, Start, Trajectory
 from rlx.warm import weights_digest
 
 Figures = dict[str, Estimate]
@@ -37,7 +37,7 @@ Figures = dict[str, Estimate]
 def judge_run(life: Life, agent: Agent, start: Model) -> Figures:
     """`eval/…` of the trained policy, `start/…` of the one it began with, `gain/…` paired, `random/…` the floor."""
     settings = life.run.evaluate
-    ours = judge(life, partial(agent.policy.rollout, prepare=agent.sync), "eval")
+    ours = judge(life, partial(agent.policy.rollout, prepare=agent.sync), "eval", version=agent.learner.num_updates)
     theirs = judge_start(life, agent, start)
     found = floor(settings, life.run.env)
     for mine, other in zip(ours, theirs, strict=True):
@@ -75,46 +75,68 @@ def paired(settings: Evaluate, mine: Evaluation, other: Evaluation, noun: str) -
     return gains(mine.scores, other.scores, ks=settings.ks, noun=noun, **resampling)
 
 
-def judge(life: Life, act: Callable[..., Rollout], noun: str, kept: Path | None = None) -> list[Evaluation]:
-    """Play the held-out tasks under every budget; the episodes are stored for replay, and read from `kept` if there."""
+def judge(
+    life: Life, act: Callable[..., Rollout], noun: str, *, kept: Path | None = None, version: int | None = None
+) -> list[Evaluation]:
+    """Play the held-out tasks under every budget; the episodes are stored for replay. They are not played again where
+    `kept` has them, or the run's folder does by policy `version`, from before the run was cut off."""
     run, settings = life.run, life.run.evaluate
+    saved: set[Path] = set()
+
+    def own(max_rounds: int) -> Path:
+        return run.folder / "trajectories" / f"{noun}-{max_rounds}.jsonl"
+
+    def store(path: Path, groups: Sequence[Group], max_rounds: int) -> None:
+        if life.ranks.is_first and path not in saved:
+            save(path, groups, max_rounds=max_rounds)
+            saved.add(path)
 
     def play(env: Environment, sampling: Sampling, starts: Sequence[Start]) -> list[Trajectory]:
-        path = None if kept is None else kept / f"{env.max_rounds}.jsonl"
-        found = read_kept(life, path)
+        shared = None if kept is None else kept / f"{env.max_rounds}.jsonl"
+        found = None if shared is None else read_kept(life, shared)
         if found is not None:
             return found
-        life.pulse.at(f"evaluation of {noun}")
-        with life.screen.bar(f"evaluate {noun}", len(starts), "episodes") as advance:
-
-            def progress(done: int) -> None:
-                life.told(done)
-                advance(done * life.ranks.size)
-
-            stream = ("evaluate", settings.seed)
-            player = act(env, sampling, stream, check=life.interrupt.check, progress=progress)
-            played = together(player, life.ranks, run.hardware.players(life.ranks.size)).play(starts)
+        played = None if version is None else read_kept(life, own(env.max_rounds), version)
+        if played is None:
+            played = play_now(life, act(env, sampling, ("evaluate", settings.seed)), noun, starts)
         groups = grouped([start.task for start in starts[:: settings.num_samples]], played, settings.num_samples)
         life.spend(groups)
-        if path is not None and life.ranks.is_first:
-            save(path, groups, max_rounds=env.max_rounds)
+        for path in (own(env.max_rounds), *([] if shared is None else [shared])):
+            store(path, groups, env.max_rounds)
         return played
 
     evaluations = evaluate(settings, run.env, play, max_context=run.sampling.max_context, noun=noun)
-    for found in evaluations if life.ranks.is_first else ():
-        path = run.folder / "trajectories" / f"{noun}-{found.max_rounds}.jsonl"
-        save(path, found.groups, max_rounds=found.max_rounds)
+    for found in evaluations:
+        store(own(found.max_rounds), found.groups, found.max_rounds)
     return evaluations
 
 
-def read_kept(life: Life, path: Path | None) -> list[Trajectory] | None:
-    """The episodes in a file, if there is one where rank 0 is."""
-    if path is None or not life.ranks.first(path.exists):
+def play_now(life: Life, rollout: Rollout, noun: str, starts: Sequence[Start]) -> list[Trajectory]:
+    """The episodes, by all ranks, with a bar on the screen."""
+    life.pulse.at(f"evaluation of {noun}")
+    with life.screen.bar(f"evaluate {noun}", len(starts), "episodes") as advance:
+
+        def progress(done: int) -> None:
+            life.told(done)
+            advance(done * life.ranks.size)
+
+        player = replace(rollout, check=life.interrupt.check, progress=progress)
+        return together(player, life.ranks, life.run.hardware.players(life.ranks.size)).play(starts)
+
+
+def read_kept(life: Life, path: Path, version: int | None = None) -> list[Trajectory] | None:
+    """The episodes in a file, if there is one where rank 0 is, and if policy `version` played them, where given."""
+    if not life.ranks.first(lambda: path.exists() and (version is None or is_by(version, episodes_in(path)))):
         return None
     if life.ranks.size == 1:
         return episodes_in(path)
     told = life.ranks.first(lambda: [to_json(trajectory) for trajectory in episodes_in(path)])
     return [from_json(trajectory) for trajectory in told]
+
+
+def is_by(version: int, episodes: Sequence[Trajectory]) -> bool:
+    """Whether this version of the policy sampled every turn."""
+    return all(turn.completion.version == version for episode in episodes for turn in episode.turns)
 
 
 def episodes_in(path: Path) -> list[Trajectory]:

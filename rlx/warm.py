@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from rlx import __version__
 from rlx.folder import digest_of
@@ -17,10 +18,18 @@ PARTS = ("env", "protocol", "model", "sampling", "warm_start")
 """Of the configuration, what a warm start depends on; the run's own algorithm, seed and length are not among them."""
 
 
+def warm_config(run: Run) -> dict[str, Any]:
+    """Those parts, less the environment's `judging` keys where the warm start only imitates."""
+    config = {part: run.config[part] for part in PARTS}
+    if run.warm_start.algo is not None and run.warm_start.algo.imitates:
+        judging = getattr(run.env, "judging", ())
+        config["env"] = {key: value for key, value in config["env"].items() if key not in judging}
+    return config
+
+
 def warm_digest(run: Run) -> str:
     """A name for everything the warm start's weights depend on, the starting weights included."""
-    config = {part: run.config[part] for part in PARTS}
-    return digest_of({"config": config, "weights": weights_digest(run.model), "rlx": __version__})
+    return digest_of({"config": warm_config(run), "weights": weights_digest(run.model), "rlx": __version__})
 
 
 def weights_digest(model: Model) -> str:
@@ -47,7 +56,7 @@ def stage_of(run: Run) -> Run:
         seed=warm.seed,
         warm_start=WarmStart(),
         folder=cache_folder() / "warm" / warm_digest(run),
-        config={part: run.config[part] for part in PARTS},
+        config=warm_config(run),
     )
 
 

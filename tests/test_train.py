@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from rlx import judge
 from rlx.console import Screen
 from rlx.evaluate.evaluate import EvaluateError
 from rlx.folder import FolderError, open_folder
@@ -20,6 +21,7 @@ from rlx.store import step_path
 from rlx.track import is_clock
 from rlx.train import train
 from rlx.types import Action, Step, Task
+from rlx.warm import warm_digest
 
 Build = Callable[..., Any]
 QUIET = Screen(silent=True)
@@ -182,8 +184,16 @@ def test_a_warm_start_is_made_once(small_run: Build, tmp_path: Path, monkeypatch
     train(small_run(tmp_path / "second", *words, "seed=1"), QUIET)
     assert [stage] == list((tmp_path / "cache" / "warm").iterdir())
     assert (stage / "metrics.jsonl").stat().st_mtime_ns == made
-    train(small_run(tmp_path / "third", *words, "env.high=50"), QUIET)
+    train(small_run(tmp_path / "third", *words, "env.lambda_call=0.5", "env.verifier=format"), QUIET)
+    assert (stage / "metrics.jsonl").stat().st_mtime_ns == made
+    train(small_run(tmp_path / "fourth", *words, "env.high=50"), QUIET)
     assert len(list((tmp_path / "cache" / "warm").iterdir())) == 2
+
+
+def test_a_warm_start_that_samples_depends_on_what_judges_it(small_run: Build, tmp_path: Path) -> None:
+    words = ("warm_start=tool_sft", "algo@warm_start.algo=tool_rloo")
+    cheap, dear = (small_run(tmp_path, *words, f"env.lambda_call={cost}") for cost in (0.0, 0.5))
+    assert warm_digest(cheap) != warm_digest(dear)
 
 
 def test_two_runs_are_compared_task_by_task(finished: Path, small_run: Build, tmp_path: Path) -> None:
@@ -207,6 +217,27 @@ def test_a_finished_run_is_told_again_and_not_done_again(finished: Path, small_r
     summary = train(small_run(finished), QUIET)
     assert summary.status == "finished"
     assert (finished / "summary.json").stat().st_mtime_ns == made
+
+
+def test_a_run_cut_off_after_its_evaluation_does_not_play_it_again(
+    small_run: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RLX_CACHE", str(tmp_path / "cache"))
+    words = ("steps=1", "evaluate.max_rounds=[2,1]")
+    whole = train(small_run(tmp_path / "run", *words), QUIET)
+    (tmp_path / "run" / "summary.json").unlink()
+    played: list[str] = []
+    play = judge.play_now
+
+    def spy(life: Any, rollout: Any, noun: str, starts: Any) -> Any:
+        played.append(noun)
+        return play(life, rollout, noun, starts)
+
+    monkeypatch.setattr(judge, "play_now", spy)
+    assert train(small_run(tmp_path / "run", *words), QUIET).metrics == whole.metrics
+    assert not played
+    train(small_run(tmp_path / "run", *words, "steps=2"), QUIET)
+    assert set(played) == {"eval"}, "another policy is evaluated anew"
 
 
 def test_a_run_that_has_gone_further_is_not_cut_short(finished: Path, small_run: Build) -> None:

@@ -110,6 +110,8 @@ class Algorithm:
     frozen_policy: bool = False
     """Rollouts come from the start policy, whatever has been learned since."""
     unit: Unit = "trajectory"
+    imitates: bool = False
+    """Copies demonstrations whatever their reward, so that what only judges episodes changes nothing."""
 
 
 def grouped(tasks: Sequence[Task], trajectories: Sequence[Trajectory], num_samples: int) -> list[Group]:

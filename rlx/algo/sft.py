@@ -21,4 +21,5 @@ def sft(*, optimizer: Optimizer, num_prompts: int = 32, normalisation: Normalisa
         loss=cross_entropy(normalisation=normalisation),
         optimizer=optimizer,
         num_prompts=num_prompts,
+        imitates=True,
     )

@@ -14,7 +14,7 @@ from functools import cache
 from hashlib import sha256
 from itertools import islice, product
 from math import isclose
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from rlx.env.countdown_traces import random_tries, right_candidate, spoken, staged, wrong_candidates
 from rlx.env.expression import Candidate, random_candidate, verify
@@ -46,6 +46,9 @@ class Countdown:
     A mismatch is an answer given although the latest successful observation is not the target. `max_rounds` counts tool
     calls and invalid actions; one more ends the episode, truncated.
     """
+
+    judging: ClassVar = ("num_test", "verifier", "lambda_call", "lambda_token", "lambda_error", "lambda_mismatch")
+    """Keys that leave demonstrations as they are: supervised warm starts are shared over them."""
 
     numbers: tuple[int, ...] = (3, 4)
     """How many numbers a problem has: one of these, drawn evenly."""

@@ -293,6 +293,15 @@ def test_demonstrations_mix_lengths_within_the_rounds() -> None:
     assert {len(list(short.demonstrate(task, 0, ("python",)))) for task in draw(short, 50)} == {2, 3}
 
 
+def test_what_judges_episodes_leaves_tasks_and_demonstrations_as_they_are() -> None:
+    changed = {"num_test": 7, "verifier": "format", "lambda_call": 1.0, "lambda_token": 1.0, "lambda_error": 1.0}
+    other = Countdown(**changed, lambda_mismatch=1.0)  # type: ignore[arg-type]
+    assert {*changed, "lambda_mismatch"} == set(Countdown.judging)
+    for mine, its in islice(zip(Countdown().tasks("train", 3), other.tasks("train", 3)), 20):
+        assert mine == its
+        assert list(Countdown().demonstrate(mine, 5, ("python",))) == list(other.demonstrate(its, 5, ("python",)))
+
+
 def test_demonstrations_follow_the_seed() -> None:
     assert list(ENV.demonstrate(TASK, 1, ("python",))) == list(ENV.demonstrate(TASK, 1, ("python",)))
     assert len({str(list(ENV.demonstrate(TASK, seed, ("python",)))) for seed in range(10)}) == 10
