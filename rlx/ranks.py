@@ -185,7 +185,7 @@ def check_place(place: Place, hardware: Hardware) -> None:
 
 
 def meeting_point(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """MASTER_ADDR and MASTER_PORT: as given, else from SLURM's job."""
+    """MASTER_ADDR and MASTER_PORT: as given, else from SLURM's job, below the ports that Linux hands out by itself."""
     if "MASTER_ADDR" in environ and "MASTER_PORT" in environ:
         return {name: environ[name] for name in ("MASTER_ADDR", "MASTER_PORT")}
     nodes, job = environ.get("SLURM_JOB_NODELIST"), environ.get("SLURM_JOB_ID", "")
@@ -193,7 +193,7 @@ def meeting_point(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
         raise RanksError("several processes, but no MASTER_ADDR and MASTER_PORT: start them with `rlx launch`")
     command = ["scontrol", "show", "hostnames", nodes]
     hosts = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.split()
-    return {"MASTER_ADDR": hosts[0], "MASTER_PORT": str(20000 + int(job) % 20000)}
+    return {"MASTER_ADDR": hosts[0], "MASTER_PORT": str(20000 + int(job) % 12000)}
 
 
 @contextmanager

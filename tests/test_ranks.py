@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -52,6 +53,19 @@ def test_processes_meet_where_they_are_told() -> None:
         meeting_point({})
 
 
+def test_processes_of_a_slurm_job_meet_on_its_first_node_at_a_port_no_client_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scontrol = tmp_path / "scontrol"
+    scontrol.write_text("#!/bin/sh\necho n1\necho n2\n")
+    scontrol.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    for job in (1, 19_999, 31_999, 123_456_789):
+        found = meeting_point({"SLURM_JOB_NODELIST": "n[1-2]", "SLURM_JOB_ID": str(job)})
+        assert found["MASTER_ADDR"] == "n1"
+        assert 20_000 <= int(found["MASTER_PORT"]) < 32_000
+
+
 def test_one_process_talks_to_itself() -> None:
     with join(Hardware()) as ranks:
         assert ranks == ALONE
@@ -96,7 +110,6 @@ TALK = """
 
 
 def start_two(script: Path, *words: str) -> list[subprocess.Popen[str]]:
-    import os
     import socket
 
     with socket.socket() as free:
