@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -147,7 +147,7 @@ def breaking(env: Any, share: float) -> Any:
             episode = super().start(task)
             return Fragile(episode) if len(task.id) % 10 < 10 * share else episode
 
-    return Breaking(**{name: getattr(env, name) for name in env.__dataclass_fields__})
+    return Breaking(**{field.name: getattr(env, field.name) for field in fields(env)})
 
 
 def test_too_many_broken_episodes_stop_the_run(small_run: Build, tmp_path: Path) -> None:
