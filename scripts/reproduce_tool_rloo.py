@@ -16,13 +16,12 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 
 from rlx.console import Screen, duration
-from rlx.evaluate.figures import Score, figures, gains, score
-from rlx.evaluate.passk import Estimate
+from rlx.evaluate.figures import Score, mean_ratios, name_figures, score
+from rlx.evaluate.passk import Estimate, compare, estimates
 from rlx.evaluate.summary import read_summary
 from rlx.evaluate.tables import (
     ACCURACY,
@@ -69,16 +68,19 @@ def control_steps(trained: Path, control: Path) -> int:
     return max(1, round(len(of_trained) * median(of_trained) / median(seconds_of(control))))
 
 
-def pooled(folders: Sequence[Path], name: str) -> list[Score]:
-    """The scores of all seeds together, task by task."""
-    tables = [[score(group) for group in load(folder / "trajectories" / f"{name}.jsonl")] for folder in folders]
-    return [add_scores(rows) for rows in zip(*tables, strict=True)]
+def scores(folders: Sequence[Path], name: str) -> list[list[Score]]:
+    """Each seed's scores, task by task."""
+    return [[score(group) for group in load(folder / "trajectories" / f"{name}.jsonl")] for folder in folders]
 
 
-def add_scores(rows: Sequence[Score]) -> Score:
-    """One task's scores, summed."""
-    sums = {name: sum(getattr(row, name) for row in rows) for name in asdict(rows[0]) if name != "task"}
-    return Score(task=rows[0].task, **sums)
+def mean_figures(folders: Sequence[Path], name: str) -> Figures:
+    """The mean over seeds of every figure."""
+    return name_figures("eval", estimates(mean_ratios(scores(folders, name), KS)))
+
+
+def mean_gains(ours: Sequence[Path], theirs: list[list[Score]]) -> Figures:
+    """The mean over our seeds less that over theirs, paired by problem."""
+    return name_figures("eval", compare(mean_ratios(scores(ours, "eval-8"), KS), mean_ratios(theirs, KS)))
 
 
 def named(found: Figures, noun: str) -> Figures:
@@ -108,12 +110,11 @@ def run_all(out: Path, seeds: int, jobs: int, words: Sequence[str]) -> dict[str,
 
 
 def rows_of(runs: Mapping[str, Sequence[Path]]) -> dict[str, Figures]:
-    """The rows of the tables; of several seeds, all samples of a problem together."""
+    """The rows of the tables; of several seeds the mean."""
 
     def of(kind: str) -> Figures:
         return read_summary(runs[kind][0] / "summary.json").metrics
 
-    trained = {rounds: figures(pooled(runs["tool_rloo"], f"eval-{rounds}"), ks=KS) for rounds in (8, 5)}
     return {
         "random, 8 tries": named(of("tool_rloo"), "random"),
         "SFT": named(of("rloo"), "start"),
@@ -121,22 +122,22 @@ def rows_of(runs: Mapping[str, Sequence[Path]]) -> dict[str, Figures]:
         "RLOO": named(of("rloo"), "eval"),
         "Tool-SFT": named(of("tool_rloo"), "start"),
         "Tool-SFT, 5 rounds": named(of("tool_rloo"), "start@5"),
-        "further Tool-SFT": figures(pooled(runs["further"], "eval-8"), ks=KS),
-        "Tool-RLOO": trained[8],
-        "Tool-RLOO, 5 rounds": trained[5],
+        "further Tool-SFT": mean_figures(runs["further"], "eval-8"),
+        "Tool-RLOO": mean_figures(runs["tool_rloo"], "eval-8"),
+        "Tool-RLOO, 5 rounds": mean_figures(runs["tool_rloo"], "eval-5"),
     }
 
 
 def gain_table(runs: Mapping[str, Sequence[Path]]) -> Table:
-    """Paired differences, problem by problem: of each seed over its start, and of all seeds over start and control."""
-    start = pooled(runs["tool_rloo"][:1], "start-8")
-    rows = {f"Tool-RLOO, seed {seed}, over Tool-SFT": [folder] for seed, folder in enumerate(runs["tool_rloo"])}
-    rows["Tool-RLOO, all seeds, over Tool-SFT"] = list(runs["tool_rloo"])
-    found = {name: gains(pooled(folders, "eval-8"), start, ks=KS, noun="eval") for name, folders in rows.items()}
-    control = pooled(runs["further"], "eval-8")
-    found["further Tool-SFT, all seeds, over Tool-SFT"] = gains(control, start, ks=KS, noun="eval")
-    trained = pooled(runs["tool_rloo"], "eval-8")
-    found["Tool-RLOO over further Tool-SFT, all seeds"] = gains(trained, control, ks=KS, noun="eval")
+    """Paired differences, problem by problem: of each seed over the start, and of their mean over start and control."""
+    start, control = scores(runs["tool_rloo"][:1], "start-8"), scores(runs["further"], "eval-8")
+    found = {
+        f"Tool-RLOO, seed {seed}, over Tool-SFT": mean_gains([folder], start)
+        for seed, folder in enumerate(runs["tool_rloo"])
+    }
+    found["Tool-RLOO, mean of seeds, over Tool-SFT"] = mean_gains(runs["tool_rloo"], start)
+    found["further Tool-SFT, mean of seeds, over Tool-SFT"] = mean_gains(runs["further"], start)
+    found["Tool-RLOO over further Tool-SFT, means of seeds"] = mean_gains(runs["tool_rloo"], control)
     columns: tuple[Column, ...] = (*ACCURACY, TOOL_USE[0], TOOL_USE[-1])
     return figure_table("Gain, points and reward [95% paired interval]", columns, found)
 

@@ -90,6 +90,27 @@ def ratios(scores: Sequence[Score], ks: Iterable[int]) -> dict[str, Ratio]:
     }
 
 
+def mean_ratios(tables: Sequence[Sequence[Score]], ks: Sequence[int]) -> dict[str, Ratio]:
+    """The figures of several runs, a table of scores each, as their mean. Not those of all samples in one heap: several
+    policies differ more than one does from itself, so k tries drawn from all of them pass more often."""
+    for table in tables[1:]:
+        require_same_tasks([row.task for row in tables[0]], [row.task for row in table])
+    each = [ratios(in_order(table, tables[0]), ks) for table in tables]
+    return {
+        name: Ratio(
+            top=np.sum([found[name].top for found in each], axis=0),
+            bottom=np.sum([found[name].bottom for found in each], axis=0),
+        )
+        for name in each[0]
+    }
+
+
+def in_order(scores: Sequence[Score], like: Sequence[Score]) -> list[Score]:
+    """The same scores, in the order of another table of these tasks."""
+    by_task = {row.task: row for row in scores}
+    return [by_task[row.task] for row in like]
+
+
 def figures(
     scores: Sequence[Score], *, ks: Iterable[int], noun: str = "eval", num_resamples: int = 10_000, seed: int = 0
 ) -> dict[str, Estimate]:
@@ -108,9 +129,7 @@ def gains(
 ) -> dict[str, Estimate]:
     """Ours less theirs for every figure, paired by task; both must have the same tasks."""
     require_same_tasks([row.task for row in ours], [row.task for row in theirs])
-    by_task = {row.task: row for row in theirs}
-    aligned = [by_task[row.task] for row in ours]
-    return name_figures(noun, compare(ratios(ours, ks), ratios(aligned, ks), num_resamples, seed))
+    return name_figures(noun, compare(ratios(ours, ks), ratios(in_order(theirs, ours), ks), num_resamples, seed))
 
 
 def values(estimated: Mapping[str, Estimate]) -> Metrics:

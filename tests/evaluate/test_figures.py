@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from rlx.evaluate.figures import Score, figures, gains, per_task, score, values
+from rlx.evaluate.figures import Score, figures, gains, mean_ratios, per_task, score, values
+from rlx.evaluate.passk import estimates
 from rlx.types import Action, Completion, Group, Status, Task, ToolUse, Trajectory, Turn
 
 
@@ -15,6 +18,7 @@ def episode(task: Task, sample: int, turns: tuple[Turn, ...], status: Status, su
     return Trajectory(task=task, sample=sample, turns=turns, status=status, success=success)
 
 
+B: dict[str, Any] = {"task": "b", "num_samples": 2}
 TASK = Task(id="a", prompt=(), data={})
 CALL = turn(5, -0.02, ToolUse(num_calls=1, num_tokens=2))
 FAILED = turn(3, -0.12, ToolUse(num_calls=1, num_failed=1, num_tokens=4))
@@ -46,6 +50,16 @@ def test_a_group_becomes_the_hand_counted_row() -> None:
         num_truncated=1,
         num_errors=1,
     )
+
+
+def test_figures_of_several_runs_are_the_mean_of_theirs_and_not_those_of_one_heap() -> None:
+    able = [Score(task="a", num_samples=2, num_correct=2, num_calls=4, num_failed=1), Score(**B, num_correct=2)]
+    unable = [Score(**B, num_correct=0), Score(task="a", num_samples=2, num_correct=0, num_calls=2, num_failed=2)]
+    found = {name: estimate.value for name, estimate in estimates(mean_ratios([able, unable], (1, 2))).items()}
+    assert found["pass@1"] == found["pass@2"] == 1 / 2, "one heap of four samples would pass five times in six"
+    assert found["failed_rate"] == 3 / 6
+    with pytest.raises(ValueError, match="tasks"):
+        mean_ratios([able, unable[:1]], (1,))
 
 
 def test_figures_of_one_problem_are_its_means() -> None:
