@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import re
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -40,4 +41,11 @@ def call_target(call: Tree, arguments: Mapping[str, Any], path: str) -> Any:
         return functools.partial(target, **arguments) if call.get("_partial_") else target(**arguments)
     except (ImportError, AttributeError, ValueError, TypeError) as error:
         first = (str(error) or type(error).__name__).splitlines()[0]
-        raise ConfigError(first if first.startswith(f"{path}.") else f"{path}: {first}") from error
+        raise ConfigError(placed(first, path)) from error
+
+
+def placed(message: str, path: str) -> str:
+    """A refusal with the place of it: `clip=-1: expected …` of algo is `algo.clip=-1: expected …`."""
+    if message.startswith(f"{path}."):
+        return message
+    return f"{path}.{message}" if re.match(r"[\w.\[\]]+=", message) else f"{path}: {message}"

@@ -13,7 +13,8 @@ FILES = sorted((ROOT / "rlx").rglob("*.py"))
 HEAVY = {"torch", "transformers", "peft", "deepspeed", "vllm", "wandb"}
 
 FORBIDDEN = {
-    "rlx/types.py": {"rlx", *HEAVY},
+    "rlx/limits.py": {"rlx", *HEAVY},
+    "rlx/types.py": HEAVY,
     "rlx/env": {"rlx.algo", "rlx.model", "rlx.rollout", "rlx.learner", "rlx.evaluate", "rlx.train", *HEAVY},
     "rlx/tool": {"rlx.env", "rlx.algo", "rlx.model", "rlx.rollout", "rlx.learner", "rlx.evaluate", "rlx.train", *HEAVY},
     "rlx/protocol": {"rlx.algo", "rlx.model", "rlx.rollout", "rlx.learner", "rlx.evaluate", "rlx.train", *HEAVY},
@@ -85,6 +86,11 @@ def test_imports_go_one_way(file: Path) -> None:
         if is_below(name_of(file), folder):
             broken = {module for module in imports(file) for package in packages if is_of(module, package)}
             assert not broken, f"{name_of(file)} imports {sorted(broken)}"
+
+
+def test_what_flows_stands_on_limits_alone() -> None:
+    used = {module for module in imports(ROOT / "rlx/types.py") if is_of(module, "rlx")}
+    assert {module.split(".")[1] for module in used} <= {"limits"}
 
 
 @pytest.mark.parametrize(("package", "owner"), ALONE.items())
