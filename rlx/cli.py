@@ -13,42 +13,77 @@ if TYPE_CHECKING:
     from rlx.run import Run
 
 PASS_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": []}
-"""For commands whose words go to Hydra as they are, `--help` and `-m` among them."""
+"""For commands whose words go to Hydra as they are, `-m` among them."""
 MIXED = {"ignore_unknown_options": True}
+
+RUN, BEFORE, AFTER = "Run", "Before a run", "During and after"
+"""What commands are for, as `rlx` lists them."""
+
+
+class Overview(typer.core.TyperGroup):
+    """Commands by what they are for, each with the first paragraph of its own help."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for name, command in self.commands.items():
+            first, _, _ = (command.help or "").partition("\n\n")
+            panels.setdefault(getattr(command, "rich_help_panel", None) or "Other", []).append((name, first))
+        for title, rows in panels.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:<11}", text) for name, text in rows])
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        from rlx.guide import EXAMPLES
+
+        with formatter.section("Examples"):
+            formatter.write("".join(f"  {line}\n" for line in EXAMPLES.splitlines()))
+
 
 app = typer.Typer(
     name="rlx",
+    cls=Overview,
     help="Train and evaluate language-model agents: a run is a choice of env x algo x model x hardware.",
-    no_args_is_help=True,
+    context_settings={"help_option_names": ["--help", "-h"]},
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 
 
+@app.callback(invoke_without_command=True)
+def overview(
+    ctx: typer.Context, version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False
+) -> None:
+    """Train and evaluate language-model agents: a run is a choice of env x algo x model x hardware."""
+    if version:
+        from rlx import __version__
+
+        print(f"rlx {__version__}")
+        raise typer.Exit
+    if ctx.invoked_subcommand is None:
+        print(ctx.get_help())
+
+
 def complete_words(ctx: typer.Context, args: list[str], incomplete: str) -> list[str]:
-    """Groups, options and keys. bash splits at `=`, so a word may come in three pieces of which it wants the last."""
-    from rlx.config import complete
+    from rlx.completion import complete_words
 
-    line = " ".join([*(ctx.params.get("words") or ()), *args]).replace(" = ", "=")
-    before = line.split()
-    head = ""
-    if before and before[-1] == "=" and len(before) > 1:
-        head = before[-2] + "="
-    elif before and "=" not in before[-1] and not before[-1].startswith("-"):
-        head = before[-1] + "="
-    found = complete([word for word in before if "=" in word[1:]], head + incomplete)
-    return [word.removeprefix(head) for word in found]
+    return complete_words([*(ctx.params.get("words") or ()), *args], incomplete)
 
 
-Words = Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", autocompletion=complete_words)]
+Words = Annotated[
+    list[str] | None, typer.Argument(metavar="KEY=VALUE", help="As for `rlx train`.", autocompletion=complete_words)
+]
 Folder = Annotated[Path, typer.Argument(exists=True, file_okay=False, help="A run's folder.")]
 
 
-@app.command(context_settings=PASS_ON, add_help_option=False)
+@app.command(context_settings=PASS_ON, add_help_option=False, rich_help_panel=RUN)
 def train(words: Words = None) -> None:
-    """Train: `rlx train env=countdown algo=tool_rloo`; -m sweeps, --cfg job shows the configuration."""
+    """Train and evaluate a run, or a sweep of them."""
     from rlx.config import launch
+    from rlx.guide import asks_for_help, train_help
 
+    if asks_for_help(words or []):
+        show(train_help())
+        return
     launch(words or [], train_job, check=check_train)
 
 
@@ -65,9 +100,9 @@ def train_job(run: Run) -> Any:
     return train_run(run)
 
 
-@app.command(name="launch", context_settings=MIXED)
+@app.command(name="launch", context_settings=MIXED, rich_help_panel=RUN)
 def launch_run(words: Words = None) -> None:
-    """Train on the machines of this SLURM allocation, or all GPUs of this machine: `rlx train` in many processes."""
+    """Train in many processes: a SLURM allocation's, or one a GPU."""
     from rlx.config import build_run, compose, run_folder
     from rlx.launch.start import default_folder, start
 
@@ -79,12 +114,16 @@ def launch_run(words: Words = None) -> None:
     raise typer.Exit(start(run.hardware, folder, words))
 
 
-@app.command(name="eval", context_settings=PASS_ON, add_help_option=False)
+@app.command(name="eval", context_settings=PASS_ON, add_help_option=False, rich_help_panel=RUN)
 def evaluate(words: Words = None) -> None:
-    """Evaluate a run or a model: `rlx eval run=DIR`, `rlx eval model.path=DIR`, with any further KEY=VALUE."""
+    """Evaluate a run with other settings, or a model as it stands."""
     from rlx.config import build_run, launch, load_tree
+    from rlx.guide import asks_for_help, eval_help
     from rlx.hardware import set_threads
 
+    if asks_for_help(words or []):
+        show(eval_help())
+        return
     named = [word for word in words or [] if word.startswith("run=")]
     rest = [word for word in words or [] if not word.startswith("run=")]
     if not named:
@@ -109,16 +148,17 @@ def evaluate_job(run: Run) -> Any:
     return evaluate_run(run)
 
 
-@app.command(context_settings=MIXED)
+@app.command(context_settings=MIXED, rich_help_panel=RUN)
 def serve(
     words: Words = None,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 0,
     child: Annotated[bool, typer.Option(hidden=True, help="End with standard input.")] = False,
 ) -> None:
-    """A rollout server: `rlx serve model=nano hardware=cpu`, for runs with RLX_SERVERS=HOST:PORT.
+    """A rollout server, for runs on other machines.
 
-    Both sides need the same RLX_SERVER_TOKEN.
+    `rlx serve model=nano hardware=cpu` serves runs that are started with RLX_SERVERS=HOST:PORT. Both sides need the
+    same RLX_SERVER_TOKEN.
     """
     import signal
 
@@ -138,11 +178,11 @@ def serve(
     serve_engine(model, hardware, host=host, port=port, child=child)
 
 
-@app.command(context_settings=MIXED)
+@app.command(context_settings=MIXED, rich_help_panel=BEFORE)
 def plan(words: Words = None) -> None:
-    """What `rlx train` with these words would do: configuration, memory, tokens, the command. Loads nothing.
+    """What `rlx train` would do: the whole configuration, memory, cost.
 
-    Exit code 2 if it cannot fit.
+    Loads and starts nothing; exit code 2 if the run cannot fit. Words and options are those of `rlx train`.
     """
     from rlx.config import build_run, compose
     from rlx.fit import check_fit
@@ -153,21 +193,17 @@ def plan(words: Words = None) -> None:
     check_fit(run)
 
 
-@app.command(name="list")
+@app.command(name="list", rich_help_panel=BEFORE)
 def list_group(
     group: Annotated[
-        str, typer.Argument(help="env, algo, model, hardware, protocol, …", autocompletion=lambda: groups())
-    ],
+        str, typer.Argument(help="env, algo, model, …; without it, all groups.", autocompletion=lambda: groups())
+    ] = "",
+    config_dir: Annotated[Path | None, typer.Option("--config-dir", "-cd", help="A folder searched first.")] = None,
 ) -> None:
-    """The options of a group, a line each."""
-    from rlx.config import ConfigError, list_groups, list_options
-    from rlx.config_check import near
+    """The options of a group, a line each; alone, the groups."""
+    from rlx.guide import describe_group, describe_groups
 
-    if group not in list_groups():
-        raise ConfigError(f"there is no group {group!r}{near(group, list_groups())}")
-    options = list_options(group)
-    width = max(map(len, options), default=0)
-    show("\n".join(f"{name:<{width}}  {text}" for name, text in options.items()))
+    show(describe_group(group, config_dir) if group else describe_groups(config_dir))
 
 
 def groups() -> list[str]:
@@ -176,14 +212,17 @@ def groups() -> list[str]:
     return list_groups()
 
 
-@app.command(context_settings=MIXED)
+@app.command(context_settings=MIXED, rich_help_panel=BEFORE)
 def data(
     words: Words = None,
     num: Annotated[int, typer.Option(min=1, help="How many tasks.")] = 3,
     split: Annotated[str, typer.Option(help="train or test.")] = "train",
     out: Annotated[Path | None, typer.Option(help="Write JSON lines there instead of showing them.")] = None,
 ) -> None:
-    """Build and inspect tasks and demonstration traces: `rlx data env=countdown protocol=tags --num 3`."""
+    """Tasks and an expert's traces of them, shown or written.
+
+    `rlx data env=countdown protocol=tags --num 3`; words are those of `rlx train`.
+    """
     from rlx.config import build_value, compose
     from rlx.data import build_rows, show_row, write_rows
 
@@ -197,17 +236,17 @@ def data(
         show(show_row(row))
 
 
-@app.command()
+@app.command(rich_help_panel=BEFORE)
 def doctor() -> None:
-    """What is installed, what this machine can run, what is missing and the command that installs it."""
+    """What this machine can run, what is missing and how to get it."""
     from rlx.doctor import examine
 
     show(examine())
 
 
-@app.command()
+@app.command(rich_help_panel=AFTER)
 def replay(folder: Folder) -> None:
-    """Replay stored trajectories through the environment and check every reward and observation."""
+    """Replay stored episodes, checking every reward and observation."""
     from rlx.config import ConfigError, build_value, load_tree
     from rlx.evaluate.replay import replay as replay_folder
     from rlx.model.load import decoder, load_tokenizer
@@ -222,9 +261,9 @@ def replay(folder: Folder) -> None:
         raise typer.Exit(1)
 
 
-@app.command(name="sweep-table")
+@app.command(name="sweep-table", rich_help_panel=AFTER)
 def sweep_table(folder: Folder) -> None:
-    """A table across the runs of a multirun: what varied, and what came of it."""
+    """The runs of a sweep: what varied, and what came of it."""
     from rlx.console import Screen
     from rlx.evaluate.sweep import read_sweep, sweep_table
     from rlx.evaluate.tables import to_rich
@@ -232,11 +271,11 @@ def sweep_table(folder: Folder) -> None:
     Screen(console=stdout()).show(to_rich(sweep_table(read_sweep(folder))))
 
 
-@app.command()
+@app.command(rich_help_panel=AFTER)
 def status(
     folder: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Of runs, or of one.")] = Path("outputs"),
 ) -> None:
-    """The runs below a folder: state, step, rate, time left, SLURM job, where."""
+    """The runs below a folder: state, step, rate, time left, job."""
     from rlx.console import Screen
     from rlx.evaluate.tables import to_rich
     from rlx.status import status_table
@@ -244,9 +283,9 @@ def status(
     Screen(console=stdout()).show(to_rich(status_table(folder)))
 
 
-@app.command()
+@app.command(rich_help_panel=AFTER)
 def compare(ours: Folder, theirs: Folder) -> None:
-    """What one run's evaluation has over another's, problem by problem, with 95% paired intervals."""
+    """One run over another, problem by problem, with 95% intervals."""
     from rlx.console import Screen
     from rlx.evaluate.compare import compare_runs
     from rlx.evaluate.tables import to_rich

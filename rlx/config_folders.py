@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from rlx.config_check import ConfigError
 
 PACKAGE = Path(__file__).resolve().parent
 TARGET = re.compile(r"^\s*(?:-\s*)?_target_:\s*['\"]?([\w.]+)", re.MULTILINE)
@@ -31,15 +33,18 @@ def search_folders() -> list[tuple[str, Path]]:
     return [(name, folder) for name, folder in folders if folder.is_dir() and folder.resolve() != shipped.resolve()]
 
 
-def config_folders() -> list[Path]:
-    """Every folder that holds groups, the first one winning."""
-    return [shipped_folder("conf"), *(folder for _, folder in search_folders())]
+def config_folders(first: Path | None = None) -> list[Path]:
+    """Every folder that holds groups, the first one winning: `first` is that of `-cd`."""
+    if first is not None and not first.is_dir():
+        raise ConfigError(f"-cd {first}: there is no such folder")
+    given = [first] if first is not None else []
+    return [*given, shipped_folder("conf"), *(folder for _, folder in search_folders())]
 
 
-def list_options(group: str) -> dict[str, str]:
+def list_options(group: str, folders: Sequence[Path] | None = None) -> dict[str, str]:
     """The options of a group, each with the description that its file's first line gives."""
     options: dict[str, str] = {}
-    for folder in config_folders():
+    for folder in folders or config_folders():
         for file in sorted((folder / group).glob("*.yaml")):
             options.setdefault(file.stem, _describe(file))
     return dict(sorted(options.items()))
@@ -56,6 +61,17 @@ def list_groups() -> list[str]:
     """The groups of every config folder, `sweep` among them, without Hydra's own."""
     found = {child.name for folder in config_folders() for child in folder.iterdir() if child.is_dir()}
     return sorted(found - {"hydra"})
+
+
+def every_group(folders: Sequence[Path] | None = None) -> list[str]:
+    """The groups, and those within them, such as `model/lora`."""
+    found = {
+        file.parent.relative_to(folder).as_posix()
+        for folder in folders or config_folders()
+        for pattern in ("*/*.yaml", "*/*/*.yaml")
+        for file in folder.glob(pattern)
+    }
+    return sorted(group for group in found if not group.startswith(("hydra", ".")) and "/." not in group)
 
 
 def known_targets() -> set[str]:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from rlx import __version__
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -25,6 +27,42 @@ def test_help_names_every_command() -> None:
     assert done.returncode == 0
     for name in ("train", "eval", "plan", "list", "data", "doctor", "replay", "sweep-table"):
         assert f"  {name} " in done.stdout
+
+
+def test_alone_it_tells_what_there_is_on_80_columns() -> None:
+    done = rlx(COLUMNS="80")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == rlx("--help", COLUMNS="80").stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert "Examples:" in done.stdout
+
+
+def test_it_tells_its_version() -> None:
+    assert rlx("--version").stdout == f"rlx {__version__}\n"
+
+
+@pytest.mark.parametrize(("command", "words"), [("train", "algo.optimizer.lr="), ("eval", "rlx eval run=DIR")])
+def test_train_and_eval_have_a_help_of_their_own(command: str, words: str, tmp_path: Path) -> None:
+    shown = rlx(command, "env=countdown", "--help", cwd=tmp_path).stdout
+    assert shown.startswith(f"Usage: rlx {command}")
+    assert words in shown
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_list_alone_names_the_groups_and_cd_adds_to_them(tmp_path: Path) -> None:
+    (tmp_path / "env").mkdir()
+    (tmp_path / "env" / "maze.yaml").write_text("# A maze\n_target_: my.Maze\n")
+    assert "  +model/lora  r32, r8" in rlx("list").stdout.splitlines()
+    assert "maze" in rlx("list", "-cd", str(tmp_path)).stdout
+    assert rlx("list", "env", "-cd", str(tmp_path)).stdout.splitlines()[-1].split(maxsplit=1) == ["maze", "A maze"]
+
+
+@pytest.mark.parametrize("command", ["plan", "data"])
+def test_a_folder_of_options_can_be_named_for_one_command(command: str, tmp_path: Path) -> None:
+    (tmp_path / "env").mkdir()
+    (tmp_path / "env" / "mine.yaml").write_text("defaults: [countdown, _self_]\nlambda_call: 0.5\n")
+    done = rlx(command, "-cd", str(tmp_path), "env=mine")
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(
@@ -73,6 +111,7 @@ def test_list_shows_a_line_for_every_option() -> None:
         (["eval", "run=/nowhere"], "rlx: /nowhere is no run folder"),
         (["replay", "docs"], "rlx: docs is no run folder"),
         (["sweep-table", "conf"], "rlx: conf holds no runs"),
+        (["list", "env", "-cd", "/nowhere"], "rlx: -cd /nowhere: there is no such folder"),
         (["list", "envs"], "rlx: there is no group 'envs'; did you mean env"),
         (["data", "--num", "0"], "rlx: Invalid value for '--num'"),
         (["tran"], "rlx: No such command 'tran'. Did you mean 'train'?"),
