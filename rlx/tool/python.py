@@ -1,20 +1,33 @@
 """Python for an agent: one snippet in a fresh `pydantic-monty` sandbox, every limit with an error text of its own.
 
 The interpreter has no files, sockets, processes or third-party modules, and it runs in worker processes of its own, so
-that nothing a model writes reaches the host. Clock and random numbers are frozen: the same code gives the same text.
+that nothing a model writes reaches the host.
+
+The same code gives the same text, in every process. Clock and random numbers are frozen, and the interpreter's hashes
+and addresses are functions of the code. All text is made inside: a last expression is printed there, as `print` would,
+and no value becomes an object of the host, whose sets have an order of their own. Only the limits are physical: code
+that takes nearly as long as it may is cut off on one machine and not on another.
+
+What the interpreter decides: `print` and `str` write `...` for what is nested deeper than `depth`, and text printed
+without an end of line reaches the host late, so code that loops after it runs its whole time.
 """
 
 from __future__ import annotations
 
 import atexit
 import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sysconfig
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from threading import Lock
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic_monty import (
     Monty,
@@ -27,8 +40,12 @@ from pydantic_monty import (
     ResourceLimits,
 )
 
+from rlx.tool.snippet import printing
+
 FROZEN: OSPolicy = {"datetime": datetime(2000, 1, 1), "random_start": {"seed": 0}}
 MAX_ERROR_CHARACTERS = 200
+GRACE = 0.1
+"""Seconds a worker may take beyond its limit in an operation that looks at no clock; then it is ended."""
 STARTING = Lock()
 """Held so that the first calls of several threads start one pool."""
 
@@ -48,8 +65,8 @@ class Python:
     seconds: float = 1.0
     """Running time."""
     memory_mb: int = 32
-    depth: int = 200
-    """Of nested calls."""
+    depth: int = 500
+    """Of nested calls, and of nested values: so deep that no deeper one fits into the output."""
     sleep: float = 0.0
     """Seconds asleep, in all."""
     max_characters: int = 1000
@@ -70,44 +87,87 @@ class Python:
             return Result(output=f"LengthError: the code is longer than {self.max_characters} characters", failed=True)
         with STARTING:
             sandboxes = pool(os.getpid(), self.processes)
-        with sandboxes.checkout(limits=limits(self), os_policy=FROZEN) as session:
+        with sandboxes.checkout(limits=limits(self), os_policy=FROZEN, print_flush_interval=0) as session:
             return self.feed(session, code)
 
     def feed(self, session: MontySession, code: str) -> Result:
-        printed = Printed(self.max_characters)
+        printed = Printed(self.max_characters, session.worker_pid)
         try:
-            value = session.feed_run(code, print_callback=printed)
-            output = (printed.text + show(value, self.max_characters)).rstrip("\n")
+            run(session, code, printed)
         except Exception as error:  # whatever the code did, it ends here
             return Result(output=explain(error, printed, self), failed=True)
+        output = printed.text.rstrip("\n")
         if len(output) > self.max_characters:
             return Result(output=too_much(self), failed=True)
         return Result(output=printable(output) or "None")
 
 
 class Printed:
-    """Collects what a snippet prints and stops it at `limit` characters."""
+    """Collects what a snippet prints. Past `limit` characters and an end of line it ends the worker: the sandbox would
+    hear of an exception when the snippet is done."""
 
-    def __init__(self, limit: int) -> None:
-        self.text, self.limit = "", limit
+    def __init__(self, limit: int, worker: int | None) -> None:
+        self.text, self.limit, self.worker = "", limit, worker
 
     def __call__(self, stream: Literal["stdout", "stderr"], text: str) -> None:
+        self.text += text[: self.limit + 2 - len(self.text)]
         if self.full:
-            raise OverflowError
-        self.text += text[: self.limit + 1]
+            self.stop()
 
     @property
     def full(self) -> bool:
-        return len(self.text) > self.limit
+        return len(self.text) > self.limit + 1
+
+    def stop(self) -> None:
+        worker, self.worker = self.worker, None
+        if worker is not None:
+            os.kill(worker, signal.SIGKILL)
+        raise OverflowError
+
+
+def run(session: MontySession, code: str, printed: Printed) -> None:
+    """Run a snippet so that its last expression, if it ends with one, is printed."""
+    code = code.replace("\r\n", "\n").replace("\r", "\n")
+    for printed_code in printing(code):
+        try:
+            session.feed_run(printed_code, print_callback=printed)
+            return
+        except MontySyntaxError:  # no expression, or no Python at all: as it stands, it will say so
+            pass
+    if session.feed_run(code, print_callback=printed) is not None:
+        raise UnseenError
+
+
+class UnseenError(Exception):
+    """A last expression that does not look like one."""
 
 
 @cache
 def pool(pid: int, processes: int) -> Monty:
     """Warm sandboxes, one set per process: a forked child must not share its parent's."""
-    sandboxes = Monty(max_processes=processes)
+    sandboxes = Monty(max_processes=processes, binary_path=interpreter(), feed_duration_limit_grace=GRACE)
     sandboxes.__enter__()
     atexit.register(lambda: sandboxes.__exit__(None, None, None) if os.getpid() == pid else None)
     return sandboxes
+
+
+def interpreter() -> str | None:
+    """The interpreter without its stderr, which would be this process's: a script in memory, so that none is left."""
+    places = os.pathsep.join((sysconfig.get_path("scripts"), os.environ.get("PATH", "")))
+    binary = os.environ.get("MONTY_BIN") or shutil.which("monty", path=places)
+    if binary is None or not hasattr(os, "memfd_create"):
+        return binary
+    script = os.memfd_create("monty")
+    os.write(script, f'#!/bin/sh\nexec {shlex.quote(binary)} "$@" 2>/dev/null\n'.encode())
+    quiet = f"/proc/{os.getpid()}/fd/{script}"
+    return quiet if starts(quiet) else binary
+
+
+def starts(binary: str) -> bool:
+    try:
+        return subprocess.run([binary, "--version"], capture_output=True, timeout=10).returncode == 0
+    except (OSError, subprocess.SubprocessError):
+        return False
 
 
 def limits(python: Python) -> ResourceLimits:
@@ -120,57 +180,14 @@ def limits(python: Python) -> ResourceLimits:
     }
 
 
-def show(value: Any, limit: int) -> str:
-    """A value as Python prints it, cut soon after `limit` characters; None, which a statement gives, is nothing.
-
-    Not `str`: `x = [x, x]` sixty times is small in the sandbox and without end once written out.
-    """
-    if value is None or isinstance(value, str):
-        return value or ""
-    text, waiting = "", [value]
-    while waiting and len(text) <= limit:
-        part = waiting.pop()
-        text += part.text if isinstance(part, Mark) else "" if opened(part, waiting) else leaf(part)
-    return text
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """Punctuation of a container that waits to be written."""
-
-    text: str
-
-
-def opened(value: Any, waiting: list[Any]) -> bool:
-    """Put a container's parts on the stack `waiting`, last one first; False if `value` is not a container."""
-    kind = type(value)
-    if kind not in BRACKETS or (kind is set and not value):
-        return False
-    left, right = BRACKETS[kind]
-    parts: list[Any] = [Mark(left)]
-    for index, item in enumerate(value):
-        parts += [Mark(", "), item] if index else [item]
-        parts += [Mark(": "), value[item]] if kind is dict else []
-    waiting.extend(reversed([*parts, Mark(",)" if kind is tuple and len(value) == 1 else right)]))
-    return True
-
-
-def leaf(value: Any) -> str:
-    return repr(value) if value is None or isinstance(value, LEAVES) else f"<{type(value).__name__}>"
-
-
-BRACKETS: dict[type, tuple[str, str]] = {list: ("[", "]"), tuple: ("(", ")"), set: ("{", "}"), dict: ("{", "}")}
-LEAVES = (bool, int, float, complex, str, bytes, range)
-
-
 def explain(error: Exception, printed: Printed, python: Python) -> str:
     """Why a call failed, in one line that the code alone decides: the sandbox's own messages hold measured times."""
     if printed.full:
         return too_much(python)
     if isinstance(error, MontyCrashedError):
         return too_long(python) if error.timed_out else "CrashError: the code stopped the sandbox"
-    if not isinstance(error, MontyError):  # a value the host cannot hold or print
-        return f"ValueError: the value cannot be shown ({type(error).__name__})"
+    if not isinstance(error, MontyError):  # UnseenError, or a value that the host cannot hold
+        return "ValueError: the last value cannot be shown; print it"
     message = " ".join(describe(error).split())
     for prefix, text in LIMITS.items():
         if message.startswith(prefix):
