@@ -92,12 +92,14 @@ class Agent:
             self.tokenizer.save_pretrained(folder)
 
 
-def build_agent(run: Run, model: Model, ranks: Ranks = ALONE, fleet: Fleet | None = None) -> Agent:
-    """Load `model` once, and make of it what acts and what learns."""
+def build_agent(
+    run: Run, model: Model, ranks: Ranks = ALONE, fleet: Fleet | None = None, engine: Engine | None = None
+) -> Agent:
+    """Load `model` once, and make of it what acts and what learns; `engine`, of the stage before, takes its weights."""
     loaded: Any = load_model(model, dtype=run.hardware.loaded_dtype)
     learner = learner_of(run, loaded, ranks)
     tokenizer = load_tokenizer(model)
-    policy = policy_of(run, model, loaded, learner.weights(), tokenizer, fleet)
+    policy = policy_of(run, model, loaded, learner.weights(), tokenizer, fleet, engine)
     return Agent(policy=policy, learner=learner, tokenizer=tokenizer)
 
 
@@ -132,10 +134,22 @@ def build_policy(run: Run, model: Model, fleet: Fleet | None = None) -> Policy:
 
 
 def policy_of(
-    run: Run, model: Model, loaded: Any, weights: Mapping[str, Tensor], tokenizer: Any, fleet: Fleet | None = None
+    run: Run,
+    model: Model,
+    loaded: Any,
+    weights: Mapping[str, Tensor],
+    tokenizer: Any,
+    fleet: Fleet | None = None,
+    engine: Engine | None = None,
 ) -> Policy:
-    """What acts: an engine of this process, or that of the run's servers."""
-    engine = build_engine(run.hardware, model, loaded, weights, tokenizer) if fleet is None else fleet.engine(weights)
+    """What acts: an engine of this process, one that is there already, or that of the run's servers."""
+    if fleet is not None:
+        engine = fleet.engine(weights)
+    elif engine is None:
+        engine = build_engine(run.hardware, model, loaded, weights, tokenizer)
+    else:
+        engine.load(weights, 0)
+        engine.rest()
     return Policy(engine=engine, speech=speech_of(run.protocol, model, tokenizer), hardware=run.hardware)
 
 

@@ -151,8 +151,10 @@ def evaluate_run(run: Run, screen: Screen | None = None) -> Summary:
     folder = run.folder if newest is None else run.folder / "evaluations" / evaluation_name(run, newest)
     with living(replace(run, folder=folder), screen, trains=False) as life:
         with told(life), open_fleet(life.run, life.ranks) as fleet:
+            policy = build_policy(run, model, fleet)
+            life.engine = policy.engine
             figures = floor(run.evaluate, run.env)
-            for evaluation in judge(life, build_policy(run, model, fleet).rollout, "eval"):
+            for evaluation in judge(life, policy.rollout, "eval"):
                 figures = {**figures, **evaluation.figures}
             summary = end(life, "finished", figures)
         tell_run(life, figures)

@@ -22,6 +22,7 @@ from rlx.learner.checkpoint import newest_good, write_checkpoint
 from rlx.learner.learner import NotFiniteError
 from rlx.pulse import Pulse, watch
 from rlx.ranks import ALONE, Ranks, join
+from rlx.rollout.engine import Engine
 from rlx.run import Run
 from rlx.store import load as load_groups
 from rlx.store import save as save_groups
@@ -34,6 +35,11 @@ METRICS, CHECKPOINTS, STATE = "metrics.jsonl", "checkpoints", "run.json"
 
 class RunError(RuntimeError):
     """The run cannot go on; the message is one line with the reason and what to do."""
+
+
+def none_ahead(step: int) -> Mapping[int, list[Group]]:
+    """Where nothing is played beside the update."""
+    return {}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,7 +59,9 @@ class Life:
     """When the last checkpoint was written."""
     fleet: Fleet | None = None
     """The run's rollout servers, if it has any."""
-    ahead: Callable[[int], Mapping[int, list[Group]]] = lambda step: {}
+    engine: Engine | None = None
+    """What samples: started by the first stage, given to the next with other weights, ended with the run."""
+    ahead: Callable[[int], Mapping[int, list[Group]]] = none_ahead
     """Waits for the rollouts that are played beside the update; those of this step and later ones."""
 
     def __post_init__(self) -> None:
@@ -94,7 +102,12 @@ def living(run: Run, screen: Screen | None = None, *, trains: bool = True) -> It
         screen = (screen or Screen()) if ranks.is_first else Screen(silent=True)
         run = replace(run, folder=Path(ranks.tell(str(run.folder.absolute()))))
         with claim(ranks, run), watch(run.folder, ranks, run.hardware.step_minutes) as pulse:
-            yield Life(run=run, screen=screen, interrupt=interrupt, ranks=ranks, pulse=pulse)
+            life = Life(run=run, screen=screen, interrupt=interrupt, ranks=ranks, pulse=pulse)
+            try:
+                yield life
+            finally:
+                if life.engine is not None:
+                    life.engine.close()
 
 
 @contextmanager

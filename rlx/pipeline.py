@@ -16,7 +16,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -69,7 +69,14 @@ class Pipeline(Generic[T]):
         return {ahead: played for ahead, played in sorted(self._played.items()) if ahead >= step}
 
     def close(self) -> None:
-        """Stop what is under way."""
+        """Stop what is under way, and let go of all: whoever launches plays here, and holds a policy."""
         self._abandoned.set()
         if self._thread is not None:
             self._thread.shutdown(wait=True, cancel_futures=True)
+        self._playing.clear()
+        self._played.clear()
+        self.launch = ended
+
+
+def ended(step: int) -> Play[Any]:
+    raise AbandonedError(f"step {step}: the run has ended")

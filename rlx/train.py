@@ -23,7 +23,21 @@ from rlx.interrupt import InterruptedRunError
 from rlx.judge import judge_on_the_way, judge_run, tell_run
 from rlx.learner.batch import collate, rows
 from rlx.learner.learner import NotFiniteError
-from rlx.life import Life, claim, end, keep, keep_evidence, living, newest_of, record, refuse_errors, resume, told
+from rlx.life import (
+    Life,
+    claim,
+    end,
+    keep,
+    keep_evidence,
+    living,
+    newest_of,
+    none_ahead,
+    record,
+    refuse_errors,
+    resume,
+    told,
+)
+from rlx.model.load import Model
 from rlx.pipeline import Pipeline, Play
 from rlx.rollout.measure import lag_of, measure, peak_memory
 from rlx.rollout.together import together
@@ -46,12 +60,23 @@ def train(run: Run, screen: Screen | None = None) -> Summary:
         life.board = open_board(run.track, run.folder, run.config, notice=screen.say, rank=life.ranks.rank)
         with told(life), open_fleet(run, life.ranks) as life.fleet:
             start = warm_model(run, partial(warm_up, life))
-            agent = build_agent(run, start, life.ranks, life.fleet)
-            learn(life, agent)
-            figures = judge_run(life, agent, start)
+            with stage_of(life, run, start) as agent:
+                learn(life, agent)
+                figures = judge_run(life, agent, start)
             summary = end(life, "finished", figures)
         tell_run(life, figures)
         return summary
+
+
+@contextmanager
+def stage_of(life: Life, run: Run, model: Model) -> Iterator[Agent]:
+    """What acts and what learns, from `model`: what learns ends with the stage, what acts goes on to the next."""
+    agent = build_agent(run, model, life.ranks, life.fleet, life.engine)
+    life.engine = agent.policy.engine
+    try:
+        yield agent
+    finally:
+        agent.learner.close()
 
 
 def finished(life: Life) -> Summary | None:
@@ -112,6 +137,7 @@ def open_pipeline(
         yield rollouts
     finally:
         rollouts.close()
+        life.ahead = none_ahead
 
 
 def prepare(run: Run, agent: Agent) -> Callable[[], None]:
@@ -156,7 +182,8 @@ def warm_up(life: Life, stage: Run) -> Path:
         newest = newest_of(own)
         if newest is None or newest.name != f"step-{stage.steps}":
             own.screen.say(f"warm start of {stage.steps} steps, kept in {stage.folder}")
-            learn(own, build_agent(stage, stage.model, life.ranks, life.fleet), label="warm start")
+            with stage_of(life, stage, stage.model) as agent:
+                learn(own, agent, label="warm start")
             newest = newest_of(own)
     assert newest is not None
     return newest

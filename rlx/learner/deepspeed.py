@@ -207,6 +207,13 @@ class DeepSpeedLearner(Learner):
                 self.set_full(p, state[f"adam.{name}.{key}"], key)
         self.num_updates = read_progress(folder)
 
+    def close(self) -> None:
+        """Also take out what DeepSpeed hangs on modules and keeps beside them."""
+        if self.start is not None and self.stage == 3:
+            self.start = self.start.destroy()
+        self.engine.destroy()
+        super().close()
+
     def open_moments(self, num_taken: float = 0.0) -> None:
         """Adam's moments as before its first step, or room for those after `num_taken`. DeepSpeed would only find those
         of the first group of parameters if the first step made them."""

@@ -10,6 +10,7 @@ Legend: M, m as in packing.py.
 
 from __future__ import annotations
 
+import gc
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -93,6 +94,14 @@ class Learner(ABC):
     @abstractmethod
     def load(self, folder: Path) -> None:
         """Continue exactly where `save` was called, by whatever learner on however many ranks."""
+
+    def close(self) -> None:
+        """Let go of weights, gradients and optimizer, whoever still holds the learner: it can do nothing any more."""
+        is_cuda = self.device.type == "cuda"
+        vars(self).clear()
+        gc.collect()
+        if is_cuda:
+            torch.cuda.empty_cache()
 
     def annotate(self, batch: Batch, needs: frozenset[Need]) -> Batch:
         """Add what the algorithm needs, computed with the weights as they are and without gradient."""

@@ -72,3 +72,11 @@ class Engine(Protocol):
     def release(self, session: int) -> None:
         """Forget a session's cache, and its request if one is under way. Unknown sessions are ignored."""
         ...
+
+    def rest(self) -> None:
+        """Nothing is asked of it for a while: what of a device it can give back, it may, until `add` or `load`."""
+        ...
+
+    def close(self) -> None:
+        """Let go of weights and caches, whoever still holds the engine: it can do nothing any more."""
+        ...

@@ -176,6 +176,9 @@ class RemoteEngine:
             self._send(number, request)
         self.num_moved += len(orphans)
 
+    def rest(self) -> None:
+        """Servers have devices of their own."""
+
     def close(self) -> None:
         """Let the servers go."""
         for link in self.links:

@@ -133,6 +133,12 @@ class TorchEngine:
         self._waiting.append((self._num_added, request))
         self._num_added += 1
 
+    def rest(self) -> None:
+        """It stays where it is."""
+
+    def close(self) -> None:
+        vars(self).clear()
+
     def release(self, session: int) -> None:
         self._parked.pop(session, None)
         if session in self._active and self._active.pop(session) is None:

@@ -85,9 +85,10 @@ class VllmEngine:
                 sleeps=sleeps and device == "cuda",
             )
         )
-        weakref.finalize(self, give_back, self._vllm).atexit = False
+        self._end = weakref.finalize(self, give_back, self._vllm)
+        self._end.atexit = False
         self.load(weights, version)
-        self._doze()
+        self.rest()
 
     @property
     def tick(self) -> int:
@@ -144,7 +145,7 @@ class VllmEngine:
             self._vllm.drop(row, abort=True)
         self._refused = [row for row in self._refused if row.request.session != session]
         self._known.pop(session, None)
-        self._doze()
+        self.rest()
 
     def step(self) -> list[tuple[Request, Completion]]:
         self._tick += 1
@@ -192,6 +193,10 @@ class VllmEngine:
         self._counts.num_shared += cached - own
         self._counts.num_prefilled += len(row.request.prompt_ids) - cached
 
-    def _doze(self) -> None:
+    def rest(self) -> None:
         if self._vllm.settings.sleeps and not self._known:
             self._vllm.sleep()
+
+    def close(self) -> None:
+        self._end()
+        vars(self).clear()
