@@ -206,6 +206,23 @@ def list_group(
     show(describe_group(group, config_dir) if group else describe_groups(config_dir))
 
 
+@app.command(context_settings=MIXED, rich_help_panel=BEFORE)
+def keys(
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY", help="And KEY=VALUE.", autocompletion=complete_words)
+    ] = None,
+    config_dir: Annotated[Path | None, typer.Option("--config-dir", "-cd", help="A folder searched first.")] = None,
+) -> None:
+    """What keys mean, their types, values, and where they are defined.
+
+    `rlx keys algo.kl` is of one key, `rlx keys algo` of all of a part, `rlx keys` of everything; with GROUP=OPTION and
+    KEY=VALUE of the run that these choose, as in `rlx keys algo=grpo algo.optimizer`.
+    """
+    from rlx.keys import describe_keys
+
+    show(describe_keys(words or [], config_dir))
+
+
 def groups() -> list[str]:
     from rlx.config_folders import list_groups
 

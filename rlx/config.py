@@ -7,7 +7,7 @@ import functools
 import os
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
@@ -27,8 +27,10 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from rlx.config_build import ROOT_KEYS, build_run, build_value
-from rlx.config_check import ConfigError, check_tree, near
+from rlx.config_check import ConfigError, UnknownKeyError, near
+from rlx.config_check import check_tree as compare_tree
 from rlx.config_folders import known_targets, list_groups, list_options, shipped_folder
+from rlx.config_keys import Source, list_keys, suggest
 from rlx.hardware import set_threads
 from rlx.interrupt import InterruptedRunError
 from rlx.ranks import find_place
@@ -40,6 +42,7 @@ __all__ = [
     "build_value",
     "complete",
     "compose",
+    "compose_sources",
     "launch",
     "list_groups",
     "list_options",
@@ -111,6 +114,32 @@ def as_sweep_of_one(words: Sequence[str], arguments: argparse.Namespace) -> list
     return ["--multirun", *words[:index], *sweep, *words[index:]]
 
 
+def compose_sources(words: Sequence[str]) -> tuple[dict[str, Any], list[Source]]:
+    """What `compose` gives, and the files that it comes from, in the order in which they speak."""
+    arguments = parse_words(words)
+    with open_loader(arguments.config_dir) as loader:
+        tree = _compose(loader, arguments.overrides)
+        parts = loader.compute_defaults_list(ROOT, list(arguments.overrides), RunMode.RUN).defaults
+        found = [(part.package or "", _file_of(loader, part.config_path)) for part in parts if part.config_path]
+    return tree, [(package, file) for package, file in found if file is not None]
+
+
+def _file_of(loader: ConfigLoader, name: str) -> Path | None:
+    """Where a part of a configuration is written; None for what Hydra has in itself."""
+    scheme, _, folder = str(loader.repository.load_config(name).path).partition("://")  # type: ignore[attr-defined]
+    return Path(folder) / f"{name}.yaml" if scheme == "file" else None
+
+
+def check_tree(tree: Mapping[str, Any]) -> None:
+    """Compare a tree with the signatures it calls; for an unknown key, name what may have been meant."""
+    try:
+        compare_tree(tree, ROOT_KEYS)
+    except UnknownKeyError as error:
+        keys = list_keys(tree, [])
+        known = [key for key in keys if key.path != error.path]
+        raise ConfigError(f"unknown key {error.path!r}{suggest(error.path, known, error.names)}") from None
+
+
 def run_folder(words: Sequence[str]) -> str:
     """Where a run of these words would go."""
     arguments = parse_words(words)
@@ -124,7 +153,7 @@ def run_job(job: Job, config: DictConfig) -> Any:
     hydra = HydraConfig.get()
     try:
         tree = to_tree(config)
-        check_tree(tree, ROOT_KEYS)
+        check_tree(tree)
         set_threads(tree["hardware"]["num_threads"])
         return job(build_run(tree, Path(hydra.runtime.output_dir)))
     except Exception as error:
@@ -147,7 +176,7 @@ def load_tree(folder: Path, words: Sequence[str] = ()) -> dict[str, Any]:
     for override in parse_overrides(words):
         tree = _apply(tree, override)
     _refuse_strangers(tree, known_targets(), "")
-    check_tree(tree, ROOT_KEYS)
+    check_tree(tree)
     return tree
 
 
@@ -230,7 +259,7 @@ def _compose(loader: ConfigLoader, overrides: Sequence[str]) -> dict[str, Any]:
         tree = to_tree(config)
     except COMPOSE_ERRORS as error:
         raise ConfigError(explain(error, loader, overrides)) from error
-    check_tree(tree, ROOT_KEYS)
+    check_tree(tree)
     return tree
 
 
@@ -284,7 +313,7 @@ def explain(error: Exception, loader: ConfigLoader, overrides: Sequence[str]) ->
         group, _, name = error.missing_cfg_file.rpartition("/")
         return f"{group} has no option {name!r}{near(name, error.options)}"
     try:
-        check_tree(_compose_anyway(loader, overrides), ROOT_KEYS)
+        check_tree(_compose_anyway(loader, overrides))
     except ConfigError as mistake:
         return str(mistake)
     except COMPOSE_ERRORS:

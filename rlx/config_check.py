@@ -24,6 +24,14 @@ class ConfigError(ValueError):
     exit_code = 2
 
 
+class UnknownKeyError(ConfigError):
+    """A key that is not there, and those that are in its place."""
+
+    def __init__(self, path: str, names: Iterable[str]) -> None:
+        self.path, self.names = path, sorted(names)
+        super().__init__(f"unknown key {path!r}{near(path.rpartition('.')[2], self.names)}")
+
+
 def near(name: str, names: Iterable[str]) -> str:
     """`; did you mean …?` with close names, or all of them where none is close."""
     known = sorted(set(names))
@@ -37,7 +45,7 @@ def check_tree(tree: Tree, keys: Sequence[str]) -> None:
     """The root holds just these keys of a Run; every call below it fits its signature."""
     for key in tree:
         if key not in keys:
-            raise ConfigError(f"unknown key {key!r}{near(key, keys)}")
+            raise UnknownKeyError(str(key), keys)
     run = signature("rlx.run.Run")
     for key in keys:
         _check_parameter(tree, run.parameters[key], run, "")
@@ -71,7 +79,7 @@ def check_call(call: Tree, path: str) -> None:
         raise ConfigError(f"{path}._target_={target}: {error.args[0]}") from None
     for key in call:
         if key not in found.parameters and key not in SPECIAL and not found.takes_any:
-            raise ConfigError(f"unknown key {f'{path}.{key}'!r}{near(str(key), found.parameters)}")
+            raise UnknownKeyError(f"{path}.{key}", found.parameters)
     for parameter in found.parameters.values():
         _check_parameter(call, parameter, found, path)
 

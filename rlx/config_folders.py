@@ -46,7 +46,7 @@ def list_options(group: str, folders: Sequence[Path] | None = None) -> dict[str,
     options: dict[str, str] = {}
     for folder in folders or config_folders():
         for file in sorted((folder / group).glob("*.yaml")):
-            options.setdefault(file.stem, _describe(file))
+            options.setdefault(file.stem, describe_file(file))
     return dict(sorted(options.items()))
 
 
@@ -76,15 +76,16 @@ def every_group(folders: Sequence[Path] | None = None) -> list[str]:
 
 def known_targets() -> set[str]:
     """Every `_target_` that some file of the config folders names."""
-    return {target for file in _files() for target in TARGET.findall(file.read_text(encoding="utf-8"))}
+    return {target for file in config_files() for target in TARGET.findall(file.read_text(encoding="utf-8"))}
 
 
-def _files() -> Iterator[Path]:
+def config_files() -> Iterator[Path]:
     for folder in config_folders():
         yield from folder.glob("**/*.yaml")
 
 
-def _describe(file: Path) -> str:
+def describe_file(file: Path) -> str:
+    """What a file's first line says of it."""
     for line in file.read_text(encoding="utf-8").splitlines():
         if line.startswith("#") and not line.startswith("# @"):
             return line.lstrip("# ").strip()

@@ -36,7 +36,7 @@ def test_every_shipped_option_says_what_it_is_and_what_its_keys_are(group: str, 
     assert list_options(group)[option], "the first line describes the option"
     for above, line in pairwise(lines):
         key = KEY.match(line)
-        if key and key[1] not in ("_target_", "defaults", "optimizer", "python", "high", "target_high"):
+        if key and key[1] not in ("_target_", "defaults", "optimizer", "python"):
             assert above.startswith("#"), f"{line} has no comment above it"
 
 
@@ -86,6 +86,9 @@ def test_equal_words_give_equal_trees() -> None:
         (["algo.optimizer.warmup=3"], "unknown key 'algo.optimizer.warmup'; did you mean warmup_steps"),
         (["warm_start.algo.num_promts=3"], "unknown key 'warm_start.algo.num_promts'; did you mean num_prompts"),
         (["+foo=1"], "unknown key 'foo'"),
+        (["algo.lr=1"], "unknown key 'algo.lr'; did you mean algo.optimizer.lr, warm_start.algo.optimizer.lr?"),
+        (["algo.learning_rate=1"], "unknown key 'algo.learning_rate'; did you mean algo.optimizer.lr, "),
+        (["env.temperature=1"], "unknown key 'env.temperature'; did you mean "),
         (["sead=1"], "unknown key 'sead'; did you mean seed"),
         (["envv=countdown"], "unknown key 'envv'; did you mean env"),
         (["seed=a"], "seed=a: expected an integer"),

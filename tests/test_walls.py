@@ -43,8 +43,16 @@ ALONE = {
 }
 """Packages that one file imports, and no other."""
 
-CONFIG = {"rlx/config.py", "rlx/config_build.py", "rlx/config_check.py", "rlx/config_folders.py"}
-ABOVE_CONFIG = {*CONFIG, "rlx/cli.py", "rlx/plan.py", "rlx/doctor.py", "rlx/guide.py", "rlx/completion.py"}
+CONFIG = {"rlx/config.py", "rlx/config_build.py", "rlx/config_check.py", "rlx/config_folders.py", "rlx/config_keys.py"}
+ABOVE_CONFIG = {
+    *CONFIG,
+    "rlx/cli.py",
+    "rlx/plan.py",
+    "rlx/doctor.py",
+    "rlx/guide.py",
+    "rlx/keys.py",
+    "rlx/completion.py",
+}
 
 
 def name_of(file: Path) -> str:
