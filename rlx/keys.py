@@ -43,7 +43,8 @@ def heading(key: Key) -> list[str]:
 
 def brief(keys: Sequence[Key]) -> str:
     """A line for each key with its value, and what it means below it."""
-    return "\n".join("\n".join([f"  {title(key)}", *wrapped(key.meaning.text, "      ")]) for key in keys)
+    parts = [wrapped(title(key), "  ") + wrapped(key.meaning.text, "      ") for key in keys]
+    return "\n".join(line for lines in parts for line in lines)
 
 
 def whole(key: Key) -> str:
@@ -54,7 +55,7 @@ def whole(key: Key) -> str:
         "default": default_of(key),
         "defined": f"{place_of(meaning.file)}:{meaning.line}" if meaning.file else "by its target's own default",
     }
-    lines = [title(key), *wrapped(meaning.text, "  ")]
+    lines = wrapped(title(key), "") + wrapped(meaning.text, "  ")
     return "\n".join([*lines, *(f"  {name:<8} {text}" for name, text in rows.items() if text)])
 
 
