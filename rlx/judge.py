@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from socket import gethostname
 from typing import Any
 
 from rlx import __version__
@@ -22,8 +24,10 @@ from rlx.fleet import open_fleet
 from rlx.folder import digest_of, write_aside
 from rlx.learner.checkpoint import newest_good
 from rlx.life import CHECKPOINTS, Life, end, living, told
+from rlx.lock import hold
 from rlx.model.load import Model, load_weights
 from rlx.model.packaged import cache_folder
+from rlx.pulse import RANKS
 from rlx.rollout.play import Rollout
 from rlx.rollout.together import together
 from rlx.run import Run
@@ -59,14 +63,26 @@ def judge_on_the_way(life: Life, agent: Agent, step: int) -> Metrics:
 def judge_start(life: Life, agent: Agent, start: Model) -> list[Evaluation]:
     """Evaluate the policy the run began with, or read what another run that began there left of it."""
 
-    def prepare() -> None:
-        agent.policy.engine.load(load_weights(start), 0)
-
     run = life.run
+
+    def prepare() -> None:
+        with in_turn(life):
+            agent.policy.engine.load(load_weights(start, run.hardware.dtype), 0)
+
     config = {key: run.config[key] for key in ("env", "protocol", "sampling", "evaluate", "hardware")}
     digest = digest_of({"config": config, "weights": weights_digest(start), "rlx": __version__})
     act = partial(agent.policy.rollout, prepare=prepare)
     return judge(life, act, "start", kept=cache_folder() / "evaluations" / digest)
+
+
+@contextmanager
+def in_turn(life: Life) -> Iterator[None]:
+    """One process of a machine after another, so that its memory holds a whole model once."""
+    if life.ranks.size == 1:
+        yield
+        return
+    with hold(life.run.folder / RANKS / f".load-{gethostname()}", wait=True):
+        yield
 
 
 def paired(settings: Evaluate, mine: Evaluation, other: Evaluation, noun: str) -> Figures:

@@ -252,7 +252,8 @@ def host_amounts(hardware: Hardware, job: Job) -> dict[str, int]:
         "optimizer and gradients, offloaded": offloaded,
         "engines asleep": asleep,
     }
-    return {name: num * processes for name, num in each.items() if num}
+    found = {name: num * processes for name, num in each.items() if num}
+    return {**found, "the start's weights at the end, by one process at a time": BYTES[hardware.dtype] * weights}
 
 
 def num_trained(lora: Lora | None, shape: Shape) -> int:

@@ -25,7 +25,7 @@ def serve(model: Model, hardware: Hardware, *, host: str = "127.0.0.1", port: in
     token = token_here()
     with os.fdopen(os.dup(1), "wb") as said:
         os.dup2(2, 1)
-        loaded = load_base(model, dtype="float32", attention="sdpa")
+        loaded = load_base(model, dtype=hardware.dtype, attention="sdpa")
         weights = dict(loaded.state_dict())
         engine = build_engine(hardware, model, loaded, weights, load_tokenizer(model))
         num_bytes = sum(tensor.numel() * 4 for tensor in weights.values())

@@ -88,11 +88,15 @@ def test_a_reference_is_a_second_set_of_weights_that_adapters_save() -> None:
 def test_what_the_machines_own_memory_holds() -> None:
     offloaded = hardware(zero_stage=2, offload=True, num_processes=4, num_nodes=2, device="cuda")
     assert learner_state(offloaded, JOB)["optimizer"] == 0
-    assert list(host_amounts(offloaded, JOB).values()) == [2 * 2 * 66, 2 * (66 * 16 // 4)]
+    assert list(host_amounts(offloaded, JOB).values()) == [2 * 2 * 66, 2 * (66 * 16 // 4), 4 * 66]
     asleep = hardware(device="cuda", engine="vllm", dtype="bfloat16")
-    assert list(host_amounts(asleep, JOB).values()) == [2 * 2 * 66, 2 * 2 * 66]
+    assert list(host_amounts(asleep, JOB).values()) == [2 * 2 * 66, 2 * 2 * 66, 2 * 66]
     whole = replace(asleep, learner_dtype="float32")
-    assert list(host_amounts(whole, replace(JOB, needs_reference=True)).values()) == [2 * 2 * 4 * 66, 2 * 2 * 66]
+    assert list(host_amounts(whole, replace(JOB, needs_reference=True)).values()) == [
+        2 * 2 * 4 * 66,
+        2 * 2 * 66,
+        2 * 66,
+    ]
     assert host_amounts(hardware(), JOB) == {}
 
 

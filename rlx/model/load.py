@@ -140,12 +140,9 @@ def load_base(model: Model, *, dtype: Dtype, attention: str) -> Any:
     return loaded
 
 
-def load_weights(model: Model) -> Mapping[str, Tensor]:
-    """Hugging Face names to weights, in float32: what an engine is given to act as this model."""
-    return {
-        name: tensor.detach()
-        for name, tensor in load_base(model, dtype="float32", attention="sdpa").state_dict().items()
-    }
+def load_weights(model: Model, dtype: Dtype) -> Mapping[str, Tensor]:
+    """Hugging Face names to weights: what an engine of this dtype is given to act as this model."""
+    return dict(load_base(model, dtype=dtype, attention="sdpa").state_dict())
 
 
 def wrap(loaded: Any, lora: Lora) -> Any:

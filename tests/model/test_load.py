@@ -76,8 +76,8 @@ def test_a_checkpoint_is_a_folder_that_plain_transformers_reads(tmp_path: Path) 
     text = "The observation is 171. Since 171 != 98"
     assert AutoTokenizer.from_pretrained(tmp_path).encode(text) == TEXTS.encode(text).ids
     assert load_tokenizer(Model(path=str(tmp_path))).encode(text) == TEXTS.encode(text).ids
-    again = load_weights(Model(path=str(tmp_path)))
-    assert all(torch.equal(tensor, again[name]) for name, tensor in load_weights(NANO).items())
+    again = load_weights(Model(path=str(tmp_path)), "float32")
+    assert all(torch.equal(tensor, again[name]) for name, tensor in load_weights(NANO, "float32").items())
 
 
 def test_attention_and_precision_are_chosen() -> None:
@@ -100,7 +100,7 @@ def test_lora_starts_as_the_model_trains_only_adapters_and_merges() -> None:
     weights = dict(Weights(adapted))
     merged = load_model(NANO)
     merged.load_state_dict(dict(weights))
-    assert set(weights) == set(load_weights(NANO))
+    assert set(weights) == set(load_weights(NANO, "float32"))
     assert not torch.allclose(merged(ids).logits, plain)
     torch.testing.assert_close(merged(ids).logits, adapted(ids).logits, rtol=1e-4, atol=1e-4)
 
