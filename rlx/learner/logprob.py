@@ -2,7 +2,8 @@
 
     z = (h W^T + b) / temperature, minus infinity outside the mask;  logp = z[target] - logsumexp z;  H = -sum p log p
 
-Positions go through in chunks; backward computes each chunk's z again instead of keeping it.
+Positions go through in chunks; backward computes each chunk's z again instead of keeping it. Under autocast the products
+of both passes are in its format: hidden states and head are cast once, and kept so between the passes.
 
 Legend: M positions, H hidden size, V vocabulary, A automaton states, c one chunk of M.
 """
@@ -10,7 +11,7 @@ Legend: M positions, H hidden size, V vocabulary, A automaton states, c one chun
 # ruff: noqa: N815 (fields carry shape suffixes)
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -40,6 +41,11 @@ class Head:
         if self.allowed_AV is not None:
             z_cV.masked_fill_(~self.allowed_AV[state_c] & (state_c >= 0)[:, None], FORBIDDEN)
         return z_cV.sub_(z_cV.logsumexp(-1, keepdim=True))
+
+    def cast(self, dtype: torch.dtype) -> Head:
+        """The same head in another format; its very tensors where they have it."""
+        bias_V = None if self.bias_V is None else self.bias_V.to(dtype)
+        return replace(self, weight_VH=self.weight_VH.to(dtype), bias_V=bias_V)
 
 
 def allowed_ids(automaton: Automaton, vocabulary: int) -> Tensor:
@@ -73,13 +79,16 @@ class Chunked(torch.autograd.Function):
         state_M: Tensor,
         head: Head,
     ) -> tuple[Tensor, Tensor]:
+        dtype = products_dtype(weight_VH)
+        ctx.dtypes = hidden_MH.dtype, weight_VH.dtype
+        ctx.head = head = head.cast(dtype)
+        hidden_MH = hidden_MH.to(dtype)
         logp_M, entropy_M = (torch.empty(len(hidden_MH), device=hidden_MH.device) for _ in range(2))
         for c in chunks(hidden_MH, weight_VH):
             logp_cV = head.log_softmax(hidden_MH[c], state_M[c])
             logp_M[c] = logp_cV.gather(1, target_M[c, None])[:, 0]
             entropy_M[c] = -logp_cV.exp().mul_(logp_cV).sum(-1)
-        ctx.save_for_backward(hidden_MH, weight_VH, bias_V, target_M, state_M, entropy_M)
-        ctx.head = head
+        ctx.save_for_backward(hidden_MH, head.weight_VH, head.bias_V, target_M, state_M, entropy_M)
         ctx.set_materialize_grads(False)
         return logp_M, entropy_M
 
@@ -87,7 +96,8 @@ class Chunked(torch.autograd.Function):
     def backward(ctx: Any, grad_logp_M: Tensor | None, grad_entropy_M: Tensor | None) -> tuple[Tensor | None, ...]:
         hidden_MH, weight_VH, bias_V, target_M, state_M, entropy_M = ctx.saved_tensors
         wants_hidden, wants_weight, wants_bias = ctx.needs_input_grad[:3]
-        grad_hidden_MH = torch.empty_like(hidden_MH) if wants_hidden else None
+        given, trained = ctx.dtypes
+        grad_hidden_MH = torch.empty_like(hidden_MH, dtype=given) if wants_hidden else None
         grad_weight_VH = torch.zeros_like(weight_VH, dtype=torch.float32) if wants_weight else None
         grad_bias_V = torch.zeros_like(bias_V, dtype=torch.float32) if wants_bias else None
         for c in chunks(hidden_MH, weight_VH):
@@ -102,8 +112,14 @@ class Chunked(torch.autograd.Function):
                 add_product(grad_weight_VH, grad_cV.T, hidden_MH[c])
             if grad_bias_V is not None:
                 grad_bias_V += grad_cV.sum(0)
-        grads = (g if g is None else g.to(weight_VH.dtype) for g in (grad_hidden_MH, grad_weight_VH, grad_bias_V))
-        return (*grads, None, None, None)
+        grads = (g if g is None else g.to(trained) for g in (grad_weight_VH, grad_bias_V))
+        return (grad_hidden_MH, *grads, None, None, None)
+
+
+def products_dtype(weight_VH: Tensor) -> torch.dtype:
+    """Autocast's format where that is on, else the head's own."""
+    device = weight_VH.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight_VH.dtype
 
 
 def chunks(hidden_MH: Tensor, weight_VH: Tensor) -> list[slice]:

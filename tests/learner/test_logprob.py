@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from rlx.learner import logprob
 from rlx.learner.logprob import Head, allowed_ids, log_probs
@@ -73,3 +74,34 @@ def test_a_token_outside_its_mask_is_refused():
     logp, entropy = log_probs(head, torch.zeros(1, 2), torch.tensor([1]), torch.tensor([0]))
     assert logp.item() == 0.0
     assert entropy.item() == 0.0
+
+
+class Spy(TorchDispatchMode):
+    """Formats of every product of matrices, and how often a matrix of this shape was cast."""
+
+    def __init__(self, shape: tuple[int, int]) -> None:
+        super().__init__()
+        self.shape, self.products, self.num_casts = shape, set(), 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        if func.overloadpacket in (torch.ops.aten.mm, torch.ops.aten.addmm, torch.ops.aten.bmm):
+            self.products |= {x.dtype for x in args if isinstance(x, torch.Tensor)}
+        self.num_casts += func.overloadpacket is torch.ops.aten._to_copy and out.shape == self.shape
+        return out
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_under_autocast_both_passes_multiply_in_its_format_and_the_head_is_cast_once(monkeypatch, bias):
+    monkeypatch.setitem(logprob.CHUNK_ELEMENTS, "cpu", 16 * 30)
+    hidden, weight, b, target = inputs(bias)
+    with Spy((30, 8)) as spy:
+        with torch.autocast("cpu", torch.bfloat16):
+            logp, _ = log_probs(Head(weight_VH=weight, bias_V=b), hidden, target, target)
+        logp.sum().backward()
+    assert spy.products == {torch.bfloat16}
+    assert spy.num_casts == 1
+    assert logp.dtype == hidden.grad.dtype == weight.grad.dtype == torch.float32
+    exact = torch.autograd.grad(naive(hidden, weight, b, target, 1.0)[0].sum(), [hidden, weight])
+    torch.testing.assert_close(hidden.grad, exact[0], atol=0.05, rtol=0.05)
+    torch.testing.assert_close(weight.grad, exact[1], atol=0.1, rtol=0.05)
