@@ -71,7 +71,7 @@ class Learner(ABC):
 
     @abstractmethod
     def clear(self) -> None:
-        """Forget the gradients."""
+        """Forget the gradients, and the memory they took."""
 
     @abstractmethod
     def backward(self, value: Tensor, is_last: bool) -> None:
@@ -164,6 +164,7 @@ class Learner(ABC):
             sound = [[math.isfinite(share.get("loss/value", 0.0)) for share in shares] for shares in told]
             raise self.fault("loss", batch, plans, sound)
         norm = self.move()
+        self.clear()  # while the engine samples nothing of them is left
         if not math.isfinite(norm):
             raise self.fault("gradient", batch, plans, self.ranks.gather(self.sound(batch, mine, loss, totals)))
         return {**shares, "gradient/norm": norm}

@@ -7,17 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from rlx.algo.parts import Optimizer
 
 
 def trained(model: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Parameter]]:
     return ((name, p) for name, p in model.named_parameters() if p.requires_grad)
-
-
-def gradients(model: torch.nn.Module) -> list[Tensor]:
-    return [p.grad for p in model.parameters() if p.grad is not None]
 
 
 def build_adam(model: torch.nn.Module, optimizer: Optimizer) -> torch.optim.AdamW:

@@ -83,8 +83,6 @@ class TorchLearner(Learner):
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.optimizer.max_gradient_norm)
         if norm.isfinite():
             self.adam.step()
-        else:
-            self.clear()
         return norm.item()
 
     def weights(self) -> Mapping[str, Tensor]:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+import weakref
 from dataclasses import replace
 
 import pytest
@@ -14,7 +15,7 @@ from rlx.algo.losses import clip, cross_entropy, policy_gradient, policy_loss, s
 from rlx.algo.parts import Optimizer
 from rlx.learner.batch import collate, rows
 from rlx.learner.learner import NotFiniteError
-from rlx.learner.optimizer import gradients, learning_rate
+from rlx.learner.optimizer import learning_rate
 from rlx.learner.torch import TorchLearner
 from rlx.types import Automaton, Completion, Group, Task, Trajectory
 
@@ -34,6 +35,19 @@ def credited(groups, seed=0):
     batch = collate(groups)
     generator = torch.Generator().manual_seed(seed)
     return batch.with_advantages(torch.randn(len(batch.trajectory_R), generator=generator))
+
+
+def keep_gradients(trainer):
+    """Those of every step by parameter, as they are when the weights have moved."""
+    kept, move = [], trainer.move
+
+    def moving():
+        norm = move()
+        kept.append({name: p.grad for name, p in trainer.model.named_parameters() if p.grad is not None})
+        return norm
+
+    trainer.move = moving
+    return kept
 
 
 def naive_logp(model, groups, temperature=1.0):
@@ -70,10 +84,22 @@ def test_the_gradient_through_a_shared_prompt_equals_that_without_sharing(model,
     loss = -(naive_logp(network, given) * batch.advantage_M).sum() / batch.num_tokens
     expected = dict(zip(dict(network.named_parameters()), torch.autograd.grad(loss, list(network.parameters()))))
     trainer = learner(network, needs=frozenset(), lr=0.0, max_gradient_norm=math.inf)
+    kept = keep_gradients(trainer)
     metrics = trainer.update(batch, policy_loss(policy_gradient()))
     assert metrics["loss/value"] == pytest.approx(loss.item(), abs=1e-6)
-    for name, parameter in trainer.model.named_parameters():
-        torch.testing.assert_close(parameter.grad, expected[name], atol=2e-6, rtol=1e-4)
+    for name, gradient in kept[0].items():
+        torch.testing.assert_close(gradient, expected[name], atol=2e-6, rtol=1e-4)
+    assert kept[0].keys() == expected.keys()
+
+
+def test_no_gradient_is_left_after_an_update(model, groups):
+    trainer = learner(model(), 40, num_minibatches=2)
+    kept = keep_gradients(trainer)
+    trainer.update(trainer.annotate(credited(groups()), NEEDS), LOSS)
+    alive = [weakref.ref(gradient) for gradients in kept for gradient in gradients.values()]
+    assert alive
+    kept.clear()
+    assert not [gradient for gradient in alive if gradient() is not None]
 
 
 @pytest.mark.parametrize("normalisation", ["token", "sequence", "constant"])
@@ -83,8 +109,9 @@ def test_micro_batches_add_up_to_one_large_batch(model, groups, normalisation):
     found = {}
     for micro in (30, 10_000):
         trainer = learner(copy.deepcopy(network), micro, max_gradient_norm=math.inf, lr=0.0)
+        kept = keep_gradients(trainer)
         metrics = trainer.update(trainer.annotate(batch, NEEDS), loss)
-        found[micro] = ([g.clone() for g in gradients(trainer.model)], metrics)
+        found[micro] = (list(kept[0].values()), metrics)
     (few, few_metrics), (many, many_metrics) = found[10_000], found[30]
     for a, b in zip(few, many, strict=True):
         torch.testing.assert_close(a, b, atol=1e-6, rtol=1e-5)
@@ -100,10 +127,11 @@ def test_pairs_go_through_together_whatever_the_budget(model, groups):
     found = []
     for micro in (1, 10_000):
         trainer = learner(model(), micro, lr=0.0, max_gradient_norm=math.inf)
+        kept = keep_gradients(trainer)
         metrics = trainer.update(trainer.annotate(batch, NEEDS), squared_margin(0.5), "pair")
         # (0 - 1/(2 * 0.5))^2: policy and reference still agree
         assert metrics["loss/value"] == pytest.approx(1.0, abs=1e-4)
-        found.append(gradients(trainer.model))
+        found.append(list(kept[0].values()))
     for few, many in zip(*found, strict=True):
         assert (few - many).norm() < 1e-5 * many.norm()
     with pytest.raises(ValueError, match="half a pair"):
