@@ -16,6 +16,7 @@ from rlx.hardware import Hardware
 from rlx.learner.learner import Learner
 from rlx.learner.torch import TorchLearner
 from rlx.model.load import Model, decoder, encode_prompt, encode_text, load_model, load_tokenizer
+from rlx.pulse import nothing
 from rlx.ranks import ALONE, Ranks
 from rlx.rollout.engine import Engine
 from rlx.rollout.play import Rollout, Speech
@@ -28,10 +29,6 @@ if TYPE_CHECKING:
     from rlx.fleet import Fleet
 
 logging.disable_progress_bar()  # rlx draws its own
-
-
-def nothing(*_: object) -> None:
-    """Where there is nothing to do or to tell."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,9 +82,9 @@ class Agent:
         """`sync`, with the weights as they are now, for another thread."""
         return self.policy.engine.later(self.learner.weights(), self.learner.num_updates)  # type: ignore[attr-defined]
 
-    def save(self, folder: Path | None) -> None:
+    def save(self, folder: Path | None, progress: Callable[[], None] = nothing) -> None:
         """A whole Hugging Face folder, the learner's state beside the weights; ranks without one lend their part."""
-        self.learner.save(folder)
+        self.learner.save(folder, progress)
         if folder is not None:
             self.tokenizer.save_pretrained(folder)
 

@@ -132,7 +132,7 @@ def resume(life: Life, agent: Agent) -> tuple[int, dict[int, list[Group]]]:
         step, life.cost = state["step"], Cost(**state["cost"])
         if step > life.run.steps:
             raise RunError(f"{newest} is past steps={life.run.steps}: give steps={step} or more, or another folder")
-        agent.learner.load(newest)
+        agent.learner.load(newest, life.pulse.beat)
         played = {ahead: load_groups(step_path(newest, ahead + 1)) for ahead in state.get("ahead", [])}
         life.screen.say(f"resumed from {newest}")
     life.ranks.first(lambda: truncate_metrics(life.run.folder / METRICS, step))
@@ -143,7 +143,7 @@ def newest_of(life: Life) -> Path | None:
     """The newest good checkpoint, as rank 0 sees it; those that are not good are told of."""
 
     def find() -> str:
-        newest, warnings = newest_good(life.checkpoints)
+        newest, warnings = newest_good(life.checkpoints, life.pulse.beat)
         for warning in warnings:
             life.screen.say(warning)
         return "" if newest is None else str(newest)
@@ -155,20 +155,21 @@ def newest_of(life: Life) -> Path | None:
 def keep(life: Life, agent: Agent, step: int) -> None:
     """A checkpoint after `step` steps."""
     life.pulse.at(f"checkpoint of step {step}")
+    beat = life.pulse.beat
     life.spend()
     played = life.ahead(step)
 
     def write(folder: Path) -> None:
-        agent.save(folder)
+        agent.save(folder, beat)
         for ahead, groups in played.items():
             save_groups(step_path(folder, ahead + 1), groups, max_rounds=life.run.env.max_rounds)
         state = {"step": step, "cost": asdict(life.cost), **({"ahead": list(played)} if played else {})}
         (folder / STATE).write_text(json.dumps(state) + "\n", encoding="utf-8")
 
     if life.ranks.is_first:
-        write_checkpoint(life.checkpoints, step, write, keep=life.run.checkpoint.keep)
+        write_checkpoint(life.checkpoints, step, write, keep=life.run.checkpoint.keep, progress=beat)
     else:
-        agent.save(None)
+        agent.save(None, beat)
     life.kept = time.monotonic()
 
 

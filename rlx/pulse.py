@@ -31,6 +31,10 @@ GRACE = 10.0
 """Seconds that ranks other than the first leave it to speak."""
 
 
+def nothing(*_: object) -> None:
+    """Where there is nothing to do or to tell."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Pulse:
     """Where this rank is. `at` and `beat` are called by the run, the rest by its thread."""

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from rlx.agent import Agent, build_agent, nothing
+from rlx.agent import Agent, build_agent
 from rlx.console import Screen
 from rlx.evaluate.evaluate import held_out
 from rlx.evaluate.summary import Cost, Summary, read_summary
@@ -39,6 +39,7 @@ from rlx.life import (
 )
 from rlx.model.load import Model
 from rlx.pipeline import Pipeline, Play
+from rlx.pulse import nothing
 from rlx.rollout.measure import lag_of, measure, peak_memory
 from rlx.rollout.together import together
 from rlx.run import Run

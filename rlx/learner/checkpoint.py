@@ -16,6 +16,8 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
+from rlx.pulse import nothing
+
 MANIFEST, INDEX = "checksums.json", "index.json"
 
 
@@ -23,16 +25,19 @@ class CheckpointError(OSError):
     """A checkpoint could not be written; those before it stand."""
 
 
-def write_checkpoint(folder: Path, step: int, write: Callable[[Path], None], *, keep: int = 2) -> Path:
-    """Have `write` fill a folder and make it `folder/step-N`; of older ones keep the last `keep` in all."""
+def write_checkpoint(
+    folder: Path, step: int, write: Callable[[Path], None], *, keep: int = 2, progress: Callable[[], None] = nothing
+) -> Path:
+    """Have `write` fill a folder and make it `folder/step-N`; of older ones keep the last `keep` in all. `progress` is
+    called after each file that is read again."""
     final, aside = folder / f"step-{step}", folder / f".step-{step}.partial"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         sweep(folder)
         aside.mkdir()
         write(aside)
-        put(aside / MANIFEST, {name: digest(aside / name) for name in files(aside)})
-        flush_tree(aside)
+        put(aside / MANIFEST, {name: digest(aside / name, progress) for name in files(aside)})
+        flush_tree(aside, progress)
         replace_folder(aside, final)
         list_kept(folder, prune(folder, keep))
     except (OSError, SafetensorError) as error:
@@ -43,18 +48,18 @@ def write_checkpoint(folder: Path, step: int, write: Callable[[Path], None], *, 
     return final
 
 
-def newest_good(folder: Path) -> tuple[Path | None, list[str]]:
+def newest_good(folder: Path, progress: Callable[[], None] = nothing) -> tuple[Path | None, list[str]]:
     """The newest checkpoint that is as it was written, and a line for each newer one that is not."""
     warnings: list[str] = []
     for step in sorted({*steps(folder), *listed(folder)}, reverse=True):
-        found = faults(folder / f"step-{step}")
+        found = faults(folder / f"step-{step}", progress)
         if not found:
             return folder / f"step-{step}", warnings
         warnings.append(f"checkpoint {folder / f'step-{step}'} is skipped: {'; '.join(found)}")
     return None, warnings
 
 
-def faults(checkpoint: Path) -> list[str]:
+def faults(checkpoint: Path, progress: Callable[[], None] = nothing) -> list[str]:
     """What is wrong with it, file by file; empty if nothing is."""
     if not checkpoint.is_dir():
         return ["it is missing"]
@@ -63,16 +68,17 @@ def faults(checkpoint: Path) -> list[str]:
     except (OSError, ValueError, AttributeError, TypeError):
         return [f"{MANIFEST} is missing or unreadable"]
     present = set(files(checkpoint))
-    return [f for name, expected in manifest.items() if (f := fault(checkpoint, name, expected, name in present))]
+    found = [fault(checkpoint, name, expected, name in present, progress) for name, expected in manifest.items()]
+    return [each for each in found if each]
 
 
-def fault(checkpoint: Path, name: str, expected: tuple[int, str], present: bool) -> str:
+def fault(checkpoint: Path, name: str, expected: tuple[int, str], present: bool, progress: Callable[[], None]) -> str:
     if not present:
         return f"{name} is missing"
     size = (checkpoint / name).stat().st_size
     if size != expected[0]:
         return f"{name} has {size} bytes of {expected[0]}"
-    return "" if digest(checkpoint / name) == expected else f"{name} was altered"
+    return "" if digest(checkpoint / name, progress) == expected else f"{name} was altered"
 
 
 def files(folder: Path) -> list[str]:
@@ -81,9 +87,11 @@ def files(folder: Path) -> list[str]:
     return sorted(name for name in found if name != MANIFEST)
 
 
-def digest(path: Path) -> tuple[int, str]:
+def digest(path: Path, progress: Callable[[], None] = nothing) -> tuple[int, str]:
     with path.open("rb") as file:
-        return path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()
+        found = path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()
+    progress()
+    return found
 
 
 def put(path: Path, value: object) -> None:
@@ -104,9 +112,10 @@ def flush(path: Path) -> None:
         os.close(descriptor)
 
 
-def flush_tree(folder: Path) -> None:
+def flush_tree(folder: Path, progress: Callable[[], None] = nothing) -> None:
     for path in (*folder.rglob("*"), folder):
         flush(path)
+        progress()
 
 
 def replace_folder(aside: Path, final: Path) -> None:

@@ -14,8 +14,9 @@ from __future__ import annotations
 import atexit
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,9 @@ from rlx.learner.lora import Weights, base_of, is_adapted
 from rlx.learner.optimizer import build_adam, trained
 from rlx.learner.packing import Packed
 from rlx.learner.scorer import Scorer, frozen_copy
-from rlx.learner.state import Tensors, read_progress, write_progress, write_state
-from rlx.ranks import ALONE, Ranks, part
+from rlx.learner.state import Tensors, read_progress, told, write_model, write_progress, write_state
+from rlx.pulse import nothing
+from rlx.ranks import ALONE, PATIENCE, Ranks, part
 from rlx.types import Automaton
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
@@ -86,6 +88,8 @@ class DeepSpeedLearner(Learner):
         import deepspeed
 
         buffers = {name: x.clone() for name, x in scorer.named_buffers()}
+        if self.stage == 3:
+            self.cut(scorer, config)
         engine, *_ = deepspeed.initialize(model=scorer, optimizer=adam, config=config, dist_init_required=False)
         for name, x in buffers.items():
             owner, _, last = name.rpartition(".")
@@ -94,6 +98,15 @@ class DeepSpeedLearner(Learner):
             for p in base_of(scorer.model).get_output_embeddings().parameters():
                 deepspeed.zero.register_external_parameter(scorer, p)
         return engine
+
+    def cut(self, scorer: Scorer, config: dict[str, Any]) -> None:
+        """Leave each rank its share, one parameter at a time: DeepSpeed's engine moves a whole model to the device
+        before it does so."""
+        import deepspeed
+
+        for p in scorer.parameters():
+            p.data = p.data.to(self.dtype)
+        deepspeed.zero.Init(module=scorer, config_dict_or_path=config, dtype=self.dtype)
 
     def wrap_start(self, start: Scorer, config: dict[str, Any]) -> Any:
         """The frozen copy: spread out too under ZeRO 3, else whole on each rank."""
@@ -132,7 +145,7 @@ class DeepSpeedLearner(Learner):
         self.engine.step()
         return float(self.engine.get_global_grad_norm())
 
-    def weights(self) -> Mapping[str, Tensor]:
+    def weights(self) -> Weights:
         return Weights(self.model, self.gathered if self.stage == 3 else None)
 
     def gathered(self, params: list[Tensor], source: int | None = None) -> AbstractContextManager[None]:
@@ -163,28 +176,33 @@ class DeepSpeedLearner(Learner):
             with self.gathered([p], source=0), torch.no_grad():
                 p.data.copy_(value)
 
-    def save(self, folder: Path | None) -> None:
-        """Rank 0 collects the weights in its machine's memory; the optimizer's state goes to the disk as it comes."""
-        exported = dict(self.exported(keep=folder is not None))
+    def save(self, folder: Path | None, progress: Callable[[], None] = nothing) -> None:
+        """Rank 0 writes tensors as they come, and the others keep step with it."""
+        weights, state = (told(named, self.in_step(progress)) for named in (self.exported(), self.state()))
         if folder is None:
-            for _ in self.state():
+            for _ in chain(weights, state):
                 pass
             return
-        config = base_of(self.model).config
-        base_of(self.model).save_pretrained(folder, state_dict=exported)
-        config.dtype = torch.float32
-        config.save_pretrained(folder)
-        write_state(folder, self.state())
+        write_model(folder, base_of(self.model), ((name, x.detach().float().cpu()) for name, x in weights))
+        write_state(folder, state)
         write_progress(folder, self.num_updates)
 
-    def exported(self, keep: bool) -> Iterator[tuple[str, Tensor]]:
-        """The weights under Hugging Face names in float32, on the CPU; nothing where they are not kept."""
+    def in_step(self, progress: Callable[[], None]) -> Callable[[], None]:
+        """Wait for rank 0 to have written a tensor: here, where the pulse can tell who is waited for, and not in
+        DeepSpeed's next gather."""
+
+        def step() -> None:
+            self.ranks.wait()
+            progress()
+
+        return step
+
+    def exported(self) -> Iterator[tuple[str, Tensor]]:
+        """The weights under Hugging Face names, as exactly as they are kept."""
         masters = {} if is_adapted(self.model) else dict(trained(self.model))
         weights = self.weights()
-        for name in weights:
-            tensor = self.full(masters[name]) if name in masters else weights[name]
-            if keep:
-                yield name, tensor.detach().float().cpu()
+        for name in weights.distinct():
+            yield name, self.full(masters[name]) if name in masters else weights[name]
 
     def state(self) -> Iterator[tuple[str, Tensor]]:
         """What continuing takes besides the weights."""
@@ -197,7 +215,7 @@ class DeepSpeedLearner(Learner):
             for key in MOMENTS:
                 yield f"adam.{name}.{key}", self.full(p, key)
 
-    def load(self, folder: Path) -> None:
+    def load(self, folder: Path, progress: Callable[[], None] = nothing) -> None:
         state, saved = Tensors(folder.glob("learner*.safetensors")), Tensors(folder.glob("model*.safetensors"))
         steps = [state[name] for name in state if name.endswith(".step")]
         self.open_moments(float(steps[0]) if steps else 0.0)
@@ -205,6 +223,7 @@ class DeepSpeedLearner(Learner):
             self.set_full(p, state[f"adapter.{name}"] if is_adapted(self.model) else saved[name])
             for key in MOMENTS if steps else ():
                 self.set_full(p, state[f"adam.{name}.{key}"], key)
+            progress()
         self.num_updates = read_progress(folder)
 
     def close(self) -> None:
@@ -232,15 +251,18 @@ def start_deepspeed(hardware: Hardware, ranks: Ranks) -> None:
     os.environ.setdefault("LOCAL_RANK", str(ranks.local_rank))
     import deepspeed
     import torch.distributed as dist
+    from deepspeed.utils import groups
     from torch._C._distributed_c10d import HashStore
 
     warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")  # DeepSpeed's calls
     deepspeed.ops.__compatible_ops__ = {}  # else it runs a compiler to find its operators, and compiles one
     backend = "nccl" if hardware.device == "cuda" else "gloo"
     if not dist.is_initialized():
-        dist.init_process_group(backend, store=HashStore(), rank=0, world_size=1)
+        dist.init_process_group(backend, store=HashStore(), rank=0, world_size=1, timeout=PATIENCE)
         atexit.register(part)
     deepspeed.init_distributed(backend, auto_mpi_discovery=False, verbose=False)
+    if groups._WORLD_GROUP is None:
+        groups._WORLD_GROUP = dist.new_group(timeout=PATIENCE)  # DeepSpeed's own would wait ten minutes
 
 
 def engine_config(hardware: Hardware, stage: int, low: bool, max_norm: float) -> dict[str, Any]:

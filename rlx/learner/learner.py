@@ -13,7 +13,7 @@ from __future__ import annotations
 import gc
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +29,7 @@ from rlx.learner.optimizer import learning_rate
 from rlx.learner.packing import Packed, count, minibatches, moved, pack, units
 from rlx.learner.scorer import Scorer
 from rlx.learner.shares import Part, Work, work_of
+from rlx.pulse import nothing
 from rlx.ranks import ALONE, Ranks
 from rlx.types import Metrics
 
@@ -87,12 +88,12 @@ class Learner(ABC):
         several ranks, all read it in the same order."""
 
     @abstractmethod
-    def save(self, folder: Path | None) -> None:
+    def save(self, folder: Path | None, progress: Callable[[], None] = nothing) -> None:
         """A plain Hugging Face model folder, with what continuing takes beside it. With several ranks all call it;
-        those without a folder only lend their part."""
+        those without a folder only lend their part. `progress` is called after every tensor, here and in `load`."""
 
     @abstractmethod
-    def load(self, folder: Path) -> None:
+    def load(self, folder: Path, progress: Callable[[], None] = nothing) -> None:
         """Continue exactly where `save` was called, by whatever learner on however many ranks."""
 
     def close(self) -> None:

@@ -2,8 +2,8 @@
 
     z = (h W^T + b) / temperature, minus infinity outside the mask;  logp = z[target] - logsumexp z;  H = -sum p log p
 
-Positions go through in chunks; backward computes each chunk's z again instead of keeping it. Under autocast the products
-of both passes are in its format: hidden states and head are cast once, and kept so between the passes.
+Positions go through in chunks; backward computes each chunk's z again instead of keeping it. Under autocast the
+products of both passes are in its format: hidden states and head are cast once, and kept so between the passes.
 
 Legend: M positions, H hidden size, V vocabulary, A automaton states, c one chunk of M.
 """

@@ -67,6 +67,13 @@ class Weights(Mapping[str, Tensor]):
         with self.gathered([tensor] if layer is None else list(layer.parameters())):
             return merged(tensor, layer).clone()
 
+    def distinct(self) -> list[str]:
+        """The names, but of tied weights the first alone."""
+        first: dict[str | int, str] = {}
+        for name, inner in self.names.items():
+            first.setdefault(name if ".base_layer." in inner else id(self.plain[inner]), name)
+        return list(first.values())
+
     def __contains__(self, name: object) -> bool:
         return name in self.names
 

@@ -1,40 +1,84 @@
 """A learner's state on disk: safetensors in pieces that are never held whole, and read one tensor at a time.
 
-`learner.safetensors` (and `learner-2.safetensors` …) holds `adam.PARAMETER.KEY` and, under LoRA, `adapter.PARAMETER`;
-`learner.json` the rest. Which learner wrote it, on how many processes, does not show.
+`learner.safetensors` (or `learner-00001-of-00003.safetensors` …) holds `adam.PARAMETER.KEY` and, under LoRA,
+`adapter.PARAMETER`; `learner.json` the rest. Which learner wrote it, on how many processes, does not show. The model
+beside it is a plain Hugging Face folder.
 """
 
 from __future__ import annotations
 
+import copy
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
+from transformers.core_model_loading import revert_weight_conversion
 
 PROGRESS = "learner.json"
 PIECE = 4 * 2**30
 """Bytes after which a piece is written."""
 
 
+def told(named: Iterable[tuple[str, Tensor]], progress: Callable[[], None]) -> Iterator[tuple[str, Tensor]]:
+    """The same, with a call for each that is dealt with."""
+    for item in named:
+        yield item
+        progress()
+
+
 def write_state(folder: Path, named: Iterable[tuple[str, Tensor]]) -> None:
-    """Write tensors as they come."""
+    """What continuing takes besides the weights."""
+    write_pieces(folder, "learner", named)
+
+
+def write_model(folder: Path, model: Any, named: Iterable[tuple[str, Tensor]]) -> None:
+    """A folder that transformers loads, as its own `save_pretrained` would write, but from weights that come one at a
+    time. Few kinds of models (mixtures of experts) are stored otherwise than they are held, which takes them whole."""
+    config = copy.deepcopy(model.config)
+    config.architectures, config.dtype = [type(model).__name__], "float32"
+    config.save_pretrained(folder)
+    if model.can_generate():
+        model.generation_config.save_pretrained(folder)
+    if getattr(model, "_weight_conversions", None):
+        named = revert_weight_conversion(model, dict(named)).items()
+    files = write_pieces(folder, "model", named)
+    if len(set(files.values())) > 1:
+        index = {"metadata": {"format": "pt"}, "weight_map": files}
+        (folder / "model.safetensors.index.json").write_text(json.dumps(index, indent=2) + "\n")
+
+
+def write_pieces(folder: Path, stem: str, named: Iterable[tuple[str, Tensor]]) -> dict[str, str]:
+    """Write tensors as they come; which file each is in. How many files there are is known, and named, at the end."""
+    pieces: list[list[str]] = []
+    for piece in in_pieces(named):
+        save_file(piece, folder / f"{stem}-{len(pieces)}.part", metadata={"format": "pt"})
+        pieces.append(list(piece))
+        piece.clear()
+    files = [piece_name(stem, index, len(pieces)) for index in range(len(pieces))]
+    for index, file in enumerate(files):
+        (folder / f"{stem}-{index}.part").rename(folder / file)
+    return {name: file for file, names in zip(files, pieces, strict=True) for name in names}
+
+
+def in_pieces(named: Iterable[tuple[str, Tensor]]) -> Iterator[dict[str, Tensor]]:
+    """Tensors on the CPU, of as many bytes together as a file is to have; one piece at least."""
     piece: dict[str, Tensor] = {}
-    number = 1
+    is_first = True
     for name, tensor in named:
         piece[name] = tensor.detach().contiguous().cpu()
         if sum(x.nbytes for x in piece.values()) >= PIECE:
-            save_file(piece, piece_path(folder, number))
-            piece, number = {}, number + 1
-    if piece or number == 1:
-        save_file(piece, piece_path(folder, number))
+            yield piece
+            piece, is_first = {}, False
+    if piece or is_first:
+        yield piece
 
 
-def piece_path(folder: Path, number: int) -> Path:
-    return folder / ("learner.safetensors" if number == 1 else f"learner-{number}.safetensors")
+def piece_name(stem: str, index: int, num: int) -> str:
+    return f"{stem}.safetensors" if num == 1 else f"{stem}-{index + 1:05d}-of-{num:05d}.safetensors"
 
 
 class Tensors(Mapping[str, Tensor]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,8 @@ from rlx.learner.lora import Weights, base_of, is_adapted
 from rlx.learner.optimizer import build_adam, trained
 from rlx.learner.packing import Packed
 from rlx.learner.scorer import Scorer, frozen_copy
-from rlx.learner.state import Tensors, read_progress, write_progress, write_state
+from rlx.learner.state import Tensors, read_progress, told, write_model, write_progress, write_state
+from rlx.pulse import nothing
 from rlx.types import Automaton
 
 
@@ -85,14 +86,15 @@ class TorchLearner(Learner):
             self.adam.step()
         return norm.item()
 
-    def weights(self) -> Mapping[str, Tensor]:
+    def weights(self) -> Weights:
         return Weights(self.model)
 
-    def save(self, folder: Path | None) -> None:
+    def save(self, folder: Path | None, progress: Callable[[], None] = nothing) -> None:
         if folder is None:
             return
-        base_of(self.model).save_pretrained(folder, state_dict=dict(self.weights()))
-        write_state(folder, self.state())
+        weights = self.weights()
+        write_model(folder, base_of(self.model), told(((name, weights[name]) for name in weights.distinct()), progress))
+        write_state(folder, told(self.state(), progress))
         write_progress(folder, self.num_updates)
 
     def state(self) -> Iterator[tuple[str, Tensor]]:
@@ -103,7 +105,7 @@ class TorchLearner(Learner):
             for key, x in self.adam.state[p].items():
                 yield f"adam.{name}.{key}", x
 
-    def load(self, folder: Path) -> None:
+    def load(self, folder: Path, progress: Callable[[], None] = nothing) -> None:
         state, saved = Tensors(folder.glob("learner*.safetensors")), Tensors(folder.glob("model*.safetensors"))
         with torch.no_grad():
             for name, p in trained(self.model):
@@ -111,4 +113,5 @@ class TorchLearner(Learner):
         for name, p in trained(self.model):
             keys = [key for key in ("step", "exp_avg", "exp_avg_sq") if f"adam.{name}.{key}" in state]
             self.adam.state[p] = {key: state[f"adam.{name}.{key}"].to(self.device) for key in keys}
+            progress()
         self.num_updates = read_progress(folder)

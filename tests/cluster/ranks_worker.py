@@ -22,7 +22,7 @@ from rlx.hardware import Hardware
 from rlx.learner.batch import Batch
 from rlx.learner.deepspeed import DeepSpeedLearner
 from rlx.learner.torch import TorchLearner
-from rlx.ranks import join
+from rlx.ranks import PATIENCE, join
 from rlx.train import train
 
 LOSS = policy_loss(policy_gradient(), kl=0.1, kl_estimator="k2", entropy=0.05)
@@ -133,6 +133,80 @@ def break_loss(size: int, stage: int) -> None:
         assert len(batch.trajectory_R) - 1 in caught.value.micro_batch["row"].tolist()
         after = learner.weights()
         assert all(torch.equal(x, after[name]) for name, x in before.items())
+
+
+def cut_first(size: int) -> None:
+    """Under ZeRO 3 no model is moved whole, neither the trained one nor the start it is compared with."""
+    from conftest import build
+
+    def refuse(self: torch.nn.Module, *_: Any, **__: Any) -> torch.nn.Module:
+        raise AssertionError(f"{type(self).__name__} is moved whole")
+
+    hardware = Hardware(learner="deepspeed", num_processes=size, zero_stage=3)
+    model = build("qwen2", 0, False)
+    expected = {name: x.clone() for name, x in model.state_dict().items()}
+    with join(hardware) as ranks, pytest.MonkeyPatch.context() as patch:
+        for name in ("to", "cuda", "float", "bfloat16"):
+            patch.setattr(torch.nn.Module, name, refuse)
+        learner = DeepSpeedLearner(
+            model, hardware=hardware, ranks=ranks, optimizer=Optimizer(), num_steps=1, needs=NEEDS
+        )
+        for scorer in (learner.scorer, learner.start.module):
+            assert {p.numel() for p in scorer.parameters() if p.ds_numel > 10_000} <= {0}
+            assert all(p.ds_tensor.numel() == -(-p.ds_numel // size) for p in scorer.parameters())
+        weights = learner.weights()
+        assert all(torch.equal(x, weights[name]) for name, x in expected.items())
+
+
+def keep_patience(size: int, stage: int) -> None:
+    """Every group that DeepSpeed speaks through waits as long as ours."""
+    from conftest import build
+    from torch.distributed import distributed_c10d as c10d
+
+    hardware = Hardware(learner="deepspeed", num_processes=size, zero_stage=stage)
+    with join(hardware) as ranks:
+        DeepSpeedLearner(build("qwen2", 0, True), hardware=hardware, ranks=ranks, optimizer=Optimizer(), num_steps=1)
+        cpu = torch.device("cpu")
+        patience = [group._get_backend(cpu).options._timeout for group in c10d._world.pg_map]
+        assert len(patience) == 3 if size > 1 else 2, patience
+        assert set(patience) == {PATIENCE}
+
+
+def keep_step(size: int, stage: int, folder: str) -> None:
+    """While rank 0 writes a piece, the others have called once more than it has and wait, and every tensor is told."""
+    from conftest import build
+
+    from rlx.learner import state
+
+    hardware = Hardware(learner="deepspeed", num_processes=size, zero_stage=stage)
+    beats: list[int] = []
+    ahead: list[int] = []
+    with join(hardware) as ranks, pytest.MonkeyPatch.context() as patch:
+        learner = DeepSpeedLearner(
+            build("qwen2", 0, False), hardware=hardware, ranks=ranks, optimizer=Optimizer(), num_steps=1
+        )
+        mine, theirs = (Path(folder, f"calls-{rank}") for rank in (ranks.rank, 1))
+        wait, save_file = type(ranks).wait, state.save_file
+
+        def waiting(self: Any) -> None:
+            mine.write_text(f"{self.calls[0] + 1} ")
+            wait(self)
+
+        def saving(*arguments: Any, **more: Any) -> None:
+            deadline = time.monotonic() + 60
+            while theirs.read_text() != f"{ranks.calls[0] + 1} " and time.monotonic() < deadline:
+                time.sleep(0.001)
+            ahead.append(int(theirs.read_text()) - ranks.calls[0])
+            save_file(*arguments, **more)
+
+        patch.setattr(type(ranks), "wait", waiting)
+        patch.setattr(state, "save_file", saving)
+        patch.setattr(state, "PIECE", 1)
+        ranks.wait()
+        learner.save(Path(folder) if ranks.is_first else None, lambda: beats.append(1))
+        num = len(learner.weights()) + 3 * len(list(learner.model.parameters()))
+        assert ranks.gather(len(beats)) == [num] * size
+        assert ahead == ([1] * num if ranks.is_first else [])
 
 
 if __name__ == "__main__":

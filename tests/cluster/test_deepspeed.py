@@ -165,6 +165,21 @@ def test_a_loss_that_is_not_finite_stops_all_ranks_before_the_step(stage: int) -
     work(2, "break_loss", size=2, stage=stage)
 
 
+@pytest.mark.parametrize("size", [1, 2])
+def test_zero_3_cuts_a_model_before_it_is_moved(size: int) -> None:
+    work(size, "cut_first", size=size)
+
+
+@pytest.mark.parametrize(("size", "stage"), [(1, 2), (2, 2), (2, 3)])
+def test_deepspeed_waits_as_long_for_a_rank_as_we_do(size: int, stage: int) -> None:
+    work(size, "keep_patience", size=size, stage=stage)
+
+
+@pytest.mark.parametrize("stage", [2, 3])
+def test_ranks_that_do_not_write_a_checkpoint_keep_step_with_the_one_that_does(stage: int, tmp_path: Path) -> None:
+    work(2, "keep_step", size=2, stage=stage, folder=str(tmp_path))
+
+
 def test_torchrun_needs_no_folder_and_a_signal_to_one_rank_stops_all(words: list[str], tmp_path: Path) -> None:
     more = [*words, "steps=4"]
     command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "rlx", "train", *more]

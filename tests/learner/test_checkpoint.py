@@ -36,6 +36,16 @@ def test_the_newest_is_used(folder):
     assert (folder / "step-30" / "model.safetensors").read_text() == "weights 30"
 
 
+def test_every_file_that_is_read_again_is_told(tmp_path):
+    told = []
+    write_checkpoint(tmp_path, 10, filled("x"), progress=lambda: told.append(1))
+    num_files, num_folders = 2, 2
+    assert len(told) == num_files + (num_files + 1 + num_folders)
+    told.clear()
+    assert newest_good(tmp_path, lambda: told.append(1)) == (tmp_path / "step-10", [])
+    assert len(told) == num_files
+
+
 def test_an_empty_or_absent_folder_has_none(tmp_path):
     assert newest_good(tmp_path / "no") == (None, [])
 

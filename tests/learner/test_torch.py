@@ -13,6 +13,7 @@ from transformers import AutoModelForCausalLM
 
 from rlx.algo.losses import clip, cross_entropy, policy_gradient, policy_loss, squared_margin
 from rlx.algo.parts import Optimizer
+from rlx.learner import state
 from rlx.learner.batch import collate, rows
 from rlx.learner.learner import NotFiniteError
 from rlx.learner.optimizer import learning_rate
@@ -272,6 +273,30 @@ def test_a_saved_folder_is_a_plain_model(model, groups, tmp_path):
     assert json.loads((tmp_path / "learner.json").read_text()) == {"num_updates": 1}
     for name, x in again.state_dict().items():
         assert torch.equal(x, trainer.weights()[name])
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("piece", [10**9, 5000])
+def test_a_model_is_written_piece_by_piece_as_transformers_writes_it_whole(model, tmp_path, monkeypatch, tied, piece):
+    monkeypatch.setattr(state, "PIECE", piece)
+    trainer = learner(model(tied=tied), needs=frozenset())
+    told = []
+    trainer.save(tmp_path / "ours", lambda: told.append(1))
+    trainer.model.save_pretrained(tmp_path / "theirs")
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    assert read_all(ours) == read_all(theirs)
+    assert (len(list(ours.glob("model*.safetensors"))) == 1) == (piece == 10**9)
+    assert len(told) == len(read_all(theirs))
+    for name in ("config.json", "generation_config.json"):
+        assert (ours / name).read_text() == (theirs / name).read_text()
+    loaded = AutoModelForCausalLM.from_pretrained(ours).state_dict()
+    assert all(torch.equal(x, loaded[name]) for name, x in trainer.weights().items())
+    assert not list(ours.glob("*.part"))
+
+
+def read_all(folder):
+    found = [(name, x.tolist()) for path in folder.glob("model*.safetensors") for name, x in load_file(path).items()]
+    return sorted(found)
 
 
 def adapted(network):
