@@ -268,6 +268,9 @@ class Start:
     sample: int
     prefix: tuple[Turn, ...] = ()
     fork: Fork | None = None
+    repeat: int = 0
+    """How many starts of its step came before with this task and sample; a player counts them, so that each has a
+    random stream of its own."""
 
 
 class Player(Protocol):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import fields, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch
 
 from rlx import judge
 from rlx.console import Screen
+from rlx.env.countdown import Countdown
 from rlx.evaluate.evaluate import EvaluateError
 from rlx.folder import FolderError, open_folder
 from rlx.life import RunError
@@ -262,3 +264,22 @@ def test_every_algorithm_goes_through_a_step(algo: str, small_run: Build, tmp_pa
     (line,) = told(tmp_path)
     assert line["episode/errors"] == 0
     assert line.get("gap/engine", 0.0) < 1e-4
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoTasks(Countdown):
+    """Countdown with two problems to train on, again and again."""
+
+    def tasks(self, split: str, seed: int) -> Iterator[Task]:
+        found = super().tasks(split, seed)
+        return cycle(islice(found, 2)) if split == "train" else found
+
+
+def test_groups_of_one_task_in_a_step_are_sampled_apart(tmp_path: Path, small_run: Build) -> None:
+    train(replace(small_run(tmp_path, "steps=1", "algo.num_prompts=4"), env=TwoTasks()), QUIET)
+    groups = load_groups(step_path(tmp_path, 1))
+    assert [group.task.id for group in groups[:2]] == [group.task.id for group in groups[2:]]
+    for first, again in zip(groups[:2], groups[2:], strict=True):
+        for one, other in zip(first.trajectories, again.trajectories, strict=True):
+            assert one.turns[0].prompt_ids == other.turns[0].prompt_ids
+            assert one.turns[0].completion.token_ids != other.turns[0].completion.token_ids

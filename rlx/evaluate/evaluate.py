@@ -97,6 +97,12 @@ def held_out(settings: Evaluate, env: Environment) -> list[Task]:
     tasks = list(islice(env.tasks("test", settings.seed), settings.num_tasks))
     if len(tasks) < settings.num_tasks:
         raise EvaluateError(f"the test split has {len(tasks)} tasks: set evaluate.num_tasks={len(tasks)} or fewer")
+    num_different = len({task.id for task in tasks})
+    if num_different < len(tasks):
+        raise EvaluateError(
+            f"the test split repeats itself: {num_different} of its first {len(tasks)} tasks differ, and intervals "
+            "count each as a problem of its own; let the environment's tasks('test') give each task once"
+        )
     return tasks
 
 

@@ -8,7 +8,7 @@ admitted exactly `tool_ticks` ticks after it was asked for, early or late, so th
 from __future__ import annotations
 
 import hashlib
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -42,6 +42,26 @@ def stream_of(*key: object) -> int:
     """A 64-bit number that names a random stream by what it is for, e.g. (seed, step, task, sample, turn)."""
     text = "\x1f".join(str(part) for part in key)
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
+
+
+Seen = Counter[tuple[str, int, int]]
+"""How often a task, sample and repeat was played in a step."""
+
+
+def tell_apart(starts: Sequence[Start], seen: Seen) -> list[Start]:
+    """The starts, each with its `repeat` among those `seen`: a task may come twice in a step. Counting again what was
+    counted changes nothing."""
+    told = []
+    for start in starts:
+        key = (start.task.id, start.sample, start.repeat)
+        told.append(replace(start, repeat=start.repeat + seen[key]))
+        seen[key] += 1
+    return told
+
+
+def stream_of_turn(stream: tuple, start: Start, turn: int) -> int:
+    """The random stream of one completion."""
+    return stream_of(*stream, start.task.id, start.sample, turn, *([start.repeat] if start.repeat else []))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +138,7 @@ def play_episode(
         while len(context) < sampling.max_context:
             completion: Completion = yield Request(
                 session=session,
-                stream=stream_of(*stream, start.task.id, start.sample, len(turns)),
+                stream=stream_of_turn(stream, start, len(turns)),
                 prompt_ids=context,
                 sampling=sampling,
                 stops=speech.dialect.stops,
@@ -158,12 +178,14 @@ class Rollout:
     """Called once a tick; raises to interrupt."""
     progress: Callable[[int], None] = field(default=lambda done: None)
     """Told of every finished episode."""
+    seen: Seen = field(default_factory=Counter, repr=False, compare=False)
+    """What was played under `stream`."""
 
     def play(self, starts: Sequence[Start]) -> list[Trajectory]:
         """All episodes together, in the order of `starts`."""
         self.prepare()
         with ThreadPoolExecutor(self.num_workers, thread_name_prefix="environment") as pool:
-            return self._live(starts, pool)
+            return self._live(tell_apart(starts, self.seen), pool)
 
     def _live(self, starts: Sequence[Start], pool: ThreadPoolExecutor) -> list[Trajectory]:
         lives = [

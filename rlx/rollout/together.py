@@ -6,13 +6,15 @@ as the JSON they are stored as.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rlx.codec import from_json, to_json
 from rlx.interrupt import InterruptedRunError
 from rlx.ranks import Ranks, RanksError
+from rlx.rollout.play import Seen, tell_apart
 from rlx.types import Player, Start, Task, Trajectory
 
 
@@ -30,8 +32,10 @@ class Together:
     player: Player
     ranks: Ranks
     players: tuple[int, ...]
+    seen: Seen = field(default_factory=Counter, repr=False, compare=False)
 
     def play(self, starts: Sequence[Start]) -> list[Trajectory]:
+        starts = tell_apart(starts, self.seen)
         owners = [self.players[place] for place in owners_of(starts, len(self.players))]
         mine = [index for index, owner in enumerate(owners) if owner == self.ranks.rank]
         said, error = self._play([starts[index] for index in mine])

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import cycle, islice, product
 from typing import Any
 
 import pytest
@@ -94,6 +94,15 @@ def test_groups_keep_the_order_of_tasks_and_samples() -> None:
 def test_too_few_held_out_tasks_says_how_many_there_are() -> None:
     with pytest.raises(ValueError, match=r"has 10 tasks: set evaluate\.num_tasks=10"):
         held_out(Evaluate(num_tasks=11, num_samples=16), Guessing())
+
+
+def test_a_test_split_that_repeats_itself_is_refused() -> None:
+    class Two(Guessing):
+        def tasks(self, split: str, seed: int) -> Iterator[Task]:
+            return cycle(islice(super().tasks(split, seed), 2))
+
+    with pytest.raises(ValueError, match="repeats itself: 2 of its first 4 tasks differ"):
+        held_out(Evaluate(num_tasks=4, num_samples=16), Two())
 
 
 def test_a_short_answer_of_the_player_is_refused() -> None:

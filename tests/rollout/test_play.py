@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -210,3 +210,38 @@ def test_many_episodes_that_fail_at_once_are_all_told() -> None:
     played = rollout(Script({}), env=Broken(), num_live=1).play(starts(90) * 30)
     assert {episode.status for episode in played} == {"error"}
     assert len(played) == 2700
+
+
+def two_groups_of_one_task() -> list[Start]:
+    task = next(Echo().tasks("train", 0))
+    return [Start(task=task, sample=sample) for _ in range(2) for sample in range(2)]
+
+
+def streams_asked(*plays: Sequence[Start]) -> list[int]:
+    """The streams of first turns when one rollout plays these, one list after another."""
+    engine = Script({session: ["!c"] * len(plays) for session in range(4)})
+    player = rollout(engine, stream=(7, 3))
+    for played in plays:
+        player.play(played)
+    return [request.stream for request in engine.asked]
+
+
+def test_groups_of_one_task_have_streams_of_their_own() -> None:
+    first, second, third, fourth = streams_asked(two_groups_of_one_task())
+    assert [first, second] == [stream_of(7, 3, "train0", sample, 0) for sample in range(2)]
+    assert [third, fourth] == [stream_of(7, 3, "train0", sample, 0, 1) for sample in range(2)]
+
+
+def test_a_task_that_repeats_has_the_same_streams_played_at_once_or_group_by_group() -> None:
+    starts = two_groups_of_one_task()
+    assert streams_asked(starts[:2], starts[2:]) == streams_asked(starts)
+
+
+def test_demonstrations_of_one_task_have_streams_of_their_own() -> None:
+    class Seeds(Echo):
+        def demonstrate(self, task: Task, seed: int, tools: tuple[str, ...]) -> Iterator[Move]:
+            yield Move(thought="t", action=Action(kind="answer", text=str(seed)))
+
+    task = next(Echo().tasks("train", 0))
+    first, second = rollout(Script({}), env=Seeds()).demonstrate([task, task])
+    assert first.turns[0].action != second.turns[0].action
