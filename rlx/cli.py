@@ -89,7 +89,9 @@ def train(words: Words = None) -> None:
 
 def check_train(run: Run, here: bool = True) -> None:
     from rlx.fit import check_run
+    from rlx.suit import check_recipe
 
+    check_recipe(run)
     check_run(run, here=here)
 
 
@@ -187,9 +189,11 @@ def plan(words: Words = None) -> None:
     from rlx.config import build_run, compose
     from rlx.fit import check_fit
     from rlx.plan import describe_plan
+    from rlx.suit import check_recipe
 
     run = build_run(compose(words or []), Path())
     show(describe_plan(run, words or []))
+    check_recipe(run)
     check_fit(run)
 
 

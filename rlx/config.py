@@ -61,6 +61,15 @@ Check = Callable[[Run, bool], None]
 """Refuses a run that cannot work; true if its processes will be on this machine."""
 
 
+def rate(value: float, *, _root_: DictConfig) -> float:
+    """`${rate:…}` in conf/algo: a recipe's learning rate, times its factor where the model has adapters."""
+    factor = 1.0 if _root_.model.lora is None else _root_.model.recipe.lora_factor
+    return float(f"{value * factor:.12g}")  # as one would write it: 1e-05, not 9.999999999999999e-06
+
+
+OmegaConf.register_new_resolver("rate", rate, replace=True)
+
+
 class Unwind(BaseException):
     """Carries a job's exception past Hydra, which would print it and, in a sweep, go on."""
 
@@ -318,7 +327,8 @@ def explain(error: Exception, loader: ConfigLoader, overrides: Sequence[str]) ->
         return str(mistake)
     except COMPOSE_ERRORS:
         pass
-    return one_line(error)
+    lost = "model.recipe" in str(error) or "'recipe'" in str(error)
+    return one_line(error) + ("; a model chooses one: `defaults: [recipe: 3b, _self_]` in its yaml" if lost else "")
 
 
 def _compose_anyway(loader: ConfigLoader, overrides: Sequence[str]) -> dict[str, Any]:

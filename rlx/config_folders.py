@@ -53,8 +53,17 @@ def list_options(group: str, folders: Sequence[Path] | None = None) -> dict[str,
 def read_option(group: str, name: str) -> dict[str, Any]:
     """A shipped option's keys, its defaults below its own, without the time that Hydra takes."""
     tree = yaml.safe_load((shipped_folder("conf") / group / f"{name}.yaml").read_text(encoding="utf-8"))
-    below = [read_option(group, other) for other in tree.pop("defaults", []) if other != "_self_"]
+    below = [_read_default(group, other) for other in tree.pop("defaults", []) if other != "_self_"]
     return {key: value for part in (*below, tree) for key, value in part.items()}
+
+
+def _read_default(group: str, default: str | dict[str, str]) -> dict[str, Any]:
+    """An option of the same group, or of a group inside it (`recipe: 7b`, `override recipe: 7b`)."""
+    if isinstance(default, str):
+        return read_option(group, default)
+    [(inner, name)] = default.items()
+    inner = inner.removeprefix("override ")
+    return {inner: read_option(f"{group}/{inner}", name)}
 
 
 def list_groups() -> list[str]:

@@ -26,6 +26,8 @@ from rlx.lock import HeldError, hold
 
 FREE_KEYS = ("steps", "track", "hardware")
 """What may differ when a run is resumed: its length, who is told, and on what it runs, which changes rounding."""
+DERIVED = "model.recipe."
+"""What other keys have taken their values from, under their own names."""
 BOUND_KEYS = ("hardware.staleness", "hardware.importance_cap")
 """Of the free ones, what does change the run."""
 ASIDE = ".part"
@@ -76,8 +78,12 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     return [
         f"{key}: {before.get(key)} -> {after.get(key)}"
         for key in sorted(before.keys() | after.keys())
-        if (key in BOUND_KEYS or key.split(".")[0] not in FREE_KEYS) and before.get(key) != after.get(key)
+        if (key in BOUND_KEYS or not is_free(key)) and before.get(key) != after.get(key)
     ]
+
+
+def is_free(key: str) -> bool:
+    return key.split(".")[0] in FREE_KEYS or key.startswith(DERIVED)
 
 
 def claim_config(folder: Path, config: Mapping[str, Any]) -> None:

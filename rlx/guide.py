@@ -116,9 +116,18 @@ def options_of(group: str, folders: Sequence[Path] | None = None) -> str:
 
 
 def defaults() -> Mapping[str, str]:
-    """The option of each group that a run has unless its words choose another."""
-    root = yaml.safe_load((shipped_folder("conf") / "config.yaml").read_text(encoding="utf-8"))
-    return {group: option for part in root["defaults"] if isinstance(part, dict) for group, option in part.items()}
+    """The option of each group that a run has unless its words choose another, groups inside groups among them."""
+    chosen = default_options("config")
+    inner = (default_options(f"{group}/{option}", f"{group}/") for group, option in chosen.items())
+    return {group: option for part in (chosen, *inner) for group, option in part.items() if "override" not in group}
+
+
+def default_options(file: str, place: str = "") -> dict[str, str]:
+    """What a shipped file's defaults list chooses of other groups; no file, nothing."""
+    path = shipped_folder("conf") / f"{file}.yaml"
+    tree = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    parts = [part for part in tree.get("defaults", []) if isinstance(part, dict)]
+    return {f"{place}{group}": option for part in parts for group, option in part.items()}
 
 
 def columns(rows: Mapping[str, str], *, indent: str = "  ", width: int = 80) -> str:

@@ -19,8 +19,10 @@ PARTS = ("env", "protocol", "model", "sampling", "warm_start")
 
 
 def warm_config(run: Run) -> dict[str, Any]:
-    """Those parts, less the environment's `judging` keys where the warm start only imitates."""
+    """Those parts, less the model's recipe, which the others have taken what they need of, and the environment's
+    `judging` keys where the warm start only imitates."""
     config = {part: run.config[part] for part in PARTS}
+    config["model"] = {key: value for key, value in config["model"].items() if key != "recipe"}
     if run.warm_start.algo is not None and run.warm_start.algo.imitates:
         judging = getattr(run.env, "judging", ())
         config["env"] = {key: value for key, value in config["env"].items() if key not in judging}

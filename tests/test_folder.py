@@ -58,6 +58,13 @@ def test_configurations_differ_by_key_but_for_length_and_tracking() -> None:
     assert flatten(old) == {"algo.lr": 1, "algo.betas": [0.9], "steps": 3, "track.mode": "auto"}
 
 
+def test_a_recipe_is_not_part_of_a_run_but_what_was_taken_from_it_is() -> None:
+    old = {"model": {"recipe": {"kl": 0.1}, "path": "nano"}, "algo": {"kl": 0.1}}
+    new = {"model": {"recipe": {"kl": 0.2}, "path": "nano"}, "algo": {"kl": 0.2}}
+    assert differences(old, new) == ["algo.kl: 0.1 -> 0.2"]
+    assert differences({**old, "model": {"path": "nano"}}, old) == []
+
+
 def test_a_digest_does_not_depend_on_the_order_of_keys() -> None:
     assert digest_of({"a": 1, "b": [2]}) == digest_of({"b": [2], "a": 1}) != digest_of({"a": 1, "b": [3]})
 

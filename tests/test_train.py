@@ -198,6 +198,15 @@ def test_a_warm_start_that_samples_depends_on_what_judges_it(small_run: Build, t
     assert warm_digest(cheap) != warm_digest(dear)
 
 
+def test_a_warm_start_depends_on_what_it_takes_from_the_recipe_alone(small_run: Build, tmp_path: Path) -> None:
+    words = ("warm_start=tool_sft",)
+    first, same, other = (
+        warm_digest(small_run(tmp_path, *words, *more))
+        for more in ((), ("model.recipe.reinforce_lr=1",), ("model.recipe.imitate_lr=1",))
+    )
+    assert first == same != other
+
+
 def test_two_runs_are_compared_task_by_task(finished: Path, small_run: Build, tmp_path: Path) -> None:
     from rlx.evaluate.compare import compare_runs
 

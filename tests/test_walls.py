@@ -50,6 +50,7 @@ ABOVE_CONFIG = {
     "rlx/plan.py",
     "rlx/doctor.py",
     "rlx/guide.py",
+    "rlx/suit.py",
     "rlx/keys.py",
     "rlx/completion.py",
 }

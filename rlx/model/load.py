@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rlx.model.packaged import is_packaged, unpack
 from rlx.model.problem import ModelError
+from rlx.model.recipe import Recipe
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -53,8 +54,10 @@ class Model:
     chat: bool = False
     """The prompt is a user's message in the model's chat template, not bare text."""
     max_context: int = 2048
-    """Tokens of prompt and completions that the model can hold."""
+    """Tokens of prompt and completions that an episode may have; within what the model can hold."""
     lora: Lora | None = None
+    recipe: Recipe | None = None
+    """What suits a model of its size: other parts of a configuration refer to it."""
     shape: Mapping[str, int | bool | str] | None = None
     """Keys of its config.json, so that `rlx plan` can size it before it is here."""
 

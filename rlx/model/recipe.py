@@ -1,0 +1,55 @@
+"""What a run takes from the size of its model: learning rates, lengths, sizes of a step. conf/model/recipe has one for
+each size; conf/algo, conf/sampling and conf/warm_start refer to it, so that a key given by itself still wins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlx.limits import above, at_least
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """Settings that suit models of about one size."""
+
+    num_parameters: int
+    """Of the model that it is for."""
+    steps: int
+    """Updates of a run."""
+    max_context: int
+    """Tokens of an episode: prompt, completions and observations of all turns together."""
+    turn_tokens: int
+    """Tokens a turn, where tools take turns."""
+    answer_tokens: int
+    """Tokens of the one turn of an answer in text alone."""
+    num_prompts: int
+    """Tasks a step of reinforcement."""
+    reinforce_lr: float
+    """Learning rate of reinforcement."""
+    kl: float
+    """Weight of KL(policy || start policy), for algorithms that have one by default."""
+    entropy: float
+    """Weight of the entropy bonus, likewise."""
+    prefer_lr: float
+    """Learning rate on pairs of right and wrong answers."""
+    imitate_prompts: int
+    """Demonstrations a step of supervision."""
+    imitate_lr: float
+    """Learning rate of supervision."""
+    sft_steps: int
+    """Updates of a warm start on answers in text alone."""
+    tool_sft_steps: int
+    """Updates of a warm start on demonstrations with tools."""
+    lora_factor: float
+    """Times every learning rate where adapters alone are trained."""
+
+    def __post_init__(self) -> None:
+        at_least(1, num_parameters=self.num_parameters, max_context=self.max_context, turn_tokens=self.turn_tokens)
+        at_least(
+            1, answer_tokens=self.answer_tokens, num_prompts=self.num_prompts, imitate_prompts=self.imitate_prompts
+        )
+        at_least(0, steps=self.steps, sft_steps=self.sft_steps, tool_sft_steps=self.tool_sft_steps)
+        at_least(0.0, kl=self.kl, entropy=self.entropy)
+        above(0.0, reinforce_lr=self.reinforce_lr, prefer_lr=self.prefer_lr, imitate_lr=self.imitate_lr)
+        above(0.0, lora_factor=self.lora_factor)

@@ -1,0 +1,104 @@
+"""What a run takes from the size of its model, as it reaches the keys that are used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlx.config import build_value, compose
+from rlx.config_check import ConfigError
+from rlx.suit import options
+
+
+def rates(tree: dict[str, Any]) -> tuple[float, float]:
+    return tree["algo"]["optimizer"]["lr"], tree["warm_start"]["algo"]["optimizer"]["lr"]
+
+
+def test_nano_keeps_the_numbers_it_was_measured_with() -> None:
+    tree = compose(["model=nano", "algo=tool_rloo"])
+    assert rates(tree) == (3e-4, 1e-3)
+    assert (tree["steps"], tree["warm_start"]["steps"]) == (24, 100)
+    assert (tree["algo"]["num_prompts"], tree["algo"]["kl"], tree["algo"]["entropy"]) == (16, 0.02, 0.003)
+    assert (tree["sampling"]["max_new_tokens"], tree["sampling"]["max_context"]) == (128, 2048)
+    text = compose(["model=nano", "algo=rloo"])
+    assert (text["sampling"]["max_new_tokens"], text["warm_start"]["steps"]) == (512, 200)
+
+
+def test_a_large_model_is_not_trained_at_nanos_rates_and_lengths() -> None:
+    tree = compose(["model=qwen2_5_7b", "algo=tool_rloo"])
+    assert rates(tree) == (1e-6, 1e-5)
+    assert tree["steps"] == 200
+    assert tree["algo"]["num_prompts"] == 128
+    assert tree["sampling"]["max_new_tokens"] == 1024
+    assert tree["sampling"]["max_context"] == tree["model"]["max_context"] == 4096
+    assert compose(["model=qwen2_5_7b", "algo=ipo"])["algo"]["optimizer"]["lr"] == 5e-7
+
+
+def test_the_papers_settings_come_with_the_papers_model() -> None:
+    tree = compose(["algo=tool_rloo_paper", "model=qwen2_5_0_5b"])
+    algo = tree["algo"]
+    assert algo["optimizer"]["lr"] == 1e-5
+    assert (algo["num_prompts"], algo["num_samples"], algo["best_of"], algo["clip"]) == (16, 8, 1, None)
+    assert (algo["kl"], algo["entropy"], tree["steps"]) == (0.001, 0.001, 100)
+    assert tree["warm_start"]["steps"] * tree["warm_start"]["algo"]["num_prompts"] == 10_240
+    assert tree["sampling"]["max_context"] >= 3072
+    judged = compose(["algo=tool_rloo_paper", "model=qwen2_5_0_5b", "evaluate=paper"])["evaluate"]
+    assert (judged["num_tasks"], judged["num_samples"], judged["max_rounds"]) == (50, 16, [8, 5])
+
+
+@pytest.mark.parametrize("adapters", [["+model/lora=r32"], ["model.lora={_target_: rlx.model.load.Lora, rank: 4}"]])
+def test_adapters_learn_faster_however_they_are_chosen(adapters: list[str]) -> None:
+    assert rates(compose(["model=qwen2_5_7b", *adapters])) == (1e-5, 1e-4)
+    assert rates(compose(["model=nano", *adapters])) == (3e-4, 1e-3)
+
+
+def test_a_key_given_by_itself_wins_over_the_recipe() -> None:
+    words = ["algo.optimizer.lr=2e-6", "warm_start.algo.optimizer.lr=3e-6", "steps=7", "sampling.max_new_tokens=9"]
+    tree = compose(["model=qwen2_5_7b", *words])
+    assert rates(tree) == (2e-6, 3e-6)
+    assert (tree["steps"], tree["sampling"]["max_new_tokens"]) == (7, 9)
+
+
+def test_a_recipe_can_be_chosen_and_changed() -> None:
+    assert compose(["model=nano", "model/recipe=3b"])["algo"]["num_prompts"] == 128
+    assert compose(["model.recipe.reinforce_lr=1e-4"])["algo"]["optimizer"]["lr"] == 1e-4
+    with pytest.raises(ConfigError, match=r"unknown key 'model.recipe.reinforce'; did you mean reinforce_lr"):
+        compose(["+model.recipe.reinforce=1"])
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("reinforce_lr=0", "reinforce_lr=0"),
+        ("num_prompts=0", "num_prompts=0"),
+        ("kl=-1", "kl=-1"),
+        ("sft_steps=-1", "sft_steps=-1"),
+    ],
+)
+def test_a_recipe_that_cannot_be_is_refused_with_its_place(word: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^model\.recipe\.{message}(\.0)?: expected"):
+        build_value(compose([f"model.recipe.{word}"])["model"], "model")
+
+
+@pytest.mark.parametrize("name", options("model/recipe"))
+def test_every_recipe_composes_and_is_whole(name: str) -> None:
+    recipe = build_value(compose([f"model/recipe={name}"])["model"]["recipe"], "model.recipe")
+    assert recipe.turn_tokens <= recipe.max_context
+    assert recipe.answer_tokens <= recipe.max_context
+    assert recipe.imitate_lr >= recipe.reinforce_lr > 0
+
+
+def test_larger_models_never_learn_faster() -> None:
+    found = sorted(options("model/recipe").values(), key=lambda option: option["num_parameters"])
+    for name in ("reinforce_lr", "prefer_lr", "imitate_lr"):
+        values = [float(option[name]) for option in found]
+        assert values == sorted(values, reverse=True), name
+
+
+def test_a_model_of_ones_own_that_names_no_recipe_is_told_how(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "mine.yaml").write_text("# Mine\n_target_: rlx.model.load.Model\npath: nano\nlora: null\n")
+    with pytest.raises(ConfigError, match=r"defaults: \[recipe: 3b, _self_\]"):
+        compose(["-cd", str(tmp_path), "model=mine"])
