@@ -17,7 +17,7 @@ from rlx.codec import from_json, to_json
 from rlx.console import Screen
 from rlx.evaluate.evaluate import Evaluate, Evaluation, evaluate, floor
 from rlx.evaluate.figures import gains, values
-from rlx.evaluate.passk import Estimate
+from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.summary import Summary
 from rlx.evaluate.tables import accuracy_table, to_markdown, to_rich, tool_table
 from rlx.fleet import open_fleet

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 
 from rlx.agent import Agent
 from rlx.console import Screen
-from rlx.evaluate.passk import Estimate
+from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.summary import Cost, Ending, Summary, git_here, versions_here, write_summary
 from rlx.fleet import Fleet
 from rlx.folder import open_folder

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from rlx.evaluate.passk import Estimate
+from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.summary import read_summary
 from rlx.evaluate.tables import accuracy_table, to_svg, tool_table
 

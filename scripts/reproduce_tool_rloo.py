@@ -21,7 +21,8 @@ from statistics import median
 
 from rlx.console import Screen, duration
 from rlx.evaluate.figures import Score, mean_ratios, name_figures, score
-from rlx.evaluate.passk import Estimate, compare, estimates
+from rlx.evaluate.intervals import Estimate
+from rlx.evaluate.passk import compare, estimates
 from rlx.evaluate.summary import read_summary
 from rlx.evaluate.tables import (
     ACCURACY,

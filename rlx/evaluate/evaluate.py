@@ -12,7 +12,8 @@ from typing import Protocol, TypeVar, cast
 
 from rlx.evaluate.budget import cut_groups
 from rlx.evaluate.figures import Score, figures, name_figures, pass_ratios, score
-from rlx.evaluate.passk import Estimate, estimates
+from rlx.evaluate.intervals import Estimate
+from rlx.evaluate.passk import estimates
 from rlx.types import Action, Environment, Group, Sampling, Start, Task, Trajectory
 
 Env = TypeVar("Env", bound=Environment)

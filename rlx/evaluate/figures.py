@@ -13,7 +13,8 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from rlx.evaluate.passk import Estimate, Ratio, compare, estimates, mean_of, pass_at_k, require_same_tasks
+from rlx.evaluate.intervals import Estimate, Floats, Ratio, mean_of, share_of
+from rlx.evaluate.passk import compare, estimates, pass_at_k, require_same_tasks
 from rlx.types import Group, Metrics
 
 
@@ -62,7 +63,7 @@ def pass_ratios(scores: Sequence[Score], ks: Iterable[int]) -> dict[str, Ratio]:
     """`pass@k` for each k that every problem has samples enough for."""
     fewest = min((row.num_samples for row in scores), default=0)
     return {
-        f"pass@{k}": mean_of([pass_at_k(row.num_samples, row.num_correct, k) for row in scores])
+        f"pass@{k}": share_of([pass_at_k(row.num_samples, row.num_correct, k) for row in scores])
         for k in ks
         if k <= fewest
     }
@@ -70,23 +71,21 @@ def pass_ratios(scores: Sequence[Score], ks: Iterable[int]) -> dict[str, Ratio]:
 
 def ratios(scores: Sequence[Score], ks: Iterable[int]) -> dict[str, Ratio]:
     """Every figure as a ratio of sums over problems, by the part of its name after the slash."""
-    num_P = np.array([row.num_samples for row in scores], dtype=np.float64)
 
-    def per_sample(column: str) -> Ratio:
-        return mean_of(np.array([getattr(row, column) for row in scores], dtype=np.float64) / num_P)
+    def of(column: str) -> Floats:
+        return np.array([getattr(row, column) for row in scores], dtype=np.float64)
 
-    failed_P = np.array([row.num_failed for row in scores], dtype=np.float64)
-    calls_P = np.array([row.num_calls for row in scores], dtype=np.float64)
+    num_P = of("num_samples")
     return pass_ratios(scores, ks) | {
-        "reward": per_sample("reward"),
-        "tool_calls": per_sample("num_calls"),
-        "failed_rate": Ratio(top=failed_P, bottom=calls_P),
-        "mismatch_rate": per_sample("num_mismatched"),
-        "tool_tokens": per_sample("num_tool_tokens"),
-        "turns": per_sample("num_turns"),
-        "tokens": per_sample("num_tokens"),
-        "truncated": per_sample("num_truncated"),
-        "errors": per_sample("num_errors"),
+        "reward": mean_of(of("reward") / num_P),
+        "tool_calls": mean_of(of("num_calls") / num_P),
+        "failed_rate": Ratio(top=of("num_failed")[None], bottom=of("num_calls")[None], is_share=True),
+        "mismatch_rate": share_of(of("num_mismatched") / num_P),
+        "tool_tokens": mean_of(of("num_tool_tokens") / num_P),
+        "turns": mean_of(of("num_turns") / num_P),
+        "tokens": mean_of(of("num_tokens") / num_P),
+        "truncated": share_of(of("num_truncated") / num_P),
+        "errors": share_of(of("num_errors") / num_P),
     }
 
 
@@ -98,8 +97,9 @@ def mean_ratios(tables: Sequence[Sequence[Score]], ks: Sequence[int]) -> dict[st
     each = [ratios(in_order(table, tables[0]), ks) for table in tables]
     return {
         name: Ratio(
-            top=np.sum([found[name].top for found in each], axis=0),
-            bottom=np.sum([found[name].bottom for found in each], axis=0),
+            top=np.concatenate([found[name].top for found in each]),
+            bottom=np.concatenate([found[name].bottom for found in each]),
+            is_share=each[0][name].is_share,
         )
         for name in each[0]
     }

@@ -20,7 +20,7 @@ from rich.terminal_theme import SVG_EXPORT_THEME
 from rich.text import Text
 
 from rlx.console import one_line
-from rlx.evaluate.passk import Estimate
+from rlx.evaluate.intervals import Estimate
 
 Figures = Mapping[str, Estimate]
 Published = Mapping[str, Mapping[str, float]]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rlx.evaluate.passk import Estimate
+from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.summary import (
     Cost,
     Git,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rlx.evaluate.passk import Estimate
+from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.summary import Summary, write_summary
 from rlx.evaluate.sweep import differing_keys, read_member, read_sweep, short_keys, sweep_table
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from rlx.evaluate.passk import Estimate
+from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.tables import (
     Table,
     accuracy_table,
