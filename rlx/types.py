@@ -293,22 +293,28 @@ Sampler = Callable[[Player, Sequence[Task]], list[Group]]
 class Rows:
     """One row per decision (turn), over the whole batch; every column has a value per row.
 
-    Credit assignment sees all of it at once. `values` and `reference` columns are tokens' and may be empty.
+    Credit assignment sees all of it at once. `values` and `replayed` may be empty.
     """
 
     group: tuple[int, ...]
+    """Which of the step's groups, numbered from 0."""
     trajectory: tuple[int, ...]
     """Numbered over the batch, not within the group."""
     turn: tuple[int, ...]
+    """Which turn of its episode, from 0; a fork's first row is the turn it left."""
     parent: tuple[int, ...]
     """The row before it in its episode (for a fork: the row it left), or -1."""
     reward: tuple[float, ...]
+    """The turn's own, less the cost of its tool use."""
     num_tokens: tuple[int, ...]
     """Sampled tokens of the turn."""
     success: tuple[bool, ...]
     """Of the row's whole episode."""
     values: tuple[tuple[float, ...], ...] = field(default=())
     """Per row, the critic's value at each sampled token, where the algorithm needs `values`."""
+    replayed: tuple[float, ...] = field(default=())
+    """What the row's episode earned in turns that it replays, which are rows of another: part of its return. Empty
+    where nothing forks."""
 
 
 Metrics = dict[str, float]

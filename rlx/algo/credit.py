@@ -30,10 +30,11 @@ def column(values: Sequence[float]) -> Tensor:
 
 
 def episode_returns(rows: Rows) -> dict[int, dict[int, float]]:
-    """For each group, each of its trajectories' undiscounted return."""
+    """For each group, each of its trajectories' undiscounted return, with what a fork earned in turns it replays."""
     returns: dict[int, dict[int, float]] = defaultdict(dict)
-    for group, trajectory, reward in zip(rows.group, rows.trajectory, rows.reward, strict=True):
-        returns[group][trajectory] = returns[group].get(trajectory, 0.0) + reward
+    replayed = rows.replayed or (0.0,) * len(rows.reward)
+    for group, trajectory, reward, before in zip(rows.group, rows.trajectory, rows.reward, replayed, strict=True):
+        returns[group][trajectory] = returns[group].get(trajectory, before) + reward
     return returns
 
 

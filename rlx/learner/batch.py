@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
 
 import torch
 from torch import Tensor
@@ -83,9 +85,8 @@ def decisions(groups: Sequence[Group]) -> Iterator[Decision]:
     """
     kept = ((g, t) for g, group in enumerate(groups) for t in group.trajectories if t.status != "error" and t.turns)
     for number, (group, trajectory) in enumerate(kept):
-        first = trajectory.fork.turn if trajectory.fork else 0
         for turn, what in enumerate(trajectory.turns):
-            if turn >= first:
+            if turn >= first_own(trajectory):
                 yield Decision(group=group, trajectory=number, turn=turn, what=what, of=trajectory)
 
 
@@ -102,7 +103,18 @@ def rows(groups: Sequence[Group], batch: Batch) -> Rows:
         num_tokens=num_tokens,
         success=tuple(d.of.success for d in table),
         values=() if batch.value_M is None else tuple(tuple(v.tolist()) for v in batch.value_M.split(list(num_tokens))),
+        replayed=tuple(earned_before(d.of) for d in table) if any(d.of.fork for d in table) else (),
     )
+
+
+def earned_before(trajectory: Trajectory) -> float:
+    """What a fork earned in the turns that it replays, summed as its parent's are; 0 for others."""
+    return reduce(add, (turn.reward for turn in trajectory.turns[: first_own(trajectory)]), 0.0)
+
+
+def first_own(trajectory: Trajectory) -> int:
+    """The first turn that is not replayed."""
+    return trajectory.fork.turn if trajectory.fork else 0
 
 
 def parents(table: Sequence[Decision]) -> tuple[int, ...]:

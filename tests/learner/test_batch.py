@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from rlx.algo.credit import episode_returns, leave_one_out
 from rlx.learner.batch import collate, rows
 from rlx.types import Completion, Fork, Group, Task, Trajectory
 
@@ -81,6 +82,27 @@ def test_a_fork_trains_only_what_it_did_not_replay(turn):
     assert batch.token_ids_N[batch.position_M].tolist() == [2, 3, 4, 5]
     assert batch.token_ids_N.tolist() == [2, 3, 2, 4, 5]
     assert rows(groups, batch).parent == (-1, 0, 1)
+
+
+def test_a_forks_return_has_what_it_replays(turn):
+    # Returns: -.3 + 1 = .7; again .7; a fork of that one, -.3 + 1 - .5 = .2; one that replays nothing, .1. They sum to
+    # 1.7, so that the first is worth .7 - (1.7 - .7) / 3.
+    base = trajectory(turn([1], [2], -0.3), turn([1, 2], [3], 1.0))
+    fork = trajectory(turn([1], [2], -0.3), turn([1, 2], [4], 1.0), sample=1, fork=Fork(parent=0, turn=1))
+    again = trajectory(
+        *(turn([1], [2], -0.3), turn([1, 2], [4], 1.0), turn([1, 2, 4], [6], -0.5)),
+        sample=2,
+        fork=Fork(parent=1, turn=2),
+    )
+    afresh = trajectory(turn([1], [5], 0.1), sample=3, fork=Fork(parent=0, turn=0))
+    groups = [Group(task=TASK, trajectories=(base, fork, again, afresh))]
+    table = rows(groups, collate(groups))
+    assert table.replayed == pytest.approx((0.0, 0.0, -0.3, 0.7, 0.0))
+    returns = episode_returns(table)[0]
+    assert list(returns.values()) == pytest.approx([t.reward for t in groups[0].trajectories])
+    assert leave_one_out()(table).tolist() == pytest.approx([*[0.7 - 1 / 3] * 3, 0.2 - 1.5 / 3, 0.1 - 1.6 / 3])
+    pair = [Group(task=TASK, trajectories=(base, fork))]
+    assert leave_one_out()(rows(pair, collate(pair))).tolist() == [0.0, 0.0, 0.0]
 
 
 def test_values_reach_the_rows_they_belong_to(turn):
