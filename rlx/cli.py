@@ -265,6 +265,32 @@ def doctor() -> None:
     show(examine())
 
 
+@app.command(name="show", rich_help_panel=AFTER)
+def show_episode(
+    folder: Folder,
+    what: Annotated[
+        str, typer.Argument(help="A training step (12), eval or start; the last there is if not said.")
+    ] = "",
+    task: Annotated[str | None, typer.Option(help="Only episodes of this task.")] = None,
+    sample: Annotated[int | None, typer.Option(help="Only this sample of each task.")] = None,
+    solved: Annotated[bool | None, typer.Option("--solved/--failed", help="Only these.", show_default=False)] = None,
+    index: Annotated[int, typer.Option(min=1, help="Which of them, from 1.")] = 1,
+    best: Annotated[bool, typer.Option("--best", help="The one of the highest reward.")] = False,
+    worst: Annotated[bool, typer.Option("--worst", help="The one of the lowest reward.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="A line for each of them.")] = False,
+) -> None:
+    """An episode: what the agent saw and did, turn by turn.
+
+    `rlx show DIR` is the first of the last evaluation, `rlx show DIR 12 --failed` the first of step 12 that failed.
+    """
+    from rlx.show import Choice, show_episodes
+
+    by = "best" if best else "worst" if worst else ""
+    choice = Choice(task=task, sample=sample, success=solved)
+    for text in show_episodes(folder, what, choice, index=index, by=by, listed=listed):
+        show(text)
+
+
 @app.command(rich_help_panel=AFTER)
 def replay(folder: Folder) -> None:
     """Replay stored episodes, checking every reward and observation."""

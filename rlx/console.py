@@ -6,11 +6,15 @@ wrote goes through `clean` before it is shown.
 
 from __future__ import annotations
 
+import io
 import re
+import shlex
+import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
@@ -62,6 +66,8 @@ class Screen:
     """Seconds between plain lines where there is no terminal."""
     silent: bool = False
     """Say nothing at all: every rank but the first."""
+    log: Path | None = None
+    """A file that what is said is appended to, each line with its time."""
     _bars: Progress | None = None
     _depth: int = 0
 
@@ -69,11 +75,33 @@ class Screen:
         """A line, shown as it is: no markup, no control characters."""
         if not self.silent:
             self.console.print(clean(text), markup=False, highlight=False, soft_wrap=True)
+            self.note(text)
 
     def show(self, table: RenderableType) -> None:
         """Something drawn, such as a table whose cells are literal text."""
         if not self.silent:
             self.console.print(table)
+            self.note(drawn(table))
+
+    def note(self, text: str) -> None:
+        """Append to the log alone. A log that cannot be written stops nothing."""
+        if self.log is None or self.silent:
+            return
+        with suppress(OSError), open(self.log, "a", encoding="utf-8") as file:
+            file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {clean(text).rstrip()}\n")
+
+    @contextmanager
+    def logged(self, log: Path) -> Iterator[None]:
+        """Keep a log as long as the block lasts: of what is said, and of an error that ends it."""
+        before, self.log = self.log, log
+        self.note(f"began: {shlex.join(sys.argv)}")
+        try:
+            yield
+        except BaseException as error:
+            self.note(f"ended by {type(error).__name__}: {one_line(str(error), 600)}")
+            raise
+        finally:
+            self.log = before
 
     @contextmanager
     def bar(self, label: str, total: int, unit: str = "steps", done: int = 0) -> Iterator[Advance]:
@@ -84,7 +112,9 @@ class Screen:
             with self._drawn(label, total, unit, done) as advance:
                 yield advance
         else:
-            plain = Plain(screen=self, label=label, total=total, unit=unit, first=done, done=done)
+            plain = Plain(
+                speak=self.say, every=self.interval, label=label, total=total, unit=unit, first=done, done=done
+            )
             yield plain.advance
             plain.tell()
 
@@ -96,14 +126,17 @@ class Screen:
             bars.start()
         self._bars, self._depth = bars, self._depth + 1
         row = bars.add_task(one_line(label, 40), total=total, completed=done, unit=unit, note="")
+        plain = Plain(self.note, self.interval, label=label, total=total, unit=unit, first=done, done=done)
 
         def advance(count: int = 1, note: str | None = None) -> None:
             bars.advance(row, count)
+            plain.advance(count, note)
             if note is not None:
                 bars.update(row, note=one_line(note, 60))
 
         try:
             yield advance
+            plain.tell()
         finally:
             self._depth -= 1
             if self._depth:
@@ -111,6 +144,14 @@ class Screen:
             else:
                 bars.stop()
                 self._bars = None
+
+
+def drawn(table: RenderableType) -> str:
+    """A table as text, below the line that it is logged on."""
+    console = Console(file=io.StringIO(), width=100, color_system=None)
+    with console.capture() as capture:
+        console.print(table)
+    return "\n" + capture.get()
 
 
 def bars_on(console: Console) -> Progress:
@@ -131,7 +172,9 @@ def bars_on(console: Console) -> Progress:
 class Plain:
     """Progress as a line now and then."""
 
-    screen: Screen
+    speak: Callable[[str], None]
+    every: float
+    """Seconds between lines."""
     label: str
     total: int
     unit: str
@@ -144,12 +187,12 @@ class Plain:
     def advance(self, count: int = 1, note: str | None = None) -> None:
         self.done += count
         self.note = self.note if note is None else note
-        if time.monotonic() - self.told >= self.screen.interval:
+        if time.monotonic() - self.told >= self.every:
             self.tell()
 
     def tell(self) -> None:
         self.told = time.monotonic()
-        self.screen.say(plain_line(self.label, self.done, self.total, self.unit, self.rate(), self.note))
+        self.speak(plain_line(self.label, self.done, self.total, self.unit, self.rate(), self.note))
 
     def rate(self) -> float:
         return (self.done - self.first) / max(time.monotonic() - self.began, 1e-9)

@@ -30,7 +30,7 @@ from rlx.store import step_path
 from rlx.track import Board, append_metrics, truncate_metrics
 from rlx.types import Group, Metrics
 
-METRICS, CHECKPOINTS, STATE = "metrics.jsonl", "checkpoints", "run.json"
+METRICS, CHECKPOINTS, STATE, LOG = "metrics.jsonl", "checkpoints", "run.json", "log.txt"
 
 
 class RunError(RuntimeError):
@@ -101,7 +101,8 @@ def living(run: Run, screen: Screen | None = None, *, trains: bool = True) -> It
     with listen() as interrupt, join(run.hardware, exact=trains) as ranks:
         screen = (screen or Screen()) if ranks.is_first else Screen(silent=True)
         run = replace(run, folder=Path(ranks.tell(str(run.folder.absolute()))))
-        with claim(ranks, run), watch(run.folder, ranks, run.hardware.step_minutes) as pulse:
+        minutes = run.hardware.step_minutes
+        with claim(ranks, run), screen.logged(run.folder / LOG), watch(run.folder, ranks, minutes) as pulse:
             life = Life(run=run, screen=screen, interrupt=interrupt, ranks=ranks, pulse=pulse)
             try:
                 yield life

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 from io import StringIO
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
+from rich.text import Text
 
 from rlx.console import Screen, clean, duration, one_line, plain_line
 
@@ -106,3 +108,33 @@ def test_a_plain_line_gives_rate_and_time_left() -> None:
 @pytest.mark.parametrize(("seconds", "text"), [(0, "0 s"), (59, "59 s"), (185, "3 min 5 s"), (7_440, "2 h 4 min")])
 def test_durations_are_read_at_a_glance(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+def fail_after_speaking(shown: Screen, log: Path) -> None:
+    with shown.logged(log):
+        shown.say("hello \x1b[2J")
+        with shown.bar("train", 2) as advance:
+            advance(2, note="reward 1")
+        shown.show(Text("a table"))
+        raise ValueError("no")
+
+
+def test_a_log_keeps_what_was_said_and_what_ended_it(tmp_path: Path) -> None:
+    log = tmp_path / "log.txt"
+    for terminal in (False, True):
+        shown, _ = screen(terminal=terminal)
+        with pytest.raises(ValueError, match="no"):
+            fail_after_speaking(shown, log)
+        shown.say("not logged")
+    text = log.read_text()
+    assert text.count("hello �[2J\n") == text.count("train: 2/2 steps") == 2
+    assert text.count("\na table\n") == text.count("ended by ValueError: no\n") == text.count(" began: ") == 2
+    assert "not logged" not in text
+    assert "\x1b" not in text
+
+
+def test_a_log_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
+    shown, out = screen(terminal=False)
+    with shown.logged(tmp_path / "nowhere" / "log.txt"):
+        shown.say("hello")
+    assert "hello" in out.getvalue()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
+from io import StringIO
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from rich.console import Console
 
 from rlx import judge
 from rlx.console import Screen
@@ -38,7 +40,7 @@ def told(folder: Path) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory, small_run: Build) -> Path:
     folder = tmp_path_factory.mktemp("run")
-    train(small_run(folder), QUIET)
+    train(small_run(folder), Screen(console=Console(file=StringIO())))
     return folder
 
 
@@ -55,6 +57,13 @@ def test_a_run_leaves_what_it_promises(finished: Path) -> None:
     assert [line["step"] for line in lines] == [1, 2, 3]
     assert (finished / "config.yaml").is_file()
     assert "tool\\_rloo" in (finished / "results.md").read_text()
+
+
+def test_a_run_keeps_a_log_of_what_it_said(finished: Path) -> None:
+    log = (finished / "log.txt").read_text()
+    assert "began: " in log
+    assert f"run folder: {finished}" in log
+    assert "train: 3/3 steps" in log
 
 
 def test_a_checkpoint_is_a_plain_model_folder(finished: Path) -> None:
