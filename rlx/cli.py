@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -119,7 +120,7 @@ def launch_run(words: Words = None) -> None:
 @app.command(name="eval", context_settings=PASS_ON, add_help_option=False, rich_help_panel=RUN)
 def evaluate(words: Words = None) -> None:
     """Evaluate a run with other settings, or a model as it stands."""
-    from rlx.config import build_run, launch, load_tree
+    from rlx.config import ConfigError, build_run, launch, load_tree
     from rlx.guide import asks_for_help, eval_help
     from rlx.hardware import set_threads
 
@@ -132,9 +133,15 @@ def evaluate(words: Words = None) -> None:
         launch(rest, evaluate_job, check=check_evaluate)
         return
     folder = Path(named[-1].removeprefix("run="))
+    if any(word.startswith(("model=", "model.path=")) for word in rest):
+        raise ConfigError("run= evaluates the run's own checkpoint: leave out the model, or run=")
     tree = load_tree(folder, rest)
-    set_threads(tree["hardware"]["num_threads"])
-    evaluate_job(build_run(tree, folder))
+    set_threads(tree["hardware"].get("num_threads", 1))
+    run = build_run(tree, folder)
+    check_evaluate(run)
+    from rlx.judge import evaluate_run
+
+    evaluate_run(run)
 
 
 def check_evaluate(run: Run, here: bool = True) -> None:
@@ -145,9 +152,9 @@ def check_evaluate(run: Run, here: bool = True) -> None:
 
 def evaluate_job(run: Run) -> Any:
     check_evaluate(run)
-    from rlx.judge import evaluate_run
+    from rlx.judge import evaluate_model
 
-    return evaluate_run(run)
+    return evaluate_model(replace(run, steps=0))
 
 
 @app.command(context_settings=MIXED, rich_help_panel=RUN)
@@ -173,7 +180,7 @@ def serve(
     named = [Path(word.removeprefix("run=")) for word in words or [] if word.startswith("run=")]
     rest = [word for word in words or [] if not word.startswith("run=")]
     tree = load_tree(named[-1], rest) if named else compose(rest)
-    set_threads(tree["hardware"]["num_threads"])
+    set_threads(tree["hardware"].get("num_threads", 1))
     model, hardware = (build_value(tree[key], key) for key in ("model", "hardware"))
     from rlx.serve import serve as serve_engine
 

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
-import yaml
 from hydra._internal.hydra import Hydra
 from hydra._internal.utils import create_config_search_path, get_args_parser
 from hydra.core.config_loader import ConfigLoader
@@ -31,6 +30,7 @@ from rlx.config_check import ConfigError, UnknownKeyError, near
 from rlx.config_check import check_tree as compare_tree
 from rlx.config_folders import known_targets, list_groups, list_options, shipped_folder
 from rlx.config_keys import Source, list_keys, suggest
+from rlx.folder import CONFIG, read_config
 from rlx.hardware import set_threads
 from rlx.interrupt import InterruptedRunError
 from rlx.ranks import find_place
@@ -176,26 +176,66 @@ def load_tree(folder: Path, words: Sequence[str] = ()) -> dict[str, Any]:
 
     Only targets that some config file on this machine names are accepted: a run folder may come from anyone.
     """
-    file = folder / "config.yaml"
-    if not file.is_file():
-        raise ConfigError(f"{folder} is no run folder: it has no config.yaml")
-    tree = yaml.safe_load(file.read_text(encoding="utf-8"))
-    if not isinstance(tree, dict):
-        raise ConfigError(f"{file} does not hold a configuration")
-    for override in parse_overrides(words):
-        tree = _apply(tree, override)
-    _refuse_strangers(tree, known_targets(), "")
-    check_tree(tree)
+    if not (folder / CONFIG).exists():
+        raise ConfigError(f"{folder} is no run folder: it has no {CONFIG}")
+    tree = read_config(folder)
+    try:
+        _check_saved(tree)
+    except ConfigError as error:
+        raise ConfigError(f"{folder / CONFIG}: {error}") from None
+    if words:
+        tree = _override(tree, parse_overrides(words))
+        _check_saved(tree)
     return tree
 
 
-def _apply(tree: dict[str, Any], override: Override) -> dict[str, Any]:
-    key, value = override.key_or_group, override.value()
-    if key in list_groups():
-        return {**tree, key: compose([f"{key}={value}"])[key]}
+def _check_saved(tree: dict[str, Any]) -> None:
+    _refuse_strangers(tree, known_targets(), "")
+    check_tree(tree)
+
+
+def _override(tree: dict[str, Any], overrides: Sequence[Override]) -> dict[str, Any]:
+    """Options of groups, then keys, as Hydra does; what they refer to is looked up here, not in the defaults."""
     merged = OmegaConf.create(tree)
-    OmegaConf.update(merged, key, value, force_add=True)
-    return _plain(merged)
+    for override in sorted(overrides, key=lambda override: not _is_choice(override)):
+        try:
+            _apply(merged, override)
+        except ConfigError:
+            raise
+        except (*COMPOSE_ERRORS, TypeError) as error:
+            raise ConfigError(f"{override.input_line}: {one_line(error)}") from error
+    try:
+        return _plain(merged)
+    except HYDRA_ERRORS as error:
+        raise ConfigError(one_line(error)) from error
+
+
+def _apply(tree: DictConfig, override: Override) -> None:
+    if _is_choice(override):
+        place = override.package or override.key_or_group.replace("/", ".")
+        OmegaConf.update(tree, place, _option(override, place), merge=False, force_add=True)
+    else:
+        OmegaConf.update(tree, override.key_or_group, _single(override), force_add=True)
+
+
+def _is_choice(override: Override) -> bool:
+    return "/" in override.key_or_group or override.key_or_group in list_groups()
+
+
+def _option(override: Override, place: str) -> Any:
+    """The keys of an option, as its file has them: with references that are not looked up yet."""
+    words = [f"{override.get_key_element()}={_single(override)}"]
+    with open_loader() as loader:
+        _compose(loader, words)  # for its errors
+        chosen = OmegaConf.select(loader.load_configuration(ROOT, words, RunMode.RUN), place)
+    return OmegaConf.to_container(chosen, resolve=False)
+
+
+def _single(override: Override) -> Any:
+    """The one value that an override gives."""
+    if override.is_delete() or override.is_sweep_override():
+        raise ConfigError(f"{override.input_line}: a run's own configuration takes KEY=VALUE alone")
+    return override.value()
 
 
 def _refuse_strangers(value: Any, known: set[str], path: str) -> None:

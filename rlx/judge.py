@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from socket import gethostname
 from typing import Any
@@ -13,17 +15,17 @@ from typing import Any
 from rlx import __version__
 from rlx.agent import Agent, build_policy
 from rlx.algo.parts import grouped
-from rlx.codec import from_json, to_json
 from rlx.console import Screen
-from rlx.evaluate.evaluate import Evaluate, Evaluation, evaluate, floor
+from rlx.evaluate.evaluate import Evaluate, EvaluateError, Evaluation, evaluate, floor
 from rlx.evaluate.figures import gains, values
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.summary import Summary
 from rlx.evaluate.tables import accuracy_table, to_markdown, to_rich, tool_table
 from rlx.fleet import open_fleet
-from rlx.folder import digest_of, write_aside
-from rlx.learner.checkpoint import newest_good
-from rlx.life import CHECKPOINTS, Life, end, living, told
+from rlx.folder import FREE_KEYS, digest_of, write_aside
+from rlx.kept import is_settled, read_kept, settings_digest, settings_path
+from rlx.learner.checkpoint import newest_good, weights_of
+from rlx.life import CHECKPOINTS, METRICS, Life, end, living, read_finished, told
 from rlx.lock import hold
 from rlx.model.load import Model, load_weights
 from rlx.model.packaged import cache_folder
@@ -31,11 +33,14 @@ from rlx.pulse import RANKS
 from rlx.rollout.play import Rollout
 from rlx.rollout.together import together
 from rlx.run import Run
-from rlx.store import load, save
+from rlx.store import save
 from rlx.types import Environment, Group, Metrics, Sampling, Start, Trajectory
 from rlx.warm import weights_digest
 
 Figures = dict[str, Estimate]
+
+EVALUATIONS = "evaluations"
+NO_CHECKPOINT = "go on with it by its own rlx train command; rlx eval model.path=DIR evaluates a model as it is"
 
 
 def judge_run(life: Life, agent: Agent, start: Model) -> Figures:
@@ -43,6 +48,7 @@ def judge_run(life: Life, agent: Agent, start: Model) -> Figures:
     settings = life.run.evaluate
     ours = judge(life, partial(agent.policy.rollout, prepare=agent.sync), "eval", version=agent.learner.num_updates)
     theirs = judge_start(life, agent, start)
+    life.policy = f"{CHECKPOINTS}/step-{life.run.steps}"
     found = floor(settings, life.run.env)
     for mine, other in zip(ours, theirs, strict=True):
         noun = "gain" if mine is ours[0] else f"gain@{mine.max_rounds}"
@@ -105,14 +111,17 @@ def judge(
     def store(path: Path, groups: Sequence[Group], max_rounds: int) -> None:
         if life.ranks.is_first and path not in saved:
             save(path, groups, max_rounds=max_rounds)
+            if path.parent == run.folder / "trajectories":
+                write_aside(settings_path(path), settings_digest(run) + "\n")
             saved.add(path)
 
     def play(env: Environment, sampling: Sampling, starts: Sequence[Start]) -> list[Trajectory]:
         shared = None if kept is None else kept / f"{env.max_rounds}.jsonl"
-        found = None if shared is None else read_kept(life, shared)
+        found = None if shared is None else read_kept(life, shared, starts)
         if found is not None:
             return found
-        played = None if version is None else read_kept(life, own(env.max_rounds), version)
+        mine = None if version is None else own(env.max_rounds)
+        played = None if mine is None or not is_settled(life, mine) else read_kept(life, mine, starts, version)
         if played is None:
             played = play_now(life, act(env, sampling, ("evaluate", settings.seed)), noun, starts)
         groups = grouped([start.task for start in starts[:: settings.num_samples]], played, settings.num_samples)
@@ -140,46 +149,57 @@ def play_now(life: Life, rollout: Rollout, noun: str, starts: Sequence[Start]) -
         return together(player, life.ranks, life.run.hardware.players(life.ranks.size)).play(starts)
 
 
-def read_kept(life: Life, path: Path, version: int | None = None) -> list[Trajectory] | None:
-    """The episodes in a file, if there is one where rank 0 is, and if policy `version` played them, where given."""
-    if not life.ranks.first(lambda: path.exists() and (version is None or is_by(version, episodes_in(path)))):
-        return None
-    if life.ranks.size == 1:
-        return episodes_in(path)
-    told = life.ranks.first(lambda: [to_json(trajectory) for trajectory in episodes_in(path)])
-    return [from_json(trajectory) for trajectory in told]
-
-
-def is_by(version: int, episodes: Sequence[Trajectory]) -> bool:
-    """Whether this version of the policy sampled every turn."""
-    return all(turn.completion.version == version for episode in episodes for turn in episode.turns)
-
-
-def episodes_in(path: Path) -> list[Trajectory]:
-    return [trajectory for group in load(path) for trajectory in group.trajectories]
-
-
 def evaluate_run(run: Run, screen: Screen | None = None) -> Summary:
-    """Evaluate a run's newest checkpoint, in a folder of its own under the run's, or else the model as it is; on as
-    many processes as were started."""
-    newest, _ = newest_good(run.folder / CHECKPOINTS)
-    model = run.model if newest is None else replace(run.model, path=str(newest), lora=None)
-    folder = run.folder if newest is None else run.folder / "evaluations" / evaluation_name(run, newest)
-    with living(replace(run, folder=folder), screen, trains=False) as life:
-        with told(life), open_fleet(life.run, life.ranks) as fleet:
-            policy = build_policy(run, model, fleet)
-            life.engine = policy.engine
-            figures = floor(run.evaluate, run.env)
-            for evaluation in judge(life, policy.rollout, "eval"):
-                figures = {**figures, **evaluation.figures}
-            summary = end(life, "finished", figures)
-        tell_run(life, figures)
+    """Evaluate the newest good checkpoint of the run in `run.folder`, in a folder of its own below it."""
+    newest, notes = newest_good(run.folder / CHECKPOINTS)
+    if newest is None:
+        raise EvaluateError("; ".join([*notes, f"{run.folder} has no checkpoint to evaluate: {NO_CHECKPOINT}"]))
+    model = replace(run.model, path=str(newest), lora=None)
+    folder = run.folder / EVALUATIONS / evaluation_name(run, newest)
+    steps = int(newest.name.removeprefix("step-"))
+    label = f"{name_of(run.config['algo'])}, {newest.name}"
+    return evaluate_model(replace(run, model=model, folder=folder, steps=steps), screen, label=label, notes=notes)
+
+
+def evaluate_model(run: Run, screen: Screen | None = None, *, label: str = "", notes: Sequence[str] = ()) -> Summary:
+    """Evaluate the run's model, which has learned for `run.steps`; on as many processes as were started. What was
+    evaluated before is told again."""
+    refuse_trained(run.folder)
+    with living(run, screen, trains=False) as life:
+        run, life.policy, life.notes, life.step = life.run, run.model.path, tuple(notes), run.steps
+        done = read_finished(life) if life.ranks.first(lambda: read_finished(life) is not None) else None
+        for line in (*notes, f"{'evaluated before' if done else 'evaluating'}: {life.policy}"):
+            life.screen.say(line)
+        summary = done or play_model(life)
+        tell_run(life, dict(summary.metrics), label or Path(run.model.path).name)
         return summary
+
+
+def play_model(life: Life) -> Summary:
+    """The run's model on the held-out problems, and the floor beside it."""
+    run = life.run
+    with told(life), open_fleet(run, life.ranks) as fleet:
+        policy = build_policy(run, run.model, fleet)
+        life.engine = policy.engine
+        figures = floor(run.evaluate, run.env)
+        for evaluation in judge(life, policy.rollout, "eval"):
+            figures = {**figures, **evaluation.figures}
+        return end(life, "finished", figures)
+
+
+def refuse_trained(folder: Path) -> None:
+    """An evaluation writes over nothing that a run has made."""
+    if (folder / METRICS).exists() or (folder / CHECKPOINTS).exists():
+        raise EvaluateError(
+            f"{folder} is a run's own folder: rlx eval run={folder} evaluates its checkpoint beside its results; for "
+            "another model choose another hydra.run.dir"
+        )
 
 
 def evaluation_name(run: Run, checkpoint: Path) -> str:
     """Which checkpoint, and which settings."""
-    return f"{checkpoint.name}-{digest_of({key: run.config[key] for key in ('env', 'protocol', 'evaluate')})[:8]}"
+    config = {key: value for key, value in run.config.items() if key not in FREE_KEYS}
+    return f"{checkpoint.name}-{digest_of({'config': config, 'weights': weights_of(checkpoint)})[:8]}"
 
 
 def name_of(call: Mapping[str, Any]) -> str:
@@ -187,13 +207,14 @@ def name_of(call: Mapping[str, Any]) -> str:
     return str(call["_target_"]).rsplit(".", 1)[-1]
 
 
-def named_rows(run: Run, figures: Figures) -> dict[str, Figures]:
-    """The rows of the tables: random tries, the start, the trained policy, each under every budget."""
+def named_rows(run: Run, figures: Figures, label: str = "") -> dict[str, Figures]:
+    """The rows of the tables: random tries, the start, the policy (by its algorithm, or `label`), each under every
+    budget."""
     warm = run.config["warm_start"].get("algo")
     labels = {
         "random": f"random, {run.evaluate.num_tries} tries",
         "start": name_of(warm) if warm else "start",
-        "eval": name_of(run.config["algo"]),
+        "eval": label or name_of(run.config["algo"]),
     }
     rows: dict[str, Figures] = {}
     for name, figure in figures.items():
@@ -205,15 +226,35 @@ def named_rows(run: Run, figures: Figures) -> dict[str, Figures]:
     return rows
 
 
-def tell_run(life: Life, figures: Figures) -> None:
+def tell_run(life: Life, figures: Figures, label: str = "") -> None:
     """The paper's two tables, on the screen and in results.md; where everything is, and what to run next."""
     if not life.ranks.is_first:
         return
     run, screen = life.run, life.screen
-    named = named_rows(run, figures)
+    named = named_rows(run, figures, label)
     tables = [accuracy_table(named), tool_table(named)]
-    write_aside(run.folder / "results.md", "\n".join(to_markdown(table) for table in tables))
+    notes = [f"{note}\n" for note in (f"Evaluated: {life.policy}", *life.notes)]
+    write_aside(run.folder / "results.md", "\n".join([*map(to_markdown, tables), *notes]))
     for table in tables:
         screen.show(to_rich(table))
     screen.say(f"left in {run.folder}: " + ", ".join(sorted(path.name for path in run.folder.glob("[!.]*"))))
-    screen.say(f"next: rlx replay {run.folder}   rlx eval run={run.folder} evaluate=paper")
+    screen.say(f"next: {'   '.join(shlex.join(words) for words in next_commands(life))}")
+
+
+def next_commands(life: Life) -> list[list[str]]:
+    """What can be done with what is there, as it would be typed: of a run's own folder also an evaluation on more of
+    the held-out problems, if there are more."""
+    run, folder = life.run, str(life.run.folder)
+    commands = [["rlx", "replay", folder]]
+    num = num_held_out(run, 4 * run.evaluate.num_tasks) if life.checkpoints.exists() else 0
+    if num > run.evaluate.num_tasks:
+        commands.append(["rlx", "eval", f"run={folder}", f"evaluate.num_tasks={num}"])
+    return commands
+
+
+def num_held_out(run: Run, most: int) -> int:
+    """Held-out problems that there are, counted up to `most`."""
+    try:
+        return sum(1 for _ in islice(run.env.tasks("test", run.evaluate.seed), most))
+    except ValueError:  # the environment has fewer than it was told to give
+        return 0

@@ -14,20 +14,19 @@ from safetensors.torch import save_file
 from rlx.agent import Agent
 from rlx.console import Screen
 from rlx.evaluate.intervals import Estimate
-from rlx.evaluate.summary import Cost, Ending, Summary, git_here, versions_here, write_summary
+from rlx.evaluate.summary import Cost, Ending, Summary, git_here, read_summary, versions_here, write_summary
 from rlx.fleet import Fleet
-from rlx.folder import open_folder
+from rlx.folder import SUMMARY, open_folder
 from rlx.interrupt import Interrupt, InterruptedRunError, listen
-from rlx.learner.checkpoint import newest_good, write_checkpoint
+from rlx.learner.checkpoint import write_checkpoint
 from rlx.learner.learner import NotFiniteError
 from rlx.pulse import Pulse, watch
 from rlx.ranks import ALONE, Ranks, join
 from rlx.rollout.engine import Engine
 from rlx.run import Run
-from rlx.store import load as load_groups
 from rlx.store import save as save_groups
 from rlx.store import step_path
-from rlx.track import Board, append_metrics, truncate_metrics
+from rlx.track import Board, append_metrics, read_metrics
 from rlx.types import Group, Metrics
 
 METRICS, CHECKPOINTS, STATE, LOG = "metrics.jsonl", "checkpoints", "run.json", "log.txt"
@@ -57,6 +56,12 @@ class Life:
     """When the cost's seconds were last brought up to date."""
     kept: float = 0.0
     """When the last checkpoint was written."""
+    step: int = 0
+    """Steps that are done."""
+    policy: str = ""
+    """What the figures are of: a checkpoint, or a model's path."""
+    notes: tuple[str, ...] = ()
+    """What a reader of the figures should know."""
     fleet: Fleet | None = None
     """The run's rollout servers, if it has any."""
     engine: Engine | None = None
@@ -112,45 +117,15 @@ def living(run: Run, screen: Screen | None = None, *, trains: bool = True) -> It
 
 
 @contextmanager
-def claim(ranks: Ranks, run: Run, *, wait: bool = False) -> Iterator[None]:
-    """The run's folder, held by rank 0 for all."""
+def claim(ranks: Ranks, run: Run, *, mend: Callable[[str], None] | None = None) -> Iterator[None]:
+    """The run's folder, held by rank 0 for all. With `mend`, one of a cache: waited for, and made again if damaged."""
     with ExitStack() as stack:
 
         def enter() -> None:
-            stack.enter_context(open_folder(run.folder, run.config, wait=wait))
+            stack.enter_context(open_folder(run.folder, run.config, wait=mend is not None, mend=mend))
 
         ranks.first(enter)
         yield
-
-
-def resume(life: Life, agent: Agent) -> tuple[int, dict[int, list[Group]]]:
-    """Load the newest good checkpoint and cut the metrics back to it: how many steps are done, and what was played of
-    those to come."""
-    newest = newest_of(life)
-    step, played = 0, {}
-    if newest is not None:
-        state = json.loads((newest / STATE).read_text(encoding="utf-8"))
-        step, life.cost = state["step"], Cost(**state["cost"])
-        if step > life.run.steps:
-            raise RunError(f"{newest} is past steps={life.run.steps}: give steps={step} or more, or another folder")
-        agent.learner.load(newest, life.pulse.beat)
-        played = {ahead: load_groups(step_path(newest, ahead + 1)) for ahead in state.get("ahead", [])}
-        life.screen.say(f"resumed from {newest}")
-    life.ranks.first(lambda: truncate_metrics(life.run.folder / METRICS, step))
-    return step, played
-
-
-def newest_of(life: Life) -> Path | None:
-    """The newest good checkpoint, as rank 0 sees it; those that are not good are told of."""
-
-    def find() -> str:
-        newest, warnings = newest_good(life.checkpoints, life.pulse.beat)
-        for warning in warnings:
-            life.screen.say(warning)
-        return "" if newest is None else str(newest)
-
-    found = life.ranks.first(find)
-    return Path(found) if found else None
 
 
 def keep(life: Life, agent: Agent, step: int) -> None:
@@ -176,7 +151,7 @@ def keep(life: Life, agent: Agent, step: int) -> None:
 
 def record(life: Life, agent: Agent, step: int, metrics: Metrics, groups: Sequence[Group]) -> None:
     """Say what step number `step` (from 1) was like, and save the run when that is due."""
-    run = life.run
+    run, life.step = life.run, step
     life.spend(groups)
     if life.ranks.is_first:
         append_metrics(run.folder / METRICS, step, metrics)
@@ -225,12 +200,32 @@ def end(life: Life, status: Ending, figures: dict[str, Estimate] | None = None) 
         git=git_here(),
         cost=life.cost,
         synchronous=life.run.hardware.staleness == 0,
+        steps=life.step,
+        policy=life.policy if figures else "",
+        evaluate=life.run.config.get("evaluate", {}) if figures else {},
+        notes=life.notes,
     )
-    if life.ranks.is_first:
-        write_summary(life.run.folder / "summary.json", summary)
+    if life.ranks.is_first and (status == "finished" or finished_before(life.run.folder)[0] < life.step):
+        write_summary(life.run.folder / SUMMARY, summary)
     if life.board is not None:
         life.board.finish({name: figure.value for name, figure in summary.metrics.items()}, int(status != "finished"))
     return summary
+
+
+def read_finished(life: Life) -> Summary | None:
+    """The summary of a run that is finished as it is wanted; None where something is left to do."""
+    steps, summary = finished_before(life.run.folder)
+    return summary if steps == life.run.steps else None
+
+
+def finished_before(folder: Path) -> tuple[int, Summary | None]:
+    """The steps and the summary of the run that was finished in a folder; -1 and None where none was."""
+    path = folder / SUMMARY
+    summary = read_summary(path) if path.exists() else None
+    if summary is None or summary.status != "finished":
+        return -1, None
+    lines = read_metrics(folder / METRICS) if summary.steps is None else []
+    return (lines[-1]["step"] if lines else summary.steps or 0), summary
 
 
 @contextmanager

@@ -13,7 +13,8 @@ import yaml
 
 from rlx.console import duration, one_line
 from rlx.evaluate.tables import Table
-from rlx.launch.ending import JOB, LOGS, newest_step, read_attempts, read_json
+from rlx.folder import read_json
+from rlx.launch.ending import JOB, LOGS, newest_step, read_attempts
 from rlx.launch.slurm import Record, SlurmError, ask
 from rlx.lock import read_holder
 from rlx.track import read_metrics

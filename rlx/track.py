@@ -71,8 +71,17 @@ def append_metrics(path: Path, step: int, metrics: Metrics) -> None:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of metrics.jsonl, up to the first that is torn; none if there is no file."""
+    """The whole lines of metrics.jsonl; none if there is no file."""
     return [line for line, _ in _whole_lines(path)]
+
+
+def metrics_gap(path: Path, step: int) -> str:
+    """What the file lacks of the steps 1 to `step`; empty if nothing."""
+    found = {line["step"] for line in read_metrics(path)}
+    missing = [number for number in range(1, step + 1) if number not in found]
+    if not missing:
+        return ""
+    return f"the lines of {len(missing)} of {step} steps cannot be read, the first of them that of step {missing[0]}"
 
 
 def truncate_metrics(path: Path, step: int) -> int:
@@ -84,17 +93,16 @@ def truncate_metrics(path: Path, step: int) -> int:
 
 
 def _whole_lines(path: Path) -> list[tuple[dict[str, Any], str]]:
-    """Each line, parsed and as it is, until one that a crash has torn."""
+    """Each line, parsed and as it is, but for those that a crash has torn or that are no metrics."""
     lines: list[tuple[dict[str, Any], str]] = []
-    raw = path.read_bytes() if path.exists() else b""
+    raw = path.read_bytes() if path.is_file() else b""
     for text in raw.decode("utf-8", errors="replace").splitlines(keepends=True):
         try:
             line = json.loads(text) if text.endswith("\n") else None
         except (ValueError, RecursionError):
             line = None
-        if not isinstance(line, dict) or not isinstance(line.get("step"), int):
-            break
-        lines.append((line, text))
+        if isinstance(line, dict) and isinstance(line.get("step"), int) and not isinstance(line["step"], bool):
+            lines.append((line, text))
     return lines
 
 

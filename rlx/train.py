@@ -17,29 +17,17 @@ from pathlib import Path
 from rlx.agent import Agent, build_agent
 from rlx.console import Screen
 from rlx.evaluate.evaluate import held_out
-from rlx.evaluate.summary import Cost, Summary, read_summary
+from rlx.evaluate.summary import Cost, Summary
 from rlx.fleet import open_fleet
 from rlx.interrupt import InterruptedRunError
 from rlx.judge import judge_on_the_way, judge_run, tell_run
 from rlx.learner.batch import collate, rows
 from rlx.learner.learner import NotFiniteError
-from rlx.life import (
-    Life,
-    claim,
-    end,
-    keep,
-    keep_evidence,
-    living,
-    newest_of,
-    none_ahead,
-    record,
-    refuse_errors,
-    resume,
-    told,
-)
+from rlx.life import Life, claim, end, keep, keep_evidence, living, none_ahead, record, refuse_errors, told
 from rlx.model.load import Model
 from rlx.pipeline import Pipeline, Play
 from rlx.pulse import nothing
+from rlx.resume import finished, lost_all, newest_of, resume, set_aside_bad
 from rlx.rollout.measure import lag_of, measure, peak_memory
 from rlx.rollout.together import together
 from rlx.run import Run
@@ -55,6 +43,7 @@ def train(run: Run, screen: Screen | None = None) -> Summary:
         screen.say(f"run folder: {run.folder}")
         done = finished(life)
         if done is not None:
+            life.policy, life.notes = done.policy, done.notes
             tell_run(life, dict(done.metrics))
             return done
         held_out(run.evaluate, run.env)
@@ -78,16 +67,6 @@ def stage_of(life: Life, run: Run, model: Model) -> Iterator[Agent]:
         yield agent
     finally:
         agent.learner.close()
-
-
-def finished(life: Life) -> Summary | None:
-    """What is left to say of a run that has nothing left to do."""
-    run, newest = life.run, newest_of(life)
-    path = run.folder / "summary.json"
-    if newest is None or newest.name != f"step-{run.steps}" or not life.ranks.first(path.exists):
-        return None
-    summary = read_summary(path)
-    return summary if summary.status == "finished" else None
 
 
 def learn(life: Life, agent: Agent, label: str = "train") -> None:
@@ -178,8 +157,10 @@ def take_step(life: Life, agent: Agent, step: int, rollouts: Pipeline[list[Group
 def warm_up(life: Life, stage: Run) -> Path:
     """Run a warm start, or find it done, or go on with it; the folder of its last checkpoint."""
     life.pulse.at("warm start, perhaps another run's", resting=True)
-    with claim(life.ranks, stage, wait=True):
+    life.ranks.first(lambda: set_aside_bad(life, stage.folder))
+    with claim(life.ranks, stage, mend=life.screen.say):
         own = replace(life, run=stage, board=None, cost=Cost())
+        life.ranks.first(lambda: set_aside_bad(own, own.checkpoints, is_bad=lost_all))
         newest = newest_of(own)
         if newest is None or newest.name != f"step-{stage.steps}":
             own.screen.say(f"warm start of {stage.steps} steps, kept in {stage.folder}")

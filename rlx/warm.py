@@ -54,6 +54,7 @@ def stage_of(run: Run) -> Run:
         run,
         algo=warm.algo,
         hardware=replace(run.hardware, staleness=0),
+        evaluate=replace(run.evaluate, every=0),
         steps=warm.steps,
         seed=warm.seed,
         warm_start=WarmStart(),

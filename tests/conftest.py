@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -39,6 +40,23 @@ def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def small_words() -> tuple[str, ...]:
     return SMALL
+
+
+@pytest.fixture(scope="session")
+def finished_run(tmp_path_factory: pytest.TempPathFactory, small_run: Callable[..., object]) -> Path:
+    """The folder of a run of two steps, finished. Look only: copy it to change it."""
+    from rlx.console import Screen
+    from rlx.train import train
+
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    train(small_run(folder, "steps=2"), Screen(silent=True))  # type: ignore[arg-type]
+    return folder
+
+
+@pytest.fixture
+def run_copy(finished_run: Path, tmp_path: Path) -> Path:
+    """A finished run of one's own."""
+    return Path(shutil.copytree(finished_run, tmp_path / "run"))
 
 
 @pytest.fixture(scope="session")

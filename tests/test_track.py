@@ -18,6 +18,7 @@ from rlx.track import (
     Track,
     append_metrics,
     is_clock,
+    metrics_gap,
     metrics_line,
     open_board,
     read_metrics,
@@ -72,10 +73,12 @@ def test_a_torn_file_keeps_its_whole_lines(cut: int, tmp_path_factory: pytest.Te
 
 
 @pytest.mark.parametrize("damage", [b"\x00\x00\n", b"[]\n", b'{"loss": 1}\n', b"\xff\xfe\n", b'{"step": "1"}\n'])
-def test_what_follows_a_damaged_line_is_not_trusted(tmp_path: Path, damage: bytes) -> None:
+def test_a_damaged_line_costs_its_own_step_alone(tmp_path: Path, damage: bytes) -> None:
     path = written(tmp_path / "metrics.jsonl", 2)
-    path.write_bytes(path.read_bytes() + damage + b'{"step": 3}\n')
-    assert truncate_metrics(path, 9) == 2
+    path.write_bytes(path.read_bytes() + damage + b'{"step": 4}\n')
+    assert "of 1 of 4 steps cannot be read, the first of them that of step 3" in metrics_gap(path, 4)
+    assert truncate_metrics(path, 9) == 4
+    assert [line["step"] for line in read_metrics(path)] == [1, 2, 4]
 
 
 def test_no_file_is_an_empty_run(tmp_path: Path) -> None:

@@ -47,7 +47,10 @@ def finished(tmp_path_factory: pytest.TempPathFactory, small_run: Build) -> Path
 def test_a_run_leaves_what_it_promises(finished: Path) -> None:
     summary = json.loads((finished / "summary.json").read_text())
     assert summary["status"] == "finished"
-    assert set(summary) == {"status", "metrics", "seed", "versions", "git", "cost", "synchronous"}
+    words = {"status", "metrics", "seed", "versions", "git", "cost", "synchronous"}
+    assert set(summary) == words | {"steps", "policy", "evaluate", "notes"}
+    assert (summary["steps"], summary["policy"]) == (3, "checkpoints/step-3")
+    assert summary["evaluate"]["num_tasks"] == 2
     assert set(summary["metrics"]["eval/pass@2"]) == {"value", "low", "high"}
     assert {"start/pass@1", "gain/pass@1", "random/pass@1", "eval/tool_calls"} <= set(summary["metrics"])
     assert set(summary["cost"]) == {"tokens", "tool_calls", "seconds", "device_hours"}

@@ -2,7 +2,8 @@
 
     {"status": "finished", "metrics": {"eval/pass@16": {"value": .86, "low": .76, "high": .94}, ...}, "seed": 0,
      "versions": {"rlx": "0.1.0", ...}, "git": {"commit": "...", "dirty": false} | null,
-     "cost": {"tokens": 1, "tool_calls": 1, "seconds": 1.0, "device_hours": 0.0}, "synchronous": true}
+     "cost": {"tokens": 1, "tool_calls": 1, "seconds": 1.0, "device_hours": 0.0}, "synchronous": true,
+     "steps": 24, "policy": "checkpoints/step-24", "evaluate": {"num_tasks": 50, ...}, "notes": []}
 
 Other programs read it. A number that is not finite is `null`.
 """
@@ -72,6 +73,14 @@ class Summary:
     cost: Cost = Cost()
     synchronous: bool = True
     """Every step's rollouts were those of the policy it moved; false if they lagged behind it (hardware.staleness)."""
+    steps: int | None = None
+    """Steps that the run had when it ended so; None in a summary of before they were told."""
+    policy: str = ""
+    """What the `eval/` figures are of: a checkpoint, or a model's path."""
+    evaluate: Mapping[str, Any] = field(default_factory=dict)
+    """The settings that the figures were made with: config.yaml may have been given others since."""
+    notes: tuple[str, ...] = ()
+    """What a reader of the figures should know, a line each: checkpoints that were passed over."""
 
 
 def versions_here(packages: Sequence[str] = PACKAGES) -> dict[str, str]:
@@ -137,6 +146,10 @@ def summary_of(value: Any) -> Summary:
             device_hours=_number(cost["device_hours"]),
         ),
         synchronous=bool(value.get("synchronous", True)),
+        steps=None if value.get("steps") is None else int(value["steps"]),
+        policy=str(value.get("policy", "")),
+        evaluate=dict(value.get("evaluate", {})),
+        notes=tuple(str(note) for note in value.get("notes", ())),
     )
 
 

@@ -14,12 +14,12 @@ import json
 import os
 import re
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from rlx.folder import write_aside
+from rlx.folder import read_json, write_aside
 
 LOGS, ENDED, ATTEMPTS, JOB = "logs", "ended.json", "attempts.jsonl", "job.json"
 STOPPED = 143
@@ -120,15 +120,6 @@ def record_job(folder: Path, job: str, name: str, steps: int | None = None) -> N
     """Say in the run folder which job works on it."""
     (folder / LOGS).mkdir(parents=True, exist_ok=True)
     write_aside(folder / LOGS / JOB, json.dumps({"job": job, "name": name, "steps": steps}) + "\n")
-
-
-def read_json(path: Path) -> Mapping[str, Any]:
-    """A JSON object; empty where there is none that can be read."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def newest_step(folder: Path) -> int:

@@ -72,6 +72,11 @@ def faults(checkpoint: Path, progress: Callable[[], None] = nothing) -> list[str
     return [each for each in found if each]
 
 
+def weights_of(checkpoint: Path) -> str:
+    """The checksum of its manifest, which has those of all its files."""
+    return digest(checkpoint / MANIFEST)[1]
+
+
 def fault(checkpoint: Path, name: str, expected: tuple[int, str], present: bool, progress: Callable[[], None]) -> str:
     if not present:
         return f"{name} is missing"

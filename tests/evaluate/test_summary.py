@@ -27,6 +27,10 @@ SUMMARY = Summary(
     versions={"rlx": "0.1.0"},
     git=Git(commit="abc", dirty=True),
     cost=Cost(tokens=5, tool_calls=2, seconds=1.5, device_hours=0.25),
+    steps=24,
+    policy="checkpoints/step-24",
+    evaluate={"num_tasks": 50},
+    notes=("step-25 was altered",),
 )
 
 
@@ -40,6 +44,10 @@ def test_the_file_has_the_words_other_programs_read(tmp_path: Path) -> None:
         "git": {"commit": "abc", "dirty": True},
         "cost": {"tokens": 5, "tool_calls": 2, "seconds": 1.5, "device_hours": 0.25},
         "synchronous": True,
+        "steps": 24,
+        "policy": "checkpoints/step-24",
+        "evaluate": {"num_tasks": 50},
+        "notes": ["step-25 was altered"],
     }
     assert [child.name for child in tmp_path.iterdir()] == ["summary.json"]
 

@@ -1,0 +1,171 @@
+"""`rlx eval`: of what, with which settings, and where it goes; a run's own results stay as they are."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlx.cli import evaluate as rlx_eval
+from rlx.config import ConfigError, load_tree
+from rlx.console import Screen
+from rlx.evaluate.evaluate import EvaluateError
+from rlx.folder import FolderError
+from rlx.judge import evaluate_model
+from rlx.train import train
+
+Build = Callable[..., Any]
+QUIET = Screen(silent=True)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file of a run's own, and what it holds."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    named = {str(path.relative_to(folder)): path.read_bytes() for path in files}
+    return {name: raw for name, raw in named.items() if not name.startswith("evaluations/")}
+
+
+def evaluation_of(run: Path) -> Path:
+    (folder,) = (run / "evaluations").iterdir()
+    return folder
+
+
+@pytest.mark.parametrize("lost", ["killed before its first", "gone"])
+def test_a_run_without_a_checkpoint_is_not_evaluated(run_copy: Path, lost: str) -> None:
+    shutil.rmtree(run_copy / "checkpoints")
+    if lost != "gone":
+        (run_copy / "summary.json").unlink()
+        shutil.rmtree(run_copy / "trajectories")
+    before = contents(run_copy)
+    with pytest.raises(EvaluateError, match="has no checkpoint to evaluate: go on with it by its own rlx train"):
+        rlx_eval([f"run={run_copy}"])
+    assert contents(run_copy) == before
+
+
+def test_which_checkpoint_was_evaluated_is_said_and_written(run_copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    weights = run_copy / "checkpoints" / "step-2" / "model.safetensors"
+    raw = bytearray(weights.read_bytes())
+    raw[-2:] = b"\x01\x02"
+    weights.write_bytes(raw)
+    before = contents(run_copy)
+    rlx_eval([f"run={run_copy}", "evaluate.num_tasks=1"])
+    said = capsys.readouterr().err
+    assert "step-2 is skipped: model.safetensors was altered" in said
+    folder = evaluation_of(run_copy)
+    assert folder.name.startswith("step-1-")
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["policy"] == str(run_copy / "checkpoints" / "step-1")
+    assert summary["steps"] == 1
+    assert summary["notes"] == [f"checkpoint {weights.parent} is skipped: model.safetensors was altered"]
+    assert summary["evaluate"]["num_tasks"] == 1
+    results = (folder / "results.md").read_text()
+    assert f"Evaluated: {run_copy / 'checkpoints' / 'step-1'}" in results
+    assert "is skipped: model.safetensors was altered" in results
+    assert contents(run_copy) == before
+
+
+def test_an_option_takes_its_values_from_the_run_and_not_from_the_defaults(run_copy: Path) -> None:
+    assert load_tree(run_copy, ["evaluate=quick"])["evaluate"]["max_new_tokens"] == 40
+    assert load_tree(run_copy, ["evaluate=quick", "sampling.max_new_tokens=9"])["evaluate"]["max_new_tokens"] == 9
+    assert load_tree(run_copy, ["+model/lora=r32"])["model"]["lora"]["rank"] == 32
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("evaluate=quik", "evaluate has no option 'quik'; did you mean quick"),
+        ("~evaluate", "~evaluate: a run's own configuration takes KEY=VALUE alone"),
+        ("seed=1,2", "seed=1,2: a run's own configuration takes KEY=VALUE alone"),
+        ("evaluate.ks.x=1", "evaluate.ks.x=1: "),
+        ("sampling=[1]", "sampling=[1]: "),
+        ("evaluate.num_tasks=${sampling.nothing}", "Interpolation key 'sampling.nothing' not found"),
+        ("model.path=/elsewhere", "run= evaluates the run's own checkpoint: leave out the model, or run="),
+    ],
+)
+def test_a_word_that_cannot_be_applied_is_one_line(run_copy: Path, word: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        rlx_eval([f"run={run_copy}", word])
+    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_evaluation_is_told_again_and_not_played_again(
+    run_copy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rlx_eval([f"run={run_copy}", "evaluate.num_tasks=1"])
+    made = contents(evaluation_of(run_copy))["summary.json"]
+    monkeypatch.setattr("rlx.judge.play_model", None)
+    rlx_eval([f"run={run_copy}", "evaluate.num_tasks=1"])
+    assert "evaluated before" in capsys.readouterr().err
+    assert contents(evaluation_of(run_copy))["summary.json"] == made
+
+
+def test_a_model_is_called_by_its_own_name_and_never_in_a_runs_folder(
+    run_copy: Path, small_run: Build, tmp_path: Path
+) -> None:
+    before = contents(run_copy)
+    with pytest.raises(EvaluateError, match="is a run's own folder"):
+        evaluate_model(small_run(run_copy, "steps=0"), QUIET)
+    assert contents(run_copy) == before
+    evaluate_model(small_run(tmp_path / "model", "steps=0", "evaluate.num_tasks=1"), QUIET)
+    results = (tmp_path / "model" / "results.md").read_text()
+    assert "nano" in results
+    assert "tool" not in results
+
+
+def test_a_run_whose_checkpoints_are_gone_keeps_what_it_found(
+    run_copy: Path, small_run: Build, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(run_copy / "checkpoints")
+    before = {name: raw for name, raw in contents(run_copy).items() if not name.startswith(("ranks/", "results.md"))}
+    summary = train(small_run(run_copy, "steps=2"))
+    assert summary.status == "finished"
+    assert "has no good checkpoint: the run can be neither evaluated nor made longer" in capsys.readouterr().err
+    after = contents(run_copy)
+    assert {name: after[name] for name in before} == before
+    with pytest.raises(Exception, match="of a finished run, of which no checkpoint is left"):
+        train(small_run(run_copy, "steps=3"), QUIET)
+    assert contents(run_copy)["summary.json"] == before["summary.json"]
+    assert contents(run_copy)["metrics.jsonl"] == before["metrics.jsonl"]
+
+
+def test_what_changes_no_weight_may_change_until_the_run_is_finished(small_run: Build, tmp_path: Path) -> None:
+    train(small_run(tmp_path, "steps=1"), QUIET)
+    with pytest.raises(FolderError, match=r"is finished, and was evaluated otherwise \(evaluate.num_tasks: 2 -> 1\)"):
+        train(small_run(tmp_path, "steps=1", "evaluate.num_tasks=1"), QUIET)
+    assert load_tree(tmp_path)["evaluate"]["num_tasks"] == 2
+    summary = train(small_run(tmp_path, "steps=2", "evaluate.num_tasks=1", "checkpoint.every=2"), QUIET)
+    assert summary.evaluate["num_tasks"] == load_tree(tmp_path)["evaluate"]["num_tasks"] == 1
+    (tmp_path / "summary.json").unlink()
+    other = train(small_run(tmp_path, "steps=2", "evaluate.num_tasks=1", "evaluate.temperature=1.0"), QUIET)
+    assert other.metrics != summary.metrics, "episodes of other settings are not taken for these"
+
+
+def test_a_warm_start_is_not_evaluated_on_the_way(
+    small_run: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RLX_CACHE", str(tmp_path / "cache"))
+    words = ("warm_start=tool_sft", "warm_start.steps=2", "warm_start.algo.num_prompts=2", "evaluate.every=1")
+    train(small_run(tmp_path / "run", *words, "steps=1"), QUIET)
+    (metrics,) = (tmp_path / "cache" / "warm").glob("*/metrics.jsonl")
+    assert "eval/" not in metrics.read_text()
+
+
+def test_every_hint_works_as_printed(run_copy: Path, small_run: Build, capsys: pytest.CaptureFixture[str]) -> None:
+    import shlex
+
+    def hints(text: str) -> list[list[str]]:
+        (line,) = [line for line in text.splitlines() if line.startswith("next: ")]
+        return [shlex.split(command) for command in line.removeprefix("next: ").split("   ")]
+
+    train(small_run(run_copy, "steps=2"))
+    assert hints(capsys.readouterr().err) == [
+        ["rlx", "replay", str(run_copy)],
+        ["rlx", "eval", f"run={run_copy}", "evaluate.num_tasks=8"],
+    ]
+    rlx_eval([f"run={run_copy}", "evaluate.num_tasks=1"])
+    assert hints(capsys.readouterr().err) == [["rlx", "replay", str(evaluation_of(run_copy))]]
