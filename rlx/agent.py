@@ -15,11 +15,12 @@ from transformers.utils import logging
 from rlx.hardware import Hardware
 from rlx.learner.learner import Learner
 from rlx.learner.torch import TorchLearner
-from rlx.model.load import Model, decoder, encode_prompt, encode_text, load_model, load_tokenizer
+from rlx.model.load import Model, encode_prompt, encode_text, load_model, load_tokenizer
 from rlx.pulse import nothing
 from rlx.ranks import ALONE, Ranks
 from rlx.rollout.engine import Engine
 from rlx.rollout.play import Rollout, Speech
+from rlx.rollout.stops import decoder
 from rlx.rollout.torch_engine import TorchEngine
 from rlx.rollout.vllm_engine import VllmEngine
 from rlx.run import Run

@@ -303,7 +303,8 @@ def replay(folder: Folder) -> None:
     """Replay stored episodes, checking every reward and observation."""
     from rlx.config import ConfigError, build_value, load_tree
     from rlx.evaluate.replay import replay as replay_folder
-    from rlx.model.load import decoder, load_tokenizer
+    from rlx.model.load import load_tokenizer
+    from rlx.rollout.stops import decoder
 
     tree = load_tree(folder)
     if not any((folder / "trajectories").glob("*.jsonl")):

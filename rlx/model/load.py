@@ -5,7 +5,7 @@ torch and transformers are imported inside the functions, so that planning a run
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -168,15 +168,6 @@ def wrap(loaded: Any, lora: Lora) -> Any:
 def encode_text(tokenizer: Any, text: str) -> list[int]:
     """Tokens of `text` alone. Text that spells a special token stays text: it comes from models and data."""
     return list(tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True))
-
-
-def decoder(tokenizer: Any) -> Callable[[Sequence[int]], str]:
-    """Token ids to text. Special tokens are not part of what an agent says."""
-
-    def decode(ids: Sequence[int]) -> str:
-        return str(tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
-
-    return decode
 
 
 def encode_prompt(tokenizer: Any, model: Model, text: str) -> list[int]:

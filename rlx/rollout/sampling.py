@@ -14,8 +14,12 @@ from torch import Tensor
 
 from rlx.types import Sampling
 
+COLD = 1e-3
+"""Below this temperature logits are first taken from their largest, so that no quotient overflows."""
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MASK_64 = (1 << 64) - 1
+MASK_32 = (1 << 32) - 1
+FLOATS = torch.finfo(torch.float32)
 
 
 def splitmix64(seed: int, first: int, count: int) -> np.ndarray:
@@ -41,6 +45,7 @@ class Knobs:
 
     temperature: Tensor | None
     """1 for greedy rows."""
+    cold: Tensor | None
     greedy: Tensor | None
     filtered: Tensor | None
     top_k: Tensor
@@ -57,11 +62,13 @@ def read_knobs(samplings: Sequence[Sampling], num_ids: int, device: torch.device
         return torch.tensor(values, dtype=dtype, device=device)[:, None]
 
     greedy = [s.temperature == 0 for s in samplings]
-    temperature = [s.temperature or 1.0 for s in samplings]
+    temperature = [min(max(s.temperature, FLOATS.tiny), FLOATS.max) if s.temperature else 1.0 for s in samplings]
+    cold = [value < COLD for value in temperature]
     top_k = [min(s.top_k, num_ids) or num_ids for s in samplings]
     filtered = [not cold and (k < num_ids or s.top_p < 1) for s, k, cold in zip(samplings, top_k, greedy)]
     return Knobs(
         temperature=column(temperature, torch.float32) if set(temperature) != {1.0} else None,
+        cold=column(cold, torch.bool) if any(cold) else None,
         greedy=column(greedy, torch.bool) if any(greedy) else None,
         filtered=column(filtered, torch.bool) if any(filtered) else None,
         top_k=column(top_k, torch.int64),
@@ -80,17 +87,35 @@ def invert(probs_BV: Tensor, uniform_B1: Tensor) -> Tensor:
     return chosen.clamp_max_(probs_BV.shape[1] - 1)
 
 
+def likeliest(probs_BV: Tensor, num: int) -> tuple[Tensor, Tensor]:
+    """The `num` most probable ids and their probabilities, (B, num), the smaller id first among equals.
+
+    Floats from 0 up are ordered as their bits are, so bits and id make one integer, of which no two are equal: `topk`
+    of floats would choose among equals by how many it is asked for, that is by a row's neighbours.
+    """
+    backwards_V = torch.arange(probs_BV.shape[1] - 1, -1, -1, device=probs_BV.device)
+    keys_BV = (probs_BV.contiguous().view(torch.int32).long() << 32) | backwards_V
+    order = probs_BV.shape[1] - 1 - (keys_BV.topk(num, dim=-1).values & MASK_32)
+    return probs_BV.gather(1, order), order
+
+
 def invert_filtered(probs_BV: Tensor, uniform_B1: Tensor, knobs: Knobs) -> Tensor:
     """The same over a row's candidates, likeliest first: its top k, the fewest of them that hold top_p of their sum."""
-    if knobs.num_candidates == probs_BV.shape[1]:
-        probs, order = probs_BV.sort(dim=-1, descending=True, stable=True)
-    else:
-        probs, order = probs_BV.topk(knobs.num_candidates, dim=-1)
+    probs, order = likeliest(probs_BV, knobs.num_candidates)
     rank = torch.arange(probs.shape[1], device=probs.device)
     probs = probs.masked_fill(rank >= knobs.top_k, 0.0)
     cumulative = probs.cumsum(-1)
-    probs = probs.masked_fill(cumulative - probs >= knobs.top_p * cumulative[:, -1:], 0.0)
-    return order.gather(1, invert(probs, uniform_B1))
+    beyond = (cumulative - probs >= knobs.top_p * cumulative[:, -1:]) & (rank > 0)
+    return order.gather(1, invert(probs.masked_fill(beyond, 0.0), uniform_B1))
+
+
+def heated(logits_BV: Tensor, knobs: Knobs) -> Tensor:
+    """logits / temperature, finite wherever the logits are, whatever the temperature: softmax knows no difference."""
+    if knobs.temperature is None:
+        return logits_BV
+    if knobs.cold is not None:
+        logits_BV = torch.where(knobs.cold, logits_BV - logits_BV.amax(-1, keepdim=True), logits_BV)
+    return logits_BV / knobs.temperature
 
 
 def sample(logits_BV: Tensor, uniform_B1: Tensor, knobs: Knobs) -> tuple[Tensor, Tensor]:
@@ -99,7 +124,7 @@ def sample(logits_BV: Tensor, uniform_B1: Tensor, knobs: Knobs) -> tuple[Tensor,
     The log-probability is that of softmax(logits / temperature), before top-k and top-p, and at temperature 1 for
     greedy rows. A row's choice depends on its own logits, settings and u alone. Not finite if the logits are not.
     """
-    probs = torch.softmax(logits_BV if knobs.temperature is None else logits_BV / knobs.temperature, -1)
+    probs = torch.softmax(heated(logits_BV, knobs), -1)
     ids = invert(probs, uniform_B1)
     if knobs.filtered is not None:
         ids = torch.where(knobs.filtered, invert_filtered(probs, uniform_B1, knobs), ids)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -30,6 +31,17 @@ def token_bytes(tokenizer: Any) -> tuple[bytes, ...]:
     if kinds & {"Metaspace", "ByteFallback"}:
         return tuple(spell_sentencepiece(piece or "") for piece in pieces)
     raise ValueError(f"tokenizer {type(tokenizer).__name__}: stop strings need a byte-level or SentencePiece decoder")
+
+
+def decoder(tokenizer: Any) -> Callable[[Sequence[int]], str]:
+    """Token ids to text, as the engines hear it. Special tokens are spelled out: left out, they could leave a tag where
+    no stop string was heard."""
+    spelled = token_bytes(tokenizer)
+
+    def decode(ids: Sequence[int]) -> str:
+        return b"".join(spelled[token] for token in ids if token < len(spelled)).decode(errors="replace")
+
+    return decode
 
 
 def kinds_in(decoder: dict) -> set[str]:

@@ -120,6 +120,40 @@ def test_rows_with_other_settings_do_not_change_a_row(device):
         assert alone[1] == pytest.approx(together[1][row : row + 1], abs=1e-6)
 
 
+@given(
+    levels=st.lists(st.integers(0, 2), min_size=3, max_size=30),
+    top_k=st.integers(1, 30),
+    others=st.lists(
+        st.sampled_from([Sampling(top_p=0.5), Sampling(top_k=2), Sampling(top_k=7, top_p=0.9)]), max_size=3
+    ),
+    u=st.integers(0, 2**24 - 1),
+)
+def test_among_equal_logits_the_smaller_ids_are_kept_whatever_the_neighbours_ask(levels, top_k, others, u):
+    logits = torch.tensor([levels], dtype=torch.float32).repeat(1 + len(others), 1)
+    ids, _ = draw(logits, [u * 2**-24] * len(logits), Sampling(top_k=top_k), *others)
+    kept = sorted(range(len(levels)), key=lambda i: (-levels[i], i))[:top_k]
+    assert ids[0] in kept
+    assert draw(logits[:1], [u * 2**-24], Sampling(top_k=top_k))[0] == ids[:1]
+
+
+def test_a_top_k_of_equals_reaches_the_smallest_ids_alone():
+    rows = torch.zeros(64, 1280)
+    ids, _ = draw(rows, [i / 64 for i in range(64)], *[Sampling(top_k=8)] * 63, Sampling(top_p=0.5))
+    assert sorted(set(ids[:-1])) == list(range(8))
+
+
+@pytest.mark.parametrize("temperature", [5e-324, 1e-45, 1e-38, 1e-20, 1e-4, 1e-3, 1e38, 1.7e308])
+def test_any_temperature_gives_a_token_and_a_finite_log_prob(temperature):
+    logits = torch.tensor([[3e4, -3e4, 2.9e4, -torch.inf], [0.5, 0.25, 0.0, -1.0]])
+    for extra in ({}, {"top_k": 2}, {"top_p": 1e-300}):
+        hot = Sampling(temperature=temperature, **extra)
+        ids, logprobs = draw(logits, [0.5, 0.5], hot, Sampling())
+        assert all(map(math.isfinite, logprobs))
+        assert ids[1:] == draw(logits[1:], [0.5], Sampling())[0]
+        if temperature <= 1e-3 or "top_p" in extra:
+            assert ids[0] == 0
+
+
 @pytest.mark.parametrize(
     ("bad", "told"),
     [

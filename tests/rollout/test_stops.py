@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models
 from transformers import PreTrainedTokenizerFast
 
-from rlx.rollout.stops import listen, token_bytes
+from rlx.model.load import Model, load_tokenizer
+from rlx.protocol.tags import Tags
+from rlx.rollout.stops import decoder, listen, token_bytes
 
 
 def test_token_bytes_concatenate_to_the_decoded_text(tokenizer, kit):
@@ -45,6 +47,40 @@ def test_a_stop_is_heard_exactly_when_the_text_first_holds_it(pieces, stops):
         assert heard == any(stop in said for stop in stops)
         if heard:
             return
+
+
+PIECES = ["<answer>", "</ans", "wer>", "<|end|>", "</answer>", "7", "<think>", "</think>", "</py", "thon>", "<python>"]
+
+
+@pytest.fixture(scope="module")
+def nano():
+    return load_tokenizer(Model(path="nano"))
+
+
+@given(pieces=st.lists(st.sampled_from(PIECES), min_size=1, max_size=9), data=st.data())
+def test_what_is_heard_as_an_action_is_what_stopped_the_engine(nano, pieces, data):
+    """A completion cut by its length means nothing, wherever, whatever special tokens lie inside a tag."""
+    ids = [i for piece in pieces for i in nano.encode(piece, add_special_tokens=False)]
+    ids = ids[: data.draw(st.integers(1, len(ids)))]
+    spelled, dialect = token_bytes(nano), Tags()
+    listener = listen(dialect.stops)
+    assert listener is not None
+    stopped = any(listener.hear(spelled[token]) for token in ids)
+    text = decoder(nano)(ids)
+    assert stopped == any(stop in text for stop in dialect.stops)
+    assert stopped or dialect.parse(text).kind == "invalid"
+
+
+def test_a_special_token_within_a_tag_is_seen(nano):
+    ids = [*nano.encode("<answer>7</ans"), nano.eos_token_id, *nano.encode("wer>")]
+    assert decoder(nano)(ids) == "<answer>7</ans<|end|>wer>"
+    assert nano.decode(ids, skip_special_tokens=True) == "<answer>7</answer>"
+
+
+@given(text=st.text())
+def test_text_comes_back_from_its_tokens(nano, text):
+    ids = nano.encode(text, add_special_tokens=False, split_special_tokens=True)
+    assert decoder(nano)(ids) == text.encode(errors="replace").decode()
 
 
 def test_nothing_to_listen_for():
