@@ -42,6 +42,8 @@ class Hardware:
     device: Device = "cpu"
     memory_gb: float | None = None
     """Of one device (on cpu: of one machine), for `rlx plan`; null asks this machine."""
+    gpu: Literal["a100", "h100", "h200"] | None = None
+    """Which one, for the time that `rlx plan` estimates; null asks this machine."""
 
     learner: Literal["torch", "deepspeed"] = "torch"
     """torch: one process; deepspeed: one or many, with ZeRO."""

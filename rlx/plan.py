@@ -1,47 +1,87 @@
-"""What a run would do, before anything is loaded: memory, tokens, steps and how it is started."""
+"""What a run would do, before anything is loaded: settings, memory, time, disk, and how it is started. 80 columns."""
 
 from __future__ import annotations
 
 import json
+import re
 import shlex
+import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
-from rlx.fit import FitError, check_devices, check_packages, device_memory, job_of, verdict
+from rlx.duration import (
+    Stage,
+    checkpoint_bytes,
+    evaluation_seconds,
+    machine_of,
+    num_idle,
+    num_tokens,
+    stages_of,
+    step_seconds,
+)
+from rlx.fit import FitError, check_devices, check_packages, device_memory, job_of, shape_of, verdict
+from rlx.folder import flatten
 from rlx.hardware import Hardware
 from rlx.launch.command import devices_per_node
 from rlx.launch.sbatch import sbatch_script
 from rlx.machine import size
 from rlx.memory import Amount, Budget, Job, budgets, host_amounts
-from rlx.model.shape import num_parameters
+from rlx.model.shape import Shape, num_parameters
 from rlx.run import Run
+from rlx.scaling import Machine, num_engines
 
 Tree = Mapping[str, Any]
 
-
-@dataclass(frozen=True, kw_only=True)
-class Load:
-    """Of one stage: steps to come, and episodes and tokens at most."""
-
-    steps: int
-    episodes: int
-    tokens: int
+WIDTH, LEFT = 80, 12
+PLAIN = re.compile(r"[\w./:@+-]+")
+"""Text that needs no quotes in an override."""
+HIDDEN = ("_target_", "model.recipe", "model.shape", "hardware", "track", "protocol")
+"""What settings leave out: told elsewhere, or of no weight; `rlx train --cfg job --resolve` shows all."""
 
 
 def describe_plan(run: Run, words: Sequence[str]) -> str:
     """The whole answer of `rlx plan`, as text."""
-    tree = run.config
-    lines = [yaml.safe_dump(json.loads(json.dumps(tree)), sort_keys=False, allow_unicode=True).rstrip(), ""]
+    lines = describe_settings(run.config)
     lines += describe_devices(run.hardware)
     lines += describe_memory(run)
-    warm = tree["warm_start"]
-    if warm["steps"]:
-        lines.append(describe_load("warm start", estimate_load(tree, warm["algo"], warm["steps"])))
-    lines.append(describe_load("run", estimate_load(tree, tree["algo"], tree["steps"])))
+    lines += describe_work(run)
     return "\n".join([*lines, *describe_start(run.hardware, words)])
+
+
+def row(label: str, text: str) -> list[str]:
+    """A label at the left and what is said of it beside it, wrapped."""
+    return textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent=f"{label:<{LEFT}}",
+        subsequent_indent=" " * LEFT,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def describe_settings(tree: Tree) -> list[str]:
+    """Every setting that decides what is learned, as one would override it, less the part's own name."""
+    whole = " ".join(f"{key}={spell(value)}" for key, value in tree.items() if not isinstance(value, Mapping))
+    lines = row("run", whole)
+    for part, value in tree.items():
+        if isinstance(value, Mapping) and part not in HIDDEN:
+            flat = {key: leaf for key, leaf in flatten(value).items() if not is_hidden(f"{part}.{key}")}
+            lines += row(part, " ".join(f"{key}={spell(leaf)}" for key, leaf in flat.items()))
+    return lines
+
+
+def is_hidden(key: str) -> bool:
+    return key.endswith("_target_") or any(key.startswith(f"{name}.") or key == name for name in HIDDEN)
+
+
+def spell(value: Any) -> str:
+    """As an override spells it, without blanks of its own."""
+    if isinstance(value, list):
+        return f"[{','.join(map(spell, value))}]"
+    if isinstance(value, str):
+        return value if PLAIN.fullmatch(value) else "'" + value.replace("'", "\\'") + "'"
+    return json.dumps(value, separators=(",", ":"))
 
 
 def describe_devices(hardware: Hardware) -> list[str]:
@@ -55,24 +95,25 @@ def describe_devices(hardware: Hardware) -> list[str]:
     servers = "1 server" if hardware.num_servers == 1 else f"{hardware.num_servers} servers"
     engines = f"{servers}{spread}" if hardware.num_servers else f"an engine in each{spread}"
     ends = {"GPU": "GPUs", "process": "processes"}
-    lines = [
-        f"devices  {nodes}{each} {unit if each == 1 else ends[unit]}: {learner} ({hardware.learner}{zero}, "
-        f"{hardware.learner_dtype}), {engines} ({hardware.engine}, {hardware.dtype})"
-    ]
+    lines = row(
+        "devices",
+        f"{nodes}{each} {unit if each == 1 else ends[unit]}: {learner} ({hardware.learner}{zero}, "
+        f"{hardware.learner_dtype}), {engines} ({hardware.engine}, {hardware.dtype})",
+    )
     try:
         check_devices(hardware)
         check_packages(hardware)
     except FitError as error:
-        lines.append(f"here     cannot start: {error}")
+        lines += row("here", f"cannot start: {error}")
     return lines
 
 
 def describe_memory(run: Run) -> list[str]:
     job = job_of(run)
     if job is None:
-        return ["model    its config.json is not here yet: no estimate of memory"]
+        return row("model", "its config.json is not here yet: no estimate of memory, time or disk")
     have, num = device_memory(run.hardware), num_parameters(job.shape)
-    lines = [f"model    {num:,} parameters, {job.num_trained:,} of them trained"]
+    lines = row("model", f"{num:,} parameters, {job.num_trained:,} of them trained")
     for budget in budgets(run.hardware, job, have):
         lines += describe_budget(run.hardware, budget, have)
     return lines + describe_host(run.hardware, job)
@@ -80,9 +121,9 @@ def describe_memory(run: Run) -> list[str]:
 
 def describe_budget(hardware: Hardware, budget: Budget, have: int | None) -> list[str]:
     where = f"{budget.name}, each of {budget.devices} devices" if budget.devices > 1 else budget.name
-    rows = [f"         {name:<16} {between(amount)}" for name, amount in budget.amounts.items() if amount.most]
-    head = f"memory   {where}: {between(budget.total)} {verdict(hardware, budget, have)}"
-    return [head, *rows, *(f"         {note}" for note in budget.notes)]
+    parts = [f"{' ' * LEFT}{name:<16} {between(amount)}" for name, amount in budget.amounts.items() if amount.most]
+    head = row("memory", f"{where}: {between(budget.total)} {verdict(hardware, budget, have)}")
+    return [*head, *parts, *(line for note in budget.notes for line in row("", note))]
 
 
 def between(amount: Amount) -> str:
@@ -92,26 +133,116 @@ def between(amount: Amount) -> str:
 
 def describe_host(hardware: Hardware, job: Job) -> list[str]:
     amounts = host_amounts(hardware, job)
-    return [f"memory   each machine's own: {size(num)} for {name}" for name, num in amounts.items()]
+    return [
+        line for name, num in amounts.items() for line in row("memory", f"each machine's own: {size(num)} for {name}")
+    ]
 
 
-def describe_load(name: str, load: Load) -> str:
-    return f"{name + ':':<12} {load.steps:,} steps, {load.episodes:,} episodes, at most {load.tokens:,} tokens"
+def describe_work(run: Run) -> list[str]:
+    """Steps, episodes and tokens of each stage; with a known shape also the disk and the time they take."""
+    stages, shape = stages_of(run), shape_of(run.model)
+    lines = [line for stage in stages for line in row(stage.name, describe_stage(stage))]
+    lines += describe_idle(run.hardware, stages[-1])
+    return lines if shape is None else [*lines, *describe_disk(run, shape), *describe_time(run, stages, shape)]
 
 
-def estimate_load(tree: Tree, algo: Tree, steps: int) -> Load:
-    """Tokens of prompts, completions and observations: no episode has more than the context holds."""
-    episodes = steps * algo.get("num_prompts", 1) * algo.get("num_samples", 1)
-    return Load(steps=steps, episodes=episodes, tokens=episodes * tree["sampling"]["max_context"])
+def describe_stage(stage: Stage) -> str:
+    usual, most = (stage.steps * num_tokens(load) for load in (stage.load, stage.full))
+    return (
+        f"{stage.steps:,} steps, {stage.steps * stage.load.episodes:,} episodes, "
+        f"about {short(usual)} tokens, at most {short(most)}"
+    )
+
+
+def short(num: int) -> str:
+    """72M tokens."""
+    for unit, scale in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
+        if num >= scale:
+            return f"{num / scale:.3g}{unit}"
+    return str(num)
+
+
+def describe_idle(hardware: Hardware, stage: Stage) -> list[str]:
+    """Engines that get no task of a step."""
+    idle, engines = num_idle(hardware, stage.prompts), num_engines(hardware)
+    if not idle:
+        return []
+    text = f"{idle} of {engines} engines sample nothing: a step has {stage.prompts} tasks, each played by one engine"
+    return row("IDLE", f"{text}; algo.num_prompts={engines} or a multiple gives each some, or choose a smaller profile")
+
+
+def describe_disk(run: Run, shape: Shape) -> list[str]:
+    """Checkpoints as they lie, and all that is written."""
+    settings, each = run.checkpoint, checkpoint_bytes(run, shape)
+    written = -(-run.steps // settings.every)
+    kept = min(written, settings.keep + 1)
+    return row(
+        "disk",
+        f"{size(each)} a checkpoint, one every {settings.every} steps: {written} and {size(each * written)} in all; "
+        f"{settings.keep} are kept, and one more while it is written: {size(each * kept)}",
+    )
+
+
+def describe_time(run: Run, stages: Sequence[Stage], shape: Shape) -> list[str]:
+    """Of each stage's step, and of the whole with its devices: an estimate, and says so."""
+    machine = machine_of(run.hardware, shape)
+    if machine is None:
+        return row("time", "no estimate without the GPU: hardware.gpu=a100, h100 or h200 names one")
+    lines = [line for stage in stages for line in row("time", describe_step(stage, run.hardware, shape, machine))]
+    usual, most = (total_seconds(run, stages, shape, machine, full=full) for full in (False, True))
+    devices = run.hardware.num_devices
+    unit = "GPU-hours" if run.hardware.device == "cuda" else "process-hours"
+    lines += row(
+        "time",
+        f"evaluation included, {clock(usual)} and {hours(usual * devices)} {unit}; at most {clock(most)} and "
+        f"{hours(most * devices)}, if every episode fills its {run.sampling.max_context:,} tokens",
+    )
+    return lines + row("", f"{basis(run.hardware, machine)} (docs/scaling.md)")
+
+
+def describe_step(stage: Stage, hardware: Hardware, shape: Shape, machine: Machine) -> str:
+    usual, most = (step_seconds(stage, load, shape, hardware, machine) for load in (stage.load, stage.full))
+    parts = f"rollout {clock(usual.rollout)}, update {clock(usual.update)}, weights {clock(usual.sync)}"
+    detail = f" ({parts})" if stage.samples else ""
+    return f"a step of the {stage.name}: about {clock(usual.whole)}{detail}, at most {clock(most.whole)}"
+
+
+def total_seconds(run: Run, stages: Sequence[Stage], shape: Shape, machine: Machine, *, full: bool) -> float:
+    learning = (
+        stage.steps * step_seconds(stage, stage.full if full else stage.load, shape, run.hardware, machine).whole
+        for stage in stages
+    )
+    return sum(learning) + evaluation_seconds(run, shape, machine, full=full)
+
+
+def basis(hardware: Hardware, machine: Machine) -> str:
+    """What the seconds were computed from, and how far they may be off."""
+    usual = "episodes of 350 tokens, as Countdown's are"
+    if hardware.device == "cpu":
+        return f"an estimate within a factor of two: from runs on one thread of an AMD EPYC, {usual}"
+    return f"an estimate, not measured, within a factor of two: from an {machine.name}'s published peaks, {usual}"
+
+
+def clock(seconds: float) -> str:
+    """0.25 s, 14 s, 3.5 min, 2.1 h, 4 days."""
+    for unit, scale, least in (("days", 86400, 48 * 3600), ("h", 3600, 5400), ("min", 60, 100)):
+        if seconds >= least:
+            return f"{seconds / scale:.2g} {unit}"
+    return f"{seconds:.2g} s" if seconds >= 0.01 else "0 s"
+
+
+def hours(seconds: float) -> str:
+    found = seconds / 3600
+    return f"{found:,.0f}" if found >= 10 else f"{found:.2g}"
 
 
 def describe_start(hardware: Hardware, words: Sequence[str]) -> list[str]:
     """The command; for GPUs, several machines, or where SLURM is asked for, also the batch script."""
-    command = f"command  {start_command(hardware, words)}"
+    command = f"{'command':<{LEFT}}{start_command(hardware, words)}"
     if hardware.device == "cpu" and hardware.num_nodes == 1 and not any("launcher=slurm" in word for word in words):
         return [command]
     script = sbatch_script(hardware, [word for word in words if not word.startswith("hydra/launcher=")])
-    return ["sbatch", *(f"         {line}" for line in script.splitlines()), command]
+    return ["sbatch", *(f"{' ' * LEFT}{line}" for line in script.splitlines()), command]
 
 
 def start_command(hardware: Hardware, words: Sequence[str]) -> str:

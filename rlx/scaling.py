@@ -73,6 +73,8 @@ class Load:
     observed: int = 50
     """Of tools' answers, prefilled but not sampled."""
     reference: bool = False
+    trained: int | None = None
+    """Parameters of adapters, where these alone are trained: no gradient of the others is taken, sent or stepped."""
 
     @property
     def context(self) -> float:
@@ -134,7 +136,7 @@ def estimate_step(
         prefill=prefill_seconds(shape, hardware, machine, load, shares),
         compute=update_flops(shape, hardware, load) / hardware.num_processes / machine.flops / shares.update,
         messages=message_bytes(shape, hardware, load) / ring(hardware, machine, shares),
-        optimizer=optimizer_seconds(shape, hardware, machine, shares),
+        optimizer=optimizer_seconds(load.trained or num_parameters(shape), hardware, machine, shares),
         sync=sync_seconds(shape, hardware, machine, shares),
         overlaps=hardware.staleness > 0,
     )
@@ -205,10 +207,12 @@ def prefill_seconds(shape: Shape, hardware: Hardware, machine: Machine, load: Lo
 def update_flops(shape: Shape, hardware: Hardware, load: Load) -> float:
     """Forward and backward of all tokens, the head's at sampled tokens only and forward twice (logprob.py); a forward
     pass more for the reference, and for importance weights."""
-    passes = 8 if hardware.recompute else 6
+    passes = (8 if hardware.recompute else 6) - 2 * (load.trained is not None)
     extra = 2 * load.reference + 2 * (hardware.importance_cap is not None)
     body = body_parameters(shape) + attention_flops(shape, load.context) / 2
-    return load.tokens * (passes + extra) * body + load.episodes * load.sampled * (8 + extra) * head_parameters(shape)
+    return load.tokens * (passes + extra) * body + load.episodes * load.sampled * (
+        8 - 2 * (load.trained is not None) + extra
+    ) * head_parameters(shape)
 
 
 def num_micro_batches(hardware: Hardware, load: Load) -> int:
@@ -222,7 +226,7 @@ def message_bytes(shape: Shape, hardware: Hardware, load: Load) -> float:
     num, count = num_parameters(shape), num_micro_batches(hardware, load)
     stage, number = zero_stage(hardware), BYTES[hardware.learner_dtype]
     passes = 2 + hardware.recompute + load.reference + (hardware.importance_cap is not None)
-    gradients = 4 * num * {0: 2, 1: 2, 2: count, 3: count}[stage]
+    gradients = 4 * (load.trained or num) * {0: 2, 1: 2, 2: count, 3: count}[stage]
     weights = number * num * {0: 0, 1: 1, 2: 1, 3: passes * count}[stage]
     return (gradients + weights) * (hardware.num_processes - 1) / hardware.num_processes
 
@@ -233,9 +237,9 @@ def ring(hardware: Hardware, machine: Machine, shares: Efficiency) -> float:
     return slowest * shares.links
 
 
-def optimizer_seconds(shape: Shape, hardware: Hardware, machine: Machine, shares: Efficiency) -> float:
+def optimizer_seconds(trained: int, hardware: Hardware, machine: Machine, shares: Efficiency) -> float:
     """Adam on this process's share; offloaded, gradients come down, weights go up, and the host is the slowest."""
-    num = num_parameters(shape) / (hardware.num_processes if zero_stage(hardware) else 1)
+    num = trained / (hardware.num_processes if zero_stage(hardware) else 1)
     if hardware.offload:
         return num * (ADAM_BYTES + 4 + BYTES[hardware.learner_dtype]) / (machine.host * shares.links)
     return num * ADAM_BYTES / (machine.bandwidth * shares.decode)

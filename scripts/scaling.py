@@ -1,8 +1,4 @@
-"""Print the tables of docs/scaling.md: `python scripts/scaling.py`. Loads nothing and measures nothing.
-
-Peaks are the makers' published ones, dense bfloat16, of the SXM forms in an eight-GPU machine with one network adapter
-a GPU (200 Gb/s beside an A100, 400 Gb/s beside an H100 or H200).
-"""
+"""Print the tables of docs/scaling.md: `python scripts/scaling.py`. Loads nothing and measures nothing."""
 
 from __future__ import annotations
 
@@ -12,16 +8,12 @@ from typing import Any
 
 from rlx.config_build import build_value
 from rlx.config_folders import read_option
+from rlx.duration import MACHINES
 from rlx.fit import device_memory
 from rlx.hardware import Hardware
 from rlx.memory import Job, budgets
 from rlx.model.shape import Shape, num_parameters, read_shape
-from rlx.scaling import Load, Machine, Step, estimate_step
-
-A100 = Machine(name="A100", flops=312e12, bandwidth=2.04e12, memory=80e9, link=300e9, network=200e9, host=32e9)
-H100 = Machine(name="H100", flops=989e12, bandwidth=3.35e12, memory=80e9, link=450e9, network=400e9, host=64e9)
-H200 = replace(H100, name="H200", bandwidth=4.8e12, memory=141e9)
-MACHINES = {"a100": A100, "h100": H100, "h200": H200}
+from rlx.scaling import Load, Step, estimate_step
 
 MODELS = ("0_5b", "1_5b", "3b", "7b", "14b", "32b", "72b")
 PROFILES = ("a100x1", "a100x8", "a100x8_async", "a100x8x2", "h100x8", "h200x8", "h200x8x2", "h200x8x2_async")

@@ -17,6 +17,8 @@ class Recipe:
     """Of the model that it is for."""
     steps: int
     """Updates of a run."""
+    checkpoint_every: int
+    """Steps between checkpoints: they take three times the model's float32 weights each."""
     max_context: int
     """Tokens of an episode: prompt, completions and observations of all turns together."""
     turn_tokens: int
@@ -45,7 +47,8 @@ class Recipe:
     """Times every learning rate where adapters alone are trained."""
 
     def __post_init__(self) -> None:
-        at_least(1, num_parameters=self.num_parameters, max_context=self.max_context, turn_tokens=self.turn_tokens)
+        at_least(1, num_parameters=self.num_parameters, checkpoint_every=self.checkpoint_every)
+        at_least(1, max_context=self.max_context, turn_tokens=self.turn_tokens)
         at_least(
             1, answer_tokens=self.answer_tokens, num_prompts=self.num_prompts, imitate_prompts=self.imitate_prompts
         )
