@@ -20,7 +20,10 @@ ROOT_KEYS = tuple(field.name for field in fields(Run) if field.name not in ("fol
 def build_run(tree: Tree, folder: Path) -> Run:
     """A Run from a tree that `check_tree` has passed."""
     parts = {key: build_value(tree[key], key) for key in ROOT_KEYS}
-    return Run(**parts, folder=folder, config=tree)
+    try:
+        return Run(**parts, folder=folder, config=tree)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
 
 
 def build_value(value: Any, path: str) -> Any:

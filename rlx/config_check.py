@@ -16,6 +16,15 @@ MISSING = "???"
 SCALARS: Mapping[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "str": (str,), "Path": (str,)}
 LISTS = ("list", "tuple", "Sequence", "Iterable", "Collection", "set", "frozenset")
 MAPPINGS = ("dict", "Mapping")
+WORDS = {
+    "int": "an integer",
+    "float": "a number",
+    "str": "text",
+    "bool": "true or false",
+    "Path": "a path",
+    **dict.fromkeys(LISTS, "a list"),
+    **dict.fromkeys(MAPPINGS, "names with values"),
+}
 
 
 class ConfigError(ValueError):
@@ -49,9 +58,6 @@ def check_tree(tree: Tree, keys: Sequence[str]) -> None:
     run = signature("rlx.run.Run")
     for key in keys:
         _check_parameter(tree, run.parameters[key], run, "")
-    for key in ("seed", "steps"):
-        if tree[key] < 0:
-            raise ConfigError(f"{key}={tree[key]}: expected an integer, at least 0")
 
 
 def check_value(value: Any, path: str) -> None:
@@ -95,23 +101,72 @@ def _check_parameter(call: Tree, parameter: Parameter, found: Signature, path: s
     if parameter.annotation is None or matches(parameter.annotation, value, found.module):
         return
     choices = [str(choice) for choice in literals(parameter.annotation, found.module)]
-    hint = near(str(value), choices) if choices else f": expected {describe(parameter.annotation)}"
+    hint = near(str(value), choices) if choices else f": expected {describe(parameter.annotation, found.module)}"
     raise ConfigError(f"{where}={show(value)}{' is not an option' if choices else ''}{hint}")
 
 
 def show(value: Any) -> str:
     """A value as an override would spell it, on one short line."""
+    return spell(value).encode("unicode_escape").decode()[:80]
+
+
+def spell(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{','.join(map(spell, value))}]"
+    if isinstance(value, Mapping):
+        return f"{{{','.join(f'{key}:{spell(child)}' for key, child in value.items())}}}"
     words = {None: "null", True: "true", False: "false"}
-    text = words[value] if value is None or isinstance(value, bool) else str(value)
-    return text.encode("unicode_escape").decode()[:80]
+    return words[value] if value is None or isinstance(value, bool) else str(value)
 
 
-def describe(annotation: ast.expr) -> str:
-    words = {"int": "an integer", "float": "a number", "str": "text", "bool": "true or false"}
-    text = ast.unparse(annotation).strip("'\"")
-    if text.endswith(" | None"):
-        return f"{words.get(text[:-7], text[:-7])} or null"
-    return words.get(text, text)
+def describe(annotation: ast.AST, module: str) -> str:
+    """What an annotation asks for, in words."""
+    if isinstance(annotation, ast.Constant):
+        inner = ast.parse(annotation.value, mode="eval").body if isinstance(annotation.value, str) else None
+        return "null" if inner is None else describe(inner, module)
+    if isinstance(annotation, ast.BinOp):
+        return f"{describe(annotation.left, module)} or {describe(annotation.right, module)}"
+    if isinstance(annotation, ast.Subscript):
+        return _describe_subscript(annotation, module)
+    return _describe_name(ast.unparse(annotation), module)
+
+
+def _describe_name(name: str, module: str) -> str:
+    if name.split(".")[-1] in WORDS:
+        return WORDS[name.split(".")[-1]]
+    found = resolve(module, name)
+    if found is None or isinstance(found[1], ast.ClassDef):
+        return f"the keys of {name.split('.')[-1]}, with a _target_"
+    return describe(found[1], found[0])
+
+
+def _describe_subscript(annotation: ast.Subscript, module: str) -> str:
+    name, inner = _opened(annotation)
+    if name == "Literal":
+        return " or ".join(str(option) for option in literals(annotation, module))
+    if name == "Optional":
+        return f"{describe(inner[0], module)} or null"
+    if name in LISTS:
+        many = "" if len(inner) == 1 or _is_ellipsis(inner[-1]) else f"{len(inner)} "
+        return f"a list of {many}{_plural(describe(inner[0], module))}"
+    if name in MAPPINGS:
+        return f"names, each with {describe(inner[-1], module)}"
+    return " or ".join(describe(item, module) for item in inner)
+
+
+def _plural(words: str) -> str:
+    """`an integer` as `integers`, `text` as `words`."""
+    return "words" if words == "text" else f"{words.split(' ', 1)[-1]}s" if words[:2] in ("a ", "an") else words
+
+
+def _opened(annotation: ast.Subscript) -> tuple[str, list[ast.expr]]:
+    """`tuple[int, str]` as its last name and what stands in the brackets."""
+    inner = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
+    return ast.unparse(annotation.value).split(".")[-1], inner
+
+
+def _is_ellipsis(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is Ellipsis
 
 
 def matches(annotation: ast.AST, value: Any, module: str) -> bool:
@@ -122,20 +177,22 @@ def matches(annotation: ast.AST, value: Any, module: str) -> bool:
         return annotation.value is None and value is None
     if isinstance(annotation, ast.BinOp):
         return matches(annotation.left, value, module) or matches(annotation.right, value, module)
-    if isinstance(annotation, ast.Attribute):
-        return _matches_name(annotation.attr, value, module)
-    if isinstance(annotation, ast.Name):
-        return _matches_name(annotation.id, value, module)
+    if isinstance(annotation, ast.Attribute | ast.Name):
+        return _matches_name(ast.unparse(annotation), value, module)
     if isinstance(annotation, ast.Subscript):
         return _matches_subscript(annotation, value, module)
     return True
 
 
 def _is_scalar(value: Any, kinds: tuple[type, ...]) -> bool:
-    return isinstance(value, kinds) and not isinstance(value, bool)
+    """Of one of these kinds; nan is no number."""
+    return isinstance(value, kinds) and not isinstance(value, bool) and value == value
 
 
-def _matches_name(name: str, value: Any, module: str) -> bool:
+def _matches_name(dotted: str, value: Any, module: str) -> bool:
+    name = dotted.split(".")[-1]
+    if name in ("Any", "object"):
+        return True
     if name == "bool":
         return isinstance(value, bool)
     if name in SCALARS:
@@ -144,7 +201,7 @@ def _matches_name(name: str, value: Any, module: str) -> bool:
         return isinstance(value, list)
     if name in MAPPINGS:
         return isinstance(value, Mapping)
-    found = resolve(module, name)
+    found = resolve(module, dotted)
     if found is None:
         return True
     if isinstance(found[1], ast.ClassDef):
@@ -153,8 +210,7 @@ def _matches_name(name: str, value: Any, module: str) -> bool:
 
 
 def _matches_subscript(annotation: ast.Subscript, value: Any, module: str) -> bool:
-    name = ast.unparse(annotation.value).split(".")[-1]
-    inner = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
+    name, inner = _opened(annotation)
     if name == "Literal":
         options = [item.value for item in inner if isinstance(item, ast.Constant)]
         return any(type(value) is type(option) and value == option for option in options)
@@ -172,20 +228,17 @@ def _matches_subscript(annotation: ast.Subscript, value: Any, module: str) -> bo
 
 
 def _matches_items(inner: list[ast.expr], value: list[Any], module: str) -> bool:
-    ellipsis = len(inner) == 2 and isinstance(inner[1], ast.Constant) and inner[1].value is Ellipsis
-    if len(inner) == 1 or ellipsis:
+    if len(inner) == 1 or (len(inner) == 2 and _is_ellipsis(inner[1])):
         return all(matches(inner[0], item, module) for item in value)
     return len(inner) == len(value) and all(matches(a, item, module) for a, item in zip(inner, value, strict=True))
 
 
 def literals(annotation: ast.AST, module: str) -> list[Any]:
     """The options of an annotation that is (or names) a Literal."""
-    if isinstance(annotation, ast.Name):
-        found = resolve(module, annotation.id)
+    if isinstance(annotation, ast.Name | ast.Attribute):
+        found = resolve(module, ast.unparse(annotation))
         return literals(found[1], found[0]) if found is not None else []
     if isinstance(annotation, ast.BinOp):
         return literals(annotation.left, module) + literals(annotation.right, module)
-    if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value).split(".")[-1] == "Literal":
-        inner = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
-        return [item.value for item in inner if isinstance(item, ast.Constant)]
-    return []
+    name, inner = _opened(annotation) if isinstance(annotation, ast.Subscript) else ("", [])
+    return [item.value for item in inner if isinstance(item, ast.Constant)] if name == "Literal" else []

@@ -133,7 +133,7 @@ def kind_of(target: str, name: str) -> str:
     if parameter is None or parameter.annotation is None:
         return ""
     choices = literals(parameter.annotation, found.module)
-    return " or ".join(map(str, choices)) if choices else describe(parameter.annotation)
+    return " or ".join(map(str, choices)) if choices else describe(parameter.annotation, found.module)
 
 
 def docstring(target: str) -> str:

@@ -85,6 +85,9 @@ def _definitions(node: ast.stmt) -> Iterator[tuple[str, ast.AST]]:
     elif isinstance(node, ast.ImportFrom):
         for alias in node.names:
             yield alias.asname or alias.name, ast.ImportFrom(module=node.module, names=[alias], level=node.level)
+    elif isinstance(node, ast.Import):
+        for alias in node.names:
+            yield alias.asname or alias.name.partition(".")[0], ast.Import(names=[alias])
     elif isinstance(node, ast.Assign):
         for goal in node.targets:
             if isinstance(goal, ast.Name):
@@ -97,15 +100,26 @@ def _definitions(node: ast.stmt) -> Iterator[tuple[str, ast.AST]]:
 
 
 def resolve(module: str, name: str) -> tuple[str, ast.AST] | None:
-    """The module that defines `name` as `module` sees it, and the definition; None where it cannot be told."""
+    """The module that defines `name` (or `other.name`) as `module` sees it, and the definition; None where it cannot
+    be told."""
     try:
-        scope = read_scope(module)
-        node = scope.get(name) if scope is not None else None
+        head, _, rest = name.partition(".")
+        node = (read_scope(module) or {}).get(head)
+        if isinstance(node, ast.Import):
+            return _resolve_below(node.names[0], rest)
         if isinstance(node, ast.ImportFrom):
-            return resolve(node.module, node.names[0].name) if node.module and not node.level else None
-        return (module, node) if node is not None else None
+            source = f"{node.module}.{node.names[0].name}" if rest else node.module
+            return resolve(source, rest or node.names[0].name) if source and not node.level else None
+        return (module, node) if node is not None and not rest else None
     except LookupError:
         return None
+
+
+def _resolve_below(imported: ast.alias, rest: str) -> tuple[str, ast.AST] | None:
+    """`rest` of what `import a.b` or `import a.b as c` made known: after `a`, or after `c`."""
+    whole = f"{imported.name if imported.asname else imported.name.partition('.')[0]}.{rest}"
+    module, _, name = whole.rpartition(".")
+    return resolve(module, name) if name else None
 
 
 def _of_function(node: ast.FunctionDef, module: str, *, skip_self: bool) -> Signature:

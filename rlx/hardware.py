@@ -7,24 +7,13 @@ from collections.abc import MutableMapping
 from dataclasses import dataclass
 from typing import Literal
 
+from rlx.limits import MANY, above, within
+
 Device = Literal["cpu", "cuda"]
 Dtype = Literal["float32", "bfloat16"]
 
 BYTES = {"float32": 4, "bfloat16": 2}
 """Of one number of each dtype."""
-
-COUNTS = (
-    "num_nodes",
-    "num_processes",
-    "num_threads",
-    "micro_batch_tokens",
-    "tensor_parallel",
-    "num_slots",
-    "num_live",
-    "num_tool_workers",
-    "tool_ticks",
-)
-"""Fields of `Hardware` that are at least 1."""
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
 
@@ -85,12 +74,7 @@ class Hardware:
     """Minutes a step may take before the run is stopped as hanging, the slowest process named."""
 
     def __post_init__(self) -> None:
-        for name in COUNTS:
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
-        for name in ("num_servers", "staleness"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must be at least 0, not {getattr(self, name)}")
+        self.check_numbers()
         if self.num_processes % self.num_nodes:
             raise ValueError(f"num_processes={self.num_processes} cannot be spread over num_nodes={self.num_nodes}")
         if self.learner == "torch" and (self.num_processes > 1 or self.zero_stage or self.offload):
@@ -104,6 +88,18 @@ class Hardware:
                 f"tensor_parallel={self.tensor_parallel} beside {self.num_processes} learner processes needs "
                 "num_servers of 1 or more: engines with devices of their own"
             )
+
+    def check_numbers(self) -> None:
+        """Each by itself."""
+        within(1, MANY, num_nodes=self.num_nodes, num_processes=self.num_processes)
+        within(1, 1024, num_threads=self.num_threads, num_tool_workers=self.num_tool_workers)
+        within(1, MANY, tensor_parallel=self.tensor_parallel, tool_ticks=self.tool_ticks)
+        within(1, MANY, num_slots=self.num_slots, num_live=self.num_live)
+        within(0, MANY, num_servers=self.num_servers, staleness=self.staleness)
+        within(1, 10**9, micro_batch_tokens=self.micro_batch_tokens)
+        above(0, 1, engine_memory=self.engine_memory)
+        above(0, memory_gb=self.memory_gb, importance_cap=self.importance_cap)
+        above(0, MANY, step_minutes=self.step_minutes)
 
     def players(self, size: int) -> list[int]:
         """Which of `size` processes play: all, or with fewer servers than processes one for each, spread evenly."""

@@ -1,33 +1,38 @@
 """What numbers may be, checked by the type that owns them when it is made. The message is for the user who typed the
 key: `clip=-0.2: expected a number above 0`; `rlx.config` puts the key's place in the configuration before it.
 
-A value of None was allowed to be null and passes; nan and infinity never do.
+A value of None was allowed to be null and passes; nan and infinity never do. A limit that is a float is of numbers, one
+that is an int of integers where the value is one.
 """
 
 from __future__ import annotations
 
-import math
+LARGEST = 1e30
+"""Of a number without a limit of its own: it and its product with others stay within a float32."""
+MANY = 10**6
+"""Of a count that only memory and patience limit."""
 
 
-def at_least(low: float, **values: float | None) -> None:
+def at_least(low: float, /, **values: float | None) -> None:
     """Each is a finite number, `low` or more."""
     for name, value in values.items():
-        if value is not None and not low <= value < math.inf:
-            refuse(name, value, f"{_kind(low, value)}, at least {low}")
+        if value is not None and not low <= value <= LARGEST:
+            refuse(name, value, f"{_kind(low, value)}, at least {plain(low)}{_up_to(value)}")
 
 
-def above(low: float, **values: float | None) -> None:
-    """Each is a finite number greater than `low`."""
+def above(low: float, high: float = LARGEST, /, **values: float | None) -> None:
+    """Each is a finite number greater than `low`, and at most `high`."""
     for name, value in values.items():
-        if value is not None and not low < value < math.inf:
-            refuse(name, value, f"a number above {low}")
+        if value is not None and not low < value <= high:
+            limit = f" and at most {plain(high)}" if high < LARGEST else _up_to(value)
+            refuse(name, value, f"a number above {plain(low)}{limit}")
 
 
-def within(low: float, high: float, **values: float | None) -> None:
+def within(low: float, high: float, /, **values: float | None) -> None:
     """Each is a number from `low` to `high`, both allowed."""
     for name, value in values.items():
         if value is not None and not low <= value <= high:
-            refuse(name, value, f"{_kind(low, value)} from {low} to {high}")
+            refuse(name, value, f"{_kind(low, value)} from {plain(low)} to {plain(high)}")
 
 
 def refuse(name: str, value: object, expected: str) -> None:
@@ -35,5 +40,14 @@ def refuse(name: str, value: object, expected: str) -> None:
     raise ValueError(f"{name}={value}: expected {expected}")
 
 
+def plain(number: float) -> str:
+    """A limit as one writes it: 1000000 and 0.01, never 1000000.0 or 1e+06."""
+    return f"{number:.15g}"
+
+
 def _kind(low: float, value: float) -> str:
     return "an integer" if isinstance(low, int) and isinstance(value, int) else "a number"
+
+
+def _up_to(value: float) -> str:
+    return f" and at most {plain(LARGEST)}" if value > LARGEST else ""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlx.hardware import Hardware
+from rlx.limits import above, at_least, within
 from rlx.types import Dialect, Environment, Sampling
 
 if TYPE_CHECKING:
@@ -15,6 +16,12 @@ if TYPE_CHECKING:
     from rlx.evaluate.evaluate import Evaluate
     from rlx.model.load import Model
     from rlx.track import Track
+
+
+STEPS = 10**9
+"""More than anyone takes."""
+COLDEST, HOTTEST = 0.01, 1000.0
+"""Temperatures to train at: log-probs divided by a smaller one leave a float32, and by a larger one all are equal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +34,8 @@ class WarmStart:
     """Its own seed, so that runs that differ in `seed` share one warm start."""
 
     def __post_init__(self) -> None:
-        if self.steps < 0:
-            raise ValueError(f"steps must be at least 0, not {self.steps}")
+        within(0, STEPS, steps=self.steps)
+        at_least(0, seed=self.seed)
         if self.steps and self.algo is None:
             raise ValueError(f"{self.steps} steps need an algo; choose warm_start=none for no warm start")
 
@@ -47,10 +54,9 @@ class Checkpoint:
     """Steps between those whose trajectories are kept; 0 keeps none but evaluation's."""
 
     def __post_init__(self) -> None:
-        if self.every < 1 or self.keep < 1 or self.trajectories_every < 0:
-            raise ValueError("every and keep must be at least 1, trajectories_every at least 0")
-        if self.minutes is not None and not self.minutes > 0:
-            raise ValueError(f"minutes={self.minutes} must be above 0, or null")
+        within(1, STEPS, every=self.every, keep=self.keep)
+        within(0, STEPS, trajectories_every=self.trajectories_every)
+        above(0, minutes=self.minutes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,3 +80,9 @@ class Run:
     """More episodes of a step than this share ending in an error stop the run."""
     folder: Path
     config: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        at_least(0, seed=self.seed)
+        within(0, STEPS, steps=self.steps)
+        within(0.0, 1.0, max_error_share=self.max_error_share)
+        within(COLDEST, HOTTEST, **{"sampling.temperature": self.sampling.temperature})

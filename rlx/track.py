@@ -17,21 +17,22 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rlx.console import one_line
 from rlx.folder import write_aside
+from rlx.limits import above
 from rlx.types import Metrics
 
 CLOCK = ("time/", "rate/", "memory/")
-MODES = ("auto", "online", "offline", "disabled")
+Mode = Literal["auto", "online", "offline", "disabled"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Track:
     """Who is told about a run, beside its metrics.jsonl."""
 
-    mode: str = "auto"
+    mode: Mode = "auto"
     """W&B: auto (online if logged in, else offline), online, offline or disabled."""
     project: str = "rlx"
     entity: str = ""
@@ -43,10 +44,7 @@ class Track:
     """Seconds to wait for W&B to answer, at the start and at the end, before going on without it."""
 
     def __post_init__(self) -> None:
-        if self.mode not in MODES:
-            raise ValueError(f"track.mode={self.mode!r} is not one of {', '.join(MODES)}")
-        if not self.timeout > 0:
-            raise ValueError(f"track.timeout={self.timeout} must be above 0 seconds")
+        above(0, 86_400, timeout=self.timeout)
 
 
 def is_clock(name: str) -> bool:

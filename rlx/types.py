@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from rlx.limits import above, at_least
+
 Stop = Literal["stop", "eos", "length", "context"]
 """Why a completion ended: a stop string, the end-of-sequence token, its own token limit, or the context's end."""
 
@@ -175,6 +177,12 @@ class Sampling:
     """Per turn."""
     max_context: int = 1024
     """Prompt and completion of all turns together."""
+
+    def __post_init__(self) -> None:
+        at_least(0.0, temperature=self.temperature)
+        at_least(0, top_k=self.top_k)
+        above(0, 1, top_p=self.top_p)
+        at_least(1, max_new_tokens=self.max_new_tokens, max_context=self.max_context)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

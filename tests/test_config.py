@@ -92,15 +92,21 @@ def test_equal_words_give_equal_trees() -> None:
         (["sead=1"], "unknown key 'sead'; did you mean seed"),
         (["envv=countdown"], "unknown key 'envv'; did you mean env"),
         (["seed=a"], "seed=a: expected an integer"),
-        (["seed=-1"], "seed=-1: expected an integer, at least 0"),
         (["steps=1.5"], "steps=1.5: expected an integer"),
         (["steps=true"], "steps=true: expected an integer"),
         (["env.max_rounds=null"], "env.max_rounds=null: expected an integer"),
         (["env.lambda_call=[1]"], "env.lambda_call=[1]: expected a number"),
-        (["env.numbers=3"], "env.numbers=3: expected tuple[int, ...]"),
-        (["env.numbers=[3,x]"], "env.numbers=[3, 'x']: expected tuple[int, ...]"),
+        (["env.numbers=3"], "env.numbers=3: expected a list of integers"),
+        (["env.numbers=[3,x]"], "env.numbers=[3,x]: expected a list of integers"),
         (["env.verifier=formt"], "env.verifier=formt is not an option; did you mean format"),
         (["hardware.device=gpu"], "hardware.device=gpu is not an option; did you mean cpu"),
+        (["algo.optimizer.betas=[0.9]"], "algo.optimizer.betas=[0.9]: expected a list of 2 numbers"),
+        (["algo.kl_estimator=k9"], "algo.kl_estimator=k9 is not an option; did you mean k3"),
+        (["algo.normalisation=sequnce"], "algo.normalisation=sequnce is not an option; did you mean sequence"),
+        (["track.mode=ofline"], "track.mode=ofline is not an option; did you mean offline"),
+        (["env.lambda_call=nan"], "env.lambda_call=nan: expected a number"),
+        (["algo.optimizer=3"], "algo.optimizer=3: expected the keys of Optimizer, with a _target_"),
+        (["algo.clip=x"], "algo.clip=x: expected a number or null"),
         (["env=null"], "Config group override must be a string"),
         (["env._target_=rlx.env.countdown.Countdwn"], "module rlx.env.countdown has no 'Countdwn'"),
         (["env._target_=nowhere.Env"], "there is no module 'nowhere'"),
@@ -173,7 +179,7 @@ def test_what_a_job_raises_comes_out_as_it_was(tmp_path: Path, capsys: pytest.Ca
 
 def test_what_a_signature_refuses_is_told_with_its_place() -> None:
     tree = compose(["hardware.num_threads=0"])
-    with pytest.raises(ConfigError, match=r"^hardware: num_threads must be at least 1, not 0$"):
+    with pytest.raises(ConfigError, match=r"^hardware.num_threads=0: expected an integer from 1 to 1024$"):
         build_value(tree["hardware"], "hardware")
 
 
@@ -210,8 +216,8 @@ def test_a_users_own_folder_adds_options(own_folder: Path) -> None:
     ("word", "message"),
     [
         ("+env.way=up", "env.way=up is not an option; there is left, right"),
-        ("+env.seeds=[1,a]", "env.seeds=[1, 'a']"),
-        ("+env.names={a: b}", "env.names="),
+        ("+env.seeds=[1,a]", "env.seeds=[1,a]: expected a list of integers or null"),
+        ("+env.names={a: b}", "env.names={a:b}: expected names, each with a number"),
         ("+env.made=1", "unknown key 'env.made'"),
         ("+env.kind=y", "unknown key 'env.kind'"),
         ("~env.width", "env.width has no value; give one with +env.width="),

@@ -1,17 +1,19 @@
 import math
+import re
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlx.limits import above, at_least, within
+from rlx.limits import LARGEST, above, at_least, within
 
 
 @given(st.floats() | st.integers())
 def test_limits_pass_just_the_finite_numbers_they_name(value: float) -> None:
-    assert passes(at_least, value) == (math.isfinite(value) and value >= 1)
-    assert passes(above, value) == (math.isfinite(value) and value > 1)
+    assert passes(at_least, value) == (1 <= value <= LARGEST)
+    assert passes(above, value) == (1 < value <= LARGEST)
 
 
 def passes(check: Callable[..., None], value: float) -> bool:
@@ -33,3 +35,19 @@ def test_a_share_is_from_zero_to_one(value: float) -> None:
     within(0, 1, share=0.0, other=1.0)
     with pytest.raises(ValueError, match=f"^share={value}: expected a number from 0 to 1$"):
         within(0, 1, share=value)
+
+
+@pytest.mark.parametrize(
+    ("check", "value", "expected"),
+    [
+        (partial(at_least, 1), 0, "an integer, at least 1"),
+        (partial(at_least, 0.0), -1, "a number, at least 0"),
+        (partial(at_least, 0), math.inf, "a number, at least 0 and at most 1e+30"),
+        (partial(above, 0, 1), 2, "a number above 0 and at most 1"),
+        (partial(within, 1, 10**6), 10**7, "an integer from 1 to 1000000"),
+        (partial(within, 0.01, 1.0), 3, "a number from 0.01 to 1"),
+    ],
+)
+def test_what_was_expected_is_said_as_one_writes_it(check: Callable[..., None], value: float, expected: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"key={value}: expected {expected}") + "$"):
+        check(key=value)

@@ -92,9 +92,9 @@ def test_step_is_not_a_metric(tmp_path: Path) -> None:
         append_metrics(tmp_path / "m", 1, {"step": 1.0})
 
 
-@pytest.mark.parametrize("bad", [{"mode": "on"}, {"timeout": 0}, {"timeout": math.nan}])
+@pytest.mark.parametrize("bad", [{"timeout": 0}, {"timeout": math.nan}, {"timeout": 1e9}])
 def test_a_wrong_setting_is_refused(bad: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"track\."):
+    with pytest.raises(ValueError, match=r"^timeout="):
         Track(**bad)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from math import comb, sqrt
 from typing import TYPE_CHECKING, Literal
 
+from rlx.limits import at_least
 from rlx.types import Rows
 
 if TYPE_CHECKING:
@@ -66,13 +67,14 @@ def leave_one_out(*, scale: Scale = "none", deviation_floor: float = 0.0, eps: f
     + `eps`, which makes easy and hard tasks weigh the same. An episode alone in its group has nothing to be compared
     with: 0.
     """
+    at_least(0.0, deviation_floor=deviation_floor, eps=eps)
 
     def advantages(returns: list[float]) -> list[float]:
         n = len(returns)
         if n == 1:
             return [0.0]
         divisor = max(deviation(returns, "population"), deviation_floor) + eps if scale == "std" else 1.0
-        return [n / (n - 1) * c / divisor for c in centred(returns)]
+        return [n / (n - 1) * c / divisor if c else 0.0 for c in centred(returns)]
 
     return lambda rows: by_group(rows, advantages)
 
@@ -83,10 +85,11 @@ def group_centred(*, scale: Scale = "std", std: Deviation = "sample", eps: float
     `std` names the divisor: over n (`population`) or n-1 (`sample`); projects differ. `scale="none"` leaves it out
     (Dr. GRPO).
     """
+    at_least(0.0, eps=eps)
 
     def advantages(returns: list[float]) -> list[float]:
         divisor = deviation(returns, std) + eps if scale == "std" else 1.0
-        return [c / divisor for c in centred(returns)]
+        return [c / divisor if c else 0.0 for c in centred(returns)]
 
     return lambda rows: by_group(rows, advantages)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from rlx.algo.credit import Deviation, Scale, group_centred
 from rlx.algo.losses import KL, Normalisation, clip, policy_loss
 from rlx.algo.parts import Algorithm, Optimizer, independent
+from rlx.limits import above, at_least
 
 
 def grpo(
@@ -32,6 +33,9 @@ def grpo(
     constant: float = 1.0,
 ) -> Algorithm:
     """`num_samples` independent episodes a task, each measured by its group's mean and spread."""
+    at_least(2, num_samples=num_samples)
+    above(0, 1, clip_low=clip_low)
+    above(0, clip_high=clip_high)
     return Algorithm(
         sample=independent(num_samples),
         credit=group_centred(scale=scale, std=std, eps=eps),

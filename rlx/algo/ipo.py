@@ -15,6 +15,7 @@ from __future__ import annotations
 from rlx.algo.credit import pairs
 from rlx.algo.losses import squared_margin
 from rlx.algo.parts import Algorithm, Optimizer, independent, stored
+from rlx.limits import at_least
 
 
 def ipo(
@@ -26,6 +27,7 @@ def ipo(
     pairs_from: str | None = None,
 ) -> Algorithm:
     """`num_samples` tries a task by the start policy, to find a right and a wrong one, or those in `pairs_from`."""
+    at_least(2, num_samples=num_samples)
     return Algorithm(
         sample=independent(num_samples) if pairs_from is None else stored(pairs_from),
         credit=pairs,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal
 
 from rlx.algo.parts import Loss, TokenLoss, Tokens, Totals
+from rlx.limits import above, at_least, within
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -73,6 +74,7 @@ def policy_gradient(sequence_cap: float | None = None) -> Surrogate:
     w is 1, or with `sequence_cap` the truncated importance weight of the token's whole trajectory,
     min(prod pi / pi_old, cap), which is not differentiated.
     """
+    above(0, sequence_cap=sequence_cap)
 
     def surrogate(tokens: Tokens) -> tuple[Tensor, Mapping[str, Tensor]]:
         if sequence_cap is None:
@@ -100,6 +102,8 @@ def policy_loss(
     constant: float = 1.0,
 ) -> TokenLoss:
     """surrogate + kl * KL(policy || reference) - entropy * H, per token, added up by `normalisation`."""
+    within(0.0, 1e6, kl=kl, entropy=entropy)
+    at_least(1.0, constant=constant)
 
     def loss(tokens: Tokens, totals: Totals) -> Loss:
         per_token, metrics = surrogate(tokens)
@@ -127,6 +131,7 @@ def squared_margin(beta: float) -> TokenLoss:
 
     Azar et al. 2023 (arXiv:2310.12036), equation 17, with beta for its tau. A pair is what a group's credit marks.
     """
+    within(1e-6, 1e6, beta=beta)
 
     def loss(tokens: Tokens, totals: Totals) -> Loss:
         if tokens.reference_logp is None:

@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from rlx.limits import MANY, at_least, refuse, within
 from rlx.store import StoreError, load
 from rlx.types import Group, Player, Rows, Sampler, Start, Task, Trajectory
 
@@ -49,6 +50,16 @@ class Optimizer:
     """Passes over each batch (the inner epochs of PPO)."""
     num_minibatches: int = 1
     """Optimizer steps in each pass; groups are never split between them."""
+
+    def __post_init__(self) -> None:
+        within(0.0, 1.0, lr=self.lr)
+        if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
+            refuse("betas", list(self.betas), "a list of 2 numbers from 0 to below 1")
+        within(0.0, 1000.0, weight_decay=self.weight_decay)
+        at_least(0, warmup_steps=self.warmup_steps)
+        if not self.max_gradient_norm > 0:
+            refuse("max_gradient_norm", self.max_gradient_norm, "a number above 0, or inf for no limit")
+        within(1, MANY, num_epochs=self.num_epochs, num_minibatches=self.num_minibatches)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +123,11 @@ class Algorithm:
     unit: Unit = "trajectory"
     imitates: bool = False
     """Copies demonstrations whatever their reward, so that what only judges episodes changes nothing."""
+    calls_tools: bool = False
+    """Means nothing where the protocol lends no tools."""
+
+    def __post_init__(self) -> None:
+        within(1, MANY, num_prompts=self.num_prompts)
 
 
 def grouped(tasks: Sequence[Task], trajectories: Sequence[Trajectory], num_samples: int) -> list[Group]:
@@ -124,6 +140,7 @@ def grouped(tasks: Sequence[Task], trajectories: Sequence[Trajectory], num_sampl
 
 def independent(num_samples: int) -> Sampler:
     """Every task afresh, `num_samples` times."""
+    within(1, MANY, num_samples=num_samples)
 
     def sample(player: Player, tasks: Sequence[Task]) -> list[Group]:
         starts = [Start(task=task, sample=i) for task in tasks for i in range(num_samples)]

@@ -14,6 +14,7 @@ from __future__ import annotations
 from rlx.algo.credit import Scale, leave_one_out
 from rlx.algo.losses import KL, Normalisation, policy_gradient, policy_loss
 from rlx.algo.parts import Algorithm, Optimizer, independent
+from rlx.limits import at_least
 
 
 def rloo(
@@ -30,6 +31,7 @@ def rloo(
     constant: float = 1.0,
 ) -> Algorithm:
     """`num_samples` independent episodes a task, each compared with the others."""
+    at_least(2, num_samples=num_samples)
     return Algorithm(
         sample=independent(num_samples),
         credit=leave_one_out(scale=scale),

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from rlx.algo import credit, losses
 from rlx.algo.parts import Algorithm, Optimizer, independent
+from rlx.limits import above, at_least, refuse
 
 
 def tool_rloo(
@@ -35,10 +36,12 @@ def tool_rloo(
     constant: float = 1.0,
 ) -> Algorithm:
     """RLOO with tools; `clip` (PPO's, both sides) is for more than one optimizer step a batch."""
-    if best_of > num_samples:
-        raise ValueError(f"tool_rloo: best_of is {best_of} of num_samples {num_samples}; it can be that many at most")
+    at_least(2, num_samples=num_samples)
+    above(0, 1, clip=clip)
+    if not 1 <= best_of <= num_samples:
+        refuse("best_of", best_of, f"an integer from 1 to num_samples={num_samples}")
     if best_of > 1 and scale != "none":
-        raise ValueError(f"tool_rloo: scale={scale} is for plain leave-one-out credit; set best_of=1, or scale=none")
+        refuse("scale", scale, f"none, as it is for plain leave-one-out credit (best_of=1) and best_of={best_of}")
     leave_one_out = credit.leave_one_out(scale=scale, deviation_floor=deviation_floor)
     return Algorithm(
         sample=independent(num_samples),
@@ -54,4 +57,5 @@ def tool_rloo(
         needs=frozenset({"reference"}) if kl else frozenset(),
         optimizer=optimizer,
         num_prompts=num_prompts,
+        calls_tools=True,
     )

@@ -9,11 +9,14 @@ nothing is sampled from the policy, every token of the expert is worth 1, and th
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rlx.algo.losses import Normalisation
 from rlx.algo.parts import Algorithm, Optimizer
 from rlx.algo.sft import sft
 
 
 def tool_sft(*, optimizer: Optimizer, num_prompts: int = 32, normalisation: Normalisation = "token") -> Algorithm:
-    """Copy demonstrations that use tools; expects a protocol that lends some, such as `protocol=tags`."""
-    return sft(optimizer=optimizer, num_prompts=num_prompts, normalisation=normalisation)
+    """Copy demonstrations that use tools; needs a protocol that lends some, such as `protocol=tags`."""
+    copied = sft(optimizer=optimizer, num_prompts=num_prompts, normalisation=normalisation)
+    return replace(copied, calls_tools=True)

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Literal
 from rlx.env.countdown_traces import random_tries, right_candidate, spoken, staged, wrong_candidates
 from rlx.env.expression import Candidate, random_candidate, verify
 from rlx.env.solver import solve
+from rlx.limits import MANY, refuse, within
 from rlx.tool.python import Python
 from rlx.types import Action, Move, Step, Task, Text, ToolUse
 
@@ -26,6 +27,8 @@ MAX_NUMBERS = 6
 """Of a problem: the solver takes a third of a second for six numbers."""
 MAX_NUMBER = 10**9
 """Keeps whatever six numbers make within a float."""
+MAX_TARGET = 10**15
+"""What a float holds without rounding."""
 MAX_DRAWS = 20_000
 """Draws in a row without a new problem after which a preset is taken to have none left."""
 ONE_IN = 8
@@ -84,25 +87,30 @@ class Countdown:
     def __post_init__(self) -> None:
         object.__setattr__(self, "numbers", tuple(self.numbers))
         if not self.numbers or not all(2 <= size <= MAX_NUMBERS for size in self.numbers):
-            raise ValueError(f"env.numbers: {list(self.numbers)} is not a list of sizes between 2 and {MAX_NUMBERS}")
-        if not 1 <= self.low <= self.high <= MAX_NUMBER:
-            raise ValueError(f"env.low, env.high: need 1 <= {self.low} <= {self.high} <= {MAX_NUMBER}")
-        if not 1 <= self.target_low <= self.target_high:
-            raise ValueError(f"env.target_low, env.target_high: need 1 <= {self.target_low} <= {self.target_high}")
-        if self.source not in ("generated", "hub"):
-            raise ValueError(f"env.source: {self.source!r} is neither 'generated' nor 'hub'")
-        if self.verifier not in ("binary", "format"):
-            raise ValueError(f"env.verifier: {self.verifier!r} is neither 'binary' nor 'format'")
-        if min(self.num_test, self.max_rounds, self.max_wrong) < 0:
-            raise ValueError("env.num_test, env.max_rounds, env.max_wrong: none may be negative")
+            refuse("numbers", list(self.numbers), f"sizes from 2 to {MAX_NUMBERS}, at least one")
+        within(1, MAX_NUMBER, high=self.high)
+        within(1, self.high, low=self.low)
+        within(1, MAX_TARGET, target_high=self.target_high)
+        within(1, self.target_high, target_low=self.target_low)
+        within(1, MANY, num_test=self.num_test)
+        within(0, MANY, max_rounds=self.max_rounds, max_wrong=self.max_wrong)
+        costs = {name: getattr(self, name) for name in ("lambda_call", "lambda_token", "lambda_error")}
+        within(0.0, 1e6, **costs, lambda_mismatch=self.lambda_mismatch)
+        if self.source == "hub" and not self.hub.strip():
+            refuse("hub", self.hub, "a data set's name, a folder or a jsonl file")
+
+    @property
+    def fetches(self) -> bool:
+        """Tasks come from a file or a hub: a plan does not wait for them."""
+        return self.source == "hub"
 
     def tasks(self, split: str, seed: int) -> Iterator[Task]:
         """Endless `train` problems for a seed, or the fixed `test` problems, which are the same for every seed."""
         if split == "train":
-            return (task for task in self.problems(f"train/{seed}") if not held_out(task))
+            return of_split(self.problems(f"train/{seed}"), test=False)
         if split == "test":
-            return islice(distinct(task for task in self.problems("test") if held_out(task)), self.num_test)
-        raise ValueError(f"split: {split!r} is neither 'train' nor 'test'")
+            return islice(distinct(of_split(self.problems("test"), test=True)), self.num_test)
+        raise ValueError(f"split={split}: expected train or test")
 
     def problems(self, stream: str) -> Iterator[Task]:
         """Endless problems of both splits; `stream` keys the random numbers."""
@@ -206,6 +214,20 @@ def held_out(task: Task) -> bool:
     return sha256(canonical(task).encode()).digest()[0] % ONE_IN == 0
 
 
+def of_split(tasks: Iterable[Task], *, test: bool) -> Iterator[Task]:
+    """Those of one split; an error once no more of them come."""
+    num_others = 0
+    for task in tasks:
+        num_others += 1
+        if held_out(task) == test:
+            num_others = 0
+            yield task
+        if num_others > MAX_DRAWS:
+            raise ValueError(
+                f"all problems of these ranges belong to the {'train' if test else 'test'} split; widen them"
+            )
+
+
 def distinct(tasks: Iterable[Task]) -> Iterator[Task]:
     """Each problem once; an error once no new one comes."""
     seen: set[str] = set()
@@ -217,7 +239,7 @@ def distinct(tasks: Iterable[Task]) -> Iterator[Task]:
             num_repeats = 0
             yield task
         if num_repeats > MAX_DRAWS:
-            raise ValueError(f"env.num_test: only {len(seen)} test problems exist here; lower it or widen the ranges")
+            raise ValueError(f"num_test: only {len(seen)} test problems exist here; lower it or widen the ranges")
 
 
 def generate(env: Countdown, rng: random.Random) -> Iterator[Task]:
@@ -230,7 +252,7 @@ def generate(env: Countdown, rng: random.Random) -> Iterator[Task]:
         if is_target(env, numbers, candidate):
             num_failures = 0
             yield describe(numbers, int(candidate.value))
-    raise ValueError(f"env: {MAX_DRAWS} draws gave no problem; widen low..high, target_low..target_high or numbers")
+    raise ValueError(f"{MAX_DRAWS} draws gave no problem; widen low..high, target_low..target_high or numbers")
 
 
 def is_target(env: Countdown, numbers: Sequence[int], candidate: Candidate) -> bool:

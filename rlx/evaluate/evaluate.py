@@ -14,6 +14,7 @@ from rlx.evaluate.budget import cut_groups
 from rlx.evaluate.figures import Score, figures, name_figures, pass_ratios, score
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.passk import estimates
+from rlx.limits import MANY, at_least, refuse, within
 from rlx.types import Action, Environment, Group, Sampling, Start, Task, Trajectory
 
 Env = TypeVar("Env", bound=Environment)
@@ -62,14 +63,15 @@ class Evaluate:
     def __post_init__(self) -> None:
         object.__setattr__(self, "ks", tuple(sorted(self.ks)))
         object.__setattr__(self, "max_rounds", tuple(self.max_rounds))
-        if self.every < 0:
-            raise ValueError(f"evaluate.every={self.every} must be at least 0")
-        if min(self.num_tasks, self.num_samples, self.num_resamples) < 1:
-            raise ValueError("evaluate: num_tasks, num_samples and num_resamples must be at least 1")
-        if not self.ks or self.ks[0] < 1 or self.ks[-1] > self.num_samples:
-            raise ValueError(f"evaluate.ks={list(self.ks)} must lie between 1 and num_samples={self.num_samples}")
-        if any(rounds < 0 for rounds in self.max_rounds) or len(set(self.max_rounds)) != len(self.max_rounds):
-            raise ValueError(f"evaluate.max_rounds={list(self.max_rounds)} must be budgets, each once, none below 0")
+        within(1, MANY, num_tasks=self.num_tasks, num_samples=self.num_samples)
+        within(1, 100_000, num_resamples=self.num_resamples)
+        within(0, MANY, num_tries=self.num_tries, every=self.every)
+        at_least(0, seed=self.seed)
+        if not self.ks or self.ks[0] < 1 or self.ks[-1] > self.num_samples or has_twins(self.ks):
+            refuse("ks", list(self.ks), f"integers from 1 to num_samples={self.num_samples}, each once")
+        if any(not 0 <= rounds <= MANY for rounds in self.max_rounds) or has_twins(self.max_rounds):
+            refuse("max_rounds", list(self.max_rounds), "budgets of rounds, each once, none below 0")
+        self.sampling(max_context=1)
 
     def sampling(self, max_context: int) -> Sampling:
         return Sampling(
@@ -79,6 +81,10 @@ class Evaluate:
             max_new_tokens=self.max_new_tokens,
             max_context=max_context,
         )
+
+
+def has_twins(numbers: Sequence[int]) -> bool:
+    return len(set(numbers)) != len(numbers)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from rlx.limits import refuse, within
 from rlx.model.packaged import is_packaged, unpack
 from rlx.model.problem import ModelError
 from rlx.model.recipe import Recipe
@@ -21,7 +22,8 @@ Dtype = Literal["float32", "bfloat16"]
 
 SHIPPED = Path(__file__).parent
 """Models in the package are folders beside this file."""
-LINEAR = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+Linear = Literal["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+LINEAR: tuple[Linear, ...] = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,15 +36,17 @@ class Lora:
     rank: int = 32
     alpha: int = 32
     dropout: float = 0.0
-    targets: tuple[str, ...] = LINEAR
+    targets: tuple[Linear, ...] = LINEAR
     """Names of the linear maps that get an adapter."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "targets", tuple(self.targets))
-        if self.rank < 1 or self.alpha < 1 or not 0 <= self.dropout < 1:
-            raise ValueError("need rank >= 1, alpha >= 1 and 0 <= dropout < 1")
+        within(1, 2**16, rank=self.rank)
+        within(1, 10**6, alpha=self.alpha)
+        if not 0 <= self.dropout < 1:
+            refuse("dropout", self.dropout, "a number from 0 to below 1")
         if not self.targets:
-            raise ValueError("targets: name at least one linear map, such as q_proj")
+            refuse("targets", "[]", "at least one linear map, such as [q_proj]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,10 +66,9 @@ class Model:
     """Keys of its config.json, so that `rlx plan` can size it before it is here."""
 
     def __post_init__(self) -> None:
-        if not self.path:
-            raise ValueError("path is empty: give nano, a folder or a hub's owner/name")
-        if self.max_context < 1:
-            raise ValueError(f"max_context must be at least 1, not {self.max_context}")
+        if not self.path.strip():
+            refuse("path", self.path, "nano, a folder or a hub's owner/name")
+        within(2, 10**9, max_context=self.max_context)
 
 
 def local_folder(model: Model) -> Path | None:

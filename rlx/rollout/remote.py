@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 
 from rlx.rollout.engine import Counts
 from rlx.rollout.link import GoneError, Link, ServerError
-from rlx.rollout.sampling import check_sampling
 from rlx.types import Completion, Request
 
 if TYPE_CHECKING:
@@ -106,7 +105,6 @@ class RemoteEngine:
             raise ValueError(f"session {request.session} has a request under way; wait for it or release the session")
         if not request.prompt_ids:
             raise ValueError(f"session {request.session}: the prompt is empty; give it at least one token")
-        check_sampling(request.sampling)
         if not self.links:
             raise ValueError(f"session {request.session}: this process has no rollout server")
         number, self._num_added = self._num_added, self._num_added + 1

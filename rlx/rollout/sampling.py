@@ -131,15 +131,3 @@ def sample(logits_BV: Tensor, uniform_B1: Tensor, knobs: Knobs) -> tuple[Tensor,
     if knobs.greedy is not None:
         ids = torch.where(knobs.greedy, logits_BV.argmax(-1, keepdim=True), ids)
     return ids.squeeze(1), probs.gather(1, ids).log().squeeze(1)
-
-
-def check_sampling(sampling: Sampling) -> None:
-    """ValueError for settings that mean nothing."""
-    if not sampling.temperature >= 0:
-        raise ValueError(f"sampling.temperature is {sampling.temperature}; it must be 0 (greedy) or more")
-    if not 0 < sampling.top_p <= 1:
-        raise ValueError(f"sampling.top_p is {sampling.top_p}; it must be over 0 and at most 1")
-    if sampling.top_k < 0:
-        raise ValueError(f"sampling.top_k is {sampling.top_k}; it must be 0 (no filter) or more")
-    if sampling.max_new_tokens < 1:
-        raise ValueError(f"sampling.max_new_tokens is {sampling.max_new_tokens}; it must be 1 or more")

@@ -36,7 +36,7 @@ from rlx.rollout.decoder import build_decoder
 from rlx.rollout.engine import Counts
 from rlx.rollout.row import Row, common_prefix, open_row
 from rlx.rollout.runner import Runner
-from rlx.rollout.sampling import Knobs, check_sampling, read_knobs, sample
+from rlx.rollout.sampling import Knobs, read_knobs, sample
 from rlx.rollout.stops import listen, token_bytes
 from rlx.types import Completion, Request, Stop
 
@@ -127,7 +127,6 @@ class TorchEngine:
             raise ValueError(f"{where}: the prompt is empty; give it at least one token")
         if not (min(request.prompt_ids) >= 0 and max(request.prompt_ids) < len(self._runner.decoder.embedding)):
             raise ValueError(f"{where}: the prompt has ids outside the model's vocabulary")
-        check_sampling(request.sampling)
         listen(request.stops)
         self._active[request.session] = None
         self._waiting.append((self._num_added, request))

@@ -33,7 +33,6 @@ from torch import Tensor
 
 from rlx.rollout.engine import Counts
 from rlx.rollout.row import Row, common_prefix, open_row
-from rlx.rollout.sampling import check_sampling
 from rlx.rollout.stops import listen, token_bytes
 from rlx.rollout.vllm import give_back, lend
 from rlx.rollout.vllm_settings import Settings, VllmError, check_vllm, config_of
@@ -113,7 +112,6 @@ class VllmEngine:
             raise ValueError(f"{where}: the prompt is empty; give it at least one token")
         if not (min(request.prompt_ids) >= 0 and max(request.prompt_ids) < self._vllm.settings.num_ids):
             raise ValueError(f"{where}: the prompt has ids outside the model's vocabulary")
-        check_sampling(request.sampling)
         self._check(request)
         row = open_row(self._num_added, request, self._vllm.masks)
         self._num_added += 1

@@ -139,13 +139,18 @@ def request_from_json(value: Any, automata: Mapping[int, Automaton]) -> Request:
 
 def sampling_from_json(value: Any) -> Sampling:
     fields = record(value, "sampling", ("temperature", "top_k", "top_p", "max_new_tokens", "max_context"))
-    return Sampling(
-        temperature=number(fields["temperature"], "temperature"),
-        top_k=whole(fields["top_k"], "top_k"),
-        top_p=number(fields["top_p"], "top_p"),
-        max_new_tokens=whole(fields["max_new_tokens"], "max_new_tokens"),
-        max_context=whole(fields["max_context"], "max_context"),
-    )
+    try:
+        return Sampling(
+            temperature=number(fields["temperature"], "temperature"),
+            top_k=whole(fields["top_k"], "top_k"),
+            top_p=number(fields["top_p"], "top_p"),
+            max_new_tokens=whole(fields["max_new_tokens"], "max_new_tokens"),
+            max_context=whole(fields["max_context"], "max_context"),
+        )
+    except CodecError:
+        raise
+    except ValueError as error:
+        raise CodecError(f"sampling.{error}") from error
 
 
 def completion_to_json(completion: Completion) -> dict[str, Any]:

@@ -40,6 +40,7 @@ from pydantic_monty import (
     ResourceLimits,
 )
 
+from rlx.limits import above, within
 from rlx.tool.snippet import printing
 
 FROZEN: OSPolicy = {"datetime": datetime(2000, 1, 1), "random_start": {"seed": 0}}
@@ -75,8 +76,10 @@ class Python:
     """Sandboxes kept warm and shared by all calls."""
 
     def __post_init__(self) -> None:
-        if min(self.seconds, self.memory_mb, self.depth, self.max_characters, self.processes) <= 0 or self.sleep < 0:
-            raise ValueError("python: every limit must be positive (sleep may be 0)")
+        above(0, 3600, seconds=self.seconds)
+        within(1, 10**6, memory_mb=self.memory_mb, depth=self.depth, max_characters=self.max_characters)
+        within(0.0, 3600.0, sleep=self.sleep)
+        within(1, 1024, processes=self.processes)
 
     def run(self, code: str) -> Result:
         """Run `code`; whatever it is, the answer is a Result and never an exception."""

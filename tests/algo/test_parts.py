@@ -1,15 +1,22 @@
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
-from hydra.utils import instantiate
-from omegaconf import OmegaConf
 
-from rlx.algo.parts import Algorithm, demonstrations, independent
-from rlx.types import Task, Trajectory
+from rlx.algo.credit import leave_one_out
+from rlx.algo.grpo import grpo
+from rlx.algo.ipo import ipo
+from rlx.algo.parts import Algorithm, Optimizer, demonstrations, independent
+from rlx.algo.rloo import rloo
+from rlx.algo.sft import sft
+from rlx.algo.tool_rloo import tool_rloo
+from rlx.config import build_value, compose
+from rlx.types import Rows, Task, Trajectory
 
 CONF = Path(__file__).parents[2] / "conf" / "algo"
 TASKS = [Task(id=name, prompt=(), data={}) for name in "ab"]
@@ -40,12 +47,12 @@ def test_demonstrations_are_groups_of_one():
 
 @pytest.mark.parametrize("path", sorted(CONF.glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_shipped_file_makes_an_algorithm(path):
-    config = OmegaConf.load(path)
-    name = config["_target_"].rsplit(".", 1)[-1]
-    assert config["_target_"] == f"rlx.algo.{name}.{name}"
+    call = compose([f"algo={path.stem}"])["algo"]
+    name = call["_target_"].rsplit(".", 1)[-1]
+    assert call["_target_"] == f"rlx.algo.{name}.{name}"
     assert path.stem.startswith(name)
     assert path.read_text().startswith("# ")
-    algorithm = instantiate({key: value for key, value in config.items() if key != "defaults"})
+    algorithm = build_value(call, "algo")
     assert isinstance(algorithm, Algorithm)
     assert len(algorithm.sample(Echo(), TASKS)) == 2
 
@@ -54,3 +61,63 @@ def test_reading_algorithms_does_not_load_torch():
     names = ", ".join(f"rlx.algo.{path.stem}" for path in (CONF.parents[1] / "rlx" / "algo").glob("[!_]*.py"))
     code = f"import sys, {names}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=CONF.parents[1]).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"lr": -1.0},
+        {"lr": math.nan},
+        {"lr": 1e30},
+        {"betas": (2, 2)},
+        {"betas": (0.9,)},
+        {"weight_decay": -0.1},
+        {"warmup_steps": -1},
+        {"max_gradient_norm": 0.0},
+        {"max_gradient_norm": math.nan},
+        {"num_epochs": 0},
+        {"num_minibatches": 0},
+    ],
+)
+def test_an_optimizer_that_cannot_be_is_refused_by_its_key(bad: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=f"^{next(iter(bad))}=.*: expected "):
+        Optimizer(**bad)
+
+
+@pytest.mark.parametrize(
+    ("make", "bad"),
+    [
+        (grpo, {"num_prompts": 0}),
+        (rloo, {"num_samples": 1}),
+        (grpo, {"kl": -1.0}),
+        (grpo, {"entropy": math.inf}),
+        (grpo, {"clip_low": 1.5}),
+        (grpo, {"clip_high": 0.0}),
+        (grpo, {"eps": -1e-6}),
+        (rloo, {"constant": 0.0}),
+        (rloo, {"sequence_cap": 0.0}),
+        (tool_rloo, {"clip": -0.2}),
+        (tool_rloo, {"best_of": 0}),
+        (tool_rloo, {"best_of": 99}),
+        (tool_rloo, {"deviation_floor": math.nan}),
+        (ipo, {"beta": 0.0}),
+        (sft, {"num_prompts": -1}),
+    ],
+)
+def test_an_algorithm_that_cannot_be_is_refused_by_its_key(make: Any, bad: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=f"^{next(iter(bad))}=.*: expected "):
+        make(optimizer=Optimizer(), **bad)
+
+
+def test_equal_returns_are_no_signal_whatever_they_are_divided_by() -> None:
+    same = Rows(
+        group=(0, 0),
+        trajectory=(0, 1),
+        turn=(0, 0),
+        parent=(-1, -1),
+        reward=(0.3, 0.3),
+        num_tokens=(1, 1),
+        success=(True, True),
+    )
+    assert grpo(optimizer=Optimizer(), eps=0.0).credit(same).tolist() == [0.0, 0.0]
+    assert leave_one_out(scale="std", eps=0.0)(same).tolist() == [0.0, 0.0]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 from itertools import islice
 from pathlib import Path
 
@@ -99,6 +100,10 @@ def test_sums_try_every_sign() -> None:
 def test_presets_without_enough_problems_say_so() -> None:
     with pytest.raises(ValueError, match="draws gave no problem"):
         draw(Countdown(numbers=(2,), high=2, target_low=90), 1)
+    with pytest.raises(ValueError, match="belong to the test split"):
+        draw(Countdown(numbers=(2,), low=10, high=10, target_low=100), 1)
+    with pytest.raises(ValueError, match="belong to the train split"):
+        list(Countdown(numbers=(2,), low=9, high=9, target_low=81).tasks("test", 0))
     with pytest.raises(ValueError, match=r"only .* test problems exist"):
         list(Countdown(numbers=(2,), high=3, target_low=1).tasks("test", 0))
 
@@ -106,14 +111,17 @@ def test_presets_without_enough_problems_say_so() -> None:
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"numbers": ()}, "env.numbers"),
-        ({"numbers": (7,)}, "env.numbers"),
-        ({"low": 0}, "env.low"),
-        ({"low": 5, "high": 4}, "env.low"),
-        ({"target_low": 20, "target_high": 10}, "env.target_low"),
-        ({"source": "disk"}, "env.source"),
-        ({"verifier": "loose"}, "env.verifier"),
-        ({"max_rounds": -1}, "env.max_rounds"),
+        ({"numbers": ()}, "^numbers="),
+        ({"numbers": (7,)}, "^numbers="),
+        ({"low": 0}, "^low=0: expected an integer from 1 to 99"),
+        ({"low": 5, "high": 4}, "^low=5: expected an integer from 1 to 4"),
+        ({"high": 10**10}, "^high="),
+        ({"target_low": 20, "target_high": 10}, "^target_low=20: expected an integer from 1 to 10"),
+        ({"max_rounds": -1}, "^max_rounds="),
+        ({"num_test": 0}, "^num_test="),
+        ({"lambda_call": math.nan}, "^lambda_call=nan: expected a number from 0 to 1000000"),
+        ({"lambda_mismatch": -0.1}, "^lambda_mismatch="),
+        ({"source": "hub", "hub": " "}, "^hub="),
     ],
 )
 def test_bad_settings_are_refused(keys: dict, message: str) -> None:
@@ -122,7 +130,7 @@ def test_bad_settings_are_refused(keys: dict, message: str) -> None:
 
 
 def test_unknown_split_is_refused() -> None:
-    with pytest.raises(ValueError, match="neither 'train' nor 'test'"):
+    with pytest.raises(ValueError, match=r"split=.*: expected train or test"):
         ENV.tasks("validation", 0)
 
 

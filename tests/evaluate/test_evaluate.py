@@ -130,10 +130,26 @@ def test_an_environment_that_cannot_be_guessed_has_no_floor() -> None:
 
 
 @pytest.mark.parametrize(
-    "bad", [{"ks": (1, 17)}, {"ks": ()}, {"ks": (0,)}, {"num_tasks": 0}, {"max_rounds": (8, 8)}, {"num_resamples": 0}]
+    "bad",
+    [
+        {"ks": (1, 17)},
+        {"ks": ()},
+        {"ks": (0,)},
+        {"ks": (1, 1)},
+        {"num_tasks": 0},
+        {"max_rounds": (8, 8)},
+        {"max_rounds": (-1,)},
+        {"num_resamples": 0},
+        {"temperature": -1.0},
+        {"top_p": 0.0},
+        {"top_k": -1},
+        {"max_new_tokens": 0},
+        {"seed": -1},
+        {"every": -1},
+    ],
 )
 def test_settings_that_cannot_work_are_refused_in_one_line(bad: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"^evaluate") as caught:
+    with pytest.raises(ValueError, match=f"^{next(iter(bad))}=.*: expected ") as caught:
         Evaluate(**bad)
     assert "\n" not in str(caught.value)
 

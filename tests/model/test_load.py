@@ -214,13 +214,13 @@ def test_a_bare_prompt_is_its_text() -> None:
 
 @pytest.mark.parametrize("wrong", [{"path": ""}, {"path": "nano", "max_context": 0}], ids=["no path", "no context"])
 def test_impossible_models_are_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=r"path is empty|max_context"):
+    with pytest.raises(ValueError, match=f"^{list(wrong)[-1]}=.*: expected "):
         Model(**wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("wrong", [{"rank": 0}, {"alpha": 0}, {"dropout": 1.0}, {"targets": ()}])
 def test_impossible_adapters_are_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=r"need rank|targets"):
+    with pytest.raises(ValueError, match=f"^{next(iter(wrong))}=.*: expected "):
         Lora(**wrong)  # type: ignore[arg-type]
 
 

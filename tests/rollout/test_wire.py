@@ -55,7 +55,12 @@ REQUESTS = st.builds(
     stream=st.integers(0, 2**64 - 1),
     prompt_ids=st.lists(IDS, max_size=6).map(tuple),
     sampling=st.builds(
-        Sampling, temperature=FLOATS, top_k=COUNTS, top_p=FLOATS, max_new_tokens=COUNTS, max_context=COUNTS
+        Sampling,
+        temperature=st.just(0.0) | st.floats(0.01, 1000),
+        top_k=COUNTS,
+        top_p=st.floats(1e-6, 1),
+        max_new_tokens=COUNTS.map(lambda count: count + 1),
+        max_context=COUNTS.map(lambda count: count + 1),
     ),
     stops=st.lists(st.text(), max_size=2).map(tuple),
     automaton=st.none() | automata(),
@@ -127,6 +132,7 @@ def edited(change: Any) -> Any:
         lambda v: v["add"][0][1].update(prompt=[2**40]),
         lambda v: v["add"][0][1].update(stops="</answer>"),
         lambda v: v["add"][0][1]["sampling"].update(temperature="hot"),
+        lambda v: v["add"][0][1]["sampling"].update(temperature=-1.0),
         lambda v: v["automata"][0][1].update(start=2),
         lambda v: v["automata"][0][1].update(moves=[]),
         lambda v: v["automata"][0][1].update(moves=[[[1]]]),
