@@ -73,6 +73,7 @@ def complete_words(ctx: typer.Context, args: list[str], incomplete: str) -> list
 Words = Annotated[
     list[str] | None, typer.Argument(metavar="KEY=VALUE", help="As for `rlx train`.", autocompletion=complete_words)
 ]
+AsJson = Annotated[bool, typer.Option("--json", help="As one JSON document.")]
 Folder = Annotated[Path, typer.Argument(exists=True, file_okay=False, help="A run's folder.")]
 
 
@@ -317,44 +318,38 @@ def replay(folder: Folder) -> None:
 
 
 @app.command(name="sweep-table", rich_help_panel=AFTER)
-def sweep_table(folder: Folder) -> None:
+def sweep_table(folder: Folder, as_json: AsJson = False) -> None:
     """The runs of a sweep: what varied, and what came of it."""
-    from rlx.console import Screen
-    from rlx.evaluate.sweep import read_sweep, sweep_table
-    from rlx.evaluate.tables import to_rich
+    from rlx.evaluate.sweep import read_sweep, sweep_table, sweep_values
+    from rlx.output import show_json, show_tables
 
-    Screen(console=stdout()).show(to_rich(sweep_table(read_sweep(folder))))
+    members = read_sweep(folder)
+    show_json(sweep_values(members)) if as_json else show_tables([sweep_table(members)])
 
 
 @app.command(rich_help_panel=AFTER)
 def status(
     folder: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Of runs, or of one.")] = Path("outputs"),
+    as_json: AsJson = False,
 ) -> None:
     """The runs below a folder: state, step, rate, time left, job."""
-    from rlx.console import Screen
-    from rlx.evaluate.tables import to_rich
-    from rlx.status import status_table
+    from rlx.output import show_json, show_tables
+    from rlx.status import status_table, status_values
 
-    Screen(console=stdout()).show(to_rich(status_table(folder)))
+    show_json(status_values(folder)) if as_json else show_tables([status_table(folder)])
 
 
 @app.command(rich_help_panel=AFTER)
-def compare(ours: Folder, theirs: Folder) -> None:
+def compare(ours: Folder, theirs: Folder, as_json: AsJson = False) -> None:
     """One run over another, problem by problem, with 95% intervals."""
-    from rlx.console import Screen
-    from rlx.evaluate.compare import compare_runs
-    from rlx.evaluate.tables import to_rich
+    from rlx.evaluate.compare import find_gains, gain_tables, gain_values
+    from rlx.output import show_json, show_tables
 
-    screen = Screen(console=stdout())
-    for table in compare_runs(ours, theirs):
-        screen.show(to_rich(table))
-
-
-def stdout() -> Any:
-    """A console for results, which a pipe may read."""
-    from rich.console import Console
-
-    return Console()
+    found = find_gains(ours, theirs)
+    if as_json:
+        show_json([gain_values(gain) for gain in found])
+    else:
+        show_tables([table for gain in found for table in gain_tables(gain)])
 
 
 def show(text: str) -> None:

@@ -49,6 +49,11 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
+def counted(num: int, noun: str) -> str:
+    """1 run, 2 runs."""
+    return f"{num:,} {noun}" if num == 1 else f"{num:,} {noun}s"
+
+
 class Rate(ProgressColumn):
     """Things a second."""
 

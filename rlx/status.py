@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from rlx.console import duration, one_line
+from rlx.console import counted, duration, one_line
 from rlx.evaluate.tables import Table
 from rlx.folder import read_json
 from rlx.launch.ending import JOB, LOGS, newest_step, read_attempts
@@ -46,13 +46,23 @@ class Status:
         return self.seconds * max(0, self.steps - self.step)
 
 
-def status_table(folder: Path) -> Table:
-    """A row per run below `folder`, or of it."""
+def read_all(folder: Path) -> list[Status]:
+    """Every run below `folder`, or at it."""
     runs = list(find_runs(folder))
     records = ask_slurm([job for job in map(job_of, runs) if job])
+    return [read_status(run, records) for run in runs]
+
+
+def status_values(folder: Path) -> list[dict[str, Any]]:
+    """The runs as JSON; `seconds` are those of one step, `left` those of all to come."""
+    return [asdict(run) | {"folder": str(run.folder), "left": run.left} for run in read_all(folder)]
+
+
+def status_table(folder: Path) -> Table:
+    """A row per run below `folder`, or of it."""
     header = ("run", "state", "step", "rate", "left", "job", "where")
-    rows = tuple(row(read_status(run, records), folder) for run in runs)
-    return Table(title=f"{len(rows)} runs in {one_line(str(folder))}", header=header, rows=rows)
+    rows = tuple(row(run, folder) for run in read_all(folder))
+    return Table(title=f"{counted(len(rows), 'run')} in {one_line(str(folder))}", header=header, rows=rows)
 
 
 def row(run: Status, folder: Path) -> tuple[str, ...]:

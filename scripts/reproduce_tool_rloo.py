@@ -25,12 +25,12 @@ from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.passk import compare, estimates
 from rlx.evaluate.summary import read_summary
 from rlx.evaluate.tables import (
-    ACCURACY,
     TOOL_USE,
     Column,
     Table,
     accuracy_table,
     figure_table,
+    pass_columns,
     read_published,
     to_markdown,
     to_rich,
@@ -139,8 +139,8 @@ def gain_table(runs: Mapping[str, Sequence[Path]]) -> Table:
     found["Tool-RLOO, mean of seeds, over Tool-SFT"] = mean_gains(runs["tool_rloo"], start)
     found["further Tool-SFT, mean of seeds, over Tool-SFT"] = mean_gains(runs["further"], start)
     found["Tool-RLOO over further Tool-SFT, means of seeds"] = mean_gains(runs["tool_rloo"], control)
-    columns: tuple[Column, ...] = (*ACCURACY, TOOL_USE[0], TOOL_USE[-1])
-    return figure_table("Gain, points and reward [95% paired interval]", columns, found)
+    columns: tuple[Column, ...] = (*pass_columns(next(iter(found.values()))), TOOL_USE[0], TOOL_USE[-1])
+    return figure_table("Gain of these seeds, points and reward [95% paired interval over problems]", columns, found)
 
 
 def main() -> None:

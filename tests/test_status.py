@@ -109,3 +109,17 @@ def test_hostile_text_is_shown_and_not_obeyed(tmp_path: Path) -> None:
 def test_it_loads_no_torch() -> None:
     code = "import sys, rlx.status; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+
+
+def test_status_as_json_has_numbers_where_the_table_has_words(tmp_path: Path) -> None:
+    hold(make_run(tmp_path / "a" / "run"), host=socket.gethostname(), pid=os.getpid())
+    (found,) = rlx.status.status_values(tmp_path)
+    assert found["folder"] == str(tmp_path / "a" / "run")
+    assert (found["state"], found["step"], found["steps"], found["seconds"], found["left"]) == (
+        "running",
+        3,
+        10,
+        2.0,
+        14.0,
+    )
+    assert status_table(tmp_path).title.startswith("1 run in ")

@@ -52,7 +52,7 @@ def test_a_run_leaves_what_it_promises(finished: Path) -> None:
     assert (summary["steps"], summary["policy"]) == (3, "checkpoints/step-3")
     assert summary["evaluate"]["num_tasks"] == 2
     assert set(summary["metrics"]["eval/pass@2"]) == {"value", "low", "high"}
-    assert {"start/pass@1", "gain/pass@1", "random/pass@1", "eval/tool_calls"} <= set(summary["metrics"])
+    assert {"start/pass@1", "gain/pass@1", "random/pass@1", "eval/tool/calls"} <= set(summary["metrics"])
     assert set(summary["cost"]) == {"tokens", "tool_calls", "seconds", "device_hours"}
     assert summary["cost"]["tokens"] > 0
     lines = [json.loads(line) for line in (finished / "metrics.jsonl").read_text().splitlines()]
@@ -220,13 +220,15 @@ def test_a_warm_start_depends_on_what_it_takes_from_the_recipe_alone(small_run: 
 
 
 def test_two_runs_are_compared_task_by_task(finished: Path, small_run: Build, tmp_path: Path) -> None:
-    from rlx.evaluate.compare import compare_runs
+    from rlx.evaluate.compare import find_gains, gain_tables, gain_values
 
     train(small_run(tmp_path, "seed=1", "steps=1"), QUIET)
-    accuracy, cost = compare_runs(tmp_path, finished)
+    (gain,) = find_gains(tmp_path, finished)
+    accuracy, cost = gain_tables(gain)
     assert accuracy.title == cost.title == "Gain over 2 tasks, 2 rounds [95% paired interval]"
-    assert accuracy.header == ("run", "Pass@1")
+    assert accuracy.header == ("run", "Pass@1", "Pass@2"), "those of evaluate.ks"
     assert cost.header[1] == "Calls"
+    assert gain_values(gain)["gain"]["eval/pass@1"]["value"] == gain.figures["eval/pass@1"].value
 
 
 def test_an_evaluation_that_cannot_be_is_refused_before_anything_is_trained(small_run: Build, tmp_path: Path) -> None:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from rlx.console import counted
 from rlx.evaluate.evaluate import EvaluateError
 from rlx.evaluate.figures import Score, gains, score
-from rlx.evaluate.tables import ACCURACY, TOOL_USE, Table, figure_table
+from rlx.evaluate.intervals import Estimate
+from rlx.evaluate.summary import plain
+from rlx.evaluate.sweep import read_member
+from rlx.evaluate.tables import TOOL_USE, Table, figure_table, pass_columns
 from rlx.store import load
 
 
@@ -18,17 +25,45 @@ def evaluations(folder: Path) -> dict[str, list[Score]]:
     return {path.stem.split("-")[1]: [score(group) for group in load(path)] for path in paths}
 
 
-def compare_runs(ours: Path, theirs: Path) -> list[Table]:
-    """For each budget that both were evaluated with, what was gained in accuracy and in cost."""
+@dataclass(frozen=True, kw_only=True)
+class Gain:
+    """What one run has over another under one budget of rounds: `eval/stat` to its paired estimate."""
+
+    max_rounds: str
+    num_tasks: int
+    figures: Mapping[str, Estimate]
+
+
+def find_gains(ours: Path, theirs: Path) -> list[Gain]:
+    """One for each budget that both were evaluated with."""
     mine, others = evaluations(ours), evaluations(theirs)
     shared = [rounds for rounds in mine if rounds in others]
     if not shared:
         raise EvaluateError(f"{ours} and {theirs} were evaluated with other budgets: {list(mine)} and {list(others)}")
-    return [table for rounds in shared for table in compare_scores(mine[rounds], others[rounds], rounds)]
+    ks = sorted({*asked(ours), *asked(theirs)})
+    return [
+        Gain(
+            max_rounds=rounds,
+            num_tasks=len(mine[rounds]),
+            figures=gains(mine[rounds], others[rounds], ks=ks, noun="eval"),
+        )
+        for rounds in shared
+    ]
 
 
-def compare_scores(mine: list[Score], others: list[Score], rounds: str) -> list[Table]:
-    num_samples = min(row.num_samples for row in (*mine, *others))
-    found = gains(mine, others, ks=[k for k in (1, 4, 8, 16) if k <= num_samples], noun="eval")
-    title = f"Gain over {len(mine)} tasks, {rounds} rounds [95% paired interval]"
-    return [figure_table(title, columns, {"gain": found}) for columns in (ACCURACY, TOOL_USE)]
+def asked(folder: Path) -> list[int]:
+    """The ks for which a run was to report pass@k."""
+    ks = read_member(folder).config.get("evaluate.ks")
+    found = [k for k in ks if isinstance(k, int) and k > 0] if isinstance(ks, list) else []
+    return found or [1]
+
+
+def gain_values(gain: Gain) -> dict[str, Any]:
+    """One of `find_gains` as JSON."""
+    return {"max_rounds": int(gain.max_rounds), "tasks": gain.num_tasks, "gain": plain(gain.figures)}
+
+
+def gain_tables(gain: Gain) -> list[Table]:
+    title = f"Gain over {counted(gain.num_tasks, 'task')}, {gain.max_rounds} rounds [95% paired interval]"
+    columns = (pass_columns(gain.figures), TOOL_USE)
+    return [figure_table(title, shown, {"gain": gain.figures}) for shown in columns]

@@ -1,8 +1,9 @@
 """From trajectories to figures: what an evaluation says of a policy, problem by problem and over all of them.
 
-The figures, with `eval` as the noun: `pass@1`, `pass@4` ... (unbiased), `reward`, `tool_calls`, `failed_rate` (failed
-calls of all calls), `mismatch_rate` (episodes that answered against their last observation), `tool_tokens`, `turns`,
-`tokens`, `truncated`, `errors`. All but `failed_rate` are means over problems of the mean over a problem's samples. An
+The figures, with `eval` as the noun: `eval/pass@1`, `eval/pass@4` ... (unbiased), `eval/reward`, and under the names
+that training has for them `tool/calls`, `tool/failed_rate` (failed calls of all calls), `tool/mismatch_rate` (episodes
+that answered against their last observation), `tool/tokens`, `episode/turns`, `episode/tokens`, `episode/truncated`,
+`episode/errors`. All but `tool/failed_rate` are means over problems of the mean over a problem's samples. An
 episode that ended in an error counts as a failed attempt, or a crash would flatter the policy.
 """
 
@@ -78,14 +79,14 @@ def ratios(scores: Sequence[Score], ks: Iterable[int]) -> dict[str, Ratio]:
     num_P = of("num_samples")
     return pass_ratios(scores, ks) | {
         "reward": mean_of(of("reward") / num_P),
-        "tool_calls": mean_of(of("num_calls") / num_P),
-        "failed_rate": Ratio(top=of("num_failed")[None], bottom=of("num_calls")[None], is_share=True),
-        "mismatch_rate": share_of(of("num_mismatched") / num_P),
-        "tool_tokens": mean_of(of("num_tool_tokens") / num_P),
-        "turns": mean_of(of("num_turns") / num_P),
-        "tokens": mean_of(of("num_tokens") / num_P),
-        "truncated": share_of(of("num_truncated") / num_P),
-        "errors": share_of(of("num_errors") / num_P),
+        "tool/calls": mean_of(of("num_calls") / num_P),
+        "tool/failed_rate": Ratio(top=of("num_failed")[None], bottom=of("num_calls")[None], is_share=True),
+        "tool/mismatch_rate": share_of(of("num_mismatched") / num_P),
+        "tool/tokens": mean_of(of("num_tool_tokens") / num_P),
+        "episode/turns": mean_of(of("num_turns") / num_P),
+        "episode/tokens": mean_of(of("num_tokens") / num_P),
+        "episode/truncated": share_of(of("num_truncated") / num_P),
+        "episode/errors": share_of(of("num_errors") / num_P),
     }
 
 

@@ -28,6 +28,16 @@ Ending = Literal["finished", "interrupted", "failed"]
 PACKAGES = ("rlx", "torch", "transformers", "tokenizers", "numpy", "pydantic-monty", "hydra-core", "wandb")
 
 
+FORMER = {
+    "tool_calls": "tool/calls",
+    "failed_rate": "tool/failed_rate",
+    "mismatch_rate": "tool/mismatch_rate",
+    "tool_tokens": "tool/tokens",
+    **{name: f"episode/{name}" for name in ("turns", "tokens", "truncated", "errors")},
+}
+"""What figures were called in summaries before training's names were theirs too."""
+
+
 class SummaryError(ValueError):
     """A summary.json that cannot be read; the message is one line that names it."""
 
@@ -114,7 +124,7 @@ def _git(folder: Path, *words: str) -> str | None:
 
 def write_summary(path: Path, summary: Summary) -> None:
     """Write it, whole or not at all."""
-    write_aside(path, json.dumps(_without_infinities(asdict(summary)), indent=2, allow_nan=False) + "\n")
+    write_aside(path, json.dumps(without_infinities(asdict(summary)), indent=2, allow_nan=False) + "\n")
 
 
 def read_summary(path: Path) -> Summary:
@@ -135,7 +145,7 @@ def summary_of(value: Any) -> Summary:
     cost, git = value["cost"], value["git"]
     return Summary(
         status=value["status"],
-        metrics={str(name): _estimate_of(figure) for name, figure in value["metrics"].items()},
+        metrics={_name_of(str(name)): _estimate_of(figure) for name, figure in value["metrics"].items()},
         seed=int(value["seed"]),
         versions={str(name): str(text) for name, text in value["versions"].items()},
         git=None if git is None else Git(commit=str(git["commit"]), dirty=bool(git["dirty"])),
@@ -153,6 +163,16 @@ def summary_of(value: Any) -> Summary:
     )
 
 
+def plain(figures: Mapping[str, Estimate]) -> dict[str, Any]:
+    """Figures as JSON."""
+    return {name: without_infinities(asdict(figure)) for name, figure in figures.items()}
+
+
+def _name_of(figure: str) -> str:
+    noun, slash, stat = figure.partition("/")
+    return noun + slash + FORMER.get(stat, stat)
+
+
 def _estimate_of(figure: Mapping[str, Any]) -> Estimate:
     return Estimate(value=_number(figure["value"]), low=_number(figure["low"]), high=_number(figure["high"]))
 
@@ -163,9 +183,12 @@ def _number(value: Any) -> float:
     return math.nan if value is None else float(value)
 
 
-def _without_infinities(value: Any) -> Any:
+def without_infinities(value: Any) -> Any:
+    """A value as JSON can hold it: null for numbers that are not finite."""
     if isinstance(value, Mapping):
-        return {name: _without_infinities(inner) for name, inner in value.items()}
+        return {name: without_infinities(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_infinities(inner) for inner in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

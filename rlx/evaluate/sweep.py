@@ -10,8 +10,9 @@ from typing import Any
 
 import yaml
 
-from rlx.evaluate.summary import Summary, read_summary
-from rlx.evaluate.tables import ACCURACY, TOOL_USE, Column, Table, estimate_cell
+from rlx.console import counted
+from rlx.evaluate.summary import Summary, plain, read_summary
+from rlx.evaluate.tables import TOOL_USE, Table, estimate_cell, pass_columns
 from rlx.folder import flatten
 
 
@@ -52,11 +53,10 @@ def read_member(folder: Path) -> Member:
     return Member(name=folder.name, config=flatten(config), summary=read_summary(ending) if ending.exists() else None)
 
 
-def sweep_table(
-    members: Sequence[Member], *, noun: str = "eval", columns: Sequence[Column] = (*ACCURACY, *TOOL_USE)
-) -> Table:
+def sweep_table(members: Sequence[Member], *, noun: str = "eval") -> Table:
     """A row per run: its name, the keys that differ, how it ended if not all finished, its figures."""
     keys = differing_keys([member.config for member in members])
+    columns = (*pass_columns((name for member in members for name in figures(member)), noun), *TOOL_USE)
     known = [column for column in columns if any(f"{noun}/{column.stat}" in figures(member) for member in members)]
     finished = all(status(member) == "finished" for member in members)
     rows = [
@@ -69,7 +69,21 @@ def sweep_table(
         for member in members
     ]
     header = ("run", *short_keys(keys), *(() if finished else ("status",)), *(column.title for column in known))
-    return Table(title=f"{len(members)} runs", header=header, rows=tuple(rows))
+    return Table(title=counted(len(members), "run"), header=header, rows=tuple(rows))
+
+
+def sweep_values(members: Sequence[Member]) -> list[dict[str, Any]]:
+    """The runs as JSON: the keys that differ, how each ended, its figures by their whole names."""
+    keys = differing_keys([member.config for member in members])
+    return [
+        {
+            "run": member.name,
+            "config": {key: member.config.get(key) for key in keys},
+            "status": status(member),
+            "metrics": plain(figures(member)),
+        }
+        for member in members
+    ]
 
 
 def figures(member: Member) -> Mapping[str, Any]:

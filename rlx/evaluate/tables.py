@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
 
 import rich.console
 import rich.table
+from rich.cells import cell_len
 from rich.terminal_theme import SVG_EXPORT_THEME
 from rich.text import Text
 
@@ -30,6 +31,12 @@ MISSING = "–"
 MARKDOWN = re.compile(r"([\\`*_\[\]<>|~&$:@!])")
 """What markdown, or HTML in it, may read as markup."""
 
+FRAME = 3
+"""What a terminal's table adds to the width of a column: a line and two blanks."""
+WORD, PIECE = re.compile(r"\S+"), re.compile(r"[^\s/_,]*[/_,]|[^\s/_,]+")
+"""What stands in one line where it can; a piece is what stands so of a name, which may be a path."""
+LABEL = 8
+"""What is left of the first column where another wants all the width."""
 FONT_FACE = re.compile(r"@font-face\s*\{[^}]*\}")
 
 
@@ -53,22 +60,26 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
 
 
-ACCURACY = tuple(Column(stat=f"pass@{k}", title=f"Pass@{k}", percent=True) for k in (1, 4, 8, 16))
-"""Table 2 of cost-aware Tool-RLOO."""
-
 TOOL_USE = (
-    Column(stat="tool_calls", title="Calls", digits=2),
-    Column(stat="failed_rate", title="Failed", percent=True, digits=2),
-    Column(stat="mismatch_rate", title="Mismatch", percent=True, digits=2),
-    Column(stat="tool_tokens", title="Obs. tokens"),
+    Column(stat="tool/calls", title="Calls", digits=2),
+    Column(stat="tool/failed_rate", title="Failed", percent=True, digits=2),
+    Column(stat="tool/mismatch_rate", title="Mismatch", percent=True, digits=2),
+    Column(stat="tool/tokens", title="Obs. tokens"),
     Column(stat="reward", title="Reward", digits=3),
 )
 """Table 3 of cost-aware Tool-RLOO, and observation tokens."""
 
 
+def pass_columns(names: Iterable[str], noun: str = "eval") -> tuple[Column, ...]:
+    """A column for each `noun/pass@k` among the names of figures: those that were asked for."""
+    found = {int(match[1]) for name in names if (match := re.fullmatch(re.escape(noun) + r"/pass@(\d+)", name))}
+    return tuple(Column(stat=f"pass@{k}", title=f"Pass@{k}", percent=True) for k in sorted(found))
+
+
 def accuracy_table(runs: Mapping[str, Figures], *, noun: str = "eval", published: Published | None = None) -> Table:
     """Pass@k in percent with 95% intervals: a row per named run."""
-    return figure_table("Pass@k, % [95% interval]", ACCURACY, runs, noun=noun, published=published)
+    columns = pass_columns((name for figures in runs.values() for name in figures), noun)
+    return figure_table("Pass@k, % [95% interval]", columns, runs, noun=noun, published=published)
 
 
 def tool_table(runs: Mapping[str, Figures], *, noun: str = "eval", published: Published | None = None) -> Table:
@@ -118,14 +129,90 @@ def estimate_cell(figure: Estimate | None, column: Column) -> str:
     return value if low == high == value else f"{value} [{low},{high}]"
 
 
-def to_rich(table: Table) -> rich.table.Table:
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A table as a terminal of any width shows it: no number is broken, and what does not fit beside the rest follows
+    below, under the first column again."""
+
+    table: Table
+
+    def __rich_console__(
+        self, console: rich.console.Console, options: rich.console.ConsoleOptions
+    ) -> rich.console.RenderResult:
+        for part, widths in fit(self.table, options.max_width):
+            yield drawn(part, widths)
+
+
+def to_rich(table: Table) -> Fitted:
     """For a terminal: cells are literal text."""
-    shown = rich.table.Table(title=Text(one_line(table.title)), title_justify="left")
-    for index, name in enumerate(table.header):
-        shown.add_column(Text(one_line(name, 40)), justify="right" if index else "left", overflow="fold")
+    header = tuple(one_line(name, 40) for name in table.header)
+    rows = tuple(tuple(stacked(one_line(cell, 60)) for cell in row) for row in table.rows)
+    return Fitted(Table(title=one_line(table.title), header=header, rows=rows))
+
+
+def stacked(cell: str) -> str:
+    """The interval below its value."""
+    return re.sub(r" (?=\[[-\d])", "\n", cell)
+
+
+def fit(table: Table, width: int) -> Iterator[tuple[Table, tuple[int, ...]]]:
+    """Tables of the first column and as many others as go beside it, with the widths of their columns."""
+    columns = list(zip(table.header, *table.rows, strict=True))
+    whole = sum(widest(column) + FRAME for column in columns) < width
+    most = width - 1 - 2 * FRAME
+    sizes = [min(narrow(column, most - LABEL), most - 1) for column in columns]
+    label = min(narrow(columns[0], most if whole else width // 3, PIECE), most - max(sizes[1:], default=0))
+    taken: list[int] = []
+    title = table.title
+    for index in range(1, len(columns)):
+        if taken and label + FRAME + sum(sizes[i] + FRAME for i in (*taken, index)) >= width:
+            yield taking(table, title, taken), (label, *(sizes[i] for i in taken))
+            taken, title = [], ""
+        taken.append(index)
+    yield taking(table, title, taken), (label, *(sizes[i] for i in taken))
+
+
+def taking(table: Table, title: str, columns: Sequence[int]) -> Table:
+    """The first column and some others."""
+
+    def of(row: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(row[index] for index in (0, *columns))
+
+    return replace(table, title=title, header=of(table.header), rows=tuple(of(row) for row in table.rows))
+
+
+def widest(cells: Iterable[str]) -> int:
+    """Of all lines."""
+    return max(cell_len(line) for cell in cells for line in cell.split("\n"))
+
+
+def narrow(cells: Sequence[str], most: int, unit: re.Pattern[str] = WORD) -> int:
+    """A column's width: that of its lines, or `most`, but never less than a word, which may be a number."""
+    words = [word for cell in cells for word in unit.findall(cell)]
+    return max(min(widest(cells), most), widest(words) if words else 1)
+
+
+def drawn(table: Table, widths: Sequence[int]) -> rich.table.Table:
+    shown = rich.table.Table(title=Text(table.title) if table.title else None, title_justify="left")
+    for index, (name, width) in enumerate(zip(table.header, widths, strict=True)):
+        shown.add_column(Text(folded(name, width)), justify="right" if index else "left", overflow="fold", width=width)
     for row in table.rows:
-        shown.add_row(*(Text(one_line(cell, 60).replace(" [", "\n[")) for cell in row))
+        shown.add_row(*(Text(folded(cell, width)) for cell, width in zip(row, widths, strict=True)))
     return shown
+
+
+def folded(cell: str, width: int) -> str:
+    """A word that is too long, such as a path, goes on in the next line after a mark in it."""
+    return "\n".join(" ".join(broken(word, width) for word in line.split(" ")) for line in cell.split("\n"))
+
+
+def broken(word: str, width: int) -> str:
+    lines = [""]
+    for piece in PIECE.findall(word) if cell_len(word) > width else [word]:
+        if lines[-1] and cell_len(lines[-1] + piece) > width:
+            lines.append("")
+        lines[-1] += piece
+    return "\n".join(lines)
 
 
 def to_svg(tables: Sequence[Table], title: str = "", width: int = 100) -> str:

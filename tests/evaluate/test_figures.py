@@ -57,7 +57,7 @@ def test_figures_of_several_runs_are_the_mean_of_theirs_and_not_those_of_one_hea
     unable = [Score(**B, num_correct=0), Score(task="a", num_samples=2, num_correct=0, num_calls=2, num_failed=2)]
     found = {name: estimate.value for name, estimate in estimates(mean_ratios([able, unable], (1, 2))).items()}
     assert found["pass@1"] == found["pass@2"] == 1 / 2, "one heap of four samples would pass five times in six"
-    assert found["failed_rate"] == (1 / 4 + 2 / 2) / 2, "the mean of their rates, whoever calls more"
+    assert found["tool/failed_rate"] == (1 / 4 + 2 / 2) / 2, "the mean of their rates, whoever calls more"
     with pytest.raises(ValueError, match="tasks"):
         mean_ratios([able, unable[:1]], (1,))
 
@@ -69,14 +69,14 @@ def test_figures_of_one_problem_are_its_means() -> None:
             "eval/pass@1": 1 / 4,
             "eval/pass@2": 1 / 2,
             "eval/reward": 0.52 / 4,
-            "eval/tool_calls": 1.0,
-            "eval/failed_rate": 1 / 4,
-            "eval/mismatch_rate": 1 / 4,
-            "eval/tool_tokens": 10 / 4,
-            "eval/turns": 6 / 4,
-            "eval/tokens": 22 / 4,
-            "eval/truncated": 1 / 4,
-            "eval/errors": 1 / 4,
+            "eval/tool/calls": 1.0,
+            "eval/tool/failed_rate": 1 / 4,
+            "eval/tool/mismatch_rate": 1 / 4,
+            "eval/tool/tokens": 10 / 4,
+            "eval/episode/turns": 6 / 4,
+            "eval/episode/tokens": 22 / 4,
+            "eval/episode/truncated": 1 / 4,
+            "eval/episode/errors": 1 / 4,
         }
     )
 
@@ -99,7 +99,7 @@ def test_gains_are_paired_by_task_whatever_the_order() -> None:
     assert 0.15 < gain["gain/pass@1"].low < gain["gain/pass@1"].value == 0.25 < gain["gain/pass@1"].high < 0.35
     assert gain["gain/reward"].low == gain["gain/reward"].high == 0.25
     assert gain["gain/pass@4"].value == pytest.approx(0.25)
-    assert gain["gain/tool_calls"].value == 0.0
+    assert gain["gain/tool/calls"].value == 0.0
 
 
 def test_gains_refuse_other_tasks() -> None:

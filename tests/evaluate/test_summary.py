@@ -137,3 +137,11 @@ def test_git_state_is_the_commit_and_whether_the_tree_changed(tmp_path: Path) ->
     found = git_here(tmp_path)
     assert found is not None
     assert found.dirty
+
+
+def test_figures_of_former_summaries_have_the_names_of_today(tmp_path: Path) -> None:
+    figures = {
+        name: Estimate(value=0.5, low=0.4, high=0.6) for name in ("eval/tool_calls", "gain@5/turns", "eval/reward")
+    }
+    write_summary(tmp_path / "s", Summary(status="finished", seed=0, metrics=figures))
+    assert set(read_summary(tmp_path / "s").metrics) == {"eval/tool/calls", "gain@5/episode/turns", "eval/reward"}

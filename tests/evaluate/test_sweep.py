@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.summary import Summary, write_summary
-from rlx.evaluate.sweep import differing_keys, read_member, read_sweep, short_keys, sweep_table
+from rlx.evaluate.sweep import differing_keys, read_member, read_sweep, short_keys, sweep_table, sweep_values
+from rlx.output import show_json
 
 FIGURES = {"eval/pass@1": Estimate(value=0.535, low=0.501, high=0.57)}
 
@@ -29,6 +31,17 @@ def test_a_sweep_shows_the_keys_that_differ_and_the_figures(tmp_path: Path) -> N
         ("a", "0.02", "[3, 4]", "53.5 [50.1,57.0]"),
         ("b", "0.1", "[3]", "53.5 [50.1,57.0]"),
     ]
+
+
+def test_a_sweep_as_json_has_whole_keys_and_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_folder(tmp_path / "a", "seed: 1\nenv: {high: .nan, day: 2026-01-01}\n")
+    run_folder(tmp_path / "b", "seed: 1\nenv: {high: 3.0, day: 2026-01-02}\n")
+    show_json(sweep_values(read_sweep(tmp_path)))
+    first, second = json.loads(capsys.readouterr().out)
+    assert first["config"] == {"env.high": None, "env.day": "2026-01-01"}
+    assert second["config"]["env.high"] == 3.0
+    assert second["metrics"]["eval/pass@1"] == {"value": 0.535, "low": 0.501, "high": 0.57}
+    assert (first["run"], second["run"], second["status"]) == ("a", "b", "finished")
 
 
 def test_a_sweep_says_which_runs_have_not_finished(tmp_path: Path) -> None:

@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from rich.console import Console
 
 from rlx.evaluate.intervals import Estimate
@@ -21,8 +26,8 @@ EVIL = "<script>a(1)</script>|[red]x[/red]\x1b[31m\n`b` ![i](http://c) &lt;"
 FIGURES = {
     "eval/pass@1": Estimate(value=0.535, low=0.501, high=0.57),
     "eval/pass@16": Estimate(value=0.86, low=0.86, high=0.86),
-    "eval/tool_calls": Estimate(value=4.631, low=4.5, high=4.75),
-    "eval/failed_rate": Estimate(value=0.0008, low=0.0, high=0.002),
+    "eval/tool/calls": Estimate(value=4.631, low=4.5, high=4.75),
+    "eval/tool/failed_rate": Estimate(value=0.0008, low=0.0, high=0.002),
     "eval/reward": Estimate(value=0.4311, low=-0.02, high=0.5),
 }
 PUBLISHED = Path(__file__).parents[2] / "scripts" / "published" / "tool_rloo.json"
@@ -84,6 +89,89 @@ def test_a_narrow_terminal_hides_no_digit() -> None:
     digits = "".join(c for c in text if c.isdigit())
     assert "…" not in text
     assert len(digits) >= len("116") + len("535501570860500500")
+
+
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+WIDE = {
+    f"eval/{stat}": Estimate(value=value, low=low, high=high)
+    for stat, value, low, high in [
+        *((f"pass@{k}", 0.535 + k / 100, 0.501 + k / 100, 0.57 + k / 100) for k in (1, 2, 4, 8, 16)),
+        ("reward", -0.431, -0.502, -0.195),
+        ("tool/calls", 14.631, 14.5, 14.752),
+        ("tool/failed_rate", 0.0008, 0.0, 0.1234),
+        ("tool/mismatch_rate", 0.5, 0.4321, 1.0),
+        ("tool/tokens", 1024.5, 999.9, 2048.1),
+    ]
+}
+
+
+def cells_of(text: str) -> dict[str, list[str]]:
+    """The columns of tables as they were drawn, by their titles: what stands in a column, line by line."""
+    found: dict[str, list[str]] = {}
+    header: list[str] = []
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in re.split("[│┃]", line)[1:-1]]
+        if "┃" in line:
+            header = [f"{old} {new}".strip() for old, new in zip(header, cells, strict=True)] if header else cells
+        elif cells:
+            for name, cell in zip(header, cells, strict=True):
+                found.setdefault(name, []).extend([cell] * bool(cell))
+        elif "┏" in line:
+            header = []
+    return found
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+@pytest.mark.parametrize("make", [accuracy_table, tool_table])
+def test_a_table_of_any_width_gives_all_its_numbers_back(width: int, make: Callable[..., Table]) -> None:
+    names = ["Tool-RLOO, 5 rounds", "Tool-RLOO over further Tool-SFT, means of seeds", "random"]
+    table = make(dict.fromkeys(names, WIDE), published={name: {"eval/pass@4": 0.621} for name in names})
+    text = shown(table, width)
+    assert max(map(len, text.splitlines())) <= width
+    columns = cells_of(text)
+    for index, name in enumerate(table.header[1:], start=1):
+        if table.header.count(name) > 1 or name == "paper":
+            continue
+        printed = [number for cell in columns[name] for number in NUMBER.findall(cell)]
+        assert printed == [number for row in table.rows for number in NUMBER.findall(row[index])]
+    words = " ".join(columns["run"])
+    assert all(word in words for name in names for word in name.split())
+
+
+def test_an_interval_stands_whole_below_its_value() -> None:
+    lines = cells_of(shown(accuracy_table({"a": WIDE}), 60))["Pass@16"]
+    assert lines == ["69.5", "[66.1,73.0]"]
+
+
+def test_a_path_that_is_too_long_goes_on_below_after_a_slash() -> None:
+    path = "outputs/2026-11-22/10-00-00/a-run-of-its-own"
+    table = Table(title="", header=("run", "state", "step"), rows=((path, "running", "12/100"),))
+    cells = cells_of(shown(table, 40))
+    assert "".join(cells["run"]) == path
+    assert cells["run"][:3] == ["outputs/", "2026-11-22/", "10-00-00/"]
+    assert cells["step"] == ["12/100"]
+
+
+@given(
+    st.integers(40, 120),
+    st.lists(st.lists(st.floats(-1e4, 1e4).map(lambda x: f"{x:.2f}"), min_size=4, max_size=4), min_size=1, max_size=3),
+)
+@settings(max_examples=40, deadline=None)
+def test_no_width_breaks_a_number(width: int, rows: list[list[str]]) -> None:
+    cells = tuple((f"run {i}", *(f"{x} [{x},{x}]" for x in row)) for i, row in enumerate(rows))
+    columns = cells_of(shown(Table(title="", header=("run", "a", "b", "c", "d"), rows=cells), width))
+    for index, name in enumerate("abcd"):
+        assert [number for cell in columns[name] for number in NUMBER.findall(cell)] == [
+            number for row in rows for number in 3 * [row[index]]
+        ]
+
+
+@pytest.mark.parametrize("ks", [(2,), (1, 2), (1, 4, 8, 16, 64)])
+def test_the_ks_that_were_asked_for_are_those_shown(ks: tuple[int, ...]) -> None:
+    figures = {f"eval/pass@{k}": Estimate(value=0.5, low=0.4, high=0.6) for k in ks}
+    table = accuracy_table({"a": figures, "b": {"eval/reward": WIDE["eval/reward"]}})
+    assert table.header == ("run", *(f"Pass@{k}" for k in ks))
+    assert [row[0] for row in table.rows] == ["a"]
 
 
 def test_hostile_names_are_literal_in_markdown() -> None:
