@@ -148,9 +148,11 @@ def remedy(hardware: Hardware, name: str) -> str:
             (hardware.engine == "vllm", "a larger hardware.tensor_parallel"),
         ],
         "engine work": [(True, "a smaller model")],
+        "engine asleep": [(True, "hardware.num_servers")],
         "KV cache": [(True, "a smaller sampling.max_context, hardware.num_slots or hardware.engine_memory")],
         "program": [(True, "fewer processes on a machine")],
         "communication": [(True, adapters)],
+        "gradient bucket": [(True, adapters)],
         "weight casts": [(True, "hardware.learner=deepspeed")],
     }
     trained = name in ("weights", "reference", "gradients", "optimizer")

@@ -11,10 +11,11 @@ numbers of b bytes in the forward pass (4 float32, 2 bfloat16; DeepSpeed adds gr
 (Rajbhandari et al. 2020, "ZeRO", arXiv:1910.02054, section 3.) The torch learner keeps weights in float32, and under
 bfloat16 a cast of each until the backward pass. The rest depends on how full things get, so it has two bounds:
 activations of a full micro-batch at most and of a half full one at least (packing fills them so, on average); caches of
-slots that are full at most, and short (on vLLM: one full context, which it insists on) at least.
+slots that are full at most, and short at least. vLLM takes its whole share of a device as it starts.
 
 A vLLM engine beside the learner sleeps during the update, so that the two take turns: sampling and updating are two
-budgets. A torch engine stays.
+budgets. A torch engine stays. Gradients are forgotten after the step, but ZeRO 3 keeps room for its share of them, and
+a bucket to collect them in.
 """
 
 from __future__ import annotations
@@ -35,8 +36,19 @@ BUCKET_ELEMENTS = 500_000_000
 PROGRAM = {"cpu": 500_000_000, "cuda": 1_500_000_000}
 """Of one process before any weight: libraries, the CUDA context, communication."""
 
-VLLM_WORK = 1_500_000_000
-"""Of a vLLM engine on a GPU beside weights and cache: graphs and the largest pass."""
+LIVE_ELEMENTS = 1_050_000_000
+"""Weights that ZeRO 3 may keep gathered for their next use, with those that it fetches early: DeepSpeed's defaults."""
+
+VLLM_GRAPHS = 1_000_000_000
+"""CUDA graphs of a vLLM engine, which stay while it sleeps."""
+
+STEP_TOKENS = 8192
+"""Tokens of vLLM's largest pass, as in rlx/rollout/vllm.py."""
+
+NORMS = {"float32": 24, "bfloat16": 16, "autocast": 26}
+"""Bytes of a layer's residual-wide tensors for a token: what two norms take, their normalised vectors, what they give.
+Under autocast residuals are float32, and each of five linear maps keeps a bfloat16 cast of its own; a bfloat16 model
+has float32 inside its norms."""
 
 SHORT = 64
 """Tokens that an episode surely has, prompt and all."""
@@ -90,7 +102,7 @@ class Job:
 def budgets(hardware: Hardware, job: Job, have: int | None, *, trains: bool = True) -> list[Budget]:
     """Every budget of a profile: `have` is one device's memory (on cpu the machine's), None if unknown."""
     learner, engine = learner_amounts(hardware, job), engine_amounts(hardware, job, have)
-    resident = {name: learner[name] for name in ("weights", "reference", "optimizer", "program") if name in learner}
+    resident = {name: learner[name] for name in resident_names(hardware) if name in learner}
     servers = hardware.num_servers * hardware.tensor_parallel
     notes = cache_notes(hardware, job, have)
     beside = Budget(name="engine in a server", amounts=engine | program(hardware), devices=servers, notes=notes)
@@ -104,7 +116,7 @@ def budgets(hardware: Hardware, job: Job, have: int | None, *, trains: bool = Tr
     elif sleeps(hardware):
         found = [
             Budget(name="sampling", amounts=resident | engine, devices=hardware.num_processes, notes=notes),
-            Budget(name="updating", amounts=learner, devices=hardware.num_processes),
+            Budget(name="updating", amounts=learner | asleep(), devices=hardware.num_processes),
         ]
     else:
         found = [Budget(name="learner and engine", amounts=learner | engine, devices=hardware.num_processes)]
@@ -114,6 +126,16 @@ def budgets(hardware: Hardware, job: Job, have: int | None, *, trains: bool = Tr
 def sleeps(hardware: Hardware) -> bool:
     """Whether the engine leaves the device during the update."""
     return hardware.engine == "vllm" and hardware.device == "cuda" and not hardware.num_servers
+
+
+def resident_names(hardware: Hardware) -> tuple[str, ...]:
+    """What a learner holds between updates."""
+    kept = ("weights", "reference", "optimizer", "program")
+    return (*kept, "gradients", "gradient bucket") if zero_stage(hardware) == 3 else kept
+
+
+def asleep() -> dict[str, Amount]:
+    return {"engine asleep": exactly(VLLM_GRAPHS)}
 
 
 def on_machine(hardware: Hardware, found: list[Budget]) -> list[Budget]:
@@ -152,11 +174,12 @@ def learner_state(hardware: Hardware, job: Job) -> dict[str, int]:
     whole = {
         "weights": (number * num, 3),
         "reference": (number * num if job.needs_reference and not job.adapted else 0, 3),
-        "gradients": (4 * trained, 2),
+        "gradients": (0 if hardware.offload and stage == 3 else 4 * trained, 2),
         "optimizer": (0 if hardware.offload else trained * (12 if stage else 8), 1),
     }
     state = {name: share(count, hardware.num_processes, stage >= least) for name, (count, least) in whole.items()}
-    return state | {"weight casts": BYTES[hardware.learner_dtype] * num if low and not spread else 0}
+    casts = BYTES[hardware.learner_dtype] * num if low and not spread else 0
+    return state | {"gradient bucket": 4 * bucket_elements(trained) if stage == 3 else 0, "weight casts": casts}
 
 
 def zero_stage(hardware: Hardware) -> int:
@@ -169,18 +192,26 @@ def share(num_bytes: int, processes: int, shared: bool) -> int:
     return -(-num_bytes // processes) if shared else num_bytes
 
 
+def bucket_elements(num_trained: int) -> int:
+    """Gradients that DeepSpeed collects before it sends them."""
+    return min(BUCKET_ELEMENTS, num_trained)
+
+
 def communication(hardware: Hardware, job: Job) -> Amount:
-    """DeepSpeed's buckets, of gradients and once more as they are sent in float32, and from ZeRO 3 on the layer in use
-    and the next one, gathered."""
-    stage, number = zero_stage(hardware), BYTES[hardware.learner_dtype]
+    """What DeepSpeed sends and receives. Stages 1 and 2: a bucket of gradients, and a float32 copy of it or of one
+    matrix that is larger. Stage 3, whose bucket stays: that copy in the order of ranks, two of a matrix that is larger,
+    and weights, gathered: the layer in use and the next at least."""
+    stage, number, shape = zero_stage(hardware), BYTES[hardware.learner_dtype], job.shape
     if not stage:
         return exactly(0)
-    shape = job.shape
-    largest = max(layer_parameters(shape), shape.vocabulary * shape.width)
-    gathered = number * (largest + layer_parameters(shape)) if stage == 3 else 0
-    sent = 4 if number < 4 else 0
-    bucket = min(BUCKET_ELEMENTS, job.num_trained)
-    return Amount(least=number * bucket + gathered, most=(number + sent) * bucket + gathered)
+    bucket, matrix = bucket_elements(job.num_trained), min(shape.vocabulary * shape.width, job.num_trained)
+    if stage < 3:
+        sent = 4 * max(bucket, matrix) if number < 4 else 0
+        return Amount(least=number * bucket, most=number * bucket + sent)
+    sent = 4 * bucket if matrix <= bucket else 8 * matrix
+    near = max(layer_parameters(shape), shape.vocabulary * shape.width) + layer_parameters(shape)
+    live = max(near, min(num_parameters(shape), LIVE_ELEMENTS))
+    return Amount(least=4 * bucket + number * near, most=sent + number * live)
 
 
 def layer_parameters(shape: Shape) -> int:
@@ -192,20 +223,35 @@ def activations(hardware: Hardware, job: Job) -> Amount:
     episodes = -(-job.num_episodes // hardware.num_processes)
     most = min(max(hardware.micro_batch_tokens, job.max_context), episodes * job.max_context)
     least = min(hardware.micro_batch_tokens, episodes * min(SHORT, job.max_context)) // 2
-    return Amount(least=activation_bytes(hardware, job.shape, least), most=activation_bytes(hardware, job.shape, most))
+    return Amount(least=activation_bytes(hardware, job, least), most=activation_bytes(hardware, job, most))
 
 
-def activation_bytes(hardware: Hardware, shape: Shape, tokens: int) -> int:
-    """Per layer and token, kept for the backward pass: 8 vectors of the residual width, queries to values, 4 of the
-    feed-forward. Recomputed, each layer keeps its input and one layer at a time the rest. Then a chunk of logits three
-    times, and the gradient of the head, both float32.
-    """
-    number = BYTES[hardware.learner_dtype]
-    heads = (2 * shape.heads + 2 * shape.key_heads) * shape.head_size
-    layer = 8 * shape.width + heads + 4 * shape.feed_forward
-    kept = shape.layers * shape.width + layer if hardware.recompute else shape.layers * layer
+def activation_bytes(hardware: Hardware, job: Job, tokens: int) -> int:
+    """Kept for the backward pass: the layers, or, where they are recomputed, what each starts from and all of one; four
+    float32 vectors behind the last; a chunk of logits three times in float32; and the head's gradient."""
+    shape, layers = job.shape, job.shape.layers
+    stream = BYTES["float32" if hardware.learner == "torch" else hardware.learner_dtype] * shape.width
+    layer = layer_bytes(hardware, shape)
+    kept = layers * stream + layer if hardware.recompute else layers * layer
     logits = 3 * 4 * min(tokens * shape.vocabulary, CHUNK_ELEMENTS[hardware.device])
-    return tokens * kept * number + logits + 4 * shape.vocabulary * shape.width
+    return tokens * (kept + 16 * shape.width) + logits + head_bytes(hardware, job)
+
+
+def layer_bytes(hardware: Hardware, shape: Shape) -> int:
+    """Of one token in one layer: around its norms; queries, keys and values (repeated for the queries' heads), and the
+    attention's answer twice; gate, its activation, up, and their product."""
+    number = BYTES[hardware.learner_dtype]
+    low = number < 4 and hardware.learner == "torch"
+    norms = NORMS["autocast" if low else hardware.learner_dtype] * shape.width
+    return norms + number * (5 * shape.heads * shape.head_size + 4 * shape.feed_forward)
+
+
+def head_bytes(hardware: Hardware, job: Job) -> int:
+    """The output matrix's gradient in float32; in bfloat16 also a chunk's share of it, and one copy in that format: of
+    the matrix (torch, trained or not) or of the gradient."""
+    matrix, low = job.shape.vocabulary * job.shape.width, BYTES[hardware.learner_dtype] < 4
+    trained = 0 if job.adapted else 4 * matrix + (2 * matrix if low else 0)
+    return trained + (2 * matrix if low and (hardware.learner == "torch" or not job.adapted) else 0)
 
 
 def engine_amounts(hardware: Hardware, job: Job, have: int | None) -> dict[str, Amount]:
@@ -215,12 +261,17 @@ def engine_amounts(hardware: Hardware, job: Job, have: int | None) -> dict[str, 
     if not (hardware.engine == "vllm" and hardware.device == "cuda"):
         full, short = (context * hardware.num_slots * num // job.max_context for num in (job.max_context, SHORT))
         return {"engine weights": exactly(weights), "KV cache": Amount(least=min(short, full), most=full)}
-    room = context if have is None else max(context, int(hardware.engine_memory * have) - weights - VLLM_WORK)
-    return {
-        "engine weights": exactly(weights),
-        "engine work": exactly(VLLM_WORK),
-        "KV cache": Amount(least=context, most=room),
-    }
+    work = vllm_work(hardware, job.shape)
+    room = context if have is None else max(context, int(hardware.engine_memory * have) - weights - work)
+    return {"engine weights": exactly(weights), "engine work": exactly(work), "KV cache": exactly(room)}
+
+
+def vllm_work(hardware: Hardware, shape: Shape) -> int:
+    """Of a vLLM engine on a GPU beside weights and cache: graphs, its largest pass (gate and up, their product, four
+    vectors of the residual width), and a float32 logit of every slot and token three times."""
+    wide = -(-3 * shape.feed_forward // hardware.tensor_parallel) + 4 * shape.width
+    logits = 3 * 4 * hardware.num_slots * shape.vocabulary
+    return VLLM_GRAPHS + STEP_TOKENS * BYTES[hardware.dtype] * wide + logits
 
 
 def context_bytes(hardware: Hardware, job: Job) -> int:
@@ -236,24 +287,6 @@ def cache_notes(hardware: Hardware, job: Job, have: int | None) -> tuple[str, ..
     cache = engine_amounts(hardware, job, have)["KV cache"].most
     num = cache // context_bytes(hardware, job)
     return (f"the cache holds {num:,} x a full context of {job.max_context:,} tokens for {hardware.num_slots:,} slots",)
-
-
-def host_amounts(hardware: Hardware, job: Job) -> dict[str, int]:
-    """What each machine's own memory holds beside its GPUs'."""
-    if hardware.device == "cpu":
-        return {}
-    processes = hardware.num_processes // hardware.num_nodes
-    weights = num_parameters(job.shape)
-    num_copies = 2 if job.needs_reference and not job.adapted else 1
-    offloaded = share(job.num_trained * 16, hardware.num_processes, shared=True) if hardware.offload else 0
-    asleep = BYTES[hardware.dtype] * weights if sleeps(hardware) else 0
-    each = {
-        "weights while they are loaded, by every process": BYTES[hardware.loaded_dtype] * weights * num_copies,
-        "optimizer and gradients, offloaded": offloaded,
-        "engines asleep": asleep,
-    }
-    found = {name: num * processes for name, num in each.items() if num}
-    return {**found, "the start's weights at the end, by one process at a time": BYTES[hardware.dtype] * weights}
 
 
 def num_trained(lora: Lora | None, shape: Shape) -> int:

@@ -25,7 +25,8 @@ from rlx.hardware import Hardware
 from rlx.launch.command import devices_per_node
 from rlx.launch.sbatch import sbatch_script
 from rlx.machine import size
-from rlx.memory import Amount, Budget, Job, budgets, host_amounts
+from rlx.memory import Amount, Budget, Job, budgets
+from rlx.memory_host import host_amounts, host_peak
 from rlx.model.shape import Shape, num_parameters
 from rlx.run import Run
 from rlx.scaling import Machine, num_engines
@@ -45,7 +46,7 @@ def describe_plan(run: Run, words: Sequence[str]) -> str:
     lines += describe_devices(run.hardware)
     lines += describe_memory(run)
     lines += describe_work(run)
-    return "\n".join([*lines, *describe_start(run.hardware, words)])
+    return "\n".join([*lines, *describe_start(run.hardware, words, job_of(run))])
 
 
 def row(label: str, text: str) -> list[str]:
@@ -236,12 +237,13 @@ def hours(seconds: float) -> str:
     return f"{found:,.0f}" if found >= 10 else f"{found:.2g}"
 
 
-def describe_start(hardware: Hardware, words: Sequence[str]) -> list[str]:
+def describe_start(hardware: Hardware, words: Sequence[str], job: Job | None) -> list[str]:
     """The command; for GPUs, several machines, or where SLURM is asked for, also the batch script."""
     command = f"{'command':<{LEFT}}{start_command(hardware, words)}"
     if hardware.device == "cpu" and hardware.num_nodes == 1 and not any("launcher=slurm" in word for word in words):
         return [command]
-    script = sbatch_script(hardware, [word for word in words if not word.startswith("hydra/launcher=")])
+    memory = host_peak(hardware, job) if job is not None else 0
+    script = sbatch_script(hardware, [word for word in words if not word.startswith("hydra/launcher=")], memory)
     return ["sbatch", *(f"{' ' * LEFT}{line}" for line in script.splitlines()), command]
 
 

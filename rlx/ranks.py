@@ -52,6 +52,7 @@ class Place:
     rank: int = 0
     size: int = 1
     local_rank: int = 0
+    """Among the processes of its machine; of one that has met the others, the number of its GPU."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,6 +237,15 @@ def part() -> None:
     gc.collect()
 
 
+def own_device(local_rank: int, visible: int) -> int:
+    """Which of the GPUs that this process sees is its own: the only one, where the site binds one to each task."""
+    if visible == 1:
+        return 0
+    if local_rank >= visible:
+        raise RanksError(f"process {local_rank} of this machine sees {visible} GPUs: bind one to each task, or none", 2)
+    return local_rank
+
+
 def meet(place: Place, hardware: Hardware) -> Ranks:
     """Start torch.distributed, with a group on the CPU for what is said besides gradients."""
     import torch
@@ -243,9 +253,10 @@ def meet(place: Place, hardware: Hardware) -> Ranks:
     from torch.distributed.rendezvous import rendezvous
 
     os.environ.update(meeting_point(), RANK=str(place.rank), WORLD_SIZE=str(place.size))
-    os.environ["LOCAL_RANK"] = str(place.local_rank)
     if hardware.device == "cuda":
+        place = replace(place, local_rank=own_device(place.local_rank, torch.cuda.device_count()))
         torch.cuda.set_device(place.local_rank)
+    os.environ["LOCAL_RANK"] = str(place.local_rank)
     with told_of_loss(place):
         if not dist.is_initialized():
             store, rank, size = next(rendezvous("env://", timeout=MEETING))

@@ -17,7 +17,7 @@ import math
 from dataclasses import dataclass
 
 from rlx.hardware import BYTES, Hardware
-from rlx.memory import VLLM_WORK, layer_parameters, sleeps, zero_stage
+from rlx.memory import layer_parameters, sleeps, vllm_work, zero_stage
 from rlx.model.shape import Shape, num_parameters
 
 ADAM_BYTES = 28
@@ -177,10 +177,8 @@ def cached_rows(shape: Shape, hardware: Hardware, machine: Machine, load: Load) 
     """Contexts of average length that a vLLM engine's share of the memory holds, one at least."""
     if hardware.engine != "vllm" or math.isinf(machine.memory):
         return hardware.num_slots
-    devices = hardware.tensor_parallel
-    free = devices * (hardware.engine_memory * machine.memory - VLLM_WORK) - BYTES[hardware.dtype] * num_parameters(
-        shape
-    )
+    room = hardware.engine_memory * machine.memory - vllm_work(hardware, shape)
+    free = hardware.tensor_parallel * room - BYTES[hardware.dtype] * num_parameters(shape)
     return max(1, int(free / cache_bytes(shape, hardware, load.context)))
 
 

@@ -41,8 +41,8 @@ def test_what_cannot_fit_is_refused_with_the_numbers() -> None:
 
 def test_vllm_needs_a_share_that_holds_the_weights() -> None:
     words = ["model=qwen2_5_7b", "hardware=a100x8x2", "algo=grpo", "model.max_context=4096"]
-    check_fit(run_of(*words, "hardware.engine_memory=0.22"))
-    with pytest.raises(FitError, match=r"engine_memory=0.2 of 80.0 GB is 16.0 GB, and .* take 17.0 GB: try .*=0.22$"):
+    check_fit(run_of(*words, "hardware.engine_memory=0.23"))
+    with pytest.raises(FitError, match=r"engine_memory=0.2 of 80.0 GB is 16.0 GB, and .* take 18.1 GB: try .*=0.23$"):
         check_fit(run_of(*words, "hardware.engine_memory=0.2"))
 
 

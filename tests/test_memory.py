@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from rlx import memory
 from rlx.config_folders import read_option
 from rlx.hardware import Hardware
 from rlx.memory import (
     PROGRAM,
+    VLLM_GRAPHS,
     Amount,
     Budget,
     Job,
@@ -18,10 +20,13 @@ from rlx.memory import (
     budgets,
     communication,
     engine_amounts,
-    host_amounts,
+    head_bytes,
     learner_state,
     num_trained,
+    vllm_work,
 )
+from rlx.memory_host import PROGRAM as HOST_PROGRAM
+from rlx.memory_host import WRITING, host_amounts, host_peak
 from rlx.model.load import Lora
 from rlx.model.shape import Shape, linear_maps, num_parameters, read_shape
 
@@ -49,7 +54,12 @@ FP32 = {"learner_dtype": "float32"}
 )
 def test_each_zero_stage_shares_out_one_thing_more(stage: int, weights: int, gradients: int, optimizer: int) -> None:
     expected = {"weights": weights, "gradients": gradients, "optimizer": optimizer}
-    assert state(zero_stage=stage, **FP32) == expected
+    assert state(zero_stage=stage, **FP32) == expected | bucket_of(stage)
+
+
+def bucket_of(stage: int, num_trained: int = 66) -> dict[str, int]:
+    """ZeRO 3 keeps one from the start, in float32, never larger than what is trained."""
+    return {"gradient bucket": 4 * num_trained} if stage == 3 else {}
 
 
 @pytest.mark.parametrize(
@@ -59,7 +69,8 @@ def test_each_zero_stage_shares_out_one_thing_more(stage: int, weights: int, gra
 def test_bfloat16_halves_weights_and_runs_at_stage_2_at_least(
     stage: int, weights: int, gradients: int, optimizer: int
 ) -> None:
-    assert state(zero_stage=stage) == {"weights": weights, "gradients": gradients, "optimizer": optimizer}
+    expected = {"weights": weights, "gradients": gradients, "optimizer": optimizer}
+    assert state(zero_stage=stage) == expected | bucket_of(stage)
 
 
 def test_shares_are_rounded_up() -> None:
@@ -70,8 +81,9 @@ def test_shares_are_rounded_up() -> None:
 def test_one_torch_process_holds_everything_in_float32_and_casts_it() -> None:
     whole = {"weights": 4 * 66, "reference": 4 * 66, "gradients": 4 * 66, "optimizer": 8 * 66}
     job = replace(JOB, needs_reference=True)
-    assert learner_state(Hardware(), job) == {**whole, "weight casts": 0}
-    assert learner_state(Hardware(learner_dtype="bfloat16"), job) == {**whole, "weight casts": 2 * 66}
+    assert learner_state(Hardware(), job) == {**whole, "gradient bucket": 0, "weight casts": 0}
+    low = learner_state(Hardware(learner_dtype="bfloat16"), job)
+    assert low == {**whole, "gradient bucket": 0, "weight casts": 2 * 66}
 
 
 def test_a_reference_is_a_second_set_of_weights_that_adapters_save() -> None:
@@ -85,39 +97,82 @@ def test_a_reference_is_a_second_set_of_weights_that_adapters_save() -> None:
     }
 
 
+def test_what_is_offloaded_under_zero_3_takes_its_gradients_along() -> None:
+    offloaded = hardware(zero_stage=3, offload=True, device="cuda")
+    assert (learner_state(offloaded, JOB)["optimizer"], learner_state(offloaded, JOB)["gradients"]) == (0, 0)
+
+
 def test_what_the_machines_own_memory_holds() -> None:
     offloaded = hardware(zero_stage=2, offload=True, num_processes=4, num_nodes=2, device="cuda")
-    assert learner_state(offloaded, JOB)["optimizer"] == 0
-    assert list(host_amounts(offloaded, JOB).values()) == [2 * 2 * 66, 2 * (66 * 16 // 4), 4 * 66]
+    loaded, start, programs = 2 * 2 * 66, 4 * 66, 2 * HOST_PROGRAM + WRITING
+    assert list(host_amounts(offloaded, JOB).values()) == [loaded, start, 2 * (66 * 16 // 4), programs]
     asleep = hardware(device="cuda", engine="vllm", dtype="bfloat16")
-    assert list(host_amounts(asleep, JOB).values()) == [2 * 2 * 66, 2 * 2 * 66, 2 * 66]
+    assert list(host_amounts(asleep, JOB).values()) == [loaded, 2 * 2 * loaded // 2, 2 * 66, programs]
     whole = replace(asleep, learner_dtype="float32")
-    assert list(host_amounts(whole, replace(JOB, needs_reference=True)).values()) == [
-        2 * 2 * 4 * 66,
-        2 * 2 * 66,
-        2 * 66,
-    ]
+    reference = host_amounts(whole, replace(JOB, needs_reference=True))
+    assert list(reference.values()) == [2 * 2 * 4 * 66, 2 * 2 * 2 * 66, 2 * 66, programs]
     assert host_amounts(hardware(), JOB) == {}
 
 
-def test_zero_3_gathers_the_layer_in_use_and_the_next() -> None:
+def test_models_leave_the_machines_memory_before_engines_sleep_there() -> None:
+    asleep = hardware(device="cuda", engine="vllm", dtype="bfloat16", learner_dtype="float32")
+    loading, running, programs = 2 * 4 * 66, 2 * 2 * 2 * 66 + 2 * 66, 2 * HOST_PROGRAM + WRITING
+    assert host_peak(asleep, JOB) == programs + running > programs + loading
+    assert host_peak(asleep, replace(JOB, needs_reference=True)) == programs + 2 * loading
+    assert host_peak(hardware(), JOB) == 0
+
+
+def test_zero_3_gathers_the_layer_in_use_and_the_next_and_keeps_others_while_there_is_room() -> None:
     layer = (4 * 4) + 3 * 6
-    gathered = 2 * (layer + layer)
-    assert communication(hardware(zero_stage=3), JOB) == Amount(least=2 * 66 + gathered, most=6 * 66 + gathered)
+    gathered, bucket = 2 * (layer + layer), 4 * 66
+    assert communication(hardware(zero_stage=3), JOB) == Amount(least=bucket + gathered, most=bucket + 2 * 68)
     assert communication(hardware(zero_stage=2), JOB) == Amount(least=2 * 66, most=6 * 66)
     assert communication(hardware(zero_stage=1, **FP32), JOB) == Amount(least=4 * 66, most=4 * 66)
     assert communication(hardware(zero_stage=0, **FP32), JOB) == Amount(least=0, most=0)
 
 
+def test_a_matrix_larger_than_the_bucket_is_sent_by_itself() -> None:
+    seven = read_shape(read_option("model", "qwen2_5_7b")["shape"])
+    job = Job(shape=seven, num_trained=num_parameters(seven), max_context=10)
+    matrix, layer = 152_064 * 3584, 2 * 3584 * 3584 + 2 * 3584 * 512 + 3 * 3584 * 18_944
+    assert communication(hardware(zero_stage=2), job).most == 2 * 500_000_000 + 4 * matrix
+    three = communication(hardware(zero_stage=3), job)
+    assert three == Amount(least=4 * 500_000_000 + 2 * (matrix + layer), most=8 * matrix + 2 * 1_050_000_000)
+    adapters = communication(hardware(zero_stage=2), replace(job, num_trained=1000, adapted=True))
+    assert adapters == Amount(least=2 * 1000, most=6 * 1000)
+
+
 def test_activations_kept_and_recomputed() -> None:
-    layer = 8 * 2 + 4 * 2 + 4 * 3
-    logits, head = 12 * 7 * 5, 4 * 5 * 2
+    layer = 24 * 2 + 4 * (5 * 2 + 4 * 3)
+    rest = 7 * 16 * 2 + 12 * 7 * 5 + 4 * 5 * 2
     kept, again = (hardware(learner_dtype="float32", recompute=recompute) for recompute in (False, True))
-    assert activation_bytes(kept, SMALL, 7) == 7 * layer * 4 + logits + head
-    assert activation_bytes(again, SMALL, 7) == 7 * (2 + layer) * 4 + logits + head
-    deep = replace(SMALL, layers=10)
-    assert activation_bytes(kept, deep, 7) == 7 * 10 * layer * 4 + logits + head
-    assert activation_bytes(again, deep, 7) == 7 * (10 * 2 + layer) * 4 + logits + head
+    assert activation_bytes(kept, JOB, 7) == 7 * layer + rest
+    assert activation_bytes(again, JOB, 7) == 7 * (4 * 2 + layer) + rest
+    deep = replace(JOB, shape=replace(SMALL, layers=10))
+    assert activation_bytes(kept, deep, 7) == 7 * 10 * layer + rest
+    assert activation_bytes(again, deep, 7) == 7 * (10 * 4 * 2 + layer) + rest
+
+
+def test_under_autocast_what_is_recomputed_starts_from_float32() -> None:
+    numbers, deep = 2 * (5 * 2 + 4 * 3), replace(JOB, shape=replace(SMALL, layers=10))
+    casts, model = Hardware(learner_dtype="bfloat16", recompute=True), hardware(recompute=True)
+    rest = 7 * 16 * 2 + 12 * 7 * 5 + 8 * 5 * 2
+    assert activation_bytes(casts, deep, 7) == 7 * (10 * 4 * 2 + 26 * 2 + numbers) + rest
+    assert activation_bytes(model, deep, 7) == 7 * (10 * 2 * 2 + 16 * 2 + numbers) + rest
+
+
+def test_a_frozen_head_has_no_gradient() -> None:
+    adapted = replace(JOB, adapted=True)
+    assert [head_bytes(each, adapted) for each in (Hardware(), Hardware(learner_dtype="bfloat16"))] == [0, 2 * 10]
+    assert head_bytes(hardware(), adapted) == 0
+
+
+def test_between_updates_zero_3_keeps_room_for_gradients_and_an_asleep_engine_its_graphs() -> None:
+    gpu: dict[str, Any] = {"device": "cuda", "engine": "vllm"}
+    for stage in (2, 3):
+        sampling, updating = budgets(hardware(**gpu, zero_stage=stage), JOB, None)
+        assert ("gradients" in sampling.amounts, "gradient bucket" in sampling.amounts) == (stage == 3, stage == 3)
+        assert updating.amounts["engine asleep"] == Amount(least=VLLM_GRAPHS, most=VLLM_GRAPHS)
 
 
 def test_a_torch_engine_caches_no_more_than_its_slots() -> None:
@@ -131,9 +186,27 @@ def test_a_vllm_engine_takes_its_share_and_tensor_parallel_splits_weights_and_he
     many = Hardware(engine="vllm", device="cuda", dtype="bfloat16", tensor_parallel=2, num_servers=1, engine_memory=0.5)
     job = Job(shape=QWEN_05B, num_trained=1, max_context=1000)
     amounts = engine_amounts(many, job, 20 * 10**9)
+    room = 10 * 10**9 - 494_032_768 - amounts["engine work"].most
     assert amounts["engine weights"].most == 494_032_768
-    assert amounts["KV cache"].least == 1000 * 24 * 2 * (1 * 64) * 2
-    assert amounts["KV cache"].most == 10 * 10**9 - 494_032_768 - amounts["engine work"].most
+    assert amounts["KV cache"] == Amount(least=room, most=room)
+    assert engine_amounts(many, job, None)["KV cache"].most == 1000 * 24 * 2 * (1 * 64) * 2
+
+
+def test_vllms_work_is_its_graphs_its_largest_pass_and_its_logits() -> None:
+    seven = read_shape(read_option("model", "qwen2_5_7b")["shape"])
+    one = Hardware(engine="vllm", device="cuda", dtype="bfloat16", num_slots=256)
+    largest, logits = 8192 * 2 * (3 * 18_944 + 4 * 3584), 12 * 256 * 152_064
+    assert vllm_work(one, seven) == VLLM_GRAPHS + largest + logits
+    spread = replace(one, tensor_parallel=4, num_servers=1)
+    assert vllm_work(spread, seven) == VLLM_GRAPHS + 8192 * 2 * (3 * 18_944 // 4 + 4 * 3584) + logits
+
+
+def test_the_arithmetic_has_the_sizes_that_are_used() -> None:
+    from rlx.learner import logprob
+    from rlx.rollout import vllm
+
+    assert memory.CHUNK_ELEMENTS == logprob.CHUNK_ELEMENTS
+    assert memory.STEP_TOKENS == vllm.STEP_TOKENS
 
 
 def names(found: list[Budget]) -> list[tuple[str, int]]:

@@ -38,6 +38,7 @@ def test_a_large_run_shows_its_budgets_and_its_batch_script() -> None:
     for name in ("weights", "reference", "gradients", "optimizer", "activations", "engine weights", "KV cache"):
         assert f"\n{' ' * LEFT}{name} " in text
     assert "#SBATCH --nodes=2" in text
+    assert "#SBATCH --mem=" in text
     assert text.rstrip().splitlines()[-1].endswith("hydra/launcher=slurm")
 
 

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+import torch
 
 from rlx.hardware import Hardware
-from rlx.ranks import ALONE, Place, RanksError, check_place, find_place, join, meeting_point
+from rlx.ranks import ALONE, Place, RanksError, check_place, find_place, join, meet, meeting_point, own_device
 
 
 @pytest.mark.parametrize(
@@ -64,6 +65,29 @@ def test_processes_of_a_slurm_job_meet_on_its_first_node_at_a_port_no_client_is_
         found = meeting_point({"SLURM_JOB_NODELIST": "n[1-2]", "SLURM_JOB_ID": str(job)})
         assert found["MASTER_ADDR"] == "n1"
         assert 20_000 <= int(found["MASTER_PORT"]) < 32_000
+
+
+@pytest.mark.parametrize(("local_rank", "visible", "device"), [(0, 1, 0), (3, 1, 0), (3, 8, 3), (0, 8, 0)])
+def test_a_process_takes_the_gpu_of_its_number_or_the_only_one_it_sees(
+    local_rank: int, visible: int, device: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen: list[int] = []
+    environ = {"MASTER_ADDR": "here", "MASTER_PORT": "1", "LOCAL_RANK": str(local_rank)}
+    for name in ("RANK", "WORLD_SIZE"):
+        monkeypatch.setenv(name, "")
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: visible)
+    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "new_group", lambda **_: None)
+    ranks = meet(Place(rank=local_rank, size=16, local_rank=local_rank), Hardware(device="cuda"))
+    assert (chosen, ranks.local_rank, os.environ["LOCAL_RANK"]) == ([device], device, str(device))
+
+
+def test_a_process_that_sees_some_gpus_but_not_its_own_says_so() -> None:
+    with pytest.raises(RanksError, match="process 2 of this machine sees 2 GPUs: bind one to each task, or none"):
+        own_device(2, 2)
 
 
 def test_one_process_talks_to_itself() -> None:

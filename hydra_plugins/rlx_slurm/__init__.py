@@ -85,11 +85,20 @@ class SlurmLauncher(Base):  # type: ignore[misc, valid-type]
         from submitit.core.utils import pickle_load
         from submitit.slurm.slurm import SlurmExecutor
 
-        from rlx.hardware import Hardware
-        from rlx.launch.array import Job, list_folders, names_of, one_shape, sbatch_parameters, watch_command
+        from rlx.config import build_run
+        from rlx.launch.array import (
+            Job,
+            list_folders,
+            memory_gb,
+            names_of,
+            one_shape,
+            sbatch_parameters,
+            watch_command,
+        )
 
-        profiles = [Hardware(**plain(config.hardware)) for config in configs]
-        shape = one_shape(profiles, self.params)
+        runs = [build_run(plain(config), Path()) for config in configs]
+        shape = one_shape([run.hardware for run in runs], self.params)
+        params = {**self.params, "mem_gb": self.params["mem_gb"] or memory_gb(runs)}
         sweep = Path(str(self.config.hydra.sweep.dir)).absolute()
         folders = [sweep / str(config.hydra.sweep.subdir) for config in configs]
         listed = list_folders(sweep / ".submitit", folders)
@@ -105,7 +114,7 @@ class SlurmLauncher(Base):  # type: ignore[misc, valid-type]
 
         place = Path(self.params["submitit_folder"]).absolute()
         executor = Executor(place, max_num_timeout=limit)
-        executor.update_parameters(**executor._convert_parameters(sbatch_parameters(shape, self.params)))
+        executor.update_parameters(**executor._convert_parameters(sbatch_parameters(shape, params)))
         state = Singleton.get_state()
         arguments = [(list(words), "hydra.sweep.dir", first + i, f"job_id_for_{first + i}", state)
                      for i, words in enumerate(job_overrides)]  # fmt: skip
@@ -118,6 +127,8 @@ class SlurmLauncher(Base):  # type: ignore[misc, valid-type]
 
 
 def plain(config: DictConfig) -> dict[str, Any]:
-    found = OmegaConf.to_container(config, resolve=True)
-    assert isinstance(found, dict)
-    return {str(key): value for key, value in found.items() if key != "_target_"}
+    """What is rlx's of it, without Hydra's own."""
+    from rlx.config_build import ROOT_KEYS
+
+    return {key: OmegaConf.to_container(config[key], resolve=True) if OmegaConf.is_config(config[key]) else config[key]
+            for key in ROOT_KEYS}  # fmt: skip

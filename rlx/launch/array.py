@@ -13,11 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from rlx.console import clean
+from rlx.fit import job_of
 from rlx.hardware import Hardware
-from rlx.launch.command import devices_per_node, processes_per_node, rank_command, srun_command
+from rlx.launch.command import cpus_per_task, devices_per_node, processes_per_node, rank_command, srun_command
 from rlx.launch.ending import LOGS, last_lines, log_of, read_attempts, read_end, record_job
 from rlx.launch.slurm import Record, SlurmError, ask
 from rlx.launch.start import LaunchError
+from rlx.memory_host import host_peak
+from rlx.run import Run
 
 OWN = ("wait", "max_num_timeout", "submitit_folder", "signal_delay_s")
 """Keys of conf/hydra/launcher/slurm.yaml that are not sbatch's."""
@@ -50,7 +53,7 @@ def shape_of(hardware: Hardware, params: Mapping[str, Any]) -> dict[str, int]:
     profile = {
         "nodes": hardware.num_nodes,
         "tasks_per_node": processes_per_node(hardware),
-        "cpus_per_task": hardware.num_threads,
+        "cpus_per_task": cpus_per_task(hardware),
         "gpus_per_node": devices_per_node(hardware) if hardware.device == "cuda" else 0,
     }
     return {key: profile[key] if params.get(key) is None else params[key] for key in SHAPE}
@@ -71,6 +74,14 @@ def sbatch_parameters(shape: Mapping[str, int], params: Mapping[str, Any]) -> di
     counts = {key: value for key, value in shape.items() if value}
     delay = {"signal_delay_s": params["signal_delay_s"]}
     return {**asked, **counts, **delay, "additional_parameters": extra, "use_srun": False}
+
+
+def memory_gb(runs: Sequence[Run]) -> int | None:
+    """What the largest of the runs needs of each machine's own memory, as `rlx plan` says; None where it does not:
+    on cpu, or of a model whose shape is not known yet."""
+    jobs = [(run.hardware, job_of(run)) for run in runs]
+    most = max((host_peak(hardware, job) for hardware, job in jobs if job is not None), default=0)
+    return -(-most // 2**30) or None
 
 
 def watch_command(shape: Mapping[str, int], limit: int, folders: Path, task: Sequence[str]) -> list[str]:

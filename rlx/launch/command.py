@@ -22,6 +22,14 @@ def devices_per_node(hardware: Hardware) -> int:
     return -(-devices // hardware.num_nodes)
 
 
+def cpus_per_task(hardware: Hardware) -> int:
+    """Of one learner process: its threads, and on GPUs those of its tools and its part of the servers'."""
+    if hardware.device == "cpu":
+        return hardware.num_threads
+    servers = -(-hardware.num_servers * hardware.num_threads // hardware.num_processes)
+    return hardware.num_threads + hardware.num_tool_workers + servers
+
+
 def rank_command(folder: str, command: Sequence[str]) -> list[str]:
     """One rank, with its log in the run folder."""
     return [sys.executable, "-u", "-m", "rlx.launch.rank", folder, *command]
@@ -47,7 +55,7 @@ def start_command(hardware: Hardware, folder: Path, words: Sequence[str]) -> lis
     train = [sys.executable, "-u", "-m", "rlx", "train", *words, f"hydra.run.dir={folder}"]
     rank = rank_command(str(folder), train)
     if hardware.num_nodes > 1:
-        return srun_command(hardware.num_nodes, processes_per_node(hardware), hardware.num_threads, rank)
+        return srun_command(hardware.num_nodes, processes_per_node(hardware), cpus_per_task(hardware), rank)
     if hardware.num_processes > 1:
         return torchrun_command(hardware.num_processes, round(60 * hardware.step_minutes), rank)
     return rank

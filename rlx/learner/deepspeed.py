@@ -33,6 +33,7 @@ from rlx.learner.optimizer import build_adam, trained
 from rlx.learner.packing import Packed
 from rlx.learner.scorer import Scorer, frozen_copy
 from rlx.learner.state import Tensors, read_progress, told, write_model, write_progress, write_state
+from rlx.memory import bucket_elements
 from rlx.pulse import nothing
 from rlx.ranks import ALONE, PATIENCE, Ranks, part
 from rlx.types import Automaton
@@ -73,7 +74,7 @@ class DeepSpeedLearner(Learner):
         self.gap_cap = hardware.importance_cap
         self.scorer = Scorer(model, temperature=temperature, automaton=automaton, recompute=hardware.recompute)
         start = frozen_copy(self.scorer) if "reference" in needs and not is_adapted(model) else None
-        config = engine_config(hardware, self.stage, low, optimizer.max_gradient_norm)
+        config = engine_config(hardware, self.stage, low, optimizer.max_gradient_norm, num_numbers(self.scorer))
         self.engine = self.wrap(self.scorer, config, build_adam(self.scorer.model, optimizer))
         self.start = None if start is None else self.wrap_start(start, config)
         self.open_moments()
@@ -265,9 +266,19 @@ def start_deepspeed(hardware: Hardware, ranks: Ranks) -> None:
         groups._WORLD_GROUP = dist.new_group(timeout=PATIENCE)  # DeepSpeed's own would wait ten minutes
 
 
-def engine_config(hardware: Hardware, stage: int, low: bool, max_norm: float) -> dict[str, Any]:
-    """DeepSpeed's own configuration. The loop decides what a micro-batch is and when a step ends."""
-    zero: dict[str, Any] = {"stage": stage, "stage3_param_persistence_threshold": PERSISTENT}
+def num_numbers(scorer: Scorer) -> int:
+    """That are trained."""
+    return sum(p.numel() for _, p in trained(scorer.model))
+
+
+def engine_config(hardware: Hardware, stage: int, low: bool, max_norm: float, num_trained: int) -> dict[str, Any]:
+    """DeepSpeed's own configuration. The loop decides what a micro-batch is and when a step ends. Its bucket of
+    gradients is as large whatever is in it."""
+    zero: dict[str, Any] = {
+        "stage": stage,
+        "stage3_param_persistence_threshold": PERSISTENT,
+        "reduce_bucket_size": bucket_elements(num_trained),
+    }
     if hardware.offload:
         zero["offload_optimizer"] = {"device": "cpu", "pin_memory": hardware.device == "cuda"}
     return {

@@ -38,7 +38,7 @@ from rlx.rollout.vllm_weights import take_weights, take_weights_file, weights_fi
 from rlx.types import Sampling
 
 STEP_TOKENS = 8192
-"""Tokens that one engine step takes, at least."""
+"""Tokens that one engine step takes: of a longer prompt the rest waits for the next. Memory grows with it."""
 
 
 class Vllm:
@@ -158,7 +158,7 @@ def start_vllm(settings: Settings, processor: type | None) -> Any:
             dtype=str(settings.dtype).removeprefix("torch."),
             max_model_len=settings.max_context,
             max_num_seqs=settings.num_slots,
-            max_num_batched_tokens=max(STEP_TOKENS, settings.max_context),
+            max_num_batched_tokens=STEP_TOKENS,
             tensor_parallel_size=settings.tensor_parallel,
             enable_sleep_mode=settings.sleeps,
             logits_processors=processor and [processor],

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rlx.config_folders import shipped_folder
+from rlx.config import build_run, compose
+from rlx.config_folders import read_option, shipped_folder
 from rlx.hardware import Hardware
-from rlx.launch.array import Job, follow, names_of, one_shape, refuse_failures, sbatch_parameters, shape_of
-from rlx.launch.command import srun_command, start_command
+from rlx.launch.array import Job, follow, memory_gb, names_of, one_shape, refuse_failures, sbatch_parameters, shape_of
+from rlx.launch.command import cpus_per_task, srun_command, start_command
 from rlx.launch.ending import LOGS, Ended, log_of, record_end
 from rlx.launch.slurm import Record, SlurmError
 from rlx.launch.start import LaunchError, check_allocation, default_folder
@@ -21,9 +22,29 @@ TWO_NODES = Hardware(num_nodes=2, num_processes=16, num_threads=8, device="cuda"
 
 
 def test_a_job_has_the_shape_of_its_profile_unless_told() -> None:
-    assert shape_of(TWO_NODES, PARAMS) == {"nodes": 2, "tasks_per_node": 8, "cpus_per_task": 8, "gpus_per_node": 10}
+    assert shape_of(TWO_NODES, PARAMS) == {"nodes": 2, "tasks_per_node": 8, "cpus_per_task": 12, "gpus_per_node": 10}
     assert shape_of(TWO_NODES, {**PARAMS, "cpus_per_task": 3})["cpus_per_task"] == 3
     assert shape_of(Hardware(), PARAMS)["gpus_per_node"] == 0
+
+
+def test_a_task_on_a_gpu_has_processors_for_its_tools_and_servers_too() -> None:
+    assert cpus_per_task(TWO_NODES) == 8 + 2 + 4 * 8 // 16
+    assert cpus_per_task(Hardware(num_threads=4, num_tool_workers=8, device="cuda")) == 12
+    assert cpus_per_task(Hardware(num_threads=3, num_tool_workers=8)) == 3
+    for path in (shipped_folder("conf") / "hardware").glob("*.yaml"):
+        profile = Hardware(**{k: v for k, v in read_option("hardware", path.stem).items() if k != "_target_"})
+        if profile.device == "cuda":
+            assert 8 <= cpus_per_task(profile) <= (16 if profile.num_servers else 12), path.stem
+
+
+def test_an_array_asks_for_the_memory_that_its_largest_run_needs() -> None:
+    half, seven = ["model=qwen2_5_0_5b", "hardware=a100x8"], ["model=qwen2_5_7b", "hardware=a100x8"]
+    small, large = (build_run(compose([*words, "algo=grpo", "warm_start=none"]), Path()) for words in (half, seven))
+    # eight programs and a piece of a checkpoint, twice 2 bytes a parameter of each engine, and the start's
+    asleep = (8 * 2 + 1) * 2 * 7_615_616_512
+    assert memory_gb([small, large]) == memory_gb([large]) == -(-(8 * 6 * 10**9 + 10**10 + asleep) // 2**30)
+    assert memory_gb([small]) < memory_gb([large])
+    assert memory_gb([build_run(compose(["hardware=cpu"]), Path())]) is None
 
 
 def test_an_array_has_one_shape() -> None:
@@ -55,7 +76,7 @@ def test_one_machine_takes_torchrun_and_several_srun(tmp_path: Path) -> None:
     assert "torch.distributed.run" in one
     assert "--nproc-per-node=4" in one
     two = start_command(TWO_NODES, tmp_path, words)
-    assert two[:4] == ["srun", "--nodes=2", "--ntasks-per-node=8", "--cpus-per-task=8"]
+    assert two[:4] == ["srun", "--nodes=2", "--ntasks-per-node=8", "--cpus-per-task=12"]
     assert two[-3:] == [*words, f"hydra.run.dir={tmp_path}"]
     assert "torch.distributed.run" not in start_command(Hardware(), tmp_path, words)
     assert srun_command(1, 2, 3, ["x"])[-1] == "x"

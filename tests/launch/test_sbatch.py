@@ -25,6 +25,11 @@ def test_nodes_tasks_and_gpus_are_the_profiles() -> None:
     assert "gpus-per-node" not in options(sbatch_script(Hardware(), []))
 
 
+def test_memory_is_asked_for_where_it_is_known() -> None:
+    assert "mem" not in options(sbatch_script(SERVED, []))
+    assert options(sbatch_script(SERVED, [], 5 * 2**30 + 1))["mem"] == "6G"
+
+
 def test_words_are_quoted_for_the_shell() -> None:
     word = "algo.x=$(rm -rf ~);'"
     last = sbatch_script(SERVED, ["env=countdown", word]).splitlines()[-1]
