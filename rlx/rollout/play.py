@@ -225,6 +225,7 @@ class Rollout:
         finally:
             for session in range(len(lives)):
                 self.engine.release(session)
+            self.engine.rest()
         return [ended[session] for session in range(len(lives))]
 
     def demonstrate(self, tasks: Sequence[Task]) -> list[Trajectory]:

@@ -1,7 +1,7 @@
-"""Episodes shared out over the processes of a run: each plays its tasks, and all get every trajectory.
+"""Episodes shared out over the processes of a run: each plays its share, and all get every trajectory.
 
-Random streams are keyed by task, sample and turn, so who plays what changes nothing but rounding. Trajectories travel
-as the JSON they are stored as.
+Random streams are keyed by task, sample and turn, so who plays what changes nothing but rounding: a group may be split,
+and more ranks than tasks all have episodes. Trajectories travel as the JSON they are stored as.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Together:
 
     def play(self, starts: Sequence[Start]) -> list[Trajectory]:
         starts = tell_apart(starts, self.seen)
-        owners = [self.players[place] for place in owners_of(starts, len(self.players))]
+        owners = [self.players[place] for place in owners_of(len(starts), len(self.players))]
         mine = [index for index, owner in enumerate(owners) if owner == self.ranks.rank]
         said, error = self._play([starts[index] for index in mine])
         told = self.ranks.gather(said)
@@ -69,7 +69,6 @@ class Together:
         return self.player.demonstrate(tasks)
 
 
-def owners_of(starts: Sequence[Start], size: int) -> list[int]:
-    """Which of `size` plays each start: its task's place among the tasks, so that a group's prompt is read once."""
-    places: dict[str, int] = {}
-    return [places.setdefault(start.task.id, len(places)) % size for start in starts]
+def owners_of(num_starts: int, size: int) -> list[int]:
+    """Which of `size` plays each start: runs of them, even to one, so that few prompts are read by two."""
+    return [index * size // num_starts for index in range(num_starts)]

@@ -80,6 +80,7 @@ class Script:
     asked: list[Request] = field(default_factory=list)
     waiting: list[tuple[int, Request, Completion]] = field(default_factory=list)
     released: list[int] = field(default_factory=list)
+    rests: int = 0
     tick: int = 0
     log: list[tuple[int, int]] = field(default_factory=list)
 
@@ -102,6 +103,9 @@ class Script:
 
     def release(self, session: int) -> None:
         self.released.append(session)
+
+    def rest(self) -> None:
+        self.rests += 1
 
 
 def letters(text: str) -> list[int]:
@@ -187,6 +191,12 @@ def test_an_interrupt_leaves_no_session_behind() -> None:
     with pytest.raises(KeyboardInterrupt):
         rollout(engine, check=interrupt).play(starts(2))
     assert sorted(engine.released) == [0, 1]
+
+
+def test_an_engine_that_was_prepared_rests_though_there_was_nothing_to_play() -> None:
+    engine = Script({})
+    assert rollout(engine, prepare=lambda: engine.load({}, 1)).play([]) == []
+    assert engine.rests == 1
 
 
 def test_no_more_episodes_are_under_way_than_may_be_and_their_order_does_not_matter() -> None:

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rlx.rollout.play import stream_of_turn
-from rlx.rollout.together import Together
+from rlx.rollout.together import Together, owners_of
 from rlx.types import Start, Task, Text, Trajectory
 
 
@@ -76,3 +78,18 @@ def test_who_plays_what_changes_no_stream_where_a_task_repeats(size: int) -> Non
     apart, _ = play(size, [listed[:6], listed[6:]])
     assert shared == alone == apart[0] + apart[1]
     assert len({trajectory.error for trajectory in alone}) == 12
+
+
+@given(num=st.integers(1, 600), size=st.integers(1, 64))
+def test_every_rank_has_as_many_episodes_as_the_next(num: int, size: int) -> None:
+    owners = owners_of(num, size)
+    assert owners == sorted(owners)
+    shares = [owners.count(rank) for rank in range(size)]
+    assert max(shares) - min(shares) <= 1
+
+
+def test_sixteen_tasks_keep_thirty_two_ranks_busy_and_whole_groups_stay_whole() -> None:
+    _, players = play(32, [starts(16, 16, num_distinct=16)])
+    assert [len(player.played) for player in players] == [8] * 32
+    _, players = play(4, [starts(16, 16, num_distinct=16)])
+    assert [len({start.task.id for start in player.played}) for player in players] == [4] * 4
