@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import copy
+import gc
 import json
 import sys
 import time
@@ -207,6 +208,32 @@ def keep_step(size: int, stage: int, folder: str) -> None:
         num = len(learner.weights()) + 3 * len(list(learner.model.parameters()))
         assert ranks.gather(len(beats)) == [num] * size
         assert ahead == ([1] * num if ranks.is_first else [])
+
+
+def leave_nothing(size: int, stage: int, dtype: str) -> None:
+    """An update leaves no tensor behind that was not there before it."""
+    from conftest import build, make_groups
+
+    from rlx.learner.batch import collate
+
+    hardware = Hardware(learner="deepspeed", num_processes=size, zero_stage=stage, learner_dtype=dtype)
+    batch = collate(make_groups())
+    batch = batch.with_advantages(torch.ones(len(batch.trajectory_R)))
+    loss = policy_loss(policy_gradient())
+    with join(hardware) as ranks:
+        learner = DeepSpeedLearner(
+            build("qwen2", 0, True), hardware=hardware, ranks=ranks, optimizer=Optimizer(), num_steps=1
+        )
+        before = bytes_alive()
+        learner.update(batch, loss)
+        assert bytes_alive() <= before + 1000
+        assert all(p.grad is None for p in learner.model.parameters())
+
+
+def bytes_alive() -> int:
+    gc.collect()
+    storages = (x.untyped_storage() for x in gc.get_objects() if isinstance(x, torch.Tensor))
+    return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
 
 
 if __name__ == "__main__":

@@ -175,6 +175,13 @@ def test_deepspeed_waits_as_long_for_a_rank_as_we_do(size: int, stage: int) -> N
     work(size, "keep_patience", size=size, stage=stage)
 
 
+@pytest.mark.parametrize(
+    ("size", "stage", "dtype"), [(1, 0, "float32"), (2, 2, "float32"), (1, 2, "bfloat16"), (2, 3, "bfloat16")]
+)
+def test_no_gradient_is_left_after_an_update(size: int, stage: int, dtype: str) -> None:
+    work(size, "leave_nothing", size=size, stage=stage, dtype=dtype)
+
+
 @pytest.mark.parametrize("stage", [2, 3])
 def test_ranks_that_do_not_write_a_checkpoint_keep_step_with_the_one_that_does(stage: int, tmp_path: Path) -> None:
     work(2, "keep_step", size=2, stage=stage, folder=str(tmp_path))
