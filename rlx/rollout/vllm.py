@@ -38,7 +38,7 @@ from rlx.rollout.vllm_weights import take_weights, take_weights_file, weights_fi
 from rlx.types import Sampling
 
 STEP_TOKENS = 8192
-"""Tokens that one engine step takes: of a longer prompt the rest waits for the next. Memory grows with it."""
+"""Tokens that one engine step takes: of a longer prompt the rest waits for the next."""
 
 
 class Vllm:
@@ -158,7 +158,7 @@ def start_vllm(settings: Settings, processor: type | None) -> Any:
             dtype=str(settings.dtype).removeprefix("torch."),
             max_model_len=settings.max_context,
             max_num_seqs=settings.num_slots,
-            max_num_batched_tokens=STEP_TOKENS,
+            max_num_batched_tokens=step_tokens(settings),
             tensor_parallel_size=settings.tensor_parallel,
             enable_sleep_mode=settings.sleeps,
             logits_processors=processor and [processor],
@@ -169,6 +169,12 @@ def start_vllm(settings: Settings, processor: type | None) -> Any:
     gc.unfreeze()  # vLLM freezes all there is, the learner too: none of it would ever be collected
     spare_process_group(llm.llm_engine.engine_core)
     return llm
+
+
+def step_tokens(settings: Settings) -> int:
+    """On a GPU, whose memory grows with it, no more for long contexts; on CPU a whole prompt, since a seed's generator
+    there cannot take back what was drawn after a part of one."""
+    return STEP_TOKENS if settings.device != "cpu" else max(STEP_TOKENS, settings.max_context)
 
 
 def spare_process_group(client: Any) -> None:
