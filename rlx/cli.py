@@ -266,6 +266,21 @@ def data(
 
 
 @app.command(rich_help_panel=BEFORE)
+def new(
+    kind: Annotated[str, typer.Argument(help="env or algo.")],
+    name: Annotated[str, typer.Argument(help="Of its option and its files, such as guess_it.")],
+    folder: Annotated[Path, typer.Argument(file_okay=False, help="Where to write.")] = Path(),
+) -> None:
+    """Write an environment or algorithm of your own to begin with.
+
+    Three files, a module, its yaml and its test, which work as they are; nothing is overwritten.
+    """
+    from rlx.new import describe_new, write_new
+
+    show(describe_new(kind, name, folder, write_new(kind, name, folder)))
+
+
+@app.command(rich_help_panel=BEFORE)
 def doctor() -> None:
     """What this machine can run, what is missing and how to get it."""
     from rlx.doctor import examine

@@ -99,7 +99,7 @@ class Screen:
     def logged(self, log: Path) -> Iterator[None]:
         """Keep a log as long as the block lasts: of what is said, and of an error that ends it."""
         before, self.log = self.log, log
-        self.note(f"began: {shlex.join(sys.argv)}")
+        self.note(f"began: {shlex.join(sys.orig_argv[1:])}")
         try:
             yield
         except BaseException as error:

@@ -5,26 +5,27 @@ from __future__ import annotations
 import platform
 import shutil
 import sys
+import textwrap
 from pathlib import Path
+from typing import Any
 
 from rlx.config_build import build_value
 from rlx.config_folders import config_folders, read_option, shipped_folder
 from rlx.fit import FitError, check_devices, check_packages
 from rlx.hardware import Hardware
 from rlx.machine import Gpu, gpus, machine_memory, num_cores, size
-from rlx.packages import core, extras, installed, lacks
+from rlx.packages import core, extras, how_to_get, installed, lacks
 
-GET = {
-    "deepspeed": "pip install 'rlx[deepspeed]'",
-    "vllm": "pip install 'rlx[vllm]' on a machine with CUDA; on CPU `make setup-cluster`, in an environment of its own",
-    "slurm": "pip install 'rlx[slurm]'",
-}
-"""How to get an extra, where that is not plain."""
+EXTRAS = ("deepspeed", "vllm", "slurm")
+"""Told of even where rlx's metadata is older than its code."""
+WHOLE_WORDS: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
+WHERE = {"vllm": " on a machine with CUDA; on CPU, in a checkout, `make setup-cluster`"}
 
 
 def examine() -> str:
     """All sections of `rlx doctor`."""
-    return "\n".join([*examine_machine(), "", *examine_packages(), "", *examine_extras(), "", *examine_profiles()])
+    lines = [*examine_machine(), "", *examine_packages(), "", *examine_extras(), "", *examine_profiles()]
+    return "\n".join(textwrap.fill(line, 80, subsequent_indent=" " * 9, **WHOLE_WORDS) for line in lines)
 
 
 def examine_machine() -> list[str]:
@@ -63,9 +64,9 @@ def examine_packages() -> list[str]:
 
 def examine_extras() -> list[str]:
     lines = []
-    for extra in dict.fromkeys([*extras(), *GET]):
+    for extra in dict.fromkeys([*extras(), *EXTRAS]):
         wrong = lacks(extra)
-        remedy = GET.get(extra, f"pip install 'rlx[{extra}]'")
+        remedy = f"{how_to_get(extra)}{WHERE.get(extra, '')}"
         lines.append(f"extra    {extra:<10} {f'{wrong}: {remedy}' if wrong else 'installed'}")
     return lines
 

@@ -15,10 +15,10 @@ from rlx.machine import gpus, machine_memory, size
 from rlx.memory import Budget, Job, budgets, engine_amounts, num_trained
 from rlx.model.load import Model
 from rlx.model.shape import Shape, find_shape
-from rlx.packages import installed, lacks
+from rlx.packages import how_to_get, installed, lacks
 from rlx.run import Run
 
-CPU_VLLM = "make setup-cluster, and start the run with .venv-cluster/bin/rlx"
+CPU_VLLM = "make setup-cluster in a checkout, and start the run with .venv-cluster/bin/rlx"
 
 
 class FitError(ValueError):
@@ -49,7 +49,7 @@ def check_packages(hardware: Hardware) -> None:
     for extra, key in needed_extras(hardware).items():
         wrong = lacks(extra)
         if wrong:
-            get = CPU_VLLM if (extra, hardware.device) == ("vllm", "cpu") else f"pip install 'rlx[{extra}]'"
+            get = CPU_VLLM if (extra, hardware.device) == ("vllm", "cpu") else how_to_get(extra)
             raise FitError(f"{key} needs the extra {extra!r}, and {wrong}: {get}")
 
 

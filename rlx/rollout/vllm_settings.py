@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from rlx.packages import lacks
+from rlx.packages import how_to_get, lacks
 
-REMEDY = "pip install 'rlx[vllm]' on a machine with CUDA; on CPU, `make setup-cluster` and .venv-cluster/bin/rlx"
+REMEDY = f"{how_to_get('vllm')} on a machine with CUDA; on CPU, `make setup-cluster` and .venv-cluster/bin/rlx"
 ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_USE_V2_MODEL_RUNNER": "0",

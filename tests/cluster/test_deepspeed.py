@@ -18,7 +18,7 @@ import pytest
 
 from rlx.track import is_clock
 
-pytest.importorskip("deepspeed", reason="deepspeed is not installed: pip install 'rlx[deepspeed]'")
+pytest.importorskip("deepspeed", reason="deepspeed is not installed: make setup-cluster")
 pytestmark = pytest.mark.cluster
 
 WORKER = Path(__file__).with_name("ranks_worker.py")

@@ -29,7 +29,7 @@ MISSING = [name for name in ("slurmctld", "slurmd", "munged", "sbatch") if shuti
 pytestmark = [
     pytest.mark.cluster,
     pytest.mark.skipif(bool(MISSING), reason=f"no {', '.join(MISSING)}: apt-get install slurm-wlm munge"),
-    pytest.mark.skipif(lacks("slurm") is not None, reason=f"{lacks('slurm')}: pip install 'rlx[slurm]'"),
+    pytest.mark.skipif(lacks("slurm") is not None, reason=f"{lacks('slurm')}; `make setup-cluster` installs it"),
     pytest.mark.skipif(os.geteuid() != 0, reason="a private SLURM on one machine needs root"),
 ]
 needs_deepspeed = pytest.mark.skipif(lacks("deepspeed") is not None, reason="DeepSpeed: `make setup-cluster`")
