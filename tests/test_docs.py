@@ -23,11 +23,10 @@ def follow(page: str, folder: Path) -> None:
 
 
 def run(*words: str, cwd: Path) -> str:
-    paths = [str(cwd), str(ROOT)]
     env = {
         **os.environ,
         "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": os.pathsep.join(paths),
+        "PYTHONPATH": str(ROOT),
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
         "RLX_CACHE": str(cwd / "cache"),
         "WANDB_MODE": "disabled",
@@ -41,7 +40,9 @@ def run(*words: str, cwd: Path) -> str:
 def test_a_page_can_be_followed_as_it_stands(page: str, tmp_path: Path) -> None:
     follow(page, tmp_path)
     run(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", ".", cwd=tmp_path)
-    tried = run("bash", "-e", "try.sh", cwd=tmp_path)
-    option = next(tmp_path.glob("conf/*/*.yaml"))
-    assert re.search(rf"^{option.stem} +{option.read_text().splitlines()[0][2:]}$", tried, re.MULTILINE)
-    assert (tmp_path / "outputs" / option.stem / "summary.json").is_file()
+    scripts = ["setup.sh", *sorted(script.name for script in tmp_path.glob("try*.sh"))]
+    tried = run("bash", "-ec", "".join(f". ./{script}; " for script in scripts), cwd=tmp_path)
+    first = next(option for group in ("algo", "env") for option in sorted(tmp_path.glob(f"conf/{group}/*.yaml")))
+    assert re.search(rf"^{first.stem} +{first.read_text().splitlines()[0][2:]}$", tried, re.MULTILINE)
+    for option in [*tmp_path.glob("conf/algo/*.yaml"), *tmp_path.glob("conf/env/*.yaml")]:
+        assert (tmp_path / "outputs" / option.stem / "summary.json").is_file()
