@@ -10,35 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rlx.cli_look import commands
+from rlx.cli_parts import AFTER, BEFORE, MIXED, PASS_ON, RUN, AsJson, Folder, Overview, Words, show
+
 if TYPE_CHECKING:
     from rlx.run import Run
-
-PASS_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": []}
-"""For commands whose words go to Hydra as they are, `-m` among them."""
-MIXED = {"ignore_unknown_options": True}
-
-RUN, BEFORE, AFTER = "Run", "Before a run", "During and after"
-"""What commands are for, as `rlx` lists them."""
-
-
-class Overview(typer.core.TyperGroup):
-    """Commands by what they are for, each with the first paragraph of its own help."""
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        panels: dict[str, list[tuple[str, str]]] = {}
-        for name, command in self.commands.items():
-            first, _, _ = (command.help or "").partition("\n\n")
-            panels.setdefault(getattr(command, "rich_help_panel", None) or "Other", []).append((name, first))
-        for title, rows in panels.items():
-            with formatter.section(title):
-                formatter.write_dl([(f"{name:<11}", text) for name, text in rows])
-
-    def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        from rlx.guide import EXAMPLES
-
-        with formatter.section("Examples"):
-            formatter.write("".join(f"  {line}\n" for line in EXAMPLES.splitlines()))
-
 
 app = typer.Typer(
     name="rlx",
@@ -48,6 +24,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+app.add_typer(commands)
 
 
 @app.callback(invoke_without_command=True)
@@ -62,19 +39,6 @@ def overview(
         raise typer.Exit
     if ctx.invoked_subcommand is None:
         print(ctx.get_help())
-
-
-def complete_words(ctx: typer.Context, args: list[str], incomplete: str) -> list[str]:
-    from rlx.completion import complete_words
-
-    return complete_words([*(ctx.params.get("words") or ()), *args], incomplete)
-
-
-Words = Annotated[
-    list[str] | None, typer.Argument(metavar="KEY=VALUE", help="As for `rlx train`.", autocompletion=complete_words)
-]
-AsJson = Annotated[bool, typer.Option("--json", help="As one JSON document.")]
-Folder = Annotated[Path, typer.Argument(exists=True, file_okay=False, help="A run's folder.")]
 
 
 @app.command(context_settings=PASS_ON, add_help_option=False, rich_help_panel=RUN)
@@ -205,115 +169,6 @@ def plan(words: Words = None) -> None:
     check_fit(run)
 
 
-@app.command(name="list", rich_help_panel=BEFORE)
-def list_group(
-    group: Annotated[
-        str, typer.Argument(help="env, algo, model, …; without it, all groups.", autocompletion=lambda: groups())
-    ] = "",
-    config_dir: Annotated[Path | None, typer.Option("--config-dir", "-cd", help="A folder searched first.")] = None,
-) -> None:
-    """The options of a group, a line each; alone, the groups."""
-    from rlx.guide import describe_group, describe_groups
-
-    show(describe_group(group, config_dir) if group else describe_groups(config_dir))
-
-
-@app.command(context_settings=MIXED, rich_help_panel=BEFORE)
-def keys(
-    words: Annotated[
-        list[str] | None, typer.Argument(metavar="KEY", help="And KEY=VALUE.", autocompletion=complete_words)
-    ] = None,
-    config_dir: Annotated[Path | None, typer.Option("--config-dir", "-cd", help="A folder searched first.")] = None,
-) -> None:
-    """What keys mean, their types, values, and where they are defined.
-
-    `rlx keys algo.kl` is of one key, `rlx keys algo` of all of a part, `rlx keys` of everything; with GROUP=OPTION and
-    KEY=VALUE of the run that these choose, as in `rlx keys algo=grpo algo.optimizer`.
-    """
-    from rlx.keys import describe_keys
-
-    show(describe_keys(words or [], config_dir))
-
-
-def groups() -> list[str]:
-    from rlx.config_folders import list_groups
-
-    return list_groups()
-
-
-@app.command(context_settings=MIXED, rich_help_panel=BEFORE)
-def data(
-    words: Words = None,
-    num: Annotated[int, typer.Option(min=1, help="How many tasks.")] = 3,
-    split: Annotated[str, typer.Option(help="train or test.")] = "train",
-    out: Annotated[Path | None, typer.Option(help="Write JSON lines there instead of showing them.")] = None,
-) -> None:
-    """Tasks and an expert's traces of them, shown or written.
-
-    `rlx data env=countdown protocol=tags --num 3`; words are those of `rlx train`.
-    """
-    from rlx.config import build_value, compose
-    from rlx.data import build_rows, show_row, write_rows
-
-    tree = compose(words or [])
-    env, protocol = build_value(tree["env"], "env"), build_value(tree["protocol"], "protocol")
-    rows = build_rows(env, protocol, split, tree["seed"], num)
-    if out is not None:
-        show(f"{write_rows(rows, out)} rows in {out}")
-        return
-    for row in rows:
-        show(show_row(row))
-
-
-@app.command(rich_help_panel=BEFORE)
-def new(
-    kind: Annotated[str, typer.Argument(help="env or algo.")],
-    name: Annotated[str, typer.Argument(help="Of its option and its files, such as guess_it.")],
-    folder: Annotated[Path, typer.Argument(file_okay=False, help="Where to write.")] = Path(),
-) -> None:
-    """Write an environment or algorithm of your own to begin with.
-
-    Three files, a module, its yaml and its test, which work as they are; nothing is overwritten.
-    """
-    from rlx.new import describe_new, write_new
-
-    show(describe_new(kind, name, folder, write_new(kind, name, folder)))
-
-
-@app.command(rich_help_panel=BEFORE)
-def doctor() -> None:
-    """What this machine can run, what is missing and how to get it."""
-    from rlx.doctor import examine
-
-    show(examine())
-
-
-@app.command(name="show", rich_help_panel=AFTER)
-def show_episode(
-    folder: Folder,
-    what: Annotated[
-        str, typer.Argument(help="A training step (12), eval or start; the last there is if not said.")
-    ] = "",
-    task: Annotated[str | None, typer.Option(help="Only episodes of this task.")] = None,
-    sample: Annotated[int | None, typer.Option(help="Only this sample of each task.")] = None,
-    solved: Annotated[bool | None, typer.Option("--solved/--failed", help="Only these.", show_default=False)] = None,
-    index: Annotated[int, typer.Option(min=1, help="Which of them, from 1.")] = 1,
-    best: Annotated[bool, typer.Option("--best", help="The one of the highest reward.")] = False,
-    worst: Annotated[bool, typer.Option("--worst", help="The one of the lowest reward.")] = False,
-    listed: Annotated[bool, typer.Option("--list", help="A line for each of them.")] = False,
-) -> None:
-    """An episode: what the agent saw and did, turn by turn.
-
-    `rlx show DIR` is the first of the last evaluation, `rlx show DIR 12 --failed` the first of step 12 that failed.
-    """
-    from rlx.show import Choice, show_episodes
-
-    by = "best" if best else "worst" if worst else ""
-    choice = Choice(task=task, sample=sample, success=solved)
-    for text in show_episodes(folder, what, choice, index=index, by=by, listed=listed):
-        show(text)
-
-
 @app.command(rich_help_panel=AFTER)
 def replay(folder: Folder) -> None:
     """Replay stored episodes, checking every reward and observation."""
@@ -365,13 +220,6 @@ def compare(ours: Folder, theirs: Folder, as_json: AsJson = False) -> None:
         show_json([gain_values(gain) for gain in found])
     else:
         show_tables([table for gain in found for table in gain_tables(gain)])
-
-
-def show(text: str) -> None:
-    """Print text that may come from anywhere: control characters are replaced, markup is not read."""
-    from rlx.console import clean
-
-    print(clean(text))
 
 
 def main() -> None:

@@ -7,11 +7,12 @@ import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from rlx.config_check import ConfigError, near
-from rlx.config_folders import config_folders, every_group, list_options, shipped_folder
+from rlx.config_folders import config_folders, every_group, list_groups, list_options, shipped_folder
 
 EXAMPLES = """\
 rlx train env=countdown algo=tool_rloo    train and evaluate, in outputs/
@@ -105,8 +106,20 @@ def describe_group(group: str, config_dir: Path | None = None) -> str:
 
 
 def how_chosen(group: str) -> str:
-    """As it stands in a command: a group that a run has none of unless asked is added with `+`."""
-    return group if group in defaults() else f"+{group}"
+    """As it stands in a command: a group that no file chooses of is added with `+`."""
+    return group if group in defaults() or group in chosen_below() else f"+{group}"
+
+
+def chosen_below() -> set[str]:
+    """Groups within groups of which some option chooses one, such as a model its recipe."""
+    files = [(group, file) for group in list_groups() for file in (shipped_folder("conf") / group).glob("*.yaml")]
+    trees = [(group, yaml.safe_load(file.read_text(encoding="utf-8"))) for group, file in files]
+    return {f"{group}/{name}" for group, tree in trees for part in tree.get("defaults", ()) for name in names_of(part)}
+
+
+def names_of(part: Any) -> list[str]:
+    """The groups that an entry of a defaults list chooses of."""
+    return [str(name).partition("@")[0] for name in part] if isinstance(part, dict) else []
 
 
 def options_of(group: str, folders: Sequence[Path] | None = None) -> str:

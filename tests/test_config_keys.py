@@ -7,24 +7,19 @@ from pathlib import Path
 import pytest
 
 from rlx.config import ConfigError, compose_sources
-from rlx.config_folders import list_options, shipped_folder
+from rlx.config_folders import every_group, list_options, shipped_folder
 from rlx.config_keys import Key, borrowed, find, kind_of, list_keys, read_meanings
-from rlx.guide import defaults
+from rlx.guide import how_chosen
 
 CONF = shipped_folder("conf")
-CHOICES = [
-    f"{'+' if '/' in group and group not in defaults() else ''}{group}={file.stem}"
-    for group in sorted(file.parent.relative_to(CONF).as_posix() for file in CONF.glob("**/*.yaml"))
-    if group not in (".", "hydra/launcher")
-    for file in [CONF / group / f"{name}.yaml" for name in list_options(group)]
-]
+CHOICES = [f"{how_chosen(group)}={name}" for group in every_group([CONF]) for name in list_options(group, [CONF])]
 
 
 def keys_of(*words: str) -> dict[str, Key]:
     return {key.path: key for key in list_keys(*compose_sources(words))}
 
 
-@pytest.mark.parametrize("choice", sorted(set(CHOICES)))
+@pytest.mark.parametrize("choice", CHOICES)
 def test_every_key_of_every_option_has_a_meaning_and_a_type(choice: str) -> None:
     for path, key in keys_of(choice).items():
         assert key.meaning.text, f"{path} has no meaning"
