@@ -60,13 +60,14 @@ def data(
     `rlx data env=countdown protocol=tags --num 3`; words are those of `rlx train`.
     """
     from rlx.config import build_value, compose
+    from rlx.console import counted
     from rlx.data import build_rows, show_row, write_rows
 
     tree = compose(words or [])
     env, protocol = build_value(tree["env"], "env"), build_value(tree["protocol"], "protocol")
     rows = build_rows(env, protocol, split, tree["seed"], num)
     if out is not None:
-        show(f"{write_rows(rows, out)} rows in {out}")
+        show(f"{counted(write_rows(rows, out), 'row')} in {out}")
         return
     for row in rows:
         show(show_row(row))

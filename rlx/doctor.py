@@ -11,6 +11,7 @@ from typing import Any
 
 from rlx.config_build import build_value
 from rlx.config_folders import config_folders, read_option, shipped_folder
+from rlx.console import counted
 from rlx.fit import FitError, check_devices, check_packages
 from rlx.hardware import Hardware
 from rlx.machine import Gpu, gpus, machine_memory, num_cores, size
@@ -30,9 +31,10 @@ def examine() -> str:
 
 def examine_machine() -> list[str]:
     memory, disk = machine_memory(), shutil.disk_usage(Path.cwd()).free
+    cores = counted(num_cores(), "core")
     return [
         f"python   {platform.python_version()} in {sys.prefix}",
-        f"machine  {num_cores()} cores, {size(memory) if memory else 'unknown'} memory, {size(disk)} free disk here",
+        f"machine  {cores}, {size(memory) if memory else 'unknown'} memory, {size(disk)} free disk here",
         f"gpu      {describe_gpus(gpus(), installed('torch') or '')}",
         f"slurm    {describe_slurm()}",
         f"config   {', '.join(str(folder) for folder in config_folders())}",
@@ -92,4 +94,6 @@ def can_run(hardware: Hardware) -> str:
     except FitError as error:
         return f"cannot: {error}"
     wanted = hardware.num_threads * hardware.num_processes // hardware.num_nodes
-    return "can run here" + (f", slowly: it wants {wanted} cores of {num_cores()}" if wanted > num_cores() else "")
+    return "can run here" + (
+        f", slowly: it wants {counted(wanted, 'core')} of {num_cores()}" if wanted > num_cores() else ""
+    )

@@ -15,7 +15,7 @@ from typing import Any
 from rlx import __version__
 from rlx.agent import Agent, build_policy
 from rlx.algo.parts import grouped
-from rlx.console import Screen
+from rlx.console import Screen, counted
 from rlx.evaluate.evaluate import Evaluate, EvaluateError, Evaluation, evaluate, floor
 from rlx.evaluate.figures import gains, values
 from rlx.evaluate.intervals import Estimate
@@ -221,7 +221,7 @@ def named_rows(run: Run, figures: Figures, label: str = "") -> dict[str, Figures
         noun, stat = name.split("/", 1)
         word, _, rounds = noun.partition("@")
         if word in labels:
-            label = labels[word] + (f", {rounds} rounds" if rounds else "")
+            label = labels[word] + (f", {counted(int(rounds), 'round')}" if rounds else "")
             rows.setdefault(label, {})[f"eval/{stat}"] = figure
     return rows
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from safetensors.torch import save_file
 
 from rlx.agent import Agent
-from rlx.console import Screen
+from rlx.console import Screen, counted
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.summary import Cost, Ending, Summary, git_here, read_summary, versions_here, write_summary
 from rlx.fleet import Fleet
@@ -184,7 +184,7 @@ def refuse_errors(groups: Sequence[Group], max_share: float) -> None:
     total = sum(len(group.trajectories) for group in groups)
     if len(errors) > max_share * total:
         raise RunError(
-            f"{len(errors)} of {total} episodes ended in an error, more than max_error_share={max_share}; "
+            f"{len(errors)} of {counted(total, 'episode')} ended in an error, more than max_error_share={max_share}; "
             f"the first: {errors[0]}"
         )
 

@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rlx.console import counted
 from rlx.duration import (
     Stage,
     checkpoint_bytes,
@@ -150,7 +151,7 @@ def describe_work(run: Run) -> list[str]:
 def describe_stage(stage: Stage) -> str:
     usual, most = (stage.steps * num_tokens(load) for load in (stage.load, stage.full))
     return (
-        f"{stage.steps:,} steps, {stage.steps * stage.load.episodes:,} episodes, "
+        f"{counted(stage.steps, 'step')}, {counted(stage.steps * stage.load.episodes, 'episode')}, "
         f"about {short(usual)} tokens, at most {short(most)}"
     )
 
@@ -168,7 +169,8 @@ def describe_idle(hardware: Hardware, stage: Stage) -> list[str]:
     idle, engines = num_idle(hardware, stage.prompts), num_engines(hardware)
     if not idle:
         return []
-    text = f"{idle} of {engines} engines sample nothing: a step has {stage.prompts} tasks, each played by one engine"
+    tasks = counted(stage.prompts, "task")
+    text = f"{idle} of {engines} engines sample nothing: a step has {tasks}, each played by one engine"
     return row("IDLE", f"{text}; algo.num_prompts={engines} or a multiple gives each some, or choose a smaller profile")
 
 
@@ -179,7 +181,8 @@ def describe_disk(run: Run, shape: Shape) -> list[str]:
     kept = min(written, settings.keep + 1)
     return row(
         "disk",
-        f"{size(each)} a checkpoint, one every {settings.every} steps: {written} and {size(each * written)} in all; "
+        f"{size(each)} a checkpoint, one every {counted(settings.every, 'step')}: "
+        f"{written} and {size(each * written)} in all; "
         f"{settings.keep} are kept, and one more while it is written: {size(each * kept)}",
     )
 

@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from rlx.codec import CodecError
-from rlx.console import clean, one_line
+from rlx.console import clean, counted, one_line
 from rlx.store import StoreError, parse_line
 from rlx.types import Trajectory, Turn
 
@@ -132,7 +132,7 @@ def extreme(lines: Iterable[Line], sign: int) -> Line | None:
 def describe_line(line: Line) -> str:
     """One episode of a list."""
     outcome = "solved" if line.success else line.status if line.status != "done" else "failed"
-    turns = f"{line.num_turns} turn{'s' * (line.num_turns != 1)}"
+    turns = counted(line.num_turns, "turn")
     return f"{line.number:>6}  {outcome:<9}  {line.reward:>7.3f}  {turns:<8}  {one_line(line.task, 30)}/{line.sample}"
 
 
@@ -151,9 +151,9 @@ def heading(file: Path, line: Line, episode: Trajectory) -> str:
     outcome = "solved" if episode.success else "not solved"
     how = "" if episode.status == "done" else f" ({episode.status})"
     counts = [
-        plural(len(episode.turns), "turn"),
-        plural(episode.tool.num_calls, "tool call"),
-        plural(episode.num_tokens, "token"),
+        counted(len(episode.turns), "turn"),
+        counted(episode.tool.num_calls, "tool call"),
+        counted(episode.num_tokens, "token"),
     ]
     title = f"{file.name}, episode {line.number}: task {one_line(episode.task.id, 60)}, sample {episode.sample}"
     return "\n".join([title, f"{outcome}{how}, reward {episode.reward:.3f}, {', '.join(counts)}"])
@@ -187,10 +187,6 @@ def block(title: str, text: str) -> str:
 
 KEPT: dict[str, Any] = {"replace_whitespace": False, "break_on_hyphens": False}
 """A tool's output is shown with the spaces it has between its words."""
-
-
-def plural(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def find_decoder(folder: Path) -> Decode | None:

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 
 from rlx.agent import Agent, build_agent
-from rlx.console import Screen
+from rlx.console import Screen, counted
 from rlx.evaluate.evaluate import held_out
 from rlx.evaluate.summary import Cost, Summary
 from rlx.fleet import open_fleet
@@ -163,7 +163,7 @@ def warm_up(life: Life, stage: Run) -> Path:
         life.ranks.first(lambda: set_aside_bad(own, own.checkpoints, is_bad=lost_all))
         newest = newest_of(own)
         if newest is None or newest.name != f"step-{stage.steps}":
-            own.screen.say(f"warm start of {stage.steps} steps, kept in {stage.folder}")
+            own.screen.say(f"warm start of {counted(stage.steps, 'step')}, kept in {stage.folder}")
             with stage_of(life, stage, stage.model) as agent:
                 learn(own, agent, label="warm start")
             newest = newest_of(own)

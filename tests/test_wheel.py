@@ -60,7 +60,7 @@ def test_an_installed_wheel_works_from_any_folder(rlx: str, tmp_path: Path) -> N
     where = run(str(Path(rlx).parent / "python"), "-c", "import rlx; print(rlx.__file__)", cwd=tmp_path)
     assert str(ROOT) not in where
     assert run(rlx, "list", "env", cwd=tmp_path) == run(sys.executable, "-m", "rlx", "list", "env", cwd=ROOT)
-    assert "1 steps" in run(rlx, "plan", "steps=1", "+sweep=tool_cost", cwd=tmp_path)
+    assert "1 step, " in run(rlx, "plan", "steps=1", "+sweep=tool_cost", cwd=tmp_path)
     assert "reward" in run(rlx, "data", "--num", "1", cwd=tmp_path)
 
 

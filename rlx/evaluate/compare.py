@@ -64,6 +64,8 @@ def gain_values(gain: Gain) -> dict[str, Any]:
 
 
 def gain_tables(gain: Gain) -> list[Table]:
-    title = f"Gain over {counted(gain.num_tasks, 'task')}, {gain.max_rounds} rounds [95% paired interval]"
+    title = (
+        f"Gain over {counted(gain.num_tasks, 'task')}, {counted(int(gain.max_rounds), 'round')} [95% paired interval]"
+    )
     columns = (pass_columns(gain.figures), TOOL_USE)
     return [figure_table(title, shown, {"gain": gain.figures}) for shown in columns]

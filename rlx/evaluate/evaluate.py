@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Protocol, TypeVar, cast
 
+from rlx.console import counted
 from rlx.evaluate.budget import cut_groups
 from rlx.evaluate.figures import Score, figures, name_figures, pass_ratios, score
 from rlx.evaluate.intervals import Estimate
@@ -103,7 +104,9 @@ def held_out(settings: Evaluate, env: Environment) -> list[Task]:
     """The problems every run is evaluated on."""
     tasks = list(islice(env.tasks("test", settings.seed), settings.num_tasks))
     if len(tasks) < settings.num_tasks:
-        raise EvaluateError(f"the test split has {len(tasks)} tasks: set evaluate.num_tasks={len(tasks)} or fewer")
+        raise EvaluateError(
+            f"the test split has {counted(len(tasks), 'task')}: set evaluate.num_tasks={len(tasks)} or fewer"
+        )
     num_different = len({task.id for task in tasks})
     if num_different < len(tasks):
         raise EvaluateError(

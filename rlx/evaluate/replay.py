@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rlx.console import one_line
+from rlx.console import counted, one_line
 from rlx.evaluate.evaluate import with_rounds
 from rlx.store import Stored, StoreError, read
 from rlx.types import Dialect, Environment, Step, Trajectory, Turn
@@ -56,9 +56,10 @@ class Report:
     def __str__(self) -> str:
         wrong = [one_line(text, 400) for text in (*self.unreadable, *map(str, self.mistakes[:MOST_SHOWN]))]
         shown, more = wrong[:MOST_SHOWN], len(self.mistakes) + len(self.unreadable) - len(wrong[:MOST_SHOWN])
-        verdict = "all as stored" if self.ok else f"{len(shown) + more} differences from what was stored"
-        counted = f"{self.num_trajectories} trajectories, {self.num_turns} turns in {self.num_files} files: {verdict}"
-        return "\n".join([*shown, *([f"and {more} more"] if more else []), counted])
+        found = f"{counted(len(shown) + more, 'difference')} from what was stored"
+        read = f"{counted(self.num_trajectories, 'episode')}, {counted(self.num_turns, 'turn')}"
+        end = f"{read} in {counted(self.num_files, 'file')}: {'all as stored' if self.ok else found}"
+        return "\n".join([*shown, *([f"and {more} more"] if more else []), end])
 
 
 Found = tuple[int | None, str]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlx.console import clean
+from rlx.console import clean, counted
 from rlx.fit import job_of
 from rlx.hardware import Hardware
 from rlx.launch.command import cpus_per_task, devices_per_node, processes_per_node, rank_command, srun_command
@@ -175,4 +175,6 @@ def refuse_failures(jobs: Sequence[Job], over: Mapping[str, Record]) -> None:
     bad = [job for job in jobs if over[job.id].state != "COMPLETED"]
     if bad:
         names = "; ".join(f"{job.id} ({job.name}) {over[job.id].state.lower()}" for job in bad[:5])
-        raise LaunchError(f"{len(bad)} of {len(jobs)} jobs did not finish: {names}; logs are in {LOGS}/", exit_code=1)
+        raise LaunchError(
+            f"{len(bad)} of {counted(len(jobs), 'job')} did not finish: {names}; logs are in {LOGS}/", exit_code=1
+        )

@@ -116,7 +116,7 @@ def test_what_was_played_replays(tmp_path: Path) -> None:
     report = replay(kept(tmp_path, GOOD, cut, over, failed), ENV, dialect=Words(), decode=decode)
     assert report.ok, str(report)
     assert (report.num_files, report.num_trajectories, report.num_turns) == (1, 4, 10)
-    assert str(report) == "4 trajectories, 10 turns in 1 files: all as stored"
+    assert str(report) == "4 episodes, 10 turns in 1 file: all as stored"
 
 
 def test_each_file_is_replayed_with_its_own_budget(tmp_path: Path) -> None:
