@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -55,8 +54,10 @@ def train(words: Words = None) -> None:
 
 def check_train(run: Run, here: bool = True) -> None:
     from rlx.fit import check_run
+    from rlx.inputs import see_inputs
     from rlx.suit import check_recipe
 
+    see_inputs(run, here=here)
     check_recipe(run)
     check_run(run, here=here)
 
@@ -111,7 +112,9 @@ def evaluate(words: Words = None) -> None:
 
 def check_evaluate(run: Run, here: bool = True) -> None:
     from rlx.fit import check_run
+    from rlx.inputs import see_inputs
 
+    see_inputs(run, here=here)
     check_run(run, here=here, trains=False)
 
 
@@ -160,10 +163,12 @@ def plan(words: Words = None) -> None:
     """
     from rlx.config import build_run, compose
     from rlx.fit import check_fit
+    from rlx.inputs import check_inputs
     from rlx.plan import describe_plan
     from rlx.suit import check_recipe
 
     run = build_run(compose(words or []), Path())
+    check_inputs(run)
     show(describe_plan(run, words or []))
     check_recipe(run)
     check_fit(run)
@@ -226,31 +231,25 @@ def main() -> None:
     """Run a command. A mistake is one line on stderr: exit code 2 where the words were wrong."""
     from typer.exceptions import Abort, Exit, TyperException
 
+    from rlx.last_words import fail, one_line_of, print_no_more
+
     try:
         code = app(standalone_mode=False, prog_name="rlx")
+        sys.stdout.flush()
     except Exit as done:
         code = done.exit_code
     except TyperException as error:
         code = fail(error.format_message(), error.exit_code)
     except (Abort, KeyboardInterrupt):
         code = fail("interrupted", 130)
-    except BrokenPipeError:  # the reader of a pipe (head, less) has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (BrokenPipeError, SystemExit) as end:
+        if not isinstance(end, BrokenPipeError) and not isinstance(end.__context__, BrokenPipeError):
+            raise
+        print_no_more()  # the reader of a pipe (head, less) has seen enough
         code = 0
     except Exception as error:
-        if not is_told_in_one_line(error):
+        told = one_line_of(error)
+        if told is None:
             raise
-        code = fail(str(error), getattr(error, "exit_code", 1))
+        code = fail(told, getattr(error, "exit_code", 1))
     sys.exit(code if isinstance(code, int) else 0)
-
-
-def is_told_in_one_line(error: Exception) -> bool:
-    """Exceptions that rlx defines say what, where and what to do; so do those of the file system."""
-    return type(error).__module__.startswith("rlx.") or (isinstance(error, OSError) and error.filename is not None)
-
-
-def fail(message: str, code: int) -> int:
-    from rlx.console import one_line
-
-    print(f"rlx: {one_line(message, 600)}", file=sys.stderr)
-    return code

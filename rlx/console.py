@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
@@ -62,11 +63,31 @@ class Rate(ProgressColumn):
         return Text("" if speed is None else f"{speed:.3g} {task.fields['unit']}/s", style="cyan")
 
 
+class RunConsole(Console):
+    """Of a run, whose reader may leave (a closed pipe, a lost terminal, a full disk): it is quiet then and goes on."""
+
+    def print(self, *objects: Any, **settings: Any) -> None:
+        try:
+            super().print(*objects, **settings)
+        except OSError:
+            self.quiet = True
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+
+
+class ResultConsole(Console):
+    """Of a command whose output is all that it is for: a reader that leaves ends it."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 @dataclass
 class Screen:
     """Where a run speaks to a person. One per process; bars may be nested."""
 
-    console: Console = field(default_factory=lambda: Console(stderr=True))
+    console: Console = field(default_factory=lambda: RunConsole(stderr=True))
     interval: float = 10.0
     """Seconds between plain lines where there is no terminal."""
     silent: bool = False

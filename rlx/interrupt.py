@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
-"""Signals that ask a run to stop: a person sends the first, a scheduler the others, ahead of a limit or preemption."""
+STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP)
+"""Signals that ask a run to stop: a person sends the first, a scheduler the next three, ahead of a limit or preemption,
+and a terminal that is gone the last."""
 
 
 class InterruptedRunError(Exception):
@@ -38,12 +39,17 @@ class Interrupt:
             raise InterruptedRunError(self.signum)
 
 
+def is_heard(signum: int) -> bool:
+    """Under nohup a terminal may go."""
+    return not (signum == signal.SIGHUP and signal.getsignal(signum) == signal.SIG_IGN)
+
+
 @contextmanager
 def listen() -> Iterator[Interrupt]:
     """Take the signals for the time of a run, and give them back afterwards; within another `listen`, share its ear."""
     outer = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
     interrupt = outer if isinstance(outer, Interrupt) else Interrupt()
-    former = {signum: signal.signal(signum, interrupt.receive) for signum in STOP}
+    former = {signum: signal.signal(signum, interrupt.receive) for signum in STOP if is_heard(signum)}
     try:
         yield interrupt
     finally:

@@ -25,7 +25,7 @@ from rlx.fleet import open_fleet
 from rlx.folder import FREE_KEYS, digest_of, write_aside
 from rlx.kept import is_settled, read_kept, settings_digest, settings_path
 from rlx.learner.checkpoint import newest_good, weights_of
-from rlx.life import CHECKPOINTS, METRICS, Life, end, living, read_finished, told
+from rlx.life import CHECKPOINTS, METRICS, Life, end, fetch_first, living, read_finished, told
 from rlx.lock import hold
 from rlx.model.load import Model, load_weights
 from rlx.model.packaged import cache_folder
@@ -170,6 +170,7 @@ def evaluate_model(run: Run, screen: Screen | None = None, *, label: str = "", n
         done = read_finished(life) if life.ranks.first(lambda: read_finished(life) is not None) else None
         for line in (*notes, f"{'evaluated before' if done else 'evaluating'}: {life.policy}"):
             life.screen.say(line)
+        fetch_first(life)
         summary = done or play_model(life)
         tell_run(life, dict(summary.metrics), label or Path(run.model.path).name)
         return summary

@@ -17,6 +17,7 @@ from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.summary import Cost, Ending, Summary, git_here, read_summary, versions_here, write_summary
 from rlx.fleet import Fleet
 from rlx.folder import SUMMARY, open_folder
+from rlx.inputs import fetch_inputs
 from rlx.interrupt import Interrupt, InterruptedRunError, listen
 from rlx.learner.checkpoint import write_checkpoint
 from rlx.learner.learner import NotFiniteError
@@ -126,6 +127,13 @@ def claim(ranks: Ranks, run: Run, *, mend: Callable[[str], None] | None = None) 
 
         ranks.first(enter)
         yield
+
+
+def fetch_first(life: Life) -> None:
+    """What is on a hub is fetched by rank 0, for whom a signal ends it at once; the others find it in the cache."""
+    life.ranks.first(lambda: fetch_inputs(life.run, life.interrupt.check))
+    if not life.ranks.is_first:
+        fetch_inputs(life.run, life.interrupt.check)
 
 
 def keep(life: Life, agent: Agent, step: int) -> None:

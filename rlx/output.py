@@ -6,15 +6,13 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from rich.console import Console
-
-from rlx.console import Screen
+from rlx.console import ResultConsole, Screen
 from rlx.evaluate.summary import without_infinities
 from rlx.evaluate.tables import Table, to_rich
 
 
 def show_tables(tables: Sequence[Table]) -> None:
-    screen = Screen(console=Console())
+    screen = Screen(console=ResultConsole())
     for table in tables:
         screen.show(to_rich(table))
 

@@ -23,7 +23,7 @@ from rlx.interrupt import InterruptedRunError
 from rlx.judge import judge_on_the_way, judge_run, tell_run
 from rlx.learner.batch import collate, rows
 from rlx.learner.learner import NotFiniteError
-from rlx.life import Life, claim, end, keep, keep_evidence, living, none_ahead, record, refuse_errors, told
+from rlx.life import Life, claim, end, fetch_first, keep, keep_evidence, living, none_ahead, record, refuse_errors, told
 from rlx.model.load import Model
 from rlx.pipeline import Pipeline, Play
 from rlx.pulse import nothing
@@ -46,6 +46,7 @@ def train(run: Run, screen: Screen | None = None) -> Summary:
             life.policy, life.notes = done.policy, done.notes
             tell_run(life, dict(done.metrics))
             return done
+        fetch_first(life)
         held_out(run.evaluate, run.env)
         life.board = open_board(run.track, run.folder, run.config, notice=screen.say, rank=life.ranks.rank)
         with told(life), open_fleet(run, life.ranks) as life.fleet:

@@ -62,7 +62,7 @@ def test_a_run_killed_at_random_moments_ends_as_if_it_had_not_been(
     assert json.loads((tmp_path / "summary.json").read_text())["status"] == "finished"
 
 
-@pytest.mark.parametrize(("signum", "code"), [(signal.SIGTERM, 143), (signal.SIGUSR2, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(("signum", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 143), (signal.SIGINT, 130)])
 def test_a_signal_stops_the_run_politely_and_it_goes_on(
     undisturbed: Path, words: tuple[str, ...], tmp_path: Path, signum: int, code: int
 ) -> None:
@@ -84,6 +84,21 @@ def test_a_scheduler_may_repeat_itself_and_a_person_may_insist() -> None:
         assert interrupt.signum == signal.SIGUSR2
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
+
+
+def test_a_terminal_that_goes_stops_a_run_unless_it_was_told_to_stay() -> None:
+    before = signal.getsignal(signal.SIGHUP)
+    with listen() as interrupt:
+        signal.raise_signal(signal.SIGHUP)
+        assert interrupt.signum == signal.SIGHUP
+    try:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # nohup
+        with listen() as interrupt:
+            signal.raise_signal(signal.SIGHUP)
+            assert not interrupt.signum
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_signal_that_came_before_the_run_began_is_not_lost() -> None:

@@ -10,23 +10,18 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from hashlib import sha256
 from itertools import islice, product
 from math import isclose
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
+from rlx.env.countdown_hub import MAX_NUMBER, MAX_NUMBERS, DataError, check_rows, is_elsewhere, is_solvable, load_rows
 from rlx.env.countdown_traces import random_tries, right_candidate, spoken, staged, wrong_candidates
 from rlx.env.expression import Candidate, random_candidate, verify
-from rlx.env.solver import solve
 from rlx.limits import MANY, refuse, within
 from rlx.tool.python import Python
 from rlx.types import Action, Move, Step, Task, Text, ToolUse
 
-MAX_NUMBERS = 6
-"""Of a problem: the solver takes a third of a second for six numbers."""
-MAX_NUMBER = 10**9
-"""Keeps whatever six numbers make within a float."""
 MAX_TARGET = 10**15
 """What a float holds without rounding."""
 MAX_DRAWS = 20_000
@@ -116,6 +111,16 @@ class Countdown:
         """Endless problems of both splits; `stream` keys the random numbers."""
         rng = random.Random(f"countdown/{stream}")
         return from_hub(self.hub, rng) if self.source == "hub" else generate(self, rng)
+
+    def check(self) -> None:
+        """Refuse a data set that is here and holds no problems."""
+        if self.source == "hub":
+            check_rows(self.hub)
+
+    @property
+    def data_set(self) -> str:
+        """The hub's name of what it reads, if it reads from one."""
+        return self.hub if self.source == "hub" and is_elsewhere(self.hub) else ""
 
     def start(self, task: Task) -> CountdownEpisode:
         return CountdownEpisode(self, task)
@@ -223,7 +228,7 @@ def of_split(tasks: Iterable[Task], *, test: bool) -> Iterator[Task]:
             num_others = 0
             yield task
         if num_others > MAX_DRAWS:
-            raise ValueError(
+            raise DataError(
                 f"all problems of these ranges belong to the {'train' if test else 'test'} split; widen them"
             )
 
@@ -239,7 +244,7 @@ def distinct(tasks: Iterable[Task]) -> Iterator[Task]:
             num_repeats = 0
             yield task
         if num_repeats > MAX_DRAWS:
-            raise ValueError(f"num_test: only {len(seen)} test problems exist here; lower it or widen the ranges")
+            raise DataError(f"num_test: only {len(seen)} test problems exist here; lower it or widen the ranges")
 
 
 def generate(env: Countdown, rng: random.Random) -> Iterator[Task]:
@@ -252,7 +257,7 @@ def generate(env: Countdown, rng: random.Random) -> Iterator[Task]:
         if is_target(env, numbers, candidate):
             num_failures = 0
             yield describe(numbers, int(candidate.value))
-    raise ValueError(f"{MAX_DRAWS} draws gave no problem; widen low..high, target_low..target_high or numbers")
+    raise DataError(f"{MAX_DRAWS} draws gave no problem; widen low..high, target_low..target_high or numbers")
 
 
 def is_target(env: Countdown, numbers: Sequence[int], candidate: Candidate) -> bool:
@@ -279,40 +284,8 @@ def from_hub(name: str, rng: random.Random) -> Iterator[Task]:
         num_found = 0
         for index in rng.sample(range(len(rows)), len(rows)):
             numbers, target = rows[index]
-            if solve(numbers, target) is not None:
+            if is_solvable(tuple(numbers), target):
                 num_found += 1
                 yield describe(numbers, target)
         if not num_found:
-            raise ValueError(f"env.hub: {name} has no solvable problem")
-
-
-@cache
-def load_rows(name: str) -> list[tuple[list[int], int]]:
-    """The numbers and target of each row of a data set: a hub's name, a folder, or a jsonl file."""
-    from datasets import load_dataset
-
-    try:
-        if name.endswith((".json", ".jsonl")):
-            table = load_dataset("json", data_files=name, split="train")
-        else:
-            table = load_dataset(name, split="train")
-    except Exception as error:
-        reason = " ".join(str(error).split())[:200]
-        raise ValueError(f"env.hub: cannot load {name} ({reason}); give a data set's name, folder or jsonl") from error
-    columns = [next((key for key in keys if key in table.column_names), "") for keys in (NUMBERS, TARGET)]
-    if not all(columns):
-        raise ValueError(f"env.hub: {name} has columns {table.column_names}; need one of {NUMBERS} and of {TARGET}")
-    return [checked(name, index, *row) for index, row in enumerate(zip(table[columns[0]], table[columns[1]]))]
-
-
-NUMBERS, TARGET = ("nums", "numbers"), ("target",)
-
-
-def checked(name: str, index: int, numbers: Any, target: Any) -> tuple[list[int], int]:
-    try:
-        numbers, target = [int(number) for number in numbers], int(target)
-    except (TypeError, ValueError):
-        raise ValueError(f"env.hub: row {index} of {name} is not a list of integers and a target") from None
-    if not 1 <= len(numbers) <= MAX_NUMBERS or min(numbers) < 0 or max(numbers) > MAX_NUMBER:
-        raise ValueError(f"env.hub: row {index} of {name} needs 1 to {MAX_NUMBERS} numbers of 0 to {MAX_NUMBER}")
-    return numbers, target
+            raise DataError(f"env.hub={name}: it has no solvable problem")

@@ -60,7 +60,7 @@ def kind_of(code: int, ended: Ended | None) -> Kind:
     """By the launcher's exit code and the first rank's: crashes may be tried again, a program's own errors not."""
     if ended is None:
         return "finished" if code == 0 else "lost"
-    if ended.code in (STOPPED, -signal.SIGTERM, -signal.SIGUSR1, -signal.SIGUSR2):
+    if ended.code in (STOPPED, -signal.SIGTERM, -signal.SIGUSR1, -signal.SIGUSR2, -signal.SIGHUP):
         return "stopped"
     return "lost" if ended.code < 0 or ended.code == LOST else "failed"
 

@@ -16,9 +16,8 @@ from pathlib import Path
 from types import FrameType
 from typing import IO
 
+from rlx.interrupt import STOP, is_heard
 from rlx.launch.ending import LOGS, Ended, kind_of, log_of, record_end
-
-PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 
 
 def main(words: Sequence[str]) -> int:
@@ -48,7 +47,7 @@ def run(command: Sequence[str], outputs: Sequence[IO[bytes]]) -> int:
     def pass_on(signum: int, frame: FrameType | None) -> None:
         process.send_signal(signum)
 
-    for signum in PASSED_ON:
+    for signum in filter(is_heard, STOP):
         signal.signal(signum, pass_on)
     copier = threading.Thread(target=copy, args=(process.stdout, outputs), daemon=True)
     copier.start()

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+from rlx.interrupt import STOP, is_heard
 from rlx.launch.ending import (
     ENDED,
     LOGS,
@@ -55,7 +56,7 @@ class Ears:
 @contextmanager
 def listen() -> Iterator[Ears]:
     ears = Ears()
-    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+    signals = tuple(filter(is_heard, STOP))
     former = {signum: signal.signal(signum, ears.receive) for signum in signals}
     try:
         yield ears

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from rlx.fetch import snapshot
 from rlx.limits import refuse, within
 from rlx.model.packaged import is_packaged, unpack
 from rlx.model.problem import ModelError
@@ -89,7 +90,7 @@ def source_of(model: Model) -> str:
     """What transformers is asked for, after a look at the folder."""
     folder = local_folder(model)
     if folder is None:
-        return model.path
+        return str(snapshot(model.path, "model"))
     if not (folder / "config.json").is_file():
         raise ModelError(f"model.path={model.path}: {folder} has no config.json; give a Hugging Face model folder")
     return str(folder)
@@ -102,8 +103,10 @@ def load_tokenizer(model: Model) -> Any:
     source = source_of(model)
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
-    except (OSError, ValueError, KeyError) as error:
+    except Exception as error:  # tokenizers raises nothing more special
         raise explain(model, "tokenizer", error) from error
+    if not len(tokenizer):
+        raise ModelError(f"model.path={model.path}: its tokenizer has no tokens; give a Hugging Face model folder")
     if model.chat and not tokenizer.chat_template:
         raise ModelError(f"model.path={model.path}: its tokenizer has no chat template; set model.chat=false")
     if tokenizer.pad_token_id is None:
@@ -122,7 +125,6 @@ def load_model(model: Model, *, dtype: Dtype = "float32", attention: str = "sdpa
 
 def load_base(model: Model, *, dtype: Dtype, attention: str) -> Any:
     import torch
-    from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM
     from transformers.utils.logging import disable_progress_bar
 
@@ -137,7 +139,7 @@ def load_base(model: Model, *, dtype: Dtype, attention: str) -> Any:
             trust_remote_code=False,
             output_loading_info=True,
         )
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+    except Exception as error:  # a configuration of nonsense has it raise anything
         raise explain(model, "weights", error) from error
     loaded, info = pair
     amiss = [*info["missing_keys"], *(str(key) for key in info["mismatched_keys"])]

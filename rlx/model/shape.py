@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
+
+from rlx.folder import read_json
 
 MODELS = Path(__file__).resolve().parent
 
@@ -26,6 +27,10 @@ class Shape:
     tied: bool
     biased: bool
     """Whether query, key and value maps have biases (Qwen2)."""
+
+    def __post_init__(self) -> None:
+        if not all(type(count) is int and count > 0 for count in astuple(self)[:7]):
+            raise ValueError(f"counts and widths are integers above 0, not {astuple(self)[:7]}")
 
 
 def read_shape(config: Mapping[str, Any]) -> Shape:
@@ -71,14 +76,14 @@ def find_shape(model: Mapping[str, Any]) -> Shape | None:
     for folder in _folders(str(model["path"])):
         file = folder / "config.json"
         if file.is_file():
-            return _try_read(json.loads(file.read_text(encoding="utf-8")))
+            return _try_read(read_json(file))
     return _try_read(model.get("shape") or {})
 
 
 def _try_read(config: Mapping[str, Any]) -> Shape | None:
     try:
         return read_shape(config)
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, ZeroDivisionError):
         return None
 
 

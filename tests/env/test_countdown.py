@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rlx.env.countdown import Countdown, canonical, describe, held_out, sums_to
+from rlx.env.countdown_hub import DataError
 from rlx.env.countdown_traces import ROUNDED, random_tries
 from rlx.env.expression import verify
 from rlx.env.solver import solve
@@ -168,13 +169,29 @@ def test_data_set_may_be_a_folder(tmp_path: Path) -> None:
         ('{"nums": ["x"], "target": 3}\n', "row 0"),
         ('{"nums": [], "target": 3}\n', "row 0"),
         ('{"nums": [1, 1], "target": 3}\n', "no solvable problem"),
-        ("not json", "cannot load"),
+        ("not json", "line 1 is not JSON"),
+        ("", "no rows"),
+        ('{"nums": [1.5, 2], "target": 3}\n', "row 0 is not a list of integers"),
+        ("[1]\n", "row 0 is not an object"),
+        ('{"nums": [1, 1], "target": 2}\n{"nums": 3}\n', "row 1"),
     ],
 )
 def test_bad_data_sets_are_named(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text(text)
-    with pytest.raises(ValueError, match=message):
+    env = Countdown(source="hub", hub=str(path))
+    for look in (env.check, lambda: draw(env, 1)):
+        with pytest.raises(DataError, match=message) as caught:
+            look()
+        assert str(path) in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_data_set_of_one_split_ends_and_does_not_hang(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    task = next(ENV.tasks("test", 0))
+    path.write_text(json.dumps({"nums": task.data["numbers"], "target": task.data["target"]}) + "\n")
+    with pytest.raises(DataError, match="all problems of these ranges belong to the test split"):
         draw(Countdown(source="hub", hub=str(path)), 1)
 
 

@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
+from rlx.fetch import FetchError
 from rlx.learner.lora import Weights
 from rlx.model.card import measure_loss, score_verdicts
 from rlx.model.corpus import draw_examples
@@ -132,11 +133,9 @@ def test_a_package_that_is_missing_names_the_command() -> None:
 
 
 def test_a_hub_that_cannot_be_reached_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    with pytest.raises(
-        ModelError, match=r"^model\.path=no-one/nothing: cannot load its weights: [^\n]*model\.path=DIR$"
-    ):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    with pytest.raises(FetchError, match=r"^model\.path=no-one/nothing: HF_HUB_OFFLINE is set[^\n]*model\.path=DIR$"):
         load_model(Model(path="no-one/nothing"))
 
 

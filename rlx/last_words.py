@@ -1,0 +1,44 @@
+"""How a command says what stopped it, and what it does when its output has nowhere to go."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+
+IN_PLACE = {
+    errno.EEXIST: "there is a file, where a folder should be: choose another place",
+    errno.ENOTDIR: "part of it is a file, where a folder should be: choose another place",
+    errno.EISDIR: "this is a folder, where a file should be",
+}
+"""What the file system says shorter."""
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
+def fail(message: str, code: int) -> int:
+    """One line on stderr."""
+    from rlx.console import one_line
+
+    print(f"rlx: {one_line(message, 600)}", file=sys.stderr)
+    return code
+
+
+def one_line_of(error: Exception) -> str | None:
+    """Exceptions that rlx defines say what, where and what to do; those of the file system name their file. None for
+    any other, which is a bug."""
+    if type(error).__module__.startswith("rlx."):
+        return str(error)
+    if not isinstance(error, OSError) or error.strerror is None:
+        return None
+    if error.filename is not None:
+        path = os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes, os.PathLike)) else ""
+        return error.strerror if path in error.strerror else f"{path}: {IN_PLACE.get(error.errno or 0, error.strerror)}"
+    if error.errno in NO_ROOM:
+        print_no_more()
+        return f"the output cannot be written: {error.strerror}"
+    return None
+
+
+def print_no_more() -> None:
+    """What is still to be written goes nowhere, so that Python's own last flush cannot fail."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,83 @@
+"""Whether a folder holds a model that can be loaded: asked without torch, before a run is made."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rlx.model.problem import ModelError
+
+SETTINGS = (
+    "config.json",
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "model.safetensors.index.json",
+)
+"""Files that hold a JSON object, where they are there."""
+TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
+"""One of them holds the vocabulary."""
+WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"
+LONGEST_HEADER = 100_000_000
+
+
+def check_folder(path: str, folder: Path) -> None:
+    """ModelError that names the file and what is wrong with it; `path` is how the user calls the model."""
+
+    def refuse(what: str) -> None:
+        raise ModelError(f"model.path={path}: {what}; give a Hugging Face model folder")
+
+    if not (folder / "config.json").exists():
+        refuse(f"{folder} has no config.json")
+    for name in SETTINGS:
+        if (folder / name).exists() and not isinstance(read(folder / name), dict):
+            refuse(f"{folder / name} is not a JSON object that can be read")
+    if not isinstance(read(folder / "config.json").get("model_type"), str):
+        refuse(f"{folder / 'config.json'} names no model_type")
+    if not any((folder / name).is_file() for name in TOKENIZERS):
+        refuse(f"{folder} has no tokenizer ({', '.join(TOKENIZERS)})")
+    for file in weights_of(folder):
+        fault = fault_of(file)
+        if fault:
+            refuse(f"{file} {fault}")
+    if not weights_of(folder):
+        refuse(f"{folder} has no weights ({WHOLE})")
+
+
+def read(file: Path) -> Any:
+    """Its JSON value; None where it cannot be read."""
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def weights_of(folder: Path) -> list[Path]:
+    """The files that weights are read from: the one, or those that the index names."""
+    if (folder / WHOLE).exists() or not (folder / INDEX).exists():
+        return [folder / WHOLE] if (folder / WHOLE).exists() else []
+    named = read(folder / INDEX).get("weight_map", {})
+    return sorted({folder / os.path.basename(str(name)) for name in named.values()}) if isinstance(named, dict) else []
+
+
+def fault_of(file: Path) -> str:
+    """What is wrong with a safetensors file by its header and its length; empty if nothing."""
+    try:
+        with open(file, "rb") as raw:
+            length = int.from_bytes(raw.read(8), "little")
+            header = json.loads(raw.read(length)) if 0 < length <= LONGEST_HEADER else None
+        ends = [entry["data_offsets"][1] for name, entry in tensors(header).items()]
+        needed, there = 8 + length + max(ends, default=0), file.stat().st_size
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
+    except (ValueError, RecursionError, AttributeError, KeyError, TypeError, IndexError):
+        return "is not in the safetensors format"
+    return "" if there == needed else f"has {there:,} bytes of {needed:,}"
+
+
+def tensors(header: Any) -> Mapping[str, Any]:
+    return {name: entry for name, entry in header.items() if name != "__metadata__"}
