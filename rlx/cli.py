@@ -55,18 +55,19 @@ def train(words: Words = None) -> None:
 def check_train(run: Run, here: bool = True) -> None:
     from rlx.fit import check_run
     from rlx.inputs import see_inputs
-    from rlx.suit import check_recipe
+    from rlx.suit import check_settings
 
     see_inputs(run, here=here)
-    check_recipe(run)
+    check_settings(run)
     check_run(run, here=here)
 
 
 def train_job(run: Run) -> Any:
     check_train(run)
+    from rlx.objective import value_of
     from rlx.train import train as train_run
 
-    return train_run(run)
+    return value_of(run, train_run(run))
 
 
 @app.command(name="launch", context_settings=MIXED, rich_help_panel=RUN)
@@ -157,7 +158,7 @@ def serve(
 
 @app.command(context_settings=MIXED, rich_help_panel=BEFORE)
 def plan(words: Words = None) -> None:
-    """What `rlx train` would do: the whole configuration, memory, cost.
+    """What `rlx train` would do: its settings, memory, disk and time.
 
     Loads and starts nothing; exit code 2 if the run cannot fit. Words and options are those of `rlx train`.
     """
@@ -165,12 +166,12 @@ def plan(words: Words = None) -> None:
     from rlx.fit import check_fit
     from rlx.inputs import check_inputs
     from rlx.plan import describe_plan
-    from rlx.suit import check_recipe
+    from rlx.suit import check_settings
 
     run = build_run(compose(words or []), Path())
     check_inputs(run)
     show(describe_plan(run, words or []))
-    check_recipe(run)
+    check_settings(run)
     check_fit(run)
 
 

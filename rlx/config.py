@@ -1,4 +1,5 @@
-"""Compose, check, build: the only place that knows Hydra. Plain dictionaries and a `Run` leave it, no DictConfig."""
+"""Compose, check, build: the only place that knows Hydra, but for the grammar of its words (config_words.py). Plain
+dictionaries and a `Run` leave it, no DictConfig."""
 
 from __future__ import annotations
 
@@ -6,21 +7,19 @@ import argparse
 import functools
 import os
 import sys
-import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from hydra._internal.hydra import Hydra
-from hydra._internal.utils import create_config_search_path, get_args_parser
+from hydra._internal.utils import create_config_search_path
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.config_search_path import SearchPathQuery
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
-from hydra.errors import HydraException, MissingConfigException, OverrideParseException
+from hydra.errors import HydraException, MissingConfigException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -30,6 +29,7 @@ from rlx.config_check import ConfigError, UnknownKeyError, near
 from rlx.config_check import check_tree as compare_tree
 from rlx.config_folders import known_targets, list_groups, list_options, shipped_folder
 from rlx.config_keys import Source, list_keys, suggest
+from rlx.config_words import check_sweeper, one_line, parse_overrides, parse_words, values_of
 from rlx.folder import CONFIG, read_config
 from rlx.hardware import set_threads
 from rlx.interrupt import InterruptedRunError
@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 ROOT = "config"
-LAUNCHER = "hydra/launcher"
+LAUNCHER, SWEEPER = "hydra/launcher", "hydra/sweeper"
 HYDRA_ERRORS = (HydraException, OmegaConfBaseException)
 COMPOSE_ERRORS = (*HYDRA_ERRORS, ValueError)
 SHOWING = ("info", "help", "hydra_help", "shell_completion")
@@ -272,6 +272,9 @@ def check_words(arguments: argparse.Namespace, check: Check) -> None:
         cases = sweep_cases(loader, arguments.overrides) if arguments.multirun else [arguments.overrides]
         for overrides in cases:
             tree = _compose(loader, overrides)
+            if arguments.multirun:
+                hydra = HydraConfig.get()
+                check_sweeper(hydra.runtime.choices[SWEEPER], hydra.sweeper, tree.get("objective"))
             set_threads(tree["hardware"]["num_threads"])
             check(build_run(tree, Path()), HydraConfig.get().runtime.choices[LAUNCHER] == "basic")
 
@@ -284,21 +287,12 @@ def sweep_cases(loader: ConfigLoader, overrides: Sequence[str]) -> Iterator[list
     except HYDRA_ERRORS as error:
         raise ConfigError(explain(error, loader, overrides)) from error
     words = [*(f"{key}={value}" for key, value in sweep.items()), *overrides]
-    choices = [values for override in parse_overrides(words) if (values := _values(override))]
+    choices = [values_of(override) for override in parse_overrides(words)]
     firsts = [values[0] for values in choices]
     yield firsts
     for index, values in enumerate(choices):
         for value in values[1:]:
             yield [*firsts[:index], value, *firsts[index + 1 :]]
-
-
-def _values(override: Override) -> list[str]:
-    """The words an override stands for; none where a sweeper draws them from an interval."""
-    if not override.is_sweep_override():
-        return [override.input_line or ""]
-    if not override.is_discrete_sweep():
-        return []
-    return [f"{override.get_key_element()}={value}" for value in override.sweep_string_iterator()]
 
 
 def _compose(loader: ConfigLoader, overrides: Sequence[str]) -> dict[str, Any]:
@@ -321,39 +315,6 @@ def _plain(config: DictConfig) -> dict[str, Any]:
     tree = OmegaConf.to_container(config, resolve=True)
     assert isinstance(tree, dict)
     return {str(key): value for key, value in tree.items()}
-
-
-def parse_words(words: Sequence[str]) -> argparse.Namespace:
-    """Hydra's own options (`-m`, `--cfg`, `-cd` …) and overrides; a wrong option is a ConfigError."""
-    parser = get_args_parser()
-    flags = [flag for action in parser._actions for flag in action.option_strings]
-
-    def refuse(message: str) -> NoReturn:
-        unknown = next((word for word in words if word.startswith("-") and word.split("=")[0] not in flags), None)
-        raise ConfigError(f"unknown option {unknown!r}{near(unknown, flags)}" if unknown else message)
-
-    parser.error = refuse  # type: ignore[method-assign]
-    arguments = parser.parse_intermixed_args(list(words))
-    chosen = [name for name in ("run", "multirun", "cfg", "info", "shell_completion") if getattr(arguments, name)]
-    if len(chosen) > 1:
-        raise ConfigError(f"--{chosen[0]} and --{chosen[1]} cannot go together")
-    if arguments.resolve and not (arguments.cfg or arguments.help):
-        raise ConfigError("--resolve needs --cfg")
-    parse_overrides(arguments.overrides)
-    return arguments
-
-
-def parse_overrides(words: Sequence[str]) -> list[Override]:
-    """Read overrides by Hydra's grammar; what it cannot read is a ConfigError that quotes the word."""
-    parser = OverridesParser.create()
-    overrides = []
-    for word in words:
-        try:
-            overrides += parser.parse_overrides([word])
-        except OverrideParseException as error:
-            hint = "" if "=" in word else "; overrides look like key=value"
-            raise ConfigError(f"cannot read {word!r}{hint or f': {one_line(error)}'}") from error
-    return overrides
 
 
 def explain(error: Exception, loader: ConfigLoader, overrides: Sequence[str]) -> str:
@@ -380,12 +341,6 @@ def _compose_anyway(loader: ConfigLoader, overrides: Sequence[str]) -> dict[str,
         is_value = key not in groups and "/" not in key and override.package is None and not override.is_delete()
         forced.append(f"++{line.lstrip('+')}" if is_value and not key.startswith("hydra.") else line)
     return to_tree(loader.load_configuration(ROOT, forced, RunMode.RUN))
-
-
-def one_line(error: Exception) -> str:
-    """All lines of an error as one, not too long."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return textwrap.shorten(" ".join(lines), 240, placeholder=" …") if lines else type(error).__name__
 
 
 def complete(words: Sequence[str], word: str) -> list[str]:

@@ -19,7 +19,7 @@ ROOT_KEYS = tuple(field.name for field in fields(Run) if field.name not in ("fol
 
 def build_run(tree: Tree, folder: Path) -> Run:
     """A Run from a tree that `check_tree` has passed."""
-    parts = {key: build_value(tree[key], key) for key in ROOT_KEYS}
+    parts = {key: build_value(tree[key], key) for key in ROOT_KEYS if key in tree}
     try:
         return Run(**parts, folder=folder, config=tree)
     except ValueError as error:

@@ -26,9 +26,9 @@ import yaml
 
 from rlx.lock import HeldError, hold
 
-FREE_KEYS = ("steps", "track", "hardware", "checkpoint")
-"""What may differ when a run is resumed: its length, who is told, on what it runs, which changes rounding, and when it
-is saved."""
+FREE_KEYS = ("steps", "track", "hardware", "checkpoint", "objective")
+"""What may differ when a run is resumed: its length, who is told, on what it runs, which changes rounding, when it is
+saved, and what a sweeper makes of it."""
 JUDGING_KEYS = ("evaluate",)
 """What may differ too while the run is not finished: no weight depends on it."""
 DERIVED = "model.recipe."

@@ -78,6 +78,8 @@ class Run:
     steps: int
     max_error_share: float
     """More episodes of a step than this share ending in an error stop the run."""
+    objective: str | tuple[str, ...] | None = None
+    """What a sweeper that optimises gets from the run: a metric's name, or several (rlx/objective.py)."""
     folder: Path
     config: Mapping[str, Any]
 

@@ -18,6 +18,15 @@ SMALLEST = 50_000_000
 """Parameters that a model which is not here yet is taken to have at least."""
 
 
+def check_settings(run: Run) -> None:
+    """Refuse a recipe for another size of model, and an objective that the run will not have."""
+    check_recipe(run)
+    if run.objective is not None:
+        from rlx.objective import check_objective  # numpy comes with it
+
+        check_objective(run)
+
+
 def check_recipe(run: Run) -> None:
     """Refuse to train a model that is far larger than the one its recipe is for."""
     model, recipe = run.model, run.model.recipe
