@@ -53,13 +53,9 @@ def train(words: Words = None) -> None:
 
 
 def check_train(run: Run, here: bool = True) -> None:
-    from rlx.fit import check_run
-    from rlx.inputs import see_inputs
-    from rlx.suit import check_settings
+    from rlx import refusal
 
-    see_inputs(run, here=here)
-    check_settings(run)
-    check_run(run, here=here)
+    refusal.check_train(run, here)
 
 
 def train_job(run: Run) -> Any:
@@ -112,11 +108,9 @@ def evaluate(words: Words = None) -> None:
 
 
 def check_evaluate(run: Run, here: bool = True) -> None:
-    from rlx.fit import check_run
-    from rlx.inputs import see_inputs
+    from rlx import refusal
 
-    see_inputs(run, here=here)
-    check_run(run, here=here, trains=False)
+    refusal.check_evaluate(run, here)
 
 
 def evaluate_job(run: Run) -> Any:
@@ -143,14 +137,14 @@ def serve(
     if child:  # signals are for the run, which says by closing the pipe when its servers may go
         for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
             signal.signal(signum, signal.SIG_IGN)
-    from rlx.config import build_value, compose, load_tree
+    from rlx.config import build_part, compose, load_tree
     from rlx.hardware import set_threads
 
     named = [Path(word.removeprefix("run=")) for word in words or [] if word.startswith("run=")]
     rest = [word for word in words or [] if not word.startswith("run=")]
     tree = load_tree(named[-1], rest) if named else compose(rest)
     set_threads(tree["hardware"].get("num_threads", 1))
-    model, hardware = (build_value(tree[key], key) for key in ("model", "hardware"))
+    model, hardware = (build_part(tree, key) for key in ("model", "hardware"))
     from rlx.serve import serve as serve_engine
 
     serve_engine(model, hardware, host=host, port=port, child=child)
@@ -167,9 +161,11 @@ def plan(words: Words = None) -> None:
     from rlx.inputs import check_inputs
     from rlx.plan import describe_plan
     from rlx.suit import check_settings
+    from rlx.tasks import check_tasks
 
     run = build_run(compose(words or []), Path())
     check_inputs(run)
+    check_tasks(run, fetch=False)
     show(describe_plan(run, words or []))
     check_settings(run)
     check_fit(run)
@@ -178,7 +174,7 @@ def plan(words: Words = None) -> None:
 @app.command(rich_help_panel=AFTER)
 def replay(folder: Folder) -> None:
     """Replay stored episodes, checking every reward and observation."""
-    from rlx.config import ConfigError, build_value, load_tree
+    from rlx.config import ConfigError, build_part, load_tree
     from rlx.evaluate.replay import replay as replay_folder
     from rlx.model.load import load_tokenizer
     from rlx.rollout.stops import decoder
@@ -186,7 +182,7 @@ def replay(folder: Folder) -> None:
     tree = load_tree(folder)
     if not any((folder / "trajectories").glob("*.jsonl")):
         raise ConfigError(f"{folder} kept no trajectories")
-    env, dialect, model = (build_value(tree[key], key) for key in ("env", "protocol", "model"))
+    env, dialect, model = (build_part(tree, key) for key in ("env", "protocol", "model"))
     report = replay_folder(folder, env, dialect=dialect, decode=decoder(load_tokenizer(model)))
     show(str(report))
     if not report.ok:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -52,19 +52,19 @@ def groups() -> list[str]:
 def data(
     words: Words = None,
     num: Annotated[int, typer.Option(min=1, help="How many tasks.")] = 3,
-    split: Annotated[str, typer.Option(help="train or test.")] = "train",
+    split: Annotated[Literal["train", "test"], typer.Option(help="Which tasks.")] = "train",
     out: Annotated[Path | None, typer.Option(help="Write JSON lines there instead of showing them.")] = None,
 ) -> None:
     """Tasks and an expert's traces of them, shown or written.
 
     `rlx data env=countdown protocol=tags --num 3`; words are those of `rlx train`.
     """
-    from rlx.config import build_value, compose
+    from rlx.config import build_part, compose
     from rlx.console import counted
     from rlx.data import build_rows, show_row, write_rows
 
     tree = compose(words or [])
-    env, protocol = build_value(tree["env"], "env"), build_value(tree["protocol"], "protocol")
+    env, protocol = build_part(tree, "env"), build_part(tree, "protocol")
     rows = build_rows(env, protocol, split, tree["seed"], num)
     if out is not None:
         show(f"{counted(write_rows(rows, out), 'row')} in {out}")

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import yaml
 from hydra._internal.hydra import Hydra
 from hydra._internal.utils import create_config_search_path
 from hydra.core.config_loader import ConfigLoader
@@ -24,8 +25,8 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from rlx.config_build import ROOT_KEYS, build_run, build_value
-from rlx.config_check import ConfigError, UnknownKeyError, near
+from rlx.config_build import ROOT_KEYS, build_part, build_run, build_value
+from rlx.config_check import ConfigError, UnknownKeyError, near, refuse_strangers
 from rlx.config_check import check_tree as compare_tree
 from rlx.config_folders import known_targets, list_groups, list_options, shipped_folder
 from rlx.config_keys import Source, list_keys, suggest
@@ -38,6 +39,7 @@ from rlx.run import Run
 
 __all__ = [
     "ConfigError",
+    "build_part",
     "build_run",
     "build_value",
     "complete",
@@ -52,8 +54,8 @@ __all__ = [
 
 ROOT = "config"
 LAUNCHER, SWEEPER = "hydra/launcher", "hydra/sweeper"
-HYDRA_ERRORS = (HydraException, OmegaConfBaseException)
-COMPOSE_ERRORS = (*HYDRA_ERRORS, ValueError)
+HYDRA_ERRORS = (HydraException, OmegaConfBaseException, yaml.YAMLError)
+COMPOSE_ERRORS = (*HYDRA_ERRORS, ValueError, OSError)
 SHOWING = ("info", "help", "hydra_help", "shell_completion")
 
 Job = Callable[[Run], Any]
@@ -154,6 +156,7 @@ def run_folder(words: Sequence[str]) -> str:
     arguments = parse_words(words)
     with open_loader(arguments.config_dir) as loader:
         _compose(loader, arguments.overrides)
+        check_folders(HydraConfig.get())
         return str(HydraConfig.get().run.dir)
 
 
@@ -190,7 +193,7 @@ def load_tree(folder: Path, words: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def _check_saved(tree: dict[str, Any]) -> None:
-    _refuse_strangers(tree, known_targets(), "")
+    refuse_strangers(tree, known_targets(), "")
     check_tree(tree)
 
 
@@ -238,18 +241,6 @@ def _single(override: Override) -> Any:
     return override.value()
 
 
-def _refuse_strangers(value: Any, known: set[str], path: str) -> None:
-    if isinstance(value, dict):
-        target = value.get("_target_")
-        if target is not None and target not in known:
-            raise ConfigError(f"{path}._target_={target} is not named by any config file here; see RLX_CONF_DIR")
-        for key, child in value.items():
-            _refuse_strangers(child, known, f"{path}.{key}".lstrip("."))
-    elif isinstance(value, list):
-        for index, child in enumerate(value):
-            _refuse_strangers(child, known, f"{path}[{index}]")
-
-
 @contextmanager
 def open_loader(config_dir: str | None = None) -> Iterator[ConfigLoader]:
     """Hydra's loader over the shipped folder, the user's, and `-cd`."""
@@ -272,6 +263,7 @@ def check_words(arguments: argparse.Namespace, check: Check) -> None:
         cases = sweep_cases(loader, arguments.overrides) if arguments.multirun else [arguments.overrides]
         for overrides in cases:
             tree = _compose(loader, overrides)
+            check_folders(HydraConfig.get())
             if arguments.multirun:
                 hydra = HydraConfig.get()
                 check_sweeper(hydra.runtime.choices[SWEEPER], hydra.sweeper, tree.get("objective"))
@@ -279,12 +271,20 @@ def check_words(arguments: argparse.Namespace, check: Check) -> None:
             check(build_run(tree, Path()), HydraConfig.get().runtime.choices[LAUNCHER] == "basic")
 
 
+def check_folders(hydra: Any) -> None:
+    """A run's folder has a name: the empty one would be the folder one is in."""
+    for group, key in (("run", "dir"), ("sweep", "dir"), ("sweep", "subdir")):
+        folder = OmegaConf.to_container(hydra[group], resolve=False)[key]  # type: ignore[index, call-overload]
+        if not str(folder or "").strip():
+            raise ConfigError(f"hydra.{group}.{key}={folder or ''}: expected the name of a folder")
+
+
 def sweep_cases(loader: ConfigLoader, overrides: Sequence[str]) -> Iterator[list[str]]:
     """Overrides that together hold each swept value at least once: one varies, the others keep their first."""
     try:
         config = loader.load_configuration(ROOT, list(overrides), RunMode.MULTIRUN)
         sweep = OmegaConf.select(config, "hydra.sweeper.params") or {}
-    except HYDRA_ERRORS as error:
+    except COMPOSE_ERRORS as error:
         raise ConfigError(explain(error, loader, overrides)) from error
     words = [*(f"{key}={value}" for key, value in sweep.items()), *overrides]
     choices = [values_of(override) for override in parse_overrides(words)]

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from rlx.config_check import SPECIAL, ConfigError, Tree
+from rlx.config_made import check_made
+from rlx.config_signature import signature
 from rlx.run import Run
 
 ROOT_KEYS = tuple(field.name for field in fields(Run) if field.name not in ("folder", "config"))
@@ -19,21 +21,44 @@ ROOT_KEYS = tuple(field.name for field in fields(Run) if field.name not in ("fol
 
 def build_run(tree: Tree, folder: Path) -> Run:
     """A Run from a tree that `check_tree` has passed."""
-    parts = {key: build_value(tree[key], key) for key in ROOT_KEYS if key in tree}
+    parts = {key: build_part(tree, key) for key in ROOT_KEYS if key in tree}
     try:
         return Run(**parts, folder=folder, config=tree)
     except ValueError as error:
         raise ConfigError(str(error)) from error
 
 
+def build_part(tree: Tree, key: str) -> Any:
+    """What one of a configuration's root keys stands for: an environment, a model, the seed."""
+    value, run = build_value(tree[key], key), signature("rlx.run.Run")
+    if is_call(tree[key]):
+        check_made(value, tree[key]["_target_"], run.parameters[key], run.module, key)
+    return value
+
+
+def is_call(value: Any) -> bool:
+    return isinstance(value, Mapping) and "_target_" in value
+
+
 def build_value(value: Any, path: str) -> Any:
     """Call every `_target_`, inside out; lists become tuples."""
     if isinstance(value, Mapping):
         arguments = {key: build_value(child, f"{path}.{key}") for key, child in value.items() if key not in SPECIAL}
-        return call_target(value, arguments, path) if "_target_" in value else arguments
+        if not is_call(value):
+            return arguments
+        check_arguments(value, arguments, path)
+        return call_target(value, arguments, path)
     if isinstance(value, list):
         return tuple(build_value(child, f"{path}[{index}]") for index, child in enumerate(value))
     return value
+
+
+def check_arguments(call: Tree, arguments: Mapping[str, Any], path: str) -> None:
+    """Each argument that a call made is what the signature names."""
+    found = signature(call["_target_"])
+    for key, child in call.items():
+        if is_call(child) and key in found.parameters:
+            check_made(arguments[key], child["_target_"], found.parameters[key], found.module, f"{path}.{key}")
 
 
 def call_target(call: Tree, arguments: Mapping[str, Any], path: str) -> Any:
@@ -42,9 +67,12 @@ def call_target(call: Tree, arguments: Mapping[str, Any], path: str) -> Any:
     try:
         target = getattr(importlib.import_module(module), name)
         return functools.partial(target, **arguments) if call.get("_partial_") else target(**arguments)
-    except (ImportError, AttributeError, ValueError, TypeError) as error:
+    except (ImportError, ValueError, TypeError) as error:
         first = (str(error) or type(error).__name__).splitlines()[0]
         raise ConfigError(placed(first, path)) from error
+    except Exception as error:
+        first = (str(error) or "no reason given").splitlines()[0]
+        raise ConfigError(f"{path}: {call['_target_']} fails with {type(error).__name__}: {first}") from error
 
 
 def placed(message: str, path: str) -> str:

@@ -85,7 +85,8 @@ def every_group(folders: Sequence[Path] | None = None) -> list[str]:
 
 def known_targets() -> set[str]:
     """Every `_target_` that some file of the config folders names."""
-    return {target for file in config_files() for target in TARGET.findall(file.read_text(encoding="utf-8"))}
+    texts = (file.read_text(encoding="utf-8", errors="replace") for file in config_files())
+    return {target for text in texts for target in TARGET.findall(text)}
 
 
 def config_files() -> Iterator[Path]:
@@ -94,8 +95,12 @@ def config_files() -> Iterator[Path]:
 
 
 def describe_file(file: Path) -> str:
-    """What a file's first line says of it."""
-    for line in file.read_text(encoding="utf-8").splitlines():
-        if line.startswith("#") and not line.startswith("# @"):
-            return line.lstrip("# ").strip()
-    return ""
+    """What a file's first line says of it, or why the file cannot be read."""
+    try:
+        text = file.read_text(encoding="utf-8")
+        yaml.safe_load(text)
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        reason = str(error).replace('in "<unicode string>", ', "at ")
+        return f"(cannot be read: {' '.join(reason.split())})"
+    said = (line for line in text.splitlines() if line.startswith("#") and not line.startswith("# @"))
+    return next(said, "").lstrip("# ").strip()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlx.hardware import Hardware
-from rlx.limits import above, at_least, within
+from rlx.limits import above, at_least, refuse, within
 from rlx.types import Dialect, Environment, Sampling
 
 if TYPE_CHECKING:
@@ -88,3 +88,23 @@ class Run:
         within(0, STEPS, steps=self.steps)
         within(0.0, 1.0, max_error_share=self.max_error_share)
         within(COLDEST, HOTTEST, **{"sampling.temperature": self.sampling.temperature})
+        at_least(0, **{"env.max_rounds": self.env.max_rounds})
+        self.check_context()
+        self.check_tools()
+
+    def check_context(self) -> None:
+        """A model holds the context, and the context a turn."""
+        most, longest = self.model.max_context, self.sampling.max_context
+        if longest > most:
+            refuse("sampling.max_context", longest, f"an integer up to model.max_context={most}")
+        for key, turn in (("sampling", self.sampling), ("evaluate", self.evaluate)):
+            if turn.max_new_tokens >= longest:
+                limit = f"an integer below sampling.max_context={longest}"
+                refuse(f"{key}.max_new_tokens", turn.max_new_tokens, limit)
+
+    def check_tools(self) -> None:
+        """An algorithm that is about tools has some to call."""
+        stages = {"algo": self.algo, "warm_start.algo": self.warm_start.algo}
+        for key, algo in stages.items():
+            if algo is not None and algo.calls_tools and not self.protocol.tools:
+                raise ValueError(f"{key} is for agents with tools, and protocol lends none: try protocol=tags")

@@ -143,6 +143,38 @@ def test_every_value_of_a_multirun_is_checked_before_its_first_job(words: list[s
         launch(["-m", *words], lambda run: pytest.fail("a job began"))
 
 
+@pytest.mark.parametrize("word", ["hydra.run.dir=", "hydra.run.dir=' '", "hydra.sweep.dir=", "hydra.sweep.subdir="])
+def test_a_folder_without_a_name_is_refused(word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be the folder one is in."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"expected the name of a folder$"):
+        launch([word], lambda run: pytest.fail("a job began"))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "text", ["a: [1\n", "a: b: c\n", "\tx: 1\n", "[1]\n", "", "low: 1\nlow: 2\n", "word\n", "\0\n"]
+)
+def test_a_file_that_is_no_option_is_one_line(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "env").mkdir()
+    (tmp_path / "env" / "mine.yaml").write_text(text)
+    monkeypatch.setenv("RLX_CONF_DIR", str(tmp_path))
+    with pytest.raises(ConfigError) as error:
+        compose(["env=mine"])
+    assert "\n" not in str(error.value)
+
+
+def test_a_list_of_options_says_which_file_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "env").mkdir()
+    (tmp_path / "env" / "broken.yaml").write_text("# Fine so far\na: [1\n")
+    (tmp_path / "env" / "binary.yaml").write_bytes(b"\xff\xfe")
+    monkeypatch.setenv("RLX_CONF_DIR", str(tmp_path))
+    options = list_options("env")
+    assert options["broken"].startswith("(cannot be read: ")
+    assert "line 3" in options["broken"]
+    assert options["binary"].startswith("(cannot be read: ")
+
+
 def test_launch_runs_the_job_in_its_folder(tmp_path: Path) -> None:
     runs = []
     launch(["seed=5", f"hydra.run.dir={tmp_path / 'run'}"], runs.append)

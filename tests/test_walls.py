@@ -49,6 +49,7 @@ CONFIG = {
     "rlx/config_check.py",
     "rlx/config_folders.py",
     "rlx/config_keys.py",
+    "rlx/config_made.py",
     "rlx/config_words.py",
 }
 ABOVE_CONFIG = {

@@ -244,7 +244,7 @@ def distinct(tasks: Iterable[Task]) -> Iterator[Task]:
             num_repeats = 0
             yield task
         if num_repeats > MAX_DRAWS:
-            raise DataError(f"num_test: only {len(seen)} test problems exist here; lower it or widen the ranges")
+            raise DataError(f"only {len(seen)} test problems exist in these ranges; widen them, or ask for fewer")
 
 
 def generate(env: Countdown, rng: random.Random) -> Iterator[Task]:

@@ -73,11 +73,23 @@ def num_parameters(shape: Shape) -> int:
 
 def find_shape(model: Mapping[str, Any]) -> Shape | None:
     """The shape of a model: of its folder's config.json where that is here, else as its yaml gives it, else None."""
-    for folder in _folders(str(model["path"])):
-        file = folder / "config.json"
-        if file.is_file():
-            return _try_read(read_json(file))
+    file = find_file(str(model["path"]), "config.json")
+    if file is not None:
+        return _try_read(read_json(file))
     return _try_read(model.get("shape") or {})
+
+
+def find_positions(path: str) -> int | None:
+    """How many tokens a model was made for, where its config.json is here and says so."""
+    file = find_file(path, "config.json")
+    found = read_json(file).get("max_position_embeddings") if file is not None else None
+    return found if isinstance(found, int) else None
+
+
+def find_file(path: str, name: str) -> Path | None:
+    """A file of a model's folder, where that is here."""
+    files = (folder / name for folder in _folders(path))
+    return next((file for file in files if file.is_file()), None)
 
 
 def _try_read(config: Mapping[str, Any]) -> Shape | None:
