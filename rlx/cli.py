@@ -171,6 +171,26 @@ def plan(words: Words = None) -> None:
     check_fit(run)
 
 
+@app.command(name="check", context_settings=MIXED, rich_help_panel=BEFORE)
+def check_machine(
+    words: Words = None,
+    minutes: Annotated[float, typer.Option(min=0.1, help="After which it is ended.")] = 10.0,
+    keep: Annotated[Path | None, typer.Option(help="A new folder for what it writes, which stays.")] = None,
+    inside: Annotated[str, typer.Option(hidden=True)] = "",
+) -> None:
+    """Whether a run would do well on this machine: it is tried.
+
+    `rlx check hardware=gpu1 model=qwen2_5_0_5b`; words are those of `rlx train`. Exit code 1 if a check failed.
+    """
+    from rlx.selftest import check, take_part
+
+    if inside:
+        raise typer.Exit(take_part(inside, words or []))
+    text, is_good = check(words or [], check_train, minutes=minutes, kept=keep)
+    show(text)
+    raise typer.Exit(0 if is_good else 1)
+
+
 @app.command(rich_help_panel=AFTER)
 def replay(folder: Folder) -> None:
     """Replay stored episodes, checking every reward and observation."""

@@ -27,6 +27,7 @@ from rlx.rollout.engine import Engine
 from rlx.run import Run
 from rlx.store import save as save_groups
 from rlx.store import step_path
+from rlx.tool.python import end_sandboxes
 from rlx.track import Board, append_metrics, read_metrics
 from rlx.types import Group, Metrics
 
@@ -115,6 +116,7 @@ def living(run: Run, screen: Screen | None = None, *, trains: bool = True) -> It
             finally:
                 if life.engine is not None:
                     life.engine.close()
+                end_sandboxes()
 
 
 @contextmanager

@@ -36,6 +36,9 @@ BUCKET_ELEMENTS = 500_000_000
 PROGRAM = {"cpu": 500_000_000, "cuda": 1_500_000_000}
 """Of one process before any weight: libraries, the CUDA context, communication."""
 
+VLLM_PROGRAM = 500_000_000
+"""Of vLLM's libraries on CPU, measured."""
+
 LIVE_ELEMENTS = 1_050_000_000
 """Weights that ZeRO 3 may keep gathered for their next use, with those that it fetches early: DeepSpeed's defaults."""
 
@@ -156,7 +159,8 @@ def exactly(num_bytes: int) -> Amount:
 
 
 def program(hardware: Hardware) -> dict[str, Amount]:
-    return {"program": exactly(PROGRAM[hardware.device])}
+    libraries = VLLM_PROGRAM if hardware.engine == "vllm" and hardware.device == "cpu" else 0
+    return {"program": exactly(PROGRAM[hardware.device] + libraries)}
 
 
 def learner_amounts(hardware: Hardware, job: Job) -> dict[str, Amount]:

@@ -30,7 +30,7 @@ class Present:
     files: Counter[str]
 
 
-def present(scratch: Path, *folders: Path) -> Present:
+def present(scratch: Path | None = None, *folders: Path) -> Present:
     """Now: all that is in `scratch`, a folder for temporary files that nobody else writes to, and what is half written
     in `folders`."""
     return Present(
@@ -38,7 +38,7 @@ def present(scratch: Path, *folders: Path) -> Present:
         threads=Counter(thread.name for thread in threading.enumerate()),
         children=Counter(f"{name} ({pid})" for pid, name in children(os.getpid())),
         descriptors=Counter(descriptors()),
-        files=Counter(str(path) for path in (*scratch.iterdir(), *half_written(folders))),
+        files=Counter(str(path) for path in (*(scratch.iterdir() if scratch else ()), *half_written(folders))),
     )
 
 

@@ -61,6 +61,7 @@ ABOVE_CONFIG = {
     "rlx/guide.py",
     "rlx/suit.py",
     "rlx/objective.py",
+    "rlx/selftest.py",
     "rlx/keys.py",
     "rlx/new.py",
     "rlx/completion.py",

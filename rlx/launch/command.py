@@ -52,8 +52,12 @@ def torchrun_command(num_processes: int, patience: int, command: Sequence[str]) 
 
 def start_command(hardware: Hardware, folder: Path, words: Sequence[str]) -> list[str]:
     """Whatever this profile takes to train these words."""
-    train = [sys.executable, "-u", "-m", "rlx", "train", *words, f"hydra.run.dir={folder}"]
-    rank = rank_command(str(folder), train)
+    return every_rank(hardware, folder, ["train", *words, f"hydra.run.dir={folder}"])
+
+
+def every_rank(hardware: Hardware, folder: Path, words: Sequence[str]) -> list[str]:
+    """`rlx` with these words in every process of a profile, with their logs in the folder."""
+    rank = rank_command(str(folder), [sys.executable, "-u", "-m", "rlx", *words])
     if hardware.num_nodes > 1:
         return srun_command(hardware.num_nodes, processes_per_node(hardware), cpus_per_task(hardware), rank)
     if hardware.num_processes > 1:

@@ -16,6 +16,7 @@ requests, one token each.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import json
 import logging
@@ -23,8 +24,10 @@ import tempfile
 import warnings
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +57,7 @@ class Vllm:
         self.asleep = False
         set_environment()
         with quiet():
+            import_vllm()
             processor = processor_type(self.rows, self.masks, self.scores)
             self._llm = start_vllm(settings, processor if settings.in_process else None)
 
@@ -138,6 +142,21 @@ def give_back(vllm: Vllm) -> None:
     IDLE[:] = [vllm]
 
 
+def end_idle() -> None:
+    """End the idle instance, unless it sleeps: of those a process has one, for its whole life."""
+    if IDLE and not IDLE[0].settings.sleeps:
+        IDLE.clear()
+        gc.collect()
+
+
+def import_vllm() -> None:
+    """In a thread, whose stack is bare: something that vLLM imports keeps the frame of its import for good, and with it
+    every frame below, of which one has a learner in it."""
+    with ThreadPoolExecutor(1) as thread:
+        for name in ("vllm", "vllm.v1.sample.logits_processor", "vllm.model_executor.layers.utils"):
+            thread.submit(import_module, name).result()
+
+
 def start_vllm(settings: Settings, processor: type | None) -> Any:
     """An LLM with dummy weights, from a config alone, that leaves this process's torch as it was."""
     set_num_threads = torch.set_num_threads
@@ -168,6 +187,7 @@ def start_vllm(settings: Settings, processor: type | None) -> Any:
     torch.set_num_threads = set_num_threads
     gc.unfreeze()  # vLLM freezes all there is, the learner too: none of it would ever be collected
     spare_process_group(llm.llm_engine.engine_core)
+    leave_no_file()
     return llm
 
 
@@ -175,6 +195,17 @@ def step_tokens(settings: Settings) -> int:
     """On a GPU, whose memory grows with it, no more for long contexts; on CPU a whole prompt, since a seed's generator
     there cannot take back what was drawn after a part of one."""
     return STEP_TOKENS if settings.device != "cpu" else max(STEP_TOKENS, settings.max_context)
+
+
+def leave_no_file() -> None:
+    """At this process's end remove the file by which vLLM's process group, where it made one, finds its members."""
+    group = torch.distributed.distributed_c10d
+    store: Any = group._get_default_store() if torch.distributed.is_initialized() else None
+    while hasattr(store, "underlying_store"):
+        store = store.underlying_store
+    path = getattr(store, "path", None)
+    if path is not None:
+        atexit.register(Path(path).unlink, missing_ok=True)
 
 
 def spare_process_group(client: Any) -> None:

@@ -34,7 +34,7 @@ from torch import Tensor
 from rlx.rollout.engine import Counts
 from rlx.rollout.row import Row, common_prefix, open_row
 from rlx.rollout.stops import listen, token_bytes
-from rlx.rollout.vllm import give_back, lend
+from rlx.rollout.vllm import end_idle, give_back, lend
 from rlx.rollout.vllm_settings import Settings, VllmError, check_vllm, config_of
 from rlx.types import Completion, Request
 
@@ -198,3 +198,4 @@ class VllmEngine:
     def close(self) -> None:
         self._end()
         vars(self).clear()
+        end_idle()

@@ -23,6 +23,7 @@ import subprocess
 import sysconfig
 import unicodedata
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -49,6 +50,8 @@ GRACE = 0.1
 """Seconds a worker may take beyond its limit in an operation that looks at no clock; then it is ended."""
 STARTING = Lock()
 """Held so that the first calls of several threads start one pool."""
+OPEN: dict[int, ExitStack] = {}
+"""What each process holds of sandboxes: a forked child ends its own, not its parent's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,19 +151,28 @@ class UnseenError(Exception):
 @cache
 def pool(pid: int, processes: int) -> Monty:
     """Warm sandboxes, one set per process: a forked child must not share its parent's."""
-    sandboxes = Monty(max_processes=processes, binary_path=interpreter(), feed_duration_limit_grace=GRACE)
-    sandboxes.__enter__()
-    atexit.register(lambda: sandboxes.__exit__(None, None, None) if os.getpid() == pid else None)
-    return sandboxes
+    held = OPEN.setdefault(pid, ExitStack())
+    return held.enter_context(
+        Monty(max_processes=processes, binary_path=interpreter(held), feed_duration_limit_grace=GRACE)
+    )
 
 
-def interpreter() -> str | None:
+@atexit.register
+def end_sandboxes() -> None:
+    """End those of this process; a later call starts others."""
+    with STARTING:
+        pool.cache_clear()
+        OPEN.pop(os.getpid(), ExitStack()).close()
+
+
+def interpreter(held: ExitStack) -> str | None:
     """The interpreter without its stderr, which would be this process's: a script in memory, so that none is left."""
     places = os.pathsep.join((sysconfig.get_path("scripts"), os.environ.get("PATH", "")))
     binary = os.environ.get("MONTY_BIN") or shutil.which("monty", path=places)
     if binary is None or not hasattr(os, "memfd_create"):
         return binary
     script = os.memfd_create("monty")
+    held.callback(os.close, script)
     os.write(script, f'#!/bin/sh\nexec {shlex.quote(binary)} "$@" 2>/dev/null\n'.encode())
     quiet = f"/proc/{os.getpid()}/fd/{script}"
     return quiet if starts(quiet) else binary
