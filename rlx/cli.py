@@ -100,7 +100,7 @@ def evaluate(words: Words = None) -> None:
         raise ConfigError("run= evaluates the run's own checkpoint: leave out the model, or run=")
     tree = load_tree(folder, rest)
     set_threads(tree["hardware"].get("num_threads", 1))
-    run = build_run(tree, folder)
+    run = build_run(tree, folder, words or [])
     check_evaluate(run)
     from rlx.judge import evaluate_run
 

@@ -167,7 +167,7 @@ def run_job(job: Job, config: DictConfig) -> Any:
         tree = to_tree(config)
         check_tree(tree)
         set_threads(tree["hardware"]["num_threads"])
-        return job(build_run(tree, Path(hydra.runtime.output_dir)))
+        return job(build_run(tree, Path(hydra.runtime.output_dir), list(hydra.overrides.task)))
     except Exception as error:
         if hydra.mode == RunMode.RUN or isinstance(error, InterruptedRunError):
             raise Unwind(error) from error

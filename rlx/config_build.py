@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -15,15 +15,15 @@ from rlx.config_made import check_made
 from rlx.config_signature import signature
 from rlx.run import Run
 
-ROOT_KEYS = tuple(field.name for field in fields(Run) if field.name not in ("folder", "config"))
+ROOT_KEYS = tuple(field.name for field in fields(Run) if field.name not in ("folder", "config", "words"))
 """What a configuration holds at its root: the parts of a Run."""
 
 
-def build_run(tree: Tree, folder: Path) -> Run:
+def build_run(tree: Tree, folder: Path, words: Sequence[str] = ()) -> Run:
     """A Run from a tree that `check_tree` has passed."""
     parts = {key: build_part(tree, key) for key in ROOT_KEYS if key in tree}
     try:
-        return Run(**parts, folder=folder, config=tree)
+        return Run(**parts, folder=folder, config=tree, words=tuple(words))
     except ValueError as error:
         raise ConfigError(str(error)) from error
 

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from socket import gethostname
-from typing import Any
 
 from rlx import __version__
 from rlx.agent import Agent, build_policy
 from rlx.algo.parts import grouped
-from rlx.console import Screen, counted
+from rlx.console import Screen
 from rlx.evaluate.evaluate import Evaluate, EvaluateError, Evaluation, evaluate, floor
 from rlx.evaluate.figures import gains, values
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.summary import Summary
-from rlx.evaluate.tables import accuracy_table, to_markdown, to_rich, tool_table
+from rlx.evaluate.tables import to_rich
 from rlx.fleet import open_fleet
 from rlx.folder import FREE_KEYS, digest_of, write_aside
 from rlx.kept import is_settled, read_kept, settings_digest, settings_path
@@ -30,6 +29,7 @@ from rlx.lock import hold
 from rlx.model.load import Model, load_weights
 from rlx.model.packaged import cache_folder
 from rlx.pulse import RANKS
+from rlx.report import left_in, model_name, name_of, results_text, tables_of
 from rlx.rollout.play import Rollout
 from rlx.rollout.together import together
 from rlx.run import Run
@@ -39,6 +39,8 @@ from rlx.warm import weights_digest
 
 Figures = dict[str, Estimate]
 
+PLAYED = {"eval": "the policy", "start": "the start"}
+"""Nouns of figures, as a person is told of them."""
 EVALUATIONS = "evaluations"
 NO_CHECKPOINT = "go on with it by its own rlx train command; rlx eval model.path=DIR evaluates a model as it is"
 
@@ -138,8 +140,8 @@ def judge(
 
 def play_now(life: Life, rollout: Rollout, noun: str, starts: Sequence[Start]) -> list[Trajectory]:
     """The episodes, by all ranks, with a bar on the screen."""
-    life.pulse.at(f"evaluation of {noun}")
-    with life.screen.bar(f"evaluate {noun}", len(starts), "episodes") as advance:
+    life.pulse.at(f"evaluation of {PLAYED[noun]}")
+    with life.screen.bar(f"evaluate {PLAYED[noun]}", len(starts), "episodes") as advance:
 
         def progress(done: int) -> None:
             life.told(done)
@@ -172,7 +174,7 @@ def evaluate_model(run: Run, screen: Screen | None = None, *, label: str = "", n
             life.screen.say(line)
         fetch_first(life)
         summary = done or play_model(life)
-        tell_run(life, dict(summary.metrics), label or Path(run.model.path).name)
+        tell_run(life, summary, label or model_name(run), "eval")
         return summary
 
 
@@ -203,42 +205,15 @@ def evaluation_name(run: Run, checkpoint: Path) -> str:
     return f"{checkpoint.name}-{digest_of({'config': config, 'weights': weights_of(checkpoint)})[:8]}"
 
 
-def name_of(call: Mapping[str, Any]) -> str:
-    """The last word of what a part of the configuration calls."""
-    return str(call["_target_"]).rsplit(".", 1)[-1]
-
-
-def named_rows(run: Run, figures: Figures, label: str = "") -> dict[str, Figures]:
-    """The rows of the tables: random tries, the start, the policy (by its algorithm, or `label`), each under every
-    budget."""
-    warm = run.config["warm_start"].get("algo")
-    labels = {
-        "random": f"random, {run.evaluate.num_tries} tries",
-        "start": name_of(warm) if warm else "start",
-        "eval": label or name_of(run.config["algo"]),
-    }
-    rows: dict[str, Figures] = {}
-    for name, figure in figures.items():
-        noun, stat = name.split("/", 1)
-        word, _, rounds = noun.partition("@")
-        if word in labels:
-            label = labels[word] + (f", {counted(int(rounds), 'round')}" if rounds else "")
-            rows.setdefault(label, {})[f"eval/{stat}"] = figure
-    return rows
-
-
-def tell_run(life: Life, figures: Figures, label: str = "") -> None:
+def tell_run(life: Life, summary: Summary, label: str = "", verb: str = "train") -> None:
     """The paper's two tables, on the screen and in results.md; where everything is, and what to run next."""
     if not life.ranks.is_first:
         return
     run, screen = life.run, life.screen
-    named = named_rows(run, figures, label)
-    tables = [accuracy_table(named), tool_table(named)]
-    notes = [f"{note}\n" for note in (f"Evaluated: {life.policy}", *life.notes)]
-    write_aside(run.folder / "results.md", "\n".join([*map(to_markdown, tables), *notes]))
-    for table in tables:
+    write_aside(run.folder / "results.md", results_text(run, summary, label, verb))
+    for table in tables_of(run, summary, label):
         screen.show(to_rich(table))
-    screen.say(f"left in {run.folder}: " + ", ".join(sorted(path.name for path in run.folder.glob("[!.]*"))))
+    screen.say(left_in(run.folder))
     screen.say(f"next: {'   '.join(shlex.join(words) for words in next_commands(life))}")
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from safetensors.torch import save_file
@@ -214,6 +215,7 @@ def end(life: Life, status: Ending, figures: dict[str, Estimate] | None = None) 
         policy=life.policy if figures else "",
         evaluate=life.run.config.get("evaluate", {}) if figures else {},
         notes=life.notes,
+        ended=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
     )
     if life.ranks.is_first and (status == "finished" or finished_before(life.run.folder)[0] < life.step):
         write_summary(life.run.folder / SUMMARY, summary)

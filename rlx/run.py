@@ -61,7 +61,8 @@ class Checkpoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A choice of env x algo x model x hardware, built; `config` is the plain, resolved tree it was built from."""
+    """A choice of env x algo x model x hardware, built; `config` is the plain, resolved tree it was built from, `words`
+    are those of a command line that chose it."""
 
     env: Environment
     protocol: Dialect
@@ -82,6 +83,7 @@ class Run:
     """What a sweeper that optimises gets from the run: a metric's name, or several (rlx/objective.py)."""
     folder: Path
     config: Mapping[str, Any]
+    words: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         at_least(0, seed=self.seed)

@@ -44,7 +44,7 @@ def train(run: Run, screen: Screen | None = None) -> Summary:
         done = finished(life)
         if done is not None:
             life.policy, life.notes = done.policy, done.notes
-            tell_run(life, dict(done.metrics))
+            tell_run(life, done)
             return done
         fetch_first(life)
         held_out(run.evaluate, run.env)
@@ -55,7 +55,7 @@ def train(run: Run, screen: Screen | None = None) -> Summary:
                 learn(life, agent)
                 figures = judge_run(life, agent, start)
             summary = end(life, "finished", figures)
-        tell_run(life, figures)
+        tell_run(life, summary)
         return summary
 
 

@@ -48,7 +48,7 @@ def test_a_run_leaves_what_it_promises(finished: Path) -> None:
     summary = json.loads((finished / "summary.json").read_text())
     assert summary["status"] == "finished"
     words = {"status", "metrics", "seed", "versions", "git", "cost", "synchronous"}
-    assert set(summary) == words | {"steps", "policy", "evaluate", "notes"}
+    assert set(summary) == words | {"steps", "policy", "evaluate", "ended", "notes"}
     assert (summary["steps"], summary["policy"]) == (3, "checkpoints/step-3")
     assert summary["evaluate"]["num_tasks"] == 2
     assert set(summary["metrics"]["eval/pass@2"]) == {"value", "low", "high"}

@@ -3,10 +3,10 @@
 A **share** lies between 0 and 1 on every problem (pass@k, a rate of failures), and near either end the problems seen
 say little of those not seen: fifty problems solved do not make the next one certain. Its interval is Rubin's Bayesian
 bootstrap (1981, Annals of Statistics 9), each problem weighted by an exponential draw, with two imagined problems
-beside them: the lower end's draws add .75 of a problem at 0 and .5 of one at the most that was seen, the upper end's
-.75 at 1 and .5 at the least seen. For c of n outcomes of 0 and 1 the ends are quantiles of Beta(c + .5, n - c + .75)
-and Beta(c + .75, n - c + .5), between those of Jeffreys (.5 and .5) and of Clopper and Pearson (1 and 0, which Gaffke
-has for any share: Learned-Miller and Thomas 2019, arXiv:1905.06208).
+beside them: the lower end's draws add half a problem at 0 and half a one at the most that was seen, the upper end's
+half at 1 and half at the least seen. For c of n outcomes of 0 and 1 these are quantiles of Beta(c + .5, n - c + .5),
+Jeffreys' interval; and as Brown, Cai and DasGupta (2001, Statistical Science 16: 101-133) have it for that, where all n
+problems say 1 the lower end is .025^(1/n), which is Clopper's and Pearson's, and likewise where all say 0.
 
 Any **other mean** (reward, calls, tokens) has Student's interval corrected for skewness (Willink 2005, Communications
 in Statistics 34: 753-766). The **difference of two shares** on the same problems is put together from their two
@@ -29,8 +29,12 @@ Floats = NDArray[np.float64]
 
 LEVELS = (0.025, 0.975)
 """The quantiles that bound a 95% interval."""
-NEAR, FAR = 0.75, 0.5
-"""Imagined problems: at the end that a draw moves towards, and at what was seen nearest to the other end."""
+IMAGINED = 0.5
+"""Problems beside those seen: at the end that a draw moves towards, and at what was seen nearest to the other end."""
+METHOD = (
+    "95%, over problems: Bayesian bootstrap of shares, Student's t corrected for skewness of other means "
+    "(rlx/evaluate/intervals.py, docs/intervals.md)"
+)
 BLOCK = 1 << 20
 """Weights drawn at once, to bound memory."""
 
@@ -97,7 +101,7 @@ def share_intervals(ratios: Sequence[Ratio], num_resamples: int, seed: int) -> l
     top_PF, bottom_PF = (np.stack(rows, axis=1) for rows in zip(*parts, strict=True))
     top_RF, bottom_RF = weighted_sums(top_PF, bottom_PF, num_resamples, seed)
     imagined = np.random.default_rng([seed, 1])
-    near_R1, far_R1 = (imagined.standard_gamma(weight, (num_resamples, 1)) for weight in (NEAR, FAR))
+    near_R1, far_R1 = (imagined.standard_gamma(IMAGINED, (num_resamples, 1)) for _ in range(2))
     size_F = bottom_PF.mean(axis=0)
     whole_RF = bottom_RF + (near_R1 + far_R1) * size_F
     least_F, most_F = seen(top_PF, bottom_PF)
@@ -106,10 +110,19 @@ def share_intervals(ratios: Sequence[Ratio], num_resamples: int, seed: int) -> l
     found, first = [], 0
     for ratio in ratios:
         runs = slice(first, first := first + len(ratio.top))
-        low, high = (low_RF[:, runs].mean(axis=1), high_RF[:, runs].mean(axis=1))
-        ends = float(np.quantile(low, LEVELS[0])), float(np.quantile(high, LEVELS[1]))
-        found.append(_around(ratio.value, *ends))
+        found.append(share_interval(ratio, low_RF[:, runs].mean(axis=1), high_RF[:, runs].mean(axis=1)))
     return found
+
+
+def share_interval(ratio: Ratio, low_R: Floats, high_R: Floats) -> Estimate:
+    """Quantiles of the draws for either end; where all problems say the same extreme, what chance lets them say so."""
+    value, num = ratio.value, int((ratio.bottom > 0).any(axis=0).sum())
+    if num == 0:
+        return Estimate(value=0.0, low=0.0, high=0.0)
+    alike = LEVELS[0] ** (1 / num)
+    low = alike if value == 1 else float(np.quantile(low_R, LEVELS[0]))
+    high = 1 - alike if value == 0 else float(np.quantile(high_R, LEVELS[1]))
+    return _around(value, low, high)
 
 
 def seen(top_PF: Floats, bottom_PF: Floats) -> tuple[Floats, Floats]:

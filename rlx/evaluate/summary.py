@@ -89,6 +89,8 @@ class Summary:
     """What the `eval/` figures are of: a checkpoint, or a model's path."""
     evaluate: Mapping[str, Any] = field(default_factory=dict)
     """The settings that the figures were made with: config.yaml may have been given others since."""
+    ended: str = ""
+    """When, by the machine's clock; of no figure's making."""
     notes: tuple[str, ...] = ()
     """What a reader of the figures should know, a line each: checkpoints that were passed over."""
 
@@ -159,6 +161,7 @@ def summary_of(value: Any) -> Summary:
         steps=None if value.get("steps") is None else int(value["steps"]),
         policy=str(value.get("policy", "")),
         evaluate=dict(value.get("evaluate", {})),
+        ended=str(value.get("ended", "")),
         notes=tuple(str(note) for note in value.get("notes", ())),
     )
 

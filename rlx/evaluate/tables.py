@@ -239,8 +239,8 @@ def _row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(markdown_cell(cell) for cell in cells) + " |"
 
 
-def markdown_cell(text: str) -> str:
-    return MARKDOWN.sub(r"\\\1", one_line(text))
+def markdown_cell(text: str, limit: int = 200) -> str:
+    return MARKDOWN.sub(r"\\\1", one_line(text, limit))
 
 
 def read_published(path: Path) -> Published:
