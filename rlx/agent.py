@@ -15,7 +15,7 @@ from transformers.utils import logging
 from rlx.hardware import Hardware
 from rlx.learner.learner import Learner
 from rlx.learner.torch import TorchLearner
-from rlx.model.load import Model, encode_prompt, encode_text, load_model, load_tokenizer
+from rlx.model.load import Model, encode_prompt, encode_text, load_model, load_tokenizer, load_weights
 from rlx.pulse import nothing
 from rlx.ranks import ALONE, Ranks
 from rlx.rollout.engine import Engine
@@ -47,6 +47,7 @@ class Policy:
         stream: tuple[object, ...],
         *,
         prepare: Callable[[], None] = nothing,
+        keep: bool = True,
         check: Callable[[], None] = nothing,
         progress: Callable[[int], None] = nothing,
     ) -> Rollout:
@@ -61,6 +62,7 @@ class Policy:
             num_workers=self.hardware.num_tool_workers,
             tool_ticks=self.hardware.tool_ticks,
             prepare=prepare,
+            keep=keep,
             check=check,
             progress=progress,
         )
@@ -73,11 +75,18 @@ class Agent:
     policy: Policy
     learner: Learner
     tokenizer: Any
+    start: Model
+    """What both began as."""
 
     def sync(self) -> None:
         """Give the engine the learner's weights, if it has others."""
         if self.policy.engine.version != self.learner.num_updates:
             self.policy.engine.load(self.learner.weights(), self.learner.num_updates)
+
+    def restore(self) -> None:
+        """Give the engine back what it began with: a policy that is frozen acts as it did before an evaluation."""
+        self.policy.engine.load(load_weights(self.start, self.policy.hardware.dtype), 0)
+        self.policy.engine.rest()
 
     def sync_later(self) -> Callable[[], None]:
         """`sync`, with the weights as they are now, for another thread."""
@@ -98,7 +107,8 @@ def build_agent(
     learner = learner_of(run, loaded, ranks)
     tokenizer = load_tokenizer(model)
     policy = policy_of(run, model, loaded, learner.weights(), tokenizer, fleet, engine)
-    return Agent(policy=policy, learner=learner, tokenizer=tokenizer)
+    policy.engine.rest(keep=run.algo.frozen_policy)
+    return Agent(policy=policy, learner=learner, tokenizer=tokenizer, start=model)
 
 
 def learner_of(run: Run, loaded: Any, ranks: Ranks) -> Learner:
@@ -147,7 +157,6 @@ def policy_of(
         engine = build_engine(run.hardware, model, loaded, weights, tokenizer)
     else:
         engine.load(weights, 0)
-        engine.rest()
     return Policy(engine=engine, speech=speech_of(run.protocol, model, tokenizer), hardware=run.hardware)
 
 

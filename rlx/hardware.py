@@ -118,13 +118,21 @@ class Hardware:
         return self.num_processes + self.num_servers * self.tensor_parallel
 
 
+SEGMENTS = "expandable_segments:True"
+"""How torch takes a GPU's memory."""
+
+
 def set_threads(num_threads: int, environ: MutableMapping[str, str] = os.environ) -> None:
     """Choose thread counts and passive waiting; useless once torch is imported.
 
-    Spinning waits on a busy machine made one small product 145 times slower, hence OMP_WAIT_POLICY.
+    Spinning waits on a busy machine made one small product 145 times slower, hence OMP_WAIT_POLICY. On a GPU no two
+    batches have one shape, so that its memory would be cut to pieces, hence segments that grow; vLLM turns them off
+    around the memory that sleeps.
     """
     for name in THREAD_VARIABLES:
         environ[name] = str(num_threads)
     environ["OMP_WAIT_POLICY"] = "PASSIVE"
+    if "PYTORCH_CUDA_ALLOC_CONF" not in environ:
+        environ.setdefault("PYTORCH_ALLOC_CONF", SEGMENTS)
     environ["KMP_BLOCKTIME"] = "0"
     environ["TOKENIZERS_PARALLELISM"] = "true" if num_threads > 1 else "false"

@@ -48,7 +48,9 @@ NO_CHECKPOINT = "go on with it by its own rlx train command; rlx eval model.path
 def judge_run(life: Life, agent: Agent, start: Model) -> Figures:
     """`eval/…` of the trained policy, `start/…` of the one it began with, `gain/…` paired, `random/…` the floor."""
     settings = life.run.evaluate
-    ours = judge(life, partial(agent.policy.rollout, prepare=agent.sync), "eval", version=agent.learner.num_updates)
+    ours = judge(
+        life, partial(agent.policy.rollout, prepare=agent.sync, keep=False), "eval", version=agent.learner.num_updates
+    )
     theirs = judge_start(life, agent, start)
     life.policy = f"{CHECKPOINTS}/step-{life.run.steps}"
     found = floor(settings, life.run.env)
@@ -64,7 +66,9 @@ def judge_on_the_way(life: Life, agent: Agent, step: int) -> Metrics:
     if not every or step % every or step == life.run.steps:
         return {}
     life.ahead(step)
-    found = judge(life, partial(agent.policy.rollout, prepare=agent.sync), "eval")
+    found = judge(life, partial(agent.policy.rollout, prepare=agent.sync, keep=False), "eval")
+    if life.run.algo.frozen_policy:
+        agent.restore()
     return {name: value for evaluation in found for name, value in values(evaluation.figures).items()}
 
 
@@ -79,7 +83,7 @@ def judge_start(life: Life, agent: Agent, start: Model) -> list[Evaluation]:
 
     config = {key: run.config[key] for key in ("env", "protocol", "sampling", "evaluate", "hardware")}
     digest = digest_of({"config": config, "weights": weights_digest(start), "rlx": __version__})
-    act = partial(agent.policy.rollout, prepare=prepare)
+    act = partial(agent.policy.rollout, prepare=prepare, keep=False)
     return judge(life, act, "start", kept=cache_folder() / "evaluations" / digest)
 
 

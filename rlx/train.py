@@ -106,6 +106,7 @@ def open_pipeline(
             run.sampling,
             ("train", run.seed, step),
             prepare=prepare(run, agent),
+            keep=run.algo.frozen_policy,
             check=check,
             progress=life.told,
         )

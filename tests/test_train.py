@@ -306,3 +306,17 @@ def test_groups_of_one_task_in_a_step_are_sampled_apart(tmp_path: Path, small_ru
         for one, other in zip(first.trajectories, again.trajectories, strict=True):
             assert one.turns[0].prompt_ids == other.turns[0].prompt_ids
             assert one.turns[0].completion.token_ids != other.turns[0].completion.token_ids
+
+
+def test_a_frozen_policy_acts_as_it_began_after_an_evaluation_on_the_way_too(tmp_path: Path, small_run: Build) -> None:
+    def sampled(*words: str) -> list[Any]:
+        run = small_run(tmp_path / str(len(words)), "algo=ipo", *SIZES, "steps=2", *words, without=("algo", "steps"))
+        train(run, QUIET)
+        return [t.turns for group in load_groups(step_path(run.folder, 2)) for t in group.trajectories]
+
+    judged = sampled("evaluate.every=1")
+    assert {turn.completion.version for turns in judged for turn in turns} == {0}
+    assert judged == sampled()
+
+
+SIZES = ("algo.num_prompts=2", "algo.num_samples=2")

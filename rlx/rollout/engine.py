@@ -73,8 +73,11 @@ class Engine(Protocol):
         """Forget a session's cache, and its request if one is under way. Unknown sessions are ignored."""
         ...
 
-    def rest(self) -> None:
-        """Nothing is asked of it for a while: what of a device it can give back, it may, until `add` or `load`."""
+    def rest(self, keep: bool = True) -> None:
+        """Nothing is asked of it for a while: what of a device it can give back, it may, until `add` or `load`.
+
+        Without `keep` its weights are given up too: `load` comes before the next `add`, and `version` is -1 until then.
+        """
         ...
 
     def close(self) -> None:

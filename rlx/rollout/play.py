@@ -174,6 +174,8 @@ class Rollout:
     """Decoding ticks after which an environment's answer is admitted."""
     prepare: Callable[[], None] = field(default=lambda: None)
     """Called before sampling: brings the engine's weights up to date."""
+    keep: bool = True
+    """Whether the engine keeps its weights for the next play; without, `prepare` loads some."""
     check: Callable[[], None] = field(default=lambda: None)
     """Called once a tick; raises to interrupt."""
     progress: Callable[[int], None] = field(default=lambda done: None)
@@ -225,7 +227,7 @@ class Rollout:
         finally:
             for session in range(len(lives)):
                 self.engine.release(session)
-            self.engine.rest()
+            self.engine.rest(self.keep)
         return [ended[session] for session in range(len(lives))]
 
     def demonstrate(self, tasks: Sequence[Task]) -> list[Trajectory]:

@@ -174,7 +174,7 @@ class RemoteEngine:
             self._send(number, request)
         self.num_moved += len(orphans)
 
-    def rest(self) -> None:
+    def rest(self, keep: bool = True) -> None:
         """Servers have devices of their own."""
 
     def close(self) -> None:

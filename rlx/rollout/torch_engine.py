@@ -31,12 +31,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlx.rollout.automaton import Masks, Walk
+from rlx.rollout.automaton import Masks
+from rlx.rollout.choice import Chooser
 from rlx.rollout.decoder import build_decoder
 from rlx.rollout.engine import Counts
 from rlx.rollout.row import Row, common_prefix, open_row
 from rlx.rollout.runner import Runner
-from rlx.rollout.sampling import Knobs, read_knobs, sample
 from rlx.rollout.stops import listen, token_bytes
 from rlx.types import Completion, Request, Stop
 
@@ -92,8 +92,7 @@ class TorchEngine:
         decoder = build_decoder(config, weights, self.device, dtype)
         self._runner = Runner(decoder, num_slots, self.device, dtype)
         self._masks = Masks(decoder.num_ids, self.device)
-        self._knobs: Knobs | None = None
-        self._walks: list[Walk | None] = []
+        self._chooser = Chooser(self._masks)
         self.version = version
 
     @property
@@ -109,15 +108,11 @@ class TorchEngine:
             raise ValueError("torch engine: a request is being decoded; step until it ends or release it before load")
         self._runner.decoder = build_decoder(self.config, weights, self.device, self.dtype)
         self._masks = Masks(self._runner.decoder.num_ids, self.device)
+        self._chooser = Chooser(self._masks)
         self.version = version
         self._rows.clear()
         self._parked.clear()
         self._prompts.clear()
-        self._changed()
-
-    def _changed(self) -> None:
-        """Rows came or went: what is derived from their settings is stale."""
-        self._knobs = None
 
     def add(self, request: Request) -> None:
         where = f"session {request.session}"
@@ -132,7 +127,7 @@ class TorchEngine:
         self._waiting.append((self._num_added, request))
         self._num_added += 1
 
-    def rest(self) -> None:
+    def rest(self, keep: bool = True) -> None:
         """It stays where it is."""
 
     def close(self) -> None:
@@ -171,7 +166,6 @@ class TorchEngine:
             if row is not last:
                 self._runner.cache.move(len(self._rows), index, len(last.ids) - 1)
                 self._rows[index] = last
-            self._changed()
 
     def _admit(self) -> tuple[list[Row], list[Finished]]:
         """Requests from the queue's head while there are slots; those whose prompt fills the context end at once."""
@@ -209,7 +203,6 @@ class TorchEngine:
         logits += [self._copy(self._prompts[prompt], rows) for prompt, rows in copies.items()]
         for prompt in list(self._prompts)[:-NUM_PROMPTS]:
             del self._prompts[prompt]
-        self._changed()
         return logits
 
     def _compute(self, computed: list[tuple[Row, Saved | None, int]]) -> Tensor:
@@ -247,23 +240,14 @@ class TorchEngine:
     def _choose(self, logits_BV: Tensor) -> list[Finished]:
         """One token for every row; the rows that end with it."""
         rows = self._rows
-        if self._knobs is None:
-            self._knobs = read_knobs([row.request.sampling for row in rows], logits_BV.shape[1], self.device)
-            self._walks = [row.walk for row in rows] if any(row.walk for row in rows) else []
-        if self._walks:
-            for row in rows:
-                if row.walk is not None:
-                    row.walk.check(row.request.session)
-            logits_BV = self._masks.apply(logits_BV, self._walks)
-        uniform = torch.tensor([row.uniform() for row in rows], device=self.device)
-        ids, logprobs = sample(logits_BV, uniform[:, None], self._knobs)
-        tokens, scores = torch.stack((ids.double(), logprobs.double())).tolist()
+        for row in rows:
+            if row.walk is not None:
+                row.walk.check(row.request.session)
+        _, tokens, scores = self._chooser.choose(logits_BV, rows)
         if not math.isfinite(sum(scores)):
             self._refuse([row.request.session for row, score in zip(rows, scores) if not math.isfinite(score)])
         self._counts.num_sampled += len(rows)
-        ends = [
-            row.take(int(token), score, self.eos_ids, self._spelled) for row, token, score in zip(rows, tokens, scores)
-        ]
+        ends = [row.take(token, score, self.eos_ids, self._spelled) for row, token, score in zip(rows, tokens, scores)]
         return [self._end(row, stop) for row, stop in zip(rows, ends) if stop is not None]
 
     def _refuse(self, sessions: list[int]) -> None:

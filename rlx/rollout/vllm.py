@@ -10,8 +10,10 @@ an instance whose engine is gone waits for the next engine of the same settings,
 one ends it. When vLLM ends an instance it also ends torch.distributed's process group, which is not its own: the
 learner's processes speak through it. That is taken out of its hands here.
 
-It speaks the interface for logits processors of the older model runner (VLLM_USE_V2_MODEL_RUNNER=0): there rows are
-requests, one token each.
+Sampling. Every token is chosen here, as the torch engine chooses: a logits processor draws for all rows at once, each
+from its own stream, and leaves vLLM one choice. vLLM's own way, a seed for each request, is a generator and a kernel a
+row and tick. It speaks the interface of the older model runner (VLLM_USE_V2_MODEL_RUNNER=0): there rows are requests,
+one token each. Workers that are processes of their own (tensor_parallel > 1) sample vLLM's way.
 """
 
 from __future__ import annotations
@@ -20,7 +22,6 @@ import atexit
 import gc
 import json
 import logging
-import tempfile
 import warnings
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
@@ -34,11 +35,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rlx.folder import digest_of, write_aside
+from rlx.model.packaged import cache_folder
 from rlx.rollout.automaton import Masks
+from rlx.rollout.choice import Chooser, force
 from rlx.rollout.row import Row
 from rlx.rollout.vllm_settings import Settings, launch_settings, memory_settings, set_environment
 from rlx.rollout.vllm_weights import take_weights, take_weights_file, weights_file
-from rlx.types import Sampling
+from rlx.types import Request
 
 STEP_TOKENS = 8192
 """Tokens that one engine step takes: of a longer prompt the rest waits for the next."""
@@ -52,13 +56,13 @@ class Vllm:
         self.rows: dict[str, Row] = {}
         """Requests under way, by the id vLLM knows them by: their place in the order of `add`."""
         self.masks = Masks(settings.num_ids, torch.device(settings.device))
-        self.scores: dict[str, Tensor] = {}
-        """Log-probs before top-k and top-p, of the newest token's place, for requests that filter."""
+        self.chosen: dict[str, tuple[int, float]] = {}
+        """Each row's newest token and its log-prob before top-k and top-p."""
         self.asleep = False
         set_environment()
         with quiet():
             import_vllm()
-            processor = processor_type(self.rows, self.masks, self.scores)
+            processor = processor_type(self.rows, Chooser(self.masks), self.chosen)
             self._llm = start_vllm(settings, processor if settings.in_process else None)
 
     def load(self, weights: Mapping[str, Tensor]) -> None:
@@ -76,16 +80,12 @@ class Vllm:
         from vllm.sampling_params import RequestOutputKind
 
         self.wake()
-        name, request, sampling = str(row.order), row.request, row.request.sampling
+        name, request = str(row.order), row.request
         parameters = SamplingParams(
-            temperature=sampling.temperature,
-            top_k=sampling.top_k,
-            top_p=sampling.top_p,
-            seed=request.stream % 2**63,
+            **(NO_CHOICE if self.settings.in_process else own_sampling(request)),
             max_tokens=row.limit - len(row.ids),
             stop_token_ids=sorted(eos_ids),
             ignore_eos=True,
-            logprobs=0,
             detokenize=False,
             output_kind=RequestOutputKind.DELTA,
             extra_args={"row": name},
@@ -94,23 +94,33 @@ class Vllm:
         self._llm.llm_engine.add_request(name, prompt, parameters)
         self.rows[name] = row
 
-    def step(self) -> list[tuple[Row, Any]]:
-        """What each row that was sampled for got."""
+    def step(self) -> list[tuple[Row, Any, list[tuple[int, float]]]]:
+        """What each row that was sampled for got: vLLM's word, and its tokens with their log-probs."""
         if not self.rows:
             return []
-        return [(self.rows[output.request_id], output) for output in self._llm.llm_engine.step()]
+        outputs = self._llm.llm_engine.step()
+        return [(self.rows[output.request_id], output, self._sampled(output)) for output in outputs]
+
+    def _sampled(self, output: Any) -> list[tuple[int, float]]:
+        told = output.outputs[0]
+        if not self.settings.in_process:
+            return [(token, scores[token].logprob) for token, scores in zip(told.token_ids, told.logprobs or ())]
+        chosen = [self.chosen[output.request_id]] if told.token_ids else []
+        if [token for token, _ in chosen] != list(told.token_ids):
+            raise RuntimeError(f"vLLM engine: {chosen} was chosen and vLLM says {list(told.token_ids)}")
+        return chosen
 
     def drop(self, row: Row, abort: bool) -> None:
         """Forget a row; `abort` tells vLLM, which does not know yet."""
         name = str(row.order)
-        self.scores.pop(name, None)
+        self.chosen.pop(name, None)
         if self.rows.pop(name, None) is not None and abort:
             self._llm.llm_engine.abort_request([name])
 
-    def sleep(self) -> None:
-        """Give the device's memory back: weights go to the machine's, caches are dropped."""
+    def sleep(self, keep: bool) -> None:
+        """Give the device's memory back: weights go to the machine's, or with the caches, if a load will follow."""
         if not self.asleep:
-            self._llm.sleep(level=1)
+            self._llm.sleep(level=1 if keep else 2)
             self.asleep = True
 
     def wake(self) -> None:
@@ -138,7 +148,7 @@ def give_back(vllm: Vllm) -> None:
     for row in list(vllm.rows.values()):
         vllm.drop(row, abort=True)
     if vllm.settings.sleeps:
-        vllm.sleep()
+        vllm.sleep(keep=False)
     IDLE[:] = [vllm]
 
 
@@ -160,12 +170,11 @@ def import_vllm() -> None:
 def start_vllm(settings: Settings, processor: type | None) -> Any:
     """An LLM with dummy weights, from a config alone, that leaves this process's torch as it was."""
     set_num_threads = torch.set_num_threads
-    with tempfile.TemporaryDirectory(prefix="rlx-vllm-") as folder, plain_kernels(settings.device):
+    with plain_kernels(settings.device):
         from vllm import LLM
 
-        (Path(folder) / "config.json").write_text(json.dumps(settings.config), encoding="utf-8")
         llm = LLM(
-            model=folder,
+            model=str(model_folder(settings.config)),
             skip_tokenizer_init=True,
             load_format="dummy",
             generation_config="vllm",
@@ -177,7 +186,7 @@ def start_vllm(settings: Settings, processor: type | None) -> Any:
             dtype=str(settings.dtype).removeprefix("torch."),
             max_model_len=settings.max_context,
             max_num_seqs=settings.num_slots,
-            max_num_batched_tokens=step_tokens(settings),
+            max_num_batched_tokens=STEP_TOKENS,
             tensor_parallel_size=settings.tensor_parallel,
             enable_sleep_mode=settings.sleeps,
             logits_processors=processor and [processor],
@@ -191,10 +200,13 @@ def start_vllm(settings: Settings, processor: type | None) -> Any:
     return llm
 
 
-def step_tokens(settings: Settings) -> int:
-    """On a GPU, whose memory grows with it, no more for long contexts; on CPU a whole prompt, since a seed's generator
-    there cannot take back what was drawn after a part of one."""
-    return STEP_TOKENS if settings.device != "cpu" else max(STEP_TOKENS, settings.max_context)
+def model_folder(config: Mapping[str, Any]) -> Path:
+    """A folder with the config alone, which is all vLLM reads. Its name is part of what vLLM keeps compiled models by,
+    so that equal configs have one folder; it stays, for processes that start together."""
+    folder = cache_folder() / "vllm" / digest_of(config)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_aside(folder / "config.json", json.dumps(config))
+    return folder
 
 
 def leave_no_file() -> None:
@@ -257,19 +269,29 @@ def use_torch(layer: Any, remove_weight: bool) -> None:
     layer.cpu_linear = torch.nn.functional.linear
 
 
-def is_filtered(sampling: Sampling) -> bool:
-    """Whether its log-probs before and after the filters differ."""
-    return sampling.temperature > 0 and (sampling.top_k > 0 or sampling.top_p < 1)
+NO_CHOICE = {"temperature": 0.0}
+"""What vLLM is asked where the choice is made before it looks."""
 
 
-def processor_type(rows: Mapping[str, Row], masks: Masks, scores: dict[str, Tensor]) -> type:
-    """vLLM's logits processor for one engine: masks by automata, and writes the `scores` that filters would change."""
+def own_sampling(request: Request) -> dict[str, Any]:
+    """What vLLM is asked where it chooses itself."""
+    sampling = request.sampling
+    return {
+        "temperature": sampling.temperature,
+        "top_k": sampling.top_k,
+        "top_p": sampling.top_p,
+        "seed": request.stream % 2**63,
+        "logprobs": 0,
+    }
+
+
+def processor_type(rows: Mapping[str, Row], chooser: Chooser, chosen: dict[str, tuple[int, float]]) -> type:
+    """vLLM's logits processor for one engine: it chooses, and leaves vLLM nothing else to take."""
     from vllm.v1.sample.logits_processor import LogitsProcessor
     from vllm.v1.sample.logits_processor.builtin import process_dict_updates
 
     def row_of(params: Any, *_: object) -> Row | None:
-        row = rows.get((params.extra_args or {}).get("row", ""))
-        return row if row is not None and (row.walk is not None or is_filtered(row.request.sampling)) else None
+        return rows.get((params.extra_args or {}).get("row", ""))
 
     class Processor(LogitsProcessor):
         def __init__(self, vllm_config: Any, device: Any, is_pin_memory: bool) -> None:
@@ -282,20 +304,9 @@ def processor_type(rows: Mapping[str, Row], masks: Masks, scores: dict[str, Tens
             process_dict_updates(self.places, batch_update, row_of)
 
         def apply(self, logits: Tensor) -> Tensor:
-            walks = [getattr(self.places.get(place), "walk", None) for place in range(len(logits))]
-            masked = masks.apply(logits, walks) if any(walks) else logits
-            keep_scores(masked, {place: row for place, row in self.places.items() if place < len(logits)}, scores)
-            return masked
+            here = [self.places[place] for place in range(len(logits))]
+            ids, tokens, scores = chooser.choose(logits, here)
+            chosen.update(zip((str(row.order) for row in here), zip(tokens, scores)))
+            return force(logits, ids)
 
     return Processor
-
-
-def keep_scores(logits_BV: Tensor, places: Mapping[int, Row], scores: dict[str, Tensor]) -> None:
-    """Log-probs of the rows whose sampling filters, at their temperature."""
-    filtered = {place: row for place, row in places.items() if is_filtered(row.request.sampling)}
-    if not filtered:
-        return
-    temperatures = [[row.request.sampling.temperature] for row in filtered.values()]
-    logits = logits_BV[list(filtered)] / torch.tensor(temperatures, device=logits_BV.device)
-    for row, line in zip(filtered.values(), torch.log_softmax(logits, -1), strict=True):
-        scores[str(row.order)] = line

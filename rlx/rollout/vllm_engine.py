@@ -1,21 +1,21 @@
 """The vLLM engine: rlx.rollout.engine.Engine over vLLM in this process (rlx.rollout.vllm).
 
 Token ids go in and come out: vLLM gets no tokenizer, and stop strings are heard here, in the bytes of tokens, just as
-the torch engine hears them. Log-probs are taken at temperature and mask ("processed_logprobs"); those of requests with
-top-k or top-p are taken before these filters, by a logits processor. It also masks by token automata, and a sample
-outside its automaton raises.
+the torch engine hears them. Tokens are chosen as that engine chooses them, by a logits processor: the same streams give
+the same tokens, but for rounding. Log-probs are taken at temperature and mask, before top-k and top-p; a sample outside
+its automaton raises.
 
 Caches. vLLM's prefix cache finds what was computed before, in whole blocks; `release` leaves it to be evicted, `load`
 empties it. `num_reused` counts tokens found that the session itself had computed, `num_shared` those of others.
 
-Promises. A request's random numbers come from its own seed, its stream. The schedule depends on the requests alone. A
-tick is one engine step; prompts of more tokens than one step takes need several.
+Promises. A request's random numbers are a function of its stream and the token's place. The schedule depends on the
+requests alone. A tick is one engine step; prompts of more tokens than one step takes need several.
 
-A colocated engine on a GPU sleeps while no session is held: its weights wait in the machine's memory and its caches are
-gone while the learner works; the next `add` or `load` wakes it.
+A colocated engine on a GPU sleeps while it rests: its caches are gone while the learner works, and its weights wait in
+the machine's memory, or are gone too where others will be loaded; the next `add` or `load` wakes it.
 
-Only one process of its own (tensor_parallel=1) can walk automata; with more, log-probs of requests with top-k or top-p
-are those after the filters.
+With processes of its own (tensor_parallel > 1) vLLM samples by itself, with the stream as a seed: no automata,
+temperatures of 0 or 0.01 to 2, and log-probs after top-k and top-p.
 
 A checkpoint with added output rows (an expanded action space) needs nothing here but a config whose `vocab_size` counts
 them, and input rows for them, as vLLM looks sampled ids up in its input embedding; masks are `vocab_size` wide.
@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -87,7 +87,6 @@ class VllmEngine:
         self._end = weakref.finalize(self, give_back, self._vllm)
         self._end.atexit = False
         self.load(weights, version)
-        self.rest()
 
     @property
     def tick(self) -> int:
@@ -106,6 +105,8 @@ class VllmEngine:
 
     def add(self, request: Request) -> None:
         where = f"session {request.session}"
+        if self.version < 0:
+            raise ValueError(f"{where}: the engine gave its weights up; load some first")
         if self._under_way(request.session):
             raise ValueError(f"{where} has a request under way; wait for it or release the session")
         if not request.prompt_ids:
@@ -133,9 +134,11 @@ class VllmEngine:
                 f"{where}: sampling.max_context is {sampling.max_context} and the engine holds {self.max_context}; "
                 "raise model.max_context, as far as the model goes"
             )
+        if self._vllm.settings.in_process:
+            return
         if sampling.temperature > 2 or 0 < sampling.temperature < 0.01:
             raise ValueError(f"{where}: sampling.temperature is {sampling.temperature}; vLLM takes 0, or 0.01 to 2")
-        if request.automaton is not None and not self._vllm.settings.in_process:
+        if request.automaton is not None:
             raise ValueError(f"{where}: a token automaton needs hardware.tensor_parallel=1 with engine=vllm")
 
     def release(self, session: int) -> None:
@@ -143,7 +146,6 @@ class VllmEngine:
             self._vllm.drop(row, abort=True)
         self._refused = [row for row in self._refused if row.request.session != session]
         self._known.pop(session, None)
-        self.rest()
 
     def step(self) -> list[tuple[Request, Completion]]:
         self._tick += 1
@@ -152,32 +154,31 @@ class VllmEngine:
         for row in self._vllm.rows.values():
             if row.walk is not None:
                 row.walk.check(row.request.session)
-        for row, output in self._vllm.step():
-            completion = self._hear(row, output)
+        for row, output, sampled in self._vllm.step():
+            completion = self._hear(row, output, sampled)
             if completion is not None:
                 finished.append((row, completion))
         return [(row.request, completion) for row, completion in sorted(finished, key=lambda item: item[0].order)]
 
-    def _hear(self, row: Row, output: Any) -> Completion | None:
+    def _hear(self, row: Row, output: Any, sampled: Sequence[tuple[int, float]]) -> Completion | None:
         """Take what a row has sampled; its completion, if it ends with it."""
         if not row.logprobs:
             self._count(row, output.num_cached_tokens or 0)
-        told, stop = output.outputs[0], None
-        for token, scores in zip(told.token_ids, told.logprobs or (), strict=True):
-            stop = row.take(token, self._score(row, token, scores[token].logprob), self.eos_ids, self._spelled)
+        stop = None
+        for token, logprob in sampled:
+            stop = row.take(token, self._finite(row, logprob), self.eos_ids, self._spelled)
             self._counts.num_sampled += 1
         if stop is None and output.finished:
-            raise RuntimeError(f"session {row.request.session}: vLLM ended its request: {told.finish_reason}")
+            raise RuntimeError(
+                f"session {row.request.session}: vLLM ended its request: {output.outputs[0].finish_reason}"
+            )
         if stop is None:
             return None
         self._vllm.drop(row, abort=not output.finished)
         self._known[row.request.session] = row.ids
         return row.complete(stop, self.version)
 
-    def _score(self, row: Row, token: int, logprob: float) -> float:
-        """A token's log-prob before top-k and top-p."""
-        scores = self._vllm.scores.get(str(row.order))
-        logprob = logprob if scores is None else float(scores[token])
+    def _finite(self, row: Row, logprob: float) -> float:
         if not math.isfinite(logprob):
             raise FloatingPointError(
                 f"session {row.request.session}: policy version {self.version} gives logits that are not finite; "
@@ -191,9 +192,10 @@ class VllmEngine:
         self._counts.num_shared += cached - own
         self._counts.num_prefilled += len(row.request.prompt_ids) - cached
 
-    def rest(self) -> None:
+    def rest(self, keep: bool = True) -> None:
         if self._vllm.settings.sleeps and not self._known:
-            self._vllm.sleep()
+            self._vllm.sleep(keep)
+            self.version = self.version if keep else -1
 
     def close(self) -> None:
         self._end()

@@ -104,7 +104,7 @@ class Script:
     def release(self, session: int) -> None:
         self.released.append(session)
 
-    def rest(self) -> None:
+    def rest(self, keep: bool = True) -> None:
         self.rests += 1
 
 

@@ -1,0 +1,47 @@
+"""The next token of every row of a batch, whichever engine computed the logits. Shapes: B rows, V ids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from rlx.rollout.automaton import Masks
+from rlx.rollout.row import Row
+from rlx.rollout.sampling import Knobs, read_knobs, sample
+
+
+class Chooser:
+    """Each row by its own settings, automaton and random stream; what is derived from settings is kept while the rows
+    stay the same."""
+
+    def __init__(self, masks: Masks) -> None:
+        self.masks = masks
+        self._known: tuple[list[Row], Knobs] | None = None
+
+    def choose(self, logits_BV: Tensor, rows: Sequence[Row]) -> tuple[Tensor, list[int], list[float]]:
+        """The ids, (B,), and on the host ids and log-probs: the device is waited for once."""
+        walks = [row.walk for row in rows]
+        if any(walks):
+            logits_BV = self.masks.apply(logits_BV, walks)
+        uniform = torch.tensor([row.uniform() for row in rows], device=logits_BV.device)
+        ids, logprobs = sample(logits_BV, uniform[:, None], self._knobs(logits_BV, rows))
+        tokens, scores = torch.stack((ids.double(), logprobs.double())).tolist()
+        return ids, [int(token) for token in tokens], scores
+
+    def _knobs(self, logits_BV: Tensor, rows: Sequence[Row]) -> Knobs:
+        if self._known is None or not same(self._known[0], rows):
+            knobs = read_knobs([row.request.sampling for row in rows], logits_BV.shape[1], logits_BV.device)
+            self._known = list(rows), knobs
+        return self._known[1]
+
+
+def same(old: Sequence[Row], new: Sequence[Row]) -> bool:
+    """The very same rows at the same places."""
+    return len(old) == len(new) and all(a is b for a, b in zip(old, new))
+
+
+def force(logits_BV: Tensor, ids_B: Tensor) -> Tensor:
+    """Logits that leave one choice: 0 at the ids and -inf elsewhere."""
+    return torch.full_like(logits_BV, -torch.inf).scatter_(1, ids_B[:, None], 0.0)
