@@ -54,7 +54,6 @@ class Stage:
     num_updates: int
     """Optimizer steps in each step."""
     num_epochs: int
-    prompts: int
     staleness: int
 
 
@@ -96,7 +95,6 @@ def stage_of(run: Run, name: str, algo: Algorithm, config: Mapping[str, Any], st
         samples=not algo.imitates,
         num_updates=algo.optimizer.num_epochs * algo.optimizer.num_minibatches,
         num_epochs=algo.optimizer.num_epochs,
-        prompts=algo.num_prompts,
         staleness=staleness,
     )
 
@@ -143,13 +141,13 @@ def efficiency_of(hardware: Hardware) -> Efficiency:
 
 
 def step_seconds(stage: Stage, load: Load, shape: Shape, hardware: Hardware, machine: Machine) -> Seconds:
-    """One step of a stage; rollouts last as long as the engine's that has most tasks."""
+    """One step of a stage; rollouts last as long as the engine's that has most episodes."""
     hardware, shares = replace(hardware, staleness=stage.staleness), efficiency_of(hardware)
     step = estimate_step(shape, hardware, machine, load, shares)
     update = max(step.compute * stage.num_epochs, step.messages) + step.optimizer * stage.num_updates
     if not stage.samples:
         return Seconds(rollout=0.0, update=update, sync=0.0, overlaps=False)
-    busiest = -(-stage.prompts // num_engines(hardware)) * load.samples * num_engines(hardware)
+    busiest = -(-load.episodes // num_engines(hardware)) * num_engines(hardware)
     rollout = estimate_step(shape, hardware, machine, replace(load, episodes=busiest), shares).rollout
     return Seconds(rollout=rollout, update=update, sync=step.sync, overlaps=step.overlaps)
 
@@ -163,9 +161,9 @@ def evaluation_seconds(run: Run, shape: Shape, machine: Machine, *, full: bool) 
     return times * estimate_step(shape, run.hardware, machine, load, efficiency_of(run.hardware)).rollout
 
 
-def num_idle(hardware: Hardware, prompts: int) -> int:
-    """Engines that sample nothing: a task's episodes are played by one."""
-    return max(0, num_engines(hardware) - prompts)
+def num_idle(hardware: Hardware, episodes: int) -> int:
+    """Engines that sample nothing: episodes are shared out evenly."""
+    return max(0, num_engines(hardware) - episodes)
 
 
 def checkpoint_bytes(run: Run, shape: Shape) -> int:

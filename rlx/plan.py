@@ -165,13 +165,12 @@ def short(num: int) -> str:
 
 
 def describe_idle(hardware: Hardware, stage: Stage) -> list[str]:
-    """Engines that get no task of a step."""
-    idle, engines = num_idle(hardware, stage.prompts), num_engines(hardware)
+    """Engines that get no episode of a step."""
+    idle, engines = num_idle(hardware, stage.load.episodes), num_engines(hardware)
     if not idle:
         return []
-    tasks = counted(stage.prompts, "task")
-    text = f"{idle} of {engines} engines sample nothing: a step has {tasks}, each played by one engine"
-    return row("IDLE", f"{text}; algo.num_prompts={engines} or a multiple gives each some, or choose a smaller profile")
+    text = f"{idle} of {engines} engines sample nothing: a step has {counted(stage.load.episodes, 'episode')}"
+    return row("IDLE", f"{text}; raise algo.num_prompts or algo.num_samples, or choose a smaller profile")
 
 
 def describe_disk(run: Run, shape: Shape) -> list[str]:

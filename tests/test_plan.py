@@ -110,9 +110,10 @@ def test_time_and_disk_are_estimates_and_say_so() -> None:
 
 
 def test_gpus_that_would_be_idle_are_told() -> None:
-    assert "IDLE 16 of 32 engines sample nothing: a step has 16 tasks" in flat(
-        "algo.num_prompts=16", "hardware=a100x8x4"
+    assert "IDLE 16 of 32 engines sample nothing: a step has 16 episodes" in flat(
+        "algo.num_prompts=1", "algo.num_samples=16", "hardware=a100x8x4"
     )
+    assert "IDLE" not in flat("algo.num_prompts=16", "hardware=a100x8x4")
     assert "IDLE" not in flat("model=qwen2_5_7b", "hardware=a100x8x4")
 
 
