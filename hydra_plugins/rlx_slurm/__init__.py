@@ -34,9 +34,9 @@ class SlurmLauncher(Base):  # type: ignore[misc, valid-type]
 
     def __call__(self, *arguments: Any) -> JobReturn:
         """One rank, in the job. It ends as `rlx train` would: with the same words and exit code."""
-        from rlx.cli import fail, is_told_in_one_line
         from rlx.config import Unwind
         from rlx.interrupt import listen
+        from rlx.last_words import fail, one_line_of
 
         try:
             with listen():
@@ -46,9 +46,10 @@ class SlurmLauncher(Base):  # type: ignore[misc, valid-type]
             return done
         except (Unwind, Exception) as caught:
             error = caught.error if isinstance(caught, Unwind) else caught
-            if not is_told_in_one_line(error):
+            told = one_line_of(error) if isinstance(error, Exception) else None
+            if told is None:
                 raise error from None
-            sys.exit(fail(str(error), getattr(error, "exit_code", 1)))
+            sys.exit(fail(told, getattr(error, "exit_code", 1)))
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         from rlx.console import Screen

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -45,6 +47,14 @@ def test_an_array_asks_for_the_memory_that_its_largest_run_needs() -> None:
     assert memory_gb([small, large]) == memory_gb([large]) == -(-(8 * 6 * 10**9 + 10**10 + asleep) // 2**30)
     assert memory_gb([small]) < memory_gb([large])
     assert memory_gb([build_run(compose(["hardware=cpu"]), Path())]) is None
+
+
+def test_what_the_plug_ins_import_when_a_job_runs_is_there() -> None:
+    for path in (shipped_folder("conf").parent / "hydra_plugins").glob("*/__init__.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("rlx."):
+                module = importlib.import_module(node.module or "")
+                assert [alias.name for alias in node.names if not hasattr(module, alias.name)] == [], path
 
 
 def test_an_array_has_one_shape() -> None:
