@@ -1,0 +1,86 @@
+"""Values drawn for every key of the composed configuration: each is refused in one line, or can be run.
+
+Keys and kinds are read off the configuration itself, so that a new key is tried as soon as it is there.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rlx.config import build_run, check_tree, compose
+from rlx.fit import check_fit
+from rlx.suit import check_settings
+from rlx.tasks import check_tasks
+
+CHOICES = ("algo=tool_rloo", "algo=grpo", "algo=rloo", "algo=ipo", "algo=sft", "+model/lora=r8")
+NUMBERS = (-1, 0, 1, 2, 0.5, -0.5, 1e-38, 1e38, 1e300, math.inf, -math.inf, math.nan, 10**30, 10**400, -(2**63))
+WORDS = ("", " ", "x", "???", None, True, [], {}, [1], ["x"], {"a": 1}, [None], [[1]], {"_target_": "os.getcwd"})
+
+
+def leaves(tree: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every key with its value, those of calls included."""
+    for key, value in tree.items():
+        where = f"{path}.{key}".lstrip(".")
+        yield where, value
+        if isinstance(value, Mapping):
+            yield from leaves(value, where)
+
+
+@functools.cache
+def composed(*words: str) -> dict[str, Any]:
+    return compose(words)
+
+
+def spoiled(value: Any) -> tuple[Any, ...]:
+    """What is nearly right: lists one element short and long, the negative, far too much."""
+    if isinstance(value, list):
+        return value[:-1], [*value, *value[-1:]], [*value, "x"], value[::-1]
+    if isinstance(value, int | float):
+        return -value, value + 1, value * 10**9, [value], str(value)
+    return f"{value}x", [value]
+
+
+def changed(tree: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """The tree with another value at a key."""
+    tree = copy.deepcopy(tree)
+    *parents, last = path.split(".")
+    functools.reduce(lambda node, name: node[name], parents, tree)[last] = value
+    return tree
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> dict[str, Any]:
+    tree = composed(draw(st.sampled_from(CHOICES)))
+    path, value = draw(st.sampled_from(list(leaves(tree))))
+    return changed(tree, path, draw(st.sampled_from((*NUMBERS, *WORDS, *spoiled(value)))))
+
+
+def refusal(tree: dict[str, Any]) -> ValueError | None:
+    """What `rlx plan` would say instead of a plan."""
+    try:
+        check_tree(tree)
+        run = build_run(tree, Path())
+        check_tasks(run, fetch=False)
+        check_settings(run)
+        check_fit(run)
+    except ValueError as error:
+        return error
+    return None
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(trees())
+def test_any_value_is_planned_or_refused_in_one_line(tree: dict[str, Any]) -> None:
+    error = refusal(tree)
+    if error is not None:
+        assert getattr(error, "exit_code", None) == 2, repr(error)
+        assert len(str(error).splitlines()) == 1, str(error)
+        assert len(str(error)) < 600
