@@ -28,16 +28,10 @@ from rlx.resume import newest_of
 from rlx.rollout.together import together
 from rlx.run import Run
 from rlx.train import learn, stage_of, train, warm_up
-from rlx.trial import SAID
+from rlx.trial import CLEAR, FASTER, NUDGES, SAID, tolerance
 from rlx.types import Group
 from rlx.warm import warm_model
 
-TOLERANCE = {"float32": 1e-3, "bfloat16": 0.05}
-"""Mean difference of log-probs between engine and learner that rounding explains."""
-CLEAR = 4.0
-"""Times the tolerance that a nudge must move log-probs by, and times that the engine must come closer."""
-NUDGES, FASTER = 10, 3.0
-"""Updates that a nudge takes at most, each at so many times the learning rate of the one before."""
 NUM_SAMPLES = 2
 KINDS = ("object", "thread", "process")
 """What is counted here of what is left; libraries keep files open, and the folders are looked at from outside."""
@@ -64,10 +58,6 @@ class Probe:
     episodes: int
     turns: int
     observed: int
-
-
-def tolerance(hardware: Hardware) -> float:
-    return max(TOLERANCE[hardware.dtype], TOLERANCE[hardware.learner_dtype])
 
 
 def play_part(part: str, run: Run) -> None:

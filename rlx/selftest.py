@@ -22,14 +22,14 @@ from typing import Any
 from rlx.config import build_run, compose
 from rlx.duration import efficiency_of, machine_of
 from rlx.fit import device_memory, job_of, shape_of
-from rlx.hardware import Hardware, set_threads
+from rlx.hardware import set_threads
 from rlx.launch.start import check_allocation
 from rlx.machine import size
 from rlx.memory import budgets
 from rlx.remains import half_written
 from rlx.run import Run
 from rlx.scaling import Load, estimate_step
-from rlx.trial import SAID, Attempt, Memory, attempt
+from rlx.trial import CLEAR, NUDGES, SAID, Attempt, Memory, attempt, tolerance
 
 Tree = Mapping[str, Any]
 WIDTH = 80
@@ -37,8 +37,6 @@ Found = tuple[list["Check"], list[tuple[str, str, str]]]
 """The checks; and rates by name, as measured and as estimated."""
 
 STEPS, FEWER, FEW_TOKENS = 2, 4, 128
-NUDGES, CLEAR = 10, 4.0
-"""As in rlx/probe.py, which loads torch."""
 CHECKPOINTS, METRICS = "checkpoints", "metrics.jsonl"
 
 
@@ -188,13 +186,7 @@ def judged(run: Run, resumed: Attempt, before: Tree, after: Tree, told: Sequence
     exact = run.hardware.device == "cpu"
     differs = f"step {STEPS} came out otherwise: {', '.join(same[:3])}" if same else f"step {STEPS} the same to the bit"
     again = Check(name="a checkpoint goes on", ok=bool(after) and not (same and exact), told=differs)
-    return [went_on, again, *agreement(told[0], tolerance_of(run.hardware))]
-
-
-def tolerance_of(hardware: Hardware) -> float:
-    from rlx.probe import tolerance
-
-    return tolerance(hardware)
+    return [went_on, again, *agreement(told[0], tolerance(run.hardware))]
 
 
 def agreement(found: Tree, limit: float) -> list[Check]:

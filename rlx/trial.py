@@ -22,12 +22,22 @@ from rlx.remains import children
 
 SAID = "said"
 """Where in a run's folder its processes leave what they measured."""
+TOLERANCE = {"float32": 1e-3, "bfloat16": 0.05}
+"""Mean difference of log-probs between engine and learner that rounding explains."""
+CLEAR = 4.0
+"""Times the tolerance that a nudge must move log-probs by, and times that the engine must come closer."""
+NUDGES, FASTER = 10, 3.0
+"""Updates that a nudge takes at most, each at so many times the learning rate of the one before."""
 GRACE = 15.0
 """Seconds that processes have to end once they are asked to."""
 LOOK = 0.3
 """Seconds between two looks at the processes' memory."""
 SUBREAPER = 36
 """prctl: be the parent of those below whose own parent has ended, so that nothing escapes the count."""
+
+
+def tolerance(hardware: Hardware) -> float:
+    return max(TOLERANCE[hardware.dtype], TOLERANCE[hardware.learner_dtype])
 
 
 @dataclass(kw_only=True)
