@@ -167,7 +167,7 @@ def short(num: int) -> str:
 def describe_idle(hardware: Hardware, stage: Stage) -> list[str]:
     """Engines that get no episode of a step."""
     idle, engines = num_idle(hardware, stage.load.episodes), num_engines(hardware)
-    if not idle:
+    if not idle or not stage.samples:
         return []
     text = f"{idle} of {engines} engines sample nothing: a step has {counted(stage.load.episodes, 'episode')}"
     return row("IDLE", f"{text}; raise algo.num_prompts or algo.num_samples, or choose a smaller profile")

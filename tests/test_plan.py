@@ -114,6 +114,7 @@ def test_gpus_that_would_be_idle_are_told() -> None:
         "algo.num_prompts=1", "algo.num_samples=16", "hardware=a100x8x4"
     )
     assert "IDLE" not in flat("algo.num_prompts=16", "hardware=a100x8x4")
+    assert "IDLE" not in flat("algo=sft", "algo.num_prompts=1", "hardware=a100x8x4"), "nothing is sampled"
     assert "IDLE" not in flat("model=qwen2_5_7b", "hardware=a100x8x4")
 
 
