@@ -24,6 +24,8 @@ FORMAT = 1
 class StoreError(ValueError):
     """A trajectory file that cannot be read; the message is one line, `file:line: what`."""
 
+    exit_code = 2
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
@@ -96,6 +98,8 @@ def load(path: Path) -> list[Group]:
     """The groups of a file, as they were saved."""
     grouped = groupby(read(path), key=lambda stored: stored.group)
     groups = [tuple(stored.trajectory for stored in members) for _, members in grouped]
+    if not groups:
+        raise StoreError(f"{path} holds no episodes")
     return [Group(task=members[0].task, trajectories=members) for members in groups]
 
 
