@@ -37,8 +37,8 @@ Tree = Mapping[str, Any]
 WIDTH, LEFT = 80, 12
 PLAIN = re.compile(r"[\w./:@+-]+")
 """Text that needs no quotes in an override."""
-HIDDEN = ("_target_", "model.recipe", "model.shape", "hardware", "track", "protocol")
-"""What settings leave out: told elsewhere, or of no weight; `rlx train --cfg job --resolve` shows all."""
+DERIVED = ("model.recipe", "model.shape")
+"""What settings leave out: what others have taken their values from, and what the model's own config.json says."""
 
 
 def describe_plan(run: Run, words: Sequence[str]) -> str:
@@ -63,18 +63,25 @@ def row(label: str, text: str) -> list[str]:
 
 
 def describe_settings(tree: Tree) -> list[str]:
-    """Every setting that decides what is learned, as one would override it, less the part's own name."""
-    whole = " ".join(f"{key}={spell(value)}" for key, value in tree.items() if not isinstance(value, Mapping))
-    lines = row("run", whole)
+    """Every part of the run: what it calls, and every key as one would override it."""
+    lines = row(
+        "run", " ".join(f"{key}={spell(value)}" for key, value in tree.items() if not isinstance(value, Mapping))
+    )
     for part, value in tree.items():
-        if isinstance(value, Mapping) and part not in HIDDEN:
-            flat = {key: leaf for key, leaf in flatten(value).items() if not is_hidden(f"{part}.{key}")}
-            lines += row(part, " ".join(f"{key}={spell(leaf)}" for key, leaf in flat.items()))
+        if isinstance(value, Mapping):
+            flat = {key: leaf for key, leaf in flatten(value).items() if not f"{part}.{key}".startswith(DERIVED)}
+            own_first = sorted(flat, key=lambda key: key != "_target_")
+            lines += row(part, " ".join(describe_setting(key, flat[key]) for key in own_first))
     return lines
 
 
-def is_hidden(key: str) -> bool:
-    return key.endswith("_target_") or any(key.startswith(f"{name}.") or key == name for name in HIDDEN)
+def describe_setting(key: str, value: Any) -> str:
+    """`lr=0.001`; of what is called, the last word of its name: the part's own stands alone."""
+    owner, _, last = key.rpartition(".")
+    if last != "_target_":
+        return f"{key}={spell(value)}"
+    name = str(value).rpartition(".")[2]
+    return f"{owner}={name}" if owner else name
 
 
 def spell(value: Any) -> str:

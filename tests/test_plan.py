@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from rlx.config import build_run, compose
+from rlx.folder import flatten
 from rlx.plan import LEFT, clock, describe_plan, describe_settings, short, start_command
 
 LARGE = ["hardware=a100x8x2", "model=qwen2_5_7b", "algo=grpo", "algo.kl=0.1", "steps=3"]
@@ -92,10 +93,23 @@ def test_it_shows_the_settings_that_suit_the_model() -> None:
         assert setting in words, setting
 
 
+def test_no_key_of_a_run_is_left_out() -> None:
+    tree = compose(["algo=grpo", "hardware=a100x8x2", "model=qwen2_5_7b"])
+    said = " ".join(" ".join(line.split()) for line in describe_settings(tree))
+    derived = ("model.recipe", "model.shape")
+    keys = [key for key in flatten(tree) if not key.endswith("_target_") and not key.startswith(derived)]
+    assert len(keys) > 90
+    for key in keys:
+        assert f" {key.partition('.')[2] or key}=" in f" {said}", key
+    assert "protocol Tags" in said
+    assert "algo grpo" in said
+    assert "warm_start WarmStart algo=tool_sft" in said
+
+
 def test_settings_are_spelled_as_one_would_override_them() -> None:
     tree = compose(["model=qwen2_5_3b", "algo.kl=0.5"])
     rows = {row[:LEFT].strip(): row[LEFT:].split() for row in describe_settings(tree)}
-    words = [f"{part}.{word}" for part in ("model", "checkpoint") for word in rows[part]]
+    words = [f"{part}.{word}" for part in ("model", "checkpoint") for word in rows[part][1:]]
     assert compose(["model=qwen2_5_3b", "algo.kl=0.5", *words]) == tree
     assert "kl=0.5" in " ".join(describe_settings(tree))
 
