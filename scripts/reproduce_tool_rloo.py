@@ -161,7 +161,9 @@ def main() -> None:
         f"| {name} | {cost.tokens:,} | {cost.tool_calls:,} | {duration(cost.seconds)} |" for name, cost in costs.items()
     ]
     text = (
-        "\n".join(map(to_markdown, tables)) + "\n| run | tokens sampled | tool calls | time |\n|---|---:|---:|---:|\n"
+        "\n".join(map(to_markdown, tables))
+        + "\nIntervals are over problems (docs/intervals.md); a mean over seeds is of these seeds.\n"
+        + "\n| run | tokens sampled | tool calls | time |\n|---|---:|---:|---:|\n"
     )
     (arguments.out / "results.md").write_text(text + "\n".join(spent) + "\n", encoding="utf-8")
     (arguments.out / "results.svg").write_text(to_svg(tables[:2], title="make reproduce-tool_rloo"), encoding="utf-8")

@@ -53,7 +53,7 @@ class Evaluate:
     max_new_tokens: int = 128
     """Per turn."""
     num_resamples: int = 10_000
-    """Of the bootstrap over problems."""
+    """Of the bootstrap over problems that gives the intervals of shares."""
     num_tries: int = 8
     """Random tries that stand for one episode in the floor beside the figures; 0 leaves the floor out."""
     seed: int = 0
