@@ -5,6 +5,7 @@ Keys and kinds are read off the configuration itself, so that a new key is tried
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import math
@@ -12,17 +13,36 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rlx.config import build_run, check_tree, compose
+from rlx.console import Screen
 from rlx.fit import check_fit
+from rlx.refusal import check_train
 from rlx.suit import check_settings
 from rlx.tasks import check_tasks
 
 CHOICES = ("algo=tool_rloo", "algo=grpo", "algo=rloo", "algo=ipo", "algo=sft", "+model/lora=r8")
 NUMBERS = (-1, 0, 1, 2, 0.5, -0.5, 1e-38, 1e38, 1e300, math.inf, -math.inf, math.nan, 10**30, 10**400, -(2**63))
 WORDS = ("", " ", "x", "???", None, True, [], {}, [1], ["x"], {"a": 1}, [None], [[1]], {"_target_": "os.getcwd"})
+SMALL = (
+    *("algo.num_prompts=2", "algo.num_samples=2", "steps=1", "warm_start=none", "track=disabled", "env.max_rounds=1"),
+    *("evaluate.num_tasks=1", "evaluate.num_samples=2", "evaluate.ks=[1,2]", "evaluate.num_resamples=10"),
+    *("evaluate.num_tries=1", "sampling.max_new_tokens=8", "evaluate.max_new_tokens=8"),
+)
+STEPPED = (
+    "algo.optimizer",
+    "algo.k",
+    "algo.clip",
+    "algo.entropy",
+    "algo.constant",
+    "sampling.t",
+    "evaluate.t",
+    "env.l",
+)
+"""Beginnings of keys of which any value that is accepted costs a step no more time."""
 
 
 def leaves(tree: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
@@ -84,3 +104,37 @@ def test_any_value_is_planned_or_refused_in_one_line(tree: dict[str, Any]) -> No
         assert getattr(error, "exit_code", None) == 2, repr(error)
         assert len(str(error).splitlines()) == 1, str(error)
         assert len(str(error)) < 600
+
+
+def take_step(folder: Path, path: str, value: Any) -> None:
+    """A run of one step, in which no value is found wrong; where the value is refused there is no folder."""
+    from rlx.train import train
+
+    tree = changed(composed(*SMALL), path, value)
+    if refusal(tree) is not None:
+        assert not folder.exists()
+        return
+    run = build_run(tree, folder)
+    with contextlib.chdir(folder.parent):
+        check_train(run)
+    assert train(run, Screen(silent=True)).status == "finished"
+
+
+def keys_of_a_step() -> list[str]:
+    found = [path for path, value in leaves(composed(*SMALL)) if path.startswith(STEPPED) and value is not None]
+    return [path for path in found if path != "algo.optimizer.lr"]  # up to 1 it is no mistake, but it may diverge
+
+
+@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_what_is_planned_takes_a_step(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    path, value = data.draw(st.sampled_from(keys_of_a_step())), data.draw(st.sampled_from(NUMBERS))
+    take_step(tmp_path_factory.mktemp("values") / "run", path, value)
+
+
+@pytest.mark.slow
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_much_of_what_is_planned_takes_a_step(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    path, value = data.draw(st.sampled_from(keys_of_a_step())), data.draw(st.sampled_from((*NUMBERS, *WORDS)))
+    take_step(tmp_path_factory.mktemp("values") / "run", path, value)

@@ -10,13 +10,14 @@ Legend: m trained tokens of one micro-batch, in row-major order.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from rlx.limits import MANY, at_least, refuse, within
+from rlx.limits import LARGEST, MANY, at_least, refuse, within
 from rlx.store import StoreError, load
 from rlx.types import Group, Player, Rows, Sampler, Start, Task, Trajectory
 
@@ -57,7 +58,7 @@ class Optimizer:
             refuse("betas", list(self.betas), "a list of 2 numbers from 0 to below 1")
         within(0.0, 1000.0, weight_decay=self.weight_decay)
         at_least(0, warmup_steps=self.warmup_steps)
-        if not self.max_gradient_norm > 0:
+        if not (0 < self.max_gradient_norm <= LARGEST or self.max_gradient_norm == math.inf):
             refuse("max_gradient_norm", self.max_gradient_norm, "a number above 0, or inf for no limit")
         within(1, MANY, num_epochs=self.num_epochs, num_minibatches=self.num_minibatches)
 

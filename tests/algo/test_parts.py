@@ -75,6 +75,7 @@ def test_reading_algorithms_does_not_load_torch():
         {"warmup_steps": -1},
         {"max_gradient_norm": 0.0},
         {"max_gradient_norm": math.nan},
+        {"max_gradient_norm": 10**400},
         {"num_epochs": 0},
         {"num_minibatches": 0},
     ],
