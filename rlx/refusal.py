@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlx.fit import check_run
-from rlx.inputs import see_inputs
+from rlx.inputs import check_inputs, see_inputs
 from rlx.run import Run
 from rlx.suit import check_settings
 from rlx.tasks import check_tasks
@@ -11,14 +11,16 @@ from rlx.tasks import check_tasks
 
 def check_train(run: Run, here: bool = True) -> None:
     """Refuse a run that cannot train. `here`: its processes are on this machine."""
-    see_inputs(run, here=here)
+    check_inputs(run)
     check_settings(run)
     check_run(run, here=here)
+    see_inputs(run, here=here)  # which may fetch, and so comes last of what needs nothing fetched
     check_tasks(run, fetch=here)
 
 
 def check_evaluate(run: Run, here: bool = True) -> None:
     """Refuse a run that cannot be evaluated."""
-    see_inputs(run, here=here)
+    check_inputs(run)
     check_run(run, here=here, trains=False)
+    see_inputs(run, here=here)
     check_tasks(run, fetch=here, trains=False)

