@@ -41,6 +41,13 @@ def test_nothing_is_overwritten_and_nothing_half_written(tmp_path: Path) -> None
     assert not (tmp_path / "my_envs").exists()
 
 
+def test_nothing_is_written_where_a_folder_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "conf").write_text("a file")
+    with pytest.raises(OSError):
+        write_new("env", "guess_it", tmp_path)
+    assert [file.name for file in tmp_path.rglob("*") if file.is_file()] == ["conf"]
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "message"),
     [
@@ -50,6 +57,11 @@ def test_nothing_is_overwritten_and_nothing_half_written(tmp_path: Path) -> None
         ("env", "class", "no name for a Python file"),
         ("algo", "Mine", "no name for a Python file"),
         ("env", "", "no name for a Python file"),
+        ("env", "task", "names something else in what would be written"),
+        ("env", "none", "names something else in what would be written"),
+        ("algo", "credit", "names something else in what would be written"),
+        ("env", "null", "`env=null` would be read as a value"),
+        ("algo", "on", "`algo=on` would be read as a value"),
     ],
 )
 def test_a_wrong_name_is_refused(kind: str, name: str, message: str, tmp_path: Path) -> None:

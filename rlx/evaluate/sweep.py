@@ -35,7 +35,8 @@ class Member:
 
 def read_sweep(folder: Path) -> list[Member]:
     """Every run right below `folder`, 2 before 10; ValueError with one line where there is none."""
-    folders = sorted((file.parent for file in folder.glob("*/config.yaml")), key=lambda run: (len(run.name), run.name))
+    found = (file.parent for file in folder.glob("[!.]*/config.yaml"))  # .hydra is a run's own
+    folders = sorted(found, key=lambda run: (len(run.name), run.name))
     if not folders:
         raise SweepError(f"{folder} holds no runs: give the folder of an `rlx train -m`")
     return [read_member(run) for run in folders]

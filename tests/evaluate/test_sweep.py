@@ -57,6 +57,12 @@ def test_a_folder_without_runs_is_refused(tmp_path: Path) -> None:
         read_sweep(tmp_path)
 
 
+def test_a_run_is_no_sweep_of_what_hydra_keeps_in_it(tmp_path: Path) -> None:
+    run_folder(tmp_path / ".hydra", "seed: 1\n")
+    with pytest.raises(ValueError, match="holds no runs"):
+        read_sweep(tmp_path)
+
+
 def test_keys_that_one_run_lacks_differ_and_equal_ones_do_not() -> None:
     assert differing_keys([{"a": 1, "b": [1]}, {"a": 1, "b": [1], "c": 2}]) == ["c"]
     assert short_keys(["env.seed", "algo.lr", "evaluate.seed"]) == ["env.seed", "lr", "evaluate.seed"]
