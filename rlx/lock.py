@@ -41,7 +41,7 @@ def read_holder(path: Path) -> dict[str, Any]:
     try:
         holder = json.loads(path.read_text(encoding="utf-8"))
         return {"host": str(holder["host"]), "pid": int(holder["pid"]), "job": str(holder["job"])}
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return {}
 
 

@@ -47,7 +47,9 @@ def test_a_dead_holder_is_passed_over(tmp_path: Path, holder: dict, monkeypatch:
         assert read_holder(path)["job"] == "99"
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"host": "a"}', '{"host": "a", "pid": "b", "job": ""}'])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"host": "a"}', '{"host": "a", "pid": "b", "job": ""}', "[" * 100_000]
+)
 def test_a_lock_that_cannot_be_read_is_nobodys(tmp_path: Path, text: str) -> None:
     path = tmp_path / ".lock"
     path.write_text(text)

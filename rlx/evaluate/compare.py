@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,9 @@ from rlx.store import load
 
 def evaluations(folder: Path) -> dict[str, list[Score]]:
     """A run folder's stored evaluations of what it trained, by budget of rounds, the largest first."""
-    paths = sorted((folder / "trajectories").glob("eval-*.jsonl"), key=lambda path: -int(path.stem.split("-")[1]))
+    found = (folder / "trajectories").glob("eval-*.jsonl")
+    named = [path for path in found if re.fullmatch(r"eval-[0-9]+", path.stem, re.ASCII)]
+    paths = sorted(named, key=lambda path: -int(path.stem.split("-")[1]))
     if not paths:
         raise EvaluateError(f"{folder} holds no evaluation: finish the run, or give a folder below its evaluations/")
     return {path.stem.split("-")[1]: [score(group) for group in load(path)] for path in paths}

@@ -41,12 +41,18 @@ def compare(
     return {name: difference(ours[name], theirs[name], mine[name], other[name]) for name in names}
 
 
+class UnpairedError(ValueError):
+    """Two runs were not evaluated on the same tasks; the message is one line that says how they differ."""
+
+    exit_code = 2
+
+
 def require_same_tasks(ours: Sequence[str], theirs: Sequence[str]) -> None:
-    """ValueError unless both name the same tasks, each once."""
+    """UnpairedError unless both name the same tasks, each once."""
     odd = sorted(set(ours) ^ set(theirs))
     if odd or len(set(ours)) != len(ours) or len(set(theirs)) != len(theirs):
         example = f", e.g. {odd[0]!r}" if odd else ""
-        raise ValueError(
+        raise UnpairedError(
             f"a paired comparison needs the same tasks, once each, in both runs: {len(ours)} and {len(theirs)} tasks, "
             f"{len(odd)} in one only{example}; evaluate both with the same env and evaluate settings"
         )

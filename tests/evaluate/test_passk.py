@@ -1,14 +1,19 @@
 from __future__ import annotations
 
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlx.evaluate.compare import find_gains
 from rlx.evaluate.intervals import mean_of
-from rlx.evaluate.passk import compare, pass_at_k, require_same_tasks
+from rlx.evaluate.passk import UnpairedError, compare, pass_at_k, require_same_tasks
+from rlx.last_words import one_line_of
+from rlx.store import save
+from rlx.types import Group, Task, Trajectory
 
 
 @pytest.mark.parametrize(
@@ -65,3 +70,18 @@ def test_pairing_cancels_what_makes_a_problem_hard() -> None:
 def test_other_tasks_are_refused_by_name(theirs: tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match=r"same tasks"):
         require_same_tasks(("a", "b"), theirs)
+
+
+def test_runs_on_other_tasks_are_told_apart_in_one_line(tmp_path: Path) -> None:
+    task, other = (Task(id=name, prompt=(), data={}) for name in ("a", "b\n"))
+    for folder, asked in ((tmp_path / "ours", task), (tmp_path / "theirs", other)):
+        (folder / "trajectories").mkdir(parents=True)
+        (folder / "config.yaml").write_text("evaluate: {ks: [1]}\n")
+        (folder / "trajectories" / "eval-mine.jsonl").write_text("not a run's")
+        episode = Trajectory(task=asked, sample=0, turns=(), status="done", success=False, error="")
+        save(folder / "trajectories" / "eval-8.jsonl", [Group(task=asked, trajectories=(episode,))], max_rounds=8)
+    with pytest.raises(UnpairedError, match="1 and 1 tasks, 2 in one only") as refused:
+        find_gains(tmp_path / "ours", tmp_path / "theirs")
+    told = one_line_of(refused.value)
+    assert told is not None
+    assert "\n" not in told
