@@ -79,7 +79,7 @@ def list_files(folder: Path) -> list[Path]:
 def find_file(folder: Path, what: str = "") -> Path:
     """`12` or `step-000012` for a training step, `eval` or `start` for an evaluation; the last there is if not said."""
     files = list_files(folder)
-    name = f"step-{int(what):06d}" if what.isascii() and what.isdigit() else what
+    name = f"step-{what.lstrip('0'):0>6}" if what.isascii() and what.isdigit() else what
     found = [file for file in files if file.stem == name] or [file for file in files if file.stem.startswith(name)]
     preferred = [file for file in found if what or not file.stem.startswith("start")]
     if not found:

@@ -43,7 +43,7 @@ def test_nothing_is_overwritten_and_nothing_half_written(tmp_path: Path) -> None
 
 def test_nothing_is_written_where_a_folder_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "conf").write_text("a file")
-    with pytest.raises(OSError):
+    with pytest.raises(OSError, match="conf"):
         write_new("env", "guess_it", tmp_path)
     assert [file.name for file in tmp_path.rglob("*") if file.is_file()] == ["conf"]
 

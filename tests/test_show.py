@@ -108,3 +108,8 @@ def test_what_is_chosen_is_read_whole_and_no_more(run: Path) -> None:
     file = find_file(run)
     file.write_text(file.read_text() + "garbage\n")
     assert len(list(show_episodes(run, "", Choice(), index=3))) == 1
+
+
+def test_a_step_of_any_length_is_looked_for(run: Path) -> None:
+    with pytest.raises(ShowError, match="has no episodes of '9"):
+        find_file(run, "9" * 5000)
