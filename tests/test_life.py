@@ -20,11 +20,12 @@ from rlx import agent as agents
 from rlx import judge
 from rlx.console import Screen
 from rlx.interrupt import InterruptedRunError
-from rlx.judge import evaluate_run
+from rlx.judge import evaluate_model
 from rlx.life import RunError
 from rlx.remains import left, present
 from rlx.rollout.remote import RemoteEngine
 from rlx.run import WarmStart
+from rlx.tool.python import Python, end_sandboxes
 from rlx.train import train
 
 Build = Callable[..., Any]
@@ -137,7 +138,14 @@ def break_the_rollout_ahead(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def only_evaluate(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    evaluate_run(run, QUIET)
+    evaluate_model(run, QUIET)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def sandboxes_were_used() -> None:
+    """The sandboxes' library has a runtime of its own from its first use in a process to the process's end."""
+    Python().run("1")
+    end_sandboxes()
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import pytest
 from rlx.config import compose
 from rlx.hardware import Hardware
 from rlx.probe import gone_on
-from rlx.rollout import torch_engine
+from rlx.rollout import choice, torch_engine
 from rlx.selftest import agreement, as_words, reductions
 from rlx.trial import attempt, high_water, phase_of
 
@@ -96,13 +96,13 @@ def test_an_engine_that_keeps_its_old_weights_fails(probed: Any, monkeypatch: py
 
 
 def test_an_engine_whose_log_probs_are_off_fails(probed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    sample = torch_engine.sample
+    sample = choice.sample
 
     def off(*told: Any) -> Any:
         ids, logprobs = sample(*told)
         return ids, logprobs - 0.01
 
-    monkeypatch.setattr(torch_engine, "sample", off)
+    monkeypatch.setattr(choice, "sample", off)
     assert probed()["engine and learner agree"] is False
 
 

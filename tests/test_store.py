@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -151,9 +152,16 @@ def test_a_file_holds_nothing_a_terminal_would_obey(tmp_path: Path) -> None:
 def test_saving_leaves_no_other_file_and_replaces_the_old_one(tmp_path: Path) -> None:
     path = tmp_path / "trajectories" / "step-000001.jsonl"
     save(path, [Group(task=small().task, trajectories=(small(),))], max_rounds=1)
-    save(path, [], max_rounds=1)
+    other = replace(small().task, id="other")
+    save(path, [Group(task=other, trajectories=(replace(small(), task=other),))], max_rounds=1)
     assert [child.name for child in path.parent.iterdir()] == [path.name]
-    assert load(path) == []
+    assert [group.task.id for group in load(path)] == ["other"]
+
+
+def test_a_file_that_was_emptied_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "step-000001.jsonl").write_text("")
+    with pytest.raises(StoreError, match=r"step-000001\.jsonl holds no episodes$"):
+        load(tmp_path / "step-000001.jsonl")
 
 
 def edited(change: Any) -> bytes:

@@ -44,7 +44,7 @@ def test_ipo_takes_its_pairs_from_a_file(tmp_path):
 
 def test_a_file_without_pairs_is_refused(tmp_path):
     (tmp_path / "empty.jsonl").write_text("")
-    with pytest.raises(StoreError, match="holds no trajectories"):
+    with pytest.raises(StoreError, match="holds no episodes"):
         ipo(optimizer=Optimizer(), pairs_from=str(tmp_path / "empty.jsonl")).sample(
             None, [Task(id="a", prompt=(), data={})]
         )
