@@ -8,7 +8,6 @@ from rlx.fetch import nothing, snapshot
 from rlx.model.folder import check_folder
 from rlx.model.load import Model, local_folder
 from rlx.model.packaged import cache_folder, find_gguf, is_packaged
-from rlx.ranks import find_place
 from rlx.run import Run
 
 
@@ -25,13 +24,6 @@ def check_inputs(run: Run) -> None:
     if check is not None:
         check()
     check_cache()
-
-
-def see_inputs(run: Run, *, here: bool) -> None:
-    """The same, and have what is on a hub fetched, unless several processes or another machine are to do it."""
-    check_inputs(run)
-    if here and find_place().size == 1:
-        fetch_inputs(run)
 
 
 def check_model(model: Model) -> None:

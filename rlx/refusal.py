@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from rlx.fit import check_run
-from rlx.inputs import check_inputs, see_inputs
+from rlx.inputs import check_inputs, fetch_inputs
+from rlx.ranks import find_place
 from rlx.run import Run
 from rlx.suit import check_settings
 from rlx.tasks import check_tasks
@@ -14,13 +15,19 @@ def check_train(run: Run, here: bool = True) -> None:
     check_inputs(run)
     check_settings(run)
     check_run(run, here=here)
-    see_inputs(run, here=here)  # which may fetch, and so comes last of what needs nothing fetched
-    check_tasks(run, fetch=here)
+    check_tasks(run, fetch=fetch_here(run, here))
 
 
 def check_evaluate(run: Run, here: bool = True) -> None:
     """Refuse a run that cannot be evaluated."""
     check_inputs(run)
     check_run(run, here=here, trains=False)
-    see_inputs(run, here=here)
-    check_tasks(run, fetch=here, trains=False)
+    check_tasks(run, fetch=fetch_here(run, here), trains=False)
+
+
+def fetch_here(run: Run, here: bool) -> bool:
+    """Have what is on a hub fetched, and say so; several processes or another machine do it when they have met."""
+    if not here or find_place().size > 1:
+        return False
+    fetch_inputs(run)
+    return True

@@ -47,6 +47,7 @@ def test_the_file_has_the_words_other_programs_read(tmp_path: Path) -> None:
         "steps": 24,
         "policy": "checkpoints/step-24",
         "evaluate": {"num_tasks": 50},
+        "ended": "",
         "notes": ["step-25 was altered"],
     }
     assert [child.name for child in tmp_path.iterdir()] == ["summary.json"]
