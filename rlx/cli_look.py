@@ -114,8 +114,11 @@ def show_episode(
 
     `rlx show DIR` is the first of the last evaluation, `rlx show DIR 12 --failed` the first of step 12 that failed.
     """
+    from rlx.config_check import ConfigError
     from rlx.show import Choice, show_episodes
 
+    if best + worst + listed + (index > 1) > 1:
+        raise ConfigError("--best, --worst, --list and --index N each say which: give one of them")
     by = "best" if best else "worst" if worst else ""
     choice = Choice(task=task, sample=sample, success=solved)
     for text in show_episodes(folder, what, choice, index=index, by=by, listed=listed):

@@ -13,9 +13,12 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+from rich.console import RenderableType
+
 from rlx.agent import Agent
 from rlx.algo.losses import policy_gradient, policy_loss
 from rlx.algo.parts import independent
+from rlx.console import Screen
 from rlx.fleet import open_fleet
 from rlx.folder import write_aside
 from rlx.hardware import Hardware
@@ -84,15 +87,25 @@ def device_peak(hardware: Hardware) -> int | None:
     return torch.cuda.max_memory_allocated() if hardware.device == "cuda" else None
 
 
+class Bars(Screen):
+    """Shows how far a run is; what came of it, and where, is for `rlx check` to say, whose folder goes away."""
+
+    def say(self, text: str) -> None:
+        self.note(text)
+
+    def show(self, table: RenderableType) -> None:
+        """Nothing: a check has no figures."""
+
+
 def whole(run: Run) -> dict[str, Any]:
     """What `rlx train` does."""
-    train(run)
+    train(run, Bars())
     return {}
 
 
 def gone_on(run: Run) -> dict[str, Any]:
     """What it does with a run that was cut off, up to its evaluation; then the probe."""
-    with living(run) as life, open_fleet(life.run, life.ranks) as life.fleet:
+    with living(run, Bars()) as life, open_fleet(life.run, life.ranks) as life.fleet:
         start = warm_model(life.run, partial(warm_up, life))
         with stage_of(life, life.run, start) as agent:
             learn(life, agent)

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from rlx.config import build_run, compose
+from rlx.config import ConfigError, build_run, compose
 from rlx.duration import efficiency_of, machine_of
 from rlx.fit import device_memory, job_of, shape_of
 from rlx.hardware import set_threads
@@ -98,6 +98,8 @@ def check(
     """The answer, and whether every check is passed; `refuse` as for `rlx train`. What is written is removed, unless it
     is to be `kept`."""
     refuse(build_run(compose(words), Path()))
+    if kept is not None and kept.exists() and (not kept.is_dir() or any(kept.iterdir())):
+        raise ConfigError(f"--keep {kept} is there already: name a new folder, or an empty one")
     changed = reductions(compose(words), words)
     smaller = [*words, *as_words(changed)]
     run = build_run(compose(smaller), Path())
@@ -123,6 +125,8 @@ def stop(signum: int, frame: FrameType | None) -> None:
 def take_part(inside: str, words: Sequence[str]) -> int:
     """In a process of the run: `PART:FOLDER` is what to do, and where."""
     part, _, folder = inside.partition(":")
+    if not folder:
+        raise ConfigError(f"--inside {inside}: expected PART:FOLDER, as rlx check itself says it")
     tree = compose(words)
     set_threads(tree["hardware"]["num_threads"])
     from rlx.probe import play_part

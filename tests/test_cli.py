@@ -247,3 +247,10 @@ def test_threads_are_chosen_before_torch_is_imported(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=120)
     assert done.stdout.split() == ["2", "PASSIVE"], done.stderr
+
+
+def test_an_episode_is_chosen_in_one_way(tmp_path: Path) -> None:
+    for words in (["--best", "--worst"], ["--list", "--best"], ["--index", "2", "--worst"]):
+        done = rlx("show", str(tmp_path), *words)
+        assert done.returncode == 2
+        assert done.stderr == "rlx: --best, --worst, --list and --index N each say which: give one of them\n"

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from rlx.config import compose
+from rlx.config import ConfigError, compose
 from rlx.hardware import Hardware
-from rlx.probe import gone_on
+from rlx.probe import Bars, gone_on
 from rlx.rollout import choice, torch_engine
-from rlx.selftest import agreement, as_words, reductions
+from rlx.selftest import agreement, as_words, check, reductions
 from rlx.trial import attempt, high_water, phase_of
 
 Build = Callable[..., Any]
@@ -149,3 +149,18 @@ def test_a_run_that_fails_says_why(tmp_path: Path) -> None:
 def test_the_high_water_mark_of_a_process_is_read() -> None:
     assert high_water("Name:\tx\nVmHWM:\t   12 kB\nVmRSS:\t 3 kB\n") == 12 * 1024
     assert high_water("Name: kernel thread") == 0
+
+
+def test_a_folder_that_holds_something_is_not_written_to(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("kept")
+    for place in (tmp_path, tmp_path / "mine"):
+        with pytest.raises(ConfigError, match="is there already: name a new folder"):
+            check([], lambda run: None, minutes=1, kept=place)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_check_shows_bars_and_leaves_the_rest_to_the_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    screen = Bars(log=tmp_path / "log.txt")
+    screen.say("left in a folder that goes away")
+    assert capsys.readouterr().err == ""
+    assert "left in a folder" in (tmp_path / "log.txt").read_text()
