@@ -1,0 +1,30 @@
+"""What the next nano is to be taught: one file a skill, each lesson with a checker and a size that is never trained on.
+
+The model in the package was taught rlx/model/lessons.py, which goes when one that was taught these is shipped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlx.model.skills import acting, numbers, order, places, puzzles, reading, sentences
+from rlx.model.skills.lesson import Lesson
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skill:
+    """Lessons that belong together, drawn evenly, and their share of the lessons' tokens."""
+
+    share: float
+    lessons: tuple[Lesson, ...]
+
+
+SKILLS: dict[str, Skill] = {
+    "order": Skill(share=0.27, lessons=order.LESSONS),
+    "numbers": Skill(share=0.25, lessons=numbers.LESSONS),
+    "reading": Skill(share=0.18, lessons=reading.LESSONS),
+    "acting": Skill(share=0.07, lessons=acting.LESSONS),
+    "places": Skill(share=0.09, lessons=places.LESSONS),
+    "puzzles": Skill(share=0.09, lessons=puzzles.LESSONS),
+    "sentences": Skill(share=0.05, lessons=sentences.LESSONS),
+}

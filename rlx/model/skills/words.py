@@ -1,0 +1,92 @@
+"""The words that lessons draw from, and how numbers are written."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from rlx.model.skills.lesson import split_words
+
+NAMES = split_words(
+    "Anna Ben Carl Dora Emil Fay Gus Hana Ivan Jane Karl Lena Max Nina Omar Pia Rosa Sam Tom Vera "
+    "Alma Boris Clara David Elsa Felix Greta Hugo Ines Jonas Kira Leon Mira Noah Olga Paul Quinn Rita Simon Tara"
+)
+TOWNS = split_words("Arden Belmar Corvo Dunmore Elbach Farlow Grimsby Halden Isenau Jarrow Kelso Lorne Marlow Norden")
+COUNTRIES = split_words("Avaria Borland Cestria Dovenia Estmark Falland Gorania Hestia")
+SCHOOLS = split_words("Ashford Birchwood Crestview Dalton Eastgate Foxhill Glenwood Hillcrest")
+TITLES = (
+    *("The Silent River", "The Red Door", "The Last Garden", "The Long Winter", "The Glass Tower", "The Lost Key"),
+    *("The Old Bridge", "The Quiet Sea", "The Blue Lamp", "The Hidden Path", "The Stone King", "The Paper Moon"),
+)
+PLACES = split_words("kitchen garden office school park library market station museum cellar attic harbour")
+THINGS = split_words("apple book lamp coin cup shoe map pen hat stone clock rope bell drum leaf")
+COLOURS = ("red", "green", "blue", "purple", "yellow", "grey")
+OBJECTS = ("ball", "box", "key", "door")
+ANIMALS = split_words("cat dog bird fish horse cow sheep fox bear mouse")
+FRUITS = split_words("pear plum cherry grape lemon peach melon fig")
+KINDS: dict[str, tuple[str, ...]] = {
+    "animal": ANIMALS,
+    "colour": COLOURS,
+    "place": PLACES,
+    "thing": THINGS,
+    "fruit": FRUITS,
+}
+WORDS = (
+    *split_words("sun moon tree river house road hand eye time day night water fire earth wind snow"),
+    *split_words("compare swap calculate search access answer left right forward open close give take go stop turn"),
+    *split_words("one two three four five six seven eight nine ten small large long short old new first last"),
+    *OBJECTS,
+    *(word for kind in KINDS.values() for word in kind),
+)
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+CAPITALS = LETTERS.upper()
+UNITS = split_words(
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen"
+)
+TENS = ("", "", *split_words("twenty thirty forty fifty sixty seventy eighty ninety"))
+NUMERALS = (*UNITS, *filter(None, TENS), "hundred", "thousand")
+
+
+def show_number(value: Fraction | int) -> str:
+    """An integer as it is, anything else to at most three decimals."""
+    exact = Fraction(value)
+    return str(exact.numerator) if exact.denominator == 1 else f"{float(exact):.3f}".rstrip("0").rstrip(".")
+
+
+def say_number(value: int) -> str:
+    """English for 0 to 999,999: `three hundred forty-two`."""
+    if value >= 1000:
+        rest = value % 1000
+        return f"{say_number(value // 1000)} thousand" + (f" {say_number(rest)}" if rest else "")
+    if value >= 100:
+        rest = value % 100
+        return f"{UNITS[value // 100]} hundred" + (f" {say_number(rest)}" if rest else "")
+    if value < 20:
+        return UNITS[value]
+    return TENS[value // 10] + (f"-{UNITS[value % 10]}" if value % 10 else "")
+
+
+def read_number(text: str) -> int:
+    """The inverse of `say_number`."""
+    total, part = 0, 0
+    for word in text.replace("-", " ").split():
+        if word == "thousand":
+            total, part = total + 1000 * part, 0
+        elif word == "hundred":
+            part *= 100
+        elif word in UNITS:
+            part += UNITS.index(word)
+        else:
+            part += 10 * TENS.index(word)
+    return total + part
+
+
+def show_count(number: int, noun: str) -> str:
+    """`1 step`, `2 steps`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def atomic_words() -> tuple[str, ...]:
+    """Words that are one token each, wherever they stand: what varies inside a phrase is read and copied whole."""
+    proper = (*NAMES, *TOWNS, *COUNTRIES, *SCHOOLS, *(word for title in TITLES for word in title.split()[1:]))
+    return tuple(dict.fromkeys((*WORDS, *NUMERALS, *proper, *CAPITALS.replace("I", ""))))
