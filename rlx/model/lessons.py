@@ -8,34 +8,18 @@ items are told by its hash.
 
 from __future__ import annotations
 
-import hashlib
-import operator
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import pairwise
 from random import Random
 
-QUESTION = 0.1
-"""Weight of what the model is given."""
-ANSWER = 1.0
-"""Weight of what it is to say."""
+from rlx.model.skills.lesson import ANSWER, QUESTION, Document, Segment, ask, is_held_out, split_words
+from rlx.model.skills.numbers import OPERATORS, draw_expression
+from rlx.model.skills.order import find_swaps
 
+__all__ = ["ANSWER", "QUESTION", "SKILLS", "Document", "Lesson", "Segment", "find_swaps", "is_held_out"]
 
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """Text encoded on its own, and the weight of its tokens in the loss."""
-
-    text: str
-    weight: float
-
-
-Document = tuple[Segment, ...]
 Lesson = Callable[[Random], Document]
-
-
-def split_words(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
 
 
 NAMES = split_words("Anna Ben Carl Dora Emil Fay Gus Hana Ivan Jane Karl Lena Max Nina Omar Pia Rosa Sam Tom Vera")
@@ -57,22 +41,7 @@ UNITS = split_words(
 TEENS = [*UNITS, "seventeen", "eighteen", "nineteen"]
 TENS = ["", "", *split_words("twenty thirty forty fifty sixty seventy eighty ninety")]
 NUMERALS = (*TEENS, *filter(None, TENS))
-OPERATORS: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-}
 SPOKEN = {"+": "plus", "-": "minus", "*": "times", "/": "divided by"}
-
-
-def is_held_out(document: Document) -> bool:
-    """About one item in thirty is never trained on, told by the hash of its first segment."""
-    return hashlib.sha256(document[0].text.encode()).digest()[0] < 8
-
-
-def ask(question: str, answer: str) -> Document:
-    return (Segment(question, QUESTION), Segment(answer, ANSWER))
 
 
 def show_number(value: Fraction) -> str:
@@ -115,18 +84,6 @@ def speak_arithmetic(rng: Random) -> Document:
     a, symbol, b = draw_number(rng, 40), rng.choice("+-*"), draw_number(rng, 40)
     words = f"{say_number(a)} {SPOKEN[symbol]} {say_number(b)}"
     return ask(f"What is {words}? ", f"{a} {symbol} {b} = {OPERATORS[symbol](Fraction(a), Fraction(b))}")
-
-
-def draw_expression(rng: Random, numbers: Sequence[int]) -> tuple[str, Fraction] | None:
-    """A bracketed expression over all `numbers` in order; None where it would divide by zero."""
-    if len(numbers) == 1:
-        return str(numbers[0]), Fraction(numbers[0])
-    cut = rng.randint(1, len(numbers) - 1)
-    left, right = draw_expression(rng, numbers[:cut]), draw_expression(rng, numbers[cut:])
-    symbol = rng.choice("+-*" if rng.random() < 0.85 else "/")
-    if left is None or right is None or (symbol == "/" and (right[1] == 0 or (left[1] / right[1]).denominator != 1)):
-        return None
-    return f"({left[0]} {symbol} {right[0]})", OPERATORS[symbol](left[1], right[1])
 
 
 def draw_valued(rng: Random, num_numbers: int, largest: int) -> tuple[list[int], str, Fraction]:
@@ -213,17 +170,6 @@ def find_extreme(rng: Random) -> Document:
     given = ", ".join(draw_comparison(rng, low, high) for low, high in pairs)
     word, answer = rng.choice((("smallest", items[0]), ("largest", items[-1])))
     return ask(f"Given {given}. Which is {word}? ", answer)
-
-
-def find_swaps(now: Sequence[str], wanted: Sequence[str]) -> list[tuple[str, str]]:
-    """The fewest swaps (n less the number of cycles), settled from the left."""
-    state, swaps = list(now), []
-    for place, item in enumerate(wanted):
-        if state[place] != item:
-            swaps.append((state[place], item))
-            other = state.index(item)
-            state[place], state[other] = state[other], state[place]
-    return swaps
 
 
 def name_swaps(rng: Random) -> Document:
