@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,14 @@ import pytest
 
 from rlx.interrupt import InterruptedRunError, listen
 from rlx.track import is_clock
+
+
+@pytest.fixture(autouse=True)
+def heard() -> Iterator[None]:
+    """SIGHUP as a shell leaves it, for this process and those below: whoever runs the tests may have had it ignored."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 def start(folder: Path, words: tuple[str, ...]) -> subprocess.Popen[bytes]:
