@@ -38,7 +38,7 @@ from rlx.algo.parts import Optimizer
 from rlx.env.countdown import Countdown
 from rlx.model.load import encode_text
 from rlx.protocol.tags import Tags
-from rlx.rollout.torch_engine import TorchEngine
+from rlx.rollout.torch.engine import TorchEngine
 from rlx.types import Action, Episode, Request, Sampling, Step, Task, ToolUse
 
 NUM_PROMPTS = 16

@@ -22,7 +22,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from rlx.packages import lacks
+from rlx.hardware.packages import lacks
 
 WORDS = ("env=countdown", "algo=tool_rloo", "warm_start=none", "track=disabled", "hardware=cpux2")
 
@@ -40,10 +40,10 @@ def words_of(size: int, arguments: argparse.Namespace) -> list[str]:
 
 def work(size: int, folder: Path, arguments: argparse.Namespace) -> None:
     """One rank: time steps and checkpoints; rank 0 prints what came of all."""
-    from rlx.agent import build_agent
-    from rlx.config import build_run, compose
+    from rlx.config.compose import build_run, compose
     from rlx.console import Screen
-    from rlx.life import keep, living
+    from rlx.run.agent import build_agent
+    from rlx.run.life import keep, living
     from rlx.train import open_pipeline, take_step
 
     run = build_run(compose(words_of(size, arguments)), folder)

@@ -20,7 +20,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import rlx
-from rlx.rollout.torch_engine import TorchEngine
+from rlx.rollout.torch.engine import TorchEngine
 from rlx.types import Completion, Request, Sampling
 
 NANO = Path(rlx.__file__).parent / "model" / "nano"

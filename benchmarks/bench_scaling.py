@@ -23,14 +23,14 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from rlx.algo.credit import leave_one_out
 from rlx.algo.losses import policy_gradient, policy_loss
 from rlx.algo.parts import Optimizer
-from rlx.config_folders import read_option
-from rlx.hardware import Hardware
+from rlx.config.folders import read_option
+from rlx.hardware.profile import Hardware
+from rlx.hardware.scaling import Efficiency, Load, Machine, estimate_step
 from rlx.learner.batch import collate, rows
 from rlx.learner.torch import TorchLearner
 from rlx.model.load import SHIPPED
 from rlx.model.shape import Shape, find_shape, num_parameters
-from rlx.rollout.torch_engine import TorchEngine
-from rlx.scaling import Efficiency, Load, Machine, estimate_step
+from rlx.rollout.torch.engine import TorchEngine
 from rlx.types import Action, Completion, Group, Request, Sampling, Task, Trajectory, Turn
 
 PROMPT, NEW = 32, 32

@@ -20,11 +20,11 @@ from typing import Any
 
 import torch
 
+from rlx.hardware.packages import lacks
 from rlx.model.load import Model, load_model, load_tokenizer
-from rlx.packages import lacks
 from rlx.rollout.engine import Engine
-from rlx.rollout.torch_engine import TorchEngine
-from rlx.rollout.vllm_engine import VllmEngine
+from rlx.rollout.torch.engine import TorchEngine
+from rlx.rollout.vllm.engine import VllmEngine
 from rlx.types import Completion, Request, Sampling
 
 CONTEXT = 1024

@@ -17,9 +17,9 @@ from typing import Any
 import torch
 
 from rlx.rollout.engine import Counts
-from rlx.rollout.link import Link
-from rlx.rollout.remote import RemoteEngine
-from rlx.rollout.server import RolloutServer
+from rlx.rollout.remote.engine import RemoteEngine
+from rlx.rollout.remote.link import Link
+from rlx.rollout.remote.server import RolloutServer
 
 TOKEN = "bench"
 NUM_TENSORS = 12

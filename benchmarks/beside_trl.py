@@ -32,7 +32,7 @@ from rlx.model.load import Model, encode_text, load_tokenizer
 from rlx.rollout.measure import measure
 from rlx.rollout.play import Rollout, Speech
 from rlx.rollout.stops import decoder
-from rlx.rollout.torch_engine import TorchEngine
+from rlx.rollout.torch.engine import TorchEngine
 from rlx.types import Action, Dialect, Environment, Group, Move, Part, Sampling, Task
 
 os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"

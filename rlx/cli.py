@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rlx.cli_look import commands
-from rlx.cli_parts import AFTER, BEFORE, MIXED, PASS_ON, RUN, AsJson, Folder, Overview, Words, show
+from rlx.commands.look import commands
+from rlx.commands.parts import AFTER, BEFORE, MIXED, PASS_ON, RUN, AsJson, Folder, Overview, Words, show
 
 if TYPE_CHECKING:
-    from rlx.run import Run
+    from rlx.run.run import Run
 
 app = typer.Typer(
     name="rlx",
@@ -43,8 +43,8 @@ def overview(
 @app.command(context_settings=PASS_ON, add_help_option=False, rich_help_panel=RUN)
 def train(words: Words = None) -> None:
     """Train and evaluate a run, or a sweep of them."""
-    from rlx.config import launch
-    from rlx.guide import asks_for_help, train_help
+    from rlx.commands.guide import asks_for_help, train_help
+    from rlx.config.compose import launch
 
     if asks_for_help(words or []):
         show(train_help())
@@ -53,14 +53,14 @@ def train(words: Words = None) -> None:
 
 
 def check_train(run: Run, here: bool = True) -> None:
-    from rlx import refusal
+    from rlx.commands import refusal
 
     refusal.check_train(run, here)
 
 
 def train_job(run: Run) -> Any:
     check_train(run)
-    from rlx.objective import value_of
+    from rlx.commands.objective import value_of
     from rlx.train import train as train_run
 
     return value_of(run, train_run(run))
@@ -69,7 +69,7 @@ def train_job(run: Run) -> Any:
 @app.command(name="launch", context_settings=MIXED, rich_help_panel=RUN)
 def launch_run(words: Words = None) -> None:
     """Train in many processes: a SLURM allocation's, or one a GPU."""
-    from rlx.config import build_run, compose, run_folder
+    from rlx.config.compose import build_run, compose, run_folder
     from rlx.launch.start import default_folder, start
 
     words = words or []
@@ -83,9 +83,9 @@ def launch_run(words: Words = None) -> None:
 @app.command(name="eval", context_settings=PASS_ON, add_help_option=False, rich_help_panel=RUN)
 def evaluate(words: Words = None) -> None:
     """Evaluate a run with other settings, or a model as it stands."""
-    from rlx.config import ConfigError, build_run, launch, load_tree
-    from rlx.guide import asks_for_help, eval_help
-    from rlx.hardware import set_threads
+    from rlx.commands.guide import asks_for_help, eval_help
+    from rlx.config.compose import ConfigError, build_run, launch, load_tree
+    from rlx.hardware.profile import set_threads
 
     if asks_for_help(words or []):
         show(eval_help())
@@ -102,20 +102,20 @@ def evaluate(words: Words = None) -> None:
     set_threads(tree["hardware"].get("num_threads", 1))
     run = build_run(tree, folder, words or [])
     check_evaluate(run)
-    from rlx.judge import evaluate_run
+    from rlx.run.judge import evaluate_run
 
     evaluate_run(run)
 
 
 def check_evaluate(run: Run, here: bool = True) -> None:
-    from rlx import refusal
+    from rlx.commands import refusal
 
     refusal.check_evaluate(run, here)
 
 
 def evaluate_job(run: Run) -> Any:
     check_evaluate(run)
-    from rlx.judge import evaluate_model
+    from rlx.run.judge import evaluate_model
 
     return evaluate_model(replace(run, steps=0))
 
@@ -137,15 +137,15 @@ def serve(
     if child:  # signals are for the run, which says by closing the pipe when its servers may go
         for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
             signal.signal(signum, signal.SIG_IGN)
-    from rlx.config import build_part, compose, load_tree
-    from rlx.hardware import set_threads
+    from rlx.config.compose import build_part, compose, load_tree
+    from rlx.hardware.profile import set_threads
 
     named = [Path(word.removeprefix("run=")) for word in words or [] if word.startswith("run=")]
     rest = [word for word in words or [] if not word.startswith("run=")]
     tree = load_tree(named[-1], rest) if named else compose(rest)
     set_threads(tree["hardware"].get("num_threads", 1))
     model, hardware = (build_part(tree, key) for key in ("model", "hardware"))
-    from rlx.serve import serve as serve_engine
+    from rlx.run.serve import serve as serve_engine
 
     serve_engine(model, hardware, host=host, port=port, child=child)
 
@@ -156,12 +156,12 @@ def plan(words: Words = None) -> None:
 
     Loads and starts nothing; exit code 2 if the run cannot fit. Words and options are those of `rlx train`.
     """
-    from rlx.config import build_run, compose
-    from rlx.fit import check_fit
-    from rlx.inputs import check_inputs
-    from rlx.plan import describe_plan
-    from rlx.suit import check_settings
-    from rlx.tasks import check_tasks
+    from rlx.commands.plan import describe_plan
+    from rlx.commands.suit import check_settings
+    from rlx.config.compose import build_run, compose
+    from rlx.run.fit import check_fit
+    from rlx.run.inputs import check_inputs
+    from rlx.run.tasks import check_tasks
 
     run = build_run(compose(words or []), Path())
     check_inputs(run)
@@ -182,7 +182,7 @@ def check_machine(
 
     `rlx check hardware=gpu1 model=qwen2_5_0_5b`; words are those of `rlx train`. Exit code 1 if a check failed.
     """
-    from rlx.selftest import check, take_part
+    from rlx.check.selftest import check, take_part
 
     if inside:
         raise typer.Exit(take_part(inside, words or []))
@@ -194,7 +194,7 @@ def check_machine(
 @app.command(rich_help_panel=AFTER)
 def replay(folder: Folder) -> None:
     """Replay stored episodes, checking every reward and observation."""
-    from rlx.config import ConfigError, build_part, load_tree
+    from rlx.config.compose import ConfigError, build_part, load_tree
     from rlx.evaluate.replay import replay as replay_folder
     from rlx.model.load import load_tokenizer
     from rlx.rollout.stops import decoder
@@ -212,8 +212,8 @@ def replay(folder: Folder) -> None:
 @app.command(name="sweep-table", rich_help_panel=AFTER)
 def sweep_table(folder: Folder, as_json: AsJson = False) -> None:
     """The runs of a sweep: what varied, and what came of it."""
+    from rlx.commands.output import show_json, show_tables
     from rlx.evaluate.sweep import read_sweep, sweep_table, sweep_values
-    from rlx.output import show_json, show_tables
 
     members = read_sweep(folder)
     show_json(sweep_values(members)) if as_json else show_tables([sweep_table(members)])
@@ -225,8 +225,8 @@ def status(
     as_json: AsJson = False,
 ) -> None:
     """The runs below a folder: state, step, rate, time left, job."""
-    from rlx.output import show_json, show_tables
-    from rlx.status import status_table, status_values
+    from rlx.commands.output import show_json, show_tables
+    from rlx.commands.status import status_table, status_values
 
     show_json(status_values(folder)) if as_json else show_tables([status_table(folder)])
 
@@ -234,8 +234,8 @@ def status(
 @app.command(rich_help_panel=AFTER)
 def compare(ours: Folder, theirs: Folder, as_json: AsJson = False) -> None:
     """One run over another, problem by problem, with 95% intervals."""
+    from rlx.commands.output import show_json, show_tables
     from rlx.evaluate.compare import find_gains, gain_tables, gain_values
-    from rlx.output import show_json, show_tables
 
     found = find_gains(ours, theirs)
     if as_json:
@@ -248,7 +248,7 @@ def main() -> None:
     """Run a command. A mistake is one line on stderr: exit code 2 where the words were wrong."""
     from typer.exceptions import Abort, Exit, TyperException
 
-    from rlx.last_words import fail, one_line_of, print_no_more
+    from rlx.commands.last_words import fail, one_line_of, print_no_more
 
     try:
         code = app(standalone_mode=False, prog_name="rlx")

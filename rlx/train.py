@@ -14,26 +14,38 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from rlx.agent import Agent, build_agent
 from rlx.console import Screen, counted
 from rlx.evaluate.evaluate import held_out
 from rlx.evaluate.summary import Cost, Summary
-from rlx.fleet import open_fleet
-from rlx.interrupt import InterruptedRunError
-from rlx.judge import judge_on_the_way, judge_run, tell_run
+from rlx.hardware.interrupt import InterruptedRunError
+from rlx.hardware.pulse import nothing
 from rlx.learner.batch import collate, rows
 from rlx.learner.learner import NotFiniteError
-from rlx.life import Life, claim, end, fetch_first, keep, keep_evidence, living, none_ahead, record, refuse_errors, told
 from rlx.model.load import Model
-from rlx.pipeline import Pipeline, Play
-from rlx.pulse import nothing
-from rlx.resume import finished, lost_all, newest_of, resume, set_aside_bad
+from rlx.record.track import open_board
 from rlx.rollout.measure import lag_of, measure, peak_memory
 from rlx.rollout.together import together
-from rlx.run import Run
-from rlx.track import open_board
+from rlx.run.agent import Agent, build_agent
+from rlx.run.fleet import open_fleet
+from rlx.run.judge import judge_on_the_way, judge_run, tell_run
+from rlx.run.life import (
+    Life,
+    claim,
+    end,
+    fetch_first,
+    keep,
+    keep_evidence,
+    living,
+    none_ahead,
+    record,
+    refuse_errors,
+    told,
+)
+from rlx.run.pipeline import Pipeline, Play
+from rlx.run.resume import finished, lost_all, newest_of, resume, set_aside_bad
+from rlx.run.run import Run
+from rlx.run.warm import warm_model
 from rlx.types import Group, Metrics
-from rlx.warm import warm_model
 
 
 def train(run: Run, screen: Screen | None = None) -> Summary:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlx.hardware import set_threads
+from rlx.hardware.profile import set_threads
 
 set_threads(1)
 

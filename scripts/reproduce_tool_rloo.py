@@ -37,7 +37,7 @@ from rlx.evaluate.tables import (
     to_svg,
     tool_table,
 )
-from rlx.store import load
+from rlx.record.store import load
 
 BASE = ("env=countdown_4to5", "evaluate=paper", "evaluate.num_tasks=500", "track=disabled", "steps=40")
 TEXT = ("env.max_rounds=0", "evaluate.max_rounds=[]")

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rlx.config_build import build_value
-from rlx.config_folders import read_option
-from rlx.duration import MACHINES
-from rlx.fit import device_memory
-from rlx.hardware import Hardware
-from rlx.memory import Job, budgets
+from rlx.config.build import build_value
+from rlx.config.folders import read_option
+from rlx.hardware.memory import Job, budgets
+from rlx.hardware.profile import Hardware
+from rlx.hardware.scaling import Load, Step, estimate_step
 from rlx.model.shape import Shape, num_parameters, read_shape
-from rlx.scaling import Load, Step, estimate_step
+from rlx.run.duration import MACHINES
+from rlx.run.fit import device_memory
 
 MODELS = ("0_5b", "1_5b", "3b", "7b", "14b", "32b", "72b")
 PROFILES = ("a100x1", "a100x8", "a100x8_async", "a100x8x2", "h100x8", "h200x8", "h200x8x2", "h200x8x2_async")

@@ -62,7 +62,7 @@ def run_copy(finished_run: Path, tmp_path: Path) -> Path:
 @pytest.fixture(scope="session")
 def small_run() -> Callable[..., object]:
     """`small_run(folder, "steps=1", ...)`: a Run, built as the command line builds it."""
-    from rlx.config import build_run, compose
+    from rlx.config.compose import build_run, compose
 
     def build(folder: Path, *words: str, without: tuple[str, ...] = ()) -> object:
         return build_run(compose([*(word for word in SMALL if not word.startswith(without or ("-",))), *words]), folder)

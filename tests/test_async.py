@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from rlx import train as program
-from rlx.agent import build_engine
 from rlx.console import Screen
-from rlx.interrupt import InterruptedRunError
-from rlx.judge import evaluate_run
+from rlx.hardware.interrupt import InterruptedRunError
 from rlx.model.load import load_model, load_tokenizer
-from rlx.rollout.server import RolloutServer
-from rlx.track import is_clock
+from rlx.record.track import is_clock
+from rlx.rollout.remote.server import RolloutServer
+from rlx.run.agent import build_engine
+from rlx.run.judge import evaluate_run
 from rlx.train import train
 
 Build = Callable[..., Any]
@@ -111,7 +111,7 @@ def test_a_signal_keeps_what_is_under_way(
             raise InterruptedRunError(15)
 
     with monkeypatch.context() as patch:
-        patch.setattr("rlx.life.Life.check", interrupted)
+        patch.setattr("rlx.run.life.Life.check", interrupted)
         with pytest.raises(InterruptedRunError):
             finish(small_run(tmp_path / "stopped", *words))
     assert (tmp_path / "stopped" / "checkpoints" / "step-2" / "trajectories" / "step-000003.jsonl").is_file()

@@ -238,7 +238,7 @@ def test_terminal_output_has_no_control_characters(tmp_path: Path) -> None:
 
 def test_threads_are_chosen_before_torch_is_imported(tmp_path: Path) -> None:
     code = (
-        "import os, sys\nfrom rlx.config import launch\n"
+        "import os, sys\nfrom rlx.config.compose import launch\n"
         "def job(run):\n"
         "    import torch\n"
         "    print(torch.get_num_threads(), os.environ['OMP_WAIT_POLICY'])\n"

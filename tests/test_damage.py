@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from rlx import cli
+from rlx.commands.last_words import one_line_of
 from rlx.console import Screen
-from rlx.last_words import one_line_of
 from rlx.train import train
 
 Build = Callable[..., Any]

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from rlx.cli import evaluate as rlx_eval
-from rlx.config import ConfigError, load_tree
+from rlx.config.compose import ConfigError, load_tree
 from rlx.console import Screen
 from rlx.evaluate.evaluate import EvaluateError
-from rlx.folder import FolderError
-from rlx.judge import evaluate_model
+from rlx.record.folder import FolderError
+from rlx.run.judge import evaluate_model
 from rlx.train import train
 
 Build = Callable[..., Any]
@@ -98,7 +98,7 @@ def test_an_evaluation_is_told_again_and_not_played_again(
 ) -> None:
     rlx_eval([f"run={run_copy}", "evaluate.num_tasks=1"])
     made = contents(evaluation_of(run_copy))["summary.json"]
-    monkeypatch.setattr("rlx.judge.play_model", None)
+    monkeypatch.setattr("rlx.run.judge.play_model", None)
     rlx_eval([f"run={run_copy}", "evaluate.num_tasks=1"])
     assert "evaluated before" in capsys.readouterr().err
     assert contents(evaluation_of(run_copy))["summary.json"] == made

@@ -13,10 +13,10 @@ import pytest
 from rlx import fetch
 from rlx.env.countdown import Countdown
 from rlx.fetch import FetchError, snapshot
-from rlx.inputs import fetch_inputs
-from rlx.interrupt import InterruptedRunError
-from rlx.life import Life, fetch_first
-from rlx.ranks import ALONE
+from rlx.hardware.interrupt import InterruptedRunError
+from rlx.hardware.ranks import ALONE
+from rlx.run.inputs import fetch_inputs
+from rlx.run.life import Life, fetch_first
 
 
 @pytest.fixture(autouse=True)
@@ -99,9 +99,9 @@ def test_rank_0_fetches_first(small_run: Any, monkeypatch: pytest.MonkeyPatch, t
             order.append("rank 0's turn")
             return do() if self.is_first else None
 
-    from rlx.interrupt import Interrupt
+    from rlx.hardware.interrupt import Interrupt
 
-    monkeypatch.setattr("rlx.life.fetch_inputs", lambda run, check: order.append("fetched"))
+    monkeypatch.setattr("rlx.run.life.fetch_inputs", lambda run, check: order.append("fetched"))
     life = Life(run=small_run(tmp_path), screen=None, interrupt=Interrupt(), ranks=Two(rank=rank, size=2))  # type: ignore[arg-type]
     fetch_first(life)
     assert order == ["rank 0's turn", "fetched"]

@@ -14,18 +14,18 @@ import pytest
 import torch
 from rich.console import Console
 
-from rlx import judge
 from rlx.console import Screen
 from rlx.env.countdown import Countdown
 from rlx.evaluate.evaluate import EvaluateError
-from rlx.folder import FolderError, open_folder
-from rlx.life import RunError
-from rlx.store import load as load_groups
-from rlx.store import step_path
-from rlx.track import is_clock
+from rlx.record.folder import FolderError, open_folder
+from rlx.record.store import load as load_groups
+from rlx.record.store import step_path
+from rlx.record.track import is_clock
+from rlx.run import judge
+from rlx.run.life import RunError
+from rlx.run.warm import warm_digest
 from rlx.train import train
 from rlx.types import Action, Step, Task
-from rlx.warm import warm_digest
 
 Build = Callable[..., Any]
 QUIET = Screen(silent=True)
@@ -116,8 +116,8 @@ def test_a_folder_has_one_run_at_a_time(small_run: Build, tmp_path: Path) -> Non
 
 
 def test_the_learner_sees_what_the_engine_sampled(small_run: Build, tmp_path: Path) -> None:
-    from rlx.agent import build_agent
     from rlx.learner.batch import collate
+    from rlx.run.agent import build_agent
 
     run = small_run(tmp_path, "algo.num_samples=4", "env.max_rounds=4")
     agent = build_agent(run, run.model)

@@ -12,72 +12,46 @@ ROOT = Path(__file__).resolve().parents[1]
 FILES = sorted((ROOT / "rlx").rglob("*.py"))
 HEAVY = {"torch", "transformers", "peft", "deepspeed", "vllm", "wandb"}
 
-FORBIDDEN = {
-    "rlx/limits.py": {"rlx", *HEAVY},
-    "rlx/types.py": HEAVY,
-    "rlx/env": {"rlx.algo", "rlx.model", "rlx.rollout", "rlx.learner", "rlx.evaluate", "rlx.train", *HEAVY},
-    "rlx/tool": {"rlx.env", "rlx.algo", "rlx.model", "rlx.rollout", "rlx.learner", "rlx.evaluate", "rlx.train", *HEAVY},
-    "rlx/protocol": {"rlx.algo", "rlx.model", "rlx.rollout", "rlx.learner", "rlx.evaluate", "rlx.train", *HEAVY},
-    "rlx/algo": {
-        "rlx.env",
-        "rlx.rollout",
-        "rlx.learner",
-        "rlx.evaluate",
-        "rlx.train",
-        "transformers",
-        "deepspeed",
-        "vllm",
-    },
-    "rlx/model": {"rlx.algo", "rlx.rollout", "rlx.learner", "rlx.evaluate", "rlx.train"},
-    "rlx/rollout": {"rlx.learner", "rlx.evaluate", "rlx.train"},
-    "rlx/learner": {"rlx.rollout", "rlx.evaluate", "rlx.train"},
-    "rlx/evaluate": {"rlx.train"},
-}
-"""What the files below a path never import."""
+FLOORS = (
+    ("limits",),
+    ("types", "console", "fetch"),
+    ("tool", "protocol", "record"),
+    ("env",),
+    ("algo", "model"),
+    ("hardware",),
+    ("rollout", "learner"),
+    ("evaluate",),
+    ("run",),
+    ("train", "launch"),
+    ("config",),
+    ("check",),
+    ("commands",),
+    ("cli",),
+)
+"""The rooms of the house, those below first: one looks into itself and into floors below, never up or next door."""
+FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
+
+LIGHT = {"env", "tool", "protocol", "types", "limits"}
+"""Text and values: rooms that import none of the heavy packages."""
 
 ALONE = {
-    "vllm": "rlx/rollout/vllm.py",
+    "vllm": "rlx/rollout/vllm/llm.py",
     "deepspeed": "rlx/learner/deepspeed.py",
-    "wandb": "rlx/track.py",
-    "typer": "rlx/cli",
+    "wandb": "rlx/record/track.py",
+    "typer": ("rlx/cli", "rlx/commands"),
 }
 """Packages that one file imports, or those whose names begin so, and no other."""
-
-CONFIG = {
-    "rlx/config.py",
-    "rlx/config_build.py",
-    "rlx/config_check.py",
-    "rlx/config_folders.py",
-    "rlx/config_keys.py",
-    "rlx/config_made.py",
-    "rlx/config_words.py",
-}
-ABOVE_CONFIG = {
-    *CONFIG,
-    "rlx/cli.py",
-    "rlx/cli_look.py",
-    "rlx/plan.py",
-    "rlx/doctor.py",
-    "rlx/guide.py",
-    "rlx/suit.py",
-    "rlx/objective.py",
-    "rlx/selftest.py",
-    "rlx/keys.py",
-    "rlx/new.py",
-    "rlx/completion.py",
-}
 
 
 def name_of(file: Path) -> str:
     return file.relative_to(ROOT).as_posix()
 
 
-def imports(file: Path) -> Iterator[str]:
-    """Every module a file imports, wherever in it, less those that only a type checker sees."""
+def imports(file: Path, late: bool = True) -> Iterator[str]:
+    """Every module a file imports, in functions too unless not `late`, less those that only a type checker sees."""
     tree = ast.parse(file.read_text())
-    checked = {
-        id(n) for node in ast.walk(tree) if is_type_checking(node) for child in node.body for n in ast.walk(child)
-    }
+    unseen = [node for node in ast.walk(tree) if is_type_checking(node) or (not late and is_function(node))]
+    checked = {id(n) for node in unseen for child in node.body for n in ast.walk(child)}
     for node in ast.walk(tree):
         if id(node) in checked:
             continue
@@ -93,29 +67,45 @@ def is_type_checking(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
 
 
-def is_below(name: str, folder: str) -> bool:
-    return name == folder or name.startswith(folder + "/")
+def is_function(node: ast.AST) -> bool:
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
 
 
 def is_of(module: str, package: str) -> bool:
     return module == package or module.startswith(package + ".")
 
 
+def room_of(module: str) -> str:
+    """The room of a module of ours; none for the package itself."""
+    return [*module.split("."), ""][1]
+
+
 @pytest.mark.parametrize("file", FILES, ids=name_of)
 def test_imports_go_one_way(file: Path) -> None:
-    for folder, packages in FORBIDDEN.items():
-        if is_below(name_of(file), folder):
-            broken = {module for module in imports(file) for package in packages if is_of(module, package)}
-            assert not broken, f"{name_of(file)} imports {sorted(broken)}"
+    own = room_of(name_of(file).removesuffix(".py").replace("/", "."))
+    if own in FLOOR_OF:
+        rooms = {room_of(module) for module in imports(file) if is_of(module, "rlx")} - {own, "", "__version__"}
+        assert not {room for room in rooms if FLOOR_OF[room] >= FLOOR_OF[own]}, f"{own} looks up or next door"
+    if own in LIGHT:
+        assert not HEAVY & {module.split(".")[0] for module in imports(file)}
 
 
-def test_what_flows_stands_on_limits_alone() -> None:
-    used = {module for module in imports(ROOT / "rlx/types.py") if is_of(module, "rlx")}
-    assert {module.split(".")[1] for module in used} <= {"limits"}
+def test_every_room_has_a_floor() -> None:
+    rooms = {room_of(name_of(file).removesuffix(".py").replace("/", ".")) for file in FILES}
+    assert rooms - {"__init__", "__main__"} == set(FLOOR_OF)
+
+
+def test_modules_import_each_other_in_no_circle() -> None:
+    """Within rooms too: what is imported when a module is, and not when a function runs."""
+    known = {name_of(file).removesuffix(".py").replace("/", ".").removesuffix(".__init__"): file for file in FILES}
+    wanted = {name: {module for module in imports(file, late=False) if module in known} for name, file in known.items()}
+    while free := {name for name, needs in wanted.items() if not needs & wanted.keys() - {name}}:
+        wanted = {name: needs for name, needs in wanted.items() if name not in free}
+    assert not wanted
 
 
 @pytest.mark.parametrize(("package", "owner"), ALONE.items())
-def test_one_file_imports_it(package: str, owner: str) -> None:
+def test_one_file_imports_it(package: str, owner: str | tuple[str, ...]) -> None:
     users = {name_of(file) for file in FILES for module in imports(file) if is_of(module, package)}
     assert all(user.startswith(owner) for user in users)
 
@@ -124,14 +114,7 @@ def test_only_the_configuration_knows_hydra() -> None:
     users = {
         name_of(file) for file in FILES for module in imports(file) if module.split(".")[0] in ("hydra", "omegaconf")
     }
-    assert users <= {"rlx/config.py", "rlx/config_words.py"}
-
-
-def test_only_the_command_line_looks_into_the_configuration() -> None:
-    users = {
-        name_of(file) for file in FILES for module in imports(file) if is_of(module.replace("_", "."), "rlx.config")
-    }
-    assert users <= ABOVE_CONFIG
+    assert users <= {"rlx/config/compose.py", "rlx/config/words.py"}
 
 
 @pytest.mark.parametrize(

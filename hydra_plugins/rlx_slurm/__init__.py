@@ -34,9 +34,9 @@ class SlurmLauncher(Base):  # type: ignore[misc, valid-type]
 
     def __call__(self, *arguments: Any) -> JobReturn:
         """One rank, in the job. It ends as `rlx train` would: with the same words and exit code."""
-        from rlx.config import Unwind
-        from rlx.interrupt import listen
-        from rlx.last_words import fail, one_line_of
+        from rlx.commands.last_words import fail, one_line_of
+        from rlx.config.compose import Unwind
+        from rlx.hardware.interrupt import listen
 
         try:
             with listen():
@@ -86,7 +86,7 @@ class SlurmLauncher(Base):  # type: ignore[misc, valid-type]
         from submitit.core.utils import pickle_load
         from submitit.slurm.slurm import SlurmExecutor
 
-        from rlx.config import build_run
+        from rlx.config.compose import build_run
         from rlx.launch.array import (
             Job,
             list_folders,
@@ -129,7 +129,7 @@ class SlurmLauncher(Base):  # type: ignore[misc, valid-type]
 
 def plain(config: DictConfig) -> dict[str, Any]:
     """What is rlx's of it, without Hydra's own."""
-    from rlx.config_build import ROOT_KEYS
+    from rlx.config.build import ROOT_KEYS
 
     return {key: OmegaConf.to_container(config[key], resolve=True) if OmegaConf.is_config(config[key]) else config[key]
             for key in ROOT_KEYS}  # fmt: skip

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from rlx.limits import LARGEST, MANY, at_least, refuse, within
-from rlx.store import StoreError, load
+from rlx.record.store import StoreError, load
 from rlx.types import Group, Player, Rows, Sampler, Start, Task, Trajectory
 
 if TYPE_CHECKING:

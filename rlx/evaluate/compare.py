@@ -15,7 +15,7 @@ from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.summary import plain
 from rlx.evaluate.sweep import read_member
 from rlx.evaluate.tables import TOOL_USE, Table, figure_table, pass_columns
-from rlx.store import load
+from rlx.record.store import load
 
 
 def evaluations(folder: Path) -> dict[str, list[Score]]:

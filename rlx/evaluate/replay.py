@@ -13,7 +13,7 @@ from typing import Any
 
 from rlx.console import counted, one_line
 from rlx.evaluate.evaluate import with_rounds
-from rlx.store import Stored, StoreError, read
+from rlx.record.store import Stored, StoreError, read
 from rlx.types import Dialect, Environment, Step, Trajectory, Turn
 
 Decode = Callable[[Sequence[int]], str]

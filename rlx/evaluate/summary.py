@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn, get_args
 
 from rlx.evaluate.intervals import Estimate
-from rlx.folder import write_aside
+from rlx.record.folder import write_aside
 
 Ending = Literal["finished", "interrupted", "failed"]
 

@@ -13,7 +13,7 @@ import yaml
 from rlx.console import counted
 from rlx.evaluate.summary import Summary, plain, read_summary
 from rlx.evaluate.tables import TOOL_USE, Table, estimate_cell, pass_columns
-from rlx.folder import flatten
+from rlx.record.folder import flatten
 
 
 class SweepError(ValueError):

@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from rlx.console import clean, counted
-from rlx.fit import job_of
-from rlx.hardware import Hardware
-from rlx.launch.command import cpus_per_task, devices_per_node, processes_per_node, rank_command, srun_command
+from rlx.hardware.command import cpus_per_task, devices_per_node, processes_per_node, rank_command, srun_command
+from rlx.hardware.memory_host import host_peak
+from rlx.hardware.packages import how_to_get
+from rlx.hardware.profile import Hardware
 from rlx.launch.ending import LOGS, last_lines, log_of, read_attempts, read_end, record_job
 from rlx.launch.slurm import Record, SlurmError, ask
 from rlx.launch.start import LaunchError
-from rlx.memory_host import host_peak
-from rlx.packages import how_to_get
-from rlx.run import Run
+from rlx.run.fit import job_of
+from rlx.run.run import Run
 
 OWN = ("wait", "max_num_timeout", "submitit_folder", "signal_delay_s")
 """Keys of conf/hydra/launcher/slurm.yaml that are not sbatch's."""

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from rlx.folder import read_json, write_aside
+from rlx.record.folder import read_json, write_aside
 
 LOGS, ENDED, ATTEMPTS, JOB = "logs", "ended.json", "attempts.jsonl", "job.json"
 STOPPED = 143

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO
 
-from rlx.interrupt import STOP, is_heard
+from rlx.hardware.interrupt import STOP, is_heard
 from rlx.launch.ending import LOGS, Ended, kind_of, log_of, record_end
 
 

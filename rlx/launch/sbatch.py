@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from rlx.hardware import Hardware
-from rlx.launch.command import cpus_per_task, devices_per_node, processes_per_node
+from rlx.hardware.command import cpus_per_task, devices_per_node, processes_per_node
+from rlx.hardware.profile import Hardware
 
 HOURS, GRACE = 24, 300
 """The time limit, and the seconds before it at which the job is told: a step's end and a checkpoint must fit in."""

@@ -7,8 +7,8 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rlx.hardware import Hardware
-from rlx.launch.command import SIGNALS, processes_per_node, start_command
+from rlx.hardware.command import SIGNALS, processes_per_node, start_command
+from rlx.hardware.profile import Hardware
 from rlx.launch.ending import record_job
 from rlx.launch.slurm import own_id
 from rlx.launch.watch import watch

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from rlx.interrupt import STOP, is_heard
+from rlx.hardware.interrupt import STOP, is_heard
 from rlx.launch.ending import (
     ENDED,
     LOGS,

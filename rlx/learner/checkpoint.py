@@ -16,7 +16,7 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
-from rlx.pulse import nothing
+from rlx.hardware.pulse import nothing
 
 MANIFEST, INDEX = "checksums.json", "index.json"
 

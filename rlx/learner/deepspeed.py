@@ -26,16 +26,16 @@ from torch.nn import Parameter
 from transformers import PreTrainedModel
 
 from rlx.algo.parts import Need, Optimizer
-from rlx.hardware import Hardware
+from rlx.hardware.memory import bucket_elements
+from rlx.hardware.profile import Hardware
+from rlx.hardware.pulse import nothing
+from rlx.hardware.ranks import ALONE, PATIENCE, Ranks, part
 from rlx.learner.learner import Learner, check_settings
 from rlx.learner.lora import Weights, base_of, is_adapted
 from rlx.learner.optimizer import build_adam, trained
 from rlx.learner.packing import Packed
 from rlx.learner.scorer import Scorer, frozen_copy
 from rlx.learner.state import Tensors, read_progress, told, write_model, write_progress, write_state
-from rlx.memory import bucket_elements
-from rlx.pulse import nothing
-from rlx.ranks import ALONE, PATIENCE, Ranks, part
 from rlx.types import Automaton
 
 MOMENTS = ("exp_avg", "exp_avg_sq")

@@ -23,14 +23,14 @@ import torch
 from torch import Tensor
 
 from rlx.algo.parts import Need, Optimizer, TokenLoss, Tokens, Totals, Unit
+from rlx.hardware.pulse import nothing
+from rlx.hardware.ranks import ALONE, Ranks
 from rlx.learner.batch import Batch
 from rlx.learner.lora import adapters_off, is_adapted
 from rlx.learner.optimizer import learning_rate
 from rlx.learner.packing import Packed, count, minibatches, moved, pack, units
 from rlx.learner.scorer import Scorer
 from rlx.learner.shares import Part, Work, work_of
-from rlx.pulse import nothing
-from rlx.ranks import ALONE, Ranks
 from rlx.types import Metrics
 
 

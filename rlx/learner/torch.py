@@ -12,13 +12,13 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from rlx.algo.parts import Need, Optimizer
+from rlx.hardware.pulse import nothing
 from rlx.learner.learner import Learner, check_settings
 from rlx.learner.lora import Weights, base_of, is_adapted
 from rlx.learner.optimizer import build_adam, trained
 from rlx.learner.packing import Packed
 from rlx.learner.scorer import Scorer, frozen_copy
 from rlx.learner.state import Tensors, read_progress, told, write_model, write_progress, write_state
-from rlx.pulse import nothing
 from rlx.types import Automaton
 
 

@@ -8,7 +8,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
-from rlx.folder import read_json
+from rlx.record.folder import read_json
 
 MODELS = Path(__file__).resolve().parent
 

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rlx.codec import from_json, to_json
-from rlx.interrupt import InterruptedRunError
-from rlx.ranks import Ranks, RanksError
+from rlx.hardware.interrupt import InterruptedRunError
+from rlx.hardware.ranks import Ranks, RanksError
+from rlx.record.codec import from_json, to_json
 from rlx.rollout.play import Seen, tell_apart
 from rlx.types import Player, Start, Task, Trajectory
 

@@ -4,7 +4,7 @@ import pytest
 
 from rlx.algo.ipo import ipo
 from rlx.algo.parts import Optimizer
-from rlx.store import StoreError, save
+from rlx.record.store import StoreError, save
 from rlx.types import Action, Completion, Group, Task, Trajectory, Turn
 
 

@@ -15,7 +15,7 @@ from rlx.algo.parts import Algorithm, Optimizer, demonstrations, independent
 from rlx.algo.rloo import rloo
 from rlx.algo.sft import sft
 from rlx.algo.tool_rloo import tool_rloo
-from rlx.config import build_value, compose
+from rlx.config.compose import build_value, compose
 from rlx.types import Rows, Task, Trajectory
 
 CONF = Path(__file__).parents[2] / "conf" / "algo"

@@ -14,16 +14,16 @@ from typing import Any
 import pytest
 import torch
 
-from rlx.agent import build_agent
 from rlx.algo.losses import policy_gradient, policy_loss
 from rlx.algo.parts import Optimizer
-from rlx.config import build_run, compose
+from rlx.config.compose import build_run, compose
 from rlx.console import Screen
-from rlx.hardware import Hardware
+from rlx.hardware.profile import Hardware
+from rlx.hardware.ranks import PATIENCE, join
 from rlx.learner.batch import Batch
 from rlx.learner.deepspeed import DeepSpeedLearner
 from rlx.learner.torch import TorchLearner
-from rlx.ranks import PATIENCE, join
+from rlx.run.agent import build_agent
 from rlx.train import train
 
 LOSS = policy_loss(policy_gradient(), kl=0.1, kl_estimator="k2", entropy=0.05)
@@ -38,8 +38,8 @@ def run_all(runs: list[list[Any]]) -> None:
 
 def hang(folder: str, words: list[str]) -> None:
     """Rank 1 stops in the middle of a rollout."""
-    from rlx.ranks import find_place
-    from rlx.rollout.torch_engine import TorchEngine
+    from rlx.hardware.ranks import find_place
+    from rlx.rollout.torch.engine import TorchEngine
 
     if find_place().rank == 1:
         TorchEngine.step = lambda self: time.sleep(10_000)  # type: ignore[method-assign]

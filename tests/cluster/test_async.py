@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from rlx.packages import lacks
-from rlx.track import is_clock
+from rlx.hardware.packages import lacks
+from rlx.record.track import is_clock
 
 pytestmark = pytest.mark.cluster
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rlx.packages import lacks
+from rlx.hardware.packages import lacks
 
 pytestmark = pytest.mark.cluster
 SMALL = ("env.max_rounds=2", "sampling.max_new_tokens=40")

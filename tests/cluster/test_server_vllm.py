@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from rlx.packages import lacks
+from rlx.hardware.packages import lacks
 from rlx.types import Automaton, Request, Sampling
 
 pytestmark = [
@@ -26,8 +26,8 @@ def run(small_run: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory)
 
 @pytest.fixture(scope="module")
 def agent(run: Any) -> Iterator[Any]:
-    from rlx.agent import build_agent
-    from rlx.fleet import open_fleet
+    from rlx.run.agent import build_agent
+    from rlx.run.fleet import open_fleet
 
     with open_fleet(run) as fleet:
         yield build_agent(run, run.model, fleet=fleet)

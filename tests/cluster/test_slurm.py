@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from rlx.hardware import Hardware
+from rlx.hardware.packages import lacks
+from rlx.hardware.profile import Hardware
 from rlx.launch.ending import LOGS, read_attempts
 from rlx.launch.sbatch import sbatch_script
-from rlx.packages import lacks
-from rlx.track import is_clock
+from rlx.record.track import is_clock
 
 ROOT = Path(__file__).resolve().parents[2]
 SBIN = f"{os.environ['PATH']}:/usr/sbin:/sbin"

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import torch
 
-from rlx.packages import lacks
+from rlx.hardware.packages import lacks
 from rlx.types import Automaton, Completion, Request, Sampling, Start
 
 pytestmark = [
@@ -35,7 +35,7 @@ def run(small_run: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory)
 
 @pytest.fixture(scope="module")
 def agent(run: Any) -> Any:
-    from rlx.agent import build_agent
+    from rlx.run.agent import build_agent
 
     return build_agent(run, run.model)
 
@@ -136,7 +136,7 @@ def test_settings_of_neighbours_do_not_mix(start: Any, nano: Any) -> None:
 
 
 def test_greedy_decoding_is_that_of_the_torch_engine(start: Any, nano: Any, agent: Any) -> None:
-    from rlx.rollout.torch_engine import TorchEngine
+    from rlx.rollout.torch.engine import TorchEngine
 
     ours = TorchEngine(
         config=nano.config, weights=nano.state_dict(), tokenizer=agent.tokenizer, eos_ids=start.eos_ids, num_slots=8
@@ -161,7 +161,7 @@ def test_the_same_stream_gives_the_same_tokens_whoever_is_beside_it(start: Any, 
 
 
 def test_the_same_streams_give_the_tokens_of_the_torch_engine(start: Any, nano: Any, agent: Any) -> None:
-    from rlx.rollout.torch_engine import TorchEngine
+    from rlx.rollout.torch.engine import TorchEngine
 
     ours = TorchEngine(
         config=nano.config, weights=nano.state_dict(), tokenizer=agent.tokenizer, eos_ids=start.eos_ids, num_slots=8
@@ -270,9 +270,9 @@ def test_merged_adapters_are_taken_too(start: Any, run: Any, nano: Any) -> None:
 def test_weights_arrive_through_a_rollout_server(start: Any, nano: Any) -> None:
     from copy import deepcopy
 
-    from rlx.rollout.link import link_all
-    from rlx.rollout.remote import RemoteEngine
-    from rlx.rollout.server import RolloutServer
+    from rlx.rollout.remote.engine import RemoteEngine
+    from rlx.rollout.remote.link import link_all
+    from rlx.rollout.remote.server import RolloutServer
 
     server = RolloutServer(start, token="open sesame")
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -340,7 +340,7 @@ def widened(model: Any, descriptions: list[list[int]]) -> Any:
 
 
 def test_added_output_rows_are_sampled_and_read_again(start: Any, nano: Any, agent: Any) -> None:
-    from rlx.rollout.vllm_engine import VllmEngine
+    from rlx.rollout.vllm.engine import VllmEngine
 
     wide, first = widened(nano, [[50, 51], [60], [70, 71, 72]]), nano.config.vocab_size
     engine = VllmEngine(
@@ -418,8 +418,8 @@ def test_weights_that_are_missing_or_broken_are_told(start: Any, nano: Any) -> N
 
 
 def test_an_engines_end_is_not_that_of_the_process_group(nano: Any, agent: Any) -> None:
-    from rlx.rollout import vllm
-    from rlx.rollout.vllm_engine import VllmEngine
+    from rlx.rollout.vllm import llm as vllm
+    from rlx.rollout.vllm.engine import VllmEngine
 
     def build(num_slots: int) -> VllmEngine:
         return VllmEngine(

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlx.commands.last_words import one_line_of
 from rlx.evaluate.compare import find_gains
 from rlx.evaluate.intervals import mean_of
 from rlx.evaluate.passk import UnpairedError, compare, pass_at_k, require_same_tasks
-from rlx.last_words import one_line_of
-from rlx.store import save
+from rlx.record.store import save
 from rlx.types import Group, Task, Trajectory
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rlx.evaluate.replay import replay
-from rlx.store import save, step_path
+from rlx.record.store import save, step_path
 from rlx.types import Action, Completion, Group, Move, Part, Step, Task, Text, ToolUse, Trajectory, Turn
 
 

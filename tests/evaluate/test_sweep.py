@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from rlx.commands.output import show_json
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.summary import Summary, write_summary
 from rlx.evaluate.sweep import differing_keys, read_member, read_sweep, short_keys, sweep_table, sweep_values
-from rlx.output import show_json
 
 FIGURES = {"eval/pass@1": Estimate(value=0.535, low=0.501, high=0.57)}
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rlx.config import build_run, compose
-from rlx.config_folders import read_option, shipped_folder
-from rlx.hardware import Hardware
+from rlx.config.compose import build_run, compose
+from rlx.config.folders import read_option, shipped_folder
+from rlx.hardware.command import cpus_per_task, srun_command, start_command
+from rlx.hardware.profile import Hardware
 from rlx.launch.array import Job, follow, memory_gb, names_of, one_shape, refuse_failures, sbatch_parameters, shape_of
-from rlx.launch.command import cpus_per_task, srun_command, start_command
 from rlx.launch.ending import LOGS, Ended, log_of, record_end
 from rlx.launch.slurm import Record, SlurmError
 from rlx.launch.start import LaunchError, check_allocation, default_folder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from rlx.hardware import Hardware
+from rlx.hardware.profile import Hardware
 from rlx.launch.sbatch import sbatch_script
 
 SERVED = Hardware(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rlx.launch.command import rank_command
+from rlx.hardware.command import rank_command
 from rlx.launch.ending import LOGS, STOPPED, read_attempts, read_end
 from rlx.launch.rank import own_rank
 from rlx.launch.watch import own_folder

@@ -11,11 +11,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from rlx.hardware import Hardware
+from rlx.hardware.memory import Job, activation_bytes
+from rlx.hardware.profile import Hardware
 from rlx.learner.batch import collate
 from rlx.learner.packing import pack, units
 from rlx.learner.scorer import Scorer
-from rlx.memory import Job, activation_bytes
 from rlx.model.shape import num_parameters, read_shape
 from rlx.types import Group, Task, Trajectory
 

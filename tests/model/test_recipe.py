@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from rlx.config import build_value, compose
-from rlx.config_check import ConfigError
-from rlx.suit import options
+from rlx.commands.suit import options
+from rlx.config.check import ConfigError
+from rlx.config.compose import build_value, compose
 
 
 def rates(tree: dict[str, Any]) -> tuple[float, float]:

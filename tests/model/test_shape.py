@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlx.config_folders import read_option
+from rlx.config.folders import read_option
 from rlx.model.shape import Shape, find_shape, num_parameters, read_shape
 
 QWEN_05B = {

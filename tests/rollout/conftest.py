@@ -9,7 +9,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
-from rlx.rollout.torch_engine import TorchEngine
+from rlx.rollout.torch.engine import TorchEngine
 from rlx.types import Request, Sampling
 
 WORDS = ("</", "answer", "</answer>", "wer>\n", "a</answer>b")

@@ -1,0 +1,1 @@
+"""`rlx check`: a short run on this hardware, judged."""

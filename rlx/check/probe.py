@@ -1,0 +1,183 @@
+"""What `rlx check` does inside the processes of a run: a short run from start to end, then the same run gone on with
+from its checkpoint and probed. Each process leaves what it measured in `said/PART-RANK.json`.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from rich.console import RenderableType
+
+from rlx.algo.losses import policy_gradient, policy_loss
+from rlx.algo.parts import independent
+from rlx.check.remains import left, present
+from rlx.check.trial import CLEAR, FASTER, NUDGES, SAID, tolerance
+from rlx.console import Screen
+from rlx.hardware.memory import sleeps
+from rlx.hardware.profile import Hardware
+from rlx.hardware.ranks import find_place
+from rlx.learner.batch import Batch, collate
+from rlx.record.folder import write_aside
+from rlx.rollout.together import together
+from rlx.run.agent import Agent
+from rlx.run.fleet import open_fleet
+from rlx.run.life import Life, keep, living
+from rlx.run.resume import newest_of
+from rlx.run.run import Run
+from rlx.run.warm import warm_model
+from rlx.train import learn, stage_of, train, warm_up
+from rlx.types import Group
+
+NUM_SAMPLES = 2
+KINDS = ("object", "thread", "process")
+"""What is counted here of what is left; libraries keep files open, and the folders are looked at from outside."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probe:
+    """Of one policy, before and after it was nudged."""
+
+    gap: float
+    """Mean |log-prob of the engine - of the learner| over sampled tokens, as the run left them."""
+    moved: float
+    """The same once the learner was nudged and the engine not."""
+    arrived: float
+    """The same once the engine has the nudged weights, over tokens that it samples with them."""
+    versions: tuple[int, ...]
+    """That these tokens say they were sampled by."""
+    version: int
+    """That they should say."""
+    seconds: dict[str, float]
+    """Of what was done, by its name."""
+    tokens: int
+    """Sampled in `sample`, learned from in `update`."""
+    episodes: int
+    turns: int
+    observed: int
+
+
+def play_part(part: str, run: Run) -> None:
+    """One of `PARTS`, in this process of the run."""
+    before = present()
+    said = PARTS[part](run)
+    gc.collect()
+    remains = [line for line in left(before, present()) if line.startswith(KINDS) and not stays(line, run.hardware)]
+    rank = find_place(slurm=run.hardware.num_processes > 1).rank
+    (run.folder / SAID).mkdir(exist_ok=True)
+    told = {**said, "by": f"{part}, rank {rank}", "left": remains, "device": device_peak(run.hardware)}
+    write_aside(run.folder / SAID / f"{part}-{rank}.json", json.dumps(told) + "\n")
+
+
+def stays(line: str, hardware: Hardware) -> bool:
+    """Whether it is a vLLM asleep: a process has one for its whole life."""
+    return sleeps(hardware) and line in ("object: Vllm", "object: LLM")
+
+
+def device_peak(hardware: Hardware) -> int | None:
+    """Bytes that torch held on this process's GPU at most."""
+    import torch
+
+    return torch.cuda.max_memory_allocated() if hardware.device == "cuda" else None
+
+
+class Bars(Screen):
+    """Shows how far a run is; what came of it, and where, is for `rlx check` to say, whose folder goes away."""
+
+    def say(self, text: str) -> None:
+        self.note(text)
+
+    def show(self, table: RenderableType) -> None:
+        """Nothing: a check has no figures."""
+
+
+def whole(run: Run) -> dict[str, Any]:
+    """What `rlx train` does."""
+    train(run, Bars())
+    return {}
+
+
+def gone_on(run: Run) -> dict[str, Any]:
+    """What it does with a run that was cut off, up to its evaluation; then the probe."""
+    with living(run, Bars()) as life, open_fleet(life.run, life.ranks) as life.fleet:
+        start = warm_model(life.run, partial(warm_up, life))
+        with stage_of(life, life.run, start) as agent:
+            learn(life, agent)
+            return asdict(probe(life, agent))
+
+
+PARTS: dict[str, Callable[[Run], dict[str, Any]]] = {"train": whole, "resume": gone_on}
+
+
+def probe(life: Life, agent: Agent) -> Probe:
+    """Sample and compare; nudge the learner until that shows; give the engine its weights, sample and compare again."""
+    seconds: dict[str, float] = {}
+
+    def timed(name: str, do: Callable[[], Any]) -> Any:
+        life.pulse.at(f"probe: {name}")
+        began = time.monotonic()
+        done = do()
+        seconds[name] = time.monotonic() - began
+        return done
+
+    learner, limit = agent.learner, tolerance(life.run.hardware)
+    agent.sync()
+    timed("checkpoint", lambda: keep(life, agent, life.run.steps))
+    newest = newest_of(life)
+    assert newest is not None
+    timed("load", lambda: learner.load(newest))
+    groups = timed("sample", lambda: sample(life, agent, "before"))
+    batch = collate(groups)
+    gap = distance(agent, batch)
+    moved = 0.0
+    for _ in range(NUDGES):
+        timed("update", lambda: nudge(agent, batch))
+        moved = distance(agent, batch)
+        if moved > CLEAR * max(limit, gap):
+            break
+    timed("sync", agent.sync)
+    after = sample(life, agent, "after")
+    turns = [turn for group in groups for episode in group.trajectories for turn in episode.turns]
+    return Probe(
+        gap=gap,
+        moved=moved,
+        arrived=distance(agent, collate(after)),
+        versions=tuple(sorted({t.completion.version for g in after for e in g.trajectories for t in e.turns})),
+        version=learner.num_updates,
+        seconds=seconds,
+        tokens=batch.num_tokens,
+        episodes=sum(len(group.trajectories) for group in groups),
+        turns=len(turns),
+        observed=sum(turn.tool.num_tokens for turn in turns),
+    )
+
+
+def sample(life: Life, agent: Agent, name: str) -> list[Group]:
+    """Some episodes, by all processes that play."""
+    run = life.run
+    act = agent.policy.rollout(run.env, run.sampling, ("check", name), check=life.interrupt.check, progress=life.told)
+    player = together(act, life.ranks, run.hardware.players(life.ranks.size))
+    return independent(NUM_SAMPLES)(player, list(islice(run.env.tasks("train", run.seed), run.algo.num_prompts)))
+
+
+def distance(agent: Agent, batch: Batch) -> float:
+    """Mean |log-prob of the engine as it sampled - of the learner as it is|."""
+    return float((agent.learner.measure(batch) - batch.engine_logp_M).abs().mean())
+
+
+def nudge(agent: Agent, batch: Batch) -> None:
+    """Make what was sampled less likely, faster each time; whatever the algorithm, this moves every weight."""
+    import torch
+
+    learner = agent.learner
+    learner.optimizer = replace(
+        learner.optimizer, lr=FASTER * learner.optimizer.lr, schedule="constant", warmup_steps=0, num_minibatches=1
+    )
+    blamed = batch.with_advantages(-torch.ones(len(batch.trajectory_R)))
+    learner.update(blamed, policy_loss(policy_gradient()))

@@ -1,0 +1,99 @@
+"""What is installed, what this machine can run, and what to do about the rest. Imports nothing heavy."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+from rlx.config.build import build_value
+from rlx.config.folders import config_folders, read_option, shipped_folder
+from rlx.console import counted
+from rlx.hardware.machine import Gpu, gpus, machine_memory, num_cores, size
+from rlx.hardware.packages import core, extras, how_to_get, installed, lacks
+from rlx.hardware.profile import Hardware
+from rlx.run.fit import FitError, check_devices, check_packages
+
+EXTRAS = ("deepspeed", "vllm", "slurm")
+"""Told of even where rlx's metadata is older than its code."""
+WHOLE_WORDS: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
+WHERE = {"vllm": " on a machine with CUDA; on CPU, in a checkout, `make setup-cluster`"}
+
+
+def examine() -> str:
+    """All sections of `rlx doctor`."""
+    lines = [*examine_machine(), "", *examine_packages(), "", *examine_extras(), "", *examine_profiles()]
+    return "\n".join(textwrap.fill(line, 80, subsequent_indent=" " * 9, **WHOLE_WORDS) for line in lines)
+
+
+def examine_machine() -> list[str]:
+    memory, disk = machine_memory(), shutil.disk_usage(Path.cwd()).free
+    cores = counted(num_cores(), "core")
+    return [
+        f"python   {platform.python_version()} in {sys.prefix}",
+        f"machine  {cores}, {size(memory) if memory else 'unknown'} memory, {size(disk)} free disk here",
+        f"gpu      {describe_gpus(gpus(), installed('torch') or '')}",
+        f"slurm    {describe_slurm()}",
+        f"config   {', '.join(str(folder) for folder in config_folders())}",
+    ]
+
+
+def describe_gpus(found: list[Gpu], torch: str) -> str:
+    names = ", ".join(gpu.name if gpu.memory is None else f"{gpu.name} ({size(gpu.memory)})" for gpu in found)
+    if found and "+cpu" in torch:
+        return f"{names}, but torch {torch} is without CUDA: pip install --force-reinstall torch"
+    return names or "none"
+
+
+def describe_slurm() -> str:
+    if shutil.which("sbatch"):
+        return "found: hydra/launcher=slurm submits"
+    return "none (no sbatch on PATH); a login node has it; to try it on one machine: apt-get install slurm-wlm munge"
+
+
+def examine_packages() -> list[str]:
+    names = core()
+    if not names:
+        return ["rlx      is not installed, only found: pip install -e . (or `make setup`)"]
+    missing = [name for name in names if installed(name) is None]
+    have = ", ".join(f"{name} {installed(name)}" for name in names if name not in missing)
+    lines = [f"rlx      {installed('rlx')}", f"have     {have}"]
+    return lines + ([f"MISSING  {', '.join(missing)}: pip install {' '.join(missing)}"] if missing else [])
+
+
+def examine_extras() -> list[str]:
+    lines = []
+    for extra in dict.fromkeys([*extras(), *EXTRAS]):
+        wrong = lacks(extra)
+        remedy = f"{how_to_get(extra)}{WHERE.get(extra, '')}"
+        lines.append(f"extra    {extra:<10} {f'{wrong}: {remedy}' if wrong else 'installed'}")
+    return lines
+
+
+def examine_profiles() -> list[str]:
+    """Which hardware profiles this machine can run, those of one verdict together."""
+    groups: dict[str, list[str]] = {}
+    for file in sorted((shipped_folder("conf") / "hardware").glob("*.yaml")):
+        groups.setdefault(can_run(read_profile(file.stem)), []).append(f"hardware={file.stem}")
+    return [f"profile  {', '.join(names)}: {text}" for text, names in sorted(groups.items())]
+
+
+def read_profile(name: str) -> Hardware:
+    profile: Hardware = build_value(read_option("hardware", name), "hardware")
+    return profile
+
+
+def can_run(hardware: Hardware) -> str:
+    """`can run here`, or the first thing that is missing and the remedy."""
+    try:
+        check_devices(hardware)
+        check_packages(hardware)
+    except FitError as error:
+        return f"cannot: {error}"
+    wanted = hardware.num_threads * hardware.num_processes // hardware.num_nodes
+    return "can run here" + (
+        f", slowly: it wants {counted(wanted, 'core')} of {num_cores()}" if wanted > num_cores() else ""
+    )

@@ -1,0 +1,162 @@
+"""What `rlx`, `rlx train --help`, `rlx eval --help` and `rlx list` say, at 80 columns."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rlx.config.check import ConfigError, near
+from rlx.config.folders import config_folders, every_group, list_groups, list_options, shipped_folder
+
+EXAMPLES = """\
+rlx train env=countdown algo=tool_rloo    train and evaluate, in outputs/
+rlx plan algo=grpo model=qwen2_5_7b       what a run would be, need and cost
+rlx list algo                             the options of a group
+rlx keys algo.kl                          what a key means
+rlx eval run=DIR evaluate=paper           evaluate what a run has learned
+rlx status                                how the runs are getting on
+"""
+
+TRAIN = """\
+Usage: rlx train [GROUP=OPTION | KEY=VALUE]... [OPTIONS]
+
+  Train and evaluate. A run is a choice of env x algo x model x hardware: each
+  is a group, GROUP=OPTION chooses of it, KEY=VALUE changes one key. What a run
+  leaves is in its folder (hydra.run.dir); the same command with the same folder
+  goes on where it stopped, or says what came out.
+
+Examples:
+  rlx train
+  rlx train env=countdown_hard algo=grpo seed=1 steps=50
+  rlx train algo.optimizer.lr=1e-4 env.max_rounds=5 track=disabled
+  rlx train hydra.run.dir=outputs/mine
+  rlx train -m algo=rloo,grpo seed=0,1,2
+
+Groups and their options, * being the default unless another option's file
+chooses (algo=grpo brings its own warm_start); `rlx list GROUP` describes them:
+{groups}
+
+Keys:
+  `rlx keys` tells what each means, `rlx keys algo` those of a group, `rlx keys
+  algo.kl` all of one; `rlx train --cfg job` shows their values. An option's
+  file may leave a key of its own out: +KEY=VALUE adds it.
+
+Options:
+  -m, --multirun        Every combination of KEY=1,2 and GROUP=A,B: a sweep.
+  -cd, --config-dir DIR A folder of options of your own, searched first.
+  --cfg job             Show the configuration and start nothing; --resolve
+                        follows its references.
+  --hydra-help          The other options, which are Hydra's.
+  --help                Show this message and exit.
+"""
+
+EVAL = """\
+Usage: rlx eval run=DIR [KEY=VALUE]...
+       rlx eval [GROUP=OPTION | KEY=VALUE]... [OPTIONS]
+
+  Evaluate on held-out tasks: Pass@k with 95% intervals, tool use and its cost.
+
+  With run=DIR: the last checkpoint of that run, with the run's own settings but
+  for those given here. Without: a model as it stands, in a new folder, with the
+  groups, keys and options of `rlx train`.
+
+Examples:
+  rlx eval run=outputs/mine
+  rlx eval run=outputs/mine evaluate=paper evaluate.num_tasks=20
+  rlx eval model=nano env=countdown_hard
+  rlx eval model.path=outputs/mine/checkpoints/step-24
+
+evaluate, * being the default:
+{options}
+
+Options:
+  --help                Show this message and exit.
+"""
+
+
+def train_help() -> str:
+    return TRAIN.format(groups=columns({how_chosen(group): options_of(group) for group in every_group()}))
+
+
+def eval_help() -> str:
+    default = defaults().get("evaluate")
+    options = {f"{name}{'*' * (name == default)}": text for name, text in list_options("evaluate").items()}
+    return EVAL.format(options=columns(options))
+
+
+def describe_groups(config_dir: Path | None = None) -> str:
+    """`rlx list`: every group with its options."""
+    folders = config_folders(config_dir)
+    rows = {how_chosen(group): options_of(group, folders) for group in every_group(folders)}
+    return f"Groups and their options, * being the default; `rlx list GROUP` describes them.\n{columns(rows)}"
+
+
+def describe_group(group: str, config_dir: Path | None = None) -> str:
+    """`rlx list GROUP`: what each option is."""
+    folders = config_folders(config_dir)
+    if group not in every_group(folders):
+        raise ConfigError(f"there is no group {group!r}{near(group, every_group(folders))}")
+    return columns(list_options(group, folders), indent="", width=screen_width())
+
+
+def how_chosen(group: str) -> str:
+    """As it stands in a command: a group that no file chooses of is added with `+`."""
+    return group if group in defaults() or group in chosen_below() else f"+{group}"
+
+
+def chosen_below() -> set[str]:
+    """Groups within groups of which some option chooses one, such as a model its recipe."""
+    files = [(group, file) for group in list_groups() for file in (shipped_folder("conf") / group).glob("*.yaml")]
+    trees = [(group, yaml.safe_load(file.read_text(encoding="utf-8"))) for group, file in files]
+    return {f"{group}/{name}" for group, tree in trees for part in tree.get("defaults", ()) for name in names_of(part)}
+
+
+def names_of(part: Any) -> list[str]:
+    """The groups that an entry of a defaults list chooses of."""
+    return [str(name).partition("@")[0] for name in part] if isinstance(part, dict) else []
+
+
+def options_of(group: str, folders: Sequence[Path] | None = None) -> str:
+    """All options of a group in a line, the default marked."""
+    default = defaults().get(group)
+    return ", ".join(f"{name}*" if name == default else name for name in list_options(group, folders))
+
+
+def defaults() -> Mapping[str, str]:
+    """The option of each group that a run has unless its words choose another, groups inside groups among them."""
+    chosen = default_options("config")
+    inner = (default_options(f"{group}/{option}", f"{group}/") for group, option in chosen.items())
+    return {group: option for part in (chosen, *inner) for group, option in part.items() if "override" not in group}
+
+
+def default_options(file: str, place: str = "") -> dict[str, str]:
+    """What a shipped file's defaults list chooses of other groups; no file, nothing."""
+    path = shipped_folder("conf") / f"{file}.yaml"
+    tree = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    parts = [part for part in tree.get("defaults", []) if isinstance(part, dict)]
+    return {f"{place}{group}": option for part in parts for group, option in part.items()}
+
+
+def columns(rows: Mapping[str, str], *, indent: str = "  ", width: int = 80) -> str:
+    """Names at the left and what is said of each at the right, wrapped."""
+    left = max(map(len, rows), default=0) + len(indent) + 2
+    return "\n".join(
+        textwrap.fill(text, width, initial_indent=f"{indent}{name}".ljust(left), subsequent_indent=" " * left)
+        or f"{indent}{name}"
+        for name, text in rows.items()
+    )
+
+
+def screen_width() -> int:
+    """Of the terminal; where there is none, a line stays a line, for grep."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+
+
+def asks_for_help(words: Sequence[str]) -> bool:
+    return any(word in ("--help", "-h") for word in words)

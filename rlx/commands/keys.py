@@ -1,0 +1,84 @@
+"""`rlx keys`: what the keys of a configuration mean, as text."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+
+from rlx.config.check import show
+from rlx.config.compose import compose_sources
+from rlx.config.folders import list_groups
+from rlx.config.keys import Key, find, list_keys, unlisted
+
+WIDTH = 80
+
+
+def describe_keys(words: Sequence[str], config_dir: Path | None = None) -> str:
+    """Of the keys among the words (all, where none is named), in the configuration that the other words choose."""
+    chosen = [word for word in words if "=" in word]
+    named = [word for word in words if "=" not in word] or groups_of(chosen)
+    given = ["-cd", str(config_dir)] if config_dir is not None else []
+    keys = list_keys(*compose_sources([*given, *chosen]))
+    parts = [describe(find(keys, name.strip("."))) for name in named] or [brief(keys)]
+    return "\n\n".join(parts)
+
+
+def groups_of(words: Sequence[str]) -> list[str]:
+    """The groups that these words choose of: `algo=grpo` alone asks for grpo's keys."""
+    return [group for word in words if (group := word.lstrip("+").partition("=")[0]) in list_groups()]
+
+
+def describe(found: Sequence[Key]) -> str:
+    """One key whole, or a key and all below it."""
+    first, *below = found
+    return whole(first) if not below else "\n".join([*heading(first), brief(below)])
+
+
+def heading(key: Key) -> list[str]:
+    more = unlisted(key)
+    lines = [title(key), *wrapped(key.meaning.text, "  ")]
+    return lines + wrapped(f"It also takes {', '.join(f'+{key.path}.{name}' for name in more)}.", "  ") * bool(more)
+
+
+def brief(keys: Sequence[Key]) -> str:
+    """A line for each key with its value, and what it means below it."""
+    parts = [wrapped(title(key), "  ") + wrapped(key.meaning.text, "      ") for key in keys]
+    return "\n".join(line for lines in parts for line in lines)
+
+
+def whole(key: Key) -> str:
+    """All that is known of one key."""
+    meaning = key.meaning
+    rows = {
+        "type": key.kind,
+        "default": default_of(key),
+        "defined": f"{place_of(meaning.file)}:{meaning.line}" if meaning.file else "by its target's own default",
+    }
+    lines = wrapped(title(key), "") + wrapped(meaning.text, "  ")
+    return "\n".join([*lines, *(f"  {name:<8} {text}" for name, text in rows.items() if text)])
+
+
+def title(key: Key) -> str:
+    return f"{key.path}={show(key.value)}" if key.is_leaf else option_of(key)
+
+
+def option_of(key: Key) -> str:
+    """`algo=grpo` for what a file of a group is, the path alone for what is below."""
+    file = key.meaning.file
+    is_option = file is not None and key.meaning.line == 1 and file.parent.name == key.path
+    return f"{key.path}={file.stem}" if file is not None and is_option else f"{key.path}:"
+
+
+def default_of(key: Key) -> str:
+    """The file's own words, which may refer to other keys."""
+    return key.meaning.written if key.is_leaf else ""
+
+
+def place_of(file: Path) -> str:
+    """From here, if it is below."""
+    return str(file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file)
+
+
+def wrapped(text: str, indent: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent)

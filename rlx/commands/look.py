@@ -1,0 +1,125 @@
+"""The commands that look and start nothing: options, keys, tasks, episodes, and what this machine has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from rlx.commands.parts import AFTER, BEFORE, MIXED, ConfigDir, Folder, Words, complete_words, show
+
+commands = typer.Typer()
+
+
+@commands.command(name="list", rich_help_panel=BEFORE)
+def list_group(
+    group: Annotated[
+        str, typer.Argument(help="env, algo, model, …; without it, all groups.", autocompletion=lambda: groups())
+    ] = "",
+    config_dir: ConfigDir = None,
+) -> None:
+    """The options of a group, a line each; alone, the groups."""
+    from rlx.commands.guide import describe_group, describe_groups
+
+    show(describe_group(group, config_dir) if group else describe_groups(config_dir))
+
+
+@commands.command(context_settings=MIXED, rich_help_panel=BEFORE)
+def keys(
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY", help="And KEY=VALUE.", autocompletion=complete_words)
+    ] = None,
+    config_dir: ConfigDir = None,
+) -> None:
+    """What keys mean, their types, values, and where they are defined.
+
+    `rlx keys algo.kl` is of one key, `rlx keys algo` of all of a part, `rlx keys` of everything; with GROUP=OPTION and
+    KEY=VALUE of the run that these choose, as in `rlx keys algo=grpo algo.optimizer`.
+    """
+    from rlx.commands.keys import describe_keys
+
+    show(describe_keys(words or [], config_dir))
+
+
+def groups() -> list[str]:
+    from rlx.config.folders import list_groups
+
+    return list_groups()
+
+
+@commands.command(context_settings=MIXED, rich_help_panel=BEFORE)
+def data(
+    words: Words = None,
+    num: Annotated[int, typer.Option(min=1, help="How many tasks.")] = 3,
+    split: Annotated[Literal["train", "test"], typer.Option(help="Which tasks.")] = "train",
+    out: Annotated[Path | None, typer.Option(help="Write JSON lines there instead of showing them.")] = None,
+) -> None:
+    """Tasks and an expert's traces of them, shown or written.
+
+    `rlx data env=countdown protocol=tags --num 3`; words are those of `rlx train`.
+    """
+    from rlx.commands.data import build_rows, show_row, write_rows
+    from rlx.config.compose import build_part, compose
+    from rlx.console import counted
+
+    tree = compose(words or [])
+    env, protocol = build_part(tree, "env"), build_part(tree, "protocol")
+    rows = build_rows(env, protocol, split, tree["seed"], num)
+    if out is not None:
+        show(f"{counted(write_rows(rows, out), 'row')} in {out}")
+        return
+    for row in rows:
+        show(show_row(row))
+
+
+@commands.command(rich_help_panel=BEFORE)
+def new(
+    kind: Annotated[str, typer.Argument(help="env or algo.")],
+    name: Annotated[str, typer.Argument(help="Of its option and its files, such as guess_it.")],
+    folder: Annotated[Path, typer.Argument(file_okay=False, help="Where to write.")] = Path(),
+) -> None:
+    """Write an environment or algorithm of your own to begin with.
+
+    Three files, a module, its yaml and its test, which work as they are; nothing is overwritten.
+    """
+    from rlx.commands.new import describe_new, write_new
+
+    show(describe_new(kind, name, folder, write_new(kind, name, folder)))
+
+
+@commands.command(rich_help_panel=BEFORE)
+def doctor() -> None:
+    """What this machine can run, what is missing and how to get it."""
+    from rlx.commands.doctor import examine
+
+    show(examine())
+
+
+@commands.command(name="show", rich_help_panel=AFTER)
+def show_episode(
+    folder: Folder,
+    what: Annotated[
+        str, typer.Argument(help="A training step (12), eval or start; the last there is if not said.")
+    ] = "",
+    task: Annotated[str | None, typer.Option(help="Only episodes of this task.")] = None,
+    sample: Annotated[int | None, typer.Option(help="Only this sample of each task.")] = None,
+    solved: Annotated[bool | None, typer.Option("--solved/--failed", help="Only these.", show_default=False)] = None,
+    index: Annotated[int, typer.Option(min=1, help="Which of them, from 1.")] = 1,
+    best: Annotated[bool, typer.Option("--best", help="The one of the highest reward.")] = False,
+    worst: Annotated[bool, typer.Option("--worst", help="The one of the lowest reward.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="A line for each of them.")] = False,
+) -> None:
+    """An episode: what the agent saw and did, turn by turn.
+
+    `rlx show DIR` is the first of the last evaluation, `rlx show DIR 12 --failed` the first of step 12 that failed.
+    """
+    from rlx.commands.show import Choice, show_episodes
+    from rlx.config.check import ConfigError
+
+    if best + worst + listed + (index > 1) > 1:
+        raise ConfigError("--best, --worst, --list and --index N each say which: give one of them")
+    by = "best" if best else "worst" if worst else ""
+    choice = Choice(task=task, sample=sample, success=solved)
+    for text in show_episodes(folder, what, choice, index=index, by=by, listed=listed):
+        show(text)

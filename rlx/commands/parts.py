@@ -1,0 +1,57 @@
+"""What the commands of `rlx` share: their arguments, their groups, and how they speak."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+PASS_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": []}
+"""For commands whose words go to Hydra as they are, `-m` among them."""
+MIXED = {"ignore_unknown_options": True}
+
+
+RUN, BEFORE, AFTER = "Run", "Before a run", "During and after"
+PANELS = (RUN, BEFORE, AFTER)
+"""What commands are for, as `rlx` lists them."""
+
+
+class Overview(typer.core.TyperGroup):
+    """Commands by what they are for, each with the first paragraph of its own help."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for name, command in self.commands.items():
+            first, _, _ = (command.help or "").partition("\n\n")
+            panels.setdefault(getattr(command, "rich_help_panel", None) or AFTER, []).append((name, first))
+        for title in sorted(panels, key=PANELS.index):
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:<11}", text) for name, text in panels[title]])
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        from rlx.commands.guide import EXAMPLES
+
+        with formatter.section("Examples"):
+            formatter.write("".join(f"  {line}\n" for line in EXAMPLES.splitlines()))
+
+
+def complete_words(ctx: typer.Context, args: list[str], incomplete: str) -> list[str]:
+    from rlx.commands.completion import complete_words
+
+    return complete_words([*(ctx.params.get("words") or ()), *args], incomplete)
+
+
+Words = Annotated[
+    list[str] | None, typer.Argument(metavar="KEY=VALUE", help="As for `rlx train`.", autocompletion=complete_words)
+]
+ConfigDir = Annotated[Path | None, typer.Option("--config-dir", "-cd", help="A folder of options, searched first.")]
+AsJson = Annotated[bool, typer.Option("--json", help="As one JSON document.")]
+Folder = Annotated[Path, typer.Argument(exists=True, file_okay=False, help="A run's folder.")]
+
+
+def show(text: str) -> None:
+    """Print text that may come from anywhere: control characters are replaced, markup is not read."""
+    from rlx.console import clean
+
+    print(clean(text))

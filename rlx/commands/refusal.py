@@ -1,0 +1,33 @@
+"""All that is asked of a run before a folder is made or a model loaded; what cannot be is an error of one line."""
+
+from __future__ import annotations
+
+from rlx.commands.suit import check_settings
+from rlx.hardware.ranks import find_place
+from rlx.run.fit import check_run
+from rlx.run.inputs import check_inputs, fetch_inputs
+from rlx.run.run import Run
+from rlx.run.tasks import check_tasks
+
+
+def check_train(run: Run, here: bool = True) -> None:
+    """Refuse a run that cannot train. `here`: its processes are on this machine."""
+    check_inputs(run)
+    check_settings(run)
+    check_run(run, here=here)
+    check_tasks(run, fetch=fetch_here(run, here))
+
+
+def check_evaluate(run: Run, here: bool = True) -> None:
+    """Refuse a run that cannot be evaluated."""
+    check_inputs(run)
+    check_run(run, here=here, trains=False)
+    check_tasks(run, fetch=fetch_here(run, here), trains=False)
+
+
+def fetch_here(run: Run, here: bool) -> bool:
+    """Have what is on a hub fetched, and say so; several processes or another machine do it when they have met."""
+    if not here or find_place().size > 1:
+        return False
+    fetch_inputs(run)
+    return True

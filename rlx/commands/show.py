@@ -1,0 +1,222 @@
+"""`rlx show`: stored episodes as a person would read them. A file is read line by line, and nothing heavy is imported.
+
+What a model, a tool or a task wrote is shown as it is, but for what a terminal would obey.
+"""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rlx.console import clean, counted, one_line
+from rlx.record.codec import CodecError
+from rlx.record.store import StoreError, parse_line
+from rlx.types import Trajectory, Turn
+
+WIDTH = 80
+SHIPPED = Path(__file__).parents[1] / "model"
+Decode = Callable[[Sequence[int]], str]
+
+
+class ShowError(ValueError):
+    """There is no such episode; the message is one line that says what there is."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One stored episode before it is read whole: what it may be chosen by."""
+
+    number: int
+    raw: bytes
+    task: str
+    sample: int
+    success: bool
+    status: str
+    reward: float
+    num_turns: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """Which episodes of a file: those of a task or sample, solved or failed; all, unless it says otherwise."""
+
+    task: str | None = None
+    sample: int | None = None
+    success: bool | None = None
+
+    def takes(self, line: Line) -> bool:
+        wanted = ((self.task, line.task), (self.sample, line.sample), (self.success, line.success))
+        return all(asked is None or asked == found for asked, found in wanted)
+
+
+def show_episodes(
+    folder: Path, what: str, choice: Choice, *, index: int = 1, by: str = "", listed: bool = False
+) -> Iterator[str]:
+    """One episode of a run, or a line for each."""
+    file = find_file(folder, what)
+    if listed:
+        yield from map(describe_line, scan(file, choice))
+    else:
+        yield describe_episode(file, pick(file, choice, index=index, by=by), find_decoder(folder))
+
+
+def list_files(folder: Path) -> list[Path]:
+    """A run's files of episodes: training steps in their order, then evaluations."""
+    files = sorted((folder / "trajectories").glob("*.jsonl"))
+    if not files:
+        raise ShowError(f"{folder} kept no trajectories")
+    return sorted(files, key=lambda file: not file.stem.startswith("step-"))
+
+
+def find_file(folder: Path, what: str = "") -> Path:
+    """`12` or `step-000012` for a training step, `eval` or `start` for an evaluation; the last there is if not said."""
+    files = list_files(folder)
+    name = f"step-{what.lstrip('0'):0>6}" if what.isascii() and what.isdigit() else what
+    found = [file for file in files if file.stem == name] or [file for file in files if file.stem.startswith(name)]
+    preferred = [file for file in found if what or not file.stem.startswith("start")]
+    if not found:
+        raise ShowError(f"{folder} has no episodes of {what!r}; there is {', '.join(file.stem for file in files)}")
+    return (preferred or found)[-1 if not what else 0]
+
+
+def scan(file: Path, choice: Choice) -> Iterator[Line]:
+    """The episodes that are chosen, one at a time."""
+    with open(file, "rb") as lines:
+        for number, raw in enumerate(lines, start=1):
+            try:
+                line = glance(raw, number)
+            except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+                raise StoreError(f"{file}:{number}: it is not as a run wrote it") from None
+            if choice.takes(line):
+                yield line
+
+
+def glance(raw: bytes, number: int) -> Line:
+    """What a line may be chosen by, without reading its tokens' columns."""
+    found = json.loads(raw)["trajectory"]
+    return Line(
+        number=number,
+        raw=raw,
+        task=str(found["task"]["id"]),
+        sample=int(found["sample"]),
+        success=bool(found["success"]),
+        status=str(found["status"]),
+        reward=sum(float(turn["reward"]) for turn in found["turns"]),
+        num_turns=len(found["turns"]),
+    )
+
+
+def pick(file: Path, choice: Choice, *, index: int = 1, by: str = "") -> Line:
+    """The `index`-th of the chosen episodes; or the `best` or `worst` by reward, the first of equals."""
+    if by:
+        found = extreme(scan(file, choice), sign=1 if by == "best" else -1)
+    else:
+        found = next((line for place, line in enumerate(scan(file, choice), start=1) if place == index), None)
+    if found is None:
+        raise ShowError(f"{file.name} has no such episode: `--list` shows those it has")
+    return found
+
+
+def extreme(lines: Iterable[Line], sign: int) -> Line | None:
+    return max(lines, key=lambda line: sign * line.reward, default=None)
+
+
+def describe_line(line: Line) -> str:
+    """One episode of a list."""
+    outcome = "solved" if line.success else line.status if line.status != "done" else "failed"
+    turns = counted(line.num_turns, "turn")
+    return f"{line.number:>6}  {outcome:<9}  {line.reward:>7.3f}  {turns:<8}  {one_line(line.task, 30)}/{line.sample}"
+
+
+def describe_episode(file: Path, line: Line, decode: Decode | None) -> str:
+    """An episode: its task, what the agent saw and did in each turn, and what came of it."""
+    try:
+        episode = parse_line(line.raw, line.number).trajectory
+    except CodecError as error:
+        raise StoreError(f"{file}:{line.number}: {error}") from None
+    parts = [heading(file, line, episode), opening(episode, decode)]
+    parts += [describe_turn(number, turn, decode) for number, turn in enumerate(episode.turns, start=1)]
+    return "\n\n".join(part for part in [*parts, *([f"error: {one_line(episode.error)}"] * bool(episode.error))])
+
+
+def heading(file: Path, line: Line, episode: Trajectory) -> str:
+    outcome = "solved" if episode.success else "not solved"
+    how = "" if episode.status == "done" else f" ({episode.status})"
+    counts = [
+        counted(len(episode.turns), "turn"),
+        counted(episode.tool.num_calls, "tool call"),
+        counted(episode.num_tokens, "token"),
+    ]
+    title = f"{file.name}, episode {line.number}: task {one_line(episode.task.id, 60)}, sample {episode.sample}"
+    return "\n".join([title, f"{outcome}{how}, reward {episode.reward:.3f}, {', '.join(counts)}"])
+
+
+def opening(episode: Trajectory, decode: Decode | None) -> str:
+    """What the agent was told: the prompt's own tokens, or the task where they cannot be decoded."""
+    if decode is not None and episode.turns:
+        return block("prompt", decode(episode.turns[0].prompt_ids))
+    return block("task", "".join(part.text for part in episode.task.prompt))
+
+
+def describe_turn(number: int, turn: Turn, decode: Decode | None) -> str:
+    action = turn.action
+    named = f"call {one_line(action.name, 30)}" if action.kind == "call" else action.kind
+    ended = "" if turn.completion.stop == "stop" else f", cut off by {turn.completion.stop}"
+    title = f"turn {number}: {named}, reward {turn.reward:.3f}{ended}"
+    parts = [block(title, action.text if decode is None else decode(turn.completion.token_ids))]
+    if turn.observation:
+        parts.append(block("observation", "".join(part.text for part in turn.observation)))
+    return "\n".join(parts)
+
+
+def block(title: str, text: str) -> str:
+    """A title, and text below it: wrapped, its own lines kept."""
+    lines = [
+        row for line in clean(text).strip("\n").split("\n") for row in textwrap.wrap(line, WIDTH - 2, **KEPT) or [""]
+    ]
+    return "\n".join([title, *(f"  {line}".rstrip() for line in lines)])
+
+
+KEPT: dict[str, Any] = {"replace_whitespace": False, "break_on_hyphens": False}
+"""A tool's output is shown with the spaces it has between its words."""
+
+
+def find_decoder(folder: Path) -> Decode | None:
+    """Token ids to text, special tokens and all, by the tokenizer that the run's checkpoints or its model have."""
+    path = model_path(folder)
+    places = [*sorted(folder.glob("checkpoints/step-*")), SHIPPED / path, Path(path)]
+    for place in places:
+        if (place / "tokenizer.json").is_file():
+            return load_decoder(place / "tokenizer.json")
+    return None
+
+
+def model_path(folder: Path) -> str:
+    """As the run's configuration says; the embedded model where it does not."""
+    try:
+        config = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
+        return str(config["model"]["path"])
+    except (OSError, ValueError, LookupError, TypeError, RecursionError, yaml.YAMLError):
+        return "nano"
+
+
+def load_decoder(file: Path) -> Decode | None:
+    from tokenizers import Tokenizer
+
+    try:
+        tokenizer = Tokenizer.from_file(str(file))
+    except Exception:  # what a file that is no tokenizer raises has no type of its own
+        return None
+
+    def decode(ids: Sequence[int]) -> str:
+        return str(tokenizer.decode(list(ids), skip_special_tokens=False))
+
+    return decode

@@ -1,0 +1,148 @@
+"""`rlx status`: the runs below a folder, as their folders and SLURM tell. Imports nothing heavy, changes nothing."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rlx.console import counted, duration, one_line
+from rlx.evaluate.tables import Table
+from rlx.launch.ending import JOB, LOGS, newest_step, read_attempts
+from rlx.launch.slurm import Record, SlurmError, ask
+from rlx.record.folder import read_json
+from rlx.record.lock import read_holder
+from rlx.record.track import read_metrics
+
+RECENT = 20
+"""Steps that the rate is taken over."""
+NOT_IN = {"checkpoints", "trajectories", "wandb", ".submitit", ".hydra", LOGS}
+"""Folders of a run in which no runs are."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Status:
+    """One run."""
+
+    folder: Path
+    state: str
+    step: int
+    steps: int | None
+    seconds: float | None
+    """Of one step, of late."""
+    job: str
+    where: str
+
+    @property
+    def left(self) -> float | None:
+        """Seconds that the steps to come will take."""
+        if self.seconds is None or self.steps is None or self.state not in ("running", "queued"):
+            return None
+        return self.seconds * max(0, self.steps - self.step)
+
+
+def read_all(folder: Path) -> list[Status]:
+    """Every run below `folder`, or at it."""
+    runs = list(find_runs(folder))
+    records = ask_slurm([job for job in map(job_of, runs) if job])
+    return [read_status(run, records) for run in runs]
+
+
+def status_values(folder: Path) -> list[dict[str, Any]]:
+    """The runs as JSON; `seconds` are those of one step, `left` those of all to come."""
+    return [asdict(run) | {"folder": str(run.folder), "left": run.left} for run in read_all(folder)]
+
+
+def status_table(folder: Path) -> Table:
+    """A row per run below `folder`, or of it."""
+    header = ("run", "state", "step", "rate", "left", "job", "where")
+    rows = tuple(row(run, folder) for run in read_all(folder))
+    return Table(title=f"{counted(len(rows), 'run')} in {one_line(str(folder))}", header=header, rows=rows)
+
+
+def row(run: Status, folder: Path) -> tuple[str, ...]:
+    name = run.folder.relative_to(folder).as_posix() if run.folder != folder else run.folder.name
+    steps = f"{run.step}/{'?' if run.steps is None else run.steps}"
+    rate = f"{1 / run.seconds:.3g} steps/s" if run.seconds else ""
+    left = "" if run.left is None else duration(run.left)
+    return tuple(one_line(cell, 80) for cell in (name, run.state, steps, rate, left, run.job, run.where))
+
+
+def find_runs(folder: Path) -> Iterator[Path]:
+    """Folders that are a run, or are to become one, in the order of their names."""
+    for place, below, files in os.walk(folder):
+        below[:] = sorted(name for name in below if name not in NOT_IN)
+        if "metrics.jsonl" in files or "summary.json" in files or (Path(place) / LOGS / JOB).is_file():
+            yield Path(place)
+
+
+def job_of(folder: Path) -> str:
+    """The SLURM job that works on a run, or last did."""
+    return str(read_json(folder / LOGS / JOB).get("job") or read_holder(folder / ".lock").get("job", ""))
+
+
+def ask_slurm(jobs: Sequence[str]) -> Mapping[str, Record]:
+    """What SLURM knows of them; nothing where it is missing or does not answer."""
+    try:
+        return ask(jobs) if jobs else {}
+    except SlurmError:
+        return {}
+
+
+def read_status(folder: Path, records: Mapping[str, Record]) -> Status:
+    job = job_of(folder)
+    lines = read_metrics(folder / "metrics.jsonl")
+    times = [line["time/step"] for line in lines[-RECENT:] if isinstance(line.get("time/step"), (int, float))]
+    step = max(newest_step(folder), lines[-1]["step"] if lines else 0)
+    record = records.get(job)
+    state, where = state_of(folder, record)
+    return Status(
+        folder=folder,
+        state=state,
+        step=step,
+        steps=steps_of(folder),
+        seconds=sum(times) / len(times) if times else None,
+        job=job,
+        where=where,
+    )
+
+
+def state_of(folder: Path, record: Record | None) -> tuple[str, str]:
+    """running, queued, finished, failed or interrupted, and where: who holds the folder and SLURM know better than what
+    was written last."""
+    holder = read_holder(folder / ".lock")
+    if holder and is_at_work(holder, record):
+        return "running", holder["host"]
+    if record is not None and record.is_waiting:
+        return "queued", record.reason
+    if record is not None and not record.is_over:
+        return "running", record.nodes
+    said = read_json(folder / "summary.json").get("status")
+    attempts = read_attempts(folder)
+    if attempts and attempts[-1].kind == "failed" and said != "finished":
+        return "failed", ""
+    return (str(said), "") if said in ("finished", "failed") else ("interrupted", "")
+
+
+def is_at_work(holder: Mapping[str, Any], record: Record | None) -> bool:
+    """Whether the process that signed the lock is alive: seen here; on another machine, while its job runs."""
+    if holder["host"] == socket.gethostname():
+        return Path(f"/proc/{holder['pid']}").exists()
+    return record is not None and not record.is_waiting and not record.is_over
+
+
+def steps_of(folder: Path) -> int | None:
+    """As the run's configuration says, or, before it has begun, its job."""
+    try:
+        config = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError, yaml.YAMLError):
+        config = None
+    for said in (config, read_json(folder / LOGS / JOB)):
+        if isinstance(said, dict) and isinstance(said.get("steps"), int):
+            return int(said["steps"])
+    return None

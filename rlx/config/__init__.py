@@ -1,0 +1,1 @@
+"""The configuration: the only place that knows Hydra."""

@@ -1,0 +1,354 @@
+"""Compose, check, build: the only place that knows Hydra, but for the grammar of its words (config_words.py). Plain
+dictionaries and a `Run` leave it, no DictConfig."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+from hydra._internal.hydra import Hydra
+from hydra._internal.utils import create_config_search_path
+from hydra.core.config_loader import ConfigLoader
+from hydra.core.config_search_path import SearchPathQuery
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException, MissingConfigException
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from rlx.config.build import ROOT_KEYS, build_part, build_run, build_value
+from rlx.config.check import ConfigError, UnknownKeyError, near, refuse_strangers
+from rlx.config.check import check_tree as compare_tree
+from rlx.config.folders import known_targets, list_groups, list_options, shipped_folder
+from rlx.config.keys import Source, list_keys, suggest
+from rlx.config.words import check_sweeper, one_line, parse_overrides, parse_words, values_of
+from rlx.hardware.interrupt import InterruptedRunError
+from rlx.hardware.profile import set_threads
+from rlx.hardware.ranks import find_place
+from rlx.record.folder import CONFIG, read_config
+from rlx.run.run import Run
+
+__all__ = [
+    "ConfigError",
+    "build_part",
+    "build_run",
+    "build_value",
+    "complete",
+    "compose",
+    "compose_sources",
+    "launch",
+    "list_groups",
+    "list_options",
+    "load_tree",
+    "run_folder",
+]
+
+ROOT = "config"
+LAUNCHER, SWEEPER = "hydra/launcher", "hydra/sweeper"
+HYDRA_ERRORS = (HydraException, OmegaConfBaseException, yaml.YAMLError)
+COMPOSE_ERRORS = (*HYDRA_ERRORS, ValueError, OSError)
+SHOWING = ("info", "help", "hydra_help", "shell_completion")
+
+Job = Callable[[Run], Any]
+Check = Callable[[Run, bool], None]
+"""Refuses a run that cannot work; true if its processes will be on this machine."""
+
+
+def rate(value: float, *, _root_: DictConfig) -> float:
+    """`${rate:…}` in conf/algo: a recipe's learning rate, times its factor where the model has adapters."""
+    factor = 1.0 if _root_.model.lora is None else _root_.model.recipe.lora_factor
+    return float(f"{value * factor:.12g}")  # as one would write it: 1e-05, not 9.999999999999999e-06
+
+
+OmegaConf.register_new_resolver("rate", rate, replace=True)
+
+
+class Unwind(BaseException):
+    """Carries a job's exception past Hydra, which would print it and, in a sweep, go on."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+def compose(words: Sequence[str]) -> dict[str, Any]:
+    """The checked, resolved configuration that these words choose, as plain values; the first of a multirun's."""
+    arguments = parse_words(words)
+    with open_loader(arguments.config_dir) as loader:
+        overrides = arguments.overrides
+        return _compose(loader, next(sweep_cases(loader, overrides)) if arguments.multirun else overrides)
+
+
+def launch(words: Sequence[str], job: Job, check: Check = lambda run, here: None) -> Any:
+    """Check every configuration the words mean, then let Hydra run `job` on each: once, or for all of a multirun."""
+    import hydra
+
+    arguments = parse_words(words)
+    if not any(getattr(arguments, name) for name in SHOWING):
+        check_words(arguments, check)
+        words = quieted(as_sweep_of_one(words, arguments), arguments)
+    program, sys.argv = sys.argv, [sys.argv[0], *words]
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Errors reach us, who tell them in one line, instead of being printed there.
+    decorate = hydra.main(version_base="1.3", config_path=str(shipped_folder("conf")), config_name=ROOT)
+    try:
+        return decorate(functools.partial(run_job, job))()
+    except Unwind as unwind:
+        raise unwind.error from None
+    except HYDRA_ERRORS as error:
+        raise ConfigError(one_line(error)) from error
+    finally:
+        sys.argv = program
+
+
+def quieted(words: Sequence[str], arguments: argparse.Namespace) -> list[str]:
+    """Of several processes only the first makes a folder; it tells the others, whose clocks would name another."""
+    if find_place(slurm=False).size > 1 and arguments.multirun:
+        raise ConfigError("-m cannot go with torchrun: sweep with hydra/launcher=slurm, or start each run by itself")
+    return list(words) if find_place().rank == 0 else [*words, "hydra.run.dir=.", "hydra.output_subdir=null"]
+
+
+def as_sweep_of_one(words: Sequence[str], arguments: argparse.Namespace) -> list[str]:
+    """A single run with a launcher as a sweep in the run's own folder: launchers only run sweeps."""
+    chosen = [override for override in parse_overrides(arguments.overrides) if override.key_or_group == LAUNCHER]
+    if arguments.multirun or not chosen or chosen[-1].value() == "basic":
+        return list(words)
+    index = list(words).index(chosen[-1].input_line or "")
+    sweep = ["hydra.sweep.dir=${hydra.run.dir}", "hydra.sweep.subdir=."]
+    return ["--multirun", *words[:index], *sweep, *words[index:]]
+
+
+def compose_sources(words: Sequence[str]) -> tuple[dict[str, Any], list[Source]]:
+    """What `compose` gives, and the files that it comes from, in the order in which they speak."""
+    arguments = parse_words(words)
+    with open_loader(arguments.config_dir) as loader:
+        tree = _compose(loader, arguments.overrides)
+        parts = loader.compute_defaults_list(ROOT, list(arguments.overrides), RunMode.RUN).defaults
+        found = [(part.package or "", _file_of(loader, part.config_path)) for part in parts if part.config_path]
+    return tree, [(package, file) for package, file in found if file is not None]
+
+
+def _file_of(loader: ConfigLoader, name: str) -> Path | None:
+    """Where a part of a configuration is written; None for what Hydra has in itself."""
+    scheme, _, folder = str(loader.repository.load_config(name).path).partition("://")  # type: ignore[attr-defined]
+    return Path(folder) / f"{name}.yaml" if scheme == "file" else None
+
+
+def check_tree(tree: Mapping[str, Any]) -> None:
+    """Compare a tree with the signatures it calls; for an unknown key, name what may have been meant."""
+    try:
+        compare_tree(tree, ROOT_KEYS)
+    except UnknownKeyError as error:
+        keys = list_keys(tree, [])
+        known = [key for key in keys if key.path != error.path]
+        raise ConfigError(f"unknown key {error.path!r}{suggest(error.path, known, error.names)}") from None
+
+
+def run_folder(words: Sequence[str]) -> str:
+    """Where a run of these words would go."""
+    arguments = parse_words(words)
+    with open_loader(arguments.config_dir) as loader:
+        _compose(loader, arguments.overrides)
+        check_folders(HydraConfig.get())
+        return str(HydraConfig.get().run.dir)
+
+
+def run_job(job: Job, config: DictConfig) -> Any:
+    """What Hydra calls, here or in a launcher's process: threads are set before anything imports torch."""
+    hydra = HydraConfig.get()
+    try:
+        tree = to_tree(config)
+        check_tree(tree)
+        set_threads(tree["hardware"]["num_threads"])
+        return job(build_run(tree, Path(hydra.runtime.output_dir), list(hydra.overrides.task)))
+    except Exception as error:
+        if hydra.mode == RunMode.RUN or isinstance(error, InterruptedRunError):
+            raise Unwind(error) from error
+        raise
+
+
+def load_tree(folder: Path, words: Sequence[str] = ()) -> dict[str, Any]:
+    """The configuration a run left in its folder, with overrides: `env.max_rounds=5`, `evaluate=long`.
+
+    Only targets that some config file on this machine names are accepted: a run folder may come from anyone.
+    """
+    if not (folder / CONFIG).exists():
+        raise ConfigError(f"{folder} is no run folder: it has no {CONFIG}")
+    tree = read_config(folder)
+    try:
+        _check_saved(tree)
+    except ConfigError as error:
+        raise ConfigError(f"{folder / CONFIG}: {error}") from None
+    if words:
+        tree = _override(tree, parse_overrides(words))
+        _check_saved(tree)
+    return tree
+
+
+def _check_saved(tree: dict[str, Any]) -> None:
+    refuse_strangers(tree, known_targets(), "")
+    check_tree(tree)
+
+
+def _override(tree: dict[str, Any], overrides: Sequence[Override]) -> dict[str, Any]:
+    """Options of groups, then keys, as Hydra does; what they refer to is looked up here, not in the defaults."""
+    merged = OmegaConf.create(tree)
+    for override in sorted(overrides, key=lambda override: not _is_choice(override)):
+        try:
+            _apply(merged, override)
+        except ConfigError:
+            raise
+        except (*COMPOSE_ERRORS, TypeError) as error:
+            raise ConfigError(f"{override.input_line}: {one_line(error)}") from error
+    try:
+        return _plain(merged)
+    except HYDRA_ERRORS as error:
+        raise ConfigError(one_line(error)) from error
+
+
+def _apply(tree: DictConfig, override: Override) -> None:
+    if _is_choice(override):
+        place = override.package or override.key_or_group.replace("/", ".")
+        OmegaConf.update(tree, place, _option(override, place), merge=False, force_add=True)
+    else:
+        OmegaConf.update(tree, override.key_or_group, _single(override), force_add=True)
+
+
+def _is_choice(override: Override) -> bool:
+    return "/" in override.key_or_group or override.key_or_group in list_groups()
+
+
+def _option(override: Override, place: str) -> Any:
+    """The keys of an option, as its file has them: with references that are not looked up yet."""
+    words = [f"{override.get_key_element()}={_single(override)}"]
+    with open_loader() as loader:
+        _compose(loader, words)  # for its errors
+        chosen = OmegaConf.select(loader.load_configuration(ROOT, words, RunMode.RUN), place)
+    return OmegaConf.to_container(chosen, resolve=False)
+
+
+def _single(override: Override) -> Any:
+    """The one value that an override gives."""
+    if override.is_delete() or override.is_sweep_override():
+        raise ConfigError(f"{override.input_line}: a run's own configuration takes KEY=VALUE alone")
+    return override.value()
+
+
+@contextmanager
+def open_loader(config_dir: str | None = None) -> Iterator[ConfigLoader]:
+    """Hydra's loader over the shipped folder, the user's, and `-cd`."""
+    search_path = create_config_search_path(str(shipped_folder("conf")))
+    if config_dir is not None:
+        folder = Path(config_dir).absolute()
+        if not folder.is_dir():
+            raise ConfigError(f"-cd {config_dir}: there is no such folder")
+        search_path.prepend("command-line", f"file://{folder}", SearchPathQuery(provider="schema"))
+    GlobalHydra.instance().clear()
+    try:
+        yield Hydra.create_main_hydra2("rlx", search_path).config_loader
+    finally:
+        GlobalHydra.instance().clear()
+
+
+def check_words(arguments: argparse.Namespace, check: Check) -> None:
+    """Compose, build and check what will run, before a folder is made; of a multirun, every swept value."""
+    with open_loader(arguments.config_dir) as loader:
+        cases = sweep_cases(loader, arguments.overrides) if arguments.multirun else [arguments.overrides]
+        for overrides in cases:
+            tree = _compose(loader, overrides)
+            check_folders(HydraConfig.get())
+            if arguments.multirun:
+                hydra = HydraConfig.get()
+                check_sweeper(hydra.runtime.choices[SWEEPER], hydra.sweeper, tree.get("objective"))
+            set_threads(tree["hardware"]["num_threads"])
+            check(build_run(tree, Path()), HydraConfig.get().runtime.choices[LAUNCHER] == "basic")
+
+
+def check_folders(hydra: Any) -> None:
+    """A run's folder has a name: the empty one would be the folder one is in."""
+    for group, key in (("run", "dir"), ("sweep", "dir"), ("sweep", "subdir")):
+        folder = OmegaConf.to_container(hydra[group], resolve=False)[key]  # type: ignore[index, call-overload]
+        if not str(folder or "").strip():
+            raise ConfigError(f"hydra.{group}.{key}={folder or ''}: expected the name of a folder")
+
+
+def sweep_cases(loader: ConfigLoader, overrides: Sequence[str]) -> Iterator[list[str]]:
+    """Overrides that together hold each swept value at least once: one varies, the others keep their first."""
+    try:
+        config = loader.load_configuration(ROOT, list(overrides), RunMode.MULTIRUN)
+        sweep = OmegaConf.select(config, "hydra.sweeper.params") or {}
+    except COMPOSE_ERRORS as error:
+        raise ConfigError(explain(error, loader, overrides)) from error
+    words = [*(f"{key}={value}" for key, value in sweep.items()), *overrides]
+    choices = [values_of(override) for override in parse_overrides(words)]
+    firsts = [values[0] for values in choices]
+    yield firsts
+    for index, values in enumerate(choices):
+        for value in values[1:]:
+            yield [*firsts[:index], value, *firsts[index + 1 :]]
+
+
+def _compose(loader: ConfigLoader, overrides: Sequence[str]) -> dict[str, Any]:
+    try:
+        config = loader.load_configuration(ROOT, list(overrides), RunMode.RUN)
+        HydraConfig.instance().set_config(config)
+        tree = to_tree(config)
+    except COMPOSE_ERRORS as error:
+        raise ConfigError(explain(error, loader, overrides)) from error
+    check_tree(tree)
+    return tree
+
+
+def to_tree(config: DictConfig) -> dict[str, Any]:
+    """Resolved plain values, without Hydra's own node."""
+    return _plain(OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"]))
+
+
+def _plain(config: DictConfig) -> dict[str, Any]:
+    tree = OmegaConf.to_container(config, resolve=True)
+    assert isinstance(tree, dict)
+    return {str(key): value for key, value in tree.items()}
+
+
+def explain(error: Exception, loader: ConfigLoader, overrides: Sequence[str]) -> str:
+    """One line for an error of Hydra's, with names near the wrong one."""
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file and error.options is not None:
+        group, _, name = error.missing_cfg_file.rpartition("/")
+        return f"{group} has no option {name!r}{near(name, error.options)}"
+    try:
+        check_tree(_compose_anyway(loader, overrides))
+    except ConfigError as mistake:
+        return str(mistake)
+    except COMPOSE_ERRORS:
+        pass
+    lost = "model.recipe" in str(error) or "'recipe'" in str(error)
+    return one_line(error) + ("; a model chooses one: `defaults: [recipe: 3b, _self_]` in its yaml" if lost else "")
+
+
+def _compose_anyway(loader: ConfigLoader, overrides: Sequence[str]) -> dict[str, Any]:
+    """Add keys that are not there, so that the check may name what they should have been."""
+    groups = list_groups()
+    forced = []
+    for override in parse_overrides(overrides):
+        key, line = override.key_or_group, override.input_line or ""
+        is_value = key not in groups and "/" not in key and override.package is None and not override.is_delete()
+        forced.append(f"++{line.lstrip('+')}" if is_value and not key.startswith("hydra.") else line)
+    return to_tree(loader.load_configuration(ROOT, forced, RunMode.RUN))
+
+
+def complete(words: Sequence[str], word: str) -> list[str]:
+    """Groups, options and keys that can follow; never an error."""
+    from hydra._internal.core_plugins.bash_completion import BashCompletion
+
+    try:
+        with open_loader() as loader:
+            return BashCompletion(loader)._query(ROOT, " ".join([*words, word]))
+    except COMPOSE_ERRORS:
+        return []

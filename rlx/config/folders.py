@@ -1,0 +1,106 @@
+"""Where configuration files are: the shipped ones (in a checkout or an installed wheel), then the user's own."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rlx.config.check import ConfigError
+
+PACKAGE = Path(__file__).resolve().parents[1]
+TARGET = re.compile(r"^\s*(?:-\s*)?_target_:\s*['\"]?([\w.]+)", re.MULTILINE)
+
+
+def shipped_folder(name: str) -> Path:
+    """`conf` or `sweeps`: inside the package in a wheel, beside it in a checkout."""
+    inside = PACKAGE / name
+    return inside if inside.is_dir() else PACKAGE.parent / name
+
+
+def search_folders() -> list[tuple[str, Path]]:
+    """Folders searched after the shipped `conf`, each with the name Hydra shows for it."""
+    home = Path(os.environ.get("XDG_CONFIG_HOME", Path.home() / ".config"))
+    folders = [("rlx-sweeps", shipped_folder("sweeps"))]
+    if os.environ.get("RLX_CONF_DIR"):
+        folders.append(("RLX_CONF_DIR", Path(os.environ["RLX_CONF_DIR"]).expanduser().absolute()))
+    folders += [("rlx-here", Path.cwd() / "conf"), ("rlx-home", home / "rlx" / "conf")]
+    shipped = shipped_folder("conf")
+    return [(name, folder) for name, folder in folders if folder.is_dir() and folder.resolve() != shipped.resolve()]
+
+
+def config_folders(first: Path | None = None) -> list[Path]:
+    """Every folder that holds groups, the first one winning: `first` is that of `-cd`."""
+    if first is not None and not first.is_dir():
+        raise ConfigError(f"-cd {first}: there is no such folder")
+    given = [first] if first is not None else []
+    return [*given, shipped_folder("conf"), *(folder for _, folder in search_folders())]
+
+
+def list_options(group: str, folders: Sequence[Path] | None = None) -> dict[str, str]:
+    """The options of a group, each with the description that its file's first line gives."""
+    options: dict[str, str] = {}
+    for folder in folders or config_folders():
+        for file in sorted((folder / group).glob("*.yaml")):
+            options.setdefault(file.stem, describe_file(file))
+    return dict(sorted(options.items()))
+
+
+def read_option(group: str, name: str) -> dict[str, Any]:
+    """A shipped option's keys, its defaults below its own, without the time that Hydra takes."""
+    tree = yaml.safe_load((shipped_folder("conf") / group / f"{name}.yaml").read_text(encoding="utf-8"))
+    below = [_read_default(group, other) for other in tree.pop("defaults", []) if other != "_self_"]
+    return {key: value for part in (*below, tree) for key, value in part.items()}
+
+
+def _read_default(group: str, default: str | dict[str, str]) -> dict[str, Any]:
+    """An option of the same group, or of a group inside it (`recipe: 7b`, `override recipe: 7b`)."""
+    if isinstance(default, str):
+        return read_option(group, default)
+    [(inner, name)] = default.items()
+    inner = inner.removeprefix("override ")
+    return {inner: read_option(f"{group}/{inner}", name)}
+
+
+def list_groups() -> list[str]:
+    """The groups of every config folder, `sweep` among them, without Hydra's own."""
+    found = {child.name for folder in config_folders() for child in folder.iterdir() if child.is_dir()}
+    return sorted(found - {"hydra"})
+
+
+def every_group(folders: Sequence[Path] | None = None) -> list[str]:
+    """The groups, and those within them, such as `model/lora`."""
+    found = {
+        file.parent.relative_to(folder).as_posix()
+        for folder in folders or config_folders()
+        for pattern in ("*/*.yaml", "*/*/*.yaml")
+        for file in folder.glob(pattern)
+    }
+    return sorted(group for group in found if not group.startswith(("hydra", ".")) and "/." not in group)
+
+
+def known_targets() -> set[str]:
+    """Every `_target_` that some file of the config folders names."""
+    texts = (file.read_text(encoding="utf-8", errors="replace") for file in config_files())
+    return {target for text in texts for target in TARGET.findall(text)}
+
+
+def config_files() -> Iterator[Path]:
+    for folder in config_folders():
+        yield from folder.glob("**/*.yaml")
+
+
+def describe_file(file: Path) -> str:
+    """What a file's first line says of it, or why the file cannot be read."""
+    try:
+        text = file.read_text(encoding="utf-8")
+        yaml.safe_load(text)
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        reason = str(error).replace('in "<unicode string>", ', "at ")
+        return f"(cannot be read: {' '.join(reason.split())})"
+    said = (line for line in text.splitlines() if line.startswith("#") and not line.startswith("# @"))
+    return next(said, "").lstrip("# ").strip()

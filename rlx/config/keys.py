@@ -1,0 +1,203 @@
+"""What the keys of a configuration mean: the comments of the files that define them, with type, value and place.
+
+A key's meaning is the comment above it, or beside it. One without a comment has that of another file which calls the
+same target, a call the first line of its target's docstring, and a key of plain data what its parent has.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rlx.config.check import SPECIAL, ConfigError, Tree, describe, literals, near
+from rlx.config.folders import config_files, describe_file
+from rlx.config.signature import lookup, signature
+
+Source = tuple[str, Path]
+"""A file that a configuration is made of, and the key that its own keys stand below."""
+NOT_KEYS = (*SPECIAL, "defaults")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Meaning:
+    """What a file says of a key, and the value that it gives it, as it is written there."""
+
+    text: str = ""
+    file: Path | None = None
+    line: int = 0
+    written: str = ""
+    target: str = ""
+    """What its parent calls, where the file says so."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Key:
+    """One key of a composed configuration; `kind` is its type in words."""
+
+    path: str
+    value: Any
+    kind: str
+    meaning: Meaning
+
+    @property
+    def is_leaf(self) -> bool:
+        return not isinstance(self.value, Mapping) or not self.value
+
+
+def read_meanings(file: Path) -> dict[str, Meaning]:
+    """The keys of a file by their dotted names."""
+    try:
+        text = file.read_text(encoding="utf-8")
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except (OSError, ValueError, yaml.YAMLError):
+        return {}
+    return dict(_walk(root, "", text, file)) if isinstance(root, yaml.MappingNode) else {}
+
+
+def _walk(node: yaml.MappingNode, above: str, text: str, file: Path) -> Iterator[tuple[str, Meaning]]:
+    target = next((str(value.value) for key, value in node.value if key.value == "_target_"), "")
+    for key, value in node.value:
+        if key.value in NOT_KEYS:
+            continue
+        path, plain = f"{above}{key.value}", not isinstance(value, yaml.MappingNode) or not value.value
+        yield (
+            path,
+            Meaning(
+                text=comment_of(text.splitlines(), key.start_mark.line, value.end_mark.column if plain else None),
+                file=file,
+                line=key.start_mark.line + 1,
+                written=text[value.start_mark.index : value.end_mark.index].strip() if plain else "",
+                target=target,
+            ),
+        )
+        if isinstance(value, yaml.MappingNode):
+            yield from _walk(value, f"{path}.", text, file)
+
+
+def comment_of(lines: Sequence[str], row: int, column: int | None = None) -> str:
+    """The comment above a line, or behind `column` of it. The comment that opens a file is of the file."""
+    beside = lines[row][column:].strip() if column is not None else ""
+    if beside.startswith("#"):
+        return beside.lstrip("# ")
+    first = row
+    while first > 0 and lines[first - 1].lstrip().startswith("#"):
+        first -= 1
+    return " ".join(line.strip().lstrip("# ") for line in lines[first:row]) if first > 0 else ""
+
+
+def meanings_of(sources: Iterable[Source]) -> dict[str, Meaning]:
+    """Of all files together, a later one's word over an earlier's."""
+    found: dict[str, Meaning] = {}
+    for package, file in sources:
+        if package:
+            found[package] = Meaning(text=describe_file(file), file=file, line=1)
+        for name, meaning in read_meanings(file).items():
+            path = f"{package}.{name}".lstrip(".")
+            before = found.get(path, Meaning()).text
+            found[path] = replace(meaning, text=meaning.text or before)
+    return found
+
+
+def list_keys(tree: Tree, sources: Iterable[Source]) -> list[Key]:
+    """Every key of a composed configuration, in its order."""
+    return list(_list(tree, "", Meaning(), "rlx.run.run.Run", meanings_of(sources)))
+
+
+def _list(tree: Tree, above: str, parent: Meaning, target: str, found: Mapping[str, Meaning]) -> Iterator[Key]:
+    for name, value in tree.items():
+        if name in NOT_KEYS:
+            continue
+        path, own = f"{above}{name}", value.get("_target_", "") if isinstance(value, Mapping) else ""
+        meaning = found.get(path, Meaning())
+        text = meaning.text or borrowed(target, name) or docstring(own) or ("" if target else parent.text)
+        meaning = replace(meaning, text=text)
+        yield Key(path=path, value=value, kind=kind_of(target, name), meaning=meaning)
+        if isinstance(value, Mapping):
+            yield from _list(value, f"{path}.", meaning, own, found)
+
+
+def kind_of(target: str, name: str) -> str:
+    """What a keyword of a target may be, in words; nothing where the source does not say."""
+    try:
+        found = signature(target)
+    except LookupError:
+        return ""
+    parameter = found.parameters.get(name)
+    if parameter is None or parameter.annotation is None:
+        return ""
+    choices = literals(parameter.annotation, found.module)
+    return " or ".join(map(str, choices)) if choices else describe(parameter.annotation, found.module)
+
+
+def docstring(target: str) -> str:
+    """The first paragraph of what is said where a target is defined."""
+    try:
+        node = lookup(*target.rpartition(".")[::2]) if target else None
+    except LookupError:
+        return ""
+    text = ast.get_docstring(node) if isinstance(node, ast.ClassDef | ast.FunctionDef) else None
+    return " ".join((text or "").partition("\n\n")[0].split())
+
+
+def borrowed(target: str, name: str) -> str:
+    """What some file says of this keyword of this target."""
+    return said_of_calls().get((target, name), "") if target else ""
+
+
+@cache
+def said_of_calls() -> dict[tuple[str, str], str]:
+    """Of each keyword of each target, what the first file that explains it says."""
+    said: dict[tuple[str, str], str] = {}
+    for file in config_files():
+        for path, meaning in read_meanings(file).items():
+            if meaning.target and meaning.text:
+                said.setdefault((meaning.target, path.rpartition(".")[2]), meaning.text)
+    return said
+
+
+def unlisted(key: Key) -> list[str]:
+    """Keywords that a call would take beyond those it has."""
+    target = key.value.get("_target_", "") if isinstance(key.value, Mapping) else ""
+    try:
+        return [name for name in signature(target).parameters if name not in key.value] if target else []
+    except LookupError:
+        return []
+
+
+def find(keys: Sequence[Key], path: str) -> list[Key]:
+    """The key and all below it; ConfigError with names near it where there is none."""
+    found = [key for key in keys if key.path == path or key.path.startswith(f"{path}.")]
+    if found:
+        return found
+    above = path.rpartition(".")[0]
+    beside = [key.path.rpartition(".")[2] for key in keys if key.path.rpartition(".")[0] == above]
+    raise ConfigError(f"there is no key {path!r}{suggest(path, keys, beside)}")
+
+
+def suggest(path: str, keys: Sequence[Key], names: Sequence[str]) -> str:
+    """`; did you mean …?`: the same last word elsewhere; else a name near it; else what means its words."""
+    last = path.rpartition(".")[2]
+    same = [key.path for key in keys if key.path.rpartition(".")[2] == last]
+    is_near = bool(difflib.get_close_matches(last, names, cutoff=0.6))
+    found = nearest(path, same) or ([] if is_near else nearest(path, means(last, keys)))
+    return f"; did you mean {', '.join(found)}?" if found else near(last, names)
+
+
+def means(name: str, keys: Sequence[Key]) -> list[str]:
+    """Keys whose comment says these words, those first where it begins with them."""
+    words = name.replace("_", " ").lower()
+    said = {key.path: key.meaning.text.lower().find(words) for key in keys if key.is_leaf and len(words) > 3}
+    return sorted((path for path, place in said.items() if place >= 0), key=lambda path: said[path])
+
+
+def nearest(path: str, paths: Sequence[str]) -> list[str]:
+    """At most four, those that begin as `path` does first, then those least deep."""
+    head = path.partition(".")[0]
+    return sorted(paths, key=lambda other: (other.partition(".")[0] != head, other.count(".")))[:4]

@@ -1,0 +1,90 @@
+"""Whether what a call made is what the key stands for: a class by inheritance, a Protocol by its members."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+from rlx.config.check import ConfigError, describe, matches
+from rlx.config.signature import Parameter, resolve
+
+Definition = tuple[str, ast.ClassDef]
+"""A module, and a class it defines."""
+
+
+def check_made(value: Any, target: str, parameter: Parameter, module: str, path: str) -> None:
+    """Refuse what `target` made if it is none of the classes that the key's annotation names."""
+    wanted = list(classes(parameter.annotation, module)) if parameter.annotation is not None else []
+    mistakes = [mistake(value, target, *definition) for definition in wanted]
+    if mistakes and all(mistakes):
+        raise ConfigError(f"{path}: {mistakes[0]}")
+
+
+def classes(annotation: ast.AST, module: str) -> Iterator[Definition]:
+    """The classes an annotation names, by whatever name."""
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        yield from classes(ast.parse(annotation.value, mode="eval").body, module)
+    elif isinstance(annotation, ast.BinOp):
+        yield from classes(annotation.left, module)
+        yield from classes(annotation.right, module)
+    elif isinstance(annotation, ast.Name | ast.Attribute):
+        found = resolve(module, ast.unparse(annotation))
+        if found is not None and isinstance(found[1], ast.ClassDef):
+            yield found[0], found[1]
+
+
+def mistake(value: Any, target: str, module: str, wanted: ast.ClassDef) -> str:
+    """Why a value is not of a class; empty if it is."""
+    if is_protocol(wanted):
+        return next(missing(value, target, module, wanted), "")
+    kind = getattr(importlib.import_module(module), wanted.name)
+    return "" if isinstance(value, kind) else not_one(value, target, wanted)
+
+
+def is_protocol(node: ast.ClassDef) -> bool:
+    return any(ast.unparse(base).split(".")[-1].split("[")[0] == "Protocol" for base in node.bases)
+
+
+def not_one(value: Any, target: str, wanted: ast.ClassDef) -> str:
+    article = "an" if wanted.name[0] in "AEIOU" else "a"
+    return f"{target} makes {type(value).__name__}, which is not {article} {wanted.name}"
+
+
+def missing(value: Any, target: str, module: str, wanted: ast.ClassDef) -> Iterator[str]:
+    """What a value lacks of a Protocol, or has in another form."""
+    members = [node for node in wanted.body if isinstance(node, ast.FunctionDef)]
+    lacks = [node.name for node in members if not hasattr(value, node.name)]
+    if len(lacks) == len(members):
+        yield not_one(value, target, wanted)
+    if lacks:
+        yield f"{target} has no {', '.join(lacks)}, which every {wanted.name} needs"
+    for node in members:
+        if any(isinstance(mark, ast.Name) and mark.id == "property" for mark in node.decorator_list):
+            yield from misread(getattr(value, node.name), f"{target}.{node.name}", module, node)
+        else:
+            yield from misshapen(getattr(value, node.name), f"{target}.{node.name}", node)
+
+
+def misread(found: Any, name: str, module: str, node: ast.FunctionDef) -> Iterator[str]:
+    """A member that is a value and has the wrong type."""
+    plain = list(found) if isinstance(found, tuple) else found
+    if node.returns is not None and (callable(found) or not matches(node.returns, plain, module)):
+        given = "a method" if callable(found) else repr(found)[:40]
+        yield f"{name} is {given}: expected {describe(node.returns, module)}"
+
+
+def misshapen(found: Any, name: str, node: ast.FunctionDef) -> Iterator[str]:
+    """A member that is called and does not take what it is given."""
+    given = [argument.arg for argument in node.args.args[1:]]
+    if not callable(found):
+        yield f"{name} is not a method"
+        return
+    try:
+        inspect.signature(found).bind(*given)
+    except TypeError:
+        yield f"{name} must take ({', '.join(given)})"
+    except ValueError:  # it has no signature to be read
+        return

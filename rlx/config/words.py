@@ -1,0 +1,97 @@
+"""The words of a command by Hydra's grammar: options, overrides, and what a sweep draws from."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import textwrap
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any, NoReturn
+
+from hydra._internal.utils import get_args_parser
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import IntervalSweep, Override
+from hydra.errors import OverrideParseException
+
+from rlx.config.check import ConfigError, near
+
+GAINS = re.compile(r".*/(pass@\d+|reward|success)|(reward|success)/.*")
+"""Metrics of which nobody wants less."""
+
+
+def check_sweeper(chosen: str, sweeper: Any, objective: str | list[str] | None) -> None:
+    """Hydra's own sweeper takes what comes; another one optimises, and needs a number for each of its directions."""
+    if chosen == "basic":
+        return
+    if not objective:
+        raise ConfigError(
+            f"hydra/sweeper={chosen} optimises, and has nothing to go by: name it with objective=eval/reward"
+        )
+    names = [objective] if isinstance(objective, str) else objective
+    directions = directions_of(sweeper)
+    if directions and len(directions) != len(names):
+        raise ConfigError(
+            f"objective names {len(names)} of the metrics and hydra.sweeper.direction is for {len(directions)}: give "
+            "one direction for each, as in hydra.sweeper.direction=[maximize,minimize]"
+        )
+    for name, direction in zip(names, directions, strict=bool(directions)):
+        if direction == "minimize" and GAINS.fullmatch(name):
+            raise ConfigError(f"objective={name} would be minimised: say hydra.sweeper.direction=maximize")
+
+
+def directions_of(sweeper: Any) -> list[str]:
+    """As optuna's sweeper has them; none where a sweeper has no such key."""
+    found = sweeper.get("direction")
+    listed = [] if found is None else [found] if isinstance(found, str | Enum) else list(found)
+    return [direction.name if isinstance(direction, Enum) else str(direction) for direction in listed]
+
+
+def parse_words(words: Sequence[str]) -> argparse.Namespace:
+    """Hydra's own options (`-m`, `--cfg`, `-cd` …) and overrides; a wrong option is a ConfigError."""
+    parser = get_args_parser()
+    flags = [flag for action in parser._actions for flag in action.option_strings]
+
+    def refuse(message: str) -> NoReturn:
+        unknown = next((word for word in words if word.startswith("-") and word.split("=")[0] not in flags), None)
+        raise ConfigError(f"unknown option {unknown!r}{near(unknown, flags)}" if unknown else message)
+
+    parser.error = refuse  # type: ignore[method-assign]
+    arguments = parser.parse_intermixed_args(list(words))
+    chosen = [name for name in ("run", "multirun", "cfg", "info", "shell_completion") if getattr(arguments, name)]
+    if len(chosen) > 1:
+        raise ConfigError(f"--{chosen[0]} and --{chosen[1]} cannot go together")
+    if arguments.resolve and not (arguments.cfg or arguments.help):
+        raise ConfigError("--resolve needs --cfg")
+    parse_overrides(arguments.overrides)
+    return arguments
+
+
+def parse_overrides(words: Sequence[str]) -> list[Override]:
+    """Read overrides by Hydra's grammar; what it cannot read is a ConfigError that quotes the word."""
+    parser = OverridesParser.create()
+    overrides = []
+    for word in words:
+        try:
+            overrides += parser.parse_overrides([word])
+        except OverrideParseException as error:
+            hint = "" if "=" in word else "; overrides look like key=value"
+            raise ConfigError(f"cannot read {word!r}{hint or f': {one_line(error)}'}") from error
+    return overrides
+
+
+def values_of(override: Override) -> list[str]:
+    """The words an override stands for; of an interval, which a sweeper draws from, its ends."""
+    if not override.is_sweep_override():
+        return [override.input_line or ""]
+    if override.is_interval_sweep():
+        interval = override.value()
+        assert isinstance(interval, IntervalSweep)
+        return [f"{override.get_key_element()}={value}" for value in (interval.start, interval.end)]
+    return [f"{override.get_key_element()}={value}" for value in override.sweep_string_iterator()]
+
+
+def one_line(error: Exception) -> str:
+    """All lines of an error as one, not too long."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return textwrap.shorten(" ".join(lines), 240, placeholder=" …") if lines else type(error).__name__

@@ -1,0 +1,1 @@
+"""What a run is given: processes, devices, memory, and how they are watched."""

@@ -1,0 +1,65 @@
+"""The commands that start a run's ranks: srun on several nodes, torchrun on one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rlx.hardware.profile import Hardware
+
+SIGNALS = "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1,SIGUSR2"
+"""What torchrun passes on to its ranks."""
+
+
+def processes_per_node(hardware: Hardware) -> int:
+    return hardware.num_processes // hardware.num_nodes
+
+
+def devices_per_node(hardware: Hardware) -> int:
+    """GPUs of learner processes and of servers, evenly."""
+    devices = hardware.num_processes + hardware.num_servers * hardware.tensor_parallel
+    return -(-devices // hardware.num_nodes)
+
+
+def cpus_per_task(hardware: Hardware) -> int:
+    """Of one learner process: its threads, and on GPUs those of its tools and its part of the servers'."""
+    if hardware.device == "cpu":
+        return hardware.num_threads
+    servers = -(-hardware.num_servers * hardware.num_threads // hardware.num_processes)
+    return hardware.num_threads + hardware.num_tool_workers + servers
+
+
+def rank_command(folder: str, command: Sequence[str]) -> list[str]:
+    """One rank, with its log in the run folder."""
+    return [sys.executable, "-u", "-m", "rlx.launch.rank", folder, *command]
+
+
+def srun_command(num_nodes: int, tasks_per_node: int, cpus_per_task: int, command: Sequence[str]) -> list[str]:
+    """All ranks of an allocation. One that crashes takes the others with it; of one that leaves well they hear nothing.
+
+    srun no longer reads how many processors the job asked for, so it is told.
+    """
+    counts = [f"--nodes={num_nodes}", f"--ntasks-per-node={tasks_per_node}", f"--cpus-per-task={cpus_per_task}"]
+    return ["srun", *counts, "--unbuffered", "--kill-on-bad-exit=1", "--wait=0", *command]
+
+
+def torchrun_command(num_processes: int, patience: int, command: Sequence[str]) -> list[str]:
+    """All ranks of one machine; asked to stop, they have `patience` seconds."""
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={num_processes}"]
+    return [*torchrun, f"--shutdown-timeout={patience}", "--no-python", *command]
+
+
+def start_command(hardware: Hardware, folder: Path, words: Sequence[str]) -> list[str]:
+    """Whatever this profile takes to train these words."""
+    return every_rank(hardware, folder, ["train", *words, f"hydra.run.dir={folder}"])
+
+
+def every_rank(hardware: Hardware, folder: Path, words: Sequence[str]) -> list[str]:
+    """`rlx` with these words in every process of a profile, with their logs in the folder."""
+    rank = rank_command(str(folder), [sys.executable, "-u", "-m", "rlx", *words])
+    if hardware.num_nodes > 1:
+        return srun_command(hardware.num_nodes, processes_per_node(hardware), cpus_per_task(hardware), rank)
+    if hardware.num_processes > 1:
+        return torchrun_command(hardware.num_processes, round(60 * hardware.step_minutes), rank)
+    return rank

@@ -1,0 +1,301 @@
+"""How many bytes each device of a profile must hold: arithmetic on shapes, nothing is loaded.
+
+What is exact stands in both bounds: N parameters, of which T are trained, on n learner processes under ZeRO stage z,
+numbers of b bytes in the forward pass (4 float32, 2 bfloat16; DeepSpeed adds gradients up in float32 either way):
+
+    weights    b N       / n if z >= 3        gradients  4 T       / n if z >= 2
+    optimizer  8 T, and 4 T for float32 weights beside those of the forward pass (all but z = 0)      / n if z >= 1
+    reference  b N       / n if z >= 3, if the algorithm compares with its start policy and there are no adapters to
+                         switch off
+
+(Rajbhandari et al. 2020, "ZeRO", arXiv:1910.02054, section 3.) The torch learner keeps weights in float32, and under
+bfloat16 a cast of each until the backward pass. The rest depends on how full things get, so it has two bounds:
+activations of a full micro-batch at most and of a half full one at least (packing fills them so, on average); caches of
+slots that are full at most, and short at least. vLLM takes its whole share of a device as it starts.
+
+A vLLM engine beside the learner sleeps during the update, so that the two take turns: sampling and updating are two
+budgets. A torch engine stays. Gradients are forgotten after the step, but ZeRO 3 keeps room for its share of them, and
+a bucket to collect them in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rlx.hardware.profile import BYTES, Hardware
+from rlx.model.load import Lora
+from rlx.model.shape import Shape, linear_maps, num_parameters
+
+CHUNK_ELEMENTS = {"cpu": 2**22, "cuda": 2**26}
+"""Logits that exist at the same time, as in rlx/learner/logprob.py."""
+
+BUCKET_ELEMENTS = 500_000_000
+"""Gradients or weights that DeepSpeed moves at once."""
+
+PROGRAM = {"cpu": 500_000_000, "cuda": 1_500_000_000}
+"""Of one process before any weight: libraries, the CUDA context, communication."""
+
+VLLM_PROGRAM = 500_000_000
+"""Of vLLM's libraries on CPU, measured."""
+
+LIVE_ELEMENTS = 1_050_000_000
+"""Weights that ZeRO 3 may keep gathered for their next use, with those that it fetches early: DeepSpeed's defaults."""
+
+VLLM_GRAPHS = 1_000_000_000
+"""CUDA graphs of a vLLM engine, which stay while it sleeps."""
+
+STEP_TOKENS = 8192
+"""Tokens of vLLM's largest pass, as in rlx/rollout/vllm/llm.py."""
+
+NORMS = {"float32": 24, "bfloat16": 16, "autocast": 26}
+"""Bytes of a layer's residual-wide tensors for a token: what two norms take, their normalised vectors, what they give.
+Under autocast residuals are float32, and each of five linear maps keeps a bfloat16 cast of its own; a bfloat16 model
+has float32 inside its norms."""
+
+SHORT = 64
+"""Tokens that an episode surely has, prompt and all."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Amount:
+    """Bytes, at least and at most."""
+
+    least: int
+    most: int
+
+    def __mul__(self, count: int) -> Amount:
+        return Amount(least=self.least * count, most=self.most * count)
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(least=self.least + other.least, most=self.most + other.most)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """What must be held at the same time."""
+
+    name: str
+    """By whom and when: `learner, updating`."""
+    amounts: Mapping[str, Amount]
+    devices: int
+    """That hold it, each; on cpu 1, the machine."""
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def total(self) -> Amount:
+        return sum(self.amounts.values(), Amount(least=0, most=0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """What memory depends on beside the hardware."""
+
+    shape: Shape
+    num_trained: int
+    adapted: bool = False
+    """Only adapters are trained; the reference policy is the model without them."""
+    needs_reference: bool = False
+    max_context: int
+    """Tokens of one episode at most."""
+    num_episodes: int = 1
+    """Of a step."""
+
+
+def budgets(hardware: Hardware, job: Job, have: int | None, *, trains: bool = True) -> list[Budget]:
+    """Every budget of a profile: `have` is one device's memory (on cpu the machine's), None if unknown."""
+    learner, engine = learner_amounts(hardware, job), engine_amounts(hardware, job, have)
+    resident = {name: learner[name] for name in resident_names(hardware) if name in learner}
+    servers = hardware.num_servers * hardware.tensor_parallel
+    notes = cache_notes(hardware, job, have)
+    beside = Budget(name="engine in a server", amounts=engine | program(hardware), devices=servers, notes=notes)
+    if not trains:
+        alone = Budget(
+            name="engine", amounts=engine | program(hardware), devices=servers or hardware.num_processes, notes=notes
+        )
+        return on_machine(hardware, [alone])
+    if servers:
+        found = [Budget(name="learner", amounts=learner, devices=hardware.num_processes), beside]
+    elif sleeps(hardware):
+        found = [
+            Budget(name="sampling", amounts=resident | engine, devices=hardware.num_processes, notes=notes),
+            Budget(name="updating", amounts=learner | asleep(), devices=hardware.num_processes),
+        ]
+    else:
+        found = [Budget(name="learner and engine", amounts=learner | engine, devices=hardware.num_processes)]
+    return on_machine(hardware, found)
+
+
+def sleeps(hardware: Hardware) -> bool:
+    """Whether the engine leaves the device during the update."""
+    return hardware.engine == "vllm" and hardware.device == "cuda" and not hardware.num_servers
+
+
+def resident_names(hardware: Hardware) -> tuple[str, ...]:
+    """What a learner holds between updates."""
+    kept = ("weights", "reference", "optimizer", "program")
+    return (*kept, "gradients", "gradient bucket") if zero_stage(hardware) == 3 else kept
+
+
+def asleep() -> dict[str, Amount]:
+    return {"engine asleep": exactly(VLLM_GRAPHS)}
+
+
+def on_machine(hardware: Hardware, found: list[Budget]) -> list[Budget]:
+    """On cpu all processes of a node share one memory: one budget of one machine."""
+    if hardware.device != "cpu":
+        return found
+    amounts: dict[str, Amount] = {}
+    for budget in found:
+        for name, amount in budget.amounts.items():
+            amounts[name] = amounts.get(name, Amount(least=0, most=0)) + amount * -(
+                -budget.devices // hardware.num_nodes
+            )
+    return [Budget(name="this machine" if hardware.num_nodes == 1 else "each machine", amounts=amounts, devices=1)]
+
+
+def exactly(num_bytes: int) -> Amount:
+    return Amount(least=num_bytes, most=num_bytes)
+
+
+def program(hardware: Hardware) -> dict[str, Amount]:
+    libraries = VLLM_PROGRAM if hardware.engine == "vllm" and hardware.device == "cpu" else 0
+    return {"program": exactly(PROGRAM[hardware.device] + libraries)}
+
+
+def learner_amounts(hardware: Hardware, job: Job) -> dict[str, Amount]:
+    """What one learner process holds during an update, without what is empty."""
+    amounts = {name: exactly(num) for name, num in learner_state(hardware, job).items()}
+    amounts |= {"communication": communication(hardware, job), "activations": activations(hardware, job)}
+    return {name: amount for name, amount in (amounts | program(hardware)).items() if amount.most}
+
+
+def learner_state(hardware: Hardware, job: Job) -> dict[str, int]:
+    """Bytes of one process that are there whatever the batch."""
+    num, trained = num_parameters(job.shape) + (job.num_trained if job.adapted else 0), job.num_trained
+    low, spread = hardware.learner_dtype != "float32", hardware.learner == "deepspeed"
+    number, stage = BYTES[hardware.learner_dtype] if spread else BYTES["float32"], zero_stage(hardware)
+    whole = {
+        "weights": (number * num, 3),
+        "reference": (number * num if job.needs_reference and not job.adapted else 0, 3),
+        "gradients": (0 if hardware.offload and stage == 3 else 4 * trained, 2),
+        "optimizer": (0 if hardware.offload else trained * (12 if stage else 8), 1),
+    }
+    state = {name: share(count, hardware.num_processes, stage >= least) for name, (count, least) in whole.items()}
+    casts = BYTES[hardware.learner_dtype] * num if low and not spread else 0
+    return state | {"gradient bucket": 4 * bucket_elements(trained) if stage == 3 else 0, "weight casts": casts}
+
+
+def zero_stage(hardware: Hardware) -> int:
+    """The one that DeepSpeed runs: bfloat16 below stage 2 runs as stage 2 (rlx/learner/deepspeed.py)."""
+    low = hardware.learner == "deepspeed" and hardware.learner_dtype != "float32"
+    return max(hardware.zero_stage, 2) if low else hardware.zero_stage
+
+
+def share(num_bytes: int, processes: int, shared: bool) -> int:
+    return -(-num_bytes // processes) if shared else num_bytes
+
+
+def bucket_elements(num_trained: int) -> int:
+    """Gradients that DeepSpeed collects before it sends them."""
+    return min(BUCKET_ELEMENTS, num_trained)
+
+
+def communication(hardware: Hardware, job: Job) -> Amount:
+    """What DeepSpeed sends and receives. Stages 1 and 2: a bucket of gradients, and a float32 copy of it or of one
+    matrix that is larger. Stage 3, whose bucket stays: that copy in the order of ranks, two of a matrix that is larger,
+    and weights, gathered: the layer in use and the next at least."""
+    stage, number, shape = zero_stage(hardware), BYTES[hardware.learner_dtype], job.shape
+    if not stage:
+        return exactly(0)
+    bucket, matrix = bucket_elements(job.num_trained), min(shape.vocabulary * shape.width, job.num_trained)
+    if stage < 3:
+        sent = 4 * max(bucket, matrix) if number < 4 else 0
+        return Amount(least=number * bucket, most=number * bucket + sent)
+    sent = 4 * bucket if matrix <= bucket else 8 * matrix
+    near = max(layer_parameters(shape), shape.vocabulary * shape.width) + layer_parameters(shape)
+    live = max(near, min(num_parameters(shape), LIVE_ELEMENTS))
+    return Amount(least=4 * bucket + number * near, most=sent + number * live)
+
+
+def layer_parameters(shape: Shape) -> int:
+    return sum(before * after for before, after in linear_maps(shape).values())
+
+
+def activations(hardware: Hardware, job: Job) -> Amount:
+    """Of one micro-batch: at most full or one longest episode, at least half full if the step has tokens enough."""
+    episodes = -(-job.num_episodes // hardware.num_processes)
+    most = min(max(hardware.micro_batch_tokens, job.max_context), episodes * job.max_context)
+    least = min(hardware.micro_batch_tokens, episodes * min(SHORT, job.max_context)) // 2
+    return Amount(least=activation_bytes(hardware, job, least), most=activation_bytes(hardware, job, most))
+
+
+def activation_bytes(hardware: Hardware, job: Job, tokens: int) -> int:
+    """Kept for the backward pass: the layers, or, where they are recomputed, what each starts from and all of one; four
+    float32 vectors behind the last; a chunk of logits three times in float32; and the head's gradient."""
+    shape, layers = job.shape, job.shape.layers
+    stream = BYTES["float32" if hardware.learner == "torch" else hardware.learner_dtype] * shape.width
+    layer = layer_bytes(hardware, shape)
+    kept = layers * stream + layer if hardware.recompute else layers * layer
+    logits = 3 * 4 * min(tokens * shape.vocabulary, CHUNK_ELEMENTS[hardware.device])
+    return tokens * (kept + 16 * shape.width) + logits + head_bytes(hardware, job)
+
+
+def layer_bytes(hardware: Hardware, shape: Shape) -> int:
+    """Of one token in one layer: around its norms; queries, keys and values (repeated for the queries' heads), and the
+    attention's answer twice; gate, its activation, up, and their product."""
+    number = BYTES[hardware.learner_dtype]
+    low = number < 4 and hardware.learner == "torch"
+    norms = NORMS["autocast" if low else hardware.learner_dtype] * shape.width
+    return norms + number * (5 * shape.heads * shape.head_size + 4 * shape.feed_forward)
+
+
+def head_bytes(hardware: Hardware, job: Job) -> int:
+    """The output matrix's gradient in float32; in bfloat16 also a chunk's share of it, and one copy in that format: of
+    the matrix (torch, trained or not) or of the gradient."""
+    matrix, low = job.shape.vocabulary * job.shape.width, BYTES[hardware.learner_dtype] < 4
+    trained = 0 if job.adapted else 4 * matrix + (2 * matrix if low else 0)
+    return trained + (2 * matrix if low and (hardware.learner == "torch" or not job.adapted) else 0)
+
+
+def engine_amounts(hardware: Hardware, job: Job, have: int | None) -> dict[str, Amount]:
+    """What an engine holds on each of its devices."""
+    weights = -(-BYTES[hardware.dtype] * num_parameters(job.shape) // hardware.tensor_parallel)
+    context = context_bytes(hardware, job)
+    if not (hardware.engine == "vllm" and hardware.device == "cuda"):
+        full, short = (context * hardware.num_slots * num // job.max_context for num in (job.max_context, SHORT))
+        return {"engine weights": exactly(weights), "KV cache": Amount(least=min(short, full), most=full)}
+    work = vllm_work(hardware, job.shape)
+    room = context if have is None else max(context, int(hardware.engine_memory * have) - weights - work)
+    return {"engine weights": exactly(weights), "engine work": exactly(work), "KV cache": exactly(room)}
+
+
+def vllm_work(hardware: Hardware, shape: Shape) -> int:
+    """Of a vLLM engine on a GPU beside weights and cache: graphs, its largest pass (gate and up, their product, four
+    vectors of the residual width), and a float32 logit of every slot and token three times."""
+    wide = -(-3 * shape.feed_forward // hardware.tensor_parallel) + 4 * shape.width
+    logits = 3 * 4 * hardware.num_slots * shape.vocabulary
+    return VLLM_GRAPHS + STEP_TOKENS * BYTES[hardware.dtype] * wide + logits
+
+
+def context_bytes(hardware: Hardware, job: Job) -> int:
+    """Keys and values of one full context on each device of an engine; no head is split."""
+    heads = -(-job.shape.key_heads // hardware.tensor_parallel)
+    return 2 * job.shape.layers * heads * job.shape.head_size * BYTES[hardware.dtype] * job.max_context
+
+
+def cache_notes(hardware: Hardware, job: Job, have: int | None) -> tuple[str, ...]:
+    """How many full contexts a vLLM engine's share of the memory holds."""
+    if not (hardware.engine == "vllm" and hardware.device == "cuda") or have is None:
+        return ()
+    cache = engine_amounts(hardware, job, have)["KV cache"].most
+    num = cache // context_bytes(hardware, job)
+    return (f"the cache holds {num:,} x a full context of {job.max_context:,} tokens for {hardware.num_slots:,} slots",)
+
+
+def num_trained(lora: Lora | None, shape: Shape) -> int:
+    """All parameters, or those of the adapters: rank x (in + out) of every map that has one."""
+    if lora is None:
+        return num_parameters(shape)
+    maps = linear_maps(shape)
+    return shape.layers * lora.rank * sum(sum(maps[name]) for name in lora.targets if name in maps)

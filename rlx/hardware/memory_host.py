@@ -1,0 +1,62 @@
+"""How many bytes each machine's own memory must hold beside its GPUs': what a batch script asks for.
+
+Models are loaded there on their way to the GPUs, engines that sleep leave their weights there, offloaded optimizers
+stay. vLLM's copies are in pinned blocks, which torch rounds up to powers of two: twice the weights at worst.
+"""
+
+from __future__ import annotations
+
+from rlx.hardware.memory import Job, share, sleeps
+from rlx.hardware.profile import BYTES, Hardware
+from rlx.model.shape import num_parameters
+
+PROGRAM = 6_000_000_000
+"""Of one process: Python, torch and vLLM with their libraries, pinned buffers, its episodes."""
+WRITING = 10_000_000_000
+"""Of the process that writes a checkpoint: a piece of it, twice."""
+
+
+def host_amounts(hardware: Hardware, job: Job) -> dict[str, int]:
+    """All of it, whenever it is there; nothing on cpu, where there is but one memory."""
+    return {**while_loading(hardware, job), **while_running(hardware, job), **always(hardware, job)}
+
+
+def host_peak(hardware: Hardware, job: Job) -> int:
+    """What is there at once: models are on the GPUs before an engine sleeps."""
+    loading, running = (sum(part(hardware, job).values()) for part in (while_loading, while_running))
+    return sum(always(hardware, job).values()) + max(loading, running)
+
+
+def while_loading(hardware: Hardware, job: Job) -> dict[str, int]:
+    num_copies = 2 if job.needs_reference and not job.adapted else 1
+    learners = num_learners(hardware) * num_copies * BYTES[hardware.loaded_dtype]
+    numbers = learners + num_servers(hardware) * BYTES[hardware.dtype]
+    return held(hardware, {"weights while they are loaded, by every process": numbers * num_parameters(job.shape)})
+
+
+def while_running(hardware: Hardware, job: Job) -> dict[str, int]:
+    weights = BYTES[hardware.dtype] * num_parameters(job.shape)
+    asleep = num_learners(hardware) * 2 * weights if sleeps(hardware) else 0
+    start = "the start's weights at the end, by one process at a time"
+    return held(hardware, {"engines asleep": asleep, start: weights})
+
+
+def always(hardware: Hardware, job: Job) -> dict[str, int]:
+    each = share(job.num_trained * 16, hardware.num_processes, shared=True) if hardware.offload else 0
+    programs = (num_learners(hardware) + num_servers(hardware)) * PROGRAM + WRITING
+    offloaded = num_learners(hardware) * each
+    return held(hardware, {"optimizer and gradients, offloaded": offloaded, "programs and checkpoints": programs})
+
+
+def held(hardware: Hardware, amounts: dict[str, int]) -> dict[str, int]:
+    return {name: num for name, num in amounts.items() if num and hardware.device != "cpu"}
+
+
+def num_learners(hardware: Hardware) -> int:
+    """Learner processes on each machine."""
+    return hardware.num_processes // hardware.num_nodes
+
+
+def num_servers(hardware: Hardware) -> int:
+    """Rollout servers on each machine."""
+    return -(-hardware.num_servers // hardware.num_nodes)

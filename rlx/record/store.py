@@ -1,0 +1,107 @@
+"""Trajectories on disk: `trajectories/step-000012.jsonl`, one line per trajectory, for the viewer and for replay.
+
+A line is `{"format": 1, "group": g, "max_rounds": r, "trajectory": {...}}`: `group` numbers the groups of the file from
+0, `max_rounds` is the budget it was played with. Only ASCII is written, so a file may be shown in a terminal whatever a
+model said. A file appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NoReturn
+
+from rlx.record.codec import CodecError, from_json, record, to_json, whole
+from rlx.record.folder import write_aside
+from rlx.types import Group, Trajectory
+
+FORMAT = 1
+
+
+class StoreError(ValueError):
+    """A trajectory file that cannot be read; the message is one line, `file:line: what`."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """One line of a trajectory file."""
+
+    line: int
+    """From 1."""
+    group: int
+    max_rounds: int
+    trajectory: Trajectory
+
+
+def step_path(folder: Path, step: int) -> Path:
+    """Where the trajectories of a training step are."""
+    return folder / "trajectories" / f"step-{step:06d}.jsonl"
+
+
+def save(
+    path: Path, groups: Iterable[Group], *, max_rounds: int, decode: Callable[[Sequence[int]], str] | None = None
+) -> None:
+    """Write groups to `path`; with `decode`, each turn also says its completion as `text`, for people."""
+    lines = [
+        json.dumps(line_of(index, max_rounds, trajectory, decode), separators=(",", ":"), allow_nan=False)
+        for index, group in enumerate(groups)
+        for trajectory in group.trajectories
+    ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_aside(path, "".join(f"{line}\n" for line in lines))
+
+
+def line_of(
+    group: int, max_rounds: int, trajectory: Trajectory, decode: Callable[[Sequence[int]], str] | None
+) -> dict[str, Any]:
+    stored = to_json(trajectory)
+    if decode is not None:
+        for turn in stored["turns"]:
+            turn["text"] = decode(turn["tokens"])
+    return {"format": FORMAT, "group": group, "max_rounds": max_rounds, "trajectory": stored}
+
+
+def read(path: Path) -> Iterator[Stored]:
+    """The lines of a file, one at a time; StoreError at the first that is not as `save` wrote it."""
+    with open(path, "rb") as file:
+        for number, raw in enumerate(file, start=1):
+            try:
+                yield parse_line(raw, number)
+            except CodecError as error:
+                raise StoreError(f"{path}:{number}: {error}") from None
+
+
+def parse_line(raw: bytes, number: int) -> Stored:
+    if not raw.endswith(b"\n"):
+        raise CodecError("the line is cut short")
+    try:
+        value = json.loads(raw, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise CodecError(f"not JSON: {type(error).__name__}") from None
+    fields = record(value, "line", ("format", "group", "max_rounds", "trajectory"))
+    if fields["format"] != FORMAT:
+        raise CodecError(f"format is {fields['format']!r:.40}, this version of rlx reads {FORMAT}")
+    return Stored(
+        line=number,
+        group=whole(fields["group"], "group"),
+        max_rounds=whole(fields["max_rounds"], "max_rounds"),
+        trajectory=from_json(fields["trajectory"]),
+    )
+
+
+def load(path: Path) -> list[Group]:
+    """The groups of a file, as they were saved."""
+    grouped = groupby(read(path), key=lambda stored: stored.group)
+    groups = [tuple(stored.trajectory for stored in members) for _, members in grouped]
+    if not groups:
+        raise StoreError(f"{path} holds no episodes")
+    return [Group(task=members[0].task, trajectories=members) for members in groups]
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")

@@ -1,0 +1,225 @@
+"""What a run says of itself: metrics.jsonl, which is the truth, and W&B beside it, which may fail.
+
+metrics.jsonl has a line per step: `step` first, the other keys sorted, floats as the shortest text that reads back as
+the same float, so that two equal runs give equal files. A value that is not finite is `null`. Whatever depends on the
+clock is under `time/`, `rate/` or `memory/`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import queue
+import threading
+import uuid
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from rlx.console import one_line
+from rlx.limits import above
+from rlx.record.folder import write_aside
+from rlx.types import Metrics
+
+CLOCK = ("time/", "rate/", "memory/")
+Mode = Literal["auto", "online", "offline", "disabled"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Track:
+    """Who is told about a run, beside its metrics.jsonl."""
+
+    mode: Mode = "auto"
+    """W&B: auto (online if logged in, else offline), online, offline or disabled."""
+    project: str = "rlx"
+    entity: str = ""
+    """Team or user; empty is the login's own."""
+    group: str = ""
+    name: str = ""
+    """Of the run; empty is the run folder's."""
+    timeout: float = 20.0
+    """Seconds to wait for W&B to answer, at the start and at the end, before going on without it."""
+
+    def __post_init__(self) -> None:
+        above(0, 86_400, timeout=self.timeout)
+
+
+def is_clock(name: str) -> bool:
+    """Whether a metric depends on the clock, and so differs between equal runs."""
+    return name.startswith(CLOCK)
+
+
+def metrics_line(step: int, metrics: Mapping[str, float]) -> str:
+    """A line of metrics.jsonl, without its newline."""
+    ordered = {name: _plain(metrics[name]) for name in sorted(metrics)}
+    return json.dumps({"step": int(step), **ordered}, allow_nan=False)
+
+
+def append_metrics(path: Path, step: int, metrics: Metrics) -> None:
+    """Add a step's line and see it onto the disk."""
+    if "step" in metrics:
+        raise ValueError("a metric cannot be called 'step'")
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(metrics_line(step, metrics) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """The whole lines of metrics.jsonl; none if there is no file."""
+    return [line for line, _ in _whole_lines(path)]
+
+
+def metrics_gap(path: Path, step: int) -> str:
+    """What the file lacks of the steps 1 to `step`; empty if nothing."""
+    found = {line["step"] for line in read_metrics(path)}
+    missing = [number for number in range(1, step + 1) if number not in found]
+    if not missing:
+        return ""
+    return f"the lines of {len(missing)} of {step} steps cannot be read, the first of them that of step {missing[0]}"
+
+
+def truncate_metrics(path: Path, step: int) -> int:
+    """Drop what a resumed run will say again: every line after `step`, and a torn last one. The last kept, or 0."""
+    kept = [(line["step"], text) for line, text in _whole_lines(path) if line["step"] <= step]
+    if path.exists():
+        write_aside(path, "".join(text for _, text in kept))
+    return max((number for number, _ in kept), default=0)
+
+
+def _whole_lines(path: Path) -> list[tuple[dict[str, Any], str]]:
+    """Each line, parsed and as it is, but for those that a crash has torn or that are no metrics."""
+    lines: list[tuple[dict[str, Any], str]] = []
+    raw = path.read_bytes() if path.is_file() else b""
+    for text in raw.decode("utf-8", errors="replace").splitlines(keepends=True):
+        try:
+            line = json.loads(text) if text.endswith("\n") else None
+        except (ValueError, RecursionError):
+            line = None
+        if isinstance(line, dict) and isinstance(line.get("step"), int) and not isinstance(line["step"], bool):
+            lines.append((line, text))
+    return lines
+
+
+def _plain(value: float) -> float | None:
+    number = float(value)
+    return number if math.isfinite(number) else None
+
+
+@dataclass
+class Board:
+    """W&B in a thread of its own: the run neither waits for it nor fails with it.
+
+    What it raises is counted by kind, each kind told once, and the run goes on.
+    """
+
+    notice: Callable[[str], None]
+    timeout: float
+    failures: Counter[str] = field(default_factory=Counter)
+    _tasks: queue.Queue[Callable[[], None] | None] = field(default_factory=lambda: queue.Queue(maxsize=1000))
+    _thread: threading.Thread | None = None
+    _run: Any = None
+
+    def start(self, opening: Callable[[], Any]) -> None:
+        """Begin in the background; `opening` gives W&B's run."""
+
+        def begin() -> None:
+            self._run = opening()
+
+        self._thread = threading.Thread(target=self._work, name="wandb", daemon=True)
+        self._thread.start()
+        self._give(begin)
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Tell W&B of a step, some time."""
+        told = {"step": step, **metrics}
+        self._give(lambda: self._run.log(told) if self._run is not None else None)
+
+    def finish(self, metrics: Mapping[str, float] | None = None, exit_code: int = 0) -> None:
+        """Say the final figures and close, within `timeout`. Never raises."""
+
+        def end() -> None:
+            if self._run is not None:
+                self._run.summary.update(dict(metrics or {}))
+                self._run.finish(exit_code=exit_code)
+
+        if self._thread is None:
+            return
+        self._give(end)
+        self._give(None)
+        self._thread.join(self.timeout)
+        if self._thread.is_alive():
+            self._fail(TimeoutError(f"did not finish within {self.timeout:g} s; `wandb sync` sends the rest"))
+        self._thread = None
+
+    def _give(self, task: Callable[[], None] | None) -> None:
+        if self._thread is None:
+            return
+        try:
+            self._tasks.put_nowait(task)
+        except queue.Full:
+            self._fail(BufferError("is too slow: some steps are only in metrics.jsonl"))
+
+    def _work(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            try:
+                task()
+            except BaseException as error:  # also SystemExit: whatever it was, the run must not hear of it
+                self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        kind = type(error).__name__
+        self.failures[kind] += 1
+        if self.failures[kind] == 1:
+            self.notice(f"W&B: {kind}: {one_line(str(error))}; the run goes on, metrics.jsonl has everything")
+
+
+def open_board(
+    track: Track, folder: Path, config: Mapping[str, Any], *, notice: Callable[[str], None], rank: int = 0
+) -> Board:
+    """W&B for this run, already starting; one that does nothing if disabled or not on rank 0."""
+    board = Board(notice=notice, timeout=track.timeout)
+    if rank == 0 and "disabled" not in (track.mode, os.environ.get("WANDB_MODE")):
+        board.start(lambda: _open_wandb(track, folder, config))
+    return board
+
+
+def _open_wandb(track: Track, folder: Path, config: Mapping[str, Any]) -> Any:
+    """W&B's run: online only if asked for or logged in, and offline where online does not answer.
+
+    With `auto`, W&B's own WANDB_MODE is asked first.
+    """
+    import wandb
+
+    mode = os.environ.get("WANDB_MODE", "auto") if track.mode == "auto" else track.mode
+    online = mode == "online" or (mode == "auto" and wandb.login(prompt=False, timeout=10) is True)
+    settings = wandb.Settings(init_timeout=track.timeout, silent=True, console="off", disable_git=True)
+    asked: dict[str, Any] = {
+        "project": track.project,
+        "entity": track.entity or None,
+        "group": track.group or None,
+        "name": track.name or folder.name,
+        "id": _run_id(folder),
+        "dir": str(folder),
+        "config": dict(config),
+        "resume": "allow",
+        "settings": settings,
+    }
+    try:
+        run = wandb.init(mode="online" if online else "offline", **asked)
+    except wandb.errors.CommError:
+        run = wandb.init(mode="offline", **asked)
+    run.define_metric("*", step_metric="step")
+    return run
+
+
+def _run_id(folder: Path) -> str:
+    """The same for all of a run's life, so that a resumed run goes on under its name."""
+    path = folder / "wandb" / "run-id"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_aside(path, uuid.uuid4().hex[:12])
+    return path.read_text(encoding="utf-8").strip()

@@ -1,0 +1,148 @@
+"""One rollout server, as its client sees it: a connection that holds the claim, and calls that are done once."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from http.client import HTTPConnection, HTTPException
+from typing import TYPE_CHECKING, Any
+
+from rlx.record.codec import CodecError, record, string
+from rlx.rollout.engine import Counts
+from rlx.rollout.remote.server import LARGEST_MESSAGE, TOKEN_VARIABLE
+from rlx.rollout.remote.weights import write_weights
+from rlx.rollout.remote.wire import FORMAT, Advance, Advanced, advance_to_json, advanced_from_json, dump, parse
+from rlx.types import Automaton, Request
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+PATIENCE = 3600.0
+"""Seconds after which a server that does not answer counts as dead."""
+TRIES = 2
+"""Of a call whose connection broke: the server does none twice."""
+
+
+class ServerError(RuntimeError):
+    """Rollout servers cannot be used; the message is one line with the reason and what to do."""
+
+
+class GoneError(Exception):
+    """One server does not answer, or not sensibly."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Link:
+    """One server, and what it has not been told yet."""
+
+    address: str
+    token: str = field(repr=False)
+    client: str
+    patience: float = PATIENCE
+    last_words: Callable[[], str] = lambda: ""
+    """The end of its log, where there is one to read."""
+    fate: str = ""
+    """Why it is dead."""
+    sessions: set[int] = field(default_factory=set)
+    adds: dict[int, Request] = field(default_factory=dict)
+    releases: list[int] = field(default_factory=list)
+    counts: Counts = field(default_factory=Counts)
+    _call: int = 0
+    _known: dict[int, tuple[int, Automaton]] = field(default_factory=dict)
+    _http: HTTPConnection | None = None
+
+    def step(self, num_ticks: int) -> Advanced:
+        """Tell what there is to tell, start the ticks, take what the ones before finished."""
+        advance = Advance(num_ticks=num_ticks, release=tuple(self.releases), add=tuple(self.adds.items()))
+        raw = dump(advance_to_json(advance, self._known))
+        answer = advanced_from_json(self.ask("/step", lambda: raw, len(raw)))
+        self.adds.clear()
+        self.releases.clear()
+        self.counts = answer.counts
+        return answer
+
+    def load(self, some: Mapping[str, Tensor], version: int | None) -> None:
+        """Some of a policy's weights; with the last of them, which version they are."""
+        length, _ = write_weights(some)
+        headers = {} if version is None else {"Rlx-Version": str(version)}
+        self.ask("/load", lambda: write_weights(some)[1], length, headers)
+
+    def connect(self) -> HTTPConnection:
+        """A connection that holds the claim."""
+        host, _, port = self.address.rpartition(":")
+        self._http = HTTPConnection(host, int(port), timeout=self.patience, blocksize=2**20)
+        said = self.send(self._http, "/claim", b"", 0, {"Rlx-Client": self.client})
+        theirs = said.get("format") if isinstance(said, dict) else None
+        if theirs != FORMAT:
+            raise ServerError(
+                f"rollout server {self.address} speaks format {theirs}, not {FORMAT}: start it with this rlx"
+            )
+        return self._http
+
+    def ask(self, path: str, body: Callable[[], Any], length: int, headers: Mapping[str, str] | None = None) -> Any:
+        """The answer to a call; one whose connection broke is made once more, under the same number."""
+        self._call += 1
+        headers = {"Rlx-Call": str(self._call), **(headers or {})}
+        for tries_left in reversed(range(TRIES)):
+            try:
+                return self.send(self._http or self.connect(), path, body(), length, headers)
+            except TimeoutError:
+                self.close()
+                raise GoneError(f"did not answer for {self.patience:.0f} s") from None
+            except (OSError, HTTPException) as error:
+                self.close()
+                if not tries_left or isinstance(error, ConnectionRefusedError):
+                    raise GoneError(f"{type(error).__name__}: {error}") from None
+            except CodecError as error:
+                self.close()
+                raise GoneError(f"said what cannot be read: {error}") from None
+        raise AssertionError("unreachable")
+
+    def send(self, http: HTTPConnection, path: str, body: Any, length: int, headers: Mapping[str, str]) -> Any:
+        given = {"Authorization": f"Bearer {self.token}", "Content-Length": str(length), **headers}
+        http.request("POST", path, body=body, headers=given)
+        reply = http.getresponse()
+        raw = reply.read(LARGEST_MESSAGE)
+        if reply.status == 200:
+            return parse(raw)
+        reason = string(record(parse(raw), "refusal", ("error",))["error"], "refusal")
+        if reply.status >= 500:
+            raise GoneError(reason)
+        raise ServerError(f"rollout server {self.address}: {reason}")
+
+    def close(self) -> None:
+        http, self._http = self._http, None
+        if http is not None:
+            with suppress(OSError):
+                http.close()
+
+    def obituary(self) -> str:
+        words = self.last_words()
+        return f"{self.address} {self.fate}" + (f"; its log ends: {words}" if words else "")
+
+
+def link_all(
+    addresses: Sequence[str],
+    token: str,
+    *,
+    last_words: Callable[[str], str] = lambda address: "",
+    patience: float = PATIENCE,
+) -> list[Link]:
+    """Links to `host:port` addresses, for one client."""
+    client = secrets.token_hex(8)
+    return [
+        Link(address=a, token=token, client=client, patience=patience, last_words=partial(last_words, a))
+        for a in addresses
+    ]
+
+
+def token_here() -> str:
+    """The secret of this machine's rollout servers."""
+    token = os.environ.get(TOKEN_VARIABLE, "")
+    if not token:
+        raise ServerError(f"rollout servers need a secret: set {TOKEN_VARIABLE} to the same words on both sides")
+    return token

@@ -1,0 +1,1 @@
+"""The exact engine: batched decoding in plain torch."""

@@ -1,0 +1,262 @@
+"""The torch engine: continuous batching on one device, on CPU or CUDA.
+
+Every tick each active request gets one token: those admitted this tick from the prefill of their prompt, the others
+from one decoding pass. A completion keeps all it sampled, its end-of-sequence token or stop string too. A stop string
+is matched against the tokens' bytes; if the token that completes it has text after it, that token is kept whole, for
+what was sampled is what is trained. A prompt that leaves no room in max_context gets an empty completion, stop
+"context".
+
+Caches. The last sampled token is not in the cache yet when a request ends. The row is settled at the next tick: parked
+(copied out) unless its session was released meanwhile, then overwritten by the last row, so active rows stay
+contiguous. A later prompt of the session reuses the longest common prefix; `release` or `load` drops the copy. The
+prompts of new sessions are kept too, the last `NUM_PROMPTS` of them, so a group's prompt is prefilled once even if its
+members come at different ticks.
+
+Determinism: the *schedule* is deterministic; the arithmetic of a row is not independent of its neighbours. Matrix
+products that give a row the same bits in every batch cost a multiple in speed on small models and need kernels of their
+own. A schedule that counts ticks (first come, first served; a tool's answer admitted a fixed number of ticks later)
+costs nothing, and gives the same rows in the same order to the same kernels, hence the same bits on the same machine
+with the same number of threads. A request's random numbers are a function of (stream, token) alone, so between two
+schedules only rounding differs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rlx.rollout.automaton import Masks
+from rlx.rollout.choice import Chooser
+from rlx.rollout.engine import Counts
+from rlx.rollout.row import Row, common_prefix, open_row
+from rlx.rollout.stops import listen, token_bytes
+from rlx.rollout.torch.decoder import build_decoder
+from rlx.rollout.torch.runner import Runner
+from rlx.types import Completion, Request, Stop
+
+NUM_PROMPTS = 32
+"""First prompts whose caches are kept for others that are equal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A context's cache, outside the buffer."""
+
+    ids: Sequence[int]
+    cache: Tensor
+    logits: Tensor | None = None
+    """After the last id, (V,), where the context is a whole prompt."""
+
+
+Finished = tuple[int, Request, Completion]
+"""A completion with its place in the order of `add`."""
+
+
+class TorchEngine:
+    """See the module's docstring, and rlx.rollout.engine.Engine for the methods."""
+
+    def __init__(
+        self,
+        *,
+        config: Any,
+        weights: Mapping[str, Tensor],
+        tokenizer: Any,
+        eos_ids: Collection[int],
+        num_slots: int = 64,
+        device: str | torch.device = "cpu",
+        dtype: torch.dtype = torch.float32,
+        version: int = 0,
+    ) -> None:
+        """`config`: a Hugging Face config; `weights`: its tensors by name; `num_slots`: rows decoded at once."""
+        if num_slots < 1:
+            raise ValueError(f"torch engine: num_slots is {num_slots}; it must be 1 or more")
+        self.config, self.num_slots, self.dtype = config, num_slots, dtype
+        self.device = torch.device(device)
+        self.eos_ids = frozenset(eos_ids)
+        self._counts = Counts()
+        self._tick = 0
+        self._num_added = 0
+        self._spelled = token_bytes(tokenizer)
+        self._waiting: deque[tuple[int, Request]] = deque()
+        self._rows: list[Row] = []
+        self._active: dict[int, Row | None] = {}
+        """Sessions with a request under way; None while it waits."""
+        self._parked: dict[int, Saved] = {}
+        self._prompts: dict[tuple[int, ...], Saved] = {}
+        decoder = build_decoder(config, weights, self.device, dtype)
+        self._runner = Runner(decoder, num_slots, self.device, dtype)
+        self._masks = Masks(decoder.num_ids, self.device)
+        self._chooser = Chooser(self._masks)
+        self.version = version
+
+    @property
+    def tick(self) -> int:
+        return self._tick
+
+    @property
+    def counts(self) -> Counts:
+        return self._counts
+
+    def load(self, weights: Mapping[str, Tensor], version: int) -> None:
+        if any(not row.over for row in self._rows):
+            raise ValueError("torch engine: a request is being decoded; step until it ends or release it before load")
+        self._runner.decoder = build_decoder(self.config, weights, self.device, self.dtype)
+        self._masks = Masks(self._runner.decoder.num_ids, self.device)
+        self._chooser = Chooser(self._masks)
+        self.version = version
+        self._rows.clear()
+        self._parked.clear()
+        self._prompts.clear()
+
+    def add(self, request: Request) -> None:
+        where = f"session {request.session}"
+        if request.session in self._active:
+            raise ValueError(f"{where} has a request under way; wait for it or release the session")
+        if not request.prompt_ids:
+            raise ValueError(f"{where}: the prompt is empty; give it at least one token")
+        if not (min(request.prompt_ids) >= 0 and max(request.prompt_ids) < len(self._runner.decoder.embedding)):
+            raise ValueError(f"{where}: the prompt has ids outside the model's vocabulary")
+        listen(request.stops)
+        self._active[request.session] = None
+        self._waiting.append((self._num_added, request))
+        self._num_added += 1
+
+    def rest(self, keep: bool = True) -> None:
+        """It stays where it is."""
+
+    def close(self) -> None:
+        vars(self).clear()
+
+    def release(self, session: int) -> None:
+        self._parked.pop(session, None)
+        if session in self._active and self._active.pop(session) is None:
+            self._waiting = deque(item for item in self._waiting if item[1].session != session)
+        for row in self._rows:
+            if row.request.session == session:
+                row.over, row.kept = True, False
+
+    @torch.inference_mode()
+    def step(self) -> list[tuple[Request, Completion]]:
+        self._tick += 1
+        self._settle()
+        admitted, finished = self._admit()
+        rows = self._rows
+        logits = []
+        if rows:
+            logits.append(self._runner.decode([row.ids[-1] for row in rows], [len(row.ids) - 1 for row in rows]))
+        if admitted:
+            logits += self._prefill(admitted)
+        if logits:
+            finished += self._choose(logits[0] if len(logits) == 1 else torch.cat(logits))
+        return [(request, completion) for _, request, completion in sorted(finished, key=lambda item: item[0])]
+
+    def _settle(self) -> None:
+        """Park or drop the rows that are over, keeping the others contiguous."""
+        for index in reversed([index for index, row in enumerate(self._rows) if row.over]):
+            row, last = self._rows[index], self._rows.pop()
+            if row.kept:
+                cached = row.ids[:-1]
+                self._parked[row.request.session] = Saved(cached, self._runner.cache.save(index, len(cached)))
+            if row is not last:
+                self._runner.cache.move(len(self._rows), index, len(last.ids) - 1)
+                self._rows[index] = last
+
+    def _admit(self) -> tuple[list[Row], list[Finished]]:
+        """Requests from the queue's head while there are slots; those whose prompt fills the context end at once."""
+        admitted: list[Row] = []
+        refused: list[Finished] = []
+        while self._waiting and len(self._rows) + len(admitted) < self.num_slots:
+            order, request = self._waiting.popleft()
+            if len(request.prompt_ids) >= request.sampling.max_context:
+                del self._active[request.session]
+                nothing = Completion(token_ids=(), logprobs=(), stop="context", version=self.version)
+                refused.append((order, request, nothing))
+            else:
+                row = open_row(order, request, self._masks)
+                self._active[request.session] = row
+                admitted.append(row)
+        return admitted, refused
+
+    def _prefill(self, admitted: list[Row]) -> list[Tensor]:
+        """Append admitted rows and compute their logits: first those with something to compute, then the copies."""
+        computed: list[tuple[Row, Saved | None, int]] = []
+        copies: dict[tuple[int, ...], list[Row]] = {}
+        first_here: set[tuple[int, ...]] = set()
+        for row in admitted:
+            prompt = row.request.prompt_ids
+            saved = self._parked.pop(row.request.session, None)
+            reused = common_prefix(saved.ids, prompt[:-1]) if saved is not None else 0
+            if not reused and (prompt in self._prompts or prompt in first_here):
+                copies.setdefault(prompt, []).append(row)
+            else:
+                computed.append((row, saved, reused))
+                if not reused:
+                    first_here.add(prompt)
+        computed.sort(key=lambda item: len(item[0].ids) - item[2])
+        logits = [self._compute(computed)] if computed else []
+        logits += [self._copy(self._prompts[prompt], rows) for prompt, rows in copies.items()]
+        for prompt in list(self._prompts)[:-NUM_PROMPTS]:
+            del self._prompts[prompt]
+        return logits
+
+    def _compute(self, computed: list[tuple[Row, Saved | None, int]]) -> Tensor:
+        """Prefill what is new to each row, after what its session has cached."""
+        first = len(self._rows)
+        cache = self._runner.cache
+        if not first:
+            cache.shed(max(len(row.ids) for row, _, _ in computed))
+        cache.reserve(first + len(computed), max(reused for _, _, reused in computed))
+        for index, (_, saved, reused) in enumerate(computed, first):
+            if saved is not None:
+                cache.restore(index, 1, saved.cache, reused)
+        self._rows += [row for row, _, _ in computed]
+        logits = self._runner.extend(
+            first, [row.ids[reused:] for row, _, reused in computed], [reused for _, _, reused in computed]
+        )
+        for place, (row, _, reused) in enumerate(computed):
+            self._counts.num_reused += reused
+            self._counts.num_prefilled += len(row.ids) - reused
+            if not reused:
+                prompt = row.request.prompt_ids
+                self._prompts[prompt] = Saved(prompt, cache.save(first + place, len(prompt)), logits[place].clone())
+        return logits
+
+    def _copy(self, saved: Saved, rows: list[Row]) -> Tensor:
+        """Give rows the cache and the logits of an equal prompt."""
+        assert saved.logits is not None
+        first, length = len(self._rows), len(saved.ids)
+        self._runner.cache.reserve(first + len(rows), length)
+        self._runner.cache.restore(first, len(rows), saved.cache, length)
+        self._rows += rows
+        self._counts.num_shared += length * len(rows)
+        return saved.logits.expand(len(rows), -1)
+
+    def _choose(self, logits_BV: Tensor) -> list[Finished]:
+        """One token for every row; the rows that end with it."""
+        rows = self._rows
+        for row in rows:
+            if row.walk is not None:
+                row.walk.check(row.request.session)
+        _, tokens, scores = self._chooser.choose(logits_BV, rows)
+        if not math.isfinite(sum(scores)):
+            self._refuse([row.request.session for row, score in zip(rows, scores) if not math.isfinite(score)])
+        self._counts.num_sampled += len(rows)
+        ends = [row.take(token, score, self.eos_ids, self._spelled) for row, token, score in zip(rows, tokens, scores)]
+        return [self._end(row, stop) for row, stop in zip(rows, ends) if stop is not None]
+
+    def _refuse(self, sessions: list[int]) -> None:
+        self._runner.cache.clear()
+        raise FloatingPointError(
+            f"session {sessions[0]}: policy version {self.version} gives logits that are not finite; load good weights"
+        )
+
+    def _end(self, row: Row, stop: Stop) -> Finished:
+        row.over = True
+        del self._active[row.request.session]
+        return row.order, row.request, row.complete(stop, self.version)

@@ -1,0 +1,1 @@
+"""The engine on GPUs: vLLM with our own sampling."""

@@ -1,0 +1,203 @@
+"""The vLLM engine: rlx.rollout.engine.Engine over vLLM in this process (rlx.rollout.vllm.llm).
+
+Token ids go in and come out: vLLM gets no tokenizer, and stop strings are heard here, in the bytes of tokens, just as
+the torch engine hears them. Tokens are chosen as that engine chooses them, by a logits processor: the same streams give
+the same tokens, but for rounding. Log-probs are taken at temperature and mask, before top-k and top-p; a sample outside
+its automaton raises.
+
+Caches. vLLM's prefix cache finds what was computed before, in whole blocks; `release` leaves it to be evicted, `load`
+empties it. `num_reused` counts tokens found that the session itself had computed, `num_shared` those of others.
+
+Promises. A request's random numbers are a function of its stream and the token's place. The schedule depends on the
+requests alone. A tick is one engine step; prompts of more tokens than one step takes need several.
+
+A colocated engine on a GPU sleeps while it rests: its caches are gone while the learner works, and its weights wait in
+the machine's memory, or are gone too where others will be loaded; the next `add` or `load` wakes it.
+
+With processes of its own (tensor_parallel > 1) vLLM samples by itself, with the stream as a seed: no automata,
+temperatures of 0 or 0.01 to 2, and log-probs after top-k and top-p.
+
+A checkpoint with added output rows (an expanded action space) needs nothing here but a config whose `vocab_size` counts
+them, and input rows for them, as vLLM looks sampled ids up in its input embedding; masks are `vocab_size` wide.
+"""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rlx.rollout.engine import Counts
+from rlx.rollout.row import Row, common_prefix, open_row
+from rlx.rollout.stops import listen, token_bytes
+from rlx.rollout.vllm.llm import end_idle, give_back, lend
+from rlx.rollout.vllm.settings import Settings, VllmError, check_vllm, config_of
+from rlx.types import Completion, Request
+
+
+class VllmEngine:
+    """See the module's docstring, and rlx.rollout.engine.Engine for the methods."""
+
+    def __init__(
+        self,
+        *,
+        config: Any,
+        weights: Mapping[str, Tensor],
+        tokenizer: Any,
+        eos_ids: Collection[int],
+        num_slots: int = 64,
+        device: str = "cpu",
+        dtype: torch.dtype = torch.float32,
+        version: int = 0,
+        max_context: int | None = None,
+        memory: float = 0.4,
+        tensor_parallel: int = 1,
+        sleeps: bool = False,
+    ) -> None:
+        """As for the torch engine. `max_context`: tokens of the longest session, at most what the model can hold;
+        `memory`: share of the device's memory to take; `sleeps`: give it back while no session is held (CUDA)."""
+        check_vllm()
+        if device == "cpu" and tensor_parallel > 1:
+            raise VllmError(f"hardware.tensor_parallel={tensor_parallel} needs device=cuda with engine=vllm")
+        self.eos_ids = frozenset(eos_ids)
+        self.max_context = min(max_context or config.max_position_embeddings, config.max_position_embeddings)
+        self._tick = self._num_added = 0
+        self._counts = Counts()
+        self._spelled = token_bytes(tokenizer)
+        self._refused: list[Row] = []
+        """Without room for a token; they end at the next step."""
+        self._known: dict[int, list[int]] = {}
+        """Sessions that were not released, and the context they have had computed."""
+        self._vllm = lend(
+            Settings(
+                config=config_of(config),
+                num_slots=num_slots,
+                device=device,
+                dtype=dtype,
+                max_context=self.max_context,
+                memory=memory,
+                tensor_parallel=tensor_parallel,
+                sleeps=sleeps and device == "cuda",
+            )
+        )
+        self._end = weakref.finalize(self, give_back, self._vllm)
+        self._end.atexit = False
+        self.load(weights, version)
+
+    @property
+    def tick(self) -> int:
+        return self._tick
+
+    @property
+    def counts(self) -> Counts:
+        return self._counts
+
+    def load(self, weights: Mapping[str, Tensor], version: int) -> None:
+        if self._vllm.rows:
+            raise ValueError("vLLM engine: a request is being decoded; step until it ends or release it before load")
+        self._vllm.load(weights)
+        self._known = {session: [] for session in self._known}
+        self.version = version
+
+    def add(self, request: Request) -> None:
+        where = f"session {request.session}"
+        if self.version < 0:
+            raise ValueError(f"{where}: the engine gave its weights up; load some first")
+        if self._under_way(request.session):
+            raise ValueError(f"{where} has a request under way; wait for it or release the session")
+        if not request.prompt_ids:
+            raise ValueError(f"{where}: the prompt is empty; give it at least one token")
+        if not (min(request.prompt_ids) >= 0 and max(request.prompt_ids) < self._vllm.settings.num_ids):
+            raise ValueError(f"{where}: the prompt has ids outside the model's vocabulary")
+        self._check(request)
+        row = open_row(self._num_added, request, self._vllm.masks)
+        self._num_added += 1
+        self._known.setdefault(request.session, [])
+        if row.limit <= len(row.ids):
+            self._refused.append(row)
+        else:
+            self._vllm.add(row, self.eos_ids)
+
+    def _under_way(self, session: int) -> list[Row]:
+        return [row for row in (*self._vllm.rows.values(), *self._refused) if row.request.session == session]
+
+    def _check(self, request: Request) -> None:
+        """What the torch engine can and vLLM cannot."""
+        where, sampling = f"session {request.session}", request.sampling
+        listen(request.stops)
+        if sampling.max_context > self.max_context:
+            raise ValueError(
+                f"{where}: sampling.max_context is {sampling.max_context} and the engine holds {self.max_context}; "
+                "raise model.max_context, as far as the model goes"
+            )
+        if self._vllm.settings.in_process:
+            return
+        if sampling.temperature > 2 or 0 < sampling.temperature < 0.01:
+            raise ValueError(f"{where}: sampling.temperature is {sampling.temperature}; vLLM takes 0, or 0.01 to 2")
+        if request.automaton is not None:
+            raise ValueError(f"{where}: a token automaton needs hardware.tensor_parallel=1 with engine=vllm")
+
+    def release(self, session: int) -> None:
+        for row in self._under_way(session):
+            self._vllm.drop(row, abort=True)
+        self._refused = [row for row in self._refused if row.request.session != session]
+        self._known.pop(session, None)
+
+    def step(self) -> list[tuple[Request, Completion]]:
+        self._tick += 1
+        finished = [(row, row.complete("context", self.version)) for row in self._refused]
+        self._refused.clear()
+        for row in self._vllm.rows.values():
+            if row.walk is not None:
+                row.walk.check(row.request.session)
+        for row, output, sampled in self._vllm.step():
+            completion = self._hear(row, output, sampled)
+            if completion is not None:
+                finished.append((row, completion))
+        return [(row.request, completion) for row, completion in sorted(finished, key=lambda item: item[0].order)]
+
+    def _hear(self, row: Row, output: Any, sampled: Sequence[tuple[int, float]]) -> Completion | None:
+        """Take what a row has sampled; its completion, if it ends with it."""
+        if not row.logprobs:
+            self._count(row, output.num_cached_tokens or 0)
+        stop = None
+        for token, logprob in sampled:
+            stop = row.take(token, self._finite(row, logprob), self.eos_ids, self._spelled)
+            self._counts.num_sampled += 1
+        if stop is None and output.finished:
+            raise RuntimeError(
+                f"session {row.request.session}: vLLM ended its request: {output.outputs[0].finish_reason}"
+            )
+        if stop is None:
+            return None
+        self._vllm.drop(row, abort=not output.finished)
+        self._known[row.request.session] = row.ids
+        return row.complete(stop, self.version)
+
+    def _finite(self, row: Row, logprob: float) -> float:
+        if not math.isfinite(logprob):
+            raise FloatingPointError(
+                f"session {row.request.session}: policy version {self.version} gives logits that are not finite; "
+                "load good weights"
+            )
+        return logprob
+
+    def _count(self, row: Row, cached: int) -> None:
+        own = min(cached, common_prefix(self._known[row.request.session], row.request.prompt_ids))
+        self._counts.num_reused += own
+        self._counts.num_shared += cached - own
+        self._counts.num_prefilled += len(row.request.prompt_ids) - cached
+
+    def rest(self, keep: bool = True) -> None:
+        if self._vllm.settings.sleeps and not self._known:
+            self._vllm.sleep(keep)
+            self.version = self.version if keep else -1
+
+    def close(self) -> None:
+        self._end()
+        vars(self).clear()
+        end_idle()

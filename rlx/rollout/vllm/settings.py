@@ -1,0 +1,101 @@
+"""How vLLM is started here: which versions, with what environment, which launcher and how much memory.
+
+Nothing of vLLM is imported, so that a run can be refused before anything heavy is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from rlx.hardware.packages import how_to_get, lacks
+
+REMEDY = f"{how_to_get('vllm')} on a machine with CUDA; on CPU, `make setup-cluster` and .venv-cluster/bin/rlx"
+ENVIRONMENT = {
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    "VLLM_USE_V2_MODEL_RUNNER": "0",
+    "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_PLUGINS": "",
+    "VLLM_LOGGING_LEVEL": "ERROR",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+}
+"""What vLLM is told before it is imported."""
+PROVENANCE = ("_name_or_path", "transformers_version", "dtype", "torch_dtype")
+"""Keys of a config that say nothing of the model's shape."""
+CPU_BLOCK = 32
+"""Tokens of a cache block on CPU, where vLLM's own choice, 128, would find little of a short prompt."""
+
+
+class VllmError(RuntimeError):
+    """vLLM cannot be used as asked: one line that says what, where and what to do."""
+
+    exit_code = 2
+
+
+def check_vllm() -> None:
+    """VllmError unless a tested vLLM is installed. Imports nothing of it."""
+    wrong = lacks("vllm")
+    if wrong:
+        raise VllmError(f"hardware.engine=vllm: {wrong}; {REMEDY}")
+
+
+def set_environment() -> None:
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What an instance of vLLM is started with; equal ones can stand for each other."""
+
+    config: Mapping[str, Any]
+    num_slots: int
+    device: str
+    dtype: torch.dtype
+    max_context: int
+    memory: float
+    tensor_parallel: int
+    sleeps: bool
+
+    @property
+    def num_ids(self) -> int:
+        return int(self.config["vocab_size"])
+
+    @property
+    def in_process(self) -> bool:
+        """Its one worker is this process."""
+        return self.tensor_parallel == 1
+
+
+def config_of(config: Any) -> dict[str, Any]:
+    """What config.json holds, less where it came from; the class is named, which a config made by hand does not do."""
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as NAMES
+
+    tree = {key: value for key, value in config.to_dict().items() if key not in PROVENANCE}
+    return tree | {"architectures": tree.get("architectures") or [NAMES[config.model_type]]}
+
+
+def launch_settings(device: str) -> dict[str, Any]:
+    """Each of several learner processes has an engine of its own, inside the process group that there is."""
+    distributed = torch.distributed
+    if not (distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1):
+        return {}
+    os.environ.setdefault("RANK", str(distributed.get_rank()))
+    os.environ.setdefault("LOCAL_RANK", str(torch.cuda.current_device() if device == "cuda" else 0))
+    return {"distributed_executor_backend": "external_launcher"}
+
+
+def memory_settings(settings: Settings) -> dict[str, Any]:
+    """On CUDA a share of the memory; on CPU a cache that holds every slot's context, if such a share can."""
+    if settings.device != "cpu":
+        return {"gpu_memory_utilization": settings.memory}
+    config = settings.config
+    head_size = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+    token = 2 * config["num_hidden_layers"] * config["num_key_value_heads"] * head_size * settings.dtype.itemsize
+    wanted = token * (settings.num_slots * settings.max_context + CPU_BLOCK)
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {"kv_cache_memory_bytes": min(wanted, int(settings.memory * machine)), "block_size": CPU_BLOCK}

@@ -1,0 +1,200 @@
+"""What acts and what learns: one model, as a policy that samples from it and a learner that moves it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from transformers.utils import logging
+
+from rlx.hardware.profile import Hardware
+from rlx.hardware.pulse import nothing
+from rlx.hardware.ranks import ALONE, Ranks
+from rlx.learner.learner import Learner
+from rlx.learner.torch import TorchLearner
+from rlx.model.load import Model, encode_prompt, encode_text, load_model, load_tokenizer, load_weights
+from rlx.rollout.engine import Engine
+from rlx.rollout.play import Rollout, Speech
+from rlx.rollout.stops import decoder
+from rlx.rollout.torch.engine import TorchEngine
+from rlx.rollout.vllm.engine import VllmEngine
+from rlx.run.run import Run
+from rlx.types import Dialect, Environment, Sampling
+
+if TYPE_CHECKING:
+    from rlx.run.fleet import Fleet
+
+logging.disable_progress_bar()  # rlx draws its own
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """What acts: an engine and its speech."""
+
+    engine: Engine
+    speech: Speech
+    hardware: Hardware
+
+    def rollout(
+        self,
+        env: Environment,
+        sampling: Sampling,
+        stream: tuple[object, ...],
+        *,
+        prepare: Callable[[], None] = nothing,
+        keep: bool = True,
+        check: Callable[[], None] = nothing,
+        progress: Callable[[int], None] = nothing,
+    ) -> Rollout:
+        """The policy in an environment, drawing its random numbers from `stream`."""
+        return Rollout(
+            env=env,
+            speech=self.speech,
+            engine=self.engine,
+            sampling=sampling,
+            stream=stream,
+            num_live=self.hardware.num_live,
+            num_workers=self.hardware.num_tool_workers,
+            tool_ticks=self.hardware.tool_ticks,
+            prepare=prepare,
+            keep=keep,
+            check=check,
+            progress=progress,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agent:
+    """What acts and learns."""
+
+    policy: Policy
+    learner: Learner
+    tokenizer: Any
+    start: Model
+    """What both began as."""
+
+    def sync(self) -> None:
+        """Give the engine the learner's weights, if it has others."""
+        if self.policy.engine.version != self.learner.num_updates:
+            self.policy.engine.load(self.learner.weights(), self.learner.num_updates)
+
+    def restore(self) -> None:
+        """Give the engine back what it began with: a policy that is frozen acts as it did before an evaluation."""
+        self.policy.engine.load(load_weights(self.start, self.policy.hardware.dtype), 0)
+        self.policy.engine.rest()
+
+    def sync_later(self) -> Callable[[], None]:
+        """`sync`, with the weights as they are now, for another thread."""
+        return self.policy.engine.later(self.learner.weights(), self.learner.num_updates)  # type: ignore[attr-defined]
+
+    def save(self, folder: Path | None, progress: Callable[[], None] = nothing) -> None:
+        """A whole Hugging Face folder, the learner's state beside the weights; ranks without one lend their part."""
+        self.learner.save(folder, progress)
+        if folder is not None:
+            self.tokenizer.save_pretrained(folder)
+
+
+def build_agent(
+    run: Run, model: Model, ranks: Ranks = ALONE, fleet: Fleet | None = None, engine: Engine | None = None
+) -> Agent:
+    """Load `model` once, and make of it what acts and what learns; `engine`, of the stage before, takes its weights."""
+    loaded: Any = load_model(model, dtype=run.hardware.loaded_dtype)
+    learner = learner_of(run, loaded, ranks)
+    tokenizer = load_tokenizer(model)
+    policy = policy_of(run, model, loaded, learner.weights(), tokenizer, fleet, engine)
+    policy.engine.rest(keep=run.algo.frozen_policy)
+    return Agent(policy=policy, learner=learner, tokenizer=tokenizer, start=model)
+
+
+def learner_of(run: Run, loaded: Any, ranks: Ranks) -> Learner:
+    """The learner of the run's hardware."""
+    hardware = run.hardware
+    common: dict[str, Any] = {
+        "optimizer": run.algo.optimizer,
+        "num_steps": run.steps,
+        "needs": run.algo.needs,
+        "temperature": run.sampling.temperature,
+    }
+    if hardware.learner == "deepspeed":
+        from rlx.learner.deepspeed import DeepSpeedLearner
+
+        return DeepSpeedLearner(loaded, hardware=hardware, ranks=ranks, **common)
+    return TorchLearner(
+        loaded,
+        micro_batch_tokens=hardware.micro_batch_tokens,
+        gap_cap=hardware.importance_cap,
+        device=hardware.device,
+        dtype=getattr(torch, hardware.learner_dtype),
+        recompute=hardware.recompute,
+        **common,
+    )
+
+
+def build_policy(run: Run, model: Model, fleet: Fleet | None = None) -> Policy:
+    """What only acts, for an evaluation."""
+    loaded: Any = load_model(model, dtype=run.hardware.dtype)
+    return policy_of(run, model, loaded, dict(loaded.state_dict()), load_tokenizer(model), fleet)
+
+
+def policy_of(
+    run: Run,
+    model: Model,
+    loaded: Any,
+    weights: Mapping[str, Tensor],
+    tokenizer: Any,
+    fleet: Fleet | None = None,
+    engine: Engine | None = None,
+) -> Policy:
+    """What acts: an engine of this process, one that is there already, or that of the run's servers."""
+    if fleet is not None:
+        engine = fleet.engine(weights)
+    elif engine is None:
+        engine = build_engine(run.hardware, model, loaded, weights, tokenizer)
+    else:
+        engine.load(weights, 0)
+    return Policy(engine=engine, speech=speech_of(run.protocol, model, tokenizer), hardware=run.hardware)
+
+
+def build_engine(
+    hardware: Hardware, model: Model, loaded: Any, weights: Mapping[str, Tensor], tokenizer: Any
+) -> Engine:
+    """The engine of a profile, in this process."""
+    common: dict[str, Any] = {
+        "config": loaded.config,
+        "weights": weights,
+        "tokenizer": tokenizer,
+        "eos_ids": eos_ids(loaded),
+        "num_slots": hardware.num_slots,
+        "device": hardware.device,
+        "dtype": getattr(torch, hardware.dtype),
+    }
+    if hardware.engine == "torch":
+        return TorchEngine(**common)
+    return VllmEngine(
+        **common,
+        max_context=model.max_context,
+        memory=hardware.engine_memory,
+        tensor_parallel=hardware.tensor_parallel,
+        sleeps=hardware.num_servers == 0,
+    )
+
+
+def eos_ids(loaded: Any) -> list[int]:
+    """The ids that end a completion, by the model's own generation settings."""
+    eos = loaded.generation_config.eos_token_id
+    return [] if eos is None else [eos] if isinstance(eos, int) else list(eos)
+
+
+def speech_of(dialect: Dialect, model: Model, tokenizer: Any) -> Speech:
+    """The protocol spoken through this tokenizer."""
+    return Speech(
+        dialect=dialect,
+        encode=partial(encode_text, tokenizer),
+        decode=decoder(tokenizer),
+        open=partial(encode_prompt, tokenizer, model),
+    )

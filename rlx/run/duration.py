@@ -1,0 +1,172 @@
+"""How long a run would take and what it would leave on disk, before anything is loaded: `scaling` fed with a run.
+
+Nothing here knows how long episodes will be, so there are two answers: one for episodes as Countdown's demonstrations
+are (100 tokens of prompt, 200 sampled, 50 from tools), and one for episodes that all fill their context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rlx.algo.parts import Algorithm
+from rlx.hardware.machine import gpus
+from rlx.hardware.memory import num_trained
+from rlx.hardware.profile import BYTES, Hardware
+from rlx.hardware.scaling import Efficiency, Load, Machine, estimate_step, num_engines
+from rlx.model.shape import Shape, num_parameters
+from rlx.run.fit import shape_of
+from rlx.run.run import Run
+
+A100 = Machine(name="A100", flops=312e12, bandwidth=2.04e12, memory=80e9, link=300e9, network=200e9, host=32e9)
+H100 = Machine(name="H100", flops=989e12, bandwidth=3.35e12, memory=80e9, link=450e9, network=400e9, host=64e9)
+H200 = replace(H100, name="H200", bandwidth=4.8e12, memory=141e9)
+MACHINES = {"a100": A100, "h100": H100, "h200": H200}
+"""The makers' published peaks, dense bfloat16, of the SXM forms in an eight-GPU machine with one network adapter a GPU
+(200 Gb/s beside an A100, 400 Gb/s beside an H100 or H200)."""
+FLOAT32 = {"a100": 19.5e12, "h100": 67e12, "h200": 67e12}
+"""Their peaks in float32 outside tensor cores, which is what torch uses unless told otherwise."""
+
+CORE = 80e9
+"""FLOP/s of one thread, as docs/scaling.md measured it."""
+CACHED, MEMORY = 49e9, 14e9
+"""Bytes a second of weights that stay in a processor's caches, and of those that do not; measured there too."""
+CACHE = 32e6
+MEASURED = Efficiency(update=0.65, prefill=0.65, decode=0.65, tick=0.0, layer=180e-6)
+"""Of one thread of an AMD EPYC: what runs of nano and SmolLM2 reached of the model's arithmetic."""
+LAYER = 180e-6
+"""Seconds that the torch engine spends on a layer of a tick beside its arithmetic, measured on a CPU."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """The steps of one algorithm: a warm start's, or the run's own."""
+
+    name: str
+    steps: int
+    load: Load
+    """Of one step, with episodes as long as they usually are."""
+    full: Load
+    """The same where every episode fills its context."""
+    samples: bool
+    """The policy plays; demonstrations cost no sampling."""
+    num_updates: int
+    """Optimizer steps in each step."""
+    num_epochs: int
+    staleness: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seconds:
+    """Of one step of a stage: its parts, and the whole."""
+
+    rollout: float
+    update: float
+    sync: float
+    overlaps: bool
+
+    @property
+    def whole(self) -> float:
+        return (max if self.overlaps else _sum)(self.rollout, self.update) + self.sync
+
+
+def _sum(first: float, second: float) -> float:
+    return first + second
+
+
+def stages_of(run: Run) -> list[Stage]:
+    """The warm start, if there is one, and the run."""
+    warm = run.warm_start
+    found = [stage_of(run, "run", run.algo, run.config["algo"], run.steps, run.hardware.staleness)]
+    if warm.algo is None or not warm.steps:
+        return found
+    return [stage_of(run, "warm start", warm.algo, run.config["warm_start"]["algo"], warm.steps, 0), *found]
+
+
+def stage_of(run: Run, name: str, algo: Algorithm, config: Mapping[str, Any], steps: int, staleness: int) -> Stage:
+    samples = config.get("num_samples", 1)
+    load = usual(run, algo.num_prompts * samples, samples, "reference" in algo.needs)
+    return Stage(
+        name=name,
+        steps=steps,
+        load=load,
+        full=filled(load, run.sampling.max_context),
+        samples=not algo.imitates,
+        num_updates=algo.optimizer.num_epochs * algo.optimizer.num_minibatches,
+        num_epochs=algo.optimizer.num_epochs,
+        staleness=staleness,
+    )
+
+
+def usual(run: Run, episodes: int, samples: int, reference: bool) -> Load:
+    """As the page on scaling takes an episode, cut where the context ends."""
+    shape, lora = shape_of(run.model), run.model.lora
+    trained = None if shape is None or lora is None else num_trained(lora, shape)
+    load = Load(episodes=episodes, samples=samples, reference=reference, trained=trained)
+    whole = load.prompt + load.sampled + load.observed
+    return load if whole <= run.sampling.max_context else filled(load, run.sampling.max_context)
+
+
+def filled(load: Load, context: int) -> Load:
+    """Episodes of a whole context: after the prompt, the policy's and the tools' shares of it as they were."""
+    room = max(1, context - load.prompt)
+    observed = room * load.observed // (load.sampled + load.observed)
+    return replace(load, observed=observed, sampled=room - observed)
+
+
+def num_tokens(load: Load) -> int:
+    """Of a step's episodes, prompts counted in each."""
+    return load.episodes * (load.prompt + load.sampled + load.observed)
+
+
+def machine_of(hardware: Hardware, shape: Shape) -> Machine | None:
+    """What a profile runs on; None where nothing says which GPU it is."""
+    if hardware.device == "cpu":
+        fits = BYTES[hardware.dtype] * num_parameters(shape) < CACHE
+        flops = CORE * hardware.num_threads
+        return Machine(name="CPU", flops=flops, bandwidth=CACHED if fits else MEMORY, link=1e9, network=1e9)
+    here = " ".join(gpu.name.lower() for gpu in gpus())
+    found: str | None = hardware.gpu or next((name for name in MACHINES if name in here), None)
+    if found is None:
+        return None
+    low = hardware.learner_dtype == "bfloat16"
+    return MACHINES[found] if low else replace(MACHINES[found], flops=FLOAT32[found])
+
+
+def efficiency_of(hardware: Hardware) -> Efficiency:
+    if hardware.device == "cpu":
+        return MEASURED
+    return Efficiency(layer=LAYER) if hardware.engine == "torch" else Efficiency()
+
+
+def step_seconds(stage: Stage, load: Load, shape: Shape, hardware: Hardware, machine: Machine) -> Seconds:
+    """One step of a stage; rollouts last as long as the engine's that has most episodes."""
+    hardware, shares = replace(hardware, staleness=stage.staleness), efficiency_of(hardware)
+    step = estimate_step(shape, hardware, machine, load, shares)
+    update = max(step.compute * stage.num_epochs, step.messages) + step.optimizer * stage.num_updates
+    if not stage.samples:
+        return Seconds(rollout=0.0, update=update, sync=0.0, overlaps=False)
+    busiest = -(-load.episodes // num_engines(hardware)) * num_engines(hardware)
+    rollout = estimate_step(shape, hardware, machine, replace(load, episodes=busiest), shares).rollout
+    return Seconds(rollout=rollout, update=update, sync=step.sync, overlaps=step.overlaps)
+
+
+def evaluation_seconds(run: Run, shape: Shape, machine: Machine, *, full: bool) -> float:
+    """Of the start, of what it has become, and on the way."""
+    settings = run.evaluate
+    times = 2 + (run.steps // settings.every if settings.every else 0)
+    load = usual(run, settings.num_tasks * settings.num_samples, settings.num_samples, reference=False)
+    load = filled(load, run.sampling.max_context) if full else load
+    return times * estimate_step(shape, run.hardware, machine, load, efficiency_of(run.hardware)).rollout
+
+
+def num_idle(hardware: Hardware, episodes: int) -> int:
+    """Engines that sample nothing: episodes are shared out evenly."""
+    return max(0, num_engines(hardware) - episodes)
+
+
+def checkpoint_bytes(run: Run, shape: Shape) -> int:
+    """The whole model in float32, two moments of what is trained, and the adapters where there are some."""
+    lora = run.model.lora
+    return 4 * num_parameters(shape) + num_trained(lora, shape) * (8 if lora is None else 12)

@@ -1,0 +1,189 @@
+"""Whether a run fits its hardware: packages, devices, memory. Asked before any model is loaded.
+
+What cannot be is a `FitError`, one line with the numbers and the remedy. What only may not fit is told, not refused.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+
+from rlx.hardware.command import devices_per_node
+from rlx.hardware.machine import gpus, machine_memory, size
+from rlx.hardware.memory import Budget, Job, budgets, engine_amounts, num_trained
+from rlx.hardware.packages import how_to_get, installed, lacks
+from rlx.hardware.profile import Hardware
+from rlx.model.load import Model
+from rlx.model.shape import Shape, find_shape
+from rlx.run.run import Run
+
+CPU_VLLM = "make setup-cluster in a checkout, and start the run with .venv-cluster/bin/rlx"
+
+
+class FitError(ValueError):
+    """A run that its hardware cannot do: one line that says what is missing and the remedy."""
+
+    exit_code = 2
+
+
+def check_run(run: Run, *, here: bool = True, trains: bool = True) -> None:
+    """Refuse what cannot work. `here`: the run's processes are on this machine, not submitted to others."""
+    if here:
+        check_devices(run.hardware)
+    check_packages(run.hardware)
+    check_fit(run, trains=trains)
+
+
+def check_fit(run: Run, *, trains: bool = True) -> None:
+    """Refuse what its devices' memory cannot hold."""
+    job = job_of(run)
+    if job is not None:
+        check_memory(run.hardware, job, device_memory(run.hardware), trains=trains)
+
+
+def check_packages(hardware: Hardware) -> None:
+    torch = installed("torch") or ""
+    if hardware.device == "cuda" and "+cpu" in torch:
+        raise FitError(f"torch {torch} is without CUDA: pip install --force-reinstall torch, or choose hardware=cpu")
+    for extra, key in needed_extras(hardware).items():
+        wrong = lacks(extra)
+        if wrong:
+            get = CPU_VLLM if (extra, hardware.device) == ("vllm", "cpu") else how_to_get(extra)
+            raise FitError(f"{key} needs the extra {extra!r}, and {wrong}: {get}")
+
+
+def needed_extras(hardware: Hardware) -> dict[str, str]:
+    """Each extra that a profile needs, and the key that needs it."""
+    wanted = {"deepspeed": hardware.learner == "deepspeed", "vllm": hardware.engine == "vllm"}
+    keys = {"deepspeed": "hardware.learner=deepspeed", "vllm": "hardware.engine=vllm"}
+    return {extra: keys[extra] for extra, is_needed in wanted.items() if is_needed}
+
+
+def check_devices(hardware: Hardware, environ: Mapping[str, str] = os.environ) -> None:
+    """As many machines and GPUs as asked for; a cluster's own launcher has seen to that."""
+    started = "WORLD_SIZE" in environ or "SLURM_JOB_ID" in environ
+    if hardware.num_nodes > 1 and not started:
+        raise FitError(
+            f"the profile wants {hardware.num_nodes} machines and this is one: add hydra/launcher=slurm to submit it, "
+            "or start it on each of them with torchrun"
+        )
+    if hardware.device == "cpu":
+        return
+    found, wanted = len(gpus()), devices_per_node(hardware)
+    if not found:
+        raise FitError(
+            "the profile wants a GPU and this machine has none: choose hardware=cpu, or submit it with "
+            "hydra/launcher=slurm"
+        )
+    if wanted > found and "SLURM_JOB_ID" not in environ:
+        raise FitError(
+            f"the profile wants {wanted} GPUs on a machine and this one has {found}: choose a smaller profile (`rlx "
+            "list hardware`), or submit it with hydra/launcher=slurm"
+        )
+
+
+def check_memory(hardware: Hardware, job: Job, have: int | None, *, trains: bool = True) -> None:
+    for budget in budgets(hardware, job, have, trains=trains):
+        if have is not None and budget.total.least > have:
+            raise FitError(explain(hardware, budget, have))
+    if have is not None and hardware.engine == "vllm" and hardware.device == "cuda":
+        check_share(hardware, job, have)
+
+
+def check_share(hardware: Hardware, job: Job, have: int) -> None:
+    """vLLM does not start unless its share holds the weights and one full context."""
+    least = sum(amount.least for amount in engine_amounts(hardware, job, have).values())
+    if least > hardware.engine_memory * have:
+        raise FitError(
+            f"it cannot fit: hardware.engine_memory={hardware.engine_memory} of {size(have)} is "
+            f"{size(int(hardware.engine_memory * have))}, and weights, work and one context of {job.max_context:,} "
+            f"tokens take {size(least)}: try hardware.engine_memory={math.ceil(100 * least / have) / 100}"
+        )
+
+
+def explain(hardware: Hardware, budget: Budget, have: int) -> str:
+    """Why a budget cannot be held, what is largest in it, and what makes that smaller."""
+    name = max(budget.amounts, key=lambda key: budget.amounts[key].least)
+    parts = ", ".join(f"{key} {size(amount.least)}" for key, amount in budget.amounts.items())
+    where = f"each {hardware.device} device ({budget.name})" if hardware.device != "cpu" else budget.name
+    return (
+        f"it cannot fit: {where} needs at least {size(budget.total.least)} and has {size(have)} ({parts}); {name} "
+        f"decides: try {remedy(hardware, name)}"
+    )
+
+
+def verdict(hardware: Hardware, budget: Budget, have: int | None) -> str:
+    """`fits`, or what may be too large."""
+    if have is None:
+        return "(the device's memory is unknown: set hardware.memory_gb)"
+    if budget.total.least > have:
+        return f"of {size(have)}: it will NOT fit"
+    if budget.total.most <= have:
+        return f"of {size(have)}: fits"
+    name = max(budget.amounts, key=lambda key: budget.amounts[key].most - budget.amounts[key].least)
+    return f"of {size(have)}: fits until {name} grow; if they do, {remedy(hardware, name)}"
+
+
+def remedy(hardware: Hardware, name: str) -> str:
+    """What makes an amount smaller on a profile that does not do it yet."""
+    many = hardware.learner == "deepspeed"
+    adapters = "+model/lora=r32"
+    ways = {
+        "weights": [(many and hardware.zero_stage < 3, "hardware.zero_stage=3"), (many, "more processes")],
+        "reference": [(many and hardware.zero_stage < 3, "hardware.zero_stage=3"), (True, "an algorithm without KL")],
+        "gradients": [(many and hardware.zero_stage < 2, "hardware.zero_stage=2"), (many, "more processes")],
+        "optimizer": [
+            (many and hardware.zero_stage < 1, "hardware.zero_stage=1"),
+            (many and hardware.device == "cuda" and not hardware.offload, "hardware.offload=true"),
+            (many, "more processes"),
+        ],
+        "activations": [
+            (not hardware.recompute, "hardware.recompute=true"),
+            (True, "a smaller hardware.micro_batch_tokens or sampling.max_context"),
+        ],
+        "engine weights": [
+            (hardware.dtype == "float32" and hardware.device == "cuda", "hardware.dtype=bfloat16"),
+            (hardware.engine == "vllm" and not hardware.num_servers, "hardware.num_servers and"),
+            (hardware.engine == "vllm", "a larger hardware.tensor_parallel"),
+        ],
+        "engine work": [(True, "a smaller model")],
+        "engine asleep": [(True, "hardware.num_servers")],
+        "KV cache": [(True, "a smaller sampling.max_context, hardware.num_slots or hardware.engine_memory")],
+        "program": [(True, "fewer processes on a machine")],
+        "communication": [(True, adapters)],
+        "gradient bucket": [(True, adapters)],
+        "weight casts": [(True, "hardware.learner=deepspeed")],
+    }
+    trained = name in ("weights", "reference", "gradients", "optimizer")
+    found = [text for holds, text in ways[name] if holds] + ([adapters] if trained else [])
+    return " or ".join([*found, "a smaller model or a larger profile"]).replace(" and or ", " and ")
+
+
+def device_memory(hardware: Hardware) -> int | None:
+    """Bytes of one device: as the profile says, else as this machine has it."""
+    if hardware.memory_gb is not None:
+        return int(hardware.memory_gb * 10**9)
+    if hardware.device == "cpu":
+        return machine_memory()
+    return min((gpu.memory for gpu in gpus() if gpu.memory is not None), default=None)
+
+
+def job_of(run: Run) -> Job | None:
+    """What memory depends on; None where the model's shape is not known yet."""
+    shape = shape_of(run.model)
+    if shape is None:
+        return None
+    algo, warm = run.algo, run.warm_start.algo if run.warm_start.steps else None
+    return Job(
+        shape=shape,
+        num_trained=num_trained(run.model.lora, shape),
+        adapted=run.model.lora is not None,
+        needs_reference="reference" in algo.needs | (warm.needs if warm else frozenset()),
+        max_context=run.sampling.max_context,
+        num_episodes=algo.num_prompts * run.config["algo"].get("num_samples", 1),
+    )
+
+
+def shape_of(model: Model) -> Shape | None:
+    return find_shape({"path": model.path, "shape": model.shape})

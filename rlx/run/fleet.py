@@ -1,0 +1,213 @@
+"""The rollout servers of a run: which process of the run talks to which, and starting those that nobody gave.
+
+`RLX_SERVERS=host:port,…` names servers that are there already, started with `rlx serve` and the same RLX_SERVER_TOKEN:
+it is the cluster's business and not the run's, so it is no part of the configuration. Otherwise each server is a
+process of this machine, with a secret of its own, its log in the run's `logs/server-N.log`, and a pipe from its parent:
+when that is closed, however the parent ended, the server ends too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rlx.console import one_line
+from rlx.hardware.profile import Hardware
+from rlx.hardware.ranks import ALONE, Ranks
+from rlx.rollout.remote.engine import RemoteEngine
+from rlx.rollout.remote.link import Link, ServerError, link_all, token_here
+from rlx.rollout.remote.server import TOKEN_VARIABLE
+from rlx.run.run import Run
+from rlx.types import Metrics
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+SERVERS_VARIABLE = "RLX_SERVERS"
+LOGS = "logs"
+FAREWELL = 10.0
+"""Seconds that a server may take to end."""
+ADDRESS = re.compile(r"[\w.\-\[\]:]+:\d{1,5}")
+WORDS = 3
+"""Last lines of a log that are told."""
+
+
+def servers_of(hardware: Hardware, ranks: Ranks) -> list[int]:
+    """The numbers of the servers that this process talks to."""
+    players = hardware.players(ranks.size)
+    if ranks.rank not in players:
+        return []
+    return list(range(players.index(ranks.rank), hardware.num_servers, len(players)))
+
+
+def devices_of(hardware: Hardware, size: int, server: int) -> list[int]:
+    """The GPUs of a server on its machine: after those of the learner, then one server's after another's."""
+    players = hardware.players(size)
+    per_node = max(size // hardware.num_nodes, 1)
+
+    def node(number: int) -> int:
+        return players[number % len(players)] // per_node
+
+    before = sum(node(other) == node(server) for other in range(server))
+    first = per_node + before * hardware.tensor_parallel
+    return list(range(first, first + hardware.tensor_parallel))
+
+
+@dataclass(slots=True, kw_only=True)
+class Child:
+    """A server that this process started."""
+
+    number: int
+    process: subprocess.Popen[bytes]
+    log: Path
+    address: str = ""
+
+    def wait(self) -> str:
+        """Its address, which it says when it is ready."""
+        assert self.process.stdout is not None
+        self.address = self.address or self.process.stdout.readline().decode().strip()
+        if not self.address:
+            self.process.wait()
+            raise ServerError(f"rollout server {self.number} did not start; {self.log} ends: {last_words(self.log)}")
+        return self.address
+
+    def end(self) -> None:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        with suppress(OSError):
+            self.process.stdin.close()
+        try:
+            self.process.wait(FAREWELL)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
+
+
+@dataclass(slots=True, kw_only=True)
+class Fleet:
+    """This process's servers, and those of the other processes left out."""
+
+    children: list[Child] = field(default_factory=list)
+    addresses: list[str] = field(default_factory=list)
+    token: str = field(default="", repr=False)
+    patience: float = 3600.0
+    _engine: RemoteEngine | None = None
+
+    def links(self) -> list[Link]:
+        """Once all servers are ready."""
+        logs = {child.wait(): child.log for child in self.children}
+        return link_all(
+            self.addresses or list(logs),
+            self.token,
+            last_words=lambda address: last_words(logs[address]) if address in logs else "",
+            patience=self.patience,
+        )
+
+    def engine(self, weights: Mapping[str, Tensor]) -> RemoteEngine:
+        """All of them as one, acting as a policy: the same engine whenever it is asked for."""
+        self._engine = self._engine or RemoteEngine(self.links())
+        self._engine.load(weights, 0)
+        return self._engine
+
+    def measure(self, ranks: Ranks) -> Metrics:
+        """How the servers of all processes fare."""
+        moved, living = (0, 0) if self._engine is None else (self._engine.num_moved, self._engine.num_living)
+        told = ranks.gather([moved, living])
+        return {"engine/moved": sum(m for m, _ in told), "engine/servers": sum(num for _, num in told)}
+
+    def end(self) -> None:
+        if self._engine is not None:
+            self._engine.close()
+        for child in self.children:
+            with suppress(OSError):
+                if child.process.stdin is not None:
+                    child.process.stdin.close()
+        for child in self.children:
+            child.end()
+
+
+@contextmanager
+def open_fleet(run: Run, ranks: Ranks = ALONE) -> Iterator[Fleet | None]:
+    """The servers of the run's hardware for as long as the block lasts; None where it has none."""
+    hardware = run.hardware
+    if not hardware.num_servers:
+        yield None
+        return
+    mine, patience = servers_of(hardware, ranks), 60 * hardware.step_minutes
+    given = given_addresses(hardware.num_servers)
+    fleet = Fleet(
+        addresses=[given[number] for number in mine] if given else [],
+        token=token_here() if given else secrets.token_hex(32),
+        patience=patience,
+    )
+    try:
+        if mine and not given:
+            write_config(run.folder, run.config, f"server-{mine[0]}")
+        for number in () if given else mine:
+            fleet.children.append(start(run, number, devices_of(hardware, ranks.size, number), fleet.token, mine[0]))
+        yield fleet
+    finally:
+        fleet.end()
+
+
+def given_addresses(num_servers: int, environ: Mapping[str, str] = os.environ) -> list[str]:
+    """Of RLX_SERVERS; there must be as many as the profile has servers."""
+    given = [word.strip() for word in environ.get(SERVERS_VARIABLE, "").split(",") if word.strip()]
+    for address in given:
+        if not ADDRESS.fullmatch(address):
+            raise ServerError(f"{SERVERS_VARIABLE}: {one_line(address, 80)!r} is not host:port")
+    if given and len(given) != num_servers:
+        raise ServerError(f"{SERVERS_VARIABLE} names {len(given)} servers; hardware.num_servers={num_servers}")
+    return given
+
+
+def write_config(folder: Path, config: Mapping[str, Any], name: str) -> None:
+    """What servers are started with, where `rlx serve run=DIR` looks for it."""
+    place = folder / LOGS / name
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "config.yaml").write_text(json.dumps(config) + "\n", encoding="utf-8")
+
+
+def start(run: Run, number: int, devices: Sequence[int], token: str, first: int) -> Child:
+    """A server as a process, which loads its model while this one goes on."""
+    folder = run.folder / LOGS
+    log = folder / f"server-{number}.log"
+    environ = {**os.environ, TOKEN_VARIABLE: token}
+    if run.hardware.device == "cuda":
+        visible = [word for word in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if word]
+        if visible and devices[-1] >= len(visible):
+            raise ServerError(f"rollout server {number} needs GPU {devices[-1]}, but {len(visible)} are visible here")
+        environ["CUDA_VISIBLE_DEVICES"] = ",".join(visible[i] if visible else str(i) for i in devices)
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
+        environ.pop(name, None)
+    with log.open("ab") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "rlx", "serve", f"run={folder / f'server-{first}'}", "--child"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=file,
+            env=environ,
+            start_new_session=True,
+        )
+    return Child(number=number, process=process, log=log)
+
+
+def last_words(log: Path) -> str:
+    """The end of a log on one line."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - 4000))
+            lines = [line.strip() for line in file.read().decode(errors="replace").splitlines() if line.strip()]
+    except OSError:
+        return "nothing"
+    return one_line(" | ".join(lines[-WORDS:]), 400) or "nothing"

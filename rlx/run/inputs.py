@@ -1,0 +1,54 @@
+"""What a run reads from outside, looked at before anything is made: a model's folder, a data set, the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rlx.fetch import nothing, snapshot
+from rlx.model.folder import check_folder
+from rlx.model.load import Model, local_folder
+from rlx.model.packaged import cache_folder, find_gguf, is_packaged
+from rlx.run.run import Run
+
+
+class CacheError(OSError):
+    """The cache cannot be used; the message is one line with the remedy."""
+
+    exit_code = 2
+
+
+def check_inputs(run: Run) -> None:
+    """Refuse what is here and cannot be used. Nothing is fetched; an environment that reads something has a `check`."""
+    check_model(run.model)
+    check = getattr(run.env, "check", None)
+    if check is not None:
+        check()
+    check_cache()
+
+
+def check_model(model: Model) -> None:
+    if is_packaged(model.path):
+        find_gguf(model.path)
+        return
+    folder = local_folder(model)
+    if folder is not None:
+        check_folder(model.path, folder)
+
+
+def check_cache() -> None:
+    """Warm starts, converted models and evaluations are kept there."""
+    for folder in (cache_folder(), *(cache_folder() / name for name in ("warm", "models", "evaluations"))):
+        above = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+        if not above.is_dir():
+            raise CacheError(
+                f"{above} is a file where the cache's folder {folder} should be: move it, or set RLX_CACHE"
+            )
+
+
+def fetch_inputs(run: Run, check: Callable[[], None] = nothing) -> None:
+    """Fetch what is on a hub; `check` may end it at any time. An environment says its `data_set`, if that is there."""
+    if not is_packaged(run.model.path) and local_folder(run.model) is None:
+        snapshot(run.model.path, "model", check)
+    name = getattr(run.env, "data_set", None)
+    if name:
+        snapshot(name, "dataset", check)

@@ -1,0 +1,240 @@
+"""The end of a run: the policy it began with and the one it has, on the same held-out tasks, side by side."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from socket import gethostname
+
+from rlx import __version__
+from rlx.algo.parts import grouped
+from rlx.console import Screen
+from rlx.evaluate.evaluate import Evaluate, EvaluateError, Evaluation, evaluate, floor
+from rlx.evaluate.figures import gains, values
+from rlx.evaluate.intervals import Estimate
+from rlx.evaluate.summary import Summary
+from rlx.evaluate.tables import to_rich
+from rlx.hardware.pulse import RANKS
+from rlx.learner.checkpoint import newest_good, weights_of
+from rlx.model.load import Model, load_weights
+from rlx.model.packaged import cache_folder
+from rlx.record.folder import FREE_KEYS, digest_of, write_aside
+from rlx.record.lock import hold
+from rlx.record.store import save
+from rlx.rollout.play import Rollout
+from rlx.rollout.together import together
+from rlx.run.agent import Agent, build_policy
+from rlx.run.fleet import open_fleet
+from rlx.run.kept import is_settled, read_kept, settings_digest, settings_path
+from rlx.run.life import CHECKPOINTS, METRICS, Life, end, fetch_first, living, read_finished, told
+from rlx.run.report import left_in, model_name, name_of, results_text, tables_of
+from rlx.run.run import Run
+from rlx.run.warm import weights_digest
+from rlx.types import Environment, Group, Metrics, Sampling, Start, Trajectory
+
+Figures = dict[str, Estimate]
+
+PLAYED = {"eval": "the policy", "start": "the start"}
+"""Nouns of figures, as a person is told of them."""
+EVALUATIONS = "evaluations"
+NO_CHECKPOINT = "go on with it by its own rlx train command; rlx eval model.path=DIR evaluates a model as it is"
+
+
+def judge_run(life: Life, agent: Agent, start: Model) -> Figures:
+    """`eval/…` of the trained policy, `start/…` of the one it began with, `gain/…` paired, `random/…` the floor."""
+    settings = life.run.evaluate
+    ours = judge(
+        life, partial(agent.policy.rollout, prepare=agent.sync, keep=False), "eval", version=agent.learner.num_updates
+    )
+    theirs = judge_start(life, agent, start)
+    life.policy = f"{CHECKPOINTS}/step-{life.run.steps}"
+    found = floor(settings, life.run.env)
+    for mine, other in zip(ours, theirs, strict=True):
+        noun = "gain" if mine is ours[0] else f"gain@{mine.max_rounds}"
+        found = {**found, **other.figures, **mine.figures, **paired(settings, mine, other, noun)}
+    return found
+
+
+def judge_on_the_way(life: Life, agent: Agent, step: int) -> Metrics:
+    """`eval/…` of the policy as it is after `step` steps, where evaluate.every asks for it."""
+    every = life.run.evaluate.every
+    if not every or step % every or step == life.run.steps:
+        return {}
+    life.ahead(step)
+    found = judge(life, partial(agent.policy.rollout, prepare=agent.sync, keep=False), "eval")
+    if life.run.algo.frozen_policy:
+        agent.restore()
+    return {name: value for evaluation in found for name, value in values(evaluation.figures).items()}
+
+
+def judge_start(life: Life, agent: Agent, start: Model) -> list[Evaluation]:
+    """Evaluate the policy the run began with, or read what another run that began there left of it."""
+
+    run = life.run
+
+    def prepare() -> None:
+        with in_turn(life):
+            agent.policy.engine.load(load_weights(start, run.hardware.dtype), 0)
+
+    config = {key: run.config[key] for key in ("env", "protocol", "sampling", "evaluate", "hardware")}
+    digest = digest_of({"config": config, "weights": weights_digest(start), "rlx": __version__})
+    act = partial(agent.policy.rollout, prepare=prepare, keep=False)
+    return judge(life, act, "start", kept=cache_folder() / "evaluations" / digest)
+
+
+@contextmanager
+def in_turn(life: Life) -> Iterator[None]:
+    """One process of a machine after another, so that its memory holds a whole model once."""
+    if life.ranks.size == 1:
+        yield
+        return
+    with hold(life.run.folder / RANKS / f".load-{gethostname()}", wait=True):
+        yield
+
+
+def paired(settings: Evaluate, mine: Evaluation, other: Evaluation, noun: str) -> Figures:
+    """What one evaluation has over another, task by task."""
+    resampling = {"num_resamples": settings.num_resamples, "seed": settings.seed}
+    return gains(mine.scores, other.scores, ks=settings.ks, noun=noun, **resampling)
+
+
+def judge(
+    life: Life, act: Callable[..., Rollout], noun: str, *, kept: Path | None = None, version: int | None = None
+) -> list[Evaluation]:
+    """Play the held-out tasks under every budget; the episodes are stored for replay. They are not played again where
+    `kept` has them, or the run's folder does by policy `version`, from before the run was cut off."""
+    run, settings = life.run, life.run.evaluate
+    saved: set[Path] = set()
+
+    def own(max_rounds: int) -> Path:
+        return run.folder / "trajectories" / f"{noun}-{max_rounds}.jsonl"
+
+    def store(path: Path, groups: Sequence[Group], max_rounds: int) -> None:
+        if life.ranks.is_first and path not in saved:
+            save(path, groups, max_rounds=max_rounds)
+            if path.parent == run.folder / "trajectories":
+                write_aside(settings_path(path), settings_digest(run) + "\n")
+            saved.add(path)
+
+    def play(env: Environment, sampling: Sampling, starts: Sequence[Start]) -> list[Trajectory]:
+        shared = None if kept is None else kept / f"{env.max_rounds}.jsonl"
+        found = None if shared is None else read_kept(life, shared, starts)
+        if found is not None:
+            return found
+        mine = None if version is None else own(env.max_rounds)
+        played = None if mine is None or not is_settled(life, mine) else read_kept(life, mine, starts, version)
+        if played is None:
+            played = play_now(life, act(env, sampling, ("evaluate", settings.seed)), noun, starts)
+        groups = grouped([start.task for start in starts[:: settings.num_samples]], played, settings.num_samples)
+        life.spend(groups)
+        for path in (own(env.max_rounds), *([] if shared is None else [shared])):
+            store(path, groups, env.max_rounds)
+        return played
+
+    evaluations = evaluate(settings, run.env, play, max_context=run.sampling.max_context, noun=noun)
+    for found in evaluations:
+        store(own(found.max_rounds), found.groups, found.max_rounds)
+    return evaluations
+
+
+def play_now(life: Life, rollout: Rollout, noun: str, starts: Sequence[Start]) -> list[Trajectory]:
+    """The episodes, by all ranks, with a bar on the screen."""
+    life.pulse.at(f"evaluation of {PLAYED[noun]}")
+    with life.screen.bar(f"evaluate {PLAYED[noun]}", len(starts), "episodes") as advance:
+
+        def progress(done: int) -> None:
+            life.told(done)
+            advance(done * life.ranks.size)
+
+        player = replace(rollout, check=life.interrupt.check, progress=progress)
+        return together(player, life.ranks, life.run.hardware.players(life.ranks.size)).play(starts)
+
+
+def evaluate_run(run: Run, screen: Screen | None = None) -> Summary:
+    """Evaluate the newest good checkpoint of the run in `run.folder`, in a folder of its own below it."""
+    newest, notes = newest_good(run.folder / CHECKPOINTS)
+    if newest is None:
+        raise EvaluateError("; ".join([*notes, f"{run.folder} has no checkpoint to evaluate: {NO_CHECKPOINT}"]))
+    model = replace(run.model, path=str(newest), lora=None)
+    folder = run.folder / EVALUATIONS / evaluation_name(run, newest)
+    steps = int(newest.name.removeprefix("step-"))
+    label = f"{name_of(run.config['algo'])}, {newest.name}"
+    return evaluate_model(replace(run, model=model, folder=folder, steps=steps), screen, label=label, notes=notes)
+
+
+def evaluate_model(run: Run, screen: Screen | None = None, *, label: str = "", notes: Sequence[str] = ()) -> Summary:
+    """Evaluate the run's model, which has learned for `run.steps`; on as many processes as were started. What was
+    evaluated before is told again."""
+    refuse_trained(run.folder)
+    with living(run, screen, trains=False) as life:
+        run, life.policy, life.notes, life.step = life.run, run.model.path, tuple(notes), run.steps
+        done = read_finished(life) if life.ranks.first(lambda: read_finished(life) is not None) else None
+        for line in (*notes, f"{'evaluated before' if done else 'evaluating'}: {life.policy}"):
+            life.screen.say(line)
+        fetch_first(life)
+        summary = done or play_model(life)
+        tell_run(life, summary, label or model_name(run), "eval")
+        return summary
+
+
+def play_model(life: Life) -> Summary:
+    """The run's model on the held-out problems, and the floor beside it."""
+    run = life.run
+    with told(life), open_fleet(run, life.ranks) as fleet:
+        policy = build_policy(run, run.model, fleet)
+        life.engine = policy.engine
+        figures = floor(run.evaluate, run.env)
+        for evaluation in judge(life, policy.rollout, "eval"):
+            figures = {**figures, **evaluation.figures}
+        return end(life, "finished", figures)
+
+
+def refuse_trained(folder: Path) -> None:
+    """An evaluation writes over nothing that a run has made."""
+    if (folder / METRICS).exists() or (folder / CHECKPOINTS).exists():
+        raise EvaluateError(
+            f"{folder} is a run's own folder: rlx eval run={folder} evaluates its checkpoint beside its results; for "
+            "another model choose another hydra.run.dir"
+        )
+
+
+def evaluation_name(run: Run, checkpoint: Path) -> str:
+    """Which checkpoint, and which settings."""
+    config = {key: value for key, value in run.config.items() if key not in FREE_KEYS}
+    return f"{checkpoint.name}-{digest_of({'config': config, 'weights': weights_of(checkpoint)})[:8]}"
+
+
+def tell_run(life: Life, summary: Summary, label: str = "", verb: str = "train") -> None:
+    """The paper's two tables, on the screen and in results.md; where everything is, and what to run next."""
+    if not life.ranks.is_first:
+        return
+    run, screen = life.run, life.screen
+    write_aside(run.folder / "results.md", results_text(run, summary, label, verb))
+    for table in tables_of(run, summary, label):
+        screen.show(to_rich(table))
+    screen.say(left_in(run.folder))
+    screen.say(f"next: {'   '.join(shlex.join(words) for words in next_commands(life))}")
+
+
+def next_commands(life: Life) -> list[list[str]]:
+    """What can be done with what is there, as it would be typed: of a run's own folder also an evaluation on more of
+    the held-out problems, if there are more."""
+    run, folder = life.run, str(life.run.folder)
+    commands = [["rlx", "replay", folder]]
+    num = num_held_out(run, 4 * run.evaluate.num_tasks) if life.checkpoints.exists() else 0
+    if num > run.evaluate.num_tasks:
+        commands.append(["rlx", "eval", f"run={folder}", f"evaluate.num_tasks={num}"])
+    return commands
+
+
+def num_held_out(run: Run, most: int) -> int:
+    """Held-out problems that there are, counted up to `most`."""
+    try:
+        return sum(1 for _ in islice(run.env.tasks("test", run.evaluate.seed), most))
+    except ValueError:  # the environment has fewer than it was told to give
+        return 0

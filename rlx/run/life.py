@@ -1,0 +1,253 @@
+"""A run's bookkeeping: what it has cost, where it can be resumed from, what it says of each step and at its end."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from safetensors.torch import save_file
+
+from rlx.console import Screen, counted
+from rlx.evaluate.intervals import Estimate
+from rlx.evaluate.summary import Cost, Ending, Summary, git_here, read_summary, versions_here, write_summary
+from rlx.hardware.interrupt import Interrupt, InterruptedRunError, listen
+from rlx.hardware.pulse import Pulse, watch
+from rlx.hardware.ranks import ALONE, Ranks, join
+from rlx.learner.checkpoint import write_checkpoint
+from rlx.learner.learner import NotFiniteError
+from rlx.record.folder import SUMMARY, open_folder
+from rlx.record.store import save as save_groups
+from rlx.record.store import step_path
+from rlx.record.track import Board, append_metrics, read_metrics
+from rlx.rollout.engine import Engine
+from rlx.run.agent import Agent
+from rlx.run.fleet import Fleet
+from rlx.run.inputs import fetch_inputs
+from rlx.run.run import Run
+from rlx.tool.python import end_sandboxes
+from rlx.types import Group, Metrics
+
+METRICS, CHECKPOINTS, STATE, LOG = "metrics.jsonl", "checkpoints", "run.json", "log.txt"
+
+
+class RunError(RuntimeError):
+    """The run cannot go on; the message is one line with the reason and what to do."""
+
+
+def none_ahead(step: int) -> Mapping[int, list[Group]]:
+    """Where nothing is played beside the update."""
+    return {}
+
+
+@dataclass(slots=True, kw_only=True)
+class Life:
+    """What a run in progress has at hand, and what it has cost so far."""
+
+    run: Run
+    screen: Screen
+    interrupt: Interrupt
+    ranks: Ranks = ALONE
+    pulse: Pulse = field(default_factory=Pulse)
+    board: Board | None = None
+    cost: Cost = field(default_factory=Cost)
+    since: float = 0.0
+    """When the cost's seconds were last brought up to date."""
+    kept: float = 0.0
+    """When the last checkpoint was written."""
+    step: int = 0
+    """Steps that are done."""
+    policy: str = ""
+    """What the figures are of: a checkpoint, or a model's path."""
+    notes: tuple[str, ...] = ()
+    """What a reader of the figures should know."""
+    fleet: Fleet | None = None
+    """The run's rollout servers, if it has any."""
+    engine: Engine | None = None
+    """What samples: started by the first stage, given to the next with other weights, ended with the run."""
+    ahead: Callable[[int], Mapping[int, list[Group]]] = none_ahead
+    """Waits for the rollouts that are played beside the update; those of this step and later ones."""
+
+    def __post_init__(self) -> None:
+        self.since = self.kept = time.monotonic()
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.run.folder / CHECKPOINTS
+
+    def check(self) -> None:
+        """Raise InterruptedRunError on all ranks if a signal has come to any."""
+        signum = int(self.ranks.most(self.interrupt.signum))
+        if signum:
+            raise InterruptedRunError(signum)
+
+    def told(self, done: int) -> None:
+        """Episodes are finished: this rank does not hang."""
+        self.pulse.beat()
+
+    def spend(self, groups: Sequence[Group] = ()) -> None:
+        """Add what these episodes took, and the time gone by."""
+        now = time.monotonic()
+        seconds, self.since = now - self.since, now
+        episodes = [trajectory for group in groups for trajectory in group.trajectories]
+        self.cost += Cost(
+            tokens=sum(episode.num_tokens for episode in episodes),
+            tool_calls=sum(episode.tool.num_calls for episode in episodes),
+            seconds=seconds,
+            device_hours=seconds * self.run.hardware.num_devices / 3600,
+        )
+
+
+@contextmanager
+def living(run: Run, screen: Screen | None = None, *, trains: bool = True) -> Iterator[Life]:
+    """A run with its processes met, its folder claimed, its ears open and its pulse watched. One that only evaluates
+    takes as many processes as there are."""
+    with listen() as interrupt, join(run.hardware, exact=trains) as ranks:
+        screen = (screen or Screen()) if ranks.is_first else Screen(silent=True)
+        run = replace(run, folder=Path(ranks.tell(str(run.folder.absolute()))))
+        minutes = run.hardware.step_minutes
+        with claim(ranks, run), screen.logged(run.folder / LOG), watch(run.folder, ranks, minutes) as pulse:
+            life = Life(run=run, screen=screen, interrupt=interrupt, ranks=ranks, pulse=pulse)
+            try:
+                yield life
+            finally:
+                if life.engine is not None:
+                    life.engine.close()
+                end_sandboxes()
+
+
+@contextmanager
+def claim(ranks: Ranks, run: Run, *, mend: Callable[[str], None] | None = None) -> Iterator[None]:
+    """The run's folder, held by rank 0 for all. With `mend`, one of a cache: waited for, and made again if damaged."""
+    with ExitStack() as stack:
+
+        def enter() -> None:
+            stack.enter_context(open_folder(run.folder, run.config, wait=mend is not None, mend=mend))
+
+        ranks.first(enter)
+        yield
+
+
+def fetch_first(life: Life) -> None:
+    """What is on a hub is fetched by rank 0, for whom a signal ends it at once; the others find it in the cache."""
+    life.ranks.first(lambda: fetch_inputs(life.run, life.interrupt.check))
+    if not life.ranks.is_first:
+        fetch_inputs(life.run, life.interrupt.check)
+
+
+def keep(life: Life, agent: Agent, step: int) -> None:
+    """A checkpoint after `step` steps."""
+    life.pulse.at(f"checkpoint of step {step}")
+    beat = life.pulse.beat
+    life.spend()
+    played = life.ahead(step)
+
+    def write(folder: Path) -> None:
+        agent.save(folder, beat)
+        for ahead, groups in played.items():
+            save_groups(step_path(folder, ahead + 1), groups, max_rounds=life.run.env.max_rounds)
+        state = {"step": step, "cost": asdict(life.cost), **({"ahead": list(played)} if played else {})}
+        (folder / STATE).write_text(json.dumps(state) + "\n", encoding="utf-8")
+
+    if life.ranks.is_first:
+        write_checkpoint(life.checkpoints, step, write, keep=life.run.checkpoint.keep, progress=beat)
+    else:
+        agent.save(None, beat)
+    life.kept = time.monotonic()
+
+
+def record(life: Life, agent: Agent, step: int, metrics: Metrics, groups: Sequence[Group]) -> None:
+    """Say what step number `step` (from 1) was like, and save the run when that is due."""
+    run, life.step = life.run, step
+    life.spend(groups)
+    if life.ranks.is_first:
+        append_metrics(run.folder / METRICS, step, metrics)
+        if life.board is not None:
+            life.board.log(step, metrics)
+        if run.checkpoint.trajectories_every and step % run.checkpoint.trajectories_every == 0:
+            save_groups(step_path(run.folder, step), groups, max_rounds=run.env.max_rounds)
+    if step == run.steps or step % run.checkpoint.every == 0 or is_overdue(life):
+        keep(life, agent, step)
+
+
+def is_overdue(life: Life) -> bool:
+    """Whether the last checkpoint is too old, by rank 0's clock."""
+    minutes = life.run.checkpoint.minutes
+    return minutes is not None and bool(life.ranks.tell(time.monotonic() - life.kept > 60 * minutes))
+
+
+def keep_evidence(life: Life, step: int, error: NotFiniteError) -> RunError:
+    """Save the micro-batch whose loss or gradient was not finite; the error to stop with."""
+    path = life.run.folder / "failed" / f"step-{step + 1:06d}.safetensors"
+    if life.ranks.is_first:
+        path.parent.mkdir(exist_ok=True)
+        save_file(error.micro_batch, path)
+    return RunError(f"step {step + 1}: {error} in {path}; try a lower algo.optimizer.lr")
+
+
+def refuse_errors(groups: Sequence[Group], max_share: float) -> None:
+    """Stop when too many episodes ended in an error; a few are counted and left out of the update."""
+    errors = [episode.error for group in groups for episode in group.trajectories if episode.status == "error"]
+    total = sum(len(group.trajectories) for group in groups)
+    if len(errors) > max_share * total:
+        raise RunError(
+            f"{len(errors)} of {counted(total, 'episode')} ended in an error, more than max_error_share={max_share}; "
+            f"the first: {errors[0]}"
+        )
+
+
+def end(life: Life, status: Ending, figures: dict[str, Estimate] | None = None) -> Summary:
+    """Write summary.json and close what was open."""
+    life.spend()
+    summary = Summary(
+        status=status,
+        metrics=figures or {},
+        seed=life.run.seed,
+        versions=versions_here(),
+        git=git_here(),
+        cost=life.cost,
+        synchronous=life.run.hardware.staleness == 0,
+        steps=life.step,
+        policy=life.policy if figures else "",
+        evaluate=life.run.config.get("evaluate", {}) if figures else {},
+        notes=life.notes,
+        ended=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+    )
+    if life.ranks.is_first and (status == "finished" or finished_before(life.run.folder)[0] < life.step):
+        write_summary(life.run.folder / SUMMARY, summary)
+    if life.board is not None:
+        life.board.finish({name: figure.value for name, figure in summary.metrics.items()}, int(status != "finished"))
+    return summary
+
+
+def read_finished(life: Life) -> Summary | None:
+    """The summary of a run that is finished as it is wanted; None where something is left to do."""
+    steps, summary = finished_before(life.run.folder)
+    return summary if steps == life.run.steps else None
+
+
+def finished_before(folder: Path) -> tuple[int, Summary | None]:
+    """The steps and the summary of the run that was finished in a folder; -1 and None where none was."""
+    path = folder / SUMMARY
+    summary = read_summary(path) if path.exists() else None
+    if summary is None or summary.status != "finished":
+        return -1, None
+    lines = read_metrics(folder / METRICS) if summary.steps is None else []
+    return (lines[-1]["step"] if lines else summary.steps or 0), summary
+
+
+@contextmanager
+def told(life: Life) -> Iterator[None]:
+    """However the block ends before its time, summary.json says so."""
+    try:
+        yield
+    except InterruptedRunError:
+        end(life, "interrupted")
+        raise
+    except BaseException:
+        end(life, "failed")
+        raise

@@ -1,0 +1,111 @@
+"""What a run leaves for people to read: the rows and tables of its figures, and results.md around them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rlx.console import counted, duration, one_line
+from rlx.evaluate.intervals import METHOD, Estimate
+from rlx.evaluate.summary import Cost, Summary
+from rlx.evaluate.tables import Table, accuracy_table, markdown_cell, to_markdown, tool_table
+from rlx.run.run import Run
+
+Figures = Mapping[str, Estimate]
+WIDE = 1000
+"""Characters that a line of results.md may have."""
+
+
+def name_of(call: Mapping[str, Any]) -> str:
+    """The last word of what a part of the configuration calls."""
+    return str(call["_target_"]).rsplit(".", 1)[-1]
+
+
+def model_name(run: Run) -> str:
+    """Of the model that a run began with, which nothing has trained yet."""
+    return f"{Path(run.model.path).name}, as it is"
+
+
+def start_label(run: Run) -> str:
+    """What the run began with: by its warm start's algorithm where that has trained it."""
+    warm = run.config["warm_start"]
+    return name_of(warm["algo"]) if warm.get("algo") and run.warm_start.steps else model_name(run)
+
+
+def policy_label(run: Run) -> str:
+    """What the run has made: by its algorithm where that has trained it."""
+    return name_of(run.config["algo"]) if run.steps else start_label(run)
+
+
+def named_rows(run: Run, figures: Figures, label: str = "") -> dict[str, Figures]:
+    """The rows of the tables: random tries, the start, the policy (or `label`), each under every budget."""
+    labels = {
+        "random": f"random, {run.evaluate.num_tries} tries",
+        "start": start_label(run),
+        "eval": label or policy_label(run),
+    }
+    if labels["eval"] == labels["start"]:
+        labels["start"] += ", the start"
+    rows: dict[str, dict[str, Estimate]] = {}
+    for name, figure in figures.items():
+        noun, stat = name.split("/", 1)
+        word, _, rounds = noun.partition("@")
+        if word in labels:
+            row = labels[word] + (f", {counted(int(rounds), 'round')}" if rounds else "")
+            rows.setdefault(row, {})[f"eval/{stat}"] = figure
+    return dict(rows)
+
+
+def tables_of(run: Run, summary: Summary, label: str = "") -> list[Table]:
+    """Accuracy and tool use, a row per policy and budget."""
+    rows = named_rows(run, summary.metrics, label)
+    return [table for table in (accuracy_table(rows), tool_table(rows)) if table.rows]
+
+
+def results_text(run: Run, summary: Summary, label: str = "", verb: str = "train") -> str:
+    """results.md: what was run, when, on what and at what cost, and the tables."""
+    title = f"# {markdown_cell(label or policy_label(run))} on {markdown_cell(name_of(run.config['env']))}\n"
+    facts = [f"- {name}: {markdown_cell(text, WIDE)}" for name, text in facts_of(run, summary) if text]
+    command = [f"    {one_line(shlex.join(['rlx', verb, *run.words]), WIDE)}\n"] if run.words else []
+    return "\n".join([title, *command, *facts, "", *map(to_markdown, tables_of(run, summary, label))])
+
+
+def facts_of(run: Run, summary: Summary) -> list[tuple[str, str]]:
+    """What to know of figures before they are believed."""
+    return [
+        ("ended", summary.ended),
+        ("evaluated", f"{summary.policy}; {evaluated(run)}".removeprefix("; ")),
+        *(("note", note) for note in summary.notes),
+        ("seeds", f"{run.seed} of the run, {run.warm_start.seed} of a warm start, {run.evaluate.seed} of evaluation"),
+        ("cost, training and evaluation", cost_text(summary.cost)),
+        ("versions", versions_text(summary)),
+        ("intervals", METHOD),
+    ]
+
+
+def evaluated(run: Run) -> str:
+    """How many episodes a row stands for."""
+    settings = run.evaluate
+    episodes = counted(settings.num_tasks * settings.num_samples, "episode")
+    problems = counted(settings.num_tasks, "held-out problem")
+    budgets = ", ".join(str(rounds) for rounds in settings.max_rounds or (run.env.max_rounds,))
+    return f"{problems} x {counted(settings.num_samples, 'sample')} = {episodes} a row, rounds: {budgets}"
+
+
+def cost_text(cost: Cost) -> str:
+    calls = counted(cost.tool_calls, "tool call")
+    return f"{cost.tokens:,} tokens sampled, {calls}, {duration(cost.seconds)}, {cost.device_hours:.2f} device-hours"
+
+
+def versions_text(summary: Summary) -> str:
+    found = [f"{name} {text}" for name, text in summary.versions.items()]
+    if summary.git is not None:
+        found.append(f"commit {summary.git.commit[:12]}{' with changes beside it' if summary.git.dirty else ''}")
+    return ", ".join(found)
+
+
+def left_in(folder: Path) -> str:
+    """What a run's folder holds."""
+    return f"left in {folder}: " + ", ".join(sorted(path.name for path in folder.glob("[!.]*")))

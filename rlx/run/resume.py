@@ -1,0 +1,123 @@
+"""Where a run goes on, by what is in its folder; and what is amiss there, said before anything is written over."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from rlx.evaluate.summary import Cost, Summary
+from rlx.learner.checkpoint import newest_good
+from rlx.record.folder import SUMMARY, copy_aside, set_aside
+from rlx.record.store import load as load_groups
+from rlx.record.store import step_path
+from rlx.record.track import metrics_gap, truncate_metrics
+from rlx.run.agent import Agent
+from rlx.run.life import METRICS, STATE, Life, RunError, finished_before, read_finished
+from rlx.types import Group
+
+BEGIN_AGAIN = "restore one, or move what is there away to begin again"
+
+
+def resume(life: Life, agent: Agent) -> tuple[int, dict[int, list[Group]]]:
+    """Load the newest good checkpoint and cut the metrics back to it: how many steps are done, and what was played of
+    those to come."""
+    newest = newest_of(life)
+    step = 0
+    played: dict[int, list[Group]] = {}
+    if newest is None:
+        refuse_lost(life)
+    if newest is not None:
+        step, life.cost, played = read_state(newest)
+        if step > life.run.steps:
+            raise RunError(f"{newest} is past steps={life.run.steps}: give steps={step} or more, or another folder")
+        agent.learner.load(newest, life.pulse.beat)
+        life.screen.say(f"resumed from {newest}")
+    life.step = step
+    life.ranks.first(lambda: cut_metrics(life, step))
+    return step, played
+
+
+def refuse_lost(life: Life) -> None:
+    """Beginning again would drop the metrics of a run that was finished and has lost its checkpoints."""
+
+    def look() -> None:
+        if finished_before(life.run.folder)[1] is not None:
+            path = life.run.folder / SUMMARY
+            raise RunError(f"{path} is of a finished run, of which no checkpoint is left: choose another hydra.run.dir")
+
+    life.ranks.first(look)
+
+
+def read_state(checkpoint: Path) -> tuple[int, Cost, dict[int, list[Group]]]:
+    """Steps done, what they cost, and what was played ahead of them."""
+    path = checkpoint / STATE
+    try:
+        state = json.loads(path.read_text(encoding="utf-8"))
+        step, cost, ahead = int(state["step"]), Cost(**state["cost"]), [int(one) for one in state.get("ahead", [])]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise RunError(f"{path} cannot be read ({type(error).__name__}): {BEGIN_AGAIN}") from None
+    return step, cost, {one: load_groups(step_path(checkpoint, one + 1)) for one in ahead}
+
+
+def cut_metrics(life: Life, step: int) -> None:
+    """Drop the metrics of steps that will be done again. Where some of those before are missing, say so, and keep the
+    file as it was."""
+    path = life.run.folder / METRICS
+    missing = metrics_gap(path, step)
+    if missing:
+        kept = f"; as it was, it is now {copy_aside(path)}" if path.exists() else ""
+        life.screen.say(f"{path}: {missing}; the run goes on from step {step}{kept}")
+    truncate_metrics(path, step)
+
+
+def newest_of(life: Life) -> Path | None:
+    """The newest good checkpoint, as rank 0 sees it; those that are not good are told of. RunError if none is good."""
+
+    def find() -> str:
+        newest, warnings = newest_good(life.checkpoints, life.pulse.beat)
+        if warnings and newest is None:
+            raise RunError(f"{life.checkpoints} has no good checkpoint ({warnings[0]}): {BEGIN_AGAIN}")
+        for warning in warnings:
+            life.screen.say(warning)
+        return "" if newest is None else str(newest)
+
+    found = life.ranks.first(find)
+    return Path(found) if found else None
+
+
+def is_no_folder(path: Path) -> bool:
+    return os.path.lexists(path) and not path.is_dir()
+
+
+def set_aside_bad(life: Life, path: Path, is_bad: Callable[[Path], bool] = is_no_folder) -> None:
+    """Of a cache: what cannot be used is moved away, to be made again."""
+    if is_bad(path):
+        life.screen.say(f"{path} is damaged: made again; what was there is now {set_aside(path)}")
+
+
+def lost_all(checkpoints: Path) -> bool:
+    """Whether there are checkpoints, none of them good."""
+    newest, warnings = newest_good(checkpoints)
+    return newest is None and bool(warnings)
+
+
+def finished(life: Life) -> Summary | None:
+    """What is left to say of a run that has nothing left to do; and what is amiss in its folder."""
+    if not life.ranks.first(lambda: read_finished(life) is not None):
+        return None
+    for line in faults(life) if life.ranks.is_first else ():
+        life.screen.say(line)
+    return read_finished(life)
+
+
+def faults(life: Life) -> Iterator[str]:
+    """What a finished run has lost, a line each."""
+    newest, warnings = newest_good(life.checkpoints)
+    yield from warnings
+    if newest is None:
+        yield f"{life.checkpoints} has no good checkpoint: the run can be neither evaluated nor made longer"
+    missing = metrics_gap(life.run.folder / METRICS, life.run.steps)
+    if missing:
+        yield f"{life.run.folder / METRICS}: {missing}"

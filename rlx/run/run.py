@@ -1,0 +1,112 @@
+"""A run, wholly described: what `rlx.train.train` needs, built by `rlx.config` from the composed configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rlx.hardware.profile import Hardware
+from rlx.limits import above, at_least, refuse, within
+from rlx.types import Dialect, Environment, Sampling
+
+if TYPE_CHECKING:
+    from rlx.algo.parts import Algorithm
+    from rlx.evaluate.evaluate import Evaluate
+    from rlx.model.load import Model
+    from rlx.record.track import Track
+
+
+STEPS = 10**9
+"""More than anyone takes."""
+COLDEST, HOTTEST = 0.01, 1000.0
+"""Temperatures to train at: log-probs divided by a smaller one leave a float32, and by a larger one all are equal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmStart:
+    """A stage before the run's own: `steps` updates with `algo`, cached by the content that determines it."""
+
+    algo: Algorithm | None = None
+    steps: int = 0
+    seed: int = 0
+    """Its own seed, so that runs that differ in `seed` share one warm start."""
+
+    def __post_init__(self) -> None:
+        within(0, STEPS, steps=self.steps)
+        at_least(0, seed=self.seed)
+        if self.steps and self.algo is None:
+            raise ValueError(f"{self.steps} steps need an algo; choose warm_start=none for no warm start")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """When a run saves itself, and how much of its past it keeps."""
+
+    every: int = 10
+    """Steps between checkpoints; the last step always makes one."""
+    minutes: float | None = None
+    """A checkpoint also when the last is older than this; null: by steps alone."""
+    keep: int = 2
+    """Newest checkpoints kept."""
+    trajectories_every: int = 10
+    """Steps between those whose trajectories are kept; 0 keeps none but evaluation's."""
+
+    def __post_init__(self) -> None:
+        within(1, STEPS, every=self.every, keep=self.keep)
+        within(0, STEPS, trajectories_every=self.trajectories_every)
+        above(0, minutes=self.minutes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A choice of env x algo x model x hardware, built; `config` is the plain, resolved tree it was built from, `words`
+    are those of a command line that chose it."""
+
+    env: Environment
+    protocol: Dialect
+    algo: Algorithm
+    model: Model
+    hardware: Hardware
+    sampling: Sampling
+    """Of training rollouts; evaluation has its own."""
+    evaluate: Evaluate
+    track: Track
+    checkpoint: Checkpoint
+    warm_start: WarmStart
+    seed: int
+    steps: int
+    max_error_share: float
+    """More episodes of a step than this share ending in an error stop the run."""
+    objective: str | tuple[str, ...] | None = None
+    """What a sweeper that optimises gets from the run: a metric's name, or several (rlx/commands/objective.py)."""
+    folder: Path
+    config: Mapping[str, Any]
+    words: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        at_least(0, seed=self.seed)
+        within(0, STEPS, steps=self.steps)
+        within(0.0, 1.0, max_error_share=self.max_error_share)
+        within(COLDEST, HOTTEST, **{"sampling.temperature": self.sampling.temperature})
+        at_least(0, **{"env.max_rounds": self.env.max_rounds})
+        self.check_context()
+        self.check_tools()
+
+    def check_context(self) -> None:
+        """A model holds the context, and the context a turn."""
+        most, longest = self.model.max_context, self.sampling.max_context
+        if longest > most:
+            refuse("sampling.max_context", longest, f"an integer up to model.max_context={most}")
+        for key, turn in (("sampling", self.sampling), ("evaluate", self.evaluate)):
+            if turn.max_new_tokens >= longest:
+                limit = f"an integer below sampling.max_context={longest}"
+                refuse(f"{key}.max_new_tokens", turn.max_new_tokens, limit)
+
+    def check_tools(self) -> None:
+        """An algorithm that is about tools has some to call."""
+        stages = {"algo": self.algo, "warm_start.algo": self.warm_start.algo}
+        for key, algo in stages.items():
+            if algo is not None and algo.calls_tools and not self.protocol.tools:
+                raise ValueError(f"{key} is for agents with tools, and protocol lends none: try protocol=tags")

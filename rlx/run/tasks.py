@@ -1,0 +1,74 @@
+"""Whether an environment has the tasks that a run asks for, and a model the room for them; asked before a run begins.
+
+What a user's own environment does wrong is told in one line with its place, as a value in the configuration is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rlx.evaluate.evaluate import EvaluateError, held_out
+from rlx.model.load import Model
+from rlx.model.shape import find_file, find_positions
+from rlx.run.run import Run
+from rlx.types import Task
+
+
+class TaskError(ValueError):
+    """Tasks that a run cannot have; the message is one line with the remedy."""
+
+    exit_code = 2
+
+
+def check_tasks(run: Run, *, fetch: bool = True, trains: bool = True) -> None:
+    """Refuse a run without the tasks it needs. Without `fetch`, those that come from elsewhere are not waited for."""
+    check_positions(run.model)
+    if not fetch and getattr(run.env, "fetches", False):
+        return
+    try:
+        tasks = [*held_out(run.evaluate, run.env)[:1], *(first(run.env.tasks("train", run.seed)) if trains else ())]
+        prompts = [run.protocol.open(task) for task in tasks]
+        playable = all(hasattr(run.env.start(task), "step") for task in tasks)
+    except EvaluateError:
+        raise
+    except Exception as error:
+        raise TaskError(told(error)) from error
+    if not playable:
+        raise TaskError("env: what start(task) gives has no step(action), which every Episode needs")
+    check_room(run, prompts)
+
+
+def first(tasks: Iterator[Task]) -> Iterator[Task]:
+    """The first of an endless stream."""
+    try:
+        yield next(tasks)
+    except StopIteration:
+        raise ValueError("tasks('train') gives no task") from None
+
+
+def told(error: Exception) -> str:
+    """An environment's own refusal is for the user; anything else is named, as it is a fault of the environment."""
+    lines = str(error).splitlines() or ["no reason given"]
+    text = lines[0] if isinstance(error, ValueError) else f"its tasks fail with {type(error).__name__}: {lines[0]}"
+    return text if text.startswith("env") else f"env.{text}" if "=" in text.split(" ")[0] else f"env: {text}"
+
+
+def check_positions(model: Model) -> None:
+    """The model's own config.json, where that is here, says how many tokens it can hold."""
+    most = find_positions(model.path)
+    if most is not None and model.max_context > most:
+        raise TaskError(f"model.max_context={model.max_context}: expected at most {most}, as {model.path} was made for")
+
+
+def check_room(run: Run, prompts: list[str]) -> None:
+    """A prompt leaves room for an answer; told where the tokenizer is here, and only read where it is in doubt."""
+    longest = max(prompts, key=len)
+    file = find_file(run.model.path, "tokenizer.json")
+    if len(longest.encode()) < run.sampling.max_context or file is None:
+        return
+    from tokenizers import Tokenizer
+
+    num_tokens = len(Tokenizer.from_file(str(file)).encode(longest, add_special_tokens=False).ids)
+    if num_tokens >= run.sampling.max_context:
+        limit = f"expected more than a prompt, which takes {num_tokens} tokens"
+        raise TaskError(f"sampling.max_context={run.sampling.max_context}: {limit}")

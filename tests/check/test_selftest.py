@@ -1,0 +1,167 @@
+"""`rlx check`: what it passes, what it does not, and that it leaves nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlx.check.probe import Bars, gone_on
+from rlx.check.selftest import agreement, as_words, check, reductions
+from rlx.check.trial import attempt, high_water, phase_of
+from rlx.config.compose import ConfigError, compose
+from rlx.hardware.profile import Hardware
+from rlx.rollout import choice
+from rlx.rollout.torch import engine as torch_engine
+
+Build = Callable[..., Any]
+SMALL = ("env.max_rounds=2", "sampling.max_new_tokens=40", "algo.num_prompts=2", "warm_start.steps=1")
+
+
+def rlx(folder: Path, *words: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "rlx", "check", *words]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, env={**os.environ, "TMPDIR": str(folder)}, text=True, **pipes)  # type: ignore[call-overload]
+
+
+def test_a_machine_without_a_gpu_passes_and_nothing_is_left(tmp_path: Path) -> None:
+    process = rlx(tmp_path, "hardware=cpu", *SMALL)
+    told, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, told + errors
+    marks = [line.split()[0] for line in told.split("\n\n")[0].splitlines() if line[0] != " "]
+    assert marks == ["ok"] * 7
+    assert "step 2 the same to the bit" in told
+    assert "sampled" in told
+    assert "steps 24 -> 2" in told
+    assert "sampling.max_new_tokens" not in told, "a key that was named stays"
+    assert max(map(len, told.splitlines())) <= 80
+    assert not list(tmp_path.iterdir())
+
+
+def test_wrong_words_are_refused_before_anything_is_started(tmp_path: Path) -> None:
+    process = rlx(tmp_path, "algo.num_promts=2")
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "num_prompts" in errors
+    assert len(errors.splitlines()) == 1
+
+
+def test_it_ends_when_its_time_is_over_and_says_where(tmp_path: Path) -> None:
+    process = rlx(tmp_path, *SMALL, "--minutes", "0.1")
+    told, _ = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert told.startswith("FAILED  a run from start to end   not done in the time there was")
+    assert "not run nothing is left behind" in told
+    assert not list(tmp_path.iterdir())
+
+
+def test_asked_to_stop_it_leaves_nothing(tmp_path: Path) -> None:
+    process = rlx(tmp_path, *SMALL)
+    until = time.monotonic() + 60
+    while not list(tmp_path.glob("rlx-check-*/run/logs/rank-0.log")) and time.monotonic() < until:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def probed(small_run: Build, tmp_path: Path) -> Callable[[], dict[str, bool | None]]:
+    """Which checks the engine of this process passes."""
+
+    def probe() -> dict[str, bool | None]:
+        found = gone_on(small_run(tmp_path, "steps=1", without=("steps",)))
+        return {each.name: each.ok for each in agreement(found, 1e-3)}
+
+    return probe
+
+
+def test_a_sound_engine_passes(probed: Any) -> None:
+    assert probed() == {"engine and learner agree": True, "weights arrive": True}
+
+
+def test_an_engine_that_keeps_its_old_weights_fails(probed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(self: Any, weights: Any, version: int) -> None:
+        self.version = version
+
+    monkeypatch.setattr(torch_engine.TorchEngine, "load", load)
+    assert probed()["weights arrive"] is False
+
+
+def test_an_engine_whose_log_probs_are_off_fails(probed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    sample = choice.sample
+
+    def off(*told: Any) -> Any:
+        ids, logprobs = sample(*told)
+        return ids, logprobs - 0.01
+
+    monkeypatch.setattr(choice, "sample", off)
+    assert probed()["engine and learner agree"] is False
+
+
+FOUND = {"gap": 1e-6, "moved": 0.5, "arrived": 1e-6, "versions": [3], "version": 3, "tokens": 9}
+
+
+@pytest.mark.parametrize(
+    ("change", "agree", "arrive", "told"),
+    [
+        ({}, True, True, "within 1.0e-06 of the learner"),
+        ({"gap": 0.2}, False, False, "too little"),
+        ({"gap": float("nan")}, False, True, ""),
+        ({"arrived": 0.5}, True, False, "the engine stayed 0.5 from the learner"),
+        ({"arrived": float("nan")}, True, False, "stayed nan"),
+        ({"moved": 1e-4}, True, False, "updates moved log-probs by 0.0001 only"),
+        ({"versions": [2]}, True, False, "its tokens say version [2], the learner is at 3"),
+    ],
+)
+def test_what_a_probe_says(change: dict[str, Any], agree: bool, arrive: bool, told: str) -> None:
+    first, second = agreement({**FOUND, **change}, 1e-3)
+    assert (first.ok, second.ok) == (agree, arrive)
+    assert told in second.told
+
+
+def test_a_run_is_made_small_but_for_what_was_named() -> None:
+    words = ["model=qwen2_5_7b", "hardware=a100x8", "steps=7", "algo.num_prompts=3"]
+    changed = reductions(compose(words), words)
+    assert {"steps", "algo.num_prompts"}.isdisjoint(changed)
+    tree = compose([*words, *as_words(changed)])
+    assert tree["evaluate"]["num_tasks"] == 8, "one for each process"
+    assert tree["evaluate"]["ks"] == [1, 2]
+    assert tree["warm_start"]["steps"] == 2
+    assert tree["track"]["mode"] == "disabled"
+
+
+def test_a_run_that_fails_says_why(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    tried = attempt("nonsense", tmp_path, Hardware(), [], time.monotonic() + 60)
+    assert not tried.is_good
+    assert tried.told == "rank 0 ended with exit code 1: KeyError: 'nonsense'"
+    assert phase_of(tmp_path / "run") == "before its start"
+
+
+def test_the_high_water_mark_of_a_process_is_read() -> None:
+    assert high_water("Name:\tx\nVmHWM:\t   12 kB\nVmRSS:\t 3 kB\n") == 12 * 1024
+    assert high_water("Name: kernel thread") == 0
+
+
+def test_a_folder_that_holds_something_is_not_written_to(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("kept")
+    for place in (tmp_path, tmp_path / "mine"):
+        with pytest.raises(ConfigError, match="is there already: name a new folder"):
+            check([], lambda run: None, minutes=1, kept=place)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_check_shows_bars_and_leaves_the_rest_to_the_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    screen = Bars(log=tmp_path / "log.txt")
+    screen.say("left in a folder that goes away")
+    assert capsys.readouterr().err == ""
+    assert "left in a folder" in (tmp_path / "log.txt").read_text()

@@ -1,0 +1,63 @@
+"""What `rlx doctor` finds on machines other than this one."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlx.commands import doctor
+from rlx.config.folders import list_options
+from rlx.hardware import packages
+from rlx.hardware.machine import Gpu
+from rlx.hardware.packages import how_to_get
+from rlx.run import fit
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch, num_gpus: int, version: str | None) -> None:
+    monkeypatch.setattr(fit, "gpus", lambda: [Gpu(name="A100", memory=80 * 10**9)] * num_gpus)
+    for module in (doctor, fit, packages):
+        monkeypatch.setattr(module, "installed", lambda name: version)
+    monkeypatch.setattr(doctor, "lacks", lambda extra: None if version else f"{extra} is missing")
+    monkeypatch.setattr(fit, "lacks", lambda extra: None if version else f"{extra} is missing")
+
+
+def verdicts() -> dict[str, str]:
+    lines = [line.removeprefix("profile  ").partition(": ") for line in doctor.examine_profiles()]
+    return {name.removeprefix("hardware="): text for names, _, text in lines for name in names.split(", ")}
+
+
+def test_every_profile_has_a_verdict_and_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch, 0, None)
+    found = verdicts()
+    assert set(found) == set(list_options("hardware"))
+    assert found["cpu"].startswith("can run here")
+    assert "no" in found["a100x8"]
+    assert "hydra/launcher=slurm" in found["a100x8"]
+    assert "torchrun" in found["a100x8x2"]
+
+
+def test_a_machine_of_four_gpus_runs_profiles_of_four(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch, 4, "1")
+    found = verdicts()
+    assert found["gpu1"].startswith("can run here")
+    assert found["a100x4"].startswith("can run here")
+    assert "wants 8 GPUs on a machine and this one has 4" in found["a100x8"]
+
+
+def test_missing_packages_are_named_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch, 8, None)
+    assert verdicts()["a100x8"].endswith("[deepspeed]'")
+    lines = "\n".join(doctor.examine_extras())
+    assert "make setup-cluster" in lines
+    assert how_to_get("slurm") in lines
+
+
+def test_a_torch_without_cuda_beside_a_gpu() -> None:
+    found = [Gpu(name="A100", memory=80 * 10**9)]
+    assert doctor.describe_gpus(found, "2.13.0") == "A100 (80.0 GB)"
+    assert "without CUDA: pip install" in doctor.describe_gpus(found, "2.13.0+cpu")
+    assert doctor.describe_gpus([], "2.13.0") == "none"
+
+
+def test_slurm_is_found_by_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
+    assert "apt-get install slurm-wlm" in doctor.describe_slurm()

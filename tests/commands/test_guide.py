@@ -1,0 +1,36 @@
+"""What help says is true, and fits 80 columns."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+
+from rlx.commands.guide import EXAMPLES, columns, describe_groups, eval_help, train_help
+from rlx.config.compose import compose, list_groups
+
+PAGES = {"train": train_help(), "eval": eval_help()}
+SHOWN = [line.strip() for line in (EXAMPLES + "".join(PAGES.values())).splitlines() if line.strip().startswith("rlx ")]
+
+
+@pytest.mark.parametrize("page", [EXAMPLES, *PAGES.values(), describe_groups()])
+def test_a_page_is_at_most_80_columns_wide(page: str) -> None:
+    assert max(map(len, page.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("line", [line for line in SHOWN if re.match(r"rlx (train|eval|plan) [^[]*$", line)])
+def test_what_an_example_says_composes(line: str) -> None:
+    words = shlex.split(line.partition("    ")[0])[2:]
+    assert compose([word for word in words if not word.startswith("run=")])
+
+
+def test_the_default_of_every_group_is_marked() -> None:
+    for group in set(list_groups()) - {"sweep"}:
+        option = re.search(rf"^  {group} (.|\n   )*?(\w+)\*", PAGES["train"], re.MULTILINE)
+        assert option, group
+    assert "quick" in PAGES["eval"]
+
+
+def test_columns_wrap_what_is_said_beside_its_name() -> None:
+    assert columns({"a": "one two", "long": ""}, width=12) == "  a     one\n        two\n  long"

@@ -1,0 +1,40 @@
+"""`rlx keys` as text, on 80 columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rlx.commands.keys import describe_keys
+from rlx.config.compose import ConfigError
+
+
+def test_one_key_is_told_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(__file__).parents[2])
+    told = describe_keys(["algo=grpo", "algo.eps=1e-4", "algo.eps"]).splitlines()
+    assert told[:4] == ["algo.eps=0.0001", "  Added to the divisor.", "  type     a number", "  default  1e-6"]
+    assert told[4].startswith("  defined  conf/algo/grpo.yaml:")
+
+
+def test_a_group_is_told_with_its_option_and_all_its_keys() -> None:
+    told = describe_keys(["algo=grpo"])
+    assert told.startswith("algo=grpo\n  Group-relative policy optimisation")
+    assert "  algo.optimizer:\n" in told
+    assert told == describe_keys(["algo=grpo", "algo"])
+    assert describe_keys(["seed", "steps"]).count("type     an integer") == 2
+
+
+def test_everything_fits_80_columns() -> None:
+    told = describe_keys([])
+    assert "warm_start.algo.optimizer.lr=" in told
+    assert max(map(len, told.splitlines())) <= 80
+
+
+def test_what_a_file_leaves_out_is_named(tmp_path: Path) -> None:
+    (tmp_path / "track").mkdir()
+    (tmp_path / "track" / "mine.yaml").write_text("# Mine\n_target_: rlx.record.track.Track\nproject: x\n")
+    told = describe_keys(["track=mine", "track"], tmp_path)
+    assert "It also takes +track.mode" in told
+    with pytest.raises(ConfigError, match="-cd /nowhere: there is no such folder"):
+        describe_keys([], Path("/nowhere"))

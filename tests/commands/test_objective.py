@@ -1,0 +1,78 @@
+"""The number that a sweeper gets from a run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rlx.commands.objective import LAST, ObjectiveError, check_objective, metrics_of, value_of
+from rlx.config.compose import build_run, compose
+from rlx.evaluate.intervals import Estimate
+from rlx.evaluate.summary import Summary
+from rlx.run.run import Run
+
+
+def run_of(*words: str, folder: Path = Path()) -> Run:
+    return build_run(compose(words), folder)
+
+
+def summary(value: float) -> Summary:
+    return Summary(status="finished", seed=0, metrics={"eval/reward": Estimate(value=value, low=0, high=1)})
+
+
+@pytest.mark.parametrize("name", ["eval/reward", "eval/pass@16", "eval@5/reward", "success/mean", "tool/calls"])
+def test_an_objective_is_a_metric_that_the_run_will_have(name: str) -> None:
+    check_objective(run_of("evaluate=paper", f"objective={name}"))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["objective=eval/rewad"], "objective=eval/rewad: the run has no such metric; did you mean eval/reward"),
+        (["objective=eval@5/reward"], "objective=eval@5/reward: the run has no such metric; did you mean eval/reward"),
+        (["objective=eval/pass@4", "evaluate.ks=[1]"], "objective=eval/pass@4: the run has no such metric"),
+        (["objective=[eval/reward,nothing]"], "objective=nothing: the run has no such metric"),
+        (["objective=success/mean", "steps=0"], "objective=success/mean: the run has no such metric"),
+        (["objective=[]"], "objective=[]: expected the name of a metric"),
+    ],
+)
+def test_another_name_is_refused_before_the_run(words: list[str], message: str) -> None:
+    with pytest.raises(ObjectiveError) as error:
+        check_objective(run_of(*words))
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_no_objective_depends_on_the_clock() -> None:
+    assert not [name for name in metrics_of(run_of()) if name.split("/")[0] in ("time", "rate", "memory")]
+
+
+def test_evaluation_comes_from_the_summary() -> None:
+    assert value_of(run_of("objective=eval/reward"), summary(0.25)) == 0.25
+    assert value_of(run_of("objective=[eval/reward]"), summary(0.25)) == [0.25]
+    assert value_of(run_of(), summary(0.25)) is None
+
+
+def test_training_comes_from_the_mean_of_the_last_steps(tmp_path: Path) -> None:
+    lines = [json.dumps({"step": step, "success/mean": float(step > 5)}) for step in range(1, LAST + 6)]
+    (tmp_path / "metrics.jsonl").write_text("\n".join(lines) + "\n")
+    run = run_of("objective=[eval/reward,success/mean]", folder=tmp_path)
+    assert value_of(run, summary(0.5)) == [0.5, 1.0]
+
+
+def test_a_value_that_is_not_there_is_told_in_a_line(tmp_path: Path) -> None:
+    with pytest.raises(ObjectiveError, match=r"^objective=eval/reward has no value in .*summary.json$"):
+        value_of(run_of("objective=eval/reward", folder=tmp_path), summary(float("nan")))
+    with pytest.raises(ObjectiveError, match=r"^objective=success/mean has no value in .*metrics.jsonl$"):
+        value_of(run_of("objective=success/mean", folder=tmp_path), summary(1.0))
+
+
+def test_the_job_of_a_sweep_gives_the_objective(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import rlx.train
+    from rlx.cli import train_job
+
+    monkeypatch.setattr(rlx.train, "train", lambda run: summary(0.75))
+    assert train_job(run_of("objective=eval/reward", folder=tmp_path)) == 0.75
+    assert train_job(run_of(folder=tmp_path)) is None

@@ -1,0 +1,149 @@
+"""What `rlx plan` says; the figures behind it are in test_memory.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rlx.commands.plan import LEFT, clock, describe_plan, describe_settings, short, start_command
+from rlx.config.compose import build_run, compose
+from rlx.record.folder import flatten
+
+LARGE = ["hardware=a100x8x2", "model=qwen2_5_7b", "algo=grpo", "algo.kl=0.1", "steps=3"]
+
+
+def plan(*words: str) -> str:
+    return describe_plan(build_run(compose(words), Path()), words)
+
+
+def flat(*words: str) -> str:
+    """On one line, so that it does not matter where lines are wrapped."""
+    return " ".join(plan(*words).split())
+
+
+def test_a_small_run_is_described_whole() -> None:
+    text = flat("model=nano", "hardware=cpu", "hardware.memory_gb=8", "warm_start=none", "algo=grpo")
+    assert "1 process: 1 learner process (torch, float32), an engine in each (torch, float32)" in text
+    assert "memory this machine: " in text
+    assert "of 8.0 GB: fits" in text
+    assert "sbatch" not in text
+    assert text.endswith("command rlx train model=nano hardware=cpu hardware.memory_gb=8 warm_start=none algo=grpo")
+
+
+def test_a_large_run_shows_its_budgets_and_its_batch_script() -> None:
+    text, words = plan(*LARGE), flat(*LARGE)
+    assert "2 machines of 8 GPUs: 16 learner processes (deepspeed, ZeRO 3, bfloat16), an engine in each (vllm" in words
+    assert "memory sampling, each of 16 devices: " in words
+    assert "memory updating, each of 16 devices: " in words
+    for name in ("weights", "reference", "gradients", "optimizer", "activations", "engine weights", "KV cache"):
+        assert f"\n{' ' * LEFT}{name} " in text
+    assert "#SBATCH --nodes=2" in text
+    assert "#SBATCH --mem=" in text
+    assert text.rstrip().splitlines()[-1].endswith("hydra/launcher=slurm")
+
+
+def test_what_is_offloaded_is_told() -> None:
+    assert "GB for optimizer and gradients, offloaded" in flat("hardware=h200x8x2_async", "model=qwen2_5_72b")
+
+
+def test_a_model_of_unknown_shape_has_no_estimate() -> None:
+    assert "no estimate of memory" in plan("model.path=nobody/nothing")
+
+
+@pytest.mark.parametrize(
+    ("profile", "words", "start"),
+    [
+        ("cpu", [], "rlx train"),
+        ("a100x8", [], "rlx launch  (torchrun, 8 processes)"),
+        ("a100x8", ["hydra/launcher=slurm"], "rlx train hydra/launcher=slurm"),
+        ("a100x8x2", [], "rlx train hydra/launcher=slurm"),
+    ],
+)
+def test_the_command_starts_as_many_processes_as_the_profile_has(profile: str, words: list[str], start: str) -> None:
+    hardware = build_run(compose([f"hardware={profile}"]), Path()).hardware
+    assert start_command(hardware, words) == start
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["model=qwen2_5_7b", "hardware=a100x8x2"],
+        ["model=qwen2_5_0_5b", "hardware=gpu1"],
+        ["model=qwen2_5_7b", "hardware=a100x8", "+model/lora=r32"],
+        ["model=qwen2_5_72b", "hardware=h200x8x2_async"],
+        ["algo=tool_rloo_paper", "model=qwen2_5_0_5b", "evaluate=paper", "hardware=h100x1"],
+    ],
+)
+def test_lines_are_80_wide_but_for_what_is_to_be_copied_whole(words: list[str]) -> None:
+    lines = plan(*words).splitlines()
+    wide = [line for line in lines[: lines.index("sbatch")] if len(line) > 80]
+    assert [line for line in wide if len(line.split()) > 1] == [], "a word is not broken, and no line has two too many"
+
+
+def test_it_shows_the_settings_that_suit_the_model() -> None:
+    words = flat("model=qwen2_5_7b", "hardware=a100x8x2").split()
+    for setting in (
+        "optimizer.lr=1e-06",
+        "algo.optimizer.lr=1e-05",
+        "num_prompts=128",
+        "max_new_tokens=1024",
+        "steps=200",
+    ):
+        assert setting in words, setting
+
+
+def test_no_key_of_a_run_is_left_out() -> None:
+    tree = compose(["algo=grpo", "hardware=a100x8x2", "model=qwen2_5_7b"])
+    said = " ".join(" ".join(line.split()) for line in describe_settings(tree))
+    derived = ("model.recipe", "model.shape")
+    keys = [key for key in flatten(tree) if not key.endswith("_target_") and not key.startswith(derived)]
+    assert len(keys) > 90
+    for key in keys:
+        assert f" {key.partition('.')[2] or key}=" in f" {said}", key
+    assert "protocol Tags" in said
+    assert "algo grpo" in said
+    assert "warm_start WarmStart algo=tool_sft" in said
+
+
+def test_settings_are_spelled_as_one_would_override_them() -> None:
+    tree = compose(["model=qwen2_5_3b", "algo.kl=0.5"])
+    rows = {row[:LEFT].strip(): row[LEFT:].split() for row in describe_settings(tree)}
+    words = [f"{part}.{word}" for part in ("model", "checkpoint") for word in rows[part][1:]]
+    assert compose(["model=qwen2_5_3b", "algo.kl=0.5", *words]) == tree
+    assert "kl=0.5" in " ".join(describe_settings(tree))
+
+
+def test_time_and_disk_are_estimates_and_say_so() -> None:
+    text = flat("model=qwen2_5_7b", "hardware=a100x8x2")
+    assert "91.4 GB a checkpoint, one every 50 steps: 4 and 365.5 GB in all; 2 are kept" in text
+    assert "an estimate, not measured, within a factor of two: from an A100's published peaks" in text
+    assert "GPU-hours; at most" in text
+    assert "process-hours" in flat()
+    assert "runs on one thread of an AMD EPYC" in flat()
+
+
+def test_gpus_that_would_be_idle_are_told() -> None:
+    assert "IDLE 16 of 32 engines sample nothing: a step has 16 episodes" in flat(
+        "algo.num_prompts=1", "algo.num_samples=16", "hardware=a100x8x4"
+    )
+    assert "IDLE" not in flat("algo.num_prompts=16", "hardware=a100x8x4")
+    assert "IDLE" not in flat("algo=sft", "algo.num_prompts=1", "hardware=a100x8x4"), "nothing is sampled"
+    assert "IDLE" not in flat("model=qwen2_5_7b", "hardware=a100x8x4")
+
+
+def test_a_gpu_that_nothing_names_has_no_time() -> None:
+    assert "hardware.gpu=a100, h100 or h200 names one" in flat("hardware=gpu1")
+    assert "from an H100's published peaks" in flat("hardware=gpu1", "hardware.gpu=h100")
+
+
+def test_numbers_for_people() -> None:
+    assert [short(num) for num in (7, 1500, 71_700_000, 3 * 10**9)] == ["7", "1.5k", "71.7M", "3G"]
+    assert [clock(num) for num in (0.001, 0.25, 14, 210, 7560, 400_000)] == [
+        "0 s",
+        "0.25 s",
+        "14 s",
+        "3.5 min",
+        "2.1 h",
+        "4.6 days",
+    ]

@@ -1,0 +1,115 @@
+"""Stored episodes as a person would read them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rlx.commands.show import Choice, ShowError, describe_line, find_file, glance, list_files, pick, scan, show_episodes
+from rlx.record.store import StoreError, save
+from rlx.types import Action, Completion, Group, Task, Text, ToolUse, Trajectory, Turn
+
+
+def turn(text: str, reward: float, observation: str = "", kind: str = "answer", stop: str = "stop") -> Turn:
+    return Turn(
+        prompt_ids=(500, 501),
+        completion=Completion(token_ids=(502, 503), logprobs=(0.0, 0.0), stop=stop),
+        action=Action(kind=kind, text=text, name="python" if kind == "call" else ""),
+        observation=(Text(observation),) if observation else (),
+        reward=reward,
+        tool=ToolUse(num_calls=int(kind == "call")),
+    )
+
+
+def episode(task: str, sample: int, *turns: Turn, success: bool = False, status: str = "done") -> Trajectory:
+    told = Task(id=task, prompt=(Text(f"Solve {task}."),), data={})
+    return Trajectory(task=told, sample=sample, turns=turns, status=status, success=success, error="")
+
+
+def write(file: Path, *episodes: Trajectory) -> None:
+    save(file, [Group(task=one.task, trajectories=(one,)) for one in episodes], max_rounds=8)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    call = turn("1 + 1", -0.02, "2\x1b[2J and " + "long " * 30, kind="call")
+    write(
+        tmp_path / "trajectories" / "eval-8.jsonl",
+        episode("a", 0, turn("3", 0.0, stop="length"), status="truncated"),
+        episode("a", 1, call, turn("2", 1.0), success=True),
+        episode("b", 0, turn("2", 1.0), success=True),
+    )
+    write(tmp_path / "trajectories" / "start-8.jsonl", episode("a", 0))
+    write(tmp_path / "trajectories" / "step-000010.jsonl", episode("c", 0, turn("x", 0.5)))
+    (tmp_path / "config.yaml").write_text("model: {path: nowhere}\n")
+    return tmp_path
+
+
+def test_a_file_is_named_by_its_step_or_its_evaluation(run: Path) -> None:
+    assert [file.stem for file in list_files(run)] == ["step-000010", "eval-8", "start-8"]
+    assert find_file(run).stem == find_file(run, "eval").stem == "eval-8"
+    assert find_file(run, "10").stem == find_file(run, "step").stem == "step-000010"
+    assert find_file(run, "start").stem == "start-8"
+    with pytest.raises(ShowError, match="no episodes of '9'; there is step-000010, eval-8, start-8"):
+        find_file(run, "9")
+    with pytest.raises(ShowError, match="kept no trajectories"):
+        find_file(run / "trajectories")
+
+
+def test_episodes_are_chosen_by_task_sample_outcome_place_and_reward(run: Path) -> None:
+    file = find_file(run)
+    assert [line.number for line in scan(file, Choice())] == [1, 2, 3]
+    assert [line.number for line in scan(file, Choice(task="a"))] == [1, 2]
+    assert [line.number for line in scan(file, Choice(task="a", success=False))] == [1]
+    assert [line.number for line in scan(file, Choice(sample=0))] == [1, 3]
+    assert pick(file, Choice(), index=3).task == "b"
+    assert pick(file, Choice(), by="best").number == 3
+    assert pick(file, Choice(success=True), by="worst").number == 2
+    for index, choice in ((4, Choice()), (1, Choice(task="z"))):
+        with pytest.raises(ShowError, match="no such episode: `--list` shows"):
+            pick(file, choice, index=index)
+
+
+def test_an_episode_is_told_turn_by_turn_on_80_columns(run: Path) -> None:
+    (told,) = show_episodes(run, "", Choice(success=True))
+    assert told.startswith(
+        "eval-8.jsonl, episode 2: task a, sample 1\nsolved, reward 0.980, 2 turns, 1 tool call, 4 tokens\n\n"
+        "task\n  Solve a.\n\nturn 1: call python, reward -0.020\n  1 + 1\nobservation\n  2�[2J and long"
+    )
+    assert told.endswith("turn 2: answer, reward 1.000\n  2")
+    assert max(map(len, told.splitlines())) <= 80
+    assert "cut off by length" in next(show_episodes(run, "", Choice()))
+
+
+def test_a_list_has_a_line_for_each(run: Path) -> None:
+    told = list(show_episodes(run, "", Choice(), listed=True))
+    assert [line.split()[:3] for line in told] == [["1", "truncated", "0.000"], ["2", "solved", "0.980"],
+                                                  ["3", "solved", "1.000"]]  # fmt: skip
+    evil = glance(b'{"trajectory": {"task": {"id": "\\u001b[2J"}, "sample": 0, "success": 1, "status": "done",'
+                  b'"turns": []}}', 1)  # fmt: skip
+    assert "\x1b" not in describe_line(evil)
+
+
+def test_tokens_are_decoded_as_they_were_with_special_ones(run: Path) -> None:
+    (run / "config.yaml").write_text("model: {path: nano}\n")
+    (told,) = show_episodes(run, "", Choice())
+    assert told.split("\n\n")[1].startswith("prompt\n")
+
+
+@pytest.mark.parametrize("line", ["", "{}", "[]", '{"trajectory": {"task": 1}}', "[" * 10**5])
+def test_a_file_that_no_run_wrote_is_told_in_a_line(run: Path, line: str) -> None:
+    find_file(run).write_text(line + "\n")
+    with pytest.raises(StoreError, match=r"eval-8.jsonl:1: it is not as a run wrote it"):
+        list(show_episodes(run, "", Choice()))
+
+
+def test_what_is_chosen_is_read_whole_and_no_more(run: Path) -> None:
+    file = find_file(run)
+    file.write_text(file.read_text() + "garbage\n")
+    assert len(list(show_episodes(run, "", Choice(), index=3))) == 1
+
+
+def test_a_step_of_any_length_is_looked_for(run: Path) -> None:
+    with pytest.raises(ShowError, match="has no episodes of '9"):
+        find_file(run, "9" * 5000)

@@ -1,0 +1,125 @@
+"""`rlx status`: what is told of runs in every state, of a torn folder and of hostile text."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rlx.commands.status
+from rlx.commands.status import read_status, status_table
+from rlx.launch.ending import Attempt, record_attempt, record_job
+from rlx.launch.slurm import Record
+
+
+def make_run(folder: Path, *, done: int = 3, steps: int = 10, status: str | None = None) -> Path:
+    (folder / "checkpoints").mkdir(parents=True)
+    (folder / "config.yaml").write_text(f"steps: {steps}\n")
+    lines = [json.dumps({"step": step, "time/step": 2.0}) for step in range(1, done + 1)]
+    (folder / "metrics.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    if status is not None:
+        (folder / "summary.json").write_text(json.dumps({"status": status}))
+    return folder
+
+
+def hold(folder: Path, *, host: str, pid: int, job: str = "") -> None:
+    (folder / ".lock").write_text(json.dumps({"host": host, "pid": pid, "job": job}))
+
+
+@pytest.mark.parametrize("status", ["finished", "failed", "interrupted"])
+def test_a_run_that_has_ended_is_as_its_summary_says(tmp_path: Path, status: str) -> None:
+    found = read_status(make_run(tmp_path / "run", status=status), {})
+    assert (found.state, found.step, found.steps, found.left) == (status, 3, 10, None)
+
+
+def test_a_run_without_a_summary_whose_process_is_gone_was_interrupted(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    hold(run, host=socket.gethostname(), pid=process.pid)
+    assert read_status(run, {}).state == "interrupted"
+
+
+def test_a_run_at_work_has_a_rate_and_a_time_left(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", status="interrupted")
+    hold(run, host=socket.gethostname(), pid=os.getpid())
+    found = read_status(run, {})
+    assert (found.state, found.where, found.seconds, found.left) == ("running", socket.gethostname(), 2.0, 14.0)
+
+
+def test_slurm_tells_of_its_jobs(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    record_job(run, "7_1", "seed=1", 10)
+    hold(run, host="elsewhere", pid=1, job="9")
+    told = {
+        state: read_status(run, {"7_1": Record(state=state, reason="Priority", nodes="n[1-2]")})
+        for state in ("PENDING", "RUNNING", "COMPLETING", "CANCELLED")
+    }
+    assert {state: found.state for state, found in told.items()} == {
+        "PENDING": "queued",
+        "RUNNING": "running",
+        "COMPLETING": "running",
+        "CANCELLED": "interrupted",
+    }
+    assert told["PENDING"].where == "Priority"
+    assert told["PENDING"].job == "7_1"
+    assert read_status(run, {}).state == "interrupted", "a holder elsewhere whose job is unknown is believed dead"
+
+
+def test_a_job_that_failed_before_it_could_say_so_has_failed(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    record_job(run, "7", "seed=1", 10)
+    record_attempt(run, Attempt(kind="failed", job="7", before=0, after=0))
+    assert read_status(run, {"7": Record(state="FAILED")}).state == "failed"
+
+
+def test_a_run_that_has_not_begun_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record_job(tmp_path / "sweep" / "0", "7_0", "seed=1", 4)
+    monkeypatch.setattr(rlx.commands.status, "ask", lambda jobs: {"7_0": Record(state="PENDING", reason="Resources")})
+    assert status_table(tmp_path).rows == (("sweep/0", "queued", "0/4", "", "", "7_0", "Resources"),)
+
+
+def test_every_run_below_is_a_row_and_torn_files_are_no_error(tmp_path: Path) -> None:
+    make_run(tmp_path / "b" / "run-2", status="finished", done=10)
+    torn = make_run(tmp_path / "a")
+    (torn / "config.yaml").write_text("[: \x00")
+    (torn / "summary.json").write_text('{"status": ')
+    (torn / "metrics.jsonl").write_text('{"step": 1}\n{"ste')
+    make_run(torn / "checkpoints" / "no-run")
+    rows = status_table(tmp_path).rows
+    assert [row[:3] for row in rows] == [("a", "interrupted", "1/?"), ("b/run-2", "finished", "10/10")]
+
+
+def test_hostile_text_is_shown_and_not_obeyed(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "\x1b[31m[bold]run", status="\x1b]0;owned\x07")
+    record_job(run, "\x1b[2J7", "\x1b[31m", 1)
+    command = [sys.executable, "-m", "rlx", "status", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env={**os.environ, "PATH": "/nowhere"})
+    assert done.returncode == 0, done.stderr
+    assert "\x1b" not in done.stdout
+    assert "\x07" not in done.stdout
+    assert "[bold]run" in done.stdout
+
+
+def test_it_loads_no_torch() -> None:
+    code = "import sys, rlx.commands.status; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+
+
+def test_status_as_json_has_numbers_where_the_table_has_words(tmp_path: Path) -> None:
+    hold(make_run(tmp_path / "a" / "run"), host=socket.gethostname(), pid=os.getpid())
+    (found,) = rlx.commands.status.status_values(tmp_path)
+    assert found["folder"] == str(tmp_path / "a" / "run")
+    assert (found["state"], found["step"], found["steps"], found["seconds"], found["left"]) == (
+        "running",
+        3,
+        10,
+        2.0,
+        14.0,
+    )
+    assert status_table(tmp_path).title.startswith("1 run in ")

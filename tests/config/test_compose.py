@@ -1,0 +1,330 @@
+"""Configuration: what is shipped composes and fits its signatures; what is wrong is refused in one line."""
+
+from __future__ import annotations
+
+import re
+import signal
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rlx.config.build import build_value
+from rlx.config.check import check_value, near
+from rlx.config.compose import ConfigError, compose, launch, list_groups, list_options, load_tree
+from rlx.config.folders import search_folders, shipped_folder
+from rlx.config.signature import signature
+from rlx.hardware.interrupt import InterruptedRunError
+from rlx.run.run import Run
+
+CONF = shipped_folder("conf")
+OPTIONS = [(file.parent.name, file.stem) for file in sorted(CONF.glob("*/*.yaml"))]
+ADAPTERS = [file.stem for file in sorted(CONF.glob("model/lora/*.yaml"))]
+KEY = re.compile(r"^([a-z_]+):")
+
+
+@pytest.mark.parametrize(("group", "option"), OPTIONS)
+def test_every_shipped_option_composes_and_fits_its_signature(group: str, option: str) -> None:
+    tree = compose([f"{group}={option}"])
+    assert set(tree[group]) <= {"_target_", *signature(tree[group]["_target_"]).parameters}
+
+
+@pytest.mark.parametrize(("group", "option"), OPTIONS)
+def test_every_shipped_option_says_what_it_is_and_what_its_keys_are(group: str, option: str) -> None:
+    lines = (CONF / group / f"{option}.yaml").read_text().splitlines()
+    assert list_options(group)[option], "the first line describes the option"
+    for above, line in pairwise(lines):
+        key = KEY.match(line)
+        if key and key[1] not in ("_target_", "defaults", "optimizer", "python"):
+            assert above.startswith("#"), f"{line} has no comment above it"
+
+
+def test_an_algorithm_chooses_its_protocol_and_warm_start() -> None:
+    tree = compose(["algo=tool_rloo"])
+    assert tree["protocol"]["_target_"] == "rlx.protocol.tags.Tags"
+    assert tree["warm_start"]["algo"]["_target_"] == "rlx.algo.tool_sft.tool_sft"
+    tree = compose(["algo=rloo"])
+    assert tree["protocol"]["_target_"] == "rlx.protocol.answer.Answer"
+    assert tree["warm_start"]["algo"]["_target_"] == "rlx.algo.sft.sft"
+    assert compose(["algo=tool_sft"])["warm_start"]["steps"] == 0
+
+
+def test_the_command_line_wins_over_what_an_algorithm_chooses() -> None:
+    tree = compose(["algo=tool_rloo", "protocol=answer", "warm_start=sft", "warm_start.steps=7"])
+    assert tree["protocol"]["_target_"] == "rlx.protocol.answer.Answer"
+    assert tree["warm_start"]["algo"]["_target_"] == "rlx.algo.sft.sft"
+    assert tree["warm_start"]["steps"] == 7
+    assert compose(["warm_start=none"])["warm_start"]["algo"] is None
+
+
+def test_a_warm_start_does_not_choose_for_the_run() -> None:
+    """sft speaks `answer`, but only a run of sft itself does."""
+    tree = compose(["algo=tool_rloo", "algo@warm_start.algo=sft"])
+    assert tree["warm_start"]["algo"]["_target_"] == "rlx.algo.sft.sft"
+    assert tree["protocol"]["_target_"] == "rlx.protocol.tags.Tags"
+
+
+@pytest.mark.parametrize("option", ADAPTERS)
+def test_every_adapter_joins_a_model(option: str) -> None:
+    assert compose([f"+model/lora={option}"])["model"]["lora"]["_target_"] == "rlx.model.load.Lora"
+
+
+def test_equal_words_give_equal_trees() -> None:
+    assert compose(["seed=3"]) == compose(["seed=3"]) != compose(["seed=4"])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["env=countdwn"], "env has no option 'countdwn'; did you mean countdown"),
+        (["hydra/launcher=bsic"], "hydra/launcher has no option 'bsic'; did you mean basic"),
+        (["+sweep=tool_cst"], "sweep has no option 'tool_cst'; did you mean tool_cost"),
+        (["env.max_round=3"], "unknown key 'env.max_round'; did you mean max_rounds"),
+        (["+env.max_round=3"], "unknown key 'env.max_round'; did you mean max_rounds"),
+        (["++env.max_round=3"], "unknown key 'env.max_round'; did you mean max_rounds"),
+        (["algo.optimizer.warmup=3"], "unknown key 'algo.optimizer.warmup'; did you mean warmup_steps"),
+        (["warm_start.algo.num_promts=3"], "unknown key 'warm_start.algo.num_promts'; did you mean num_prompts"),
+        (["+foo=1"], "unknown key 'foo'"),
+        (["algo.lr=1"], "unknown key 'algo.lr'; did you mean algo.optimizer.lr, warm_start.algo.optimizer.lr?"),
+        (["algo.learning_rate=1"], "unknown key 'algo.learning_rate'; did you mean algo.optimizer.lr, "),
+        (["env.temperature=1"], "unknown key 'env.temperature'; did you mean "),
+        (["sead=1"], "unknown key 'sead'; did you mean seed"),
+        (["envv=countdown"], "unknown key 'envv'; did you mean env"),
+        (["seed=a"], "seed=a: expected an integer"),
+        (["steps=1.5"], "steps=1.5: expected an integer"),
+        (["steps=true"], "steps=true: expected an integer"),
+        (["env.max_rounds=null"], "env.max_rounds=null: expected an integer"),
+        (["env.lambda_call=[1]"], "env.lambda_call=[1]: expected a number"),
+        (["env.numbers=3"], "env.numbers=3: expected a list of integers"),
+        (["env.numbers=[3,x]"], "env.numbers=[3,x]: expected a list of integers"),
+        (["env.verifier=formt"], "env.verifier=formt is not an option; did you mean format"),
+        (["hardware.device=gpu"], "hardware.device=gpu is not an option; did you mean cpu"),
+        (["algo.optimizer.betas=[0.9]"], "algo.optimizer.betas=[0.9]: expected a list of 2 numbers"),
+        (["algo.kl_estimator=k9"], "algo.kl_estimator=k9 is not an option; did you mean k3"),
+        (["algo.normalisation=sequnce"], "algo.normalisation=sequnce is not an option; did you mean sequence"),
+        (["track.mode=ofline"], "track.mode=ofline is not an option; did you mean offline"),
+        (["env.lambda_call=nan"], "env.lambda_call=nan: expected a number"),
+        (["algo.optimizer=3"], "algo.optimizer=3: expected the keys of Optimizer, with a _target_"),
+        (["algo.clip=x"], "algo.clip=x: expected a number or null"),
+        (["env=null"], "Config group override must be a string"),
+        (["env._target_=rlx.env.countdown.Countdwn"], "module rlx.env.countdown has no 'Countdwn'"),
+        (["env._target_=nowhere.Env"], "there is no module 'nowhere'"),
+        (["env._target_=3"], "env._target_=3: expected a name"),
+        (["~env.max_rounds", "~seed"], "seed has no value; give one with +seed="),
+        (["model.path=???"], "model.path has no value"),
+        (["seed=${nothing}"], "Interpolation key 'nothing' not found"),
+        (["env=("], "cannot read 'env=('"),
+        (["countdown"], "cannot read 'countdown'; overrides look like key=value"),
+        (["--mutirun"], "unknown option '--mutirun'; did you mean --multirun"),
+        (["-cd", "/nowhere"], "-cd /nowhere: there is no such folder"),
+        (["seed=1,2"], "Ambiguous value for argument 'seed=1,2'"),
+        (["seed='1\x1b[2Jx'"], "seed=1\\x1b[2Jx: expected an integer"),
+    ],
+)
+def test_a_mistake_is_one_line_with_names_near_it(words: list[str], message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        compose(words)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["seed=1,x"], "seed=x: expected an integer"),
+        (["env.lambda_call=0.1,0.2", "env.max_rounds=5,y"], "env.max_rounds=y: expected an integer"),
+        (["+sweep=tool_cost", "algo=tool_rloo,tol_rloo"], "algo has no option 'tol_rloo'; did you mean tool_rloo"),
+        (["+sweep=tool_cost", "+env.foo=1"], "unknown key 'env.foo'"),
+    ],
+)
+def test_every_value_of_a_multirun_is_checked_before_its_first_job(words: list[str], message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        launch(["-m", *words], lambda run: pytest.fail("a job began"))
+
+
+@pytest.mark.parametrize("word", ["hydra.run.dir=", "hydra.run.dir=' '", "hydra.sweep.dir=", "hydra.sweep.subdir="])
+def test_a_folder_without_a_name_is_refused(word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be the folder one is in."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"expected the name of a folder$"):
+        launch([word], lambda run: pytest.fail("a job began"))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "text", ["a: [1\n", "a: b: c\n", "\tx: 1\n", "[1]\n", "", "low: 1\nlow: 2\n", "word\n", "\0\n"]
+)
+def test_a_file_that_is_no_option_is_one_line(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "env").mkdir()
+    (tmp_path / "env" / "mine.yaml").write_text(text)
+    monkeypatch.setenv("RLX_CONF_DIR", str(tmp_path))
+    with pytest.raises(ConfigError) as error:
+        compose(["env=mine"])
+    assert "\n" not in str(error.value)
+
+
+def test_a_list_of_options_says_which_file_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "env").mkdir()
+    (tmp_path / "env" / "broken.yaml").write_text("# Fine so far\na: [1\n")
+    (tmp_path / "env" / "binary.yaml").write_bytes(b"\xff\xfe")
+    monkeypatch.setenv("RLX_CONF_DIR", str(tmp_path))
+    options = list_options("env")
+    assert options["broken"].startswith("(cannot be read: ")
+    assert "line 3" in options["broken"]
+    assert options["binary"].startswith("(cannot be read: ")
+
+
+def test_launch_runs_the_job_in_its_folder(tmp_path: Path) -> None:
+    runs = []
+    launch(["seed=5", f"hydra.run.dir={tmp_path / 'run'}"], runs.append)
+    assert runs[0].seed == 5
+    assert runs[0].folder == tmp_path / "run"
+    assert runs[0].config == compose(["seed=5"])
+
+
+def test_a_multirun_runs_every_combination_in_a_folder_of_its_own(tmp_path: Path) -> None:
+    runs = []
+    launch(["-m", "+sweep=tool_cost", "env.max_rounds=5", f"hydra.sweep.dir={tmp_path}"], runs.append)
+    assert [run.env.lambda_call for run in runs] == [0.0, 0.02, 0.05]
+    assert {run.env.max_rounds for run in runs} == {5}
+    assert [run.folder.name for run in runs] == ["0", "1", "2"]
+
+
+def test_a_signal_ends_the_whole_multirun(tmp_path: Path) -> None:
+    runs = []
+
+    def job(run: Run) -> None:
+        runs.append(run)
+        raise InterruptedRunError(signal.SIGINT)
+
+    with pytest.raises(InterruptedRunError):
+        launch(["-m", "seed=1,2", f"hydra.sweep.dir={tmp_path}"], job)
+    assert len(runs) == 1
+
+
+def test_what_a_job_raises_comes_out_as_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ZeroDivisionError):
+        launch([f"hydra.run.dir={tmp_path}"], lambda run: 1 // 0)
+    assert capsys.readouterr().err == ""
+
+
+def test_what_a_signature_refuses_is_told_with_its_place() -> None:
+    tree = compose(["hardware.num_threads=0"])
+    with pytest.raises(ConfigError, match=r"^hardware.num_threads=0: expected an integer from 1 to 1024$"):
+        build_value(tree["hardware"], "hardware")
+
+
+def test_a_key_the_file_leaves_out_can_be_added() -> None:
+    assert compose(["~env.max_rounds", "+env.max_rounds=3"])["env"]["max_rounds"] == 3
+
+
+@pytest.fixture
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user's own environment: a module on the path and a yaml in RLX_CONF_DIR."""
+    (tmp_path / "my_maze.py").write_text(
+        "from __future__ import annotations\nfrom dataclasses import dataclass, field, KW_ONLY\n"
+        "from typing import ClassVar, Literal, Optional\nimport no_such_module_is_ever_imported\n"
+        "Way = Literal['left', 'right']\n"
+        "@dataclass(frozen=True)\nclass Grid:\n    _: KW_ONLY\n    width: int\n    kind: ClassVar[str] = 'x'\n"
+        "@dataclass(frozen=True)\nclass Maze(Grid):\n    way: Way | None = None\n    "
+        "seeds: Optional[list[int]] = None\n"
+        "    names: dict[str, float] = field(default_factory=dict)\n    made: int = field(init=False, default=0)\n"
+    )
+    (tmp_path / "conf" / "env").mkdir(parents=True)
+    (tmp_path / "conf" / "env" / "maze.yaml").write_text("# A maze\n_target_: my_maze.Maze\n# Wide\nwidth: 3\n")
+    monkeypatch.setenv("RLX_CONF_DIR", str(tmp_path / "conf"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return tmp_path
+
+
+def test_a_users_own_folder_adds_options(own_folder: Path) -> None:
+    assert compose(["env=maze", "+env.way=left", "+env.seeds=[1,2]", "+env.names={a: 1.5}"])["env"]["width"] == 3
+    assert list_options("env")["maze"] == "A maze"
+    assert "countdown" in list_options("env")
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("+env.way=up", "env.way=up is not an option; there is left, right"),
+        ("+env.seeds=[1,a]", "env.seeds=[1,a]: expected a list of integers or null"),
+        ("+env.names={a: b}", "env.names={a:b}: expected names, each with a number"),
+        ("+env.made=1", "unknown key 'env.made'"),
+        ("+env.kind=y", "unknown key 'env.kind'"),
+        ("~env.width", "env.width has no value; give one with +env.width="),
+    ],
+)
+def test_a_users_own_signature_is_checked_without_importing_it(own_folder: Path, word: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        compose(["env=maze", word])
+
+
+def test_a_target_that_cannot_be_imported_is_told_when_built(own_folder: Path) -> None:
+    tree = compose(["env=maze"])
+    with pytest.raises(ConfigError, match=r"^env: No module named 'no_such_module_is_ever_imported'$"):
+        build_value(tree["env"], "env")
+
+
+def test_a_folder_given_with_cd_comes_first(tmp_path: Path) -> None:
+    (tmp_path / "env").mkdir()
+    text = (CONF / "env" / "countdown.yaml").read_text()
+    (tmp_path / "env" / "mine.yaml").write_text(text.replace("max_rounds: 8", "max_rounds: 2"))
+    assert compose(["-cd", str(tmp_path), "env=mine"])["env"]["max_rounds"] == 2
+
+
+def test_a_folder_named_conf_here_is_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "conf").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert ("rlx-here", tmp_path / "conf") in search_folders()
+    monkeypatch.chdir(CONF.parent)
+    assert all(folder.resolve() != CONF.resolve() for _, folder in search_folders())
+
+
+def test_a_run_folder_gives_its_configuration_back_with_overrides(tmp_path: Path) -> None:
+    tree = compose(["seed=4"])
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(tree))
+    assert load_tree(tmp_path) == tree
+    changed = load_tree(tmp_path, ["evaluate=quick", "env.max_rounds=5"])
+    assert changed["env"]["max_rounds"] == 5
+    assert changed["evaluate"] == compose(["evaluate=quick"])["evaluate"]
+    assert changed["seed"] == 4
+    with pytest.raises(ConfigError, match=r"unknown key 'env.max_round'"):
+        load_tree(tmp_path, ["env.max_round=5"])
+
+
+def test_a_strangers_run_folder_cannot_call_what_no_config_file_names(tmp_path: Path) -> None:
+    tree = compose([])
+    tree["env"] = {"_target_": "os.system", "command": "true"}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(tree))
+    with pytest.raises(ConfigError, match=r"os.system is not named by any config file here"):
+        load_tree(tmp_path)
+    with pytest.raises(ConfigError, match=r"has no config.yaml"):
+        load_tree(tmp_path / "nothing")
+
+
+def test_signatures_of_functions_classes_and_what_has_no_source() -> None:
+    assert signature("rlx.algo.tool_rloo.tool_rloo").parameters["optimizer"].required
+    assert not signature("rlx.hardware.profile.Hardware").parameters["dtype"].required
+    assert (
+        "key" in signature("rlx.config.check.near").parameters or signature("rlx.config.check.near").parameters["name"]
+    )
+    assert list(signature("math.sqrt").parameters) == []
+    with pytest.raises(LookupError, match="has no 'nothing'"):
+        signature("rlx.hardware.profile.nothing")
+
+
+def test_partial_calls_need_not_be_complete() -> None:
+    call = {"_target_": "rlx.run.run.Checkpoint", "_partial_": True, "every": 3}
+    check_value(call, "checkpoint")
+    assert build_value(call, "checkpoint")(keep=1).every == 3
+
+
+def test_near_names() -> None:
+    assert near("sead", ["seed", "steps"]) == "; did you mean seed?"
+    assert near("zzz", ["seed", "steps"]) == "; there is seed, steps"
+    assert near("zzz", []) == ""
+
+
+def test_groups_are_those_of_every_folder() -> None:
+    assert {"env", "algo", "protocol", "model", "hardware", "sweep"} <= set(list_groups())

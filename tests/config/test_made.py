@@ -1,0 +1,100 @@
+"""What a call made is what its key stands for, or one line says what it lacks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rlx.config.compose import ConfigError, build_part, build_run, compose
+
+OWN = """
+from __future__ import annotations
+from dataclasses import dataclass
+from rlx.types import Step, Task, Text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Maze:
+    {rounds}
+
+    def tasks(self, split, seed):
+        return iter([Task(id=str(i), prompt=(Text("go"),), data={{}}) for i in range(99)])
+
+    def start(self, task):
+        return Maze()
+
+    def step(self, action):
+        return Step(done=True, success=True)
+
+    def {cost}(self, tool):
+        return 0.0
+
+    def demonstrate(self, {demonstrated}):
+        return ()
+
+
+def make_maze():
+    return Maze()
+
+
+def fail():
+    return {{}}["key"]
+"""
+WHOLE = {"rounds": "max_rounds: int = 3", "cost": "cost", "demonstrated": "task, seed, tools"}
+
+
+def own_words(folder: Path, target: str = "Maze", **changed: str) -> list[str]:
+    """Words that choose an environment of one's own, written in `folder`."""
+    name = f"maze_{abs(hash((target, *changed.items())))}"
+    (folder / f"{name}.py").write_text(OWN.format(**(WHOLE | changed)))
+    (folder / "env").mkdir()
+    (folder / "env" / "maze.yaml").write_text(f"# A maze\n_target_: {name}.{target}\n")
+    return ["-cd", str(folder), "env=maze"]
+
+
+@pytest.mark.parametrize("target", ["Maze", "make_maze"])
+def test_an_environment_of_ones_own_has_the_members_and_no_more(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert build_run(compose(own_words(tmp_path, target)), tmp_path).env.max_rounds == 3
+
+
+@pytest.mark.parametrize(
+    ("target", "changed", "message"),
+    [
+        ("Maze", {"rounds": "size: int = 3"}, r"^env: \S+\.Maze has no max_rounds, which every Environment needs$"),
+        ("make_maze", {"cost": "price"}, r"^env: \S+\.make_maze has no cost, which every Environment needs$"),
+        ("Maze", {"rounds": "size: int = 3", "cost": "price"}, "has no max_rounds, cost, which every"),
+        ("Maze", {"rounds": "max_rounds: int = None"}, r"Maze\.max_rounds is None: expected an integer$"),
+        ("Maze", {"rounds": "def max_rounds(self): return 3"}, r"Maze\.max_rounds is a method: expected an integer$"),
+        ("Maze", {"rounds": "max_rounds: int = -1"}, r"^env\.max_rounds=-1: expected an integer, at least 0$"),
+        ("Maze", {"demonstrated": "task"}, r"Maze\.demonstrate must take \(task, seed, tools\)$"),
+        ("fail", {}, r"^env: \S+\.fail fails with KeyError: 'key'$"),
+        ("nothing", {}, r"has no 'nothing'$"),
+    ],
+)
+def test_what_an_environment_of_ones_own_lacks_is_named(
+    target: str, changed: dict[str, str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ConfigError, match=message):
+        build_run(compose(own_words(tmp_path, target, **changed)), tmp_path)
+
+
+KINDS = ("env", "protocol", "algo", "model", "hardware", "sampling", "evaluate", "track", "checkpoint", "warm_start")
+
+
+@pytest.mark.parametrize("key", KINDS)
+@pytest.mark.parametrize("target", ["os.getcwd", "rlx.types.ToolUse"])
+def test_every_key_refuses_what_makes_something_else(key: str, target: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{key}"):
+        build_part({key: {"_target_": target}}, key)
+
+
+def test_what_a_call_inside_another_makes_is_checked_too() -> None:
+    tree = compose([])
+    wrong = {**tree["algo"], "optimizer": {"_target_": "rlx.types.Sampling"}}
+    with pytest.raises(ConfigError, match=r"^algo\.optimizer: \S+ makes Sampling, which is not an Optimizer$"):
+        build_part({"algo": wrong}, "algo")

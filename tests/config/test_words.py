@@ -1,0 +1,132 @@
+"""Sweepers that optimise: what is refused before a job begins, and what they get from a job that ends."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rlx.config.compose import ConfigError, launch
+from rlx.config.words import check_sweeper, parse_overrides, values_of
+from rlx.run.run import Run
+
+STUB = '''
+from dataclasses import dataclass
+from hydra.core.config_store import ConfigStore
+from hydra.core.plugins import Plugins
+from hydra.plugins.sweeper import Sweeper
+
+@dataclass
+class HalvingConfig:
+    _target_: str = "hydra_plugins.halving.Halving"
+    direction: str = "minimize"
+
+ConfigStore.instance().store(group="hydra/sweeper", name="halving", node=HalvingConfig, provider="test")
+
+class Halving(Sweeper):
+    """Two jobs with the ends of each interval."""
+    def __init__(self, direction): self.direction = direction
+    def setup(self, *, hydra_context, task_function, config):
+        self.launcher = Plugins.instance().instantiate_launcher(hydra_context, task_function, config)
+    def sweep(self, arguments):
+        key = arguments[-1].split("=")[0]
+        jobs = self.launcher.launch([[*arguments[:-1], f"{key}={value}"] for value in (0.1, 0.2)], initial_job_idx=0)
+        print("GOT", [float(job.return_value) for job in jobs])
+'''
+
+
+@pytest.fixture
+def stub(tmp_path: Path) -> Path:
+    """A folder on the path with a sweeper plug-in."""
+    (tmp_path / "hydra_plugins").mkdir()
+    (tmp_path / "hydra_plugins" / "halving.py").write_text(STUB)
+    return tmp_path
+
+
+def sweep(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """`rlx train -m` with a job that gives twice its kl."""
+    code = (
+        f"import sys; sys.path.insert(0, {str(folder)!r})\nfrom rlx.config.compose import ConfigError, launch\n"
+        f"try: launch({['-m', 'hydra/sweeper=halving', f'hydra.sweep.dir={folder}/runs', *words]!r}, "
+        "lambda run: 2 * run.config['algo']['kl'])\nexcept ConfigError as error: print('REFUSED', error)"
+    )
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_a_sweeper_gets_a_number_from_each_job(stub: Path) -> None:
+    done = sweep(stub, "objective=eval/tokens", "algo.kl=interval(0.1,0.2)")
+    assert "GOT [0.2, 0.4]" in done.stdout, done.stderr
+
+
+def test_without_an_objective_no_job_begins(stub: Path) -> None:
+    done = sweep(stub, "algo.kl=interval(0.1,0.2)")
+    assert "REFUSED hydra/sweeper=halving optimises, and has nothing to go by" in done.stdout, done.stderr
+    assert not (stub / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("objective", "direction", "message"),
+    [
+        (None, "maximize", "name it with objective=eval/reward"),
+        ("eval/reward", "minimize", "objective=eval/reward would be minimised"),
+        ("eval@5/pass@16", "minimize", "would be minimised"),
+        ("success/mean", ["minimize"], "would be minimised"),
+        (["eval/reward", "eval/tokens"], "maximize", "names 2 of the metrics and hydra.sweeper.direction is for 1"),
+        ("eval/reward", ["maximize", "minimize"], "names 1 of the metrics and hydra.sweeper.direction is for 2"),
+    ],
+)
+def test_a_sweeper_that_would_go_the_wrong_way_is_refused(objective: Any, direction: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        check_sweeper("optuna", {"direction": direction}, objective)
+
+
+def test_sweepers_with_what_they_need_pass() -> None:
+    check_sweeper("basic", {}, None)
+    check_sweeper("optuna", {"direction": "maximize"}, "eval/reward")
+    check_sweeper("optuna", {"direction": "minimize"}, "eval/tokens")
+    check_sweeper("optuna", {"direction": ["maximize", "minimize"]}, ["eval/reward", "eval/tokens"])
+    check_sweeper("own", {}, "eval/reward")
+
+
+@pytest.mark.parametrize(
+    ("word", "values"),
+    [
+        ("seed=3", ["seed=3"]),
+        ("seed=1,2", ["seed=1", "seed=2"]),
+        ("seed=choice(1,2)", ["seed=1", "seed=2"]),
+        ("algo.kl=interval(0.1,1)", ["algo.kl=0.1", "algo.kl=1.0"]),
+        ("seed=int(interval(1,4))", ["seed=1", "seed=4"]),
+        ("algo.optimizer.lr=tag(log,interval(1e-5,1e-3))", ["algo.optimizer.lr=1e-05", "algo.optimizer.lr=0.001"]),
+    ],
+)
+def test_an_interval_is_tried_at_its_ends(word: str, values: list[str]) -> None:
+    assert values_of(parse_overrides([word])[0]) == values
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [("algo.kl=interval(-1,1)", "algo.kl=-1.0"), ("algo.num_prompts=interval(1,2)", "algo.num_prompts=1.0")],
+)
+def test_an_interval_that_holds_wrong_values_is_refused_before_its_first_job(word: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(f"{message}: expected")):
+        launch(["-m", word], lambda run: pytest.fail("a job began"))
+
+
+def test_optuna_finds_the_best_of_what_jobs_give(tmp_path: Path) -> None:
+    pytest.importorskip("hydra_plugins.hydra_optuna_sweeper", reason="without the extra `sweep`")
+    seen: list[float] = []
+
+    def job(run: Run) -> float:
+        seen.append(run.config["algo"]["kl"])
+        return -((seen[-1] - 0.5) ** 2)
+
+    words = ["objective=eval/reward", "hydra.sweeper.direction=maximize", "hydra.sweeper.n_trials=6"]
+    launch(["-m", "hydra/sweeper=optuna", f"hydra.sweep.dir={tmp_path}", *words, "algo.kl=interval(0,1)"], job)
+    found = yaml.safe_load((tmp_path / "optimization_results.yaml").read_text())
+    assert len(seen) == 6
+    assert found["best_params"]["algo.kl"] == min(seen, key=lambda kl: abs(kl - 0.5))

@@ -1,0 +1,17 @@
+from __future__ import annotations
+
+import pytest
+
+from rlx.hardware.profile import SEGMENTS, set_threads
+
+
+@pytest.mark.parametrize("name", ["PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"])
+def test_segments_grow_unless_the_user_says_otherwise(name: str) -> None:
+    environ = {name: "max_split_size_mb:64"}
+    set_threads(2, environ)
+    assert environ[name] == "max_split_size_mb:64"
+    assert SEGMENTS not in environ.values()
+    environ.clear()
+    set_threads(2, environ)
+    assert environ["PYTORCH_ALLOC_CONF"] == SEGMENTS
+    assert environ["OMP_NUM_THREADS"] == "2"

@@ -1,0 +1,145 @@
+"""The scaling model by hand on a model of 66 parameters, and how it moves with what it depends on."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlx.config.folders import read_option
+from rlx.hardware.profile import Hardware
+from rlx.hardware.scaling import (
+    Efficiency,
+    Load,
+    Machine,
+    Step,
+    attention_flops,
+    body_parameters,
+    estimate_step,
+    head_parameters,
+    message_bytes,
+    update_flops,
+)
+from rlx.model.shape import Shape, read_shape
+
+SMALL = Shape(
+    width=2, layers=1, heads=1, key_heads=1, head_size=2, feed_forward=3, vocabulary=5, tied=False, biased=True
+)
+BODY, HEAD = 4 * 4 + 3 * 6, 5 * 2
+UNIT = Machine(name="unit", flops=1.0, bandwidth=1.0, link=1.0, network=1.0, host=1.0)
+WHOLE = Efficiency(update=1, prefill=1, decode=1, links=1, tick=0, hop=0, http=1)
+LOAD = Load(episodes=4, samples=2, prompt=10, sampled=6, observed=2)
+QWEN_7B = read_shape(read_option("model", "qwen2_5_7b")["shape"])
+A100 = Machine(name="A100", flops=312e12, bandwidth=2e12, link=300e9, network=200e9, host=32e9)
+
+
+def step(shape: Shape = SMALL, load: Load = LOAD, machine: Machine = UNIT, **fields: Any) -> Step:
+    return estimate_step(shape, Hardware(**{"num_slots": 4, **fields}), machine, load, WHOLE)
+
+
+def many(**fields: Any) -> Hardware:
+    return Hardware(**{"learner": "deepspeed", "num_processes": 2, "micro_batch_tokens": 10, **fields})
+
+
+def test_counts_by_hand() -> None:
+    assert body_parameters(SMALL) == BODY
+    assert head_parameters(SMALL) == HEAD
+    assert LOAD.context == 10 + 4
+    assert LOAD.tokens == 4 * (5 + 6 + 2)
+    assert attention_flops(SMALL, 14) == 4 * 2 * 14
+
+
+def test_decoding_reads_weights_and_caches_once_a_tick() -> None:
+    fast = replace(UNIT, flops=math.inf)
+    cache = 4 * 14 * 2 * 2 * 4
+    assert step(machine=fast).decode == pytest.approx(6 * (4 * (BODY + HEAD) + cache))
+    assert step(machine=fast, num_slots=2).decode == pytest.approx(2 * 6 * (4 * (BODY + HEAD) + cache / 2))
+
+
+def test_decoding_many_rows_on_a_fast_memory_is_bound_by_arithmetic() -> None:
+    fast = replace(UNIT, bandwidth=math.inf)
+    assert step(machine=fast).decode == pytest.approx(6 * 4 * (2 * (BODY + HEAD) + 112))
+
+
+def test_a_groups_prompt_is_prefilled_and_trained_once() -> None:
+    assert step().prefill == pytest.approx(4 * (5 + 2) * (2 * BODY + 112))
+    assert update_flops(SMALL, Hardware(), LOAD) == pytest.approx(52 * 6 * (BODY + 56) + 24 * 8 * HEAD)
+
+
+def test_recomputing_and_comparing_are_passes_more() -> None:
+    plain, again = (update_flops(SMALL, Hardware(recompute=recompute), LOAD) for recompute in (False, True))
+    assert again - plain == pytest.approx(52 * 2 * (BODY + 56))
+    compared = update_flops(SMALL, Hardware(), replace(LOAD, reference=True))
+    assert compared - plain == pytest.approx(52 * 2 * (BODY + 56) + 24 * 2 * HEAD)
+
+
+@pytest.mark.parametrize(("stage", "expected"), [(0, 2 * 264), (1, 3 * 264), (2, 4 * 264), (3, 9 * 264)])
+def test_messages_of_each_zero_stage(stage: int, expected: int) -> None:
+    """66 float32 parameters on two processes, three micro-batches each."""
+    load = replace(LOAD, episodes=5, observed=0, prompt=8)
+    assert load.tokens == 50
+    assert message_bytes(SMALL, many(zero_stage=stage), load) == expected / 2
+
+
+def test_stale_rollouts_run_beside_the_update() -> None:
+    alone = Step(decode=3, prefill=1, compute=5, messages=2, optimizer=1, sync=1, overlaps=False)
+    assert alone.seconds == 4 + 6 + 1
+    assert replace(alone, overlaps=True).seconds == 6 + 1
+    assert alone.limit == "update"
+    assert replace(alone, messages=7).limit == "messages"
+    assert replace(alone, sync=9).limit == "sync"
+
+
+def big(num_processes: int, load: Load = LOAD, **fields: Any) -> Step:
+    gpu: dict[str, Any] = {"device": "cuda", "engine": "vllm", "learner_dtype": "bfloat16", "dtype": "bfloat16"}
+    more = {"learner": "deepspeed", "zero_stage": 2, "micro_batch_tokens": 32768, "num_slots": 256}
+    return estimate_step(QWEN_7B, Hardware(num_processes=num_processes, **{**gpu, **more, **fields}), A100, load)
+
+
+def test_more_processes_divide_the_update_and_not_the_ticks() -> None:
+    load = Load(episodes=1024)
+    two, eight = big(2, load), big(8, load)
+    assert two.compute == pytest.approx(4 * eight.compute)
+    assert eight.decode > two.decode / 4
+    assert eight.seconds < two.seconds
+
+
+def test_longer_episodes_make_caches_the_limit() -> None:
+    short, long = big(8, Load(sampled=200)), big(8, Load(sampled=16000))
+    assert long.decode / short.decode > 80
+    assert long.limit == "decode"
+
+
+def test_servers_get_weights_by_http_and_sleepers_over_the_host_link() -> None:
+    served = big(4, num_servers=4, staleness=1, zero_stage=3)
+    assert served.overlaps
+    assert served.sync > 2 * 7.6e9 / Efficiency().http
+    assert big(4).sync == pytest.approx(2 * 2 * 7_615_616_512 * (1 / (32e9 * 0.7) + 1 / (2e12 * 0.6)))
+
+
+def test_a_full_cache_makes_episodes_wait() -> None:
+    load = Load(episodes=256, sampled=8000)
+    gpu = Hardware(device="cuda", engine="vllm", dtype="bfloat16", num_slots=256)
+    small, large = (
+        estimate_step(QWEN_7B, gpu, replace(A100, memory=memory), load).decode for memory in (80e9, math.inf)
+    )
+    assert small > 1.2 * large
+
+
+def test_offload_costs_time() -> None:
+    assert big(8, offload=True).optimizer > 10 * big(8).optimizer
+
+
+def test_the_page_holds_the_scripts_tables() -> None:
+    root = Path(__file__).resolve().parents[2]
+    words = [sys.executable, str(root / "scripts" / "scaling.py")]
+    said = subprocess.run(words, cwd=root, capture_output=True, text=True, timeout=60, check=True).stdout
+    rows = [line for line in said.splitlines() if line.startswith("|")]
+    page = (root / "docs" / "scaling.md").read_text().splitlines()
+    assert len(rows) > 30
+    assert not set(rows) - set(page)

@@ -1,0 +1,140 @@
+"""What cannot run is refused with the numbers and the remedy, before any model is loaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlx.config.compose import build_run, compose
+from rlx.hardware import packages
+from rlx.hardware.machine import Gpu
+from rlx.hardware.memory import Amount, Budget
+from rlx.hardware.profile import Hardware
+from rlx.run import fit
+from rlx.run.fit import FitError, check_devices, check_fit, check_packages, job_of, remedy, verdict
+from rlx.run.run import Run
+
+
+def run_of(*words: str) -> Run:
+    return build_run(compose(words), Path())
+
+
+def cuda(**fields: Any) -> Hardware:
+    return Hardware(**{"device": "cuda", **fields})
+
+
+def has_gpus(monkeypatch: pytest.MonkeyPatch, num: int) -> None:
+    monkeypatch.setattr(fit, "gpus", lambda: [Gpu(name="A100", memory=80 * 10**9)] * num)
+
+
+def test_what_cannot_fit_is_refused_with_the_numbers() -> None:
+    with pytest.raises(
+        FitError, match=r"needs at least 1\d\d\.\d GB and has 24\.0 GB \(weights .* decides: try .*lora"
+    ):
+        check_fit(run_of("model=qwen2_5_7b", "hardware.device=cpu", "hardware.memory_gb=24"))
+    with pytest.raises(
+        FitError, match=r"each cuda device \(sampling\) .* engine weights decides: try .*tensor_parallel"
+    ):
+        check_fit(run_of("model=qwen2_5_72b", "hardware=a100x8x2"))
+
+
+def test_vllm_needs_a_share_that_holds_the_weights() -> None:
+    words = ["model=qwen2_5_7b", "hardware=a100x8x2", "algo=grpo", "model.max_context=4096"]
+    check_fit(run_of(*words, "hardware.engine_memory=0.23"))
+    with pytest.raises(FitError, match=r"engine_memory=0.2 of 80.0 GB is 16.0 GB, and .* take 18.1 GB: try .*=0.23$"):
+        check_fit(run_of(*words, "hardware.engine_memory=0.2"))
+
+
+def test_what_only_might_not_fit_is_told_and_not_refused() -> None:
+    amounts = {"weights": Amount(least=5, most=5), "activations": Amount(least=1, most=9)}
+    budget = Budget(name="learner", amounts=amounts, devices=1)
+    assert verdict(cuda(), budget, 14).endswith("fits")
+    assert "fits until activations grow; if they do, hardware.recompute=true" in verdict(cuda(), budget, 13)
+    assert "NOT fit" in verdict(cuda(), budget, 5)
+    assert "hardware.memory_gb" in verdict(cuda(), budget, None)
+
+
+def test_an_evaluation_needs_the_engine_alone() -> None:
+    run = run_of("model=qwen2_5_0_5b", "hardware.memory_gb=6", "model.max_context=512", "sampling.max_new_tokens=256")
+    check_fit(run, trains=False)
+    with pytest.raises(FitError):
+        check_fit(run)
+
+
+@pytest.mark.parametrize(
+    ("profile", "model"),
+    [
+        ("cpu", "nano"),
+        ("cpu", "smollm2_135m"),
+        ("gpu1 hardware.memory_gb=24", "qwen2_5_0_5b"),
+        ("a100x1", "qwen2_5_1_5b"),
+        ("a100x4", "qwen2_5_7b_instruct"),
+        ("a100x8", "qwen2_5_7b"),
+        ("a100x8_async", "qwen2_5_7b"),
+        ("a100x8x2", "qwen2_5_14b"),
+        ("h200x8", "qwen2_5_14b"),
+        ("h200x8x2", "qwen2_5_32b"),
+        ("h200x8x2_async", "qwen2_5_72b"),
+    ],
+)
+def test_profiles_fit_the_models_they_are_for(profile: str, model: str) -> None:
+    words = [f"hardware={profile.split()[0]}", f"model={model}", "algo=grpo", "model.max_context=4096"]
+    check_fit(run_of(*words, *profile.split()[1:]))
+
+
+@pytest.mark.parametrize(
+    ("words", "needs"),
+    [(["algo=grpo"], False), (["algo=grpo", "algo.kl=0.1"], True), (["algo=ipo"], True), (["algo=sft"], False)],
+)
+def test_a_reference_is_counted_where_the_algorithm_needs_one(words: list[str], needs: bool) -> None:
+    job = job_of(run_of(*words))
+    assert job is not None
+    assert job.needs_reference is needs
+
+
+def test_a_profile_larger_than_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    has_gpus(monkeypatch, 2)
+    check_devices(cuda(num_processes=2, learner="deepspeed"), {})
+    with pytest.raises(FitError, match=r"wants 4 GPUs on a machine and this one has 2: .*hydra/launcher=slurm"):
+        check_devices(cuda(num_processes=2, learner="deepspeed", engine="vllm", num_servers=1, tensor_parallel=2), {})
+    with pytest.raises(FitError, match=r"wants 2 machines and this is one: .*slurm.*torchrun"):
+        check_devices(cuda(num_nodes=2, num_processes=2, learner="deepspeed"), {})
+    check_devices(cuda(num_nodes=2, num_processes=4, learner="deepspeed"), {"WORLD_SIZE": "4"})
+    check_devices(cuda(num_processes=8, learner="deepspeed"), {"SLURM_JOB_ID": "7"})
+
+
+def test_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    has_gpus(monkeypatch, 0)
+    for environ in ({}, {"SLURM_JOB_ID": "7"}):
+        with pytest.raises(FitError, match=r"wants a GPU and this machine has none: choose hardware=cpu"):
+            check_devices(cuda(), environ)
+    check_devices(Hardware(), {})
+
+
+def test_missing_packages_name_the_extra_that_brings_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packages, "installed", lambda name: None)
+    monkeypatch.setattr(fit, "installed", lambda name: None)
+    with pytest.raises(FitError, match=r"^hardware.learner=deepspeed needs .*: pip install -e '.*\[deepspeed\]'$"):
+        check_packages(Hardware(learner="deepspeed"))
+    with pytest.raises(FitError, match=r"^hardware.engine=vllm needs .*: pip install -e '.*\[vllm\]'$"):
+        check_packages(cuda(engine="vllm"))
+    with pytest.raises(FitError, match=r"^hardware.engine=vllm needs .*: make setup-cluster"):
+        check_packages(Hardware(engine="vllm"))
+    check_packages(Hardware())
+
+
+def test_a_torch_without_cuda_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit, "installed", lambda name: "2.13.0+cpu")
+    with pytest.raises(FitError, match=r"torch 2.13.0\+cpu is without CUDA: pip install"):
+        check_packages(cuda())
+    check_packages(Hardware())
+
+
+def test_a_remedy_is_none_that_the_profile_has_already() -> None:
+    assert "recompute" in remedy(cuda(), "activations")
+    assert "recompute" not in remedy(cuda(recompute=True), "activations")
+    assert "zero_stage" not in remedy(cuda(), "optimizer")
+    assert "zero_stage=1" in remedy(cuda(learner="deepspeed"), "optimizer")
+    assert "bfloat16" not in remedy(cuda(dtype="bfloat16"), "engine weights")

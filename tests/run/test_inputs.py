@@ -1,0 +1,106 @@
+"""What a run reads from outside: a folder or file of nonsense is refused by name, before anything is made."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlx.cli import plan
+from rlx.model.load import SHIPPED
+from rlx.model.problem import ModelError
+from rlx.run.inputs import CacheError, check_inputs
+
+Build = Callable[..., Any]
+NANO = SHIPPED / "nano"
+
+
+def copy_nano(folder: Path) -> Path:
+    return Path(shutil.copytree(NANO, folder))
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def binary(path: Path) -> None:
+    path.write_bytes(bytes(range(256)) * 4)
+
+
+def other_json(path: Path) -> None:
+    path.write_text("[1, 2]")
+
+
+def a_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+DAMAGES = [cut, emptied, binary, other_json, a_folder]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "model.safetensors", "generation_config.json"])
+def test_a_damaged_model_folder_is_refused_by_plan_and_train_alike(
+    small_run: Build, tmp_path: Path, name: str, damage: Callable[[Path], None]
+) -> None:
+    folder = copy_nano(tmp_path / "model")
+    damage(folder / name)
+    with pytest.raises(ModelError, match=f"{folder / name} ") as caught:
+        check_inputs(small_run(tmp_path, f"model.path={folder}"))
+    assert "\n" not in str(caught.value)
+    with pytest.raises(ModelError, match=f"{folder / name} "):
+        plan([f"model.path={folder}"])
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "model.safetensors"])
+def test_what_a_model_folder_lacks_is_named(small_run: Build, tmp_path: Path, name: str) -> None:
+    folder = copy_nano(tmp_path / "model")
+    (folder / name).unlink()
+    with pytest.raises(ModelError, match=r"(has no|no such folder).*"):
+        check_inputs(small_run(tmp_path, f"model.path={folder}"))
+
+
+def test_an_index_of_weights_names_files_beside_it_alone(small_run: Build, tmp_path: Path) -> None:
+    folder = copy_nano(tmp_path / "model")
+    (folder / "model.safetensors").unlink()
+    index = {"weight_map": {"a": "../../secret.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(ModelError, match=f"{folder / 'secret.safetensors'} cannot be read"):
+        check_inputs(small_run(tmp_path, f"model.path={folder}"))
+
+
+@pytest.mark.parametrize("path", ["/nonexistent", "./nowhere", "nowhere"])
+def test_plan_refuses_a_model_that_is_not_there(path: str) -> None:
+    with pytest.raises(ModelError, match="there is no such folder"):
+        plan([f"model.path={path}"])
+
+
+@pytest.mark.parametrize("text", [None, '{"question": 1}\n', "not json\n", '{"nums": [1, 1], "target": 3}\n'])
+def test_plan_refuses_a_data_set_without_problems(tmp_path: Path, text: str | None) -> None:
+    path = tmp_path / "rows.jsonl"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(ValueError, match=f"env.hub={path}: "):
+        plan(["env=countdown_hub", f"env.hub={path}"])
+
+
+@pytest.mark.parametrize("place", [".", "warm", "evaluations", "models"])
+def test_a_file_where_the_cache_should_be_is_named(
+    small_run: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("RLX_CACHE", str(cache))
+    path = cache / place
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("")
+    with pytest.raises(CacheError, match=f"{cache / place} is a file where the cache"):
+        check_inputs(small_run(tmp_path))

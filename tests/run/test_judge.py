@@ -1,0 +1,59 @@
+"""The evaluation that ends a run: what it holds in memory, and who waits for whom."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from rlx.console import Screen
+from rlx.hardware.interrupt import Interrupt
+from rlx.hardware.pulse import RANKS
+from rlx.hardware.ranks import ALONE
+from rlx.run import judge
+from rlx.run.judge import in_turn
+from rlx.run.life import Life
+from rlx.train import train
+
+Build = Callable[..., Any]
+QUIET = Screen(silent=True)
+
+
+def test_the_start_is_loaded_in_the_engine_s_dtype(
+    small_run: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RLX_CACHE", str(tmp_path / "cache"))
+    load, dtypes = judge.load_weights, set()
+
+    def spy(*told: Any) -> Any:
+        weights = load(*told)
+        dtypes.update(tensor.dtype for tensor in weights.values())
+        return weights
+
+    monkeypatch.setattr(judge, "load_weights", spy)
+    train(small_run(tmp_path / "run", "steps=1", "hardware.dtype=bfloat16", without=("steps",)), QUIET)
+    assert dtypes == {torch.bfloat16}
+
+
+def test_processes_of_a_machine_load_one_after_another(small_run: Build, tmp_path: Path) -> None:
+    (tmp_path / RANKS).mkdir()
+    two = replace(ALONE, size=2)
+    life = Life(run=small_run(tmp_path), screen=QUIET, interrupt=Interrupt(), ranks=two)
+    order: list[str] = []
+
+    def other() -> None:
+        with in_turn(life):
+            order.append("second")
+
+    thread = threading.Thread(target=other)
+    with in_turn(life):
+        thread.start()
+        thread.join(0.2)
+        order.append("first")
+    thread.join(20)
+    assert order == ["first", "second"]

@@ -1,0 +1,57 @@
+"""results.md: what was run, when, on what and at what cost; rows that are named for what they are of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from rlx.evaluate.intervals import Estimate
+from rlx.evaluate.summary import Cost, Git, Summary
+from rlx.run.report import named_rows, results_text
+from rlx.run.run import Run
+
+Build = Callable[..., Run]
+HALF = Estimate(value=0.5, low=0.4, high=0.6)
+FIGURES = {f"{noun}/pass@1": HALF for noun in ("random", "start", "eval", "eval@1", "gain")}
+SUMMARY = Summary(
+    status="finished",
+    metrics=FIGURES,
+    seed=3,
+    versions={"python": "3.11.9", "rlx": "0.1.0"},
+    git=Git(commit="0123456789abcdef", dirty=True),
+    cost=Cost(tokens=1234567, tool_calls=1, seconds=75.0, device_hours=0.5),
+    ended="2026-01-02 03:04 UTC",
+    policy="checkpoints/step-3",
+    notes=("an [odd] checkpoint was passed over",),
+)
+
+
+def test_results_say_what_was_run_when_how_often_and_at_what_cost(small_run: Build, tmp_path: Path) -> None:
+    run = replace(small_run(tmp_path, "seed=3"), words=("env=countdown", "algo=tool_rloo", "a=b c"))
+    text = results_text(run, SUMMARY)
+    lines = text.splitlines()
+    assert lines[0] == "# tool\\_rloo on Countdown"
+    assert "    rlx train env=countdown algo=tool_rloo 'a=b c'" in lines
+    for said in (
+        "2026-01-02 03:04 UTC",
+        "checkpoints/step-3; 2 held-out problems x 2 samples = 4 episodes a row, rounds: 2",
+        "an [odd] checkpoint",
+        "3 of the run, 0 of a warm start, 0 of evaluation",
+        "1,234,567 tokens sampled, 1 tool call, 1 min 15 s, 0.50 device-hours",
+        "python 3.11.9, rlx 0.1.0, commit 0123456789ab with changes beside it",
+        "95%, over problems: Bayesian bootstrap",
+    ):
+        assert said in text.replace("\\", "")
+    assert text.count("| tool\\_rloo | 50.0") == 1
+
+
+def test_what_nothing_has_trained_is_not_called_by_an_algorithms_name(small_run: Build, tmp_path: Path) -> None:
+    run = small_run(tmp_path)
+    assert list(named_rows(run, FIGURES))[1:] == ["nano, as it is", "tool_rloo", "tool_rloo, 1 round"]
+    idle = replace(run, steps=0)
+    assert not any("tool_rloo" in name for name in named_rows(idle, FIGURES))
+    assert len(named_rows(idle, FIGURES)) == 4
+    warm = small_run(tmp_path, "warm_start=tool_sft", "warm_start.steps=2")
+    assert list(named_rows(warm, FIGURES))[1] == "tool_sft"
+    assert list(named_rows(run, FIGURES, "step-9"))[2] == "step-9"

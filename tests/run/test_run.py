@@ -1,0 +1,44 @@
+"""A run refuses what none of its parts can see alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlx.config.compose import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["seed=-1"], "seed=-1: expected an integer, at least 0"),
+        (["steps=-1"], "steps=-1: expected an integer from 0 to 1000000000"),
+        (["max_error_share=2"], "max_error_share=2: expected a number from 0 to 1"),
+        (["max_error_share=-1"], "max_error_share=-1: expected a number from 0 to 1"),
+        (["sampling.temperature=0"], "sampling.temperature=0: expected a number from 0.01 to 1000"),
+        (["sampling.temperature=1e-38"], "sampling.temperature=1e-38: expected a number from 0.01 to 1000"),
+        (["sampling.max_context=4096"], "sampling.max_context=4096: expected an integer up to model.max_context=2048"),
+        (["sampling.max_context=30"], "sampling.max_new_tokens=40: expected an integer below sampling.max_context=30"),
+        (["evaluate.max_new_tokens=3000"], "evaluate.max_new_tokens=3000: expected an integer below sampling.max_con"),
+        (["protocol=answer"], "algo is for agents with tools, and protocol lends none: try protocol=tags"),
+        (["algo=rloo", "warm_start=tool_sft"], "warm_start.algo is for agents with tools, and protocol lends none"),
+        (["warm_start=sft", "warm_start.seed=-1"], "warm_start.seed=-1: expected an integer, at least 0"),
+        (["checkpoint.minutes=0"], "checkpoint.minutes=0: expected a number above 0"),
+        (
+            ["model.lora={_target_:rlx.model.load.Lora,rank:0}"],
+            "model.lora.rank=0: expected an integer",
+        ),
+        (["env.python.seconds=0"], "env.python.seconds=0: expected a number above 0 and at most 3600"),
+        (["hardware.engine_memory=1.5"], "hardware.engine_memory=1.5: expected a number above 0 and at most 1"),
+    ],
+)
+def test_a_run_that_cannot_be_is_refused_with_the_key_to_change(
+    small_run: Callable[..., Any], tmp_path: Path, words: list[str], message: str
+) -> None:
+    with pytest.raises(ConfigError) as error:
+        small_run(tmp_path, *words, without=("warm_start",) if any("warm" in word for word in words) else ())
+    assert str(error.value).startswith(message)
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,64 @@
+"""Tasks that a run cannot have, and prompts without room, are refused before it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlx.env.countdown import Countdown
+from rlx.run.tasks import check_tasks
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["evaluate.num_tasks=100000"], "the test split has 500 tasks: set evaluate.num_tasks=500 or fewer"),
+        (["env.target_low=100000000", "env.target_high=100000001"], "^env: 20000 draws gave no problem"),
+        (["env.numbers=[2]", "env.low=10", "env.high=10", "env.target_low=100"], "^env: only 1 test problems exist in"),
+        (["env.numbers=[2]", "env.low=9", "env.high=9", "env.target_low=81"], "^env: all problems of these ranges"),
+        (["sampling.max_context=20", "sampling.max_new_tokens=4", "evaluate.max_new_tokens=4"], "than a prompt, which"),
+        (["model.max_context=100000"], "^model.max_context=100000: expected at most 2048, as nano was made for"),
+    ],
+)
+def test_what_cannot_be_had_is_told_before_a_run(
+    small_run: Callable[..., Any], tmp_path: Path, words: list[str], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message) as error:
+        check_tasks(small_run(tmp_path, *words))
+    assert error.value.exit_code == 2
+    assert "\n" not in str(error.value)
+
+
+def test_tasks_that_come_from_elsewhere_are_not_waited_for(small_run: Callable[..., Any], tmp_path: Path) -> None:
+    run = small_run(tmp_path, "env.source=hub", f"env.hub={tmp_path / 'nothing.jsonl'}")
+    check_tasks(run, fetch=False)
+    with pytest.raises(ValueError, match=r"^env\.hub="):
+        check_tasks(run)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Broken(Countdown):
+    def start(self, task: Any) -> Any:
+        return task.data["maze"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Silent(Countdown):
+    def start(self, task: Any) -> Any:
+        return object()
+
+
+@pytest.mark.parametrize(
+    ("env", "message"), [(Broken(), "^env: its tasks fail with KeyError: 'maze'$"), (Silent(), "no step")]
+)
+def test_a_fault_of_an_environment_is_one_line(
+    small_run: Callable[..., Any], tmp_path: Path, env: Countdown, message: str
+) -> None:
+    run = small_run(tmp_path)
+    object.__setattr__(run, "env", env)
+    with pytest.raises(ValueError, match=message):
+        check_tasks(run)
