@@ -29,8 +29,9 @@ from rlx.algo.parts import Algorithm
 from rlx.learner.batch import collate, rows
 from rlx.learner.torch import TorchLearner
 from rlx.model.load import Model, encode_text, load_tokenizer
+from rlx.rollout.episode import Speech
 from rlx.rollout.measure import measure
-from rlx.rollout.play import Rollout, Speech
+from rlx.rollout.play import Rollout
 from rlx.rollout.stops import decoder
 from rlx.rollout.torch.engine import TorchEngine
 from rlx.types import Action, Dialect, Environment, Group, Move, Part, Sampling, Task

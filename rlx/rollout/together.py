@@ -14,7 +14,7 @@ from typing import Any
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.hardware.ranks import Ranks, RanksError
 from rlx.record.codec import from_json, to_json
-from rlx.rollout.play import Seen, tell_apart
+from rlx.rollout.episode import Seen, tell_apart
 from rlx.types import Player, Start, Task, Trajectory
 
 

@@ -19,7 +19,8 @@ from rlx.learner.learner import Learner
 from rlx.learner.torch import TorchLearner
 from rlx.model.load import Model, encode_prompt, encode_text, load_model, load_tokenizer, load_weights
 from rlx.rollout.engine import Engine
-from rlx.rollout.play import Rollout, Speech
+from rlx.rollout.episode import Speech
+from rlx.rollout.play import Rollout
 from rlx.rollout.stops import decoder
 from rlx.rollout.torch.engine import TorchEngine
 from rlx.rollout.vllm.engine import VllmEngine

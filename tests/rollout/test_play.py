@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from rlx.rollout.play import Rollout, Speech, stream_of
+from rlx.rollout.episode import Speech, stream_of
+from rlx.rollout.play import Rollout
 from rlx.types import Action, Completion, Move, Request, Sampling, Start, Step, Task, Text, ToolUse
 
 

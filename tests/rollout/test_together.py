@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlx.rollout.play import stream_of_turn
+from rlx.rollout.episode import stream_of_turn
 from rlx.rollout.together import Together, owners_of
 from rlx.types import Start, Task, Text, Trajectory
 
