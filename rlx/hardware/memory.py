@@ -100,6 +100,8 @@ class Job:
     """Tokens of one episode at most."""
     num_episodes: int = 1
     """Of a step."""
+    frozen: bool = False
+    """The policy that plays never changes: its engine keeps its weights while it sleeps."""
 
 
 def budgets(hardware: Hardware, job: Job, have: int | None, *, trains: bool = True) -> list[Budget]:

@@ -1,7 +1,8 @@
 """How many bytes each machine's own memory must hold beside its GPUs': what a batch script asks for.
 
-Models are loaded there on their way to the GPUs, engines that sleep leave their weights there, offloaded optimizers
-stay. vLLM's copies are in pinned blocks, which torch rounds up to powers of two: twice the weights at worst.
+Models are loaded there on their way to the GPUs, engines of a frozen policy leave their weights there while they sleep
+(others give them up, as new ones follow), offloaded optimizers stay. vLLM's copies are in pinned blocks, which torch
+rounds up to powers of two: twice the weights at worst.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def while_loading(hardware: Hardware, job: Job) -> dict[str, int]:
 
 def while_running(hardware: Hardware, job: Job) -> dict[str, int]:
     weights = BYTES[hardware.dtype] * num_parameters(job.shape)
-    asleep = num_learners(hardware) * 2 * weights if sleeps(hardware) else 0
+    asleep = num_learners(hardware) * 2 * weights if sleeps(hardware) and job.frozen else 0
     start = "the start's weights at the end, by one process at a time"
     return held(hardware, {"engines asleep": asleep, start: weights})
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from rlx.hardware.memory import layer_parameters, sleeps, vllm_work, zero_stage
+from rlx.hardware.memory import layer_parameters, vllm_work, zero_stage
 from rlx.hardware.profile import BYTES, Hardware
 from rlx.model.shape import Shape, num_parameters
 
@@ -244,13 +244,12 @@ def optimizer_seconds(trained: int, hardware: Hardware, machine: Machine, shares
 
 
 def sync_seconds(shape: Shape, hardware: Hardware, machine: Machine, shares: Efficiency) -> float:
-    """Gather what ZeRO 3 shares out, then to servers by HTTP, or into the same device; a sleeping engine comes and goes
-    over the host link."""
+    """Gather what ZeRO 3 shares out, then to servers by HTTP, or into the same device, where an engine that slept has
+    none."""
     num, processes = num_parameters(shape), hardware.num_processes
     gathered = BYTES[hardware.learner_dtype] * num * (processes - 1) / processes if zero_stage(hardware) == 3 else 0.0
     seconds = gathered / ring(hardware, machine, shares)
     weights = BYTES[hardware.dtype] * num
     if hardware.num_servers:
         return seconds + weights / min(shares.http, machine.network * shares.links / hardware.num_servers)
-    swaps = 2 * weights / (machine.host * shares.links) if sleeps(hardware) else 0.0
-    return seconds + swaps + 2 * weights / (machine.bandwidth * shares.decode)
+    return seconds + 2 * weights / (machine.bandwidth * shares.decode)

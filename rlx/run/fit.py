@@ -174,14 +174,15 @@ def job_of(run: Run) -> Job | None:
     shape = shape_of(run.model)
     if shape is None:
         return None
-    algo, warm = run.algo, run.warm_start.algo if run.warm_start.steps else None
+    stages = [run.algo, *([run.warm_start.algo] if run.warm_start.algo and run.warm_start.steps else [])]
     return Job(
         shape=shape,
         num_trained=num_trained(run.model.lora, shape),
         adapted=run.model.lora is not None,
-        needs_reference="reference" in algo.needs | (warm.needs if warm else frozenset()),
+        needs_reference=any("reference" in algo.needs for algo in stages),
         max_context=run.sampling.max_context,
-        num_episodes=algo.num_prompts * run.config["algo"].get("num_samples", 1),
+        num_episodes=run.algo.num_prompts * run.config["algo"].get("num_samples", 1),
+        frozen=any(algo.frozen_policy for algo in stages),
     )
 
 

@@ -107,18 +107,20 @@ def test_what_the_machines_own_memory_holds() -> None:
     loaded, start, programs = 2 * 2 * 66, 4 * 66, 2 * HOST_PROGRAM + WRITING
     assert list(host_amounts(offloaded, JOB).values()) == [loaded, start, 2 * (66 * 16 // 4), programs]
     asleep = hardware(device="cuda", engine="vllm", dtype="bfloat16")
-    assert list(host_amounts(asleep, JOB).values()) == [loaded, 2 * 2 * loaded // 2, 2 * 66, programs]
+    assert list(host_amounts(asleep, JOB).values()) == [loaded, 2 * 66, programs]
     whole = replace(asleep, learner_dtype="float32")
     reference = host_amounts(whole, replace(JOB, needs_reference=True))
-    assert list(reference.values()) == [2 * 2 * 4 * 66, 2 * 2 * 2 * 66, 2 * 66, programs]
+    assert list(reference.values()) == [2 * 2 * 4 * 66, 2 * 66, programs]
     assert host_amounts(hardware(), JOB) == {}
 
 
-def test_models_leave_the_machines_memory_before_engines_sleep_there() -> None:
-    asleep = hardware(device="cuda", engine="vllm", dtype="bfloat16", learner_dtype="float32")
+def test_an_engine_asleep_leaves_only_a_frozen_policys_weights_there_once_models_have_left() -> None:
+    asleep, frozen = hardware(device="cuda", engine="vllm", dtype="bfloat16"), replace(JOB, frozen=True)
+    assert host_amounts(asleep, frozen)["engines asleep"] == 2 * 2 * 2 * 66
+    whole = replace(asleep, learner_dtype="float32")
     loading, running, programs = 2 * 4 * 66, 2 * 2 * 2 * 66 + 2 * 66, 2 * HOST_PROGRAM + WRITING
-    assert host_peak(asleep, JOB) == programs + running > programs + loading
-    assert host_peak(asleep, replace(JOB, needs_reference=True)) == programs + 2 * loading
+    assert host_peak(whole, frozen) == programs + running > programs + loading == host_peak(whole, JOB)
+    assert host_peak(whole, replace(frozen, needs_reference=True)) == programs + 2 * loading
     assert host_peak(hardware(), JOB) == 0
 
 

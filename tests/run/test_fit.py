@@ -94,6 +94,18 @@ def test_a_reference_is_counted_where_the_algorithm_needs_one(words: list[str], 
     assert job.needs_reference is needs
 
 
+@pytest.mark.parametrize(
+    ("words", "frozen"),
+    [(["algo=grpo"], False), (["algo=ipo"], True), (["algo@warm_start.algo=ipo"], True)],
+)
+def test_an_engine_that_keeps_its_weights_asleep_is_counted_where_a_stage_has_a_frozen_policy(
+    words: list[str], frozen: bool
+) -> None:
+    job = job_of(run_of(*words))
+    assert job is not None
+    assert job.frozen is frozen
+
+
 def test_a_profile_larger_than_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     has_gpus(monkeypatch, 2)
     check_devices(cuda(num_processes=2, learner="deepspeed"), {})
