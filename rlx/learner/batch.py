@@ -1,11 +1,19 @@
-"""From groups of trajectories to flat tensors: every prompt once, every sampled token once, nothing padded.
+"""From groups of trajectories to flat tensors: every context once, every sampled token once, nothing padded.
 
-A trajectory becomes one sequence as long as each turn's prompt extends what came before; a turn whose context was
-rewritten begins a sequence of its own. A sequence is a prefix (its first prompt, stored once for all of a group that
-begin alike) and its own tokens: completions, which are trained, and the observations between them, which are not.
+What the model reads is a forest of segments. A segment is a run of tokens that is computed once, after its context: its
+parent's path up to one of its parent's tokens, where its own positions go on.
 
-Legend: P tokens of all prefixes, G prefixes, N own tokens of all sequences, S sequences, M trained tokens (row-major:
-the tokens of row 0, of row 1, ...), R rows; `_start` columns have one entry more than they delimit.
+    prompt ---+--- sample 0: completion, observation, completion ...
+              |        +--- a fork of it, in mid-turn: forced ids, the rest of the completion ...
+              +--- sample 1 ...
+
+A prompt that a group begins with is a segment of its own, which trains nothing. A trajectory stays in one segment as
+long as each turn's prompt extends what came before; a turn whose context was rewritten, and a fork, begin another,
+which leaves the group's segments where they stop being alike. What a fork replays or was forced to say is its context:
+it is trained by whoever sampled it, once, or by nobody.
+
+Legend: N tokens of all segments, S segments, M trained tokens (row-major: the tokens of row 0, of row 1, ...), R rows;
+`_start` columns have one entry more than they delimit.
 """
 
 # ruff: noqa: N815 (fields carry shape suffixes)
@@ -14,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from itertools import groupby
 from operator import add
 
 import torch
@@ -26,16 +35,20 @@ from rlx.types import Group, Rows, Trajectory, Turn
 class Batch:
     """Everything one step learns from, on the CPU. Annotations are None until the learner adds them."""
 
-    prefix_ids_P: Tensor
-    prefix_start_G: Tensor
     token_ids_N: Tensor
     start_S: Tensor
-    prefix_S: Tensor
+    parent_S: Tensor
+    """The segment that each one follows, or -1."""
+    joint_S: Tensor
+    """How many of its parent's tokens it follows."""
+    context_S: Tensor
+    """How many tokens of all segments come before it: its first position."""
     trajectory_S: Tensor
+    """Whose it is; -1 for a prompt."""
     position_M: Tensor
     """Where in N each trained token stands."""
     token_start_S: Tensor
-    """Where in M the tokens of each sequence begin."""
+    """Where in M the tokens of each segment begin."""
     row_M: Tensor
     engine_logp_M: Tensor
     mask_M: Tensor
@@ -93,7 +106,7 @@ def decisions(groups: Sequence[Group]) -> Iterator[Decision]:
 def rows(groups: Sequence[Group], batch: Batch) -> Rows:
     """What credit sees: a row per decision, with the batch's values where they were annotated."""
     table = list(decisions(groups))
-    num_tokens = tuple(len(d.what.completion.token_ids) for d in table)
+    num_tokens = tuple(len(d.what.completion.token_ids) - num_given(d) for d in table)
     return Rows(
         group=tuple(d.group for d in table),
         trajectory=tuple(d.trajectory for d in table),
@@ -134,14 +147,15 @@ def parents(table: Sequence[Decision]) -> tuple[int, ...]:
 class Columns:
     """The flat lists a batch is made of, while they grow."""
 
-    prefixes: list[tuple[int, ...]] = field(default_factory=list)
-    sequences: list[list[int]] = field(default_factory=list)
-    prefix: list[int] = field(default_factory=list)
+    segments: list[list[int]] = field(default_factory=list)
+    parent: list[int] = field(default_factory=list)
+    joint: list[int] = field(default_factory=list)
+    context: list[int] = field(default_factory=list)
     trajectory: list[int] = field(default_factory=list)
     offset: list[int] = field(default_factory=list)
-    """Of a trained token within its sequence."""
+    """Of a trained token within its segment."""
     num_trained: list[int] = field(default_factory=list)
-    """Per sequence."""
+    """Per segment."""
     row: list[int] = field(default_factory=list)
     engine_logp: list[float] = field(default_factory=list)
     mask: list[int] = field(default_factory=list)
@@ -149,53 +163,90 @@ class Columns:
 
 def collate(groups: Sequence[Group]) -> Batch:
     """Pack the trajectories of a step. Raises ValueError where there is nothing to learn from."""
-    table = list(decisions(groups))
-    columns = Columns()
-    row_of = {(d.trajectory, d.turn): row for row, d in enumerate(table)}
-    known: dict[tuple[int, tuple[int, ...]], int] = {}
-    for d in table:
-        if row_of.get((d.trajectory, d.turn - 1)) is None:
-            append_trajectory(columns, d, row_of, known)
+    table, columns = list(decisions(groups)), Columns()
+    for _, of_group in groupby(enumerate(table), key=lambda numbered: numbered[1].group):
+        first = len(columns.segments)
+        for _, of_trajectory in groupby(of_group, key=lambda numbered: numbered[1].trajectory):
+            append_trajectory(columns, list(of_trajectory), first)
     if not columns.row:
         raise ValueError("collate: no episode of this step has a sampled token; see how the episodes ended")
     return freeze(columns, table)
 
 
-def append_trajectory(
-    columns: Columns, first: Decision, row_of: dict[tuple[int, int], int], known: dict[tuple[int, tuple[int, ...]], int]
-) -> None:
-    """Add the sequences of the trajectory whose first row is `first`."""
-    context: tuple[int, ...] = ()
-    for index, turn in enumerate(first.of.turns):
-        prompt = turn.prompt_ids
-        if index and prompt[: len(context)] == context:
-            columns.sequences[-1].extend(prompt[len(context) :])
+def append_trajectory(columns: Columns, numbered: Sequence[tuple[int, Decision]], first: int) -> None:
+    """Add a trajectory's own turns, numbered by row; `first` is its group's first segment."""
+    read: list[int] = []
+    for row, d in numbered:
+        given = num_given(d)
+        context = [*d.what.prompt_ids, *d.what.completion.token_ids[:given]]
+        if not context:
+            raise ValueError(f"collate: turn {d.turn} of a trajectory of task {d.of.task.id!r} has an empty prompt")
+        if read and context[: len(read)] == read:
+            columns.segments[-1].extend(context[len(read) :])
         else:
-            if not prompt:
-                raise ValueError(
-                    f"collate: turn {index} of a trajectory of task {first.of.task.id!r} has an empty prompt"
-                )
-            columns.prefix.append(known.setdefault((first.group, prompt), len(columns.prefixes)))
-            if columns.prefix[-1] == len(columns.prefixes):
-                columns.prefixes.append(prompt)
-            columns.trajectory.append(first.trajectory)
-            columns.sequences.append([])
-            columns.num_trained.append(0)
-        append_completion(columns, turn, row_of.get((first.trajectory, index)))
-        context = prompt + turn.completion.token_ids
+            begin_segment(columns, context, d.trajectory, first)
+        append_sampled(columns, d.what, given, row)
+        read = [*d.what.prompt_ids, *d.what.completion.token_ids]
 
 
-def append_completion(columns: Columns, turn: Turn, row: int | None) -> None:
-    """Extend the last sequence by a completion, trained where it has a row."""
-    done, own = turn.completion, columns.sequences[-1]
-    if row is not None:
-        num = len(done.token_ids)
-        columns.offset.extend(range(len(own), len(own) + num))
-        columns.row.extend([row] * num)
-        columns.engine_logp.extend(done.logprobs)
-        columns.mask.extend(done.mask_ids or [-1] * num)
-        columns.num_trained[-1] += num
-    own.extend(done.token_ids)
+def num_given(d: Decision) -> int:
+    """Leading tokens of the turn that its trajectory did not sample: a fork's, taken over or forced."""
+    fork = d.of.fork
+    return fork.token + len(fork.forced) if fork is not None and d.turn == fork.turn else 0
+
+
+def begin_segment(columns: Columns, context: list[int], trajectory: int, first: int) -> None:
+    """A segment that goes on from `context`: from as much of it as one of the group's segments has, or else from a
+    prompt of its own."""
+    parent, length = longest_path(columns, context, first)
+    if not length:
+        parent, length = append_segment(columns, -1, 0, 0, -1, context), len(context)
+    joint = length - columns.context[parent]
+    append_segment(columns, parent, joint, length, trajectory, context[length:])
+
+
+def append_segment(
+    columns: Columns, parent: int, joint: int, context: int, trajectory: int, token_ids: list[int]
+) -> int:
+    """Its number."""
+    columns.segments.append(token_ids)
+    columns.parent.append(parent)
+    columns.joint.append(joint)
+    columns.context.append(context)
+    columns.trajectory.append(trajectory)
+    columns.num_trained.append(0)
+    return len(columns.segments) - 1
+
+
+def longest_path(columns: Columns, ids: list[int], first: int) -> tuple[int, int]:
+    """The segment, from `first` on, whose path begins as `ids` for longest, and for how many tokens."""
+    alike: list[int] = []
+    for s in range(first, len(columns.segments)):
+        parent, context = columns.parent[s], columns.context[s]
+        above = alike[parent - first] if parent >= 0 else 0
+        alike.append(above if above < context else context + num_alike(columns.segments[s], ids, context))
+    best = max(alike, default=0)
+    return (first + alike.index(best) if alike else -1), best
+
+
+def num_alike(segment: list[int], ids: list[int], start: int) -> int:
+    """How many tokens a segment and `ids` from `start` on have in common."""
+    num = min(len(segment), len(ids) - start)
+    if segment[:num] == ids[start : start + num]:
+        return num
+    return next(i for i in range(num) if segment[i] != ids[start + i])
+
+
+def append_sampled(columns: Columns, turn: Turn, given: int, row: int) -> None:
+    """Extend the last segment by what was sampled of a turn."""
+    done, own = turn.completion, columns.segments[-1]
+    num = len(done.token_ids) - given
+    columns.offset.extend(range(len(own), len(own) + num))
+    columns.row.extend([row] * num)
+    columns.engine_logp.extend(done.logprobs[given:])
+    columns.mask.extend(done.mask_ids[given:] or [-1] * num)
+    columns.num_trained[-1] += num
+    own.extend(done.token_ids[given:])
 
 
 def starts(lengths: Sequence[int]) -> Tensor:
@@ -204,14 +255,14 @@ def starts(lengths: Sequence[int]) -> Tensor:
 
 
 def freeze(columns: Columns, table: Sequence[Decision]) -> Batch:
-    start = starts([len(s) for s in columns.sequences])
+    start = starts([len(s) for s in columns.segments])
     num_trained = torch.tensor(columns.num_trained)
     return Batch(
-        prefix_ids_P=torch.tensor([i for prefix in columns.prefixes for i in prefix]),
-        prefix_start_G=starts([len(prefix) for prefix in columns.prefixes]),
-        token_ids_N=torch.tensor([i for sequence in columns.sequences for i in sequence]),
+        token_ids_N=torch.tensor([i for segment in columns.segments for i in segment]),
         start_S=start,
-        prefix_S=torch.tensor(columns.prefix),
+        parent_S=torch.tensor(columns.parent),
+        joint_S=torch.tensor(columns.joint),
+        context_S=torch.tensor(columns.context),
         trajectory_S=torch.tensor(columns.trajectory),
         position_M=torch.tensor(columns.offset) + start[:-1].repeat_interleave(num_trained),
         token_start_S=starts(columns.num_trained),

@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,9 @@ from rlx.hardware.ranks import ALONE, Ranks
 from rlx.learner.batch import Batch
 from rlx.learner.lora import adapters_off, is_adapted
 from rlx.learner.optimizer import learning_rate
-from rlx.learner.packing import Packed, count, minibatches, moved, pack, units
+from rlx.learner.packing import MiniBatch, Packed, moved, pack, prepare
 from rlx.learner.scorer import Scorer
-from rlx.learner.shares import Part, Work, work_of
+from rlx.learner.shares import MicroBatch, minibatches, shares, units
 from rlx.types import Metrics
 
 
@@ -121,17 +122,16 @@ class Learner(ABC):
         """Log-probs of the batch's trained tokens, on the CPU."""
         self.scorer.eval()
         logp_M = torch.zeros(batch.num_tokens)
-        for work in self.work(batch, units(batch, "trajectory")):
-            packed = moved(pack(batch, work.sequences), self.device)
+        for what in self.share(batch):
+            packed = moved(pack(batch, what), self.device)
             logp_m, _ = (self.score_start if of_start else self.score)(packed, self.states(batch, packed))
-            if not work.is_filler:
+            if not what.is_filler:
                 logp_M[packed.token_m.cpu()] = logp_m.float().cpu()
         return self.ranks.add(logp_M)
 
-    def work(self, batch: Batch, parts: Sequence[Part]) -> list[Work]:
-        """This rank's micro-batches."""
-        plans = work_of(batch, parts, self.micro_batch_tokens, self.ranks.size)
-        return plans[self.ranks.rank] if plans else []
+    def share(self, batch: Batch) -> list[MicroBatch]:
+        """This rank's of the whole batch."""
+        return shares(batch, units(batch, "trajectory"), self.micro_batch_tokens, self.ranks.size)[self.ranks.rank]
 
     def states(self, batch: Batch, packed: Packed) -> Tensor:
         """The automaton states of a micro-batch's trained tokens."""
@@ -139,42 +139,46 @@ class Learner(ABC):
 
     def update(self, batch: Batch, loss: TokenLoss, unit: Unit = "trajectory") -> Metrics:
         """Pass over the batch `num_epochs` times. A batch in which nothing is credited changes nothing."""
-        parts = units(batch, unit)
         lr = learning_rate(self.optimizer, self.num_updates, self.num_steps)
         for group in self.adam_groups():
             group["lr"] = lr
-        steps: list[Metrics] = []
-        for _ in range(self.optimizer.num_epochs):
-            for chosen in minibatches(parts, self.optimizer.num_minibatches) if parts else []:
-                steps.append(self.step(batch, chosen, loss))
+        place = self.micro_batch_tokens, self.ranks.size, self.ranks.rank
+        chosen = minibatches(units(batch, unit), self.optimizer.num_minibatches)
+        parts = [prepare(batch, part, *place) for part in chosen]
+        steps = [self.step(batch, part, loss) for _ in range(self.optimizer.num_epochs) for part in parts]
         self.num_updates += 1
         first = {name: steps[0][name] for name in ("gap/engine",) if steps and batch.sampled}
         return {**averaged(steps), **first, "optimizer/lr": lr}
 
-    def step(self, batch: Batch, chosen: Sequence[Part], loss: TokenLoss) -> Metrics:
-        """One optimizer step on some of the batch's parts."""
-        totals = count(batch, [sequences for _, sequences in chosen])
-        plans = work_of(batch, chosen, self.micro_batch_tokens, self.ranks.size)
-        mine = plans[self.ranks.rank]
+    def step(self, batch: Batch, part: MiniBatch, loss: TokenLoss) -> Metrics:
+        """One optimizer step on a part of the batch."""
+        mine = part.shares[self.ranks.rank]
         self.clear()
         self.scorer.train()
-        told = self.ranks.gather([self.accumulate(batch, work, loss, totals, work is mine[-1]) for work in mine])
-        shares = added([share for shares in told for share in shares])
-        if not math.isfinite(shares["loss/value"]):
+        told = self.ranks.gather(
+            [
+                self.accumulate(batch, what, packed, loss, part.totals, what is mine[-1])
+                for what, packed in zip(mine, part.packed, strict=True)
+            ]
+        )
+        found = added([share for shares in told for share in shares])
+        if not math.isfinite(found["loss/value"]):
             self.clear()
             sound = [[math.isfinite(share.get("loss/value", 0.0)) for share in shares] for shares in told]
-            raise self.fault("loss", batch, plans, sound)
+            raise self.fault("loss", batch, part, sound)
         norm = self.move()
         self.clear()  # while the engine samples nothing of them is left
         if not math.isfinite(norm):
-            raise self.fault("gradient", batch, plans, self.ranks.gather(self.sound(batch, mine, loss, totals)))
-        return {**shares, "gradient/norm": norm}
+            raise self.fault("gradient", batch, part, self.ranks.gather(self.sound(batch, part, loss)))
+        return {**found, "gradient/norm": norm}
 
-    def accumulate(self, batch: Batch, work: Work, loss: TokenLoss, totals: Totals, is_last: bool = True) -> Metrics:
+    def accumulate(
+        self, batch: Batch, what: MicroBatch, packed: Packed, loss: TokenLoss, totals: Totals, is_last: bool
+    ) -> Metrics:
         """Add the gradient of one micro-batch; its shares of the loss and of the metrics."""
-        packed = moved(pack(batch, work.sequences), self.device)
+        packed = moved(packed, self.device)
         tokens = self.tokens(batch, packed)
-        if work.is_filler:
+        if what.is_filler:
             self.backward(tokens.logp.sum() * 0.0, is_last)
             return {}
         result = loss(tokens, totals)
@@ -185,27 +189,24 @@ class Learner(ABC):
             shares["gap/engine"] = gap_m.abs().sum().item() / totals.num_tokens
         return {"loss/value": result.value.item(), **shares}
 
-    def sound(self, batch: Batch, mine: Sequence[Work], loss: TokenLoss, totals: Totals) -> list[bool]:
+    def sound(self, batch: Batch, part: MiniBatch, loss: TokenLoss) -> list[bool]:
         """Whether each micro-batch's loss has a finite gradient in its log-probs and entropies."""
         found = []
-        for work in mine:
-            packed = moved(pack(batch, work.sequences), self.device)
+        for packed in part.packed:
             with torch.no_grad():
-                seen = self.tokens(batch, packed)
+                seen = self.tokens(batch, moved(packed, self.device))
             leaves = [x.detach().requires_grad_() for x in (seen.logp, seen.entropy)]
-            value = loss(replace(seen, logp=leaves[0], entropy=leaves[1]), totals).value
+            value = loss(replace(seen, logp=leaves[0], entropy=leaves[1]), part.totals).value
             grads = torch.autograd.grad(value, leaves, allow_unused=True)
             found.append(all(bool(grad.isfinite().all()) for grad in grads if grad is not None))
         return found
 
     @torch.no_grad()
-    def fault(
-        self, what: str, batch: Batch, plans: Sequence[Sequence[Work]], sound: Sequence[Sequence[bool]]
-    ) -> NotFiniteError:
+    def fault(self, what: str, batch: Batch, part: MiniBatch, sound: Sequence[Sequence[bool]]) -> NotFiniteError:
         """The error that shows the first micro-batch that is not sound; the very first if its cause lies deeper."""
-        pairs = zip((work for plan in plans for work in plan), (flag for flags in sound for flag in flags), strict=True)
-        culprit = next((work for work, flag in pairs if not flag), plans[0][0])
-        packed = moved(pack(batch, culprit.sequences), self.device)
+        pairs = zip(chain(*part.shares), chain(*sound), strict=True)
+        culprit = next((found for found, flag in pairs if not flag), part.shares[0][0])
+        packed = moved(pack(batch, culprit), self.device)
         return NotFiniteError(what, self.num_updates, evidence(packed, self.tokens(batch, packed)))
 
     def tokens(self, batch: Batch, packed: Packed) -> Tokens:

@@ -13,7 +13,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from rlx.learner.attention import PACKED
+from rlx.learner.attention import PACKED, attention_over
 from rlx.learner.logprob import Head, allowed_ids, log_probs
 from rlx.learner.lora import base_of, head_weight
 from rlx.learner.packing import Packed
@@ -38,7 +38,10 @@ class Scorer(torch.nn.Module):
         """`state_m`: the automaton state of each trained token, -1 for none."""
         base = base_of(self.model)
         hidden_TH = base.get_decoder()(
-            input_ids=packed.input_ids_1T, position_ids=packed.position_ids_1T, use_cache=False, layout=packed.layout
+            input_ids=packed.input_ids_1T,
+            position_ids=packed.position_ids_1T,
+            use_cache=False,
+            attention=attention_over(packed.layout),
         ).last_hidden_state[0]
         return log_probs(self.head(base), hidden_TH[packed.predict_m], packed.target_m, state_m)
 

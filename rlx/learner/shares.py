@@ -1,87 +1,155 @@
-"""Who computes what: a step's parts shared out over the ranks by their tokens, the same number of passes on each.
+"""Who computes what: a step's units are shared out over the ranks by their tokens, and each rank's share goes through
+the model in micro-batches, as many on every rank.
 
-ZeRO's ranks meet in every forward and backward pass, so a rank with fewer micro-batches than another repeats its
-smallest piece of work as filler, with weight zero.
+A unit is what no micro-batch splits: a trajectory's segments, or a pair of trajectories. ZeRO's ranks meet in every
+forward and backward pass, so a rank with fewer micro-batches than another repeats the smallest unit as filler, with
+weight zero.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
 
+import torch
+
+from rlx.algo import parts
 from rlx.learner.batch import Batch
-from rlx.learner.packing import Sequences, micro_batches
-
-Part = tuple[int, Sequences]
-"""An indivisible part of a batch, with its group; see packing.units."""
-
-Cost = Callable[[Sequences], int]
+from rlx.learner.forest import Forest, Reach, Segments, forest_of, num_reached, reach
+from rlx.learner.layout import ragged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
-    """One micro-batch of one rank."""
+class Unit:
+    """Segments that go through together, of one group."""
 
-    sequences: Sequences
+    group: int
+    segments: Segments
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MicroBatch:
+    """What goes through the model at once."""
+
+    segments: Segments
+    """That are trained."""
+    reach: Reach
+    """These and what they follow, as far as they need it."""
     is_filler: bool = False
     """Computed only to keep step with the other ranks; it counts for nothing."""
 
 
-def work_of(batch: Batch, parts: Sequence[Part], budget: int, size: int) -> list[list[Work]]:
-    """Each rank's micro-batches of at most `budget` tokens; all lists are of the same length."""
-    plans = [
-        [Work(sequences=sequences) for sequences in micro_batches(batch, share, budget)]
-        for share in shares(batch, parts, size)
+def units(batch: Batch, kind: parts.Unit) -> list[Unit]:
+    """A batch's units in order, without segments that nothing is learned from."""
+    group_of = dict(zip(batch.trajectory_R.tolist(), batch.group_R.tolist(), strict=True))
+    count_S = batch.token_start_S.diff()
+    if kind == "pair":
+        if batch.advantage_M is None:
+            raise ValueError("units: pairs are known by their advantages; credit has not been assigned")
+        credited = torch.zeros(len(count_S), dtype=torch.bool)
+        segment_M = torch.arange(len(count_S)).repeat_interleave(count_S)
+        credited[segment_M[batch.advantage_M != 0]] = True
+        count_S = count_S * credited
+    alive = [(t, s) for s, (t, count) in enumerate(zip(batch.trajectory_S.tolist(), count_S.tolist())) if count]
+    keys = {t: group_of[t] if kind == "pair" else t for t, _ in alive}
+    return [
+        Unit(group=group_of[members[0][0]], segments=[s for _, s in members])
+        for members in (list(m) for _, m in groupby(alive, key=lambda pair: keys[pair[0]]))
     ]
-    longest = max(map(len, plans))
-    filler = Work(sequences=smallest(batch, parts), is_filler=True) if parts else None
-    return [plan + [filler] * (longest - len(plan)) for plan in plans if filler is not None]
 
 
-def smallest(batch: Batch, parts: Sequence[Part]) -> Sequences:
-    """The cheapest part."""
-    cost = cost_in(batch)
-    return min((sequences for _, sequences in parts), key=cost)
+def segments_of(chosen: Iterable[Unit]) -> Segments:
+    return [s for unit in chosen for s in unit.segments]
 
 
-def shares(batch: Batch, parts: Sequence[Part], size: int) -> list[list[Part]]:
-    """The parts, in order, of each rank. Groups stay whole, to compute their prompt once, unless that makes the largest
-    share larger."""
-    if size == 1:
-        return [list(parts)]
-    cost = cost_in(batch)
-    whole = [list(members) for _, members in groupby(range(len(parts)), key=lambda index: parts[index][0])]
-    single = [[index] for index in range(len(parts))]
-    return min((balance(cost, parts, pieces, size) for pieces in (whole, single)), key=lambda plan: largest(cost, plan))
+def by_group(chosen: Iterable[Unit]) -> list[list[Unit]]:
+    return [list(members) for _, members in groupby(chosen, key=lambda unit: unit.group)]
 
 
-def balance(cost: Cost, parts: Sequence[Part], pieces: Sequence[Sequence[int]], size: int) -> list[list[Part]]:
-    """The most expensive piece first, each to the rank that has the least."""
-    held: list[list[int]] = [[] for _ in range(size)]
-    load = [0] * size
-
-    def sequences_of(piece: Sequence[int]) -> Sequences:
-        return [s for index in piece for s in parts[index][1]]
-
-    for piece in sorted(pieces, key=lambda piece: -cost(sequences_of(piece))):
-        rank = load.index(min(load))
-        held[rank].extend(piece)
-        load[rank] = cost(sequences_of(held[rank]))
-    return [[parts[index] for index in sorted(mine)] for mine in held]
-
-
-def largest(cost: Cost, plan: Sequence[Sequence[Part]]) -> int:
-    return max(cost([s for _, sequences in share for s in sequences]) for share in plan)
-
-
-def cost_in(batch: Batch) -> Cost:
-    """Tokens that go through the model for some sequences: their own, and each of their prefixes once."""
-    prefix_S, prefix_length, length = (
-        x.tolist() for x in (batch.prefix_S, batch.prefix_start_G.diff(), batch.start_S.diff())
+def count(batch: Batch, chosen: Iterable[Unit]) -> parts.Totals:
+    """What these units hold, for the loss to divide by."""
+    chosen_s = torch.tensor(segments_of(chosen))
+    token_start = batch.token_start_S
+    row_m = batch.row_M[ragged(token_start[chosen_s], token_start.diff()[chosen_s])]
+    row_r = row_m.unique()
+    return parts.Totals(
+        num_tokens=len(row_m),
+        num_rows=len(row_r),
+        num_trajectories=len(batch.trajectory_R[row_r].unique()),
+        num_groups=len(batch.group_R[row_r].unique()),
     )
 
-    def cost(sequences: Sequences) -> int:
-        return sum(length[s] for s in sequences) + sum(prefix_length[p] for p in {prefix_S[s] for s in sequences})
 
-    return cost
+def minibatches(chosen: Sequence[Unit], num: int) -> list[list[Unit]]:
+    """Share whole groups out, in order, over `num` optimizer steps; fewer if there are fewer groups."""
+    groups = by_group(chosen)
+    num = min(num, len(groups))
+    cuts = [len(groups) * i // max(num, 1) for i in range(num + 1)]
+    return [[unit for group in groups[low:high] for unit in group] for low, high in pairwise(cuts)]
+
+
+def shares(batch: Batch, chosen: Sequence[Unit], budget: int, size: int) -> list[list[MicroBatch]]:
+    """Each rank's micro-batches of at most `budget` tokens; all lists are of the same length."""
+    if not chosen:
+        return [[] for _ in range(size)]
+    forest = forest_of(batch)
+    found = [list(micro_batches(forest, share, budget)) for share in balanced(forest, chosen, size)]
+    longest = max(map(len, found))
+    filler = replace(micro_batch(forest, smallest(forest, chosen).segments), is_filler=True)
+    return [share + [filler] * (longest - len(share)) for share in found]
+
+
+def smallest(forest: Forest, chosen: Sequence[Unit]) -> Unit:
+    """The cheapest unit."""
+    return min(chosen, key=lambda unit: num_reached(forest, unit.segments))
+
+
+def micro_batch(forest: Forest, segments: Segments) -> MicroBatch:
+    return MicroBatch(segments=segments, reach=reach(forest, segments))
+
+
+def micro_batches(forest: Forest, chosen: Sequence[Unit], budget: int) -> Iterator[MicroBatch]:
+    """Fill micro-batches of at most `budget` tokens, in order, with whole groups where they fit, so that what they
+    share is rarely computed twice. A unit larger than the budget goes alone."""
+    current: Segments = []
+    there: Reach = {}
+    used = 0
+    for segments in whole_where_it_fits(forest, chosen, budget):
+        needed = reach(forest, segments)
+        more = {s: length for s, length in needed.items() if length > there.get(s, 0)}
+        added = sum(length - there.get(s, 0) for s, length in more.items())
+        if current and used + added > budget:
+            yield MicroBatch(segments=current, reach=there)
+            current, there, used, more, added = [], {}, 0, needed, sum(needed.values())
+        current, there, used = current + segments, {**there, **more}, used + added
+    if current:
+        yield MicroBatch(segments=current, reach=there)
+
+
+def whole_where_it_fits(forest: Forest, chosen: Sequence[Unit], budget: int) -> Iterator[Segments]:
+    """Each group's segments if they fit, else its units'."""
+    for members in by_group(chosen):
+        whole = segments_of(members)
+        fits = num_reached(forest, whole) <= budget
+        yield from [whole] if fits else [unit.segments for unit in members]
+
+
+def balanced(forest: Forest, chosen: Sequence[Unit], size: int) -> list[list[Unit]]:
+    """The units, in order, of each rank. Groups stay whole, to compute once what they share, unless that makes the
+    largest share larger."""
+    if size == 1:
+        return [list(chosen)]
+    ways = (spread(forest, chosen, bundles, size) for bundles in (by_group(chosen), [[unit] for unit in chosen]))
+    return min(ways, key=lambda way: max(num_reached(forest, segments_of(share)) for share in way))
+
+
+def spread(forest: Forest, chosen: Sequence[Unit], bundles: Sequence[Sequence[Unit]], size: int) -> list[list[Unit]]:
+    """The most expensive bundle first, each to the rank that has the least."""
+    held: list[list[Unit]] = [[] for _ in range(size)]
+    load = [0] * size
+    for bundle in sorted(bundles, key=lambda bundle: -num_reached(forest, segments_of(bundle))):
+        rank = load.index(min(load))
+        held[rank].extend(bundle)
+        load[rank] = num_reached(forest, segments_of(held[rank]))
+    return [sorted(share, key=lambda unit: unit.segments) for share in held]

@@ -14,8 +14,10 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 from rlx.hardware.memory import Job, activation_bytes
 from rlx.hardware.profile import Hardware
 from rlx.learner.batch import collate
-from rlx.learner.packing import pack, units
+from rlx.learner.forest import forest_of
+from rlx.learner.packing import pack
 from rlx.learner.scorer import Scorer
+from rlx.learner.shares import micro_batch, segments_of, units
 from rlx.model.shape import num_parameters, read_shape
 from rlx.types import Group, Task, Trajectory
 
@@ -53,7 +55,7 @@ def peak(config: Qwen2Config, hardware: Hardware, groups: list[Group]) -> tuple[
     model = Qwen2ForCausalLM(config).to(torch.bfloat16 if low and not autocast else torch.float32)
     scorer = Scorer(model, recompute=hardware.recompute).train()
     batch = collate(groups)
-    packed = pack(batch, [sequence for _, sequences in units(batch, "trajectory") for sequence in sequences])
+    packed = pack(batch, micro_batch(forest_of(batch), segments_of(units(batch, "trajectory"))))
     with Alive(model) as alive:
         with torch.autocast("cpu", torch.bfloat16, enabled=autocast and low):
             logp, _ = scorer(packed, batch.mask_M[packed.token_m])

@@ -12,6 +12,10 @@ from rlx.types import Completion, Fork, Group, Task, Trajectory
 TASK = Task(id="t", prompt=(), data={})
 
 
+def segments(batch):
+    return [ids.tolist() for ids in batch.token_ids_N.split(batch.start_S.diff().tolist())]
+
+
 def trajectory(*turns, sample=0, **more):
     return Trajectory(task=TASK, sample=sample, turns=turns, status="done", **more)
 
@@ -20,32 +24,34 @@ def test_a_prompt_is_stored_once_and_observations_carry_no_loss(turn):
     a = trajectory(turn([1, 2], [3, 4]), turn([1, 2, 3, 4, 9, 9], [5]))
     b = trajectory(turn([1, 2], [6, 7, 8]), sample=1)
     batch = collate([Group(task=TASK, trajectories=(a, b))])
-    assert batch.prefix_ids_P.tolist() == [1, 2]
-    assert batch.token_ids_N.tolist() == [3, 4, 9, 9, 5, 6, 7, 8]
+    assert segments(batch) == [[1, 2], [3, 4, 9, 9, 5], [6, 7, 8]]
+    assert batch.parent_S.tolist() == [-1, 0, 0]
+    assert batch.joint_S.tolist() == [0, 2, 2]
+    assert batch.context_S.tolist() == [0, 2, 2]
     assert batch.token_ids_N[batch.position_M].tolist() == [3, 4, 5, 6, 7, 8]
     assert batch.row_M.tolist() == [0, 0, 1, 2, 2, 2]
-    assert batch.start_S.tolist() == [0, 5, 8]
     assert batch.engine_logp_M[:2].tolist() == pytest.approx([-1.03, -1.04])
 
 
 def test_groups_do_not_share_prompts(turn):
     group = Group(task=TASK, trajectories=(trajectory(turn([1, 2], [3])),))
-    assert collate([group, group]).prefix_ids_P.tolist() == [1, 2, 1, 2]
+    assert segments(collate([group, group])) == [[1, 2], [3], [1, 2], [3]]
 
 
-def test_a_rewritten_context_is_a_sequence_of_its_own(turn):
+def test_a_rewritten_context_goes_on_from_what_it_has_in_common(turn):
     a = trajectory(turn([1, 2], [3, 4]), turn([1, 7], [5]), turn([1, 7, 5, 8], [6]))
     batch = collate([Group(task=TASK, trajectories=(a,))])
-    assert batch.start_S.tolist() == [0, 2, 5]
-    assert batch.prefix_ids_P.tolist() == [1, 2, 1, 7]
-    assert batch.trajectory_S.tolist() == [0, 0]
+    assert segments(batch) == [[1, 2], [3, 4], [7, 5, 8, 6]]
+    assert batch.parent_S.tolist() == [-1, 0, 0]
+    assert batch.joint_S.tolist() == [0, 2, 1]
+    assert batch.trajectory_S.tolist() == [-1, 0, 0]
     assert batch.token_ids_N[batch.position_M].tolist() == [3, 4, 5, 6]
 
 
 def test_episodes_that_ended_in_an_error_are_left_out(turn):
     good, bad = trajectory(turn([1], [2])), replace(trajectory(turn([1], [3]), sample=1), status="error")
     groups = [Group(task=TASK, trajectories=(bad, good))]
-    assert collate(groups).token_ids_N.tolist() == [2]
+    assert segments(collate(groups)) == [[1], [2]]
     assert rows(groups, collate(groups)).trajectory == (0,)
     with pytest.raises(ValueError, match="no episode"):
         collate([Group(task=TASK, trajectories=(bad,))])
@@ -80,7 +86,8 @@ def test_a_fork_trains_only_what_it_did_not_replay(turn):
     groups = [Group(task=TASK, trajectories=(a, b))]
     batch = collate(groups)
     assert batch.token_ids_N[batch.position_M].tolist() == [2, 3, 4, 5]
-    assert batch.token_ids_N.tolist() == [2, 3, 2, 4, 5]
+    assert segments(batch) == [[1], [2, 3], [4, 5]]
+    assert (batch.parent_S.tolist(), batch.joint_S.tolist()) == ([-1, 0, 1], [0, 1, 1])
     assert rows(groups, batch).parent == (-1, 0, 1)
 
 

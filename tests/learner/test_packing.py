@@ -4,43 +4,53 @@ import pytest
 import torch
 
 from rlx.learner.batch import collate
-from rlx.learner.packing import SPREAD, count, micro_batches, minibatches, pack, units
+from rlx.learner.forest import forest_of, num_reached
+from rlx.learner.layout import SLACK, SPREAD
+from rlx.learner.packing import pack
+from rlx.learner.shares import by_group, count, micro_batch, micro_batches, minibatches, segments_of, units
 
 
-def total_tokens(batch, sequences):
-    prefixes = {int(batch.prefix_S[s]) for s in sequences}
-    return sum(int(batch.prefix_start_G.diff()[p]) for p in prefixes) + sum(
-        int(batch.start_S.diff()[s]) for s in sequences
-    )
+def num_tokens(batch, segments):
+    """Of these and all they follow, counted one by one."""
+    parent, joint = batch.parent_S.tolist(), batch.joint_S.tolist()
+    seen = set()
+    for s in segments:
+        num = int(batch.start_S[s + 1] - batch.start_S[s])
+        while s >= 0:
+            seen |= {(s, offset) for offset in range(num)}
+            s, num = parent[s], joint[s]
+    return len(seen)
 
 
 @pytest.mark.parametrize("budget", [10, 40, 90, 10_000])
-def test_every_sequence_goes_once_and_the_budget_holds(groups, budget):
+def test_every_segment_is_trained_once_and_the_budget_holds(groups, budget):
     batch = collate(groups(4, 5, rewrite=0.3))
-    parts = units(batch, "trajectory")
-    plan = list(micro_batches(batch, parts, budget))
-    assert [s for part in plan for s in part] == list(range(len(batch.prefix_S)))
-    singles = {tuple(sequences) for _, sequences in parts}
-    for sequences in plan:
-        assert total_tokens(batch, sequences) <= budget or tuple(sequences) in singles
-        for part in singles:
-            assert set(part) <= set(sequences) or not set(part) & set(sequences)
+    chosen = units(batch, "trajectory")
+    found = list(micro_batches(forest_of(batch), chosen, budget))
+    assert [s for what in found for s in what.segments] == [s for s, t in enumerate(batch.trajectory_S) if t >= 0]
+    singles = {tuple(unit.segments) for unit in chosen}
+    for what in found:
+        assert sum(what.reach.values()) == num_tokens(batch, what.segments) == pack(batch, what).input_ids_1T.shape[1]
+        assert num_tokens(batch, what.segments) <= budget or tuple(what.segments) in singles
+        for unit in singles:
+            assert set(unit) <= set(what.segments) or not set(unit) & set(what.segments)
 
 
 def test_a_group_that_fits_is_not_split(groups):
     batch = collate(groups(6, 3))
-    parts = units(batch, "trajectory")
-    largest = max(total_tokens(batch, [s for g, ss in parts if g == group for s in ss]) for group in range(6))
-    prefixes = [{int(batch.prefix_S[s]) for s in part} for part in micro_batches(batch, parts, largest)]
-    assert sum(len(p) for p in prefixes) == 6
+    forest, chosen = forest_of(batch), units(batch, "trajectory")
+    largest = max(num_reached(forest, segments_of(members)) for members in by_group(chosen))
+    found = list(micro_batches(forest, chosen, largest))
+    prompts = [s for what in found for s in what.reach if batch.parent_S[s] < 0]
+    assert len(prompts) == 6
 
 
 def test_minibatches_hold_whole_groups(groups):
-    parts = units(collate(groups(5, 3)), "trajectory")
+    chosen = units(collate(groups(5, 3)), "trajectory")
     for num, sizes in ((1, [5]), (2, [2, 3]), (5, [1] * 5), (9, [1] * 5)):
-        found = minibatches(parts, num)
-        assert [len({g for g, _ in part}) for part in found] == sizes
-        assert [p for part in found for p in part] == parts
+        found = minibatches(chosen, num)
+        assert [len({unit.group for unit in part}) for part in found] == sizes
+        assert [unit for part in found for unit in part] == chosen
 
 
 def test_pairs_are_a_groups_credited_trajectories(groups):
@@ -49,11 +59,11 @@ def test_pairs_are_a_groups_credited_trajectories(groups):
     advantages[batch.trajectory_R == 5] = 1.0
     advantages[batch.trajectory_R == 7] = -1.0
     batch = batch.with_advantages(advantages)
-    (group, sequences), *rest = units(batch, "pair")
-    assert (group, rest) == (1, [])
-    assert [int(batch.trajectory_S[s]) for s in sequences] == [5, 7]
-    assert list(micro_batches(batch, [(group, sequences)], 1)) == [sequences]
-    totals = count(batch, [sequences])
+    unit, *rest = units(batch, "pair")
+    assert (unit.group, rest) == (1, [])
+    assert [int(batch.trajectory_S[s]) for s in unit.segments] == [5, 7]
+    assert [what.segments for what in micro_batches(forest_of(batch), [unit], 1)] == [unit.segments]
+    totals = count(batch, [unit])
     assert (totals.num_trajectories, totals.num_groups) == (2, 1)
     assert totals.num_tokens == int((batch.advantage_M != 0).sum())
 
@@ -64,8 +74,8 @@ def test_packing_keeps_every_token_its_position_and_its_target(groups, seed):
     batch = collate(given)
     turns = [turn for group in given for trajectory in group.trajectories for turn in trajectory.turns]
     seen = []
-    for sequences in micro_batches(batch, units(batch, "trajectory"), 50):
-        packed = pack(batch, sequences)
+    for what in micro_batches(forest_of(batch), units(batch, "trajectory"), 50):
+        packed = pack(batch, what)
         ids, positions = packed.input_ids_1T[0], packed.position_ids_1T[0]
         seen += packed.token_m.tolist()
         for at, target, token in zip(packed.predict_m, packed.target_m, packed.token_m):
@@ -80,11 +90,10 @@ def test_packing_keeps_every_token_its_position_and_its_target(groups, seed):
 @pytest.mark.parametrize("seed", range(4))
 def test_attention_sees_rectangles_of_like_length_that_restore_every_token(groups, seed):
     batch = collate(groups(4, 4, seed=seed, rewrite=0.3))
-    sequences = list(range(len(batch.prefix_S)))
-    packed = pack(batch, sequences)
-    layout = packed.layout
-    own = [[len(row.unique()) for row in part.own_sl] for part in layout.rectangles]
-    assert sorted(length for lengths in own for length in lengths) == sorted(batch.start_S.diff().tolist())
-    assert all(max(lengths) <= SPREAD * min(lengths) for lengths in own)
-    outputs = torch.cat([layout.prefix_gp.flatten(), *(part.own_sl.flatten() for part in layout.rectangles)])
-    assert outputs[layout.restore_T].tolist() == list(range(packed.input_ids_1T.shape[1]))
+    packed = pack(batch, micro_batch(forest_of(batch), range(len(batch.trajectory_S))))
+    seen = packed.layout.seen
+    for part in seen.rectangles:
+        lengths = [len(row.unique()) for row in part.own_sl]
+        assert max(lengths) <= SPREAD * min(lengths) + (0 if len(part.context_s) else SLACK)
+    outputs = torch.cat([part.own_sl.flatten() for part in seen.rectangles])
+    assert outputs[seen.restore_T].tolist() == list(range(packed.input_ids_1T.shape[1]))

@@ -1,0 +1,199 @@
+"""What attention must know of a packed micro-batch: who sees whom.
+
+A token sees its segment's tokens up to itself, and its context: a path through the segments before it. On a CPU that is
+told as rectangles, of segments of like length; where these would grow with the square of a length, as spans. On a GPU
+it is told as a mask.
+
+Legend: T tokens of a micro-batch; s segments of a rectangle, c their longest context, l the longest of them, k = c + l.
+"""
+
+# ruff: noqa: N815 (fields carry shape suffixes)
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+SPREAD = 1.3
+"""How many times as long as its shortest segment a rectangle may be: attention pays for the longest, squared."""
+SLACK = 64
+"""Tokens by which contexts may differ besides: attention pays for the longest, once."""
+BIAS_ELEMENTS = 2**21
+"""Of a micro-batch's rectangles together, at most."""
+
+Run = tuple[int, int]
+"""Consecutive tokens among T: the first, and how many."""
+Index = slice | Tensor
+"""Tokens among T."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Where the segments of a micro-batch lie among its T tokens; a value per segment."""
+
+    parent: Sequence[int]
+    """By its place in this table, or -1."""
+    joint: Sequence[int]
+    start: Sequence[int]
+    length: Sequence[int]
+    context: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """Segments of like length."""
+
+    members: list[int]
+    context: int
+    """How long their contexts are laid out, 0 where there are none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rectangle:
+    """Segments of like length, for one call of attention; entries beyond a length repeat the last one."""
+
+    own_sl: Tensor
+    keys_sk: Tensor
+    """What a segment's tokens may see: its context, then its own."""
+    context_s: Tensor
+    """How long their contexts are: one number if all are alike, none where there are none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rectangles:
+    """All tokens, in as many calls as there are rectangles."""
+
+    rectangles: tuple[Rectangle, ...]
+    restore_T: Tensor
+    """Where each packed token's output lies among the outputs of all rectangles."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """Tokens that see all of some others, or each other up to themselves."""
+
+    queries: Index
+    keys: Index
+    causal: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """One of the ways to say it."""
+
+    seen: Rectangles | tuple[Span, ...]
+    longest: int
+    """The most that a token sees, with itself."""
+
+
+def lay_out(placed: Placement) -> Layout:
+    found = list(shapes(placed))
+    longest = max(context + length for context, length in zip(placed.context, placed.length))
+    small = sum(num_biased(placed, shape) for shape in found) <= BIAS_ELEMENTS
+    return Layout(seen=lay_rectangles(placed, found) if small else lay_spans(placed), longest=longest)
+
+
+def shapes(placed: Placement) -> Iterator[Shape]:
+    """Segments by the length of their context and by their own; those without a context apart."""
+    roots = [s for s, parent in enumerate(placed.parent) if parent < 0]
+    yield from (Shape(members=members, context=0) for members in alike(roots, placed.length, SLACK))
+    for near in alike((s for s, parent in enumerate(placed.parent) if parent >= 0), placed.context, SLACK):
+        longest = max(placed.context[s] for s in near)
+        yield from (Shape(members=members, context=longest) for members in alike(near, placed.length))
+
+
+def alike(members: Iterable[int], lengths: Sequence[int], slack: int = 0) -> list[list[int]]:
+    """Segments by length, cut where one is more than `SPREAD` times as long as the shortest before it, and `slack`."""
+    order, cuts = sorted(members, key=lambda s: lengths[s]), [0]
+    for index, s in enumerate(order):
+        if lengths[s] > SPREAD * lengths[order[cuts[-1]]] + slack:
+            cuts.append(index)
+    return [order[low:high] for low, high in pairwise([*cuts, len(order)]) if low < high]
+
+
+def num_biased(placed: Placement, shape: Shape) -> int:
+    """Elements of the bias that these would take."""
+    contexts, longest = [placed.context[s] for s in shape.members], max(placed.length[s] for s in shape.members)
+    return num_biases(contexts) * longest * (shape.context + longest) if shape.context else 0
+
+
+def num_biases(contexts: Sequence[int]) -> int:
+    return 1 if min(contexts) == max(contexts) else len(contexts)
+
+
+def lay_rectangles(placed: Placement, found: Sequence[Shape]) -> Rectangles:
+    paths = [path(placed, s) for s in range(len(placed.start))]
+    rectangles, place, first = [], torch.zeros(len(paths), dtype=torch.long), 0
+    for shape in found:
+        part = lay_rectangle(placed, shape, paths)
+        place[torch.tensor(shape.members)] = first + torch.arange(len(shape.members)) * part.own_sl.shape[1]
+        first += part.own_sl.numel()
+        rectangles.append(part)
+    return Rectangles(rectangles=tuple(rectangles), restore_T=ragged(place, torch.tensor(placed.length)))
+
+
+def lay_rectangle(placed: Placement, shape: Shape, paths: Sequence[Sequence[Run]]) -> Rectangle:
+    start_s, length_s, context_s = (
+        torch.tensor([column[s] for s in shape.members]) for column in (placed.start, placed.length, placed.context)
+    )
+    own_sl = rectangle(start_s, length_s)
+    if not shape.context:
+        return Rectangle(own_sl=own_sl, keys_sk=own_sl, context_s=context_s[:0])
+    seen = tokens([run for s in shape.members for run in paths[s]])
+    context_sc = seen[rectangle(context_s.cumsum(0) - context_s, context_s, shape.context)]
+    num = num_biases(context_s.tolist())
+    return Rectangle(own_sl=own_sl, keys_sk=torch.cat([context_sc, own_sl], 1), context_s=context_s[:num])
+
+
+def path(placed: Placement, segment: int) -> list[Run]:
+    """A segment's context, from its root on."""
+    runs = []
+    while (parent := placed.parent[segment]) >= 0:
+        runs.append((placed.start[parent], placed.joint[segment]))
+        segment = parent
+    return runs[::-1]
+
+
+def lay_spans(placed: Placement) -> tuple[Span, ...]:
+    """Each segment by itself; then all that left another at the same token, and see the same context, together."""
+    own = [slice(start, start + length) for start, length in zip(placed.start, placed.length)]
+    leaving: dict[tuple[int, int], list[int]] = {}
+    for s, joint in enumerate(zip(placed.parent, placed.joint)):
+        leaving.setdefault(joint, []).append(s)
+    contexts = [
+        Span(
+            queries=index([(placed.start[s], placed.length[s]) for s in members]),
+            keys=index(path(placed, members[0])),
+            causal=False,
+        )
+        for (parent, _), members in leaving.items()
+        if parent >= 0
+    ]
+    return (*(Span(queries=tokens, keys=tokens, causal=True) for tokens in own), *contexts)
+
+
+def index(runs: Sequence[Run]) -> Index:
+    """A slice where the runs are one."""
+    (first, _), (last, num) = runs[0], runs[-1]
+    whole = all(start + length == after for (start, length), (after, _) in pairwise(runs))
+    return slice(first, last + num) if whole else tokens(runs)
+
+
+def tokens(runs: Sequence[Run]) -> Tensor:
+    start, length = torch.tensor(runs).T
+    return ragged(start, length)
+
+
+def ragged(start: Tensor, length: Tensor) -> Tensor:
+    """start[0], start[0]+1, ... (length[0] of them), start[1], ..."""
+    before = length.cumsum(0) - length
+    return torch.arange(int(length.sum())) + (start - before).repeat_interleave(length)
+
+
+def rectangle(start: Tensor, length: Tensor, longest: int = 0) -> Tensor:
+    """One row of consecutive indices each, as long as the longest; beyond its length a row repeats its last index."""
+    steps = torch.arange(longest or int(length.max()))
+    return start[:, None] + steps.minimum(length[:, None] - 1)
