@@ -15,6 +15,9 @@ Dtype = Literal["float32", "bfloat16"]
 BYTES = {"float32": 4, "bfloat16": 2}
 """Of one number of each dtype."""
 
+SPLIT_TEMPERATURES = (0.01, 2.0)
+"""Beside 0, those at which vLLM samples by itself as the learner computes: a colder one it raises to 0.01."""
+
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
 
 
@@ -81,9 +84,9 @@ class Hardware:
             raise ValueError("num_processes, zero_stage and offload need learner=deepspeed")
         if self.staleness and not self.num_servers:
             raise ValueError(f"staleness={self.staleness} needs num_servers of 1 or more: engines beside the learner")
-        if self.tensor_parallel > 1 and self.engine != "vllm":
-            raise ValueError(f"tensor_parallel={self.tensor_parallel} needs engine=vllm")
-        if self.tensor_parallel > 1 and self.num_processes > 1 and not self.num_servers:
+        if self.is_split and (self.engine != "vllm" or self.device != "cuda"):
+            raise ValueError(f"tensor_parallel={self.tensor_parallel} needs engine=vllm and device=cuda")
+        if self.is_split and self.num_processes > 1 and not self.num_servers:
             raise ValueError(
                 f"tensor_parallel={self.tensor_parallel} beside {self.num_processes} learner processes needs "
                 "num_servers of 1 or more: engines with devices of their own"
@@ -105,6 +108,11 @@ class Hardware:
         """Which of `size` processes play: all, or with fewer servers than processes one for each, spread evenly."""
         num = min(size, self.num_servers) if self.num_servers else size
         return [index * size // num for index in range(num)]
+
+    @property
+    def is_split(self) -> bool:
+        """Each engine is spread over several devices, by vLLM's own processes, which sample vLLM's way."""
+        return self.tensor_parallel > 1
 
     @property
     def loaded_dtype(self) -> Dtype:

@@ -39,6 +39,7 @@ def check_fit(run: Run, *, trains: bool = True) -> None:
     """Refuse what its devices' memory cannot hold."""
     job = job_of(run)
     if job is not None:
+        check_split(run.hardware, job.shape)
         check_memory(run.hardware, job, device_memory(run.hardware), trains=trains)
 
 
@@ -80,6 +81,19 @@ def check_devices(hardware: Hardware, environ: Mapping[str, str] = os.environ) -
         raise FitError(
             f"the profile wants {wanted} GPUs on a machine and this one has {found}: choose a smaller profile (`rlx "
             "list hardware`), or submit it with hydra/launcher=slurm"
+        )
+
+
+def check_split(hardware: Hardware, shape: Shape) -> None:
+    """vLLM gives every device of an engine as many heads and as much of each layer's width; key heads, where there are
+    fewer than devices, to several each."""
+    heads, keys = shape.heads, shape.key_heads
+    even = (num for num in range(1, heads + 1) if heads % num == 0 and shape.feed_forward % num == 0)
+    fits = [num for num in even if keys % num == 0 or num % keys == 0]
+    if hardware.tensor_parallel not in fits:
+        raise FitError(
+            f"hardware.tensor_parallel={hardware.tensor_parallel} does not divide the model, which has {heads} heads "
+            f"and {keys} key heads: choose one of {', '.join(map(str, fits))}"
         )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlx.hardware.profile import Hardware
+from rlx.hardware.profile import SPLIT_TEMPERATURES, Hardware
 from rlx.limits import above, at_least, refuse, within
 from rlx.types import Dialect, Environment, Sampling
 
@@ -89,10 +89,19 @@ class Run:
         at_least(0, seed=self.seed)
         within(0, STEPS, steps=self.steps)
         within(0.0, 1.0, max_error_share=self.max_error_share)
-        within(COLDEST, HOTTEST, **{"sampling.temperature": self.sampling.temperature})
         at_least(0, **{"env.max_rounds": self.env.max_rounds})
+        self.check_temperatures()
         self.check_context()
         self.check_tools()
+
+    def check_temperatures(self) -> None:
+        """The learner can train at that of sampling, and vLLM's own processes can sample at both."""
+        within(COLDEST, HOTTEST, **{"sampling.temperature": self.sampling.temperature})
+        low, high = SPLIT_TEMPERATURES
+        for key, value in (("sampling", self.sampling.temperature), ("evaluate", self.evaluate.temperature)):
+            if self.hardware.is_split and value and not low <= value <= high:
+                limit = f"0 or a number from {low:g} to {high:g} with hardware.tensor_parallel above 1"
+                refuse(f"{key}.temperature", value, limit)
 
     def check_context(self) -> None:
         """A model holds the context, and the context a turn."""

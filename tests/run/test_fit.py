@@ -47,6 +47,15 @@ def test_vllm_needs_a_share_that_holds_the_weights() -> None:
         check_fit(run_of(*words, "hardware.engine_memory=0.2"))
 
 
+def test_every_device_of_a_split_engine_gets_as_many_heads() -> None:
+    words = ["model=qwen2_5_7b", "hardware=h200x8x2_async", "model.max_context=4096"]  # 28 heads, 4 key heads
+    for split in (1, 2, 4):
+        check_fit(run_of(*words, f"hardware.tensor_parallel={split}"))
+    for split in (3, 7, 8):
+        with pytest.raises(FitError, match=rf"tensor_parallel={split} does not divide .* one of 1, 2, 4$"):
+            check_fit(run_of(*words, f"hardware.tensor_parallel={split}"))
+
+
 def test_what_only_might_not_fit_is_told_and_not_refused() -> None:
     amounts = {"weights": Amount(least=5, most=5), "activations": Amount(least=1, most=9)}
     budget = Budget(name="learner", amounts=amounts, devices=1)

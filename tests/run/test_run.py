@@ -10,6 +10,8 @@ import pytest
 
 from rlx.config.compose import ConfigError
 
+SPLIT = ["hardware.engine=vllm", "hardware.device=cuda", "hardware.tensor_parallel=2"]
+
 
 @pytest.mark.parametrize(
     ("words", "message"),
@@ -32,6 +34,15 @@ from rlx.config.compose import ConfigError
             "model.lora.rank=0: expected an integer",
         ),
         (["env.python.seconds=0"], "env.python.seconds=0: expected a number above 0 and at most 3600"),
+        (
+            [*SPLIT, "sampling.temperature=3"],
+            "sampling.temperature=3: expected 0 or a number from 0.01 to 2 with hardware",
+        ),
+        ([*SPLIT, "evaluate.temperature=0.001"], "evaluate.temperature=0.001: expected 0 or a number from 0.01 to 2"),
+        (
+            ["hardware.engine=vllm", "hardware.tensor_parallel=2"],
+            "hardware.tensor_parallel=2 needs engine=vllm and dev",
+        ),
         (["hardware.engine_memory=1.5"], "hardware.engine_memory=1.5: expected a number above 0 and at most 1"),
     ],
 )

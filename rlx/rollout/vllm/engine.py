@@ -31,11 +31,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rlx.hardware.profile import SPLIT_TEMPERATURES
 from rlx.rollout.engine import Counts
 from rlx.rollout.row import Row, common_prefix, open_row
 from rlx.rollout.stops import listen, token_bytes
 from rlx.rollout.vllm.llm import end_idle, give_back, lend
-from rlx.rollout.vllm.settings import Settings, VllmError, check_vllm, config_of
+from rlx.rollout.vllm.settings import Settings, check_vllm, config_of
 from rlx.types import Completion, Request
 
 
@@ -61,8 +62,6 @@ class VllmEngine:
         """As for the torch engine. `max_context`: tokens of the longest session, at most what the model can hold;
         `memory`: share of the device's memory to take; `sleeps`: give it back while no session is held (CUDA)."""
         check_vllm()
-        if device == "cpu" and tensor_parallel > 1:
-            raise VllmError(f"hardware.tensor_parallel={tensor_parallel} needs device=cuda with engine=vllm")
         self.eos_ids = frozenset(eos_ids)
         self.max_context = min(max_context or config.max_position_embeddings, config.max_position_embeddings)
         self._tick = self._num_added = 0
@@ -136,8 +135,11 @@ class VllmEngine:
             )
         if self._vllm.settings.in_process:
             return
-        if sampling.temperature > 2 or 0 < sampling.temperature < 0.01:
-            raise ValueError(f"{where}: sampling.temperature is {sampling.temperature}; vLLM takes 0, or 0.01 to 2")
+        low, high = SPLIT_TEMPERATURES
+        if sampling.temperature and not low <= sampling.temperature <= high:
+            raise ValueError(
+                f"{where}: sampling.temperature is {sampling.temperature}; vLLM takes 0, or {low} to {high}"
+            )
         if request.automaton is not None:
             raise ValueError(f"{where}: a token automaton needs hardware.tensor_parallel=1 with engine=vllm")
 
