@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
 import textwrap
 from collections.abc import Sequence
 from enum import Enum
@@ -75,9 +76,19 @@ def parse_overrides(words: Sequence[str]) -> list[Override]:
         try:
             overrides += parser.parse_overrides([word])
         except OverrideParseException as error:
-            hint = "" if "=" in word else "; overrides look like key=value"
-            raise ConfigError(f"cannot read {word!r}{hint or f': {one_line(error)}'}") from error
+            raise ConfigError(f"cannot read {word!r}{how_to_write(word)}") from error
     return overrides
+
+
+def how_to_write(word: str) -> str:
+    """The word with its value in quotes, where that can be read."""
+    key, _, value = word.partition("=")
+    quoted = '{}="{}"'.format(key, value.replace('"', '\\"'))
+    try:
+        OverridesParser.create().parse_overrides([quoted if "=" in word else ""])
+    except OverrideParseException:
+        return "; overrides look like key=value"
+    return f": close its brackets and quotes, or quote the value whole, as in {shlex.quote(quoted)}"
 
 
 def values_of(override: Override) -> list[str]:
@@ -92,6 +103,7 @@ def values_of(override: Override) -> list[str]:
 
 
 def one_line(error: Exception) -> str:
-    """All lines of an error as one, not too long."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    """All lines of an error as one, not too long, less where Hydra's own pages tell of it."""
+    text = re.sub(r"\bSee https://hydra\.cc\S*( for \w+( \w+)?)?\.?", "", str(error))
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     return textwrap.shorten(" ".join(lines), 240, placeholder=" …") if lines else type(error).__name__

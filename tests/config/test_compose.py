@@ -114,7 +114,7 @@ def test_equal_words_give_equal_trees() -> None:
         (["~env.max_rounds", "~seed"], "seed has no value; give one with +seed="),
         (["model.path=???"], "model.path has no value"),
         (["seed=${nothing}"], "Interpolation key 'nothing' not found"),
-        (["env=("], "cannot read 'env=('"),
+        (["env=("], "cannot read 'env=(': close its brackets and quotes, or quote the value whole, as in 'env=\"(\"'"),
         (["countdown"], "cannot read 'countdown'; overrides look like key=value"),
         (["--mutirun"], "unknown option '--mutirun'; did you mean --multirun"),
         (["-cd", "/nowhere"], "-cd /nowhere: there is no such folder"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 import yaml
 
 from rlx.config.compose import ConfigError, launch
-from rlx.config.words import check_sweeper, parse_overrides, values_of
+from rlx.config.words import check_sweeper, one_line, parse_overrides, values_of
 from rlx.run.run import Run
 
 STUB = '''
@@ -115,6 +116,29 @@ def test_an_interval_is_tried_at_its_ends(word: str, values: list[str]) -> None:
 def test_an_interval_that_holds_wrong_values_is_refused_before_its_first_job(word: str, message: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(f"{message}: expected")):
         launch(["-m", word], lambda run: pytest.fail("a job began"))
+
+
+@pytest.mark.parametrize(
+    "word", ["env=(", 'protocol.instruction=say "a", b', "algo.optimizer.betas=[1,2", "track.name=it's", "seed=$x{"]
+)
+def test_a_word_that_cannot_be_read_is_shown_as_one_that_can(word: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        parse_overrides([word])
+    told, _, suggested = str(error.value).partition(", as in ")
+    assert told == f"cannot read {word!r}: close its brackets and quotes, or quote the value whole"
+    [read] = parse_overrides(shlex.split(suggested))
+    assert f"{read.key_or_group}={read.value()}" == word
+
+
+@pytest.mark.parametrize("word", ["countdown", "a b=3", "--=(", "algo.kl interval"])
+def test_what_is_no_override_is_told_how_one_looks(word: str) -> None:
+    with pytest.raises(ConfigError, match=r"^cannot read '.*'; overrides look like key=value$"):
+        parse_overrides([word])
+
+
+def test_pages_of_hydras_are_not_sent_for() -> None:
+    told = "In 'x': no such thing\nSee https://hydra.cc/docs/1.2/a_b/c for more information\nand more"
+    assert one_line(ValueError(told)) == "In 'x': no such thing and more"
 
 
 def test_optuna_finds_the_best_of_what_jobs_give(tmp_path: Path) -> None:
