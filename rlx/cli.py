@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rlx.commands.look import commands
-from rlx.commands.parts import AFTER, BEFORE, MIXED, PASS_ON, RUN, AsJson, Folder, Overview, Words, show
+from rlx.commands.parts import AFTER, BEFORE, MIXED, PASS_ON, RUN, AsJson, ConfigDir, Folder, Overview, Words, show
 
 if TYPE_CHECKING:
     from rlx.run.run import Run
@@ -84,7 +84,8 @@ def launch_run(words: Words = None) -> None:
 def evaluate(words: Words = None) -> None:
     """Evaluate a run with other settings, or a model as it stands."""
     from rlx.commands.guide import asks_for_help, eval_help
-    from rlx.config.compose import ConfigError, build_run, launch, load_tree
+    from rlx.config.compose import ConfigError, build_run, launch
+    from rlx.config.saved import load_tree
     from rlx.hardware.profile import set_threads
 
     if asks_for_help(words or []):
@@ -137,14 +138,16 @@ def serve(
     if child:  # signals are for the run, which says by closing the pipe when its servers may go
         for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
             signal.signal(signum, signal.SIG_IGN)
-    from rlx.config.compose import build_part, compose, load_tree
+    from rlx.config.compose import build_part, compose
+    from rlx.config.saved import load_tree
     from rlx.hardware.profile import set_threads
 
     named = [Path(word.removeprefix("run=")) for word in words or [] if word.startswith("run=")]
     rest = [word for word in words or [] if not word.startswith("run=")]
-    tree = load_tree(named[-1], rest) if named else compose(rest)
+    parts = ("model", "hardware")
+    tree = load_tree(named[-1], rest, parts=parts) if named else compose(rest)
     set_threads(tree["hardware"].get("num_threads", 1))
-    model, hardware = (build_part(tree, key) for key in ("model", "hardware"))
+    model, hardware = (build_part(tree, key) for key in parts)
     from rlx.run.serve import serve as serve_engine
 
     serve_engine(model, hardware, host=host, port=port, child=child)
@@ -192,14 +195,15 @@ def check_machine(
 
 
 @app.command(rich_help_panel=AFTER)
-def replay(folder: Folder) -> None:
+def replay(folder: Folder, config_dir: ConfigDir = None) -> None:
     """Replay stored episodes, checking every reward and observation."""
-    from rlx.config.compose import ConfigError, build_part, load_tree
+    from rlx.config.compose import ConfigError, build_part
+    from rlx.config.saved import load_tree
     from rlx.evaluate.replay import replay as replay_folder
     from rlx.model.load import load_tokenizer
     from rlx.rollout.stops import decoder
 
-    tree = load_tree(folder)
+    tree = load_tree(folder, config_dir=config_dir)
     if not any((folder / "trajectories").glob("*.jsonl")):
         raise ConfigError(f"{folder} kept no trajectories")
     env, dialect, model = (build_part(tree, key) for key in ("env", "protocol", "model"))

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from rlx.cli import evaluate as rlx_eval
-from rlx.config.compose import ConfigError, load_tree
+from rlx.config.compose import ConfigError
+from rlx.config.saved import load_tree
 from rlx.console import Screen
 from rlx.evaluate.evaluate import EvaluateError
 from rlx.record.folder import FolderError

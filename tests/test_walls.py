@@ -114,7 +114,7 @@ def test_only_the_configuration_knows_hydra() -> None:
     users = {
         name_of(file) for file in FILES for module in imports(file) if module.split(".")[0] in ("hydra", "omegaconf")
     }
-    assert users <= {"rlx/config/compose.py", "rlx/config/words.py"}
+    assert users <= {f"rlx/config/{name}.py" for name in ("compose", "saved", "words")}
 
 
 @pytest.mark.parametrize(

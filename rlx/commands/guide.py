@@ -57,7 +57,7 @@ Options:
 """
 
 EVAL = """\
-Usage: rlx eval run=DIR [KEY=VALUE]...
+Usage: rlx eval run=DIR [KEY=VALUE]... [-cd DIR]
        rlx eval [GROUP=OPTION | KEY=VALUE]... [OPTIONS]
 
   Evaluate on held-out tasks: Pass@k with 95% intervals, tool use and its cost.

@@ -65,7 +65,9 @@ def refuse_strangers(value: Any, known: set[str], path: str) -> None:
     if isinstance(value, dict):
         target = value.get("_target_")
         if target is not None and target not in known:
-            raise ConfigError(f"{path}._target_={target} is not named by any config file here; see RLX_CONF_DIR")
+            raise ConfigError(
+                f"{path}._target_={target} is not named by any config file here; -cd DIR names a folder of them"
+            )
         for key, child in value.items():
             refuse_strangers(child, known, f"{path}.{key}".lstrip("."))
     elif isinstance(value, list):

@@ -19,22 +19,20 @@ from hydra.core.config_loader import ConfigLoader
 from hydra.core.config_search_path import SearchPathQuery
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
-from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException, MissingConfigException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from rlx.config.build import ROOT_KEYS, build_part, build_run, build_value
-from rlx.config.check import ConfigError, UnknownKeyError, near, refuse_strangers
+from rlx.config.check import ConfigError, UnknownKeyError, near
 from rlx.config.check import check_tree as compare_tree
-from rlx.config.folders import known_targets, list_groups, list_options, shipped_folder
+from rlx.config.folders import list_groups, list_options, shipped_folder
 from rlx.config.keys import Source, list_keys, suggest
 from rlx.config.words import check_sweeper, one_line, parse_overrides, parse_words, values_of
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.hardware.profile import set_threads
 from rlx.hardware.ranks import find_place
-from rlx.record.folder import CONFIG, read_config
 from rlx.run.run import Run
 
 __all__ = [
@@ -48,7 +46,6 @@ __all__ = [
     "launch",
     "list_groups",
     "list_options",
-    "load_tree",
     "run_folder",
 ]
 
@@ -84,7 +81,7 @@ def compose(words: Sequence[str]) -> dict[str, Any]:
     arguments = parse_words(words)
     with open_loader(arguments.config_dir) as loader:
         overrides = arguments.overrides
-        return _compose(loader, next(sweep_cases(loader, overrides)) if arguments.multirun else overrides)
+        return compose_tree(loader, next(sweep_cases(loader, overrides)) if arguments.multirun else overrides)
 
 
 def launch(words: Sequence[str], job: Job, check: Check = lambda run, here: None) -> Any:
@@ -129,7 +126,7 @@ def compose_sources(words: Sequence[str]) -> tuple[dict[str, Any], list[Source]]
     """What `compose` gives, and the files that it comes from, in the order in which they speak."""
     arguments = parse_words(words)
     with open_loader(arguments.config_dir) as loader:
-        tree = _compose(loader, arguments.overrides)
+        tree = compose_tree(loader, arguments.overrides)
         parts = loader.compute_defaults_list(ROOT, list(arguments.overrides), RunMode.RUN).defaults
         found = [(part.package or "", _file_of(loader, part.config_path)) for part in parts if part.config_path]
     return tree, [(package, file) for package, file in found if file is not None]
@@ -141,10 +138,10 @@ def _file_of(loader: ConfigLoader, name: str) -> Path | None:
     return Path(folder) / f"{name}.yaml" if scheme == "file" else None
 
 
-def check_tree(tree: Mapping[str, Any]) -> None:
+def check_tree(tree: Mapping[str, Any], parts: Sequence[str] = ROOT_KEYS) -> None:
     """Compare a tree with the signatures it calls; for an unknown key, name what may have been meant."""
     try:
-        compare_tree(tree, ROOT_KEYS)
+        compare_tree(tree, parts)
     except UnknownKeyError as error:
         keys = list_keys(tree, [])
         known = [key for key in keys if key.path != error.path]
@@ -155,7 +152,7 @@ def run_folder(words: Sequence[str]) -> str:
     """Where a run of these words would go."""
     arguments = parse_words(words)
     with open_loader(arguments.config_dir) as loader:
-        _compose(loader, arguments.overrides)
+        compose_tree(loader, arguments.overrides)
         check_folders(HydraConfig.get())
         return str(HydraConfig.get().run.dir)
 
@@ -172,73 +169,6 @@ def run_job(job: Job, config: DictConfig) -> Any:
         if hydra.mode == RunMode.RUN or isinstance(error, InterruptedRunError):
             raise Unwind(error) from error
         raise
-
-
-def load_tree(folder: Path, words: Sequence[str] = ()) -> dict[str, Any]:
-    """The configuration a run left in its folder, with overrides: `env.max_rounds=5`, `evaluate=long`.
-
-    Only targets that some config file on this machine names are accepted: a run folder may come from anyone.
-    """
-    if not (folder / CONFIG).exists():
-        raise ConfigError(f"{folder} is no run folder: it has no {CONFIG}")
-    tree = read_config(folder)
-    try:
-        _check_saved(tree)
-    except ConfigError as error:
-        raise ConfigError(f"{folder / CONFIG}: {error}") from None
-    if words:
-        tree = _override(tree, parse_overrides(words))
-        _check_saved(tree)
-    return tree
-
-
-def _check_saved(tree: dict[str, Any]) -> None:
-    refuse_strangers(tree, known_targets(), "")
-    check_tree(tree)
-
-
-def _override(tree: dict[str, Any], overrides: Sequence[Override]) -> dict[str, Any]:
-    """Options of groups, then keys, as Hydra does; what they refer to is looked up here, not in the defaults."""
-    merged = OmegaConf.create(tree)
-    for override in sorted(overrides, key=lambda override: not _is_choice(override)):
-        try:
-            _apply(merged, override)
-        except ConfigError:
-            raise
-        except (*COMPOSE_ERRORS, TypeError) as error:
-            raise ConfigError(f"{override.input_line}: {one_line(error)}") from error
-    try:
-        return _plain(merged)
-    except HYDRA_ERRORS as error:
-        raise ConfigError(one_line(error)) from error
-
-
-def _apply(tree: DictConfig, override: Override) -> None:
-    if _is_choice(override):
-        place = override.package or override.key_or_group.replace("/", ".")
-        OmegaConf.update(tree, place, _option(override, place), merge=False, force_add=True)
-    else:
-        OmegaConf.update(tree, override.key_or_group, _single(override), force_add=True)
-
-
-def _is_choice(override: Override) -> bool:
-    return "/" in override.key_or_group or override.key_or_group in list_groups()
-
-
-def _option(override: Override, place: str) -> Any:
-    """The keys of an option, as its file has them: with references that are not looked up yet."""
-    words = [f"{override.get_key_element()}={_single(override)}"]
-    with open_loader() as loader:
-        _compose(loader, words)  # for its errors
-        chosen = OmegaConf.select(loader.load_configuration(ROOT, words, RunMode.RUN), place)
-    return OmegaConf.to_container(chosen, resolve=False)
-
-
-def _single(override: Override) -> Any:
-    """The one value that an override gives."""
-    if override.is_delete() or override.is_sweep_override():
-        raise ConfigError(f"{override.input_line}: a run's own configuration takes KEY=VALUE alone")
-    return override.value()
 
 
 @contextmanager
@@ -262,7 +192,7 @@ def check_words(arguments: argparse.Namespace, check: Check) -> None:
     with open_loader(arguments.config_dir) as loader:
         cases = sweep_cases(loader, arguments.overrides) if arguments.multirun else [arguments.overrides]
         for overrides in cases:
-            tree = _compose(loader, overrides)
+            tree = compose_tree(loader, overrides)
             check_folders(HydraConfig.get())
             if arguments.multirun:
                 hydra = HydraConfig.get()
@@ -295,7 +225,8 @@ def sweep_cases(loader: ConfigLoader, overrides: Sequence[str]) -> Iterator[list
             yield [*firsts[:index], value, *firsts[index + 1 :]]
 
 
-def _compose(loader: ConfigLoader, overrides: Sequence[str]) -> dict[str, Any]:
+def compose_tree(loader: ConfigLoader, overrides: Sequence[str]) -> dict[str, Any]:
+    """The checked, resolved configuration of these overrides, as plain values."""
     try:
         config = loader.load_configuration(ROOT, list(overrides), RunMode.RUN)
         HydraConfig.instance().set_config(config)
@@ -308,10 +239,10 @@ def _compose(loader: ConfigLoader, overrides: Sequence[str]) -> dict[str, Any]:
 
 def to_tree(config: DictConfig) -> dict[str, Any]:
     """Resolved plain values, without Hydra's own node."""
-    return _plain(OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"]))
+    return plain(OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"]))
 
 
-def _plain(config: DictConfig) -> dict[str, Any]:
+def plain(config: DictConfig) -> dict[str, Any]:
     tree = OmegaConf.to_container(config, resolve=True)
     assert isinstance(tree, dict)
     return {str(key): value for key, value in tree.items()}

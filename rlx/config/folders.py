@@ -66,9 +66,9 @@ def _read_default(group: str, default: str | dict[str, str]) -> dict[str, Any]:
     return {inner: read_option(f"{group}/{inner}", name)}
 
 
-def list_groups() -> list[str]:
+def list_groups(folders: Sequence[Path] | None = None) -> list[str]:
     """The groups of every config folder, `sweep` among them, without Hydra's own."""
-    found = {child.name for folder in config_folders() for child in folder.iterdir() if child.is_dir()}
+    found = {child.name for folder in folders or config_folders() for child in folder.iterdir() if child.is_dir()}
     return sorted(found - {"hydra"})
 
 
@@ -83,14 +83,14 @@ def every_group(folders: Sequence[Path] | None = None) -> list[str]:
     return sorted(group for group in found if not group.startswith(("hydra", ".")) and "/." not in group)
 
 
-def known_targets() -> set[str]:
+def known_targets(folders: Sequence[Path] | None = None) -> set[str]:
     """Every `_target_` that some file of the config folders names."""
-    texts = (file.read_text(encoding="utf-8", errors="replace") for file in config_files())
+    texts = (file.read_text(encoding="utf-8", errors="replace") for file in config_files(folders))
     return {target for text in texts for target in TARGET.findall(text)}
 
 
-def config_files() -> Iterator[Path]:
-    for folder in config_folders():
+def config_files(folders: Sequence[Path] | None = None) -> Iterator[Path]:
+    for folder in folders or config_folders():
         yield from folder.glob("**/*.yaml")
 
 

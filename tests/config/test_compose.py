@@ -8,11 +8,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-import yaml
 
 from rlx.config.build import build_value
 from rlx.config.check import check_value, near
-from rlx.config.compose import ConfigError, compose, launch, list_groups, list_options, load_tree
+from rlx.config.compose import ConfigError, compose, launch, list_groups, list_options
 from rlx.config.folders import search_folders, shipped_folder
 from rlx.config.signature import signature
 from rlx.hardware.interrupt import InterruptedRunError
@@ -279,28 +278,6 @@ def test_a_folder_named_conf_here_is_searched(tmp_path: Path, monkeypatch: pytes
     assert ("rlx-here", tmp_path / "conf") in search_folders()
     monkeypatch.chdir(CONF.parent)
     assert all(folder.resolve() != CONF.resolve() for _, folder in search_folders())
-
-
-def test_a_run_folder_gives_its_configuration_back_with_overrides(tmp_path: Path) -> None:
-    tree = compose(["seed=4"])
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(tree))
-    assert load_tree(tmp_path) == tree
-    changed = load_tree(tmp_path, ["evaluate=quick", "env.max_rounds=5"])
-    assert changed["env"]["max_rounds"] == 5
-    assert changed["evaluate"] == compose(["evaluate=quick"])["evaluate"]
-    assert changed["seed"] == 4
-    with pytest.raises(ConfigError, match=r"unknown key 'env.max_round'"):
-        load_tree(tmp_path, ["env.max_round=5"])
-
-
-def test_a_strangers_run_folder_cannot_call_what_no_config_file_names(tmp_path: Path) -> None:
-    tree = compose([])
-    tree["env"] = {"_target_": "os.system", "command": "true"}
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(tree))
-    with pytest.raises(ConfigError, match=r"os.system is not named by any config file here"):
-        load_tree(tmp_path)
-    with pytest.raises(ConfigError, match=r"has no config.yaml"):
-        load_tree(tmp_path / "nothing")
 
 
 def test_signatures_of_functions_classes_and_what_has_no_source() -> None:

@@ -1,0 +1,91 @@
+"""The configuration in a run's folder: given back, changed by words, and trusted as far as files here name it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rlx.cli import evaluate as rlx_eval
+from rlx.cli import replay as rlx_replay
+from rlx.cli import serve as rlx_serve
+from rlx.config.compose import ConfigError, compose
+from rlx.config.saved import load_tree
+from rlx.evaluate.evaluate import EvaluateError
+from rlx.rollout.remote.link import ServerError
+
+
+def test_a_run_folder_gives_its_configuration_back_with_overrides(tmp_path: Path) -> None:
+    tree = compose(["seed=4"])
+    write(tmp_path, tree)
+    assert load_tree(tmp_path) == tree
+    changed = load_tree(tmp_path, ["evaluate=quick", "env.max_rounds=5"])
+    assert changed["env"]["max_rounds"] == 5
+    assert changed["evaluate"] == compose(["evaluate=quick"])["evaluate"]
+    assert changed["seed"] == 4
+    with pytest.raises(ConfigError, match=r"unknown key 'env.max_round'"):
+        load_tree(tmp_path, ["env.max_round=5"])
+
+
+def write(folder: Path, tree: dict[str, Any]) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / "config.yaml").write_text(yaml.safe_dump(tree))
+
+
+def test_a_strangers_run_folder_cannot_call_what_no_config_file_names(tmp_path: Path) -> None:
+    write(tmp_path, compose([]) | {"env": {"_target_": "os.system", "command": "true"}})
+    with pytest.raises(ConfigError, match=r"os.system is not named by any config file here; -cd DIR names a folder"):
+        load_tree(tmp_path)
+    with pytest.raises(ConfigError, match=r"has no config.yaml"):
+        load_tree(tmp_path / "nothing")
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """A run with an environment that only the options in a folder name, and that folder."""
+    (tmp_path / "my_cave.py").write_text(
+        "from rlx.env.countdown import Countdown\nfrom dataclasses import dataclass\n"
+        "@dataclass(frozen=True, kw_only=True)\nclass Cave(Countdown):\n    width: int = 3\n"
+    )
+    options = tmp_path / "options"
+    (options / "env").mkdir(parents=True)
+    (options / "env" / "cave.yaml").write_text("defaults: [countdown, _self_]\n_target_: my_cave.Cave\nwidth: 3\n")
+    (options / "env" / "wide.yaml").write_text("defaults: [cave, _self_]\nwidth: 9\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    write(tmp_path / "run", compose(["env=cave", "-cd", str(options)]))
+    return tmp_path / "run", options
+
+
+def test_a_folder_of_options_named_once_more_is_trusted_and_chosen_from(own: tuple[Path, Path]) -> None:
+    run, options = own
+    with pytest.raises(ConfigError, match=r"my_cave.Cave is not named"):
+        load_tree(run)
+    assert load_tree(run, config_dir=options)["env"]["width"] == 3
+    assert load_tree(run, ["env=wide", "--config-dir", str(options), "seed=2"])["env"]["width"] == 9
+    with pytest.raises(ConfigError, match="there is no such folder"):
+        load_tree(run, ["-cd", str(options / "none")])
+
+
+def test_commands_on_a_run_take_its_folder_of_options(own: tuple[Path, Path]) -> None:
+    run, options = own
+    with pytest.raises(EvaluateError, match="has no checkpoint to evaluate"):
+        rlx_eval([f"run={run}", "-cd", str(options)])
+    with pytest.raises(ConfigError, match="kept no trajectories"):
+        rlx_replay(run, options)
+
+
+def test_a_server_needs_no_word_of_what_it_does_not_serve(
+    own: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RLX_SERVER_TOKEN", raising=False)
+    assert set(load_tree(own[0], parts=("model", "hardware"))) == {"model", "hardware"}
+    with pytest.raises(ServerError, match="RLX_SERVER_TOKEN"):
+        rlx_serve([f"run={own[0]}"])
+
+
+@pytest.mark.parametrize("option", ["--multirun", "--cfg=job", "--info"])
+def test_other_options_are_refused(tmp_path: Path, option: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{option.partition('=')[0]} cannot go with run=DIR"):
+        load_tree(tmp_path, [option])
