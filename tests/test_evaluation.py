@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +18,12 @@ from rlx.config.compose import ConfigError
 from rlx.config.saved import load_tree
 from rlx.console import Screen
 from rlx.evaluate.evaluate import EvaluateError
+from rlx.hardware.interrupt import InterruptedRunError
 from rlx.record.folder import FolderError
+from rlx.record.store import load
+from rlx.rollout.play import Rollout
 from rlx.run.judge import evaluate_model
+from rlx.run.life import Life
 from rlx.train import train
 
 Build = Callable[..., Any]
@@ -170,3 +177,82 @@ def test_every_hint_works_as_printed(run_copy: Path, small_run: Build, capsys: p
     ]
     rlx_eval([f"run={run_copy}", "evaluate.num_tasks=1"])
     assert hints(capsys.readouterr().err) == [["rlx", "replay", str(evaluation_of(run_copy))]]
+
+
+WIDE = ("steps=0", "evaluate.num_tasks=6", "evaluate.num_samples=8")
+
+
+def kill_in_the_middle(folder: Path, words: Sequence[str]) -> Path:
+    """`rlx eval` of these words, killed once some of its episodes are stored; the file in which they grow."""
+    command = [sys.executable, "-m", "rlx", "eval", *words, f"hydra.run.dir={folder}", "hardware.num_live=4"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while process.poll() is None and num_lines(folder) < 6:
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    (part,) = folder.glob("trajectories/eval-2.*-0.partial")
+    return part
+
+
+def num_lines(folder: Path) -> int:
+    return sum(part.read_bytes().count(b"\n") for part in folder.glob("trajectories/*.partial"))
+
+
+def test_an_evaluation_killed_in_the_middle_goes_on_to_the_same_figures(
+    small_words: tuple[str, ...], small_run: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(name: str) -> Any:
+        return small_run(tmp_path / name, *WIDE, "hardware.num_live=4", without=("steps", "evaluate.num"))
+
+    whole = evaluate_model(run("whole"), QUIET)
+    words = [word for word in small_words if not word.startswith(("steps", "evaluate.num"))]
+    part = kill_in_the_middle(tmp_path / "cut", [*words, *WIDE])
+    stored = part.read_bytes()
+    kept = stored[: stored.rindex(b"\n") + 1].count(b"\n")
+    assert 6 <= kept < 48
+    part.write_bytes(stored[: stored.rindex(b"\n") + 1] + b'{"format":')
+    asked: list[int] = []
+    play = Rollout.play
+
+    def spy(player: Rollout, starts: Sequence[Any]) -> Any:
+        asked.append(len(starts))
+        return play(player, starts)
+
+    monkeypatch.setattr(Rollout, "play", spy)
+    again = evaluate_model(run("cut"), QUIET)
+    assert asked == [48 - kept], "only what was not stored is played"
+    assert again.metrics == whole.metrics
+    assert (again.cost.tokens, again.cost.tool_calls) == (whole.cost.tokens, whole.cost.tool_calls)
+    assert sampled(tmp_path / "cut") == sampled(tmp_path / "whole")
+    assert not list((tmp_path / "cut").glob("trajectories/*.partial"))
+
+
+def sampled(folder: Path) -> list[Any]:
+    groups = load(folder / "trajectories" / "eval-2.jsonl")
+    return [
+        (one.task.id, one.sample, one.status, [turn.completion.token_ids for turn in one.turns])
+        for group in groups
+        for one in group.trajectories
+    ]
+
+
+def test_what_was_stored_of_other_settings_is_not_gone_on_with(
+    small_run: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An evaluation interrupted after an episode, and asked for again at another temperature."""
+    told: list[Any] = []
+
+    def stop(life: Life, ended: Any) -> None:
+        told.append(ended)
+        raise InterruptedRunError(15)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Life, "told", stop)
+        with pytest.raises(InterruptedRunError):
+            evaluate_model(small_run(tmp_path / "cut", "steps=0"), QUIET)
+    assert num_lines(tmp_path / "cut") == len(told) == 1
+    changed = ("steps=0", "evaluate.temperature=1.0")
+    fresh = evaluate_model(small_run(tmp_path / "fresh", *changed), QUIET)
+    assert evaluate_model(small_run(tmp_path / "cut", *changed), QUIET).metrics == fresh.metrics
+    assert sampled(tmp_path / "cut") == sampled(tmp_path / "fresh")
+    assert num_lines(tmp_path / "cut") == 0

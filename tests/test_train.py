@@ -252,13 +252,13 @@ def test_a_run_cut_off_after_its_evaluation_does_not_play_it_again(
     whole = train(small_run(tmp_path / "run", *words), QUIET)
     (tmp_path / "run" / "summary.json").unlink()
     played: list[str] = []
-    play = judge.play_now
+    play = judge.play_rest
 
-    def spy(life: Any, rollout: Any, noun: str, starts: Any) -> Any:
+    def spy(life: Any, rollout: Any, noun: str, *rest: Any) -> Any:
         played.append(noun)
-        return play(life, rollout, noun, starts)
+        return play(life, rollout, noun, *rest)
 
-    monkeypatch.setattr(judge, "play_now", spy)
+    monkeypatch.setattr(judge, "play_rest", spy)
     assert train(small_run(tmp_path / "run", *words), QUIET).metrics == whole.metrics
     assert not played
     train(small_run(tmp_path / "run", *words, "steps=2"), QUIET)

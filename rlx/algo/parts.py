@@ -133,6 +133,8 @@ class Algorithm:
 
 def grouped(tasks: Sequence[Task], trajectories: Sequence[Trajectory], num_samples: int) -> list[Group]:
     """Cut a flat list, task by task, into groups."""
+    if len(trajectories) != len(tasks) * num_samples:
+        raise ValueError(f"asked for {len(tasks) * num_samples} episodes, got {len(trajectories)}")
     return [
         Group(task=task, trajectories=tuple(trajectories[i * num_samples : (i + 1) * num_samples]))
         for i, task in enumerate(tasks)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Protocol, TypeVar, cast
 
+from rlx.algo.parts import grouped
 from rlx.console import counted
 from rlx.evaluate.budget import cut_groups
 from rlx.evaluate.figures import Score, figures, name_figures, pass_ratios, score
@@ -120,46 +121,26 @@ def evaluate(
     settings: Evaluate, env: Environment, play: Play, *, max_context: int, noun: str = "eval"
 ) -> list[Evaluation]:
     """One Evaluation per budget. The first budget's figures are `noun/stat`, another's `noun@5/stat` (5 rounds)."""
-    tasks = held_out(settings, env)
-    sampling = settings.sampling(max_context)
+    tasks, sampling = held_out(settings, env), settings.sampling(max_context)
+    starts = [Start(task=task, sample=sample) for task in tasks for sample in range(settings.num_samples)]
     budgets = settings.max_rounds or (env.max_rounds,)
-    largest = with_rounds(env, max(budgets))
-    whole = play_all(play, largest, sampling, tasks, settings.num_samples)
-
-    def under(rounds: int) -> tuple[Group, ...]:
-        smaller = with_rounds(env, rounds)
-        if smaller == largest:
-            return whole
-        return cut_groups(smaller, whole) or play_all(play, smaller, sampling, tasks, settings.num_samples)
-
-    names = [noun, *(f"{noun}@{rounds}" for rounds in budgets[1:])]
-    return [judge(settings, rounds, under(rounds), name) for rounds, name in zip(budgets, names, strict=True)]
+    whole = grouped(tasks, play(with_rounds(env, max(budgets)), sampling, starts), settings.num_samples)
+    found: list[Evaluation] = []
+    for rounds in budgets:
+        under = with_rounds(env, rounds)
+        groups: Sequence[Group] | None = whole if rounds == max(budgets) else cut_groups(under, whole)
+        if groups is None:  # with less the agent sees something else on the way
+            groups = grouped(tasks, play(under, sampling, starts), settings.num_samples)
+        scores = tuple(score(group) for group in groups)
+        name = f"{noun}@{rounds}" if found else noun
+        said = figures(scores, ks=settings.ks, noun=name, num_resamples=settings.num_resamples, seed=settings.seed)
+        found.append(Evaluation(max_rounds=rounds, groups=tuple(groups), scores=scores, figures=said))
+    return found
 
 
 def with_rounds(env: Env, max_rounds: int) -> Env:
     """The same environment under another budget of tool rounds."""
     return env if env.max_rounds == max_rounds else replace(env, max_rounds=max_rounds)  # type: ignore[type-var]
-
-
-def play_all(
-    play: Play, env: Environment, sampling: Sampling, tasks: Sequence[Task], num_samples: int
-) -> tuple[Group, ...]:
-    """`num_samples` episodes of each task, as groups."""
-    starts = [Start(task=task, sample=sample) for task in tasks for sample in range(num_samples)]
-    played = play(env, sampling, starts)
-    if len(played) != len(starts):
-        raise ValueError(f"asked for {len(starts)} episodes, got {len(played)}")
-    return tuple(
-        Group(task=task, trajectories=tuple(played[i * num_samples : (i + 1) * num_samples]))
-        for i, task in enumerate(tasks)
-    )
-
-
-def judge(settings: Evaluate, max_rounds: int, groups: Sequence[Group], noun: str = "eval") -> Evaluation:
-    """The scores and figures of groups already played."""
-    scores = tuple(score(group) for group in groups)
-    found = figures(scores, ks=settings.ks, noun=noun, num_resamples=settings.num_resamples, seed=settings.seed)
-    return Evaluation(max_rounds=max_rounds, groups=tuple(groups), scores=scores, figures=found)
 
 
 def is_right(env: Environment, task: Task, answer: str) -> bool:

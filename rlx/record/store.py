@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from rlx.record.codec import CodecError, from_json, record, to_json, whole
 from rlx.record.folder import write_aside
@@ -48,22 +49,50 @@ def save(
 ) -> None:
     """Write groups to `path`; with `decode`, each turn also says its completion as `text`, for people."""
     lines = [
-        json.dumps(line_of(index, max_rounds, trajectory, decode), separators=(",", ":"), allow_nan=False)
+        line_of(index, max_rounds, trajectory, decode)
         for index, group in enumerate(groups)
         for trajectory in group.trajectories
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_aside(path, "".join(f"{line}\n" for line in lines))
+    write_aside(path, "".join(lines))
+
+
+@contextmanager
+def growing(path: Path, *, max_rounds: int) -> Iterator[Callable[[Trajectory], None]]:
+    """Add episodes to a file as they end, each on the disk's side before the next: a killed process leaves whole lines
+    and at most one half written, which is cut off here together with whatever follows a damaged one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "ab", buffering=0) as file:
+        file.truncate(sum(len(raw) for raw, _ in good_lines(path)))
+
+        def add(trajectory: Trajectory) -> None:
+            file.write(line_of(0, max_rounds, trajectory).encode())
+
+        yield add
+
+
+def good_lines(path: Path) -> Iterator[tuple[bytes, Stored]]:
+    """The lines of a file that was growing, up to the first that is not whole; none if there is no file."""
+    if not path.is_file():
+        return
+    with open(path, "rb") as file:
+        for number, raw in enumerate(file, start=1):
+            try:
+                yield raw, parse_line(raw, number)
+            except CodecError:
+                return
 
 
 def line_of(
-    group: int, max_rounds: int, trajectory: Trajectory, decode: Callable[[Sequence[int]], str] | None
-) -> dict[str, Any]:
+    group: int, max_rounds: int, trajectory: Trajectory, decode: Callable[[Sequence[int]], str] | None = None
+) -> str:
+    """With its newline."""
     stored = to_json(trajectory)
     if decode is not None:
         for turn in stored["turns"]:
             turn["text"] = decode(turn["tokens"])
-    return {"format": FORMAT, "group": group, "max_rounds": max_rounds, "trajectory": stored}
+    line = {"format": FORMAT, "group": group, "max_rounds": max_rounds, "trajectory": stored}
+    return json.dumps(line, separators=(",", ":"), allow_nan=False) + "\n"
 
 
 def read(path: Path) -> Iterator[Stored]:

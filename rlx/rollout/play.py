@@ -39,8 +39,8 @@ class Rollout:
     """Whether the engine keeps its weights for the next play; without, `prepare` loads some."""
     check: Callable[[], None] = field(default=lambda: None)
     """Called once a tick; raises to interrupt."""
-    progress: Callable[[int], None] = field(default=lambda done: None)
-    """Told of every finished episode."""
+    progress: Callable[[Trajectory], None] = field(default=lambda ended: None)
+    """Given every episode as it ends."""
     seen: Seen = field(default_factory=Counter, repr=False, compare=False)
     """What was played under `stream`."""
 
@@ -66,7 +66,7 @@ class Rollout:
             except StopIteration as end:
                 ended[session] = end.value
                 self.engine.release(session)
-                self.progress(1)
+                self.progress(end.value)
                 return
             if isinstance(asked, Request):
                 self.engine.add(asked)

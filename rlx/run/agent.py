@@ -25,7 +25,7 @@ from rlx.rollout.stops import decoder
 from rlx.rollout.torch.engine import TorchEngine
 from rlx.rollout.vllm.engine import VllmEngine
 from rlx.run.run import Run
-from rlx.types import Dialect, Environment, Sampling
+from rlx.types import Dialect, Environment, Sampling, Trajectory
 
 if TYPE_CHECKING:
     from rlx.run.fleet import Fleet
@@ -50,7 +50,7 @@ class Policy:
         prepare: Callable[[], None] = nothing,
         keep: bool = True,
         check: Callable[[], None] = nothing,
-        progress: Callable[[int], None] = nothing,
+        progress: Callable[[Trajectory], None] = nothing,
     ) -> Rollout:
         """The policy in an environment, drawing its random numbers from `stream`."""
         return Rollout(

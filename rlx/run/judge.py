@@ -25,17 +25,17 @@ from rlx.model.load import Model, load_weights
 from rlx.model.packaged import cache_folder
 from rlx.record.folder import FREE_KEYS, digest_of, write_aside
 from rlx.record.lock import hold
-from rlx.record.store import save
+from rlx.record.store import growing, save
 from rlx.rollout.play import Rollout
 from rlx.rollout.together import together
 from rlx.run.agent import Agent, build_policy
 from rlx.run.fleet import open_fleet
-from rlx.run.kept import is_settled, read_kept, settings_digest, settings_path
+from rlx.run.kept import evaluation_key, is_of, keep_whole, own_path, part_path, read_kept, read_parts
 from rlx.run.life import CHECKPOINTS, METRICS, Life, end, fetch_first, living, read_finished, told
 from rlx.run.report import left_in, model_name, name_of, results_text, tables_of
 from rlx.run.run import Run
 from rlx.run.warm import weights_digest
-from rlx.types import Environment, Group, Metrics, Sampling, Start, Trajectory
+from rlx.types import Environment, Metrics, Sampling, Start, Trajectory
 
 Figures = dict[str, Estimate]
 
@@ -48,9 +48,8 @@ NO_CHECKPOINT = "go on with it by its own rlx train command; rlx eval model.path
 def judge_run(life: Life, agent: Agent, start: Model) -> Figures:
     """`eval/…` of the trained policy, `start/…` of the one it began with, `gain/…` paired, `random/…` the floor."""
     settings = life.run.evaluate
-    ours = judge(
-        life, partial(agent.policy.rollout, prepare=agent.sync, keep=False), "eval", version=agent.learner.num_updates
-    )
+    act = partial(agent.policy.rollout, prepare=agent.sync, keep=False)
+    ours = judge(life, act, "eval", agent.learner.num_updates)
     theirs = judge_start(life, agent, start)
     life.policy = f"{CHECKPOINTS}/step-{life.run.steps}"
     found = floor(settings, life.run.env)
@@ -66,7 +65,8 @@ def judge_on_the_way(life: Life, agent: Agent, step: int) -> Metrics:
     if not every or step % every or step == life.run.steps:
         return {}
     life.ahead(step)
-    found = judge(life, partial(agent.policy.rollout, prepare=agent.sync, keep=False), "eval")
+    act = partial(agent.policy.rollout, prepare=agent.sync, keep=False)
+    found = judge(life, act, "eval", agent.learner.num_updates)
     if life.run.algo.frozen_policy:
         agent.restore()
     return {name: value for evaluation in found for name, value in values(evaluation.figures).items()}
@@ -84,7 +84,7 @@ def judge_start(life: Life, agent: Agent, start: Model) -> list[Evaluation]:
     config = {key: run.config[key] for key in ("env", "protocol", "sampling", "evaluate", "hardware")}
     digest = digest_of({"config": config, "weights": weights_digest(start), "rlx": __version__})
     act = partial(agent.policy.rollout, prepare=prepare, keep=False)
-    return judge(life, act, "start", kept=cache_folder() / "evaluations" / digest)
+    return judge(life, act, "start", digest, cache=cache_folder() / "evaluations" / digest)
 
 
 @contextmanager
@@ -104,55 +104,60 @@ def paired(settings: Evaluate, mine: Evaluation, other: Evaluation, noun: str) -
 
 
 def judge(
-    life: Life, act: Callable[..., Rollout], noun: str, *, kept: Path | None = None, version: int | None = None
+    life: Life, act: Callable[..., Rollout], noun: str, policy: str | int, *, cache: Path | None = None
 ) -> list[Evaluation]:
-    """Play the held-out tasks under every budget; the episodes are stored for replay. They are not played again where
-    `kept` has them, or the run's folder does by policy `version`, from before the run was cut off."""
-    run, settings = life.run, life.run.evaluate
-    saved: set[Path] = set()
-
-    def own(max_rounds: int) -> Path:
-        return run.folder / "trajectories" / f"{noun}-{max_rounds}.jsonl"
-
-    def store(path: Path, groups: Sequence[Group], max_rounds: int) -> None:
-        if life.ranks.is_first and path not in saved:
-            save(path, groups, max_rounds=max_rounds)
-            if path.parent == run.folder / "trajectories":
-                write_aside(settings_path(path), settings_digest(run) + "\n")
-            saved.add(path)
+    """Play the held-out tasks and say how it went under every budget; the episodes are stored for replay. What has been
+    played of it is not played again: by another run, where `cache` has it, or by this one before it was cut off."""
+    run, settings, key = life.run, life.run.evaluate, evaluation_key(life.run, policy)
 
     def play(env: Environment, sampling: Sampling, starts: Sequence[Start]) -> list[Trajectory]:
-        shared = None if kept is None else kept / f"{env.max_rounds}.jsonl"
-        found = None if shared is None else read_kept(life, shared, starts)
+        path = own_path(run, noun, env.max_rounds)
+        others = None if cache is None else cache / f"{env.max_rounds}.jsonl"
+        found = None if others is None else read_kept(life, others, starts)
         if found is not None:
             return found
-        mine = None if version is None else own(env.max_rounds)
-        played = None if mine is None or not is_settled(life, mine) else read_kept(life, mine, starts, version)
-        if played is None:
-            played = play_now(life, act(env, sampling, ("evaluate", settings.seed)), noun, starts)
-        groups = grouped([start.task for start in starts[:: settings.num_samples]], played, settings.num_samples)
+        found = read_kept(life, path, starts) if is_of(life, path, key) else None
+        if found is None:
+            rollout = act(env, sampling, ("evaluate", settings.seed))
+            found = play_rest(life, rollout, noun, starts, env.max_rounds, path, key)
+        groups = grouped([start.task for start in starts[:: settings.num_samples]], found, settings.num_samples)
         life.spend(groups)
-        for path in (own(env.max_rounds), *([] if shared is None else [shared])):
-            store(path, groups, env.max_rounds)
-        return played
+        if life.ranks.is_first and others is not None:
+            save(others, groups, max_rounds=env.max_rounds)
+        return found
 
     evaluations = evaluate(settings, run.env, play, max_context=run.sampling.max_context, noun=noun)
-    for found in evaluations:
-        store(own(found.max_rounds), found.groups, found.max_rounds)
+    for made in evaluations if life.ranks.is_first else ():
+        keep_whole(own_path(run, noun, made.max_rounds), key, made.groups, made.max_rounds)
     return evaluations
 
 
-def play_now(life: Life, rollout: Rollout, noun: str, starts: Sequence[Start]) -> list[Trajectory]:
-    """The episodes, by all ranks, with a bar on the screen."""
+def play_rest(
+    life: Life, rollout: Rollout, noun: str, starts: Sequence[Start], max_rounds: int, path: Path, key: str
+) -> list[Trajectory]:
+    """The episodes that were not stored before the run was cut off are played by all ranks, and stored as they end."""
+    ranks = life.ranks
     life.pulse.at(f"evaluation of {PLAYED[noun]}")
-    with life.screen.bar(f"evaluate {PLAYED[noun]}", len(starts), "episodes") as advance:
+    done = read_parts(life, path, key)
+    rest = [start for start in starts if (start.task.id, start.sample) not in done]
+    title = f"evaluate {PLAYED[noun]}"
+    with (
+        growing(part_path(path, key, ranks.rank), max_rounds=max_rounds) as add,
+        life.screen.bar(title, len(starts), "episodes", done=len(starts) - len(rest)) as advance,
+    ):
 
-        def progress(done: int) -> None:
-            life.told(done)
-            advance(done * life.ranks.size)
+        def progress(ended: Trajectory) -> None:
+            add(ended)
+            life.told(ended)
+            advance(ranks.size)
 
-        player = replace(rollout, check=life.interrupt.check, progress=progress)
-        return together(player, life.ranks, life.run.hardware.players(life.ranks.size)).play(starts)
+        player = together(
+            replace(rollout, check=life.interrupt.check, progress=progress),
+            ranks,
+            life.run.hardware.players(ranks.size),
+        )
+        done |= {(one.task.id, one.sample): one for one in (player.play(rest) if rest else [])}
+    return [replace(done[start.task.id, start.sample], task=start.task) for start in starts]
 
 
 def evaluate_run(run: Run, screen: Screen | None = None) -> Summary:
@@ -189,7 +194,8 @@ def play_model(life: Life) -> Summary:
         policy = build_policy(run, run.model, fleet)
         life.engine = policy.engine
         figures = floor(run.evaluate, run.env)
-        for evaluation in judge(life, policy.rollout, "eval"):
+        weights = life.ranks.first(lambda: weights_digest(run.model))
+        for evaluation in judge(life, policy.rollout, "eval", weights):
             figures = {**figures, **evaluation.figures}
         return end(life, "finished", figures)
 

@@ -1,4 +1,5 @@
-"""Episodes of an evaluation that were played before, by this run or another: found again, or made again if damaged."""
+"""Episodes of an evaluation that were played before, by this run or another: found again, gone on with where it was cut
+off, or made again if damaged."""
 
 from __future__ import annotations
 
@@ -7,61 +8,49 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rlx.record.codec import from_json, to_json
-from rlx.record.folder import digest_of, set_aside
-from rlx.record.store import StoreError, load
+from rlx.record.folder import digest_of, set_aside, write_aside
+from rlx.record.store import StoreError, good_lines, load, save
 from rlx.run.life import Life
 from rlx.run.run import Run
-from rlx.types import Start, Trajectory
+from rlx.types import Group, Start, Trajectory
 
 
-def read_kept(life: Life, path: Path, starts: Sequence[Start], version: int | None = None) -> list[Trajectory] | None:
-    """The episodes in a file, if there is one where rank 0 is, and if policy `version` played them, where given. One
-    that is damaged is moved out of the way, to be made again."""
-    found: list[Trajectory] = []
+def evaluation_key(run: Run, policy: str | int) -> str:
+    """A name for all that an evaluation's episodes depend on, but for the hardware's rounding. `policy` tells it from
+    others: by its weights, or within a run by how many updates it has had."""
+    return digest_of({"policy": policy, **{key: run.config.get(key) for key in SETTINGS}})
 
-    def look() -> bool:
+
+SETTINGS = ("env", "protocol", "sampling", "evaluate")
+
+
+def own_path(run: Run, noun: str, max_rounds: int) -> Path:
+    """Where a run keeps its evaluation under a budget."""
+    return run.folder / "trajectories" / f"{noun}-{max_rounds}.jsonl"
+
+
+def read_kept(life: Life, path: Path, starts: Sequence[Start]) -> list[Trajectory] | None:
+    """The episodes in a file, if there is one where rank 0 is. One that is damaged is moved out of the way, to be made
+    again."""
+
+    def look() -> list[Trajectory] | None:
         if not os.path.lexists(path):
-            return False
+            return None
         try:
-            found.extend(episodes_in(path, starts))
+            return episodes_in(path, starts)
         except (StoreError, OSError) as error:
             life.screen.say(f"{error}: played again; what was there is now {set_aside(path)}")
-            return False
-        return version is None or is_by(version, found)
+            return None
 
-    if not life.ranks.first(look):
-        return None
+    found = look() if life.ranks.is_first else None
+    return shared(life, found or []) if life.ranks.tell(found is not None) else None
+
+
+def shared(life: Life, found: Sequence[Trajectory]) -> list[Trajectory]:
+    """What rank 0 has found, on every rank."""
     if life.ranks.size == 1:
-        return found
-    told = life.ranks.first(lambda: [to_json(trajectory) for trajectory in found])
-    return [from_json(trajectory) for trajectory in told]
-
-
-def settings_digest(run: Run) -> str:
-    """A name for all that a policy's evaluation depends on, but for the policy and the hardware's rounding."""
-    return digest_of({key: run.config.get(key) for key in ("env", "protocol", "sampling", "evaluate")})
-
-
-def settings_path(path: Path) -> Path:
-    """Beside a file of episodes, the digest of the settings they were played with."""
-    return path.with_suffix(".settings")
-
-
-def is_settled(life: Life, path: Path) -> bool:
-    """Whether the run's own episodes in a file were played with its settings as they are now."""
-
-    def look() -> bool:
-        try:
-            return settings_path(path).read_text(encoding="utf-8").strip() == settings_digest(life.run)
-        except (OSError, ValueError):
-            return False
-
-    return life.ranks.first(look)
-
-
-def is_by(version: int, episodes: Sequence[Trajectory]) -> bool:
-    """Whether this version of the policy sampled every turn."""
-    return all(turn.completion.version == version for episode in episodes for turn in episode.turns)
+        return list(found)
+    return [from_json(told) for told in life.ranks.tell([to_json(trajectory) for trajectory in found])]
 
 
 def episodes_in(path: Path, starts: Sequence[Start]) -> list[Trajectory]:
@@ -70,3 +59,44 @@ def episodes_in(path: Path, starts: Sequence[Start]) -> list[Trajectory]:
     if [(one.task.id, one.sample) for one in found] != [(start.task.id, start.sample) for start in starts]:
         raise StoreError(f"{path} holds other episodes than its name says")
     return found
+
+
+def is_of(life: Life, path: Path, key: str) -> bool:
+    """Whether the run's own episodes in a file are those of this policy and these settings."""
+
+    def look() -> bool:
+        try:
+            return key_path(path).read_text(encoding="utf-8").strip() == key
+        except (OSError, ValueError):
+            return False
+
+    return life.ranks.first(look)
+
+
+def key_path(path: Path) -> Path:
+    """Beside a file of episodes, the key of the evaluation that they are."""
+    return path.with_suffix(".key")
+
+
+def part_path(path: Path, key: str, rank: int) -> Path:
+    """Where a rank's episodes grow while the evaluation that becomes `path` is played."""
+    return path.with_suffix(f".{key}-{rank}.partial")
+
+
+def read_parts(life: Life, path: Path, key: str) -> dict[tuple[str, int], Trajectory]:
+    """What was stored of an evaluation before it was cut off, by however many ranks; by task and sample."""
+
+    def look() -> list[Trajectory]:
+        parts = sorted(path.parent.glob(f"{path.stem}.{key}-*.partial"))
+        return [stored.trajectory for part in parts for _, stored in good_lines(part)]
+
+    return {(one.task.id, one.sample): one for one in shared(life, look() if life.ranks.is_first else [])}
+
+
+def keep_whole(path: Path, key: str, groups: Sequence[Group], max_rounds: int) -> None:
+    """The run's own file of an evaluation that is over; nothing is left of how it grew."""
+    key_path(path).unlink(missing_ok=True)
+    save(path, groups, max_rounds=max_rounds)
+    write_aside(key_path(path), key + "\n")
+    for part in path.parent.glob(f"{path.stem}.*.partial"):
+        part.unlink()

@@ -30,7 +30,7 @@ from rlx.run.fleet import Fleet
 from rlx.run.inputs import fetch_inputs
 from rlx.run.run import Run
 from rlx.tool.python import end_sandboxes
-from rlx.types import Group, Metrics
+from rlx.types import Group, Metrics, Trajectory
 
 METRICS, CHECKPOINTS, STATE, LOG = "metrics.jsonl", "checkpoints", "run.json", "log.txt"
 
@@ -85,8 +85,8 @@ class Life:
         if signum:
             raise InterruptedRunError(signum)
 
-    def told(self, done: int) -> None:
-        """Episodes are finished: this rank does not hang."""
+    def told(self, ended: Trajectory) -> None:
+        """An episode is finished: this rank does not hang."""
         self.pulse.beat()
 
     def spend(self, groups: Sequence[Group] = ()) -> None:

@@ -120,7 +120,7 @@ def break_the_environment(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def break_the_evaluation(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judge, "play_now", torn)
+    monkeypatch.setattr(judge, "play_rest", torn)
     with pytest.raises(TornError):
         train(run, QUIET)
 
