@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.attention.flex_attention import BlockMask, flex_attention
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
 
-from rlx.learner.layout import Index, Layout, Rectangle, Rectangles, Span
+from rlx.learner.layout import BLOCK, Index, Layout, Rectangle, Rectangles, Sight, Span
 
 PACKED = "rlx_packed"
 """The name under which transformers finds it; it is never written to a checkpoint."""
@@ -45,6 +46,8 @@ def attention_over(layout: Layout) -> Attention:
     if isinstance(layout.seen, Rectangles):
         biases = [bias_of(part) for part in layout.seen.rectangles]
         return Attention(attend=partial(attend_rectangles, layout.seen, biases), longest=layout.longest)
+    if isinstance(layout.seen, Sight):
+        return Attention(attend=partial(attend_sight, block_mask(layout.seen)), longest=layout.longest)
     return Attention(attend=partial(attend_spans, layout.seen), longest=layout.longest)
 
 
@@ -119,6 +122,39 @@ def attend_spans(
 ) -> Tensor:
     refuse_dropout(dropout)
     return Spans.apply(query.to(value.dtype), key.to(value.dtype), value, spans, scaling).transpose(1, 2)
+
+
+@cache
+def flex(device: str) -> Callable[..., Tensor]:
+    """FlexAttention: its kernels on a GPU; elsewhere, for tests, forward alone and with all scores at once."""
+    found: Any = torch.compile(flex_attention) if device == "cuda" else flex_attention
+    return found
+
+
+def attend_sight(mask: BlockMask, query: Tensor, key: Tensor, value: Tensor, scaling: float, dropout: float) -> Tensor:
+    """No bias, no copies, no repeated key heads."""
+    refuse_dropout(dropout)
+    given = query.to(value.dtype), key.to(value.dtype), value
+    shared = query.shape[1] != key.shape[1]
+    return flex(query.device.type)(*given, block_mask=mask, scale=scaling, enable_gqa=shared).transpose(1, 2)
+
+
+def block_mask(seen: Sight) -> BlockMask:
+    num, until_T = len(seen.until_T), seen.until_T
+
+    def sees(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        return (key <= query) & (query < until_T[key])
+
+    (num_partly, partly), (num_wholly, wholly) = key_blocks(seen.partly_qk), key_blocks(seen.wholly_qk)
+    return BlockMask.from_kv_blocks(
+        num_partly, partly, num_wholly, wholly, BLOCK_SIZE=BLOCK, mask_mod=sees, seq_lengths=(num, num)
+    )
+
+
+def key_blocks(seen_qk: Tensor) -> tuple[Tensor, Tensor]:
+    """How many blocks of keys each block of queries sees, and which, first."""
+    num_q, key_qk = seen_qk.sum(-1), seen_qk.int().argsort(descending=True, stable=True)
+    return num_q.int()[None, None], key_qk.int()[None, None]
 
 
 def refuse_dropout(dropout: float) -> None:

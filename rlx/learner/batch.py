@@ -19,10 +19,11 @@ Legend: N tokens of all segments, S segments, M trained tokens (row-major: the t
 # ruff: noqa: N815 (fields carry shape suffixes)
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from itertools import groupby
+from itertools import chain, groupby
 from operator import add
 
 import torch
@@ -249,27 +250,33 @@ def append_sampled(columns: Columns, turn: Turn, given: int, row: int) -> None:
     own.extend(done.token_ids[given:])
 
 
+def flat(values: Iterable[float], dtype: torch.dtype = torch.long) -> Tensor:
+    """As torch.tensor makes it, ten times as fast."""
+    numbers = array("q" if dtype == torch.long else "f", values)
+    return torch.frombuffer(numbers, dtype=dtype) if numbers else torch.empty(0, dtype=dtype)
+
+
 def starts(lengths: Sequence[int]) -> Tensor:
     """0, then the running sum."""
-    return torch.tensor([0, *lengths]).cumsum(0)
+    return flat([0, *lengths]).cumsum(0)
 
 
 def freeze(columns: Columns, table: Sequence[Decision]) -> Batch:
     start = starts([len(s) for s in columns.segments])
-    num_trained = torch.tensor(columns.num_trained)
+    num_trained = flat(columns.num_trained)
     return Batch(
-        token_ids_N=torch.tensor([i for segment in columns.segments for i in segment]),
+        token_ids_N=flat(chain.from_iterable(columns.segments)),
         start_S=start,
-        parent_S=torch.tensor(columns.parent),
-        joint_S=torch.tensor(columns.joint),
-        context_S=torch.tensor(columns.context),
-        trajectory_S=torch.tensor(columns.trajectory),
-        position_M=torch.tensor(columns.offset) + start[:-1].repeat_interleave(num_trained),
+        parent_S=flat(columns.parent),
+        joint_S=flat(columns.joint),
+        context_S=flat(columns.context),
+        trajectory_S=flat(columns.trajectory),
+        position_M=flat(columns.offset) + start[:-1].repeat_interleave(num_trained),
         token_start_S=starts(columns.num_trained),
-        row_M=torch.tensor(columns.row),
-        engine_logp_M=torch.tensor(columns.engine_logp, dtype=torch.float32),
-        mask_M=torch.tensor(columns.mask),
-        trajectory_R=torch.tensor([d.trajectory for d in table]),
-        group_R=torch.tensor([d.group for d in table]),
+        row_M=flat(columns.row),
+        engine_logp_M=flat(columns.engine_logp, torch.float32),
+        mask_M=flat(columns.mask),
+        trajectory_R=flat(d.trajectory for d in table),
+        group_R=flat(d.group for d in table),
         sampled=any(columns.engine_logp),
     )

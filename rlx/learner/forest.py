@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import torch
+
 from rlx.learner.batch import Batch
 
 Segments = list[int]
@@ -56,14 +58,16 @@ def contexts_first(reached: Reach, segments: Segments) -> Segments:
     return [*sorted(set(reached) - set(segments)), *segments]
 
 
-def depth_first(forest: Forest, reached: Reach) -> Segments:
+def depth_first(batch: Batch, reached: Reach) -> Segments:
     """Every segment before those that follow it, and of these the one that leaves it last before the others: so
     whoever sees a token lies between it and the last one that does, and nobody else."""
+    order = torch.tensor(list(reached))
+    parent, joint = (dict(zip(reached, column[order].tolist())) for column in (batch.parent_S, batch.joint_S))
     following: dict[int, Segments] = defaultdict(list)
-    for s in sorted(reached, key=lambda s: (forest.joint[s], -s)):
-        following[forest.parent[s]].append(s)
-    order, stack = [], following[-1]
+    for s in sorted(reached, key=lambda s: (joint[s], -s)):
+        following[parent[s]].append(s)
+    found, stack = [], following[-1]
     while stack:
-        order.append(stack.pop())
-        stack.extend(following[order[-1]])
-    return order
+        found.append(stack.pop())
+        stack.extend(following[found[-1]])
+    return found

@@ -2,7 +2,7 @@
 
 A token sees its segment's tokens up to itself, and its context: a path through the segments before it. On a CPU that is
 told as rectangles, of segments of like length; where these would grow with the square of a length, as spans. On a GPU
-it is told as a mask.
+it is told as a mask, of blocks.
 
 Legend: T tokens of a micro-batch; s segments of a rectangle, c their longest context, l the longest of them, k = c + l.
 """
@@ -23,6 +23,9 @@ SLACK = 64
 """Tokens by which contexts may differ besides: attention pays for the longest, once."""
 BIAS_ELEMENTS = 2**21
 """Of a micro-batch's rectangles together, at most."""
+
+BLOCK = 128
+"""Tokens on a side of a mask's block."""
 
 Run = tuple[int, int]
 """Consecutive tokens among T: the first, and how many."""
@@ -81,17 +84,32 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """A token is seen from where it stands until the last one that sees it: segments lie depth first."""
+
+    until_T: Tensor
+    """The first token that does not see it any more."""
+    partly_qk: Tensor
+    """Blocks of queries that see some of a block of keys."""
+    wholly_qk: Tensor
+    """Blocks of queries that see all of a block of keys."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
     """One of the ways to say it."""
 
-    seen: Rectangles | tuple[Span, ...]
+    seen: Rectangles | tuple[Span, ...] | Sight
     longest: int
     """The most that a token sees, with itself."""
 
 
-def lay_out(placed: Placement) -> Layout:
-    found = list(shapes(placed))
+def lay_out(placed: Placement, device: str) -> Layout:
+    """For `cpu`, or for another device, where segments must lie depth first."""
     longest = max(context + length for context, length in zip(placed.context, placed.length))
+    if device != "cpu":
+        return Layout(seen=lay_sight(placed), longest=longest)
+    found = list(shapes(placed))
     small = sum(num_biased(placed, shape) for shape in found) <= BIAS_ELEMENTS
     return Layout(seen=lay_rectangles(placed, found) if small else lay_spans(placed), longest=longest)
 
@@ -173,6 +191,30 @@ def lay_spans(placed: Placement) -> tuple[Span, ...]:
         if parent >= 0
     ]
     return (*(Span(queries=tokens, keys=tokens, causal=True) for tokens in own), *contexts)
+
+
+def lay_sight(placed: Placement) -> Sight:
+    ends = [start + length for start, length in zip(placed.start, placed.length)]
+    until_T = torch.tensor(ends, dtype=torch.int32).repeat_interleave(torch.tensor(placed.length))
+    last = list(ends)
+    for s in reversed(range(len(ends))):
+        if (parent := placed.parent[s]) >= 0:
+            last[parent] = max(last[parent], last[s])
+    for s, (parent, joint) in enumerate(zip(placed.parent, placed.joint)):
+        if parent >= 0:
+            until_T[placed.start[parent] : placed.start[parent] + joint] = last[s]
+    return Sight(until_T=until_T, **blocks(until_T))
+
+
+def blocks(until_T: Tensor) -> dict[str, Tensor]:
+    """Which blocks of keys each block of queries sees, in part and whole."""
+    num = -(-len(until_T) // BLOCK)
+    low, high = torch.nn.functional.pad(until_T, (0, num * BLOCK - len(until_T))).view(num, BLOCK).aminmax(dim=1)
+    first = torch.arange(num) * BLOCK
+    before_qk = first < first[:, None]
+    wholly_qk = before_qk & (low >= (first + BLOCK).clamp(max=len(until_T))[:, None])
+    partly_qk = (before_qk & (high > first[:, None]) & ~wholly_qk) | torch.eye(num, dtype=torch.bool)
+    return {"partly_qk": partly_qk, "wholly_qk": wholly_qk}
 
 
 def index(runs: Sequence[Run]) -> Index:

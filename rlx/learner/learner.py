@@ -123,7 +123,7 @@ class Learner(ABC):
         self.scorer.eval()
         logp_M = torch.zeros(batch.num_tokens)
         for what in self.share(batch):
-            packed = moved(pack(batch, what), self.device)
+            packed = moved(pack(batch, what, self.device.type), self.device)
             logp_m, _ = (self.score_start if of_start else self.score)(packed, self.states(batch, packed))
             if not what.is_filler:
                 logp_M[packed.token_m.cpu()] = logp_m.float().cpu()
@@ -142,9 +142,9 @@ class Learner(ABC):
         lr = learning_rate(self.optimizer, self.num_updates, self.num_steps)
         for group in self.adam_groups():
             group["lr"] = lr
-        place = self.micro_batch_tokens, self.ranks.size, self.ranks.rank
+        given = self.micro_batch_tokens, self.ranks, self.device.type
         chosen = minibatches(units(batch, unit), self.optimizer.num_minibatches)
-        parts = [prepare(batch, part, *place) for part in chosen]
+        parts = [prepare(batch, part, *given) for part in chosen]
         steps = [self.step(batch, part, loss) for _ in range(self.optimizer.num_epochs) for part in parts]
         self.num_updates += 1
         first = {name: steps[0][name] for name in ("gap/engine",) if steps and batch.sampled}
@@ -206,7 +206,7 @@ class Learner(ABC):
         """The error that shows the first micro-batch that is not sound; the very first if its cause lies deeper."""
         pairs = zip(chain(*part.shares), chain(*sound), strict=True)
         culprit = next((found for found, flag in pairs if not flag), part.shares[0][0])
-        packed = moved(pack(batch, culprit), self.device)
+        packed = moved(pack(batch, culprit, self.device.type), self.device)
         return NotFiniteError(what, self.num_updates, evidence(packed, self.tokens(batch, packed)))
 
     def tokens(self, batch: Batch, packed: Packed) -> Tokens:

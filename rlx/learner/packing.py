@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from rlx.algo.parts import Totals
+from rlx.hardware.ranks import Ranks
 from rlx.learner.batch import Batch
-from rlx.learner.forest import contexts_first
+from rlx.learner.forest import contexts_first, depth_first
 from rlx.learner.layout import Layout, Placement, lay_out, ragged
 from rlx.learner.shares import MicroBatch, Unit, count, shares
 
@@ -47,14 +48,17 @@ class MiniBatch:
     """Of this rank's share."""
 
 
-def prepare(batch: Batch, chosen: Sequence[Unit], budget: int, size: int = 1, rank: int = 0) -> MiniBatch:
+def prepare(batch: Batch, chosen: Sequence[Unit], budget: int, ranks: Ranks, device: str) -> MiniBatch:
     """Share out and pack, once for all passes over the batch."""
-    found = shares(batch, chosen, budget, size)
-    return MiniBatch(totals=count(batch, chosen), shares=found, packed=[pack(batch, what) for what in found[rank]])
+    found = shares(batch, chosen, budget, ranks.size)
+    packed = [pack(batch, what, device) for what in found[ranks.rank]]
+    return MiniBatch(totals=count(batch, chosen), shares=found, packed=packed)
 
 
-def pack(batch: Batch, what: MicroBatch) -> Packed:
-    order = torch.tensor(contexts_first(what.reach, what.segments))
+def pack(batch: Batch, what: MicroBatch, device: str = "cpu") -> Packed:
+    """For attention on this kind of device."""
+    on_cpu = device == "cpu"
+    order = torch.tensor(contexts_first(what.reach, what.segments) if on_cpu else depth_first(batch, what.reach))
     length_s = torch.tensor([what.reach[s] for s in order.tolist()])
     placed = place(batch, order, length_s)
     start_S = torch.zeros_like(batch.parent_S)
@@ -68,7 +72,7 @@ def pack(batch: Batch, what: MicroBatch) -> Packed:
     return Packed(
         input_ids_1T=batch.token_ids_N[ragged(batch.start_S[order], length_s)][None],
         position_ids_1T=ragged(batch.context_S[order], length_s)[None],
-        layout=lay_out(placed),
+        layout=lay_out(placed, device),
         predict_m=torch.where(offset_m == 0, follows_t.repeat_interleave(num_t), before_m),
         target_m=batch.token_ids_N[batch.position_M[token_m]],
         token_m=token_m,
