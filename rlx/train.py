@@ -44,7 +44,7 @@ from rlx.run.life import (
 from rlx.run.pipeline import Pipeline, Play
 from rlx.run.resume import finished, lost_all, newest_of, resume, set_aside_bad
 from rlx.run.run import Run
-from rlx.run.warm import warm_model
+from rlx.run.warm import warm_config, warm_model
 from rlx.types import Group, Metrics
 
 
@@ -169,16 +169,17 @@ def take_step(life: Life, agent: Agent, step: int, rollouts: Pipeline[list[Group
 
 
 def warm_up(life: Life, stage: Run) -> Path:
-    """Run a warm start, or find it done, or go on with it; the folder of its last checkpoint."""
+    """Run a warm start, and those before it, or find it done, or go on with it; the folder of its last checkpoint."""
     life.pulse.at("warm start, perhaps another run's", resting=True)
     life.ranks.first(lambda: set_aside_bad(life, stage.folder))
-    with claim(life.ranks, stage, mend=life.screen.say):
+    with claim(life.ranks, stage.folder, warm_config(stage), mend=life.screen.say):
         own = replace(life, run=stage, board=None, cost=Cost())
         life.ranks.first(lambda: set_aside_bad(own, own.checkpoints, is_bad=lost_all))
         newest = newest_of(own)
         if newest is None or newest.name != f"step-{stage.steps}":
+            start = warm_model(stage, partial(warm_up, life))
             own.screen.say(f"warm start of {counted(stage.steps, 'step')}, kept in {stage.folder}")
-            with stage_of(life, stage, stage.model) as agent:
+            with stage_of(life, stage, start) as agent:
                 learn(own, agent, label="warm start")
             newest = newest_of(own)
     assert newest is not None

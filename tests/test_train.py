@@ -23,7 +23,7 @@ from rlx.record.store import step_path
 from rlx.record.track import is_clock
 from rlx.run import judge
 from rlx.run.life import RunError
-from rlx.run.warm import warm_digest
+from rlx.run.warm import start_digest
 from rlx.train import train
 from rlx.types import Action, Step, Task
 
@@ -207,13 +207,13 @@ def test_a_warm_start_is_made_once(small_run: Build, tmp_path: Path, monkeypatch
 def test_a_warm_start_that_samples_depends_on_what_judges_it(small_run: Build, tmp_path: Path) -> None:
     words = ("warm_start=tool_sft", "algo@warm_start.algo=tool_rloo")
     cheap, dear = (small_run(tmp_path, *words, f"env.lambda_call={cost}") for cost in (0.0, 0.5))
-    assert warm_digest(cheap) != warm_digest(dear)
+    assert start_digest(cheap) != start_digest(dear)
 
 
 def test_a_warm_start_depends_on_what_it_takes_from_the_recipe_alone(small_run: Build, tmp_path: Path) -> None:
     words = ("warm_start=tool_sft",)
     first, same, other = (
-        warm_digest(small_run(tmp_path, *words, *more))
+        start_digest(small_run(tmp_path, *words, *more))
         for more in ((), ("model.recipe.reinforce_lr=1",), ("model.recipe.imitate_lr=1",))
     )
     assert first == same != other

@@ -6,11 +6,8 @@ are (100 tokens of prompt, 200 sampled, 50 from tools), and one for episodes tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
-from rlx.algo.parts import Algorithm
 from rlx.hardware.machine import gpus
 from rlx.hardware.memory import num_trained
 from rlx.hardware.profile import BYTES, Hardware
@@ -76,26 +73,24 @@ def _sum(first: float, second: float) -> float:
 
 
 def stages_of(run: Run) -> list[Stage]:
-    """The warm start, if there is one, and the run."""
-    warm = run.warm_start
-    found = [stage_of(run, "run", run.algo, run.config["algo"], run.steps, run.hardware.staleness)]
-    if warm.algo is None or not warm.steps:
-        return found
-    return [stage_of(run, "warm start", warm.algo, run.config["warm_start"]["algo"], warm.steps, 0), *found]
+    """The warm starts, if there are some, and the run."""
+    *warm, own = run.stages()
+    names = ["warm start"] if len(warm) == 1 else [f"stage {number}" for number in range(1, len(warm) + 1)]
+    return [stage_of(stage, name) for stage, name in zip([*warm, own], [*names, "run"], strict=True)]
 
 
-def stage_of(run: Run, name: str, algo: Algorithm, config: Mapping[str, Any], steps: int, staleness: int) -> Stage:
-    samples = config.get("num_samples", 1)
+def stage_of(run: Run, name: str) -> Stage:
+    algo, samples = run.algo, run.config["algo"].get("num_samples", 1)
     load = usual(run, algo.num_prompts * samples, samples, "reference" in algo.needs)
     return Stage(
         name=name,
-        steps=steps,
+        steps=run.steps,
         load=load,
         full=filled(load, run.sampling.max_context),
         samples=not algo.imitates,
         num_updates=algo.optimizer.num_epochs * algo.optimizer.num_minibatches,
         num_epochs=algo.optimizer.num_epochs,
-        staleness=staleness,
+        staleness=run.hardware.staleness,
     )
 
 

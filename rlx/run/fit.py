@@ -188,15 +188,15 @@ def job_of(run: Run) -> Job | None:
     shape = shape_of(run.model)
     if shape is None:
         return None
-    stages = [run.algo, *([run.warm_start.algo] if run.warm_start.algo and run.warm_start.steps else [])]
+    stages = run.stages()
     return Job(
         shape=shape,
         num_trained=num_trained(run.model.lora, shape),
         adapted=run.model.lora is not None,
-        needs_reference=any("reference" in algo.needs for algo in stages),
-        max_context=run.sampling.max_context,
+        needs_reference=any("reference" in stage.algo.needs for stage in stages),
+        max_context=max(stage.sampling.max_context for stage in stages),
         num_episodes=run.algo.num_prompts * run.config["algo"].get("num_samples", 1),
-        frozen=any(algo.frozen_policy for algo in stages),
+        frozen=any(stage.algo.frozen_policy for stage in stages),
     )
 
 

@@ -20,9 +20,10 @@ class CacheError(OSError):
 def check_inputs(run: Run) -> None:
     """Refuse what is here and cannot be used. Nothing is fetched; an environment that reads something has a `check`."""
     check_model(run.model)
-    check = getattr(run.env, "check", None)
-    if check is not None:
-        check()
+    for stage in run.stages():
+        check = getattr(stage.env, "check", None)
+        if check is not None:
+            check()
     check_cache()
 
 
@@ -49,6 +50,6 @@ def fetch_inputs(run: Run, check: Callable[[], None] = nothing) -> None:
     """Fetch what is on a hub; `check` may end it at any time. An environment says its `data_set`, if that is there."""
     if not is_packaged(run.model.path) and local_folder(run.model) is None:
         snapshot(run.model.path, "model", check)
-    name = getattr(run.env, "data_set", None)
-    if name:
-        snapshot(name, "dataset", check)
+    for name in {getattr(stage.env, "data_set", None): None for stage in run.stages()}:
+        if name:
+            snapshot(name, "dataset", check)

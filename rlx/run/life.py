@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from safetensors.torch import save_file
 
@@ -110,7 +111,11 @@ def living(run: Run, screen: Screen | None = None, *, trains: bool = True) -> It
         screen = (screen or Screen()) if ranks.is_first else Screen(silent=True)
         run = replace(run, folder=Path(ranks.tell(str(run.folder.absolute()))))
         minutes = run.hardware.step_minutes
-        with claim(ranks, run), screen.logged(run.folder / LOG), watch(run.folder, ranks, minutes) as pulse:
+        with (
+            claim(ranks, run.folder, run.config),
+            screen.logged(run.folder / LOG),
+            watch(run.folder, ranks, minutes) as pulse,
+        ):
             life = Life(run=run, screen=screen, interrupt=interrupt, ranks=ranks, pulse=pulse)
             try:
                 yield life
@@ -121,12 +126,14 @@ def living(run: Run, screen: Screen | None = None, *, trains: bool = True) -> It
 
 
 @contextmanager
-def claim(ranks: Ranks, run: Run, *, mend: Callable[[str], None] | None = None) -> Iterator[None]:
-    """The run's folder, held by rank 0 for all. With `mend`, one of a cache: waited for, and made again if damaged."""
+def claim(
+    ranks: Ranks, folder: Path, config: Mapping[str, Any], *, mend: Callable[[str], None] | None = None
+) -> Iterator[None]:
+    """A run's folder, held by rank 0 for all. With `mend`, one of a cache: waited for, and made again if damaged."""
     with ExitStack() as stack:
 
         def enter() -> None:
-            stack.enter_context(open_folder(run.folder, run.config, wait=mend is not None, mend=mend))
+            stack.enter_context(open_folder(folder, config, wait=mend is not None, mend=mend))
 
         ranks.first(enter)
         yield

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,12 +26,19 @@ COLDEST, HOTTEST = 0.01, 1000.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarmStart:
-    """A stage before the run's own: `steps` updates with `algo`, cached by the content that determines it."""
+    """A stage before the run's own: `steps` updates with `algo`, cached by the content that determines it. Stages
+    before it make a curriculum."""
 
     algo: Algorithm | None = None
     steps: int = 0
     seed: int = 0
     """Its own seed, so that runs that differ in `seed` share one warm start."""
+    env: Environment | None = None
+    """What it learns on; null: what the stage after it does. So too `protocol` and `sampling`."""
+    protocol: Dialect | None = None
+    sampling: Sampling | None = None
+    before: WarmStart | None = None
+    """The stage before this one; null: it begins with the model as it is."""
 
     def __post_init__(self) -> None:
         within(0, STEPS, steps=self.steps)
@@ -93,6 +100,7 @@ class Run:
         self.check_temperatures()
         self.check_context()
         self.check_tools()
+        self.before()
 
     def check_temperatures(self) -> None:
         """The learner can train at that of sampling, and vLLM's own processes can sample at both."""
@@ -115,7 +123,38 @@ class Run:
 
     def check_tools(self) -> None:
         """An algorithm that is about tools has some to call."""
-        stages = {"algo": self.algo, "warm_start.algo": self.warm_start.algo}
-        for key, algo in stages.items():
-            if algo is not None and algo.calls_tools and not self.protocol.tools:
-                raise ValueError(f"{key} is for agents with tools, and protocol lends none: try protocol=tags")
+        if self.algo.calls_tools and not self.protocol.tools:
+            raise ValueError("algo is for agents with tools, and protocol lends none: try protocol=tags")
+
+    def before(self) -> Run | None:
+        """The warm start as the run that it is; None where the run begins with the model as it is."""
+        warm = self.warm_start
+        if warm.algo is None or not warm.steps:
+            return None
+        said = self.config["warm_start"]
+        own = {part: said[part] for part in ("env", "protocol", "sampling") if said.get(part) is not None}
+        first = {key: said[key] for key in ("algo", "steps", "seed")}
+        config = {**self.config, **own, **first, "warm_start": said.get("before") or {"algo": None}}
+        try:
+            return replace(
+                self,
+                algo=warm.algo,
+                env=warm.env or self.env,
+                protocol=warm.protocol or self.protocol,
+                sampling=warm.sampling or self.sampling,
+                hardware=replace(self.hardware, staleness=0),
+                evaluate=replace(self.evaluate, every=0, max_new_tokens=1),  # it is not evaluated
+                steps=warm.steps,
+                seed=warm.seed,
+                warm_start=warm.before or WarmStart(),
+                config=config,
+            )
+        except ValueError as error:
+            told = str(error)
+            below = "warm_start.before." if told.startswith("warm_start.") else "warm_start."
+            raise ValueError(below + told.removeprefix("warm_start.")) from None
+
+    def stages(self) -> list[Run]:
+        """Its warm starts, the first one first, and the run."""
+        before = self.before()
+        return [*([] if before is None else before.stages()), self]

@@ -23,10 +23,24 @@ class TaskError(ValueError):
 def check_tasks(run: Run, *, fetch: bool = True, trains: bool = True) -> None:
     """Refuse a run without the tasks it needs. Without `fetch`, those that come from elsewhere are not waited for."""
     check_positions(run.model)
+    check_own(run, fetch=fetch, trains=trains, tests=True)
+    before = run.before() if trains else None
+    key = "warm_start."
+    while before is not None:
+        try:
+            check_own(before, fetch=fetch)
+        except TaskError as error:
+            raise TaskError(f"{key}{error}") from error
+        before, key = before.before(), f"{key}before."
+
+
+def check_own(run: Run, *, fetch: bool, trains: bool = True, tests: bool = False) -> None:
+    """The tasks of one stage alone."""
     if not fetch and getattr(run.env, "fetches", False):
         return
     try:
-        tasks = [*held_out(run.evaluate, run.env)[:1], *(first(run.env.tasks("train", run.seed)) if trains else ())]
+        held = held_out(run.evaluate, run.env)[:1] if tests else []
+        tasks = [*held, *(first(run.env.tasks("train", run.seed)) if trains else ())]
         prompts = [run.protocol.open(task) for task in tasks]
         playable = all(hasattr(run.env.start(task), "step") for task in tasks)
     except EvaluateError:

@@ -1,4 +1,5 @@
-"""A warm start: an ordinary run of another algorithm, kept in a cache by the digest of all that determines it."""
+"""A warm start: an ordinary run of another algorithm, kept in a cache by the digest of all that determines it. It may
+have a warm start of its own, and an environment, a protocol and a sampling."""
 
 from __future__ import annotations
 
@@ -12,26 +13,29 @@ from rlx import __version__
 from rlx.model.load import Model, local_folder
 from rlx.model.packaged import cache_folder
 from rlx.record.folder import digest_of
-from rlx.run.run import Run, WarmStart
+from rlx.run.run import Run
 
-PARTS = ("env", "protocol", "model", "sampling", "warm_start")
-"""Of the configuration, what a warm start depends on; the run's own algorithm, seed and length are not among them."""
+PARTS = ("env", "protocol", "sampling", "algo", "steps", "seed")
+"""Of a stage's configuration, what its weights depend on, beside the model that it starts from."""
 
 
-def warm_config(run: Run) -> dict[str, Any]:
-    """Those parts, less the model's recipe, which the others have taken what they need of, and the environment's
-    `judging` keys where the warm start only imitates."""
-    config = {part: run.config[part] for part in PARTS}
-    config["model"] = {key: value for key, value in config["model"].items() if key != "recipe"}
-    if run.warm_start.algo is not None and run.warm_start.algo.imitates:
-        judging = getattr(run.env, "judging", ())
+def warm_config(stage: Run) -> dict[str, Any]:
+    """Those parts; the model without its recipe, which the others have taken what they need of; what it starts from;
+    and the environment without its `judging` keys where the stage only imitates."""
+    config = {part: stage.config[part] for part in PARTS}
+    if stage.algo.imitates:
+        judging = getattr(stage.env, "judging", ())
         config["env"] = {key: value for key, value in config["env"].items() if key not in judging}
-    return config
+    model = {key: value for key, value in stage.config["model"].items() if key != "recipe"}
+    return {**config, "model": model, "start": start_digest(stage)}
 
 
-def warm_digest(run: Run) -> str:
-    """A name for everything the warm start's weights depend on, the starting weights included."""
-    return digest_of({"config": warm_config(run), "weights": weights_digest(run.model), "rlx": __version__})
+def start_digest(run: Run) -> str:
+    """A name for what a run starts from: the model's weights, or all that those of its warm start depend on."""
+    before = run.before()
+    if before is None:
+        return weights_digest(run.model)
+    return digest_of({"config": warm_config(before), "rlx": __version__})
 
 
 def weights_digest(model: Model) -> str:
@@ -46,25 +50,10 @@ def weights_digest(model: Model) -> str:
     return digest.hexdigest()
 
 
-def stage_of(run: Run) -> Run:
-    """The warm start as a run of its own, in the cache."""
-    warm = run.warm_start
-    assert warm.algo is not None
-    return replace(
-        run,
-        algo=warm.algo,
-        hardware=replace(run.hardware, staleness=0),
-        evaluate=replace(run.evaluate, every=0),
-        steps=warm.steps,
-        seed=warm.seed,
-        warm_start=WarmStart(),
-        folder=cache_folder() / "warm" / warm_digest(run),
-        config=warm_config(run),
-    )
-
-
 def warm_model(run: Run, learn: Callable[[Run], Path]) -> Model:
-    """The model a run starts from; `learn` runs the stage, or goes on with it, and gives its last checkpoint."""
-    if run.warm_start.algo is None or run.warm_start.steps == 0:
+    """The model a run starts from; `learn` runs the stage before it, or goes on with it, and gives its last
+    checkpoint."""
+    before = run.before()
+    if before is None:
         return run.model
-    return replace(run.model, path=str(learn(stage_of(run))))
+    return replace(run.model, path=str(learn(replace(before, folder=cache_folder() / "warm" / start_digest(run)))))

@@ -54,6 +54,23 @@ def test_a_warm_start_and_a_run_are_two_stages() -> None:
     assert len(stages_of(run_of("warm_start=none"))) == 1
 
 
+def test_every_stage_of_a_curriculum_is_counted_with_its_own_context() -> None:
+    before = (
+        "+warm_start@warm_start.before=tool_sft",
+        "warm_start.before.steps=3",
+        "warm_start.before.algo.num_prompts=5",
+    )
+    short = (
+        "+sampling@warm_start.before.sampling=default",
+        "warm_start.before.sampling.max_context=300",
+        "warm_start.before.sampling.max_new_tokens=99",
+    )
+    first, second, own = stages_of(run_of(*SEVEN, "warm_start=tool_sft", *before, *short))
+    assert (first.name, second.name, own.name) == ("stage 1", "stage 2", "run")
+    assert (first.steps, first.load.episodes, num_tokens(first.full)) == (3, 5, 5 * 300)
+    assert num_tokens(second.full) == 64 * 4096
+
+
 def test_full_episodes_hold_their_context_and_no_more() -> None:
     full = filled(Load(), 4096)
     assert full.prompt + full.sampled + full.observed == 4096
