@@ -127,7 +127,7 @@ def our_step(
                     engine.load(learner.weights(), learner.num_updates)
                 stream = (0, learner.num_updates)
                 act = Rollout(env=env, speech=speech, engine=engine, sampling=sampling, stream=stream, tool_ticks=1)
-                groups = algo.sample(act, tasks)
+                groups = act.sample(algo.sample, tasks)
             with clock.time("update"):
                 batch = learner.annotate(collate(groups), algo.needs)
                 learner.update(batch.with_advantages(algo.credit(rows(groups, batch))), algo.loss, algo.unit)

@@ -123,7 +123,7 @@ def open_pipeline(
             progress=life.told,
         )
         player = together(act, ranks, run.hardware.players(ranks.size))
-        return partial(run.algo.sample, player, list(islice(tasks, size)))
+        return partial(player.sample, run.algo.sample, list(islice(tasks, size)))
 
     rollouts = Pipeline(launch, staleness=staleness, last=run.steps, kept=played)
     life.ahead = rollouts.wait

@@ -10,7 +10,7 @@ observation is empty and its reward is the verifier's. Sixteen such trajectories
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -281,8 +281,29 @@ class Start:
     random stream of its own."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flat:
+    """A sampler that knows all its starts at once: so many episodes of each task, which any process may play singly."""
+
+    num_samples: int = 1
+    expert: bool = False
+    """Played by the environment's own expert, once a task, and not by the policy."""
+
+
+Growth = Generator[Sequence[Start], list[Trajectory], Group]
+"""A sampler at work on one task: it yields starts, is sent their trajectories in that order, again and again, and
+returns the group. Its samples are numbered from 0, each number once."""
+
+Sampler = Flat | Callable[[Task], Growth]
+"""Where rollouts start and fork, as a value or as a coroutine for each task."""
+
+
 class Player(Protocol):
-    """What an algorithm's sampler may ask for. `rlx.rollout.play` provides it."""
+    """What plays for an algorithm's sampler. `rlx.rollout.play` provides it."""
+
+    def sample(self, sampler: Sampler, tasks: Sequence[Task]) -> list[Group]:
+        """One Group per task; the growths of all tasks are driven together."""
+        ...
 
     def play(self, starts: Sequence[Start]) -> list[Trajectory]:
         """Sample episodes with the policy; the answer is in the order of `starts`."""
@@ -291,10 +312,6 @@ class Player(Protocol):
     def demonstrate(self, tasks: Sequence[Task]) -> list[Trajectory]:
         """The environment's own expert, acting for real; log-probs are zero."""
         ...
-
-
-Sampler = Callable[[Player, Sequence[Task]], list[Group]]
-"""Where rollouts start and fork: one Group per task."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

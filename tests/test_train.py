@@ -130,7 +130,7 @@ def test_the_learner_sees_what_the_engine_sampled(small_run: Build, tmp_path: Pa
 
     speech = replace(agent.policy.speech, encode=spy)
     rollout = replace(agent.policy, speech=speech).rollout(run.env, run.sampling, ("test",))
-    groups = run.algo.sample(rollout, [task for task, _ in zip(run.env.tasks("train", 0), range(2))])
+    groups = rollout.sample(run.algo.sample, [task for task, _ in zip(run.env.tasks("train", 0), range(2))])
     batch = collate(groups)
     logp = agent.learner.measure(batch)
     assert torch.allclose(logp, batch.engine_logp_M, atol=1e-4)

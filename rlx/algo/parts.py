@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal
 
 from rlx.limits import LARGEST, MANY, at_least, refuse, within
 from rlx.record.store import StoreError, load
-from rlx.types import Group, Player, Rows, Sampler, Start, Task, Trajectory
+from rlx.types import Flat, Group, Growth, Rows, Sampler, Task, Trajectory
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -144,21 +144,12 @@ def grouped(tasks: Sequence[Task], trajectories: Sequence[Trajectory], num_sampl
 def independent(num_samples: int) -> Sampler:
     """Every task afresh, `num_samples` times."""
     within(1, MANY, num_samples=num_samples)
-
-    def sample(player: Player, tasks: Sequence[Task]) -> list[Group]:
-        starts = [Start(task=task, sample=i) for task in tasks for i in range(num_samples)]
-        return grouped(tasks, player.play(starts), num_samples)
-
-    return sample
+    return Flat(num_samples=num_samples)
 
 
 def demonstrations() -> Sampler:
     """The environment's own expert, once a task."""
-
-    def sample(player: Player, tasks: Sequence[Task]) -> list[Group]:
-        return grouped(tasks, player.demonstrate(tasks), 1)
-
-    return sample
+    return Flat(expert=True)
 
 
 def stored(path: str) -> Sampler:
@@ -171,8 +162,9 @@ def stored(path: str) -> Sampler:
             raise StoreError(f"{path} holds no trajectories")
         return found
 
-    def sample(player: Player, tasks: Sequence[Task]) -> list[Group]:
-        return [groups()[stable_index(task.id, len(groups()))] for task in tasks]
+    def sample(task: Task) -> Growth:
+        yield ()
+        return groups()[stable_index(task.id, len(groups()))]
 
     return sample
 

@@ -163,7 +163,7 @@ def sample(life: Life, agent: Agent, name: str) -> list[Group]:
     run = life.run
     act = agent.policy.rollout(run.env, run.sampling, ("check", name), check=life.interrupt.check, progress=life.told)
     player = together(act, life.ranks, run.hardware.players(life.ranks.size))
-    return independent(NUM_SAMPLES)(player, list(islice(run.env.tasks("train", run.seed), run.algo.num_prompts)))
+    return player.sample(independent(NUM_SAMPLES), list(islice(run.env.tasks("train", run.seed), run.algo.num_prompts)))
 
 
 def distance(agent: Agent, batch: Batch) -> float:

@@ -1,8 +1,12 @@
 """Many episodes at once: each a coroutine that asks for completions and for environment steps (rlx.rollout.episode).
 
-Completions come from the engine's ticks, environment steps from a pool of threads, so tools run beside decoding. A
-step's answer is admitted exactly `tool_ticks` ticks after it was asked for, early or late, so the schedule never
-depends on the clock.
+    growths   one per task: yield starts, are sent trajectories (rlx.types.Growth)
+    lives     one per episode, so many at once as may be: ask for completions and steps
+    engine    one token a tick for every request; a pool of threads for environment steps
+
+Episodes begin in the order in which growths ask for them: while one growth waits, others' episodes fill the engine.
+Completions come from the engine's ticks, environment steps from the pool, so tools run beside decoding. A step's answer
+is admitted exactly `tool_ticks` ticks after it was asked for, early or late: the schedule never depends on the clock.
 """
 
 from __future__ import annotations
@@ -11,10 +15,26 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from rlx.rollout.engine import Engine
 from rlx.rollout.episode import Asked, Life, Seen, Speech, close_turn, play_episode, stream_of, tell_apart
-from rlx.types import Environment, Request, Sampling, Start, Step, Task, Trajectory, Turn
+from rlx.rollout.growth import Growing, all_at_once, growths, sample_flat
+from rlx.types import (
+    Environment,
+    Flat,
+    Group,
+    Request,
+    Sampler,
+    Sampling,
+    Start,
+    Step,
+    Task,
+    Trajectory,
+    Turn,
+)
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,52 +64,26 @@ class Rollout:
     seen: Seen = field(default_factory=Counter, repr=False, compare=False)
     """What was played under `stream`."""
 
+    def sample(self, sampler: Sampler, tasks: Sequence[Task]) -> list[Group]:
+        """One group per task."""
+        if isinstance(sampler, Flat):
+            return sample_flat(self, sampler, tasks)
+        return self.grow(growths(sampler, tasks, self.seen))
+
     def play(self, starts: Sequence[Start]) -> list[Trajectory]:
         """All episodes together, in the order of `starts`."""
+        return self.grow([all_at_once(tell_apart(starts, self.seen))])[0]
+
+    def grow(self, growths: Sequence[Growing[T]]) -> list[T]:
+        """What each growth returns; they are driven together, and their starts have been told apart."""
         self.prepare()
         with ThreadPoolExecutor(self.num_workers, thread_name_prefix="environment") as pool:
-            return self._live(tell_apart(starts, self.seen), pool)
-
-    def _live(self, starts: Sequence[Start], pool: ThreadPoolExecutor) -> list[Trajectory]:
-        lives = [
-            play_episode(self.env, self.speech, self.sampling, start, self.stream, session)
-            for session, start in enumerate(starts)
-        ]
-        begun = 0
-        ended: dict[int, Trajectory] = {}
-        due: deque[tuple[int, int, Future[Step]]] = deque()
-        tick = 0
-
-        def advance(session: int, send: Callable[[Life], Asked]) -> None:
+            stage = Stage(self, growths, pool)
             try:
-                asked = send(lives[session])
-            except StopIteration as end:
-                ended[session] = end.value
-                self.engine.release(session)
-                self.progress(end.value)
-                return
-            if isinstance(asked, Request):
-                self.engine.add(asked)
-            else:
-                due.append((tick + self.tool_ticks, session, pool.submit(asked)))
-
-        try:
-            while len(ended) < len(lives):
-                self.check()
-                while begun < len(lives) and begun - len(ended) < self.num_live:
-                    begun += 1
-                    advance(begun - 1, next)
-                tick += 1
-                for request, completion in self.engine.step():
-                    advance(request.session, lambda life, answer=completion: life.send(answer))  # type: ignore[misc]
-                while due and due[0][0] <= tick:
-                    _, session, future = due.popleft()
-                    advance(session, lambda life, future=future: answer_life(life, future))  # type: ignore[misc]
-        finally:
-            for session in range(len(lives)):
-                self.engine.release(session)
-            self.engine.rest(self.keep)
-        return [ended[session] for session in range(len(lives))]
+                return stage.run()
+            finally:
+                stage.clear()
+                self.engine.rest(self.keep)
 
     def demonstrate(self, tasks: Sequence[Task]) -> list[Trajectory]:
         """The environment's own expert, acting for real: every observation is the environment's answer."""
@@ -106,6 +100,108 @@ class Rollout:
             turns.append(close_turn(self.env, context, completion, move.action, step, len(told)))
             context = context + completion.token_ids + told
         return Trajectory(task=task, sample=0, turns=tuple(turns), status="done", success=bool(step.success))
+
+
+@dataclass(slots=True)
+class Wave:
+    """Episodes that a growth waits for; it goes on when all have ended."""
+
+    waits: int
+    ended: dict[int, Trajectory] = field(default_factory=dict)
+    """By place in the wave."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Whose episode it is: which growth's, and which of its wave."""
+
+    growth: int
+    index: int
+
+
+class Stage(Generic[T]):
+    """Growths and episodes under way."""
+
+    def __init__(self, rollout: Rollout, growths: Sequence[Growing[T]], pool: ThreadPoolExecutor) -> None:
+        self.rollout, self.growths, self.pool = rollout, growths, pool
+        self.results: dict[int, T] = {}
+        self.waves: dict[int, Wave] = {}
+        self.queue: deque[tuple[Place, Start]] = deque()
+        self.lives: dict[int, tuple[Life, Place]] = {}
+        """By session."""
+        self.due: deque[tuple[int, int, Future[Step]]] = deque()
+        """Steps under way: the tick that admits them, and for which session."""
+        self.num_begun = 0
+        self.tick = 0
+
+    def run(self) -> list[T]:
+        """Until every growth has ended; what they returned."""
+        rollout = self.rollout
+        for index in range(len(self.growths)):
+            self._wake(index, next)
+        while len(self.results) < len(self.growths):
+            rollout.check()
+            while self.queue and len(self.lives) < rollout.num_live:
+                self._begin(*self.queue.popleft())
+            self.tick += 1
+            for request, completion in rollout.engine.step():
+                self._advance(request.session, lambda life, answer=completion: life.send(answer))  # type: ignore[misc]
+            while self.due and self.due[0][0] <= self.tick:
+                _, session, future = self.due.popleft()
+                self._advance(session, lambda life, future=future: answer_life(life, future))  # type: ignore[misc]
+        return [self.results[index] for index in range(len(self.growths))]
+
+    def clear(self) -> None:
+        """Leave nothing under way, however it ended."""
+        for session in self.lives:
+            self.rollout.engine.release(session)
+        for growth in self.growths:
+            growth.close()
+
+    def _wake(self, index: int, send: Callable[[Growing[T]], Sequence[Start]]) -> None:
+        """Let a growth say what to play next, if it does not end."""
+        try:
+            starts = send(self.growths[index])
+        except StopIteration as end:
+            self.results[index] = end.value
+            return
+        self.waves[index] = Wave(len(starts))
+        self.queue.extend((Place(index, place), start) for place, start in enumerate(starts))
+        self._settle(index)
+
+    def _settle(self, index: int) -> None:
+        """Wake a growth whose wave has ended."""
+        wave = self.waves[index]
+        if len(wave.ended) == wave.waits:
+            played = [wave.ended[place] for place in range(wave.waits)]
+            self._wake(index, lambda growth: growth.send(played))
+
+    def _begin(self, place: Place, start: Start) -> None:
+        session, self.num_begun = self.num_begun, self.num_begun + 1
+        rollout = self.rollout
+        life = play_episode(rollout.env, rollout.speech, rollout.sampling, start, rollout.stream, session)
+        self.lives[session] = (life, place)
+        self._advance(session, next)
+
+    def _advance(self, session: int, send: Callable[[Life], Asked]) -> None:
+        """Let an episode say what it waits for, if it does not end."""
+        life, place = self.lives[session]
+        try:
+            asked = send(life)
+        except StopIteration as end:
+            self._end(session, place, end.value)
+            return
+        if isinstance(asked, Request):
+            self.rollout.engine.add(asked)
+        else:
+            self.due.append((self.tick + self.rollout.tool_ticks, session, self.pool.submit(asked)))
+
+    def _end(self, session: int, place: Place, trajectory: Trajectory) -> None:
+        del self.lives[session]
+        self.rollout.engine.release(session)
+        self.rollout.progress(trajectory)
+        self.waves[place.growth].ended[place.index] = trajectory
+        self._settle(place.growth)
 
 
 def answer_life(life: Life, future: Future[Step]) -> Asked:

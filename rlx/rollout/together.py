@@ -1,24 +1,29 @@
 """Episodes shared out over the processes of a run: each plays its share, and all get every trajectory.
 
-Random streams are keyed by task, sample and turn, so who plays what changes nothing but rounding: a group may be split,
-and more ranks than tasks all have episodes. Trajectories travel as the JSON they are stored as.
+Random streams are keyed by task, sample and turn, so who plays what changes nothing but rounding: a group whose starts
+are known may be split, and more ranks than tasks all have episodes. A growth lives on one rank, which alone hears what
+its episodes said before it asks for more. Trajectories travel once, at the end, as the JSON they are stored as.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.hardware.ranks import Ranks, RanksError
 from rlx.record.codec import from_json, to_json
 from rlx.rollout.episode import Seen, tell_apart
-from rlx.types import Player, Start, Task, Trajectory
+from rlx.rollout.growth import growths, sample_flat
+from rlx.rollout.play import Rollout
+from rlx.types import Flat, Group, Growth, Player, Sampler, Start, Task, Trajectory
+
+W = TypeVar("W")
 
 
-def together(player: Player, ranks: Ranks, players: Sequence[int] | None = None) -> Player:
+def together(player: Rollout, ranks: Ranks, players: Sequence[int] | None = None) -> Player:
     """The same player for one process, one that shares for many; `players`: the ranks that play, if not all do."""
     if ranks.size == 1:
         return player
@@ -29,16 +34,30 @@ def together(player: Player, ranks: Ranks, players: Sequence[int] | None = None)
 class Together:
     """See rlx.types.Player; all ranks call it alike."""
 
-    player: Player
+    player: Rollout
     ranks: Ranks
     players: tuple[int, ...]
     seen: Seen = field(default_factory=Counter, repr=False, compare=False)
 
+    def sample(self, sampler: Sampler, tasks: Sequence[Task]) -> list[Group]:
+        """Known starts are shared out one by one, growths whole."""
+        if isinstance(sampler, Flat):
+            return sample_flat(self, sampler, tasks)
+        grown = self._share(growths(sampler, tasks, self.seen), self._grow)
+        return [group_of(told, task) for told, task in zip(grown, tasks, strict=True)]
+
+    def _grow(self, mine: Sequence[Growth]) -> list[Any]:
+        return [[to_json(trajectory) for trajectory in group.trajectories] for group in self.player.grow(mine)]
+
     def play(self, starts: Sequence[Start]) -> list[Trajectory]:
         starts = tell_apart(starts, self.seen)
-        owners = [self.players[place] for place in owners_of(len(starts), len(self.players))]
-        mine = [index for index, owner in enumerate(owners) if owner == self.ranks.rank]
-        said, error = self._play([starts[index] for index in mine])
+        played = self._share(starts, lambda mine: [to_json(trajectory) for trajectory in self.player.play(mine)])
+        return [replace(from_json(told), task=start.task) for told, start in zip(played, starts, strict=True)]
+
+    def _share(self, work: Sequence[W], do: Callable[[Sequence[W]], list[Any]]) -> list[Any]:
+        """What `do` says of each piece of work, done by the rank that owns it; ranks speak once."""
+        owners = [self.players[place] for place in owners_of(len(work), len(self.players))]
+        said, error = attempt(lambda: do([one for one, owner in zip(work, owners) if owner == self.ranks.rank]))
         told = self.ranks.gather(said)
         if error is not None:
             raise error
@@ -48,27 +67,33 @@ class Together:
         stopped = max(said["stopped"] for said in told)
         if stopped:
             raise InterruptedRunError(stopped)
-        played = [iter(said["episodes"]) for said in told]
-        return [
-            replace(from_json(next(played[owner])), task=start.task)
-            for owner, start in zip(owners, starts, strict=True)
-        ]
-
-    def _play(self, starts: Sequence[Start]) -> tuple[dict[str, Any], Exception | None]:
-        """What this rank has to say: its episodes, or why there are none; and its error, if that is why."""
-        said: dict[str, Any] = {"episodes": [], "stopped": 0, "failed": ""}
-        try:
-            return {**said, "episodes": [to_json(trajectory) for trajectory in self.player.play(starts)]}, None
-        except InterruptedRunError as stop:
-            return {**said, "stopped": int(stop.signum)}, None
-        except Exception as error:
-            return {**said, "failed": f"{type(error).__name__}: {error}"}, error
+        done = [iter(said["done"]) for said in told]
+        return [next(done[owner]) for owner in owners]
 
     def demonstrate(self, tasks: Sequence[Task]) -> list[Trajectory]:
         """The environment's expert is quick: every rank asks it for all."""
         return self.player.demonstrate(tasks)
 
 
-def owners_of(num_starts: int, size: int) -> list[int]:
-    """Which of `size` plays each start: runs of them, even to one, so that few prompts are read by two."""
-    return [index * size // num_starts for index in range(num_starts)]
+def attempt(do: Callable[[], list[Any]]) -> tuple[dict[str, Any], Exception | None]:
+    """What this rank has to say: what it has done, or why not; and its error, if that is why."""
+    said: dict[str, Any] = {"done": [], "stopped": 0, "failed": ""}
+    try:
+        return {**said, "done": do()}, None
+    except InterruptedRunError as stop:
+        return {**said, "stopped": int(stop.signum)}, None
+    except Exception as error:
+        return {**said, "failed": f"{type(error).__name__}: {error}"}, error
+
+
+def group_of(told: Sequence[Any], task: Task) -> Group:
+    """A group as another rank tells it: of `task`, or of a stored one that stands for it."""
+    trajectories = [from_json(trajectory) for trajectory in told]
+    if trajectories and trajectories[0].task.id != task.id:
+        task = trajectories[0].task
+    return Group(task=task, trajectories=tuple(replace(trajectory, task=task) for trajectory in trajectories))
+
+
+def owners_of(num_pieces: int, size: int) -> list[int]:
+    """Which of `size` does each piece: runs of them, even to one, so that few prompts are read by two."""
+    return [index * size // num_pieces for index in range(num_pieces)]

@@ -16,6 +16,7 @@ from rlx.algo.rloo import rloo
 from rlx.algo.sft import sft
 from rlx.algo.tool_rloo import tool_rloo
 from rlx.config.compose import build_value, compose
+from rlx.rollout.growth import sample_flat
 from rlx.types import Rows, Task, Trajectory
 
 CONF = Path(__file__).parents[2] / "conf" / "algo"
@@ -31,9 +32,12 @@ class Echo:
     def demonstrate(self, tasks):
         return [Trajectory(task=task, sample=0, turns=(), status="done", success=True) for task in tasks]
 
+    def sample(self, sampler, tasks):
+        return sample_flat(self, sampler, tasks)
+
 
 def test_independent_samples_come_back_by_task_in_order():
-    groups = independent(3)(Echo(), TASKS)
+    groups = Echo().sample(independent(3), TASKS)
     assert [g.task.id for g in groups] == ["a", "b"]
     assert [[(t.task.id, t.sample) for t in g.trajectories] for g in groups] == [
         [("a", 0), ("a", 1), ("a", 2)],
@@ -42,7 +46,7 @@ def test_independent_samples_come_back_by_task_in_order():
 
 
 def test_demonstrations_are_groups_of_one():
-    assert [[t.success for t in g.trajectories] for g in demonstrations()(Echo(), TASKS)] == [[True], [True]]
+    assert [[t.success for t in g.trajectories] for g in Echo().sample(demonstrations(), TASKS)] == [[True], [True]]
 
 
 @pytest.mark.parametrize("path", sorted(CONF.glob("*.yaml")), ids=lambda path: path.stem)
@@ -54,7 +58,7 @@ def test_every_shipped_file_makes_an_algorithm(path):
     assert path.read_text().startswith("# ")
     algorithm = build_value(call, "algo")
     assert isinstance(algorithm, Algorithm)
-    assert len(algorithm.sample(Echo(), TASKS)) == 2
+    assert len(Echo().sample(algorithm.sample, TASKS)) == 2
 
 
 def test_reading_algorithms_does_not_load_torch():

@@ -39,7 +39,7 @@ def test_its_log_probs_are_the_learner_s_before_and_after_three_updates(run: Any
     said = []
     for version in range(4):
         rollout = agent.policy.rollout(run.env, run.sampling, ("test",), prepare=agent.sync)
-        groups = run.algo.sample(rollout, list(islice(run.env.tasks("train", 0), 3)))
+        groups = rollout.sample(run.algo.sample, list(islice(run.env.tasks("train", 0), 3)))
         turns = [turn for group in groups for t in group.trajectories for turn in t.turns]
         assert {turn.completion.version for turn in turns} == {version}
         assert any(turn.tool.num_calls for turn in turns)

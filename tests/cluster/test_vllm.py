@@ -111,7 +111,7 @@ def play(agent: Any, run: Any, step: int) -> list[Any]:
     from itertools import islice
 
     rollout = agent.policy.rollout(run.env, run.sampling, ("test", step), prepare=agent.sync)
-    return run.algo.sample(rollout, list(islice(run.env.tasks("train", step), run.algo.num_prompts)))
+    return rollout.sample(run.algo.sample, list(islice(run.env.tasks("train", step), run.algo.num_prompts)))
 
 
 def episode_gap(model: Any, groups: list[Any], sampling: Sampling) -> float:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -92,6 +96,25 @@ def device(request: pytest.FixtureRequest) -> torch.device:
     return torch.device(request.param)
 
 
+@dataclass
+class Ranks:
+    """One process's place among threads that meet at a barrier: a list stands for what they say to each other."""
+
+    rank: int
+    size: int
+    table: list[Any]
+    barrier: threading.Barrier
+    num_gathered: int = 0
+
+    def gather(self, said: Any) -> list[Any]:
+        self.num_gathered += 1
+        self.table[self.rank] = said
+        self.barrier.wait(timeout=60)
+        told = list(self.table)
+        self.barrier.wait(timeout=60)
+        return told
+
+
 class Kit:
     """What the tests of this folder share; they cannot import from one another."""
 
@@ -129,6 +152,13 @@ class Kit:
         while len(done) < len(requests):
             done.update({request.session: completion for request, completion in engine.step()})
         return done
+
+    @staticmethod
+    def on_ranks(size: int, live: Callable[[Any], Any]) -> list[Any]:
+        """What each of so many ranks makes of its life."""
+        barrier, table = threading.Barrier(size), [None] * size
+        with ThreadPoolExecutor(size) as threads:
+            return list(threads.map(lambda rank: live(Ranks(rank, size, table, barrier)), range(size)))
 
     @staticmethod
     def ids(seed: int, length: int, high: int = 280) -> list[int]:

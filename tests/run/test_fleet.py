@@ -97,7 +97,7 @@ def fleet(run: Any) -> Iterator[Fleet]:
 
 def play(run: Any, policy: Policy, **options: Any) -> list[Group]:
     rollout = policy.rollout(run.env, run.sampling, ("test",), **options)
-    return run.algo.sample(rollout, [task for task, _ in zip(run.env.tasks("train", 0), range(3))])
+    return rollout.sample(run.algo.sample, [task for task, _ in zip(run.env.tasks("train", 0), range(3))])
 
 
 def said(groups: list[Group]) -> list[list[tuple]]:

@@ -1,0 +1,210 @@
+"""Samplers as coroutines: trees of many tasks that grow at once, on the real engine, on one rank and on two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from rlx.algo.parts import stable_index
+from rlx.rollout.episode import Speech
+from rlx.rollout.play import Rollout
+from rlx.rollout.together import Together
+from rlx.types import (
+    Action,
+    Completion,
+    Fork,
+    Group,
+    Growth,
+    Request,
+    Sampling,
+    Start,
+    Step,
+    Task,
+    Text,
+    ToolUse,
+    Trajectory,
+)
+
+NUM_TASKS, NUM_SAMPLES = 16, 16
+
+
+@dataclass(frozen=True)
+class Corridor:
+    """Some rooms long, each passed by any word; the last word's length is the reward."""
+
+    max_rounds: int = 6
+
+    def tasks(self, split: str, seed: int) -> Iterator[Task]:
+        yield from (Task(id=f"{split}{i}", prompt=(Text(f"task {i}:"),), data={"rooms": 4}) for i in range(100))
+
+    def start(self, task: Task) -> Walk:
+        return Walk(task.data["rooms"])
+
+    def cost(self, tool: ToolUse) -> float:
+        return 0.0
+
+    def demonstrate(self, task: Task, seed: int, tools: tuple[str, ...]) -> Iterator[Any]:
+        raise ValueError("no expert")
+
+
+@dataclass
+class Walk:
+    rooms: int
+
+    def step(self, action: Action) -> Step:
+        self.rooms -= 1
+        done = not self.rooms
+        return Step(
+            observation=(Text("\nnext:"),) * (not done), reward=float(len(action.text)), done=done, success=done
+        )
+
+
+class Aloud:
+    """Whatever is said is done."""
+
+    stops = ()
+    tools = ()
+
+    def open(self, task: Task) -> str:
+        return task.prompt[0].text
+
+    def parse(self, text: str) -> Action:
+        return Action(kind="answer", text=text)
+
+    def write(self, move: Any) -> str:
+        return move.action.text
+
+    def render(self, observation: tuple[Text, ...]) -> str:
+        return "".join(part.text for part in observation)
+
+
+@dataclass
+class Watched:
+    """An engine, and how many of its slots decoded at every tick."""
+
+    engine: Any
+    busy: list[int] = field(default_factory=list)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.engine, name)
+
+    def step(self) -> list[tuple[Request, Completion]]:
+        before = self.engine.counts.num_sampled
+        finished = self.engine.step()
+        self.busy.append(self.engine.counts.num_sampled - before)
+        return finished
+
+    @property
+    def occupancy(self) -> float:
+        return sum(self.busy) / len(self.busy) / self.engine.num_slots
+
+
+def unsure(trajectory: Trajectory) -> int:
+    """The turn in which the policy was least sure of its words."""
+    sure = [sum(turn.completion.logprobs) for turn in trajectory.turns]
+    return sure.index(min(sure))
+
+
+def one_by_one(task: Task) -> Growth:
+    """Each episode leaves another where all that were played before it say so."""
+    played = yield [Start(task=task, sample=0)]
+    for sample in range(1, NUM_SAMPLES):
+        parent = played[stable_index(str([t.turns for t in played]), len(played))]
+        turn = unsure(parent)
+        fork = Fork(parent=parent.sample, turn=turn)
+        played += yield [Start(task=task, sample=sample, prefix=parent.turns[:turn], fork=fork)]
+    return Group(task=task, trajectories=tuple(played))
+
+
+@pytest.fixture
+def player(qwen2: Any, tokenizer: Any, kit: Any) -> Any:
+    speech = Speech(
+        dialect=Aloud(),
+        encode=lambda text: tokenizer.encode(text, add_special_tokens=False),
+        decode=tokenizer.decode,
+        open=lambda text: tokenizer.encode(text, add_special_tokens=False),
+    )
+
+    def build(num_slots: int) -> Rollout:
+        engine = Watched(kit.engine(qwen2, tokenizer, num_slots=num_slots, eos_ids=range(8)))
+        sampling = Sampling(max_new_tokens=24, max_context=400)
+        return Rollout(env=Corridor(), speech=speech, engine=engine, sampling=sampling, stream=(5,))
+
+    return build
+
+
+def tasks(num: int) -> list[Task]:
+    return [task for task, _ in zip(Corridor().tasks("train", 0), range(num))]
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_trees_that_grow_a_fork_at_a_time_keep_the_slots_full(player: Any, kit: Any, size: int) -> None:
+    slots = 12 // size
+
+    def live(ranks: Any) -> tuple[list[Group], float, int]:
+        act = player(slots)
+        together = Together(player=act, ranks=ranks, players=tuple(range(size)))
+        return together.sample(one_by_one, tasks(NUM_TASKS)), act.engine.occupancy, ranks.num_gathered
+
+    first, again = kit.on_ranks(size, live), kit.on_ranks(size, live)
+    groups = [told[0] for told in first]
+    assert all(told == groups[0] for told in groups)
+    assert [told[0] for told in again] == groups
+    assert [group.task for group in groups[0]] == tasks(NUM_TASKS)
+    assert [[t.sample for t in group.trajectories] for group in groups[0]] == [list(range(NUM_SAMPLES))] * NUM_TASKS
+    assert len({t.fork for group in groups[0] for t in group.trajectories}) > 16
+    assert min(told[1] for told in first) > 0.7
+    assert {told[2] for told in first} == {1}
+
+
+def test_a_task_that_comes_again_grows_another_tree_the_same_on_any_rank(player: Any, kit: Any) -> None:
+    task, other = tasks(2)
+
+    def live(ranks: Any) -> list[Group]:
+        together = Together(player=player(4), ranks=ranks, players=tuple(range(ranks.size)))
+        return together.sample(two_by_two, [task, other, task])
+
+    first, _, third = kit.on_ranks(1, live)[0]
+    assert [t.turns[0].completion.token_ids for t in first.trajectories] != [
+        t.turns[0].completion.token_ids for t in third.trajectories
+    ]
+    assert said(kit.on_ranks(3, live)[2]) == said(kit.on_ranks(1, live)[0])
+
+
+def two_by_two(task: Task) -> Growth:
+    played = yield [Start(task=task, sample=0), Start(task=task, sample=1)]
+    nothing = yield []
+    played += yield [Start(task=task, sample=2)]
+    return Group(task=task, trajectories=(*played, *nothing))
+
+
+def said(groups: list[Group]) -> list[list[tuple[int, ...]]]:
+    return [[turn.completion.token_ids for turn in t.turns] for group in groups for t in group.trajectories]
+
+
+def test_a_growth_that_begins_a_sample_twice_is_refused(player: Any) -> None:
+    def twice(task: Task) -> Growth:
+        played = yield [Start(task=task, sample=1)]
+        played += yield [Start(task=task, sample=1)]
+        return Group(task=task, trajectories=tuple(played))
+
+    with pytest.raises(ValueError, match="sample 1 of task 'train0' was begun twice"):
+        player(2).sample(twice, tasks(1))
+
+
+def test_an_error_in_a_sampler_is_told_by_every_rank(player: Any, kit: Any) -> None:
+    def broken(task: Task) -> Growth:
+        yield [Start(task=task, sample=0)]
+        raise KeyError("no such turn")
+
+    def live(ranks: Any) -> str:
+        act = player(2)
+        together = Together(player=act, ranks=ranks, players=(0, 1))
+        with pytest.raises(Exception) as told:  # noqa: PT011
+            together.sample(broken, tasks(1))
+        return f"{type(told.value).__name__}: {told.value}"
+
+    assert kit.on_ranks(2, live) == ["KeyError: 'no such turn'", "RanksError: rank 0: KeyError: 'no such turn'"]
