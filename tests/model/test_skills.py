@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlx.model.skills import SKILLS, numbers, order, places, reading
+from rlx.model.skills import SKILLS, numbers, order, places, reading, worked
 from rlx.model.skills.lesson import ANSWER, QUESTION, Lesson, answer_of, is_held_out, question_of
 from rlx.model.skills.words import read_number, say_number
 
@@ -115,3 +115,23 @@ def test_a_chain_of_facts_is_followed_over_pages() -> None:
     assert reading.check_chain(f"{page}\nQuestion: {asked}\n", "<answer>Arden</answer>")
     assert not reading.check_chain(f"{page}\nQuestion: {asked}\n", "<answer>Tom</answer>")
     assert reading.look_up(page, "Who taught Bea?") == reading.NOT_STATED
+
+
+def test_sums_are_worked_out_column_by_column_and_part_by_part() -> None:
+    assert worked.work_sum(47, 38) == ["7 + 8 = 15", "4 + 3 + 1 = 8"]
+    assert worked.work_difference(52, 7) == ["12 - 7 = 5", "4 - 0 = 4"]
+    assert worked.work_difference(300, 1) == ["10 - 1 = 9", "9 - 0 = 9", "2 - 0 = 2"]
+    assert worked.work_product(47, 8) == ["40 * 8 = 320", "7 * 8 = 56", "320 + 56 = 376"]
+    assert worked.work_product(0, 8) == []
+
+
+def test_what_an_item_is_below_is_found_one_from_another() -> None:
+    assert order.think_of("Given A < B, C > B, D > A. ", "A", "C") == "A < B, D, C. A > none. A < C"
+
+
+def test_a_thing_passed_is_followed_behind() -> None:
+    assert places.show_each((1, 0), ["go forward", "turn left"]) == [
+        "go forward: 1 step right and 1 step back",
+        "turn left: 1 step left and 1 step back",
+        places.OUT_OF_SIGHT,
+    ]

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlx.model.skills import acting, numbers, order, places, puzzles, reading, sentences
+from rlx.model.skills import acting, numbers, order, places, puzzles, reading, sentences, worked
 from rlx.model.skills.lesson import Lesson
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skill:
-    """Lessons that belong together, drawn evenly, and their share of the lessons' tokens."""
+    """Lessons that belong together, and their share of the lessons' tokens."""
 
     share: float
     lessons: tuple[Lesson, ...]
@@ -21,7 +21,7 @@ class Skill:
 
 SKILLS: dict[str, Skill] = {
     "order": Skill(share=0.27, lessons=order.LESSONS),
-    "numbers": Skill(share=0.25, lessons=numbers.LESSONS),
+    "numbers": Skill(share=0.25, lessons=(*numbers.LESSONS, *worked.LESSONS)),
     "reading": Skill(share=0.18, lessons=reading.LESSONS),
     "acting": Skill(share=0.07, lessons=acting.LESSONS),
     "places": Skill(share=0.09, lessons=places.LESSONS),

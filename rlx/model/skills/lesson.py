@@ -43,6 +43,8 @@ class Lesson:
     """Those that are trained on, drawn evenly: what is wanted more often stands more often."""
     harder: int
     """A size beyond them, never trained on."""
+    weight: float = 1.0
+    """Its share of its skill's tokens, beside the other lessons'."""
 
     @property
     def name(self) -> str:

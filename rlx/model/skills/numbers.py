@@ -278,21 +278,21 @@ def check_story(question: str, answer: str) -> bool:
 
 
 LESSONS = (
-    Lesson(draw=add_numbers, check=check_sum, sizes=(1, 2, 2, 2, 3), harder=4),
-    Lesson(draw=subtract_numbers, check=check_sum, sizes=(1, 2, 2, 2, 3), harder=4),
-    Lesson(draw=multiply_numbers, check=check_sum, sizes=(1, 2, 2), harder=3),
+    Lesson(draw=add_numbers, check=check_sum, sizes=(1, 2, 2, 2, 3), harder=4, weight=2),
+    Lesson(draw=subtract_numbers, check=check_sum, sizes=(1, 2, 2, 2, 3), harder=4, weight=2),
+    Lesson(draw=multiply_numbers, check=check_sum, sizes=(1, 2, 2), harder=3, weight=2),
     Lesson(draw=divide_numbers, check=check_sum, sizes=(1, 2), harder=3),
     Lesson(draw=find_remainder, check=check_sum, sizes=(1, 2), harder=3),
     Lesson(draw=speak_arithmetic, check=check_spoken, sizes=(20, 40), harder=99),
     Lesson(draw=write_in_words, check=check_words, sizes=(1, 2, 3), harder=4),
     Lesson(draw=write_in_digits, check=check_words, sizes=(1, 2, 3), harder=4),
-    Lesson(draw=find_middle, check=check_middle, sizes=(20, 50, 100), harder=200),
+    Lesson(draw=find_middle, check=check_middle, sizes=(20, 50, 100), harder=200, weight=2),
     Lesson(draw=narrow_interval, check=check_interval, sizes=(20, 50, 100), harder=200),
     Lesson(draw=evaluate_expression, check=check_expression, sizes=(2, 3), harder=4),
     Lesson(draw=reason_expression, check=check_expression, sizes=(2, 3, 3, 4), harder=5),
     Lesson(draw=approach_target, check=check_target, sizes=(1, 2, 2), harder=3),
     Lesson(draw=judge_equality, check=check_equality, sizes=(99, 199), harder=999),
-    Lesson(draw=count_symbols, check=check_count, sizes=tuple(range(2, 13)), harder=16),
+    Lesson(draw=count_symbols, check=check_count, sizes=tuple(range(2, 13)), harder=16, weight=1.5),
     Lesson(draw=reason_count, check=check_count_aloud, sizes=tuple(range(2, 13)), harder=16),
     Lesson(draw=tell_story, check=check_story, sizes=(1, 2), harder=3),
 )

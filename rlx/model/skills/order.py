@@ -44,11 +44,15 @@ def draw_settled(rng: Random, items: Sequence[str]) -> str:
     return draw_given(rng, pairs)
 
 
+def read_pairs(text: str) -> list[tuple[str, str]]:
+    """The comparisons in `text`, the lower item first."""
+    return [(a, b) if sign == "<" else (b, a) for a, sign, b in RELATION.findall(text)]
+
+
 def read_below(text: str) -> dict[str, set[str]]:
     """By each item, all those that the comparisons in `text` put above it."""
     above: dict[str, set[str]] = {}
-    for left, sign, right in RELATION.findall(text):
-        low, high = (left, right) if sign == "<" else (right, left)
+    for low, high in read_pairs(text):
         above.setdefault(low, set()).add(high)
         above.setdefault(high, set())
     for middle in above:
@@ -126,6 +130,35 @@ def settle_comparison(rng: Random, size: int) -> Document:
     return ask(f"{given}Known or open? {a} {b}: ", relate(known, a, b))
 
 
+def reason_settled(rng: Random, size: int) -> Document:
+    """The same with all that one item is known to be below and above said first, one found from another."""
+    document = settle_comparison(rng, size)
+    given, _, asked = document[0].text.partition("Known or open? ")
+    a, b = asked.removesuffix(": ").split()
+    return ask(f"{given}Think. Known or open? {asked}", think_of(given, a, b))
+
+
+def think_of(given: str, a: str, b: str) -> str:
+    """`A < C, D. A > none. A < C`."""
+    pairs = read_pairs(given)
+    above, below = discover(pairs, a), discover([(high, low) for low, high in pairs], a)
+    told = f"{a} < {', '.join(above) or 'none'}. {a} > {', '.join(below) or 'none'}. "
+    return told + relate(read_below(given), a, b)
+
+
+def discover(pairs: Sequence[tuple[str, str]], item: str) -> list[str]:
+    """All that pairs lead to from `item`, the nearest first, then as they stand."""
+    found = [item]
+    for each in found:
+        found += dict.fromkeys(to for origin, to in pairs if origin == each and to not in found)
+    return found[1:]
+
+
+def check_settled(question: str, answer: str) -> bool:
+    given, _, asked = question.partition("Think. Known or open? ")
+    return answer == think_of(given, *asked.removesuffix(": ").split())
+
+
 def check_comparison(question: str, answer: str) -> bool:
     given, _, asked = question.rpartition(". ")
     a, b = re.findall(r"([\w']+)", asked)[-2:]
@@ -177,6 +210,30 @@ def check_name_swaps(question: str, answer: str) -> bool:
     return state == wanted and answer == spoken and len(swaps) == len(find_swaps(now, wanted))
 
 
+def reason_swaps(rng: Random, size: int) -> Document:
+    """The same with the state said after every swap."""
+    items = draw_items(rng, size)
+    wanted = rng.sample(items, size)
+    state, said = list(items), []
+    for a, b in find_swaps(items, wanted):
+        state = swapped(state, a, b)
+        said.append(f"swap {a} {b}: {' < '.join(state)}")
+    text = "\n".join([*said, "sorted"])
+    return ask(f"Now {' < '.join(items)}. Step by step to {' < '.join(wanted)}:\n", text)
+
+
+def check_reason_swaps(question: str, answer: str) -> bool:
+    """Each swap leads where it says, to what is wanted, in as few as can be."""
+    now, wanted = (re.findall(r"[\w']+", part) for part in question.removeprefix("Now ").split(". Step by step to "))
+    *lines, last = answer.split("\n")
+    state = now
+    for line in lines:
+        found = re.fullmatch(r"swap ([\w']+) ([\w']+): (.+)", line)
+        if found is None or found[3] != " < ".join(state := swapped(state, found[1], found[2])):
+            return False
+    return last == "sorted" and state == wanted and len(lines) == len(find_swaps(now, wanted))
+
+
 def follow_swap(rng: Random, size: int) -> Document:
     items = draw_items(rng, size)
     a, b = rng.sample(items, 2)
@@ -190,13 +247,15 @@ def check_follow_swap(question: str, answer: str) -> bool:
 
 
 LESSONS = (
-    Lesson(draw=compare_numbers, check=check_compare_numbers, sizes=(1, 2, 3), harder=4),
-    Lesson(draw=order_numbers, check=check_order_numbers, sizes=(2, 3, 4, 5, 6), harder=7),
-    Lesson(draw=name_order, check=check_name_order, sizes=(2, 3, 3, 4, 4, 5, 6), harder=7),
-    Lesson(draw=infer_comparison, check=check_comparison, sizes=(3, 3, 4, 4, 5, 6), harder=7),
+    Lesson(draw=compare_numbers, check=check_compare_numbers, sizes=(1, 2, 3), harder=4, weight=0.5),
+    Lesson(draw=order_numbers, check=check_order_numbers, sizes=(2, 3, 3, 4, 4, 5, 6), harder=7),
+    Lesson(draw=name_order, check=check_name_order, sizes=(2, 3, 3, 4, 4, 5, 6), harder=7, weight=2),
+    Lesson(draw=infer_comparison, check=check_comparison, sizes=(2, 3, 3, 4, 4, 5, 6), harder=7, weight=2),
     Lesson(draw=reason_comparison, check=check_comparison, sizes=(3, 4, 5, 6), harder=7),
     Lesson(draw=settle_comparison, check=check_comparison, sizes=(3, 3, 4, 4, 5, 6), harder=7),
+    Lesson(draw=reason_settled, check=check_settled, sizes=(3, 3, 4, 4, 5, 6), harder=7),
     Lesson(draw=find_extreme, check=check_find_extreme, sizes=(2, 3, 4, 5, 6), harder=7),
-    Lesson(draw=name_swaps, check=check_name_swaps, sizes=(2, 3, 3, 4, 4, 5, 6), harder=7),
+    Lesson(draw=name_swaps, check=check_name_swaps, sizes=(2, 3, 3, 4, 4, 5, 6), harder=7, weight=2),
+    Lesson(draw=reason_swaps, check=check_reason_swaps, sizes=(2, 3, 4, 5, 6), harder=7),
     Lesson(draw=follow_swap, check=check_follow_swap, sizes=(2, 3, 4, 5, 6), harder=7),
 )

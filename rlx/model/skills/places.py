@@ -107,6 +107,36 @@ def check_moves(question: str, answer: str) -> bool:
     return answer == show_after(read_place(seen), made.removeprefix("You ").split(", "))
 
 
+def reason_moves(rng: Random, size: int) -> Document:
+    """The same with the place said after every move."""
+    name, place = draw_things(rng, 1, reach=5).popitem()
+    moves = rng.choices(MOVES, k=size)
+    told = ", ".join(moves)
+    return ask(f"You see a {name} {describe(place)}. One by one you {told}. Now:\n", "\n".join(show_each(place, moves)))
+
+
+def show_each(place: Place, moves: Sequence[str]) -> list[str]:
+    """What is out of sight is followed too: `2 steps left and 1 step back`."""
+    lines = []
+    for move in moves:
+        place = moved(place, move)
+        lines.append(f"{move}: {describe_all_round(place)}")
+    return [*lines, show_place(place)]
+
+
+def describe_all_round(place: Place) -> str:
+    across, ahead = place
+    if ahead >= 0:
+        return describe(place) or "here"
+    behind = f"{show_count(-ahead, 'step')} back"
+    return f"{describe((across, 0))} and {behind}" if across else behind
+
+
+def check_each_move(question: str, answer: str) -> bool:
+    seen, made, _ = question.split(". ")
+    return answer.split("\n") == show_each(read_place(seen), made.removeprefix("One by one you ").split(", "))
+
+
 def find_nearest(rng: Random, size: int) -> Document:
     """Which of `size` things is the fewest steps away; no two are equally far."""
     while True:
@@ -123,8 +153,9 @@ def check_nearest(question: str, answer: str) -> bool:
 
 
 LESSONS = (
-    Lesson(draw=navigate_room, check=check_move, sizes=(1, 2, 3, 4), harder=6),
+    Lesson(draw=navigate_room, check=check_move, sizes=(1, 2, 3, 4), harder=6, weight=1.5),
     Lesson(draw=reason_move, check=check_move, sizes=(1, 2, 3, 4), harder=6),
     Lesson(draw=follow_moves, check=check_moves, sizes=(1, 1, 2), harder=3),
+    Lesson(draw=reason_moves, check=check_each_move, sizes=(1, 2, 3), harder=4),
     Lesson(draw=find_nearest, check=check_nearest, sizes=(2, 3, 4), harder=6),
 )
