@@ -17,7 +17,8 @@ from typing import Any, Literal, Protocol
 from rlx.limits import above, at_least
 
 Stop = Literal["stop", "eos", "length", "context"]
-"""Why a completion ended: a stop string, the end-of-sequence token, its own token limit, or the context's end."""
+"""Why a completion ended: a stop string or an id with which its automaton ends, the end-of-sequence token, its own
+token limit, or the context's end."""
 
 Status = Literal["done", "truncated", "error"]
 """How an episode ended: by the environment, by a budget (rounds, context), or by an exception."""
@@ -154,19 +155,6 @@ class Dialect(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Automaton:
-    """A mask over token ids that moves as tokens are chosen (an expanded action space, a grammar).
-
-    In state s the ids of `allowed[s]` may be sampled, and choosing id i leads to `moves[s].get(i, s)`. `start` is the
-    first state. The id of a token's mask is the state it was sampled in.
-    """
-
-    start: int
-    allowed: tuple[frozenset[int], ...]
-    moves: tuple[Mapping[int, int], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
     """How completions are sampled. `top_k=0` and `top_p=1` do not filter; `temperature=0` is greedy."""
 
@@ -194,18 +182,24 @@ class Request:
     prompt_ids: tuple[int, ...]
     sampling: Sampling
     stops: tuple[str, ...] = ()
-    automaton: Automaton | None = None
+    state: int | None = None
+    """Of the engine's automaton (rlx.protocol.automaton), to start in; None for the vocabulary alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """Sampled tokens. `logprobs[i]` is that of `token_ids[i]` under temperature and mask, before top-k and top-p."""
+    """Sampled tokens. `logprobs[i]` is that of the choice made there, under temperature and mask, before top-k and
+    top-p."""
 
     token_ids: tuple[int, ...]
+    """As the context holds them, so of the vocabulary."""
     logprobs: tuple[float, ...]
     """One per token."""
     mask_ids: tuple[int, ...] = ()
     """One per token, or empty where no automaton was used."""
+    chosen_ids: tuple[int, ...] = ()
+    """One per token, or empty where they are all `token_ids`: an added action's id where the first token of its
+    description stands."""
     stop: Stop
     version: int = 0
     """Of the policy that sampled it."""

@@ -36,7 +36,7 @@ from rlx.learner.optimizer import build_adam, trained
 from rlx.learner.packing import Packed
 from rlx.learner.scorer import Scorer, frozen_copy
 from rlx.learner.state import Tensors, read_progress, told, write_model, write_progress, write_state
-from rlx.types import Automaton
+from rlx.protocol.automaton import Automaton
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
 """What Adam keeps of each parameter."""

@@ -5,7 +5,7 @@
 Positions go through in chunks; backward computes each chunk's z again instead of keeping it. Under autocast the
 products of both passes are in its format: hidden states and head are cast once, and kept so between the passes.
 
-Legend: M positions, H hidden size, V vocabulary, A automaton states, c one chunk of M.
+Legend: M positions, H hidden size, V vocabulary, c one chunk of M.
 """
 
 # ruff: noqa: N815 (fields carry shape suffixes)
@@ -17,12 +17,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlx.types import Automaton
+from rlx.model.masks import FORBIDDEN, Masks
 
 CHUNK_ELEMENTS = {"cpu": 2**22, "cuda": 2**26}
 """Logits computed at once: few enough to stay small, enough rows to make a product of matrices worth its while."""
-FORBIDDEN = -1e30
-"""A logit outside the mask: its exp is 0, and 0 times it is 0, which minus infinity would not give."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,14 +30,14 @@ class Head:
     weight_VH: Tensor
     bias_V: Tensor | None = None
     temperature: float = 1.0
-    allowed_AV: Tensor | None = None
+    masks: Masks | None = None
 
     def log_softmax(self, hidden_cH: Tensor, state_c: Tensor) -> Tensor:
         z_cV = torch.nn.functional.linear(hidden_cH, self.weight_VH, self.bias_V).float()
         if self.temperature != 1.0:
             z_cV /= self.temperature
-        if self.allowed_AV is not None:
-            z_cV.masked_fill_(~self.allowed_AV[state_c] & (state_c >= 0)[:, None], FORBIDDEN)
+        if self.masks is not None:
+            self.masks.apply(z_cV, state_c)
         return z_cV.sub_(z_cV.logsumexp(-1, keepdim=True))
 
     def cast(self, dtype: torch.dtype) -> Head:
@@ -48,22 +46,15 @@ class Head:
         return replace(self, weight_VH=self.weight_VH.to(dtype), bias_V=bias_V)
 
 
-def allowed_ids(automaton: Automaton, vocabulary: int) -> Tensor:
-    """A x V, true where the state allows the token."""
-    allowed_AV = torch.zeros(len(automaton.allowed), vocabulary, dtype=torch.bool)
-    for state, ids in enumerate(automaton.allowed):
-        allowed_AV[state, sorted(ids)] = True
-    return allowed_AV
-
-
 def log_probs(head: Head, hidden_MH: Tensor, target_M: Tensor, state_M: Tensor) -> tuple[Tensor, Tensor]:
     """log p of each target and the entropy at each position, both differentiable in the hidden states and the head.
 
     `state_M` is the automaton state of each position, -1 for none.
     """
-    if head.allowed_AV is not None and not (head.allowed_AV[state_M, target_M] | (state_M < 0)).all():
+    logp_M, entropy_M = Chunked.apply(hidden_MH, head.weight_VH, head.bias_V, target_M, state_M, head)
+    if head.masks is not None and (logp_M < FORBIDDEN / 2).any():
         raise ValueError("log_probs: a token lies outside its mask; engine and learner disagree on the automaton")
-    return Chunked.apply(hidden_MH, head.weight_VH, head.bias_V, target_M, state_M, head)
+    return logp_M, entropy_M
 
 
 class Chunked(torch.autograd.Function):

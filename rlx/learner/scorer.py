@@ -2,7 +2,7 @@
 
 It is a module, so that whoever wraps it (DeepSpeed) sees every use of a weight, the output matrix's among them.
 
-Legend: m trained tokens of the micro-batch, T packed tokens, H hidden size, V vocabulary, A automaton states.
+Legend: m trained tokens of the micro-batch, T packed tokens, H hidden size, V vocabulary.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import torch
 from torch import Tensor
 
 from rlx.learner.attention import PACKED, attention_over
-from rlx.learner.logprob import Head, allowed_ids, log_probs
+from rlx.learner.logprob import Head, log_probs
 from rlx.learner.lora import base_of, head_weight
 from rlx.learner.packing import Packed
-from rlx.types import Automaton
+from rlx.model.masks import Masks
+from rlx.protocol.automaton import Automaton
 
 
 class Scorer(torch.nn.Module):
@@ -30,6 +31,7 @@ class Scorer(torch.nn.Module):
         self.model = cast(Any, model)
         self.temperature = temperature
         self.automaton = automaton
+        self._masks: Masks | None = None
         base_of(self.model).set_attn_implementation(PACKED)
         if recompute:
             base_of(self.model).gradient_checkpointing_enable({"use_reentrant": False})
@@ -48,10 +50,14 @@ class Scorer(torch.nn.Module):
     def head(self, base: Any) -> Head:
         layer = base.get_output_embeddings()
         weight_VH = head_weight(layer)
-        allowed_AV = (
-            None if self.automaton is None else allowed_ids(self.automaton, len(weight_VH)).to(weight_VH.device)
-        )
-        return Head(weight_VH=weight_VH, bias_V=layer.bias, temperature=self.temperature, allowed_AV=allowed_AV)
+        masks = self.masks(len(weight_VH), weight_VH.device)
+        return Head(weight_VH=weight_VH, bias_V=layer.bias, temperature=self.temperature, masks=masks)
+
+    def masks(self, vocabulary: int, device: torch.device) -> Masks | None:
+        """Those of the automaton, made once for the device."""
+        if self.automaton is not None and (self._masks is None or self._masks.device != device):
+            self._masks = Masks(self.automaton, vocabulary, device)
+        return self._masks
 
 
 def frozen_copy(scorer: Scorer) -> Scorer:

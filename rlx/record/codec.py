@@ -55,6 +55,7 @@ def turn_to_json(turn: Turn, before: tuple[int, ...]) -> dict[str, Any]:
         "tokens": list(done.token_ids),
         "logprobs": [float_to_json(value) for value in done.logprobs],
         **({"masks": list(done.mask_ids)} if done.mask_ids else {}),
+        **({"chosen": list(done.chosen_ids)} if done.chosen_ids else {}),
         "stop": done.stop,
         "version": done.version,
         "action": {"kind": turn.action.kind, "text": turn.action.text, "name": turn.action.name},
@@ -106,7 +107,7 @@ def fork_from_json(value: Any) -> Fork:
 
 def turn_from_json(value: Any, before: tuple[int, ...], where: str) -> Turn:
     needed = ("shared", "prompt", "tokens", "logprobs", "stop", "version", "action", "observation", "reward", "tool")
-    fields = record(value, where, needed, ("masks", "text"))
+    fields = record(value, where, needed, ("masks", "chosen", "text"))
     shared = whole(fields["shared"], f"{where}.shared")
     if shared > len(before):
         raise CodecError(f"{where}.shared is {shared}, but the turn before has {len(before)} tokens")
@@ -123,13 +124,16 @@ def turn_from_json(value: Any, before: tuple[int, ...], where: str) -> Turn:
 def completion_from_json(fields: Mapping[str, Any], where: str) -> Completion:
     tokens = ids(fields["tokens"], f"{where}.tokens")
     logprobs = tuple(number(value, f"{where}.logprobs") for value in listed(fields["logprobs"], f"{where}.logprobs"))
-    masks = ids(fields.get("masks", []), f"{where}.masks")
-    if len(logprobs) != len(tokens) or (masks and len(masks) != len(tokens)):
-        raise CodecError(f"{where} has {len(tokens)} tokens, {len(logprobs)} logprobs and {len(masks)} masks")
+    masks, chosen = (ids(fields.get(name, []), f"{where}.{name}") for name in ("masks", "chosen"))
+    if len(logprobs) != len(tokens) or any(column and len(column) != len(tokens) for column in (masks, chosen)):
+        raise CodecError(
+            f"{where} has {len(tokens)} tokens, {len(logprobs)} logprobs, {len(masks)} masks and {len(chosen)} chosen"
+        )
     return Completion(
         token_ids=tokens,
         logprobs=logprobs,
         mask_ids=masks,
+        chosen_ids=chosen,
         stop=one_of(fields["stop"], get_args(Stop), f"{where}.stop"),
         version=whole(fields["version"], f"{where}.version"),
     )

@@ -7,24 +7,24 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from rlx.rollout.automaton import Masks
+from rlx.model.masks import Masks
+from rlx.rollout.automaton import mask
 from rlx.rollout.row import Row
 from rlx.rollout.sampling import Knobs, read_knobs, sample
 
 
 class Chooser:
-    """Each row by its own settings, automaton and random stream; what is derived from settings is kept while the rows
+    """Each row by its own settings, state and random stream; what is derived from settings is kept while the rows
     stay the same."""
 
-    def __init__(self, masks: Masks) -> None:
+    def __init__(self, masks: Masks | None = None) -> None:
         self.masks = masks
         self._known: tuple[list[Row], Knobs] | None = None
 
     def choose(self, logits_BV: Tensor, rows: Sequence[Row]) -> tuple[Tensor, list[int], list[float]]:
-        """The ids, (B,), and on the host ids and log-probs: the device is waited for once."""
-        walks = [row.walk for row in rows]
-        if any(walks):
-            logits_BV = self.masks.apply(logits_BV, walks)
+        """The ids, (B,), and on the host ids and log-probs: the device is waited for once. Masks overwrite logits."""
+        if self.masks is not None:
+            mask(self.masks, logits_BV, [row.walk for row in rows])
         uniform = torch.tensor([row.uniform() for row in rows], device=logits_BV.device)
         ids, logprobs = sample(logits_BV, uniform[:, None], self._knobs(logits_BV, rows))
         tokens, scores = torch.stack((ids.double(), logprobs.double())).tolist()

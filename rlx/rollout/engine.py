@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from rlx.protocol.automaton import Automaton
 from rlx.types import Completion, Request
 
 if TYPE_CHECKING:
@@ -56,6 +57,10 @@ class Engine(Protocol):
 
         Completions carry `version` from here on. ValueError while a request is being decoded.
         """
+        ...
+
+    def use(self, automaton: Automaton | None) -> None:
+        """From the next `load` on, requests name states of this automaton; of none without one."""
         ...
 
     def add(self, request: Request) -> None:

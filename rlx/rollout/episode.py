@@ -10,7 +10,6 @@ from typing import Any
 
 from rlx.types import (
     Action,
-    Automaton,
     Completion,
     Dialect,
     Environment,
@@ -67,7 +66,8 @@ class Speech:
     decode: Callable[[Sequence[int]], str]
     open: Callable[[str], list[int]]
     """A first prompt to ids, through the chat template where the model has one."""
-    automaton: Automaton | None = None
+    state: int | None = None
+    """Of the engine's automaton, in which each turn starts."""
 
     def opening(self, task: Task) -> tuple[int, ...]:
         return tuple(self.open(self.dialect.open(task)))
@@ -135,7 +135,7 @@ def play_episode(
                 prompt_ids=context,
                 sampling=sampling,
                 stops=speech.dialect.stops,
-                automaton=speech.automaton,
+                state=speech.state,
             )
             action = speech.hear(completion)
             step: Step = yield lambda action=action: episode.step(action)  # type: ignore[misc]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from rlx.rollout.automaton import Masks, Walk
+from rlx.protocol.automaton import Automaton
+from rlx.rollout.automaton import Walk, walk
 from rlx.rollout.sampling import uniforms
 from rlx.rollout.stops import Listener, listen
 from rlx.types import Completion, Request, Stop
@@ -30,6 +31,7 @@ class Row:
     walk: Walk | None
     logprobs: list[float] = field(default_factory=list)
     mask_ids: list[int] = field(default_factory=list)
+    chosen_ids: list[int] = field(default_factory=list)
     drawn: list[float] = field(default_factory=list)
     over: bool = False
     """Finished or released: its cache row is settled at the next tick."""
@@ -45,28 +47,35 @@ class Row:
 
     def take(self, token: int, logprob: float, eos_ids: frozenset[int], spelled: Sequence[bytes]) -> Stop | None:
         """Append a sampled token; why the completion ends here, if it does."""
-        self.ids.append(token)
         self.logprobs.append(logprob)
-        if self.walk is not None:
-            self.mask_ids.append(self.walk.take(token, self.request.session))
-        heard = self.listener is not None and self.listener.hear(spelled[token] if token < len(spelled) else b"")
+        read, ends = (token, False) if self.walk is None else self._walk(self.walk, token)
+        self.ids.append(read)
+        heard = self.listener is not None and self.listener.hear(spelled[read] if read < len(spelled) else b"")
         if token in eos_ids:
             return "eos"
-        if heard:
+        if heard or ends:
             return "stop"
         return self.limit_stop if len(self.ids) >= self.limit else None
 
+    def _walk(self, walk: Walk, token: int) -> tuple[int, bool]:
+        """What the context holds for a chosen id, and whether its automaton ends with it."""
+        self.mask_ids.append(walk.state)
+        self.chosen_ids.append(token)
+        return walk.read(token), walk.take(token, self.request.session)
+
     def complete(self, stop: Stop, version: int) -> Completion:
+        token_ids = tuple(self.ids[len(self.request.prompt_ids) :])
         return Completion(
-            token_ids=tuple(self.ids[len(self.request.prompt_ids) :]),
+            token_ids=token_ids,
             logprobs=tuple(self.logprobs),
             mask_ids=tuple(self.mask_ids),
+            chosen_ids=() if token_ids == tuple(self.chosen_ids) else tuple(self.chosen_ids),
             stop=stop,
             version=version,
         )
 
 
-def open_row(order: int, request: Request, masks: Masks) -> Row:
+def open_row(order: int, request: Request, automaton: Automaton | None = None) -> Row:
     start = len(request.prompt_ids)
     room = request.sampling.max_context - start
     return Row(
@@ -76,7 +85,7 @@ def open_row(order: int, request: Request, masks: Masks) -> Row:
         limit=start + min(request.sampling.max_new_tokens, room),
         limit_stop="length" if request.sampling.max_new_tokens < room else "context",
         listener=listen(request.stops),
-        walk=None if request.automaton is None else masks.start(request.automaton),
+        walk=walk(automaton, request),
     )
 
 

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from rlx.hardware.packages import lacks
-from rlx.types import Automaton, Request, Sampling
+from rlx.protocol.automaton import Automaton, State
+from rlx.types import Request, Sampling
 
 pytestmark = [
     pytest.mark.cluster,
@@ -55,18 +56,19 @@ def test_its_log_probs_are_the_learner_s_before_and_after_three_updates(run: Any
 
 
 def test_its_samples_obey_their_automaton(agent: Any) -> None:
-    automaton = Automaton(start=0, allowed=(frozenset(range(30, 60)), frozenset({7})), moves=({40: 1, 41: 1}, {7: 0}))
+    first = State(allowed=frozenset(range(30, 60)), moves={40: 1, 41: 1})
+    automaton = Automaton(states=(first, State(allowed=frozenset({7}), moves={7: 0})))
     engine = agent.policy.engine
+    engine.use(automaton)
+    engine.load(agent.learner.weights(), engine.version)
     for session in range(40):
         sampling = Sampling(max_new_tokens=25, temperature=2.0)
-        engine.add(
-            Request(session=session, stream=session, prompt_ids=(50, 60), sampling=sampling, automaton=automaton)
-        )
+        engine.add(Request(session=session, stream=session, prompt_ids=(50, 60), sampling=sampling, state=0))
     done: list[Any] = []
     while len(done) < 40:
         done += [completion for _, completion in engine.step()]
     pairs = [(token, state) for c in done for token, state in zip(c.token_ids, c.mask_ids, strict=True)]
-    assert all(token in automaton.allowed[state] for token, state in pairs)
+    assert all(automaton.states[state].allows(token) for token, state in pairs)
     assert {state for _, state in pairs} == {0, 1}
     for session in range(40):
         engine.release(session)

@@ -17,7 +17,8 @@ import pytest
 import torch
 
 from rlx.hardware.packages import lacks
-from rlx.types import Automaton, Completion, Request, Sampling, Start
+from rlx.protocol.automaton import Automaton, State
+from rlx.types import Completion, Request, Sampling, Start
 
 pytestmark = [
     pytest.mark.cluster,
@@ -56,6 +57,7 @@ def nano(run: Any) -> Any:
 @pytest.fixture
 def start(nano: Any, engine: Any) -> Iterator[Any]:
     """The engine with nano's own weights, nothing cached, no session held."""
+    engine.use(WALK)
     engine.load(nano.state_dict(), 0)
     yield engine
     for session in list(engine._known):
@@ -93,9 +95,7 @@ def reference(model: Any, request: Request, completion: Completion) -> torch.Ten
     with torch.no_grad():
         logits = model(context).logits[0, first - 1 : -1] / (request.sampling.temperature or 1.0)
     for place, state in enumerate(completion.mask_ids):
-        assert request.automaton is not None
-        allowed = sorted(request.automaton.allowed[state])
-        logits[place, [i for i in range(logits.shape[1]) if i not in allowed]] = -math.inf
+        logits[place, [i for i in range(logits.shape[1]) if not WALK.states[state].allows(i)]] = -math.inf
     return logits.log_softmax(-1).gather(1, context[0, first:, None])[:, 0]
 
 
@@ -164,12 +164,15 @@ def test_the_same_streams_give_the_tokens_of_the_torch_engine(start: Any, nano: 
     from rlx.rollout.torch.engine import TorchEngine
 
     ours = TorchEngine(
-        config=nano.config, weights=nano.state_dict(), tokenizer=agent.tokenizer, eos_ids=start.eos_ids, num_slots=8
+        config=nano.config,
+        weights=nano.state_dict(),
+        tokenizer=agent.tokenizer,
+        eos_ids=start.eos_ids,
+        num_slots=8,
+        automaton=WALK,
     )
     hows: list[dict[str, Any]] = [{}, {"temperature": 0.6, "top_k": 20, "top_p": 0.95}, {"top_k": 5}, {"top_p": 0.5}]
-    requests = [
-        ask(s, ids(s, 15), max_new_tokens=10, automaton=WALK if s > 5 else None, **hows[s % 4]) for s in range(8)
-    ]
+    requests = [ask(s, ids(s, 15), max_new_tokens=10, state=0 if s > 5 else None, **hows[s % 4]) for s in range(8)]
     theirs, expected = finish(start, *requests), finish(ours, *requests)
     assert {s: c.token_ids for s, c in theirs.items()} == {s: c.token_ids for s, c in expected.items()}
 
@@ -208,7 +211,8 @@ def test_stop_strings_eos_and_limits_end_a_completion(start: Any, agent: Any) ->
     assert [told[s].stop for s in range(4)] == ["stop", "length", "context", "context"]
     assert [len(told[s].token_ids) for s in (1, 2, 3)] == [5, 3, 0]
     eos = min(start.eos_ids)
-    ended = finish(start, ask(9, prompt, automaton=Automaton(start=0, allowed=(frozenset({eos}),), moves=({},))))[9]
+    start.use(Automaton(states=(State(allowed=frozenset({eos})),)))
+    ended = finish(start, ask(9, prompt, state=0))[9]
     assert (ended.token_ids, ended.stop) == ((eos,), "eos")
 
 
@@ -300,76 +304,35 @@ def test_weights_arrive_through_a_rollout_server(start: Any, nano: Any) -> None:
 
 
 WALK = Automaton(
-    start=0,
-    allowed=(frozenset({40, 41, 42}), frozenset(range(100, 120)), frozenset({7, 8})),
-    moves=({40: 1, 41: 2}, dict.fromkeys(range(100, 110), 2), {7: 0, 8: 1}),
+    states=(
+        State(allowed=frozenset({40, 41, 42}), moves={40: 1, 41: 2}),
+        State(allowed=frozenset(range(100, 120)), moves=dict.fromkeys(range(100, 110), 2)),
+        State(allowed=frozenset({7, 8}), moves={7: 0, 8: 1}),
+    )
 )
 
 
 def test_a_thousand_samples_obey_their_automaton(start: Any, nano: Any) -> None:
-    masked = [ask(s, ids(s % 7, 6 + s % 5), automaton=WALK, max_new_tokens=4) for s in range(1000)]
+    masked = [ask(s, ids(s % 7, 6 + s % 5), state=0, max_new_tokens=4) for s in range(1000)]
     free = [ask(s, ids(s, 9), max_new_tokens=4) for s in range(1000, 1050)]
     done = finish(start, *(request for pair in zip(masked[:50], free, strict=True) for request in pair), *masked[50:])
     for request in masked:
-        state = WALK.start
+        state = 0
         completion = done[request.session]
         assert len(completion.mask_ids) == len(completion.token_ids) == 4
         for token, mask in zip(completion.token_ids, completion.mask_ids, strict=True):
             assert mask == state
-            assert token in WALK.allowed[state]
-            state = WALK.moves[state].get(token, state)
-    assert {token for request in free for token in done[request.session].token_ids} - set().union(*WALK.allowed)
+            assert WALK.states[state].allows(token)
+            state = WALK.states[state].moves.get(token, state)
+    allowed = set().union(*(state.allowed or () for state in WALK.states))
+    assert {token for request in free for token in done[request.session].token_ids} - allowed
     assert largest_gap(nano, [*masked[:40], *free[:10]], done) < GAP
 
 
-def widened(model: Any, descriptions: list[list[int]]) -> Any:
-    """The model with an output row for each description; its input row is the mean of the description's."""
-    from copy import deepcopy
-
-    from transformers import AutoModelForCausalLM
-
-    config = deepcopy(model.config)
-    config.vocab_size, config.tie_word_embeddings = config.vocab_size + len(descriptions), False
-    wide, weights = AutoModelForCausalLM.from_config(config), dict(model.state_dict())
-    rows = weights["model.embed_tokens.weight"]
-    inputs = torch.stack([rows[description].mean(0) for description in descriptions])
-    outputs = torch.randn(inputs.shape, generator=torch.Generator().manual_seed(3)) * rows.std()
-    weights |= {"model.embed_tokens.weight": torch.cat([rows, inputs]), "lm_head.weight": torch.cat([rows, outputs])}
-    wide.load_state_dict(weights)
-    return wide.eval()
-
-
-def test_added_output_rows_are_sampled_and_read_again(start: Any, nano: Any, agent: Any) -> None:
-    from rlx.rollout.vllm.engine import VllmEngine
-
-    wide, first = widened(nano, [[50, 51], [60], [70, 71, 72]]), nano.config.vocab_size
-    engine = VllmEngine(
-        config=wide.config,
-        weights=wide.state_dict(),
-        tokenizer=agent.tokenizer,
-        eos_ids=(),
-        num_slots=16,
-        max_context=128,
-        memory=0.02,
-    )
-    added = frozenset(range(first, first + 3))
-    walk = Automaton(start=0, allowed=(added, frozenset(range(20, 60)) | added), moves=(dict.fromkeys(added, 1), {}))
-    requests = [ask(s, ids(s, 9), automaton=walk, max_context=128, stops=("zz",)) for s in range(40)]
-    done = finish(engine, *requests)
-    assert {completion.token_ids[0] for completion in done.values()} == added
-    assert largest_gap(wide, requests, done) < GAP
-
-
 def test_a_sample_outside_its_automaton_raises(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(start._vllm.masks, "apply", lambda logits, walks: logits)
-    with pytest.raises(RuntimeError, match=r"session 5: sampled id .*, which state 0 of its automaton forbids"):
-        finish(start, ask(5, ids(5, 10), automaton=WALK))
-
-
-def test_an_automaton_without_an_exit_is_told(start: Any) -> None:
-    dead = Automaton(start=0, allowed=(frozenset({40}), frozenset()), moves=({40: 1}, {}))
-    with pytest.raises(ValueError, match="session 6: the automaton allows no token in state 1"):
-        finish(start, ask(6, ids(6, 10), automaton=dead))
+    monkeypatch.setattr(start._vllm.chooser, "masks", None)
+    with pytest.raises(RuntimeError, match=r"session 5: sampled id .*, which state 0 forbids"):
+        finish(start, ask(5, ids(5, 10), state=0))
 
 
 def test_a_released_request_leaves_the_others_alone(start: Any) -> None:

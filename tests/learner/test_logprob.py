@@ -5,8 +5,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from rlx.learner import logprob
-from rlx.learner.logprob import Head, allowed_ids, log_probs
-from rlx.types import Automaton
+from rlx.learner.logprob import Head, log_probs
+from rlx.model.masks import Masks
+from rlx.protocol.automaton import Automaton, State
 
 
 def naive(hidden, weight, bias, target, temperature, allowed=None):
@@ -31,14 +32,14 @@ def inputs(bias=True):
 def test_values_and_gradients_equal_log_softmax(monkeypatch, temperature, masked, bias):
     monkeypatch.setitem(logprob.CHUNK_ELEMENTS, "cpu", 16 * 30)
     hidden, weight, b, target = inputs(bias)
-    automaton = Automaton(start=0, allowed=(frozenset(range(15)), frozenset(range(15, 30))), moves=({}, {}))
+    low = frozenset(range(15))
+    masks = Masks(Automaton(states=(State(allowed=low), State(forbidden=low))), 30, torch.device("cpu"))
     state = torch.where(torch.arange(70) % 3 == 0, -1, target // 15)
-    allowed = allowed_ids(automaton, 30)
-    full = allowed[state] | (state < 0)[:, None]
+    full = ((torch.arange(30) // 15) == state[:, None]) | (state < 0)[:, None]
     mix = torch.linspace(-1, 1, 70)
     leaves = [x for x in (hidden, weight, b) if x is not None]
     results = []
-    head = Head(weight_VH=weight, bias_V=b, temperature=temperature, allowed_AV=allowed if masked else None)
+    head = Head(weight_VH=weight, bias_V=b, temperature=temperature, masks=masks if masked else None)
     for logp, entropy in (
         log_probs(head, hidden, target, state),
         naive(hidden, weight, b, target, temperature, full if masked else None),
@@ -67,8 +68,8 @@ def test_a_frozen_head_gets_no_gradient_but_passes_it_on():
 
 
 def test_a_token_outside_its_mask_is_refused():
-    automaton = Automaton(start=0, allowed=(frozenset({1}),), moves=({},))
-    head = Head(weight_VH=torch.zeros(3, 2), allowed_AV=allowed_ids(automaton, 3))
+    masks = Masks(Automaton(states=(State(allowed=frozenset({1})),)), 3, torch.device("cpu"))
+    head = Head(weight_VH=torch.zeros(3, 2), masks=masks)
     with pytest.raises(ValueError, match="outside its mask"):
         log_probs(head, torch.zeros(1, 2), torch.tensor([2]), torch.tensor([0]))
     logp, entropy = log_probs(head, torch.zeros(1, 2), torch.tensor([1]), torch.tensor([0]))

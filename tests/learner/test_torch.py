@@ -18,7 +18,8 @@ from rlx.learner.batch import collate, rows
 from rlx.learner.learner import NotFiniteError
 from rlx.learner.optimizer import learning_rate
 from rlx.learner.torch import TorchLearner
-from rlx.types import Automaton, Completion, Group, Task, Trajectory
+from rlx.protocol.automaton import Automaton, State
+from rlx.types import Completion, Group, Task, Trajectory
 
 LOSS = policy_loss(policy_gradient(), kl=0.1, kl_estimator="k2", entropy=0.05)
 NEEDS = frozenset({"reference"})
@@ -326,7 +327,7 @@ def test_adapters_train_merge_and_resume(model, groups, tmp_path):
 
 
 def test_masks_of_an_automaton_are_applied_again(model, turn):
-    automaton = Automaton(start=0, allowed=(frozenset({3, 4, 5}), frozenset({6, 7})), moves=({}, {}))
+    automaton = Automaton(states=(State(allowed=frozenset({3, 4, 5})), State(allowed=frozenset({6, 7}))))
     masked = Completion(token_ids=(4, 7, 20), logprobs=(-1.0, -1.0, -1.0), mask_ids=(0, 1, -1), stop="stop")
     task = Task(id="t", prompt=(), data={})
     one = replace(turn([1, 2], [4, 7, 20]), completion=masked)

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+from rlx.protocol.automaton import Automaton
 from rlx.rollout.engine import Counts
 from rlx.rollout.remote.link import GoneError, Link, ServerError
 from rlx.types import Completion, Request
@@ -83,6 +84,11 @@ class RemoteEngine:
         for some, is_last in parts(weights):
             self._everyone(lambda link, some=some, v=version if is_last else None: link.load(some, v))  # type: ignore[misc]
         self.version = version
+
+    def use(self, automaton: Automaton | None) -> None:
+        if self._waited:
+            raise ValueError("remote engine: a request is being decoded; step until it ends or release it before use")
+        self._everyone(lambda link: link.use(automaton))
 
     def later(self, weights: Mapping[str, Tensor], version: int) -> Callable[[], None]:
         """`load`, with the weights as they are now, whenever it is called; nothing if it has that version by then.

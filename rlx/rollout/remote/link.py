@@ -11,12 +11,22 @@ from functools import partial
 from http.client import HTTPConnection, HTTPException
 from typing import TYPE_CHECKING, Any
 
+from rlx.protocol.automaton import Automaton
 from rlx.record.codec import CodecError, record, string
 from rlx.rollout.engine import Counts
 from rlx.rollout.remote.server import LARGEST_MESSAGE, TOKEN_VARIABLE
 from rlx.rollout.remote.weights import write_weights
-from rlx.rollout.remote.wire import FORMAT, Advance, Advanced, advance_to_json, advanced_from_json, dump, parse
-from rlx.types import Automaton, Request
+from rlx.rollout.remote.wire import (
+    FORMAT,
+    Advance,
+    Advanced,
+    advance_to_json,
+    advanced_from_json,
+    automaton_to_json,
+    dump,
+    parse,
+)
+from rlx.types import Request
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -52,18 +62,21 @@ class Link:
     releases: list[int] = field(default_factory=list)
     counts: Counts = field(default_factory=Counts)
     _call: int = 0
-    _known: dict[int, tuple[int, Automaton]] = field(default_factory=dict)
     _http: HTTPConnection | None = None
 
     def step(self, num_ticks: int) -> Advanced:
         """Tell what there is to tell, start the ticks, take what the ones before finished."""
         advance = Advance(num_ticks=num_ticks, release=tuple(self.releases), add=tuple(self.adds.items()))
-        raw = dump(advance_to_json(advance, self._known))
+        raw = dump(advance_to_json(advance))
         answer = advanced_from_json(self.ask("/step", lambda: raw, len(raw)))
         self.adds.clear()
         self.releases.clear()
         self.counts = answer.counts
         return answer
+
+    def use(self, automaton: Automaton | None) -> None:
+        raw = dump(None if automaton is None else automaton_to_json(automaton))
+        self.ask("/use", lambda: raw, len(raw))
 
     def load(self, some: Mapping[str, Tensor], version: int | None) -> None:
         """Some of a policy's weights; with the last of them, which version they are."""

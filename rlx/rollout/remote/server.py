@@ -1,6 +1,7 @@
 """A rollout server: any Engine behind HTTP, for one client at a time.
 
     POST /claim    this connection's client is the engine's only caller until its connections are closed
+    POST /use      the automaton whose states requests name, or null; a load follows
     POST /step     wire.Advance -> wire.Advanced
     POST /load     safetensors, some of a policy's; the last of them say in Rlx-Version which version they make
     GET  /health   {"format", "rlx", "version", "tick"}
@@ -28,8 +29,17 @@ from typing import TYPE_CHECKING, Any
 from rlx import __version__
 from rlx.rollout.engine import Engine
 from rlx.rollout.remote.weights import read_weights
-from rlx.rollout.remote.wire import FORMAT, Advance, Advanced, advance_from_json, advanced_to_json, dump, parse
-from rlx.types import Automaton, Completion
+from rlx.rollout.remote.wire import (
+    FORMAT,
+    Advance,
+    Advanced,
+    advance_from_json,
+    advanced_to_json,
+    automaton_from_json,
+    dump,
+    parse,
+)
+from rlx.types import Completion
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -61,7 +71,6 @@ class Service:
         self._running: Future[list[tuple[int, Completion]]] | None = None
         self._numbers: dict[int, int] = {}
         """Session to the number its request is known by."""
-        self._automata: dict[int, Automaton] = {}
         self._weights: dict[str, Tensor] = {}
         """The first parts of a version."""
         self._call = 0
@@ -75,8 +84,8 @@ class Service:
         for session in list(self._numbers):
             self._on_thread(lambda session=session: self.engine.release(session))  # type: ignore[misc]
         self._numbers.clear()
-        self._automata.clear()
         self._weights.clear()
+        self._on_thread(lambda: self.engine.use(None))
         self._call, self._answer = 0, b""
 
     def _settle(self) -> list[tuple[int, Completion]]:
@@ -97,7 +106,7 @@ class Service:
         return self._answer
 
     def step(self, raw: bytes) -> bytes:
-        advance = advance_from_json(parse(raw), self._automata)
+        advance = advance_from_json(parse(raw))
         finished = self._settle()
         self._on_thread(lambda: self._change(advance))
         self._running = self._thread.submit(self._run, advance.num_ticks)
@@ -119,6 +128,13 @@ class Service:
                 break
             finished += [(self._numbers.pop(r.session), completion) for r, completion in self.engine.step()]
         return finished
+
+    def use(self, raw: bytes) -> bytes:
+        told = parse(raw)
+        automaton = None if told is None else automaton_from_json(told)
+        self._settle()
+        self._on_thread(lambda: self.engine.use(automaton))
+        return dump({})
 
     def load(self, some: Mapping[str, Tensor], version: int | None) -> bytes:
         """Put weights by, until those come that complete a version."""
@@ -207,7 +223,7 @@ class Call(BaseHTTPRequestHandler):
         self.answer({"/health": self.health})
 
     def do_POST(self) -> None:
-        self.answer({"/claim": self.claim, "/step": self.step, "/load": self.load})
+        self.answer({"/claim": self.claim, "/use": self.use, "/step": self.step, "/load": self.load})
 
     def answer(self, doors: dict[str, Callable[[], bytes]]) -> None:
         """Say what a call gives; whatever goes wrong is a status and one line, and ends the connection."""
@@ -268,6 +284,11 @@ class Call(BaseHTTPRequestHandler):
         self.server.claim(client, id(self))
         self.connection.settimeout(None)
         return self.health()
+
+    def use(self) -> bytes:
+        service, number = self.server.service, self.call_number()
+        raw = self.rfile.read(self.body_length(LARGEST_MESSAGE))
+        return service.once(number, lambda: service.use(raw))
 
     def step(self) -> bytes:
         service, number = self.server.service, self.call_number()

@@ -2,21 +2,22 @@
 
 A float is written as the shortest text that reads back as the same float, so tokens and log-probs are the engine's to
 the last bit. A reader trusts nothing: bytes are a value or a CodecError of one line. Weights travel beside it, as
-safetensors. An automaton is large and rarely new, so it is sent once and then spoken of by number.
+safetensors.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from rlx.model.expand import actions_from_json, actions_to_json
+from rlx.protocol.automaton import Automaton, State
 from rlx.record.codec import CodecError, completion_from_json, float_to_json, ids, listed, number, record, string, whole
 from rlx.rollout.engine import Counts
-from rlx.types import Automaton, Completion, Request, Sampling
+from rlx.types import Completion, Request, Sampling
 
-FORMAT = 1
+FORMAT = 2
 """Of the messages; both sides must have the same."""
 LARGEST_STREAM = 2**64 - 1
 MOST_TICKS = 1024
@@ -57,30 +58,18 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(name)
 
 
-def advance_to_json(advance: Advance, known: dict[int, tuple[int, Automaton]]) -> dict[str, Any]:
-    """`known`: automata the server was told of, with their numbers, by identity; new ones are added to it."""
-    news: list[list[Any]] = []
-    added: list[list[Any]] = []
-    for name, request in advance.add:
-        automaton = request.automaton
-        if automaton is not None and id(automaton) not in known:
-            known[id(automaton)] = (len(known), automaton)
-            news.append([known[id(automaton)][0], automaton_to_json(automaton)])
-        added.append([name, request_to_json(request, None if automaton is None else known[id(automaton)][0])])
-    return {"ticks": advance.num_ticks, "release": list(advance.release), "automata": news, "add": added}
+def advance_to_json(advance: Advance) -> dict[str, Any]:
+    added = [[name, request_to_json(request)] for name, request in advance.add]
+    return {"ticks": advance.num_ticks, "release": list(advance.release), "add": added}
 
 
-def advance_from_json(value: Any, automata: dict[int, Automaton]) -> Advance:
-    """`automata`: those this client has told of; new ones are added to it."""
-    fields = record(value, "step", ("ticks", "release", "automata", "add"))
-    for entry in listed(fields["automata"], "automata"):
-        name, told = pair(entry, "automata")
-        automata[whole(name, "automata")] = automaton_from_json(told)
+def advance_from_json(value: Any) -> Advance:
+    fields = record(value, "step", ("ticks", "release", "add"))
     added = (pair(entry, "add") for entry in listed(fields["add"], "add"))
     return Advance(
         num_ticks=whole(fields["ticks"], "ticks", MOST_TICKS),
         release=tuple(whole(session, "release") for session in listed(fields["release"], "release")),
-        add=tuple((whole(name, "add"), request_from_json(asked, automata)) for name, asked in added),
+        add=tuple((whole(name, "add"), request_from_json(asked)) for name, asked in added),
     )
 
 
@@ -104,7 +93,7 @@ def advanced_from_json(value: Any) -> Advanced:
     )
 
 
-def request_to_json(request: Request, automaton: int | None) -> dict[str, Any]:
+def request_to_json(request: Request) -> dict[str, Any]:
     sampling = request.sampling
     return {
         "session": request.session,
@@ -118,22 +107,19 @@ def request_to_json(request: Request, automaton: int | None) -> dict[str, Any]:
             "max_context": sampling.max_context,
         },
         "stops": list(request.stops),
-        **({} if automaton is None else {"automaton": automaton}),
+        **({} if request.state is None else {"state": request.state}),
     }
 
 
-def request_from_json(value: Any, automata: Mapping[int, Automaton]) -> Request:
-    fields = record(value, "request", ("session", "stream", "prompt", "sampling", "stops"), ("automaton",))
-    named = whole(fields["automaton"], "automaton") if "automaton" in fields else None
-    if named is not None and named not in automata:
-        raise CodecError(f"automaton {named} was never told")
+def request_from_json(value: Any) -> Request:
+    fields = record(value, "request", ("session", "stream", "prompt", "sampling", "stops"), ("state",))
     return Request(
         session=whole(fields["session"], "session"),
         stream=whole(fields["stream"], "stream", LARGEST_STREAM),
         prompt_ids=ids(fields["prompt"], "prompt"),
         sampling=sampling_from_json(fields["sampling"]),
         stops=tuple(string(stop, "stops") for stop in listed(fields["stops"], "stops")),
-        automaton=None if named is None else automata[named],
+        state=whole(fields["state"], "state") if "state" in fields else None,
     )
 
 
@@ -158,6 +144,7 @@ def completion_to_json(completion: Completion) -> dict[str, Any]:
         "tokens": list(completion.token_ids),
         "logprobs": [float_to_json(value) for value in completion.logprobs],
         "masks": list(completion.mask_ids),
+        "chosen": list(completion.chosen_ids),
         "stop": completion.stop,
         "version": completion.version,
     }
@@ -165,31 +152,52 @@ def completion_to_json(completion: Completion) -> dict[str, Any]:
 
 def read_completion(value: Any) -> Completion:
     return completion_from_json(
-        record(value, "completion", ("tokens", "logprobs", "masks", "stop", "version")), "completion"
+        record(value, "completion", ("tokens", "logprobs", "masks", "chosen", "stop", "version")), "completion"
     )
 
 
 def automaton_to_json(automaton: Automaton) -> dict[str, Any]:
+    actions = automaton.actions
     return {
-        "start": automaton.start,
-        "allowed": [sorted(state) for state in automaton.allowed],
-        "moves": [sorted([token, state] for token, state in moves.items()) for moves in automaton.moves],
+        "states": [state_to_json(state) for state in automaton.states],
+        "actions": None if actions is None else actions_to_json(actions),
+    }
+
+
+def state_to_json(state: State) -> dict[str, Any]:
+    return {
+        "allowed": None if state.allowed is None else sorted(state.allowed),
+        "forbidden": sorted(state.forbidden),
+        "moves": sorted([chosen, target] for chosen, target in state.moves.items()),
+        "ends": sorted(state.ends),
     }
 
 
 def automaton_from_json(value: Any) -> Automaton:
-    """Whether its states fit together is the engine's to say."""
-    fields = record(value, "automaton", ("start", "allowed", "moves"))
-    allowed = tuple(frozenset(ids(state, "allowed")) for state in listed(fields["allowed"], "allowed"))
-    moves = tuple(dict(_move(move) for move in listed(state, "moves")) for state in listed(fields["moves"], "moves"))
-    if len(moves) != len(allowed):
-        raise CodecError(f"automaton has {len(allowed)} states and moves for {len(moves)}")
-    return Automaton(start=whole(fields["start"], "start", len(allowed)), allowed=allowed, moves=moves)
+    """Whether it is one of the engine's model is the engine's to say."""
+    fields = record(value, "automaton", ("states", "actions"))
+    states = tuple(state_from_json(state) for state in listed(fields["states"], "states"))
+    actions = None if fields["actions"] is None else actions_from_json(fields["actions"], "actions")
+    try:
+        return Automaton(states=states, actions=actions)
+    except ValueError as error:
+        raise CodecError(str(error)) from error
+
+
+def state_from_json(value: Any) -> State:
+    fields = record(value, "state", ("allowed", "forbidden", "moves", "ends"))
+    allowed = None if fields["allowed"] is None else frozenset(ids(fields["allowed"], "allowed"))
+    forbidden, ends = (frozenset(ids(fields[name], name)) for name in ("forbidden", "ends"))
+    moves = dict(_move(move) for move in listed(fields["moves"], "moves"))
+    try:
+        return State(allowed=allowed, forbidden=forbidden, moves=moves, ends=ends)
+    except ValueError as error:
+        raise CodecError(str(error)) from error
 
 
 def _move(value: Any) -> tuple[int, int]:
-    token, state = pair(value, "moves")
-    return whole(token, "moves"), whole(state, "moves")
+    chosen, state = pair(value, "moves")
+    return whole(chosen, "moves"), whole(state, "moves")
 
 
 def pair(value: Any, where: str) -> tuple[Any, Any]:

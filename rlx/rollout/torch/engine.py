@@ -31,7 +31,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlx.rollout.automaton import Masks
+from rlx.model.masks import Masks
+from rlx.protocol.automaton import Automaton
+from rlx.rollout.automaton import walk
 from rlx.rollout.choice import Chooser
 from rlx.rollout.engine import Counts
 from rlx.rollout.row import Row, common_prefix, open_row
@@ -72,8 +74,10 @@ class TorchEngine:
         device: str | torch.device = "cpu",
         dtype: torch.dtype = torch.float32,
         version: int = 0,
+        automaton: Automaton | None = None,
     ) -> None:
-        """`config`: a Hugging Face config; `weights`: its tensors by name; `num_slots`: rows decoded at once."""
+        """`config`: a Hugging Face config; `weights`: its tensors by name; `num_slots`: rows decoded at once;
+        `automaton`: whose states requests name."""
         if num_slots < 1:
             raise ValueError(f"torch engine: num_slots is {num_slots}; it must be 1 or more")
         self.config, self.num_slots, self.dtype = config, num_slots, dtype
@@ -91,8 +95,7 @@ class TorchEngine:
         self._prompts: dict[tuple[int, ...], Saved] = {}
         decoder = build_decoder(config, weights, self.device, dtype)
         self._runner = Runner(decoder, num_slots, self.device, dtype)
-        self._masks = Masks(decoder.num_ids, self.device)
-        self._chooser = Chooser(self._masks)
+        self.use(automaton)
         self.version = version
 
     @property
@@ -107,12 +110,16 @@ class TorchEngine:
         if any(not row.over for row in self._rows):
             raise ValueError("torch engine: a request is being decoded; step until it ends or release it before load")
         self._runner.decoder = build_decoder(self.config, weights, self.device, self.dtype)
-        self._masks = Masks(self._runner.decoder.num_ids, self.device)
-        self._chooser = Chooser(self._masks)
         self.version = version
         self._rows.clear()
         self._parked.clear()
         self._prompts.clear()
+
+    def use(self, automaton: Automaton | None) -> None:
+        if self._active:
+            raise ValueError("torch engine: a request is being decoded; step until it ends or release it before use")
+        masks = None if automaton is None else Masks(automaton, self.config.vocab_size, self.device)
+        self._automaton, self._chooser = automaton, Chooser(masks)
 
     def add(self, request: Request) -> None:
         where = f"session {request.session}"
@@ -123,6 +130,7 @@ class TorchEngine:
         if not (min(request.prompt_ids) >= 0 and max(request.prompt_ids) < len(self._runner.decoder.embedding)):
             raise ValueError(f"{where}: the prompt has ids outside the model's vocabulary")
         listen(request.stops)
+        walk(self._automaton, request)
         self._active[request.session] = None
         self._waiting.append((self._num_added, request))
         self._num_added += 1
@@ -178,7 +186,7 @@ class TorchEngine:
                 nothing = Completion(token_ids=(), logprobs=(), stop="context", version=self.version)
                 refused.append((order, request, nothing))
             else:
-                row = open_row(order, request, self._masks)
+                row = open_row(order, request, self._automaton)
                 self._active[request.session] = row
                 admitted.append(row)
         return admitted, refused
@@ -235,14 +243,11 @@ class TorchEngine:
         self._runner.cache.restore(first, len(rows), saved.cache, length)
         self._rows += rows
         self._counts.num_shared += length * len(rows)
-        return saved.logits.expand(len(rows), -1)
+        return saved.logits.repeat(len(rows), 1)
 
     def _choose(self, logits_BV: Tensor) -> list[Finished]:
         """One token for every row; the rows that end with it."""
         rows = self._rows
-        for row in rows:
-            if row.walk is not None:
-                row.walk.check(row.request.session)
         _, tokens, scores = self._chooser.choose(logits_BV, rows)
         if not math.isfinite(sum(scores)):
             self._refuse([row.request.session for row, score in zip(rows, scores) if not math.isfinite(score)])

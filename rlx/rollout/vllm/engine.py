@@ -16,9 +16,6 @@ the machine's memory, or are gone too where others will be loaded; the next `add
 
 With processes of its own (tensor_parallel > 1) vLLM samples by itself, with the stream as a seed: no automata,
 temperatures of 0 or 0.01 to 2, and log-probs after top-k and top-p.
-
-A checkpoint with added output rows (an expanded action space) needs nothing here but a config whose `vocab_size` counts
-them, and input rows for them, as vLLM looks sampled ids up in its input embedding; masks are `vocab_size` wide.
 """
 
 from __future__ import annotations
@@ -32,6 +29,7 @@ import torch
 from torch import Tensor
 
 from rlx.hardware.profile import SPLIT_TEMPERATURES
+from rlx.protocol.automaton import Automaton
 from rlx.rollout.engine import Counts
 from rlx.rollout.row import Row, common_prefix, open_row
 from rlx.rollout.stops import listen, token_bytes
@@ -58,6 +56,7 @@ class VllmEngine:
         memory: float = 0.4,
         tensor_parallel: int = 1,
         sleeps: bool = False,
+        automaton: Automaton | None = None,
     ) -> None:
         """As for the torch engine. `max_context`: tokens of the longest session, at most what the model can hold;
         `memory`: share of the device's memory to take; `sleeps`: give it back while no session is held (CUDA)."""
@@ -85,6 +84,7 @@ class VllmEngine:
         )
         self._end = weakref.finalize(self, give_back, self._vllm)
         self._end.atexit = False
+        self.use(automaton)
         self.load(weights, version)
 
     @property
@@ -102,6 +102,14 @@ class VllmEngine:
         self._known = {session: [] for session in self._known}
         self.version = version
 
+    def use(self, automaton: Automaton | None) -> None:
+        if self._vllm.rows:
+            raise ValueError("vLLM engine: a request is being decoded; step until it ends or release it before use")
+        if automaton is not None and not self._vllm.settings.in_process:
+            raise ValueError("vLLM engine: an automaton needs hardware.tensor_parallel=1 with engine=vllm")
+        self._automaton = automaton
+        self._vllm.use(automaton)
+
     def add(self, request: Request) -> None:
         where = f"session {request.session}"
         if self.version < 0:
@@ -113,7 +121,7 @@ class VllmEngine:
         if not (min(request.prompt_ids) >= 0 and max(request.prompt_ids) < self._vllm.settings.num_ids):
             raise ValueError(f"{where}: the prompt has ids outside the model's vocabulary")
         self._check(request)
-        row = open_row(self._num_added, request, self._vllm.masks)
+        row = open_row(self._num_added, request, self._automaton)
         self._num_added += 1
         self._known.setdefault(request.session, [])
         if row.limit <= len(row.ids):
@@ -140,8 +148,6 @@ class VllmEngine:
             raise ValueError(
                 f"{where}: sampling.temperature is {sampling.temperature}; vLLM takes 0, or {low} to {high}"
             )
-        if request.automaton is not None:
-            raise ValueError(f"{where}: a token automaton needs hardware.tensor_parallel=1 with engine=vllm")
 
     def release(self, session: int) -> None:
         for row in self._under_way(session):
@@ -153,9 +159,6 @@ class VllmEngine:
         self._tick += 1
         finished = [(row, row.complete("context", self.version)) for row in self._refused]
         self._refused.clear()
-        for row in self._vllm.rows.values():
-            if row.walk is not None:
-                row.walk.check(row.request.session)
         for row, output, sampled in self._vllm.step():
             completion = self._hear(row, output, sampled)
             if completion is not None:

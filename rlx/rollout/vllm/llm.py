@@ -35,9 +35,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rlx.model.masks import Masks
 from rlx.model.packaged import cache_folder
+from rlx.protocol.automaton import Automaton
 from rlx.record.folder import digest_of, write_aside
-from rlx.rollout.automaton import Masks
 from rlx.rollout.choice import Chooser, force
 from rlx.rollout.row import Row
 from rlx.rollout.vllm.settings import Settings, launch_settings, memory_settings, set_environment
@@ -55,15 +56,19 @@ class Vllm:
         self.settings = settings
         self.rows: dict[str, Row] = {}
         """Requests under way, by the id vLLM knows them by: their place in the order of `add`."""
-        self.masks = Masks(settings.num_ids, torch.device(settings.device))
+        self.chooser = Chooser()
         self.chosen: dict[str, tuple[int, float]] = {}
         """Each row's newest token and its log-prob before top-k and top-p."""
         self.asleep = False
         set_environment()
         with quiet():
             import_vllm()
-            processor = processor_type(self.rows, Chooser(self.masks), self.chosen)
+            processor = processor_type(self.rows, self.chooser, self.chosen)
             self._llm = start_vllm(settings, processor if settings.in_process else None)
+
+    def use(self, automaton: Automaton | None) -> None:
+        device, vocabulary = torch.device(self.settings.device), self.settings.num_ids
+        self.chooser.masks = None if automaton is None else Masks(automaton, vocabulary, device)
 
     def load(self, weights: Mapping[str, Tensor]) -> None:
         self.wake()

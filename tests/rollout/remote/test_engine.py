@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 import torch
 
+from rlx.protocol.automaton import Automaton, State
 from rlx.rollout.remote.engine import RemoteEngine, parts
 from rlx.rollout.remote.link import ServerError, link_all
 from rlx.rollout.remote.server import RolloutServer
-from rlx.types import Automaton
+from rlx.rollout.remote.wire import FORMAT
 
 TOKEN = "open sesame"
 Serve = Callable[..., RolloutServer]
@@ -177,10 +178,13 @@ def test_a_released_request_is_never_answered(kit: Any, serve: Serve) -> None:
         assert engine.step() == engine.step() == []
 
 
-def test_a_masked_request_obeys_its_automaton(kit: Any, serve: Serve) -> None:
-    automaton = Automaton(start=0, allowed=(frozenset({1, 2}), frozenset({3})), moves=({1: 1, 2: 1}, {3: 0}))
+def test_a_masked_request_obeys_its_automaton(kit: Any, qwen2: Any, serve: Serve) -> None:
+    first = State(allowed=frozenset({1, 2}), moves={1: 1, 2: 1})
+    automaton = Automaton(states=(first, State(allowed=frozenset({3}), moves={3: 0})))
     with remote(serve(), serve()) as engine:
-        done = kit.finish(engine, *(kit.ask(s, kit.ids(s, 4), automaton=automaton) for s in range(6)))
+        engine.use(automaton)
+        engine.load(qwen2.state_dict(), 1)
+        done = kit.finish(engine, *(kit.ask(s, kit.ids(s, 4), state=0) for s in range(6)))
     for completion in done.values():
         assert completion.mask_ids == (0, 1) * 4
         assert set(completion.token_ids[1::2]) == {3}
@@ -295,10 +299,17 @@ def call(server: RolloutServer, method: str, path: str, body: bytes = b"", **hea
 
 def test_every_call_needs_the_secret(serve: Serve) -> None:
     server = serve()
-    for method, path in (("GET", "/health"), ("POST", "/claim"), ("POST", "/step"), ("POST", "/load"), ("POST", "/x")):
+    for method, path in (
+        ("GET", "/health"),
+        ("POST", "/claim"),
+        ("POST", "/use"),
+        ("POST", "/step"),
+        ("POST", "/load"),
+        ("POST", "/x"),
+    ):
         assert call(server, method, path, Authorization="Bearer x")[0] == 401
     status, told = call(server, "GET", "/health")
-    assert (status, json.loads(told)["format"]) == (200, 1)
+    assert (status, json.loads(told)["format"]) == (200, FORMAT)
 
 
 def test_calls_that_are_none_are_refused_and_the_server_lives(serve: Serve, kit: Any) -> None:

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load as load_safetensors
 
+from rlx.protocol.automaton import Actions, Automaton, State
 from rlx.record.codec import CodecError
 from rlx.rollout.engine import Counts
 from rlx.rollout.remote.weights import read_weights, write_weights
@@ -23,10 +24,12 @@ from rlx.rollout.remote.wire import (
     advance_to_json,
     advanced_from_json,
     advanced_to_json,
+    automaton_from_json,
+    automaton_to_json,
     dump,
     parse,
 )
-from rlx.types import Automaton, Completion, Request, Sampling
+from rlx.types import Completion, Request, Sampling
 
 IDS = st.integers(0, 2**31 - 1)
 COUNTS = st.integers(0, 99)
@@ -38,15 +41,19 @@ JSON = st.recursive(
 )
 
 
+ACTIONS = st.none() | st.lists(st.text(max_size=4), min_size=1, max_size=3, unique=True).map(
+    lambda names: Actions(first=2**20, names=tuple(names), descriptions=((1, 2),) * len(names))
+)
+
+
 @st.composite
 def automata(draw: st.DrawFn) -> Automaton:
     num = draw(st.integers(1, 3))
-    states = {"min_size": num, "max_size": num}
-    return Automaton(
-        start=draw(st.integers(0, num - 1)),
-        allowed=tuple(draw(st.lists(st.frozensets(IDS, max_size=3), **states))),
-        moves=tuple(draw(st.lists(st.dictionaries(IDS, st.integers(0, num - 1), max_size=3), **states))),
-    )
+    some, moves = st.frozensets(IDS, min_size=1, max_size=3), st.dictionaries(IDS, st.integers(0, num - 1), max_size=3)
+    allowing, forbidding = st.fixed_dictionaries({"allowed": some}), st.fixed_dictionaries({"forbidden": some})
+    kinds = st.lists(allowing | forbidding | st.just({}), min_size=num, max_size=num)
+    states = tuple(State(**kind, moves=draw(moves), ends=draw(st.frozensets(IDS, max_size=2))) for kind in draw(kinds))
+    return Automaton(states=states, actions=draw(ACTIONS))
 
 
 REQUESTS = st.builds(
@@ -63,7 +70,7 @@ REQUESTS = st.builds(
         max_context=COUNTS.map(lambda count: count + 1),
     ),
     stops=st.lists(st.text(), max_size=2).map(tuple),
-    automaton=st.none() | automata(),
+    state=st.none() | COUNTS,
 )
 
 
@@ -75,6 +82,7 @@ def completions(draw: st.DrawFn) -> Completion:
         token_ids=tuple(tokens),
         logprobs=tuple(draw(st.lists(FLOATS, **column))),
         mask_ids=tuple(draw(st.just([]) | st.lists(COUNTS, **column))),
+        chosen_ids=tuple(draw(st.just([]) | st.lists(IDS, **column))),
         stop=draw(st.sampled_from(["stop", "eos", "length", "context"])),
         version=draw(COUNTS),
     )
@@ -85,13 +93,16 @@ def numbered(values: st.SearchStrategy) -> st.SearchStrategy:
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(numbered(REQUESTS), max_size=3), st.lists(COUNTS, max_size=3).map(tuple))
-def test_any_step_survives_the_wire(batches: list[Any], release: tuple[int, ...]) -> None:
-    told: dict[int, Any] = {}
-    heard: dict[int, Any] = {}
-    for add in batches:
-        advance = Advance(num_ticks=3, release=release, add=add)
-        assert advance_from_json(parse(dump(advance_to_json(advance, told))), heard) == advance
+@given(numbered(REQUESTS), st.lists(COUNTS, max_size=3).map(tuple))
+def test_any_step_survives_the_wire(add: Any, release: tuple[int, ...]) -> None:
+    advance = Advance(num_ticks=3, release=release, add=add)
+    assert advance_from_json(parse(dump(advance_to_json(advance)))) == advance
+
+
+@settings(max_examples=100, deadline=None)
+@given(automata())
+def test_any_automaton_survives_the_wire(automaton: Automaton) -> None:
+    assert automaton_from_json(parse(dump(automaton_to_json(automaton)))) == automaton
 
 
 @settings(max_examples=100, deadline=None)
@@ -101,20 +112,9 @@ def test_any_answer_survives_the_wire(finished: Any) -> None:
     assert advanced_from_json(parse(dump(advanced_to_json(answer)))) == answer
 
 
-def test_an_automaton_is_told_once() -> None:
-    automaton = Automaton(start=0, allowed=(frozenset({1}),), moves=({1: 0},))
-    asked = Request(session=0, stream=0, prompt_ids=(1,), sampling=Sampling(), automaton=automaton)
-    told: dict[int, Any] = {}
-    first, second = (advance_to_json(Advance(num_ticks=1, add=((i, asked),)), told) for i in (1, 2))
-    assert (len(first["automata"]), len(second["automata"])) == (1, 0)
-    with pytest.raises(CodecError, match="automaton 0 was never told"):
-        advance_from_json(second, {})
-
-
 def edited(change: Any) -> Any:
-    automaton = Automaton(start=0, allowed=(frozenset({1}),), moves=({1: 0},))
-    asked = Request(session=0, stream=0, prompt_ids=(1,), sampling=Sampling(), automaton=automaton)
-    value = advance_to_json(Advance(num_ticks=1, add=((7, asked),)), {})
+    asked = Request(session=0, stream=0, prompt_ids=(1,), sampling=Sampling(), state=0)
+    value = advance_to_json(Advance(num_ticks=1, add=((7, asked),)))
     change(value)
     return value
 
@@ -133,21 +133,45 @@ def edited(change: Any) -> Any:
         lambda v: v["add"][0][1].update(stops="</answer>"),
         lambda v: v["add"][0][1]["sampling"].update(temperature="hot"),
         lambda v: v["add"][0][1]["sampling"].update(temperature=-1.0),
-        lambda v: v["automata"][0][1].update(start=2),
-        lambda v: v["automata"][0][1].update(moves=[]),
-        lambda v: v["automata"][0][1].update(moves=[[[1]]]),
+        lambda v: v["add"][0][1].update(state=-1),
     ],
 )
 def test_a_step_that_is_not_one_is_refused_in_one_line(change: Any) -> None:
     with pytest.raises(CodecError) as caught:
-        advance_from_json(edited(change), {})
+        advance_from_json(edited(change))
+    assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda v: v["states"][0].update(moves=[[1, 2]]),
+        lambda v: v["states"][0].update(moves=[[1]]),
+        lambda v: v["states"][0].update(allowed=[]),
+        lambda v: v["states"][0].update(forbidden=[4]),
+        lambda v: v["states"].clear(),
+        lambda v: v["actions"].update(first=0),
+        lambda v: v["actions"]["actions"].append({"name": "go", "description": [2]}),
+    ],
+)
+def test_an_automaton_that_is_not_one_is_refused_in_one_line(change: Any) -> None:
+    actions = Actions(first=9, names=("go",), descriptions=((1,),))
+    automaton = Automaton(states=(State(allowed=frozenset({1})),), actions=actions)
+    value = automaton_to_json(automaton)
+    change(value)
+    with pytest.raises(CodecError) as caught:
+        automaton_from_json(value)
     assert len(str(caught.value).splitlines()) == 1
 
 
 @settings(max_examples=200, deadline=None)
 @given(JSON)
 def test_any_json_is_a_message_or_a_codec_error(value: Any) -> None:
-    for read in (lambda: advance_from_json(value, {}), lambda: advanced_from_json(value)):
+    for read in (
+        lambda: advance_from_json(value),
+        lambda: advanced_from_json(value),
+        lambda: automaton_from_json(value),
+    ):
         with pytest.raises(CodecError):
             read()
 

@@ -7,20 +7,16 @@ import random
 import pytest
 import torch
 
+from rlx.protocol.automaton import Automaton, State
 from rlx.rollout.engine import Counts, Engine
 from rlx.rollout.sampling import uniforms
-from rlx.types import Automaton
 
 
 def spell(kit, *pieces: str) -> Automaton:
     """Forces exactly these tokens, then any."""
     ids = [kit.word(piece) if piece in kit.words else ord(piece) - 33 for piece in pieces]
-    anything = frozenset(range(261))
-    return Automaton(
-        start=0,
-        allowed=(*(frozenset({i}) for i in ids), anything),
-        moves=(*({i: state + 1} for state, i in enumerate(ids)), {}),
-    )
+    forced = (State(allowed=frozenset({i}), moves={i: state + 1}) for state, i in enumerate(ids))
+    return Automaton(states=(*forced, State(allowed=frozenset(range(261)))))
 
 
 def test_it_is_an_engine(qwen2, tokenizer, kit):
@@ -242,20 +238,20 @@ def test_load_waits_for_requests_being_decoded(qwen2, tokenizer, kit):
     ],
 )
 def test_stop_strings_end_a_completion_however_they_are_cut(qwen2, tokenizer, kit, pieces, num_kept):
-    request = kit.ask(0, [1], automaton=spell(kit, *pieces), stops=("</python>", "</answer>"), max_new_tokens=12)
-    completion = kit.finish(kit.engine(qwen2, tokenizer), request)[0]
+    request = kit.ask(0, [1], state=0, stops=("</python>", "</answer>"), max_new_tokens=12)
+    completion = kit.finish(kit.engine(qwen2, tokenizer, automaton=spell(kit, *pieces)), request)[0]
     assert (completion.stop, len(completion.token_ids)) == ("stop", num_kept)
     assert "</answer>" in tokenizer.decode(completion.token_ids)
 
 
 def test_a_stop_string_in_the_prompt_does_not_count(qwen2, tokenizer, kit):
-    request = kit.ask(0, [kit.word("</"), kit.word("answer")], automaton=spell(kit, ">", "x"), stops=("</answer>",))
-    assert len(kit.finish(kit.engine(qwen2, tokenizer), request)[0].token_ids) > 1
+    request = kit.ask(0, [kit.word("</"), kit.word("answer")], state=0, stops=("</answer>",))
+    assert len(kit.finish(kit.engine(qwen2, tokenizer, automaton=spell(kit, ">", "x")), request)[0].token_ids) > 1
 
 
 def test_eos_ends_and_is_kept(qwen2, tokenizer, kit):
-    engine = kit.engine(qwen2, tokenizer, eos_ids=(40, 41))
-    completion = kit.finish(engine, kit.ask(0, [1], automaton=spell(kit, "x", chr(41 + 33), "y")))[0]
+    engine = kit.engine(qwen2, tokenizer, eos_ids=(40, 41), automaton=spell(kit, "x", chr(41 + 33), "y"))
+    completion = kit.finish(engine, kit.ask(0, [1], state=0))[0]
     assert (completion.stop, len(completion.token_ids), completion.token_ids[-1]) == ("eos", 2, 41)
 
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import torch
 
-from rlx.rollout.automaton import Masks
 from rlx.rollout.choice import Chooser, force
 from rlx.rollout.play import Rollout
 from rlx.rollout.row import open_row
@@ -26,7 +25,7 @@ class Lent(vllm.Vllm):
 
     def __init__(self, settings: Any) -> None:
         self.settings, self.rows, self.chosen, self.asleep = settings, {}, {}, False
-        self.masks, self.told = Masks(settings.num_ids, torch.device("cpu")), []
+        self.chooser, self.told = Chooser(), []
         told = self.told
         engine = SimpleNamespace(
             add_request=lambda *_: told.append("add"),
@@ -108,13 +107,12 @@ def test_equal_configs_have_one_folder_and_others_another(cache_folder: Path) ->
 
 
 def test_a_tick_waits_for_the_device_once_whatever_the_rows_ask(monkeypatch: pytest.MonkeyPatch) -> None:
-    masks = Masks(50, torch.device("cpu"))
     hows = [Sampling(), Sampling(top_k=3), Sampling(top_p=0.5, temperature=0.6), Sampling(temperature=0)] * 8
     rows = [
-        open_row(place, Request(session=place, stream=place, prompt_ids=(1,), sampling=how), masks)
+        open_row(place, Request(session=place, stream=place, prompt_ids=(1,), sampling=how))
         for place, how in enumerate(hows)
     ]
-    chooser, waits = Chooser(masks), []
+    chooser, waits = Chooser(), []
     logits = torch.randn(32, 50, generator=torch.Generator().manual_seed(0))
     chooser.choose(logits, rows)
     for name in ("tolist", "item", "__float__", "__bool__", "cpu", "nonzero"):
@@ -123,6 +121,6 @@ def test_a_tick_waits_for_the_device_once_whatever_the_rows_ask(monkeypatch: pyt
     ids, tokens, scores = chooser.choose(logits, rows)
     assert waits == ["tolist"]
     assert force(logits, ids).argmax(-1).tolist() == tokens
-    alone = [Chooser(masks).choose(logits[place : place + 1], [row]) for place, row in enumerate(rows)]
+    alone = [Chooser().choose(logits[place : place + 1], [row]) for place, row in enumerate(rows)]
     assert [only[1][0] for only in alone] == tokens
     assert [only[2][0] for only in alone] == pytest.approx(scores)

@@ -1,0 +1,122 @@
+"""Output rows of actions beyond the vocabulary: a parameter of the model, `action_rows`, and what its rows are for.
+
+Yue et al. 2025, "Expanding the Action Space of LLMs to Reason Beyond Language"
+
+The rows are no part of the head, which may be the input embedding too: they are joined to it where log-probs are
+computed. Action i starts as its description's output rows,
+
+    first:  w_i = W[d_1]        (as released)        mean:  w_i = mean of W[d_1], ..., W[d_n]
+
+so that one of a single token is, at first, exactly as likely as that token, by either. Inputs need no rows: a context
+holds descriptions. On disk they are two files in the model's folder, which is a plain Hugging Face folder beside them:
+`actions.json` says what the rows of `actions.safetensors` are.
+
+Legend: A actions, V vocabulary, H hidden size.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from rlx.model.problem import ModelError
+from rlx.protocol.automaton import Actions
+from rlx.record.codec import CodecError, ids, listed, record, string, whole
+
+ROWS = "action_rows"
+"""The parameter's name, in the model, among an engine's weights and in the file."""
+NAMES, TENSORS = "actions.json", "actions.safetensors"
+Initial = Literal["first", "mean"]
+
+
+def actions_of(model: Any) -> Actions | None:
+    """What the rows of a model are for, if it has some."""
+    return getattr(model, "actions", None)
+
+
+def expand(model: Any, wanted: Mapping[str, tuple[int, ...]], initial: Initial = "mean") -> Actions:
+    """Give a model a row for each wanted action, by name its description's ids, that it has none for; its rows and
+    their ids stay as they are. ModelError where it knows an action by another description."""
+    known = actions_of(model)
+    old = {} if known is None else dict(zip(known.names, known.descriptions))
+    changed = [name for name, ids in wanted.items() if old.get(name, ids) != ids]
+    if changed:
+        raise ModelError(f"action {changed[0]!r} has another description than the model was trained with; rename it")
+    whole = old | {name: ids for name, ids in wanted.items() if name not in old}
+    head_VH = model.get_output_embeddings().weight.detach()
+    actions = Actions(first=len(head_VH), names=tuple(whole), descriptions=tuple(whole.values()))
+    new = [first_rows(head_VH, ids, initial) for ids in actions.descriptions[len(old) :]]
+    if new:
+        attach(model, actions, torch.stack(new) if known is None else torch.cat((model.action_rows, torch.stack(new))))
+    return actions
+
+
+def first_rows(head_VH: Tensor, description: tuple[int, ...], initial: Initial) -> Tensor:
+    """What an action's row begins as."""
+    rows = head_VH[list(description[:1] if initial == "first" else description)]
+    return rows[0].clone() if len(rows) == 1 else rows.mean(0)
+
+
+def attach(model: Any, actions: Actions, rows_AH: Tensor) -> None:
+    """Make the rows a parameter of the model's own."""
+    model.actions = actions
+    model.register_parameter(ROWS, torch.nn.Parameter(rows_AH.detach()))
+
+
+def write_actions(folder: Path, actions: Actions, rows_AH: Tensor) -> None:
+    (folder / NAMES).write_text(json.dumps(actions_to_json(actions), indent=1) + "\n", encoding="utf-8")
+    save_file({ROWS: rows_AH}, folder / TENSORS, metadata={"format": "pt"})
+
+
+def read_actions(folder: Path) -> tuple[Actions, Tensor] | None:
+    """A model folder's actions and their rows; None where it has none."""
+    if not (folder / NAMES).is_file():
+        return None
+    try:
+        actions = actions_from_json(json.loads((folder / NAMES).read_text(encoding="utf-8")), NAMES)
+        rows_AH = load_file(folder / TENSORS)[ROWS]
+    except Exception as error:  # safetensors and json have errors of their own
+        raise ModelError(f"{folder}: its added actions cannot be read: {error}") from error
+    if rows_AH.dim() != 2 or len(rows_AH) != len(actions.names):
+        raise ModelError(f"{folder}: {TENSORS} is {list(rows_AH.shape)} for the {len(actions.names)} of {NAMES}")
+    return actions, rows_AH
+
+
+def take_actions(model: Any, folder: Path) -> None:
+    """Attach a folder's rows to the model that was loaded from it."""
+    found = read_actions(folder)
+    if found is None:
+        return
+    actions, rows_AH = found
+    head_VH = model.get_output_embeddings().weight
+    if (actions.first, rows_AH.shape[1]) != tuple(head_VH.shape):
+        raise ModelError(f"{folder}: {NAMES} and {TENSORS} are of another model")
+    attach(model, actions, rows_AH.to(head_VH.dtype))
+
+
+def actions_to_json(actions: Actions) -> dict[str, Any]:
+    return {
+        "first": actions.first,
+        "actions": [{"name": n, "description": list(d)} for n, d in zip(actions.names, actions.descriptions)],
+    }
+
+
+def actions_from_json(value: Any, where: str) -> Actions:
+    fields = record(value, where, ("first", "actions"))
+    told = [record(each, where, ("name", "description")) for each in listed(fields["actions"], where)]
+    try:
+        return Actions(
+            first=whole(fields["first"], where),
+            names=tuple(string(each["name"], where) for each in told),
+            descriptions=tuple(ids(each["description"], where) for each in told),
+        )
+    except CodecError:
+        raise
+    except ValueError as error:
+        raise CodecError(f"{where}: {error}") from error
