@@ -160,18 +160,11 @@ def plan(words: Words = None) -> None:
     Loads and starts nothing; exit code 2 if the run cannot fit. Words and options are those of `rlx train`.
     """
     from rlx.commands.plan import describe_plan
-    from rlx.commands.suit import check_settings
+    from rlx.commands.refusal import check_plan
     from rlx.config.compose import build_run, compose
-    from rlx.run.fit import check_fit
-    from rlx.run.inputs import check_inputs
-    from rlx.run.tasks import check_tasks
 
     run = build_run(compose(words or []), Path())
-    check_inputs(run)
-    check_tasks(run, fetch=False)
-    show(describe_plan(run, words or []))
-    check_settings(run)
-    check_fit(run)
+    check_plan(run, lambda: show(describe_plan(run, words or [])))
 
 
 @app.command(name="check", context_settings=MIXED, rich_help_panel=BEFORE)
@@ -197,15 +190,15 @@ def check_machine(
 @app.command(rich_help_panel=AFTER)
 def replay(folder: Folder, config_dir: ConfigDir = None) -> None:
     """Replay stored episodes, checking every reward and observation."""
-    from rlx.config.compose import ConfigError, build_part
+    from rlx.config.compose import build_part
     from rlx.config.saved import load_tree
     from rlx.evaluate.replay import replay as replay_folder
     from rlx.model.load import load_tokenizer
+    from rlx.record.store import stored_files
     from rlx.rollout.stops import decoder
 
     tree = load_tree(folder, config_dir=config_dir)
-    if not any((folder / "trajectories").glob("*.jsonl")):
-        raise ConfigError(f"{folder} kept no trajectories")
+    stored_files(folder)  # for its error
     env, dialect, model = (build_part(tree, key) for key in ("env", "protocol", "model"))
     report = replay_folder(folder, env, dialect=dialect, decode=decoder(load_tokenizer(model)))
     show(str(report))

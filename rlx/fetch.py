@@ -37,11 +37,7 @@ found: dict[tuple[str, Kind], Path] = {}
 """What this process has asked for."""
 
 
-def nothing() -> None:
-    """Nobody asks."""
-
-
-def snapshot(name: str, kind: Kind, check: Callable[[], None] = nothing) -> Path:
+def snapshot(name: str, kind: Kind, check: Callable[[], None] = lambda: None) -> Path:
     """The folder of a hub's model or data set in the cache, fetched if need be; asked for once by a process. `check` is
     called all the while, and what it raises ends the fetching."""
     if (name, kind) not in found:

@@ -22,6 +22,7 @@ from rlx.hardware.pulse import nothing
 from rlx.learner.batch import collate, rows
 from rlx.learner.learner import NotFiniteError
 from rlx.model.load import Model
+from rlx.record.folder import STEP
 from rlx.record.track import open_board
 from rlx.rollout.measure import lag_of, measure, peak_memory
 from rlx.rollout.together import together
@@ -176,7 +177,7 @@ def warm_up(life: Life, stage: Run) -> Path:
         own = replace(life, run=stage, board=None, cost=Cost())
         life.ranks.first(lambda: set_aside_bad(own, own.checkpoints, is_bad=lost_all))
         newest = newest_of(own)
-        if newest is None or newest.name != f"step-{stage.steps}":
+        if newest is None or newest.name != f"{STEP}{stage.steps}":
             start = warm_model(stage, partial(warm_up, life))
             own.screen.say(f"warm start of {counted(stage.steps, 'step')}, kept in {stage.folder}")
             with stage_of(life, stage, start) as agent:

@@ -27,6 +27,7 @@ from rlx.hardware.memory import budgets
 from rlx.hardware.profile import set_threads
 from rlx.hardware.scaling import Load, estimate_step
 from rlx.launch.start import check_allocation
+from rlx.record.folder import CHECKPOINTS, METRICS, STEP, SUMMARY, steps_in
 from rlx.run.duration import efficiency_of, machine_of
 from rlx.run.fit import device_memory, job_of, shape_of
 from rlx.run.run import Run
@@ -37,7 +38,6 @@ Found = tuple[list["Check"], list[tuple[str, str, str]]]
 """The checks; and rates by name, as measured and as estimated."""
 
 STEPS, FEWER, FEW_TOKENS = 2, 4, 128
-CHECKPOINTS, METRICS = "checkpoints", "metrics.jsonl"
 
 
 def reductions(tree: Tree, words: Sequence[str]) -> dict[str, tuple[Any, Any]]:
@@ -158,12 +158,12 @@ def said(runs: Path, part: str) -> list[dict[str, Any]]:
 
 def cut_back(runs: Path, step: int) -> None:
     """Make the run as it would be had it been killed after the checkpoint of this step."""
-    from rlx.learner.checkpoint import list_kept, steps
+    from rlx.learner.checkpoint import list_kept
 
-    for later in (each for each in steps(runs / CHECKPOINTS) if each > step):
-        shutil.rmtree(runs / CHECKPOINTS / f"step-{later}")
+    for later in (each for each in steps_in(runs / CHECKPOINTS) if each > step):
+        shutil.rmtree(runs / CHECKPOINTS / f"{STEP}{later}")
     list_kept(runs / CHECKPOINTS, [step])
-    (runs / "summary.json").unlink(missing_ok=True)
+    (runs / SUMMARY).unlink(missing_ok=True)
 
 
 def metrics_of(runs: Path) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from rlx.check.remains import children
 from rlx.console import one_line
 from rlx.hardware.command import every_rank
 from rlx.hardware.profile import Hardware
+from rlx.hardware.pulse import rank_path
 from rlx.launch.ending import log_of, read_end
 
 SAID = "said"
@@ -150,7 +151,7 @@ def end_all(process: subprocess.Popen[bytes], others: Collection[int]) -> list[s
 def phase_of(runs: Path) -> str:
     """Where the first process was."""
     try:
-        return str(json.loads((runs / "ranks" / "rank-0").read_text(encoding="utf-8"))["phase"])
+        return str(json.loads(rank_path(runs, 0).read_text(encoding="utf-8"))["phase"])
     except (OSError, ValueError, KeyError):
         return "before its start"
 

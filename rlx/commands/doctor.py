@@ -12,6 +12,7 @@ from typing import Any
 from rlx.config.build import build_value
 from rlx.config.folders import config_folders, read_option, shipped_folder
 from rlx.console import counted
+from rlx.hardware.command import cpus_per_task, processes_per_node
 from rlx.hardware.machine import Gpu, gpus, machine_memory, num_cores, size
 from rlx.hardware.packages import core, extras, how_to_get, installed, lacks
 from rlx.hardware.profile import Hardware
@@ -93,7 +94,7 @@ def can_run(hardware: Hardware) -> str:
         check_packages(hardware)
     except FitError as error:
         return f"cannot: {error}"
-    wanted = hardware.num_threads * hardware.num_processes // hardware.num_nodes
+    wanted = cpus_per_task(hardware) * processes_per_node(hardware)
     return "can run here" + (
         f", slowly: it wants {counted(wanted, 'core')} of {num_cores()}" if wanted > num_cores() else ""
     )

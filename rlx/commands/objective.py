@@ -15,6 +15,7 @@ from pathlib import Path
 from rlx.config.check import near
 from rlx.evaluate.figures import Score, figures
 from rlx.evaluate.summary import Summary
+from rlx.record.folder import METRICS, SUMMARY
 from rlx.rollout.measure import measure
 from rlx.run.run import Run
 
@@ -61,10 +62,10 @@ def value_of(run: Run, summary: Summary) -> float | list[float] | None:
 
 def value_named(name: str, folder: Path, summary: Summary) -> float:
     if name in summary.metrics:
-        value, place = summary.metrics[name].value, "summary.json"
+        value, place = summary.metrics[name].value, SUMMARY
     else:
-        last = last_values(folder / "metrics.jsonl", name)
-        value, place = sum(last) / len(last) if last else math.nan, "metrics.jsonl"
+        last = last_values(folder / METRICS, name)
+        value, place = sum(last) / len(last) if last else math.nan, METRICS
     if not math.isfinite(value):
         raise ObjectiveError(f"objective={name} has no value in {folder / place}")
     return value

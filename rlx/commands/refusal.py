@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rlx.commands.suit import check_settings
 from rlx.hardware.ranks import find_place
-from rlx.run.fit import check_run
+from rlx.run.fit import check_fit, check_run
 from rlx.run.inputs import check_inputs, fetch_inputs
 from rlx.run.run import Run
 from rlx.run.tasks import check_tasks
@@ -16,6 +18,16 @@ def check_train(run: Run, here: bool = True) -> None:
     check_settings(run)
     check_run(run, here=here)
     check_tasks(run, fetch=fetch_here(run, here))
+
+
+def check_plan(run: Run, tell: Callable[[], None]) -> None:
+    """Refuse what cannot be planned, `tell` the plan, and refuse what it shows cannot be; nothing is fetched, and this
+    machine need not be the one."""
+    check_inputs(run)
+    check_tasks(run, fetch=False)
+    tell()
+    check_settings(run)
+    check_fit(run)
 
 
 def check_evaluate(run: Run, here: bool = True) -> None:

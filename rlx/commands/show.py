@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from rlx.console import clean, counted, one_line
 from rlx.record.codec import CodecError
-from rlx.record.store import StoreError, parse_line
+from rlx.record.folder import CHECKPOINTS, STEP, FolderError, read_config
+from rlx.record.store import StoreError, parse_line, stored_files
 from rlx.types import Trajectory, Turn
 
 WIDTH = 80
@@ -68,18 +67,10 @@ def show_episodes(
         yield describe_episode(file, pick(file, choice, index=index, by=by), find_decoder(folder))
 
 
-def list_files(folder: Path) -> list[Path]:
-    """A run's files of episodes: training steps in their order, then evaluations."""
-    files = sorted((folder / "trajectories").glob("*.jsonl"))
-    if not files:
-        raise ShowError(f"{folder} kept no trajectories")
-    return sorted(files, key=lambda file: not file.stem.startswith("step-"))
-
-
 def find_file(folder: Path, what: str = "") -> Path:
     """`12` or `step-000012` for a training step, `eval` or `start` for an evaluation; the last there is if not said."""
-    files = list_files(folder)
-    name = f"step-{what.lstrip('0'):0>6}" if what.isascii() and what.isdigit() else what
+    files = stored_files(folder)
+    name = f"{STEP}{what.lstrip('0'):0>6}" if what.isascii() and what.isdigit() else what
     found = [file for file in files if file.stem == name] or [file for file in files if file.stem.startswith(name)]
     preferred = [file for file in found if what or not file.stem.startswith("start")]
     if not found:
@@ -192,7 +183,7 @@ KEPT: dict[str, Any] = {"replace_whitespace": False, "break_on_hyphens": False}
 def find_decoder(folder: Path) -> Decode | None:
     """Token ids to text, special tokens and all, by the tokenizer that the run's checkpoints or its model have."""
     path = model_path(folder)
-    places = [*sorted(folder.glob("checkpoints/step-*")), SHIPPED / path, Path(path)]
+    places = [*sorted(folder.glob(f"{CHECKPOINTS}/{STEP}*")), SHIPPED / path, Path(path)]
     for place in places:
         if (place / "tokenizer.json").is_file():
             return load_decoder(place / "tokenizer.json")
@@ -202,9 +193,8 @@ def find_decoder(folder: Path) -> Decode | None:
 def model_path(folder: Path) -> str:
     """As the run's configuration says; the embedded model where it does not."""
     try:
-        config = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
-        return str(config["model"]["path"])
-    except (OSError, ValueError, LookupError, TypeError, RecursionError, yaml.YAMLError):
+        return str(read_config(folder)["model"]["path"])
+    except (FolderError, LookupError, TypeError):
         return "nano"
 
 

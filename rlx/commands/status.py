@@ -9,19 +9,27 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from rlx.console import counted, duration, one_line
 from rlx.evaluate.tables import Table
-from rlx.launch.ending import JOB, LOGS, newest_step, read_attempts
+from rlx.launch.ending import JOB, newest_step, read_attempts
 from rlx.launch.slurm import Record, SlurmError, ask
-from rlx.record.folder import read_json
+from rlx.record.folder import (
+    CHECKPOINTS,
+    LOCK,
+    LOGS,
+    METRICS,
+    SUMMARY,
+    TRAJECTORIES,
+    FolderError,
+    read_config,
+    read_json,
+)
 from rlx.record.lock import read_holder
 from rlx.record.track import read_metrics
 
 RECENT = 20
 """Steps that the rate is taken over."""
-NOT_IN = {"checkpoints", "trajectories", "wandb", ".submitit", ".hydra", LOGS}
+NOT_IN = {CHECKPOINTS, TRAJECTORIES, "wandb", ".submitit", ".hydra", LOGS}
 """Folders of a run in which no runs are."""
 
 
@@ -77,13 +85,13 @@ def find_runs(folder: Path) -> Iterator[Path]:
     """Folders that are a run, or are to become one, in the order of their names."""
     for place, below, files in os.walk(folder):
         below[:] = sorted(name for name in below if name not in NOT_IN)
-        if "metrics.jsonl" in files or "summary.json" in files or (Path(place) / LOGS / JOB).is_file():
+        if METRICS in files or SUMMARY in files or (Path(place) / LOGS / JOB).is_file():
             yield Path(place)
 
 
 def job_of(folder: Path) -> str:
     """The SLURM job that works on a run, or last did."""
-    return str(read_json(folder / LOGS / JOB).get("job") or read_holder(folder / ".lock").get("job", ""))
+    return str(read_json(folder / LOGS / JOB).get("job") or read_holder(folder / LOCK).get("job", ""))
 
 
 def ask_slurm(jobs: Sequence[str]) -> Mapping[str, Record]:
@@ -96,7 +104,7 @@ def ask_slurm(jobs: Sequence[str]) -> Mapping[str, Record]:
 
 def read_status(folder: Path, records: Mapping[str, Record]) -> Status:
     job = job_of(folder)
-    lines = read_metrics(folder / "metrics.jsonl")
+    lines = read_metrics(folder / METRICS)
     times = [line["time/step"] for line in lines[-RECENT:] if isinstance(line.get("time/step"), (int, float))]
     step = max(newest_step(folder), lines[-1]["step"] if lines else 0)
     record = records.get(job)
@@ -115,14 +123,14 @@ def read_status(folder: Path, records: Mapping[str, Record]) -> Status:
 def state_of(folder: Path, record: Record | None) -> tuple[str, str]:
     """running, queued, finished, failed or interrupted, and where: who holds the folder and SLURM know better than what
     was written last."""
-    holder = read_holder(folder / ".lock")
+    holder = read_holder(folder / LOCK)
     if holder and is_at_work(holder, record):
         return "running", holder["host"]
     if record is not None and record.is_waiting:
         return "queued", record.reason
     if record is not None and not record.is_over:
         return "running", record.nodes
-    said = read_json(folder / "summary.json").get("status")
+    said = read_json(folder / SUMMARY).get("status")
     attempts = read_attempts(folder)
     if attempts and attempts[-1].kind == "failed" and said != "finished":
         return "failed", ""
@@ -139,10 +147,8 @@ def is_at_work(holder: Mapping[str, Any], record: Record | None) -> bool:
 def steps_of(folder: Path) -> int | None:
     """As the run's configuration says, or, before it has begun, its job."""
     try:
-        config = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError, yaml.YAMLError):
-        config = None
-    for said in (config, read_json(folder / LOGS / JOB)):
-        if isinstance(said, dict) and isinstance(said.get("steps"), int):
-            return int(said["steps"])
-    return None
+        config = read_config(folder)
+    except FolderError:
+        config = {}
+    said = (part.get("steps") for part in (config, read_json(folder / LOGS / JOB)))
+    return next((steps for steps in said if isinstance(steps, int)), None)

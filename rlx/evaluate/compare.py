@@ -15,12 +15,13 @@ from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.summary import plain
 from rlx.evaluate.sweep import read_member
 from rlx.evaluate.tables import TOOL_USE, Table, figure_table, pass_columns
+from rlx.record.folder import TRAJECTORIES
 from rlx.record.store import load
 
 
 def evaluations(folder: Path) -> dict[str, list[Score]]:
     """A run folder's stored evaluations of what it trained, by budget of rounds, the largest first."""
-    found = (folder / "trajectories").glob("eval-*.jsonl")
+    found = (folder / TRAJECTORIES).glob("eval-*.jsonl")
     named = [path for path in found if re.fullmatch(r"eval-[0-9]+", path.stem, re.ASCII)]
     paths = sorted(named, key=lambda path: -int(path.stem.split("-")[1]))
     if not paths:

@@ -13,7 +13,7 @@ from typing import Any
 
 from rlx.console import counted, one_line
 from rlx.evaluate.evaluate import with_rounds
-from rlx.record.store import Stored, StoreError, read
+from rlx.record.store import Stored, StoreError, read, stored_files
 from rlx.types import Dialect, Environment, Step, Trajectory, Turn
 
 Decode = Callable[[Sequence[int]], str]
@@ -75,9 +75,7 @@ def replay(
     progress: Callable[[int], Any] = lambda done: None,
 ) -> Report:
     """Replay every file of `folder`/trajectories through the run's environment; ValueError if there is none."""
-    files = sorted((folder / "trajectories").glob("*.jsonl"))
-    if not files:
-        raise ValueError(f"{folder} has no trajectories/*.jsonl: give the folder of a run that kept its trajectories")
+    files = stored_files(folder)
     num_trajectories = num_turns = 0
     mistakes: list[Mistake] = []
     unreadable: list[str] = []

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from rlx.console import counted
 from rlx.evaluate.summary import Summary, plain, read_summary
 from rlx.evaluate.tables import TOOL_USE, Table, estimate_cell, pass_columns
-from rlx.record.folder import flatten
+from rlx.record.folder import CONFIG, SUMMARY, flatten, read_config
 
 
 class SweepError(ValueError):
@@ -35,7 +33,7 @@ class Member:
 
 def read_sweep(folder: Path) -> list[Member]:
     """Every run right below `folder`, 2 before 10; ValueError with one line where there is none."""
-    found = (file.parent for file in folder.glob("[!.]*/config.yaml"))  # .hydra is a run's own
+    found = (file.parent for file in folder.glob(f"[!.]*/{CONFIG}"))  # .hydra is a run's own
     folders = sorted(found, key=lambda run: (len(run.name), run.name))
     if not folders:
         raise SweepError(f"{folder} holds no runs: give the folder of an `rlx train -m`")
@@ -43,15 +41,10 @@ def read_sweep(folder: Path) -> list[Member]:
 
 
 def read_member(folder: Path) -> Member:
-    """A run folder's configuration and summary; ValueError with one line that names the file that is not one."""
-    path, ending = folder / "config.yaml", folder / "summary.json"
-    try:
-        config = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        raise SweepError(f"{path} cannot be read: {type(error).__name__}") from None
-    if not isinstance(config, dict):
-        raise SweepError(f"{path} is not a configuration")
-    return Member(name=folder.name, config=flatten(config), summary=read_summary(ending) if ending.exists() else None)
+    """A run folder's configuration and summary; an error of one line names the file that is not one."""
+    ending = folder / SUMMARY
+    summary = read_summary(ending) if ending.exists() else None
+    return Member(name=folder.name, config=flatten(read_config(folder)), summary=summary)
 
 
 def sweep_table(members: Sequence[Member], *, noun: str = "eval") -> Table:

@@ -24,9 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from rlx.hardware.ranks import ALONE, GIVEN_UP, Ranks
+from rlx.record.folder import RANKS
 
-RANKS = "ranks"
-"""The folder of these files, in the run's."""
 GRACE = 10.0
 """Seconds that ranks other than the first leave it to speak."""
 

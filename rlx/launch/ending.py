@@ -12,21 +12,19 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from rlx.record.folder import read_json, write_aside
+from rlx.record.folder import CHECKPOINTS, LOGS, read_json, steps_in, write_aside
 
-LOGS, ENDED, ATTEMPTS, JOB = "logs", "ended.json", "attempts.jsonl", "job.json"
+ENDED, ATTEMPTS, JOB = "ended.json", "attempts.jsonl", "job.json"
 STOPPED = 143
 """Exit code of a run that a signal asked to stop, and that saved itself."""
 LOST = 75
 """Exit code of a rank that gives up because another is gone or hangs (EX_TEMPFAIL: to be tried again)."""
-STEP = re.compile(r"step-(\d+)")
 
 Kind = Literal["finished", "stopped", "lost", "failed"]
 
@@ -124,8 +122,7 @@ def record_job(folder: Path, job: str, name: str, steps: int | None = None) -> N
 
 def newest_step(folder: Path) -> int:
     """Steps of the newest checkpoint, by its name; 0 where there is none."""
-    found = (STEP.fullmatch(path.name) for path in folder.glob("checkpoints/step-*"))
-    return max((int(match[1]) for match in found if match), default=0)
+    return max(steps_in(folder / CHECKPOINTS), default=0)
 
 
 def log_of(folder: Path, rank: int) -> Path:

@@ -17,7 +17,8 @@ from types import FrameType
 from typing import IO
 
 from rlx.hardware.interrupt import STOP, is_heard
-from rlx.launch.ending import LOGS, Ended, kind_of, log_of, record_end
+from rlx.launch.ending import Ended, kind_of, log_of, record_end
+from rlx.record.folder import LOGS
 
 
 def main(words: Sequence[str]) -> int:

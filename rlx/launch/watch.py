@@ -21,7 +21,6 @@ from types import FrameType
 from rlx.hardware.interrupt import STOP, is_heard
 from rlx.launch.ending import (
     ENDED,
-    LOGS,
     STOPPED,
     Attempt,
     Kind,
@@ -33,6 +32,7 @@ from rlx.launch.ending import (
     record_attempt,
 )
 from rlx.launch.slurm import Record, SlurmError, ask, own_id, requeue
+from rlx.record.folder import LOGS
 
 FOLDER = "{folder}"
 NOT_ANSWERED = Record(state="UNKNOWN")

@@ -17,6 +17,7 @@ from pathlib import Path
 from safetensors import SafetensorError
 
 from rlx.hardware.pulse import nothing
+from rlx.record.folder import STEP, steps_in
 
 MANIFEST, INDEX = "checksums.json", "index.json"
 
@@ -30,7 +31,7 @@ def write_checkpoint(
 ) -> Path:
     """Have `write` fill a folder and make it `folder/step-N`; of older ones keep the last `keep` in all. `progress` is
     called after each file that is read again."""
-    final, aside = folder / f"step-{step}", folder / f".step-{step}.partial"
+    final, aside = folder / f"{STEP}{step}", folder / f".{STEP}{step}.partial"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         sweep(folder)
@@ -51,11 +52,11 @@ def write_checkpoint(
 def newest_good(folder: Path, progress: Callable[[], None] = nothing) -> tuple[Path | None, list[str]]:
     """The newest checkpoint that is as it was written, and a line for each newer one that is not."""
     warnings: list[str] = []
-    for step in sorted({*steps(folder), *listed(folder)}, reverse=True):
-        found = faults(folder / f"step-{step}", progress)
+    for step in sorted({*steps_in(folder), *listed(folder)}, reverse=True):
+        found = faults(folder / f"{STEP}{step}", progress)
         if not found:
-            return folder / f"step-{step}", warnings
-        warnings.append(f"checkpoint {folder / f'step-{step}'} is skipped: {'; '.join(found)}")
+            return folder / f"{STEP}{step}", warnings
+        warnings.append(f"checkpoint {folder / f'{STEP}{step}'} is skipped: {'; '.join(found)}")
     return None, warnings
 
 
@@ -133,11 +134,6 @@ def replace_folder(aside: Path, final: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def steps(folder: Path) -> list[int]:
-    names = (path.name.removeprefix("step-") for path in folder.glob("step-*"))
-    return sorted(int(name) for name in names if name.isdecimal())
-
-
 def listed(folder: Path) -> list[int]:
     try:
         return [int(step) for step in json.loads((folder / INDEX).read_text())]
@@ -147,9 +143,9 @@ def listed(folder: Path) -> list[int]:
 
 def prune(folder: Path, keep: int) -> list[int]:
     """Delete all but the last `keep`; the steps that stay."""
-    present = steps(folder)
+    present = steps_in(folder)
     for step in present[: -max(1, keep)]:
-        shutil.rmtree(folder / f"step-{step}")
+        shutil.rmtree(folder / f"{STEP}{step}")
     return present[-max(1, keep) :]
 
 
@@ -162,8 +158,8 @@ def list_kept(folder: Path, kept: list[int]) -> None:
 
 def sweep(folder: Path) -> None:
     """Remove what a killed run left half written; put back what it had moved out of the way."""
-    for old in folder.glob(".step-*.old"):
+    for old in folder.glob(f".{STEP}*.old"):
         final = old.with_name(old.name.removeprefix(".").removesuffix(".old"))
         shutil.rmtree(old) if final.exists() else old.rename(final)
-    for aside in folder.glob(".step-*.partial"):
+    for aside in folder.glob(f".{STEP}*.partial"):
         shutil.rmtree(aside)

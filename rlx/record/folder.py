@@ -35,7 +35,11 @@ DERIVED = "model.recipe."
 """What other keys have taken their values from, under their own names."""
 BOUND_KEYS = ("hardware.staleness", "hardware.importance_cap")
 """Of the free ones, what does change the run."""
-CONFIG, SUMMARY = "config.yaml", "summary.json"
+CONFIG, METRICS, SUMMARY, RESULTS = "config.yaml", "metrics.jsonl", "summary.json", "results.md"
+LOCK, LOG = ".lock", "log.txt"
+TRAJECTORIES, CHECKPOINTS, EVALUATIONS, RANKS, LOGS = "trajectories", "checkpoints", "evaluations", "ranks", "logs"
+STEP = "step-"
+"""What the name of a checkpoint, or of a file of training episodes, begins with."""
 RESTORE = "restore it, or choose another hydra.run.dir"
 ASIDE = ".part"
 """The end of the name of a file that is not whole yet."""
@@ -45,6 +49,12 @@ class FolderError(Exception):
     """The run folder cannot be used as asked; the message is one line with the remedy."""
 
     exit_code = 2
+
+
+def steps_in(checkpoints: Path) -> list[int]:
+    """Of which steps a folder holds checkpoints, by their names, in order."""
+    names = (path.name.removeprefix(STEP) for path in checkpoints.glob(f"{STEP}*"))
+    return sorted(int(name) for name in names if name.isdecimal())
 
 
 def write_aside(path: Path, text: str) -> None:
@@ -169,7 +179,7 @@ def copy_aside(path: Path) -> Path:
 
 def clear_asides(folder: Path) -> None:
     """Remove what a kill left half written in the folder of a run, which one process alone writes."""
-    for aside in (*folder.glob(f".*{ASIDE}"), *folder.glob(f"trajectories/.*{ASIDE}")):
+    for aside in (*folder.glob(f".*{ASIDE}"), *(folder / TRAJECTORIES).glob(f".*{ASIDE}")):
         aside.unlink(missing_ok=True)
 
 
@@ -182,7 +192,7 @@ def open_folder(
     make_folder(folder)
     with ExitStack() as stack:
         try:
-            stack.enter_context(hold(folder / ".lock", wait=wait))
+            stack.enter_context(hold(folder / LOCK, wait=wait))
         except HeldError as error:
             remedy = "wait for it, or choose another hydra.run.dir"
             raise FolderError(f"{folder} is in use by another run ({error}): {remedy}") from None

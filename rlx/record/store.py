@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from rlx.record.codec import CodecError, from_json, record, to_json, whole
-from rlx.record.folder import write_aside
+from rlx.record.folder import STEP, TRAJECTORIES, write_aside
 from rlx.types import Group, Trajectory
 
 FORMAT = 1
@@ -41,7 +41,15 @@ class Stored:
 
 def step_path(folder: Path, step: int) -> Path:
     """Where the trajectories of a training step are."""
-    return folder / "trajectories" / f"step-{step:06d}.jsonl"
+    return folder / TRAJECTORIES / f"{STEP}{step:06d}.jsonl"
+
+
+def stored_files(folder: Path) -> list[Path]:
+    """A run's files of episodes: training steps in their order, then evaluations; StoreError where none was kept."""
+    files = sorted((folder / TRAJECTORIES).glob("*.jsonl"))
+    if not files:
+        raise StoreError(f"{folder} kept no trajectories")
+    return sorted(files, key=lambda file: not file.stem.startswith(STEP))
 
 
 def save(

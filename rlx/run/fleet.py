@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from rlx.console import one_line
 from rlx.hardware.profile import Hardware
 from rlx.hardware.ranks import ALONE, Ranks
+from rlx.record.folder import CONFIG, LOGS
 from rlx.rollout.remote.engine import RemoteEngine
 from rlx.rollout.remote.link import Link, ServerError, link_all, token_here
 from rlx.rollout.remote.server import TOKEN_VARIABLE
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 SERVERS_VARIABLE = "RLX_SERVERS"
-LOGS = "logs"
 FAREWELL = 10.0
 """Seconds that a server may take to end."""
 ADDRESS = re.compile(r"[\w.\-\[\]:]+:\d{1,5}")
@@ -175,7 +175,7 @@ def write_config(folder: Path, config: Mapping[str, Any], name: str) -> None:
     """What servers are started with, where `rlx serve run=DIR` looks for it."""
     place = folder / LOGS / name
     place.mkdir(parents=True, exist_ok=True)
-    (place / "config.yaml").write_text(json.dumps(config) + "\n", encoding="utf-8")
+    (place / CONFIG).write_text(json.dumps(config) + "\n", encoding="utf-8")
 
 
 def start(run: Run, number: int, devices: Sequence[int], token: str, first: int) -> Child:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rlx.fetch import nothing, snapshot
+from rlx.fetch import snapshot
+from rlx.hardware.pulse import nothing
 from rlx.model.folder import check_folder
 from rlx.model.load import Model, local_folder
 from rlx.model.packaged import cache_folder, find_gguf, is_packaged
+from rlx.record.folder import EVALUATIONS
 from rlx.run.run import Run
 
 
@@ -38,7 +40,7 @@ def check_model(model: Model) -> None:
 
 def check_cache() -> None:
     """Warm starts, converted models and evaluations are kept there."""
-    for folder in (cache_folder(), *(cache_folder() / name for name in ("warm", "models", "evaluations"))):
+    for folder in (cache_folder(), *(cache_folder() / name for name in ("warm", "models", EVALUATIONS))):
         above = next(path for path in (folder, *folder.absolute().parents) if path.exists())
         if not above.is_dir():
             raise CacheError(

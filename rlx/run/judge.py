@@ -19,11 +19,20 @@ from rlx.evaluate.figures import gains, values
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.summary import Summary
 from rlx.evaluate.tables import to_rich
-from rlx.hardware.pulse import RANKS
 from rlx.learner.checkpoint import newest_good, weights_of
 from rlx.model.load import Model, load_weights
 from rlx.model.packaged import cache_folder
-from rlx.record.folder import FREE_KEYS, digest_of, write_aside
+from rlx.record.folder import (
+    CHECKPOINTS,
+    EVALUATIONS,
+    FREE_KEYS,
+    METRICS,
+    RANKS,
+    RESULTS,
+    STEP,
+    digest_of,
+    write_aside,
+)
 from rlx.record.lock import hold
 from rlx.record.store import growing, save
 from rlx.rollout.play import Rollout
@@ -31,7 +40,7 @@ from rlx.rollout.together import together
 from rlx.run.agent import Agent, build_policy
 from rlx.run.fleet import open_fleet
 from rlx.run.kept import evaluation_key, is_of, keep_whole, own_path, part_path, read_kept, read_parts
-from rlx.run.life import CHECKPOINTS, METRICS, Life, end, fetch_first, living, read_finished, told
+from rlx.run.life import Life, end, fetch_first, living, read_finished, told
 from rlx.run.report import left_in, model_name, name_of, results_text, tables_of
 from rlx.run.run import Run
 from rlx.run.warm import weights_digest
@@ -41,7 +50,6 @@ Figures = dict[str, Estimate]
 
 PLAYED = {"eval": "the policy", "start": "the start"}
 """Nouns of figures, as a person is told of them."""
-EVALUATIONS = "evaluations"
 NO_CHECKPOINT = "go on with it by its own rlx train command; rlx eval model.path=DIR evaluates a model as it is"
 
 
@@ -51,7 +59,7 @@ def judge_run(life: Life, agent: Agent, start: Model) -> Figures:
     act = partial(agent.policy.rollout, prepare=agent.sync, keep=False)
     ours = judge(life, act, "eval", agent.learner.num_updates)
     theirs = judge_start(life, agent, start)
-    life.policy = f"{CHECKPOINTS}/step-{life.run.steps}"
+    life.policy = f"{CHECKPOINTS}/{STEP}{life.run.steps}"
     found = floor(settings, life.run.env)
     for mine, other in zip(ours, theirs, strict=True):
         noun = "gain" if mine is ours[0] else f"gain@{mine.max_rounds}"
@@ -84,7 +92,7 @@ def judge_start(life: Life, agent: Agent, start: Model) -> list[Evaluation]:
     config = {key: run.config[key] for key in ("env", "protocol", "sampling", "evaluate", "hardware")}
     digest = digest_of({"config": config, "weights": weights_digest(start), "rlx": __version__})
     act = partial(agent.policy.rollout, prepare=prepare, keep=False)
-    return judge(life, act, "start", digest, cache=cache_folder() / "evaluations" / digest)
+    return judge(life, act, "start", digest, cache=cache_folder() / EVALUATIONS / digest)
 
 
 @contextmanager
@@ -167,7 +175,7 @@ def evaluate_run(run: Run, screen: Screen | None = None) -> Summary:
         raise EvaluateError("; ".join([*notes, f"{run.folder} has no checkpoint to evaluate: {NO_CHECKPOINT}"]))
     model = replace(run.model, path=str(newest), lora=None)
     folder = run.folder / EVALUATIONS / evaluation_name(run, newest)
-    steps = int(newest.name.removeprefix("step-"))
+    steps = int(newest.name.removeprefix(STEP))
     label = f"{name_of(run.config['algo'])}, {newest.name}"
     return evaluate_model(replace(run, model=model, folder=folder, steps=steps), screen, label=label, notes=notes)
 
@@ -220,7 +228,7 @@ def tell_run(life: Life, summary: Summary, label: str = "", verb: str = "train")
     if not life.ranks.is_first:
         return
     run, screen = life.run, life.screen
-    write_aside(run.folder / "results.md", results_text(run, summary, label, verb))
+    write_aside(run.folder / RESULTS, results_text(run, summary, label, verb))
     for table in tables_of(run, summary, label):
         screen.show(to_rich(table))
     screen.say(left_in(run.folder))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rlx.record.codec import from_json, to_json
-from rlx.record.folder import digest_of, set_aside, write_aside
+from rlx.record.folder import TRAJECTORIES, digest_of, set_aside, write_aside
 from rlx.record.store import StoreError, good_lines, load, save
 from rlx.run.life import Life
 from rlx.run.run import Run
@@ -26,7 +26,7 @@ SETTINGS = ("env", "protocol", "sampling", "evaluate")
 
 def own_path(run: Run, noun: str, max_rounds: int) -> Path:
     """Where a run keeps its evaluation under a budget."""
-    return run.folder / "trajectories" / f"{noun}-{max_rounds}.jsonl"
+    return run.folder / TRAJECTORIES / f"{noun}-{max_rounds}.jsonl"
 
 
 def read_kept(life: Life, path: Path, starts: Sequence[Start]) -> list[Trajectory] | None:

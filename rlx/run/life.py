@@ -21,7 +21,7 @@ from rlx.hardware.pulse import Pulse, watch
 from rlx.hardware.ranks import ALONE, Ranks, join
 from rlx.learner.checkpoint import write_checkpoint
 from rlx.learner.learner import NotFiniteError
-from rlx.record.folder import SUMMARY, open_folder
+from rlx.record.folder import CHECKPOINTS, LOG, METRICS, SUMMARY, open_folder
 from rlx.record.store import save as save_groups
 from rlx.record.store import step_path
 from rlx.record.track import Board, append_metrics, read_metrics
@@ -33,7 +33,8 @@ from rlx.run.run import Run
 from rlx.tool.python import end_sandboxes
 from rlx.types import Group, Metrics, Trajectory
 
-METRICS, CHECKPOINTS, STATE, LOG = "metrics.jsonl", "checkpoints", "run.json", "log.txt"
+STATE = "run.json"
+"""In a checkpoint: how far the run was, and what it had cost."""
 
 
 class RunError(RuntimeError):

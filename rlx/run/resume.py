@@ -9,12 +9,12 @@ from pathlib import Path
 
 from rlx.evaluate.summary import Cost, Summary
 from rlx.learner.checkpoint import newest_good
-from rlx.record.folder import SUMMARY, copy_aside, set_aside
+from rlx.record.folder import METRICS, SUMMARY, copy_aside, set_aside
 from rlx.record.store import load as load_groups
 from rlx.record.store import step_path
 from rlx.record.track import metrics_gap, truncate_metrics
 from rlx.run.agent import Agent
-from rlx.run.life import METRICS, STATE, Life, RunError, finished_before, read_finished
+from rlx.run.life import STATE, Life, RunError, finished_before, read_finished
 from rlx.types import Group
 
 BEGIN_AGAIN = "restore one, or move what is there away to begin again"

@@ -18,8 +18,9 @@ import pytest
 
 from rlx.hardware.packages import lacks
 from rlx.hardware.profile import Hardware
-from rlx.launch.ending import LOGS, read_attempts
+from rlx.launch.ending import read_attempts
 from rlx.launch.sbatch import sbatch_script
+from rlx.record.folder import LOGS
 from rlx.record.track import is_clock
 
 ROOT = Path(__file__).resolve().parents[2]

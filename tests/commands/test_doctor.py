@@ -43,6 +43,17 @@ def test_a_machine_of_four_gpus_runs_profiles_of_four(monkeypatch: pytest.Monkey
     assert "wants 8 GPUs on a machine and this one has 4" in found["a100x8"]
 
 
+@pytest.mark.parametrize(
+    ("cores", "verdict"), [(12, "can run here"), (11, "can run here, slowly: it wants 12 cores of 11")]
+)
+def test_a_profile_is_slow_where_threads_tools_and_servers_have_no_cores(
+    monkeypatch: pytest.MonkeyPatch, cores: int, verdict: str
+) -> None:
+    pretend(monkeypatch, 1, "1")
+    monkeypatch.setattr(doctor, "num_cores", lambda: cores)
+    assert doctor.can_run(doctor.read_profile("gpu1")) == verdict
+
+
 def test_missing_packages_are_named_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, 8, None)
     assert verdicts()["a100x8"].endswith("[deepspeed]'")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rlx.commands.show import Choice, ShowError, describe_line, find_file, glance, list_files, pick, scan, show_episodes
-from rlx.record.store import StoreError, save
+from rlx.commands.show import Choice, ShowError, describe_line, find_file, glance, pick, scan, show_episodes
+from rlx.record.store import StoreError, save, stored_files
 from rlx.types import Action, Completion, Group, Task, Text, ToolUse, Trajectory, Turn
 
 
@@ -47,13 +47,13 @@ def run(tmp_path: Path) -> Path:
 
 
 def test_a_file_is_named_by_its_step_or_its_evaluation(run: Path) -> None:
-    assert [file.stem for file in list_files(run)] == ["step-000010", "eval-8", "start-8"]
+    assert [file.stem for file in stored_files(run)] == ["step-000010", "eval-8", "start-8"]
     assert find_file(run).stem == find_file(run, "eval").stem == "eval-8"
     assert find_file(run, "10").stem == find_file(run, "step").stem == "step-000010"
     assert find_file(run, "start").stem == "start-8"
     with pytest.raises(ShowError, match="no episodes of '9'; there is step-000010, eval-8, start-8"):
         find_file(run, "9")
-    with pytest.raises(ShowError, match="kept no trajectories"):
+    with pytest.raises(StoreError, match="kept no trajectories"):
         find_file(run / "trajectories")
 
 

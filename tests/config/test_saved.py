@@ -14,6 +14,7 @@ from rlx.cli import serve as rlx_serve
 from rlx.config.compose import ConfigError, compose
 from rlx.config.saved import load_tree
 from rlx.evaluate.evaluate import EvaluateError
+from rlx.record.store import StoreError
 from rlx.rollout.remote.link import ServerError
 
 
@@ -72,7 +73,7 @@ def test_commands_on_a_run_take_its_folder_of_options(own: tuple[Path, Path]) ->
     run, options = own
     with pytest.raises(EvaluateError, match="has no checkpoint to evaluate"):
         rlx_eval([f"run={run}", "-cd", str(options)])
-    with pytest.raises(ConfigError, match="kept no trajectories"):
+    with pytest.raises(StoreError, match="kept no trajectories"):
         rlx_replay(run, options)
 
 

@@ -187,7 +187,7 @@ def test_a_report_is_short_and_obeyed_by_no_terminal(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_trajectories_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"has no trajectories"):
+    with pytest.raises(ValueError, match="kept no trajectories"):
         replay(tmp_path, ENV)
 
 

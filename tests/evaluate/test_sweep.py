@@ -9,6 +9,7 @@ from rlx.commands.output import show_json
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.summary import Summary, write_summary
 from rlx.evaluate.sweep import differing_keys, read_member, read_sweep, short_keys, sweep_table, sweep_values
+from rlx.record.folder import FolderError
 
 FIGURES = {"eval/pass@1": Estimate(value=0.535, low=0.501, high=0.57)}
 
@@ -71,6 +72,6 @@ def test_keys_that_one_run_lacks_differ_and_equal_ones_do_not() -> None:
 @pytest.mark.parametrize("config", ["- 1\n", "a: [", "!!python/object/apply:os.system ['x']\n", ""])
 def test_a_hostile_config_is_one_line_that_names_it(tmp_path: Path, config: str) -> None:
     folder = run_folder(tmp_path / "a", config)
-    with pytest.raises(ValueError, match=r"config\.yaml") as caught:
+    with pytest.raises(FolderError, match=r"config\.yaml") as caught:
         read_member(folder)
     assert len(str(caught.value).splitlines()) == 1

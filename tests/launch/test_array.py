@@ -15,9 +15,10 @@ from rlx.config.folders import read_option, shipped_folder
 from rlx.hardware.command import cpus_per_task, srun_command, start_command
 from rlx.hardware.profile import Hardware
 from rlx.launch.array import Job, follow, memory_gb, names_of, one_shape, refuse_failures, sbatch_parameters, shape_of
-from rlx.launch.ending import LOGS, Ended, log_of, record_end
+from rlx.launch.ending import Ended, log_of, record_end
 from rlx.launch.slurm import Record, SlurmError
 from rlx.launch.start import LaunchError, check_allocation, default_folder
+from rlx.record.folder import LOGS
 
 PARAMS = yaml.safe_load((shipped_folder("conf") / "hydra" / "launcher" / "slurm.yaml").read_text())
 TWO_NODES = Hardware(num_nodes=2, num_processes=16, num_threads=8, device="cuda", learner="deepspeed", num_servers=4)

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from rlx.launch.ending import (
-    LOGS,
     Attempt,
     Ended,
     Kind,
@@ -22,6 +21,7 @@ from rlx.launch.ending import (
     record_end,
     record_job,
 )
+from rlx.record.folder import LOGS
 
 
 def attempt(kind: Kind, before: int, after: int, is_preempted: bool = False) -> Attempt:

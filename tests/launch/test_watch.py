@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from rlx.hardware.command import rank_command
-from rlx.launch.ending import LOGS, STOPPED, read_attempts, read_end
+from rlx.launch.ending import STOPPED, read_attempts, read_end
 from rlx.launch.rank import own_rank
 from rlx.launch.watch import own_folder
+from rlx.record.folder import LOGS
 
 COUNT = "import os,sys; n = len(os.listdir('.')); open(f'try-{n}', 'w').close(); print('try', n);"
 

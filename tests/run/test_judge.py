@@ -13,8 +13,8 @@ import torch
 
 from rlx.console import Screen
 from rlx.hardware.interrupt import Interrupt
-from rlx.hardware.pulse import RANKS
 from rlx.hardware.ranks import ALONE
+from rlx.record.folder import RANKS
 from rlx.run import judge
 from rlx.run.judge import in_turn
 from rlx.run.life import Life
