@@ -19,8 +19,9 @@ from rlx.evaluate.evaluate import held_out
 from rlx.evaluate.summary import Cost, Summary
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.hardware.pulse import nothing
-from rlx.learner.batch import collate, rows
+from rlx.learner.batch import Batch, collate, rows
 from rlx.learner.learner import NotFiniteError
+from rlx.learner.notes import notes_of
 from rlx.model.load import Model
 from rlx.record.folder import STEP
 from rlx.record.track import open_board
@@ -30,12 +31,14 @@ from rlx.run.agent import Agent, build_agent
 from rlx.run.fleet import open_fleet
 from rlx.run.judge import judge_on_the_way, judge_run, tell_run
 from rlx.run.life import (
+    AllNotes,
     Life,
     claim,
     end,
     fetch_first,
     keep,
     keep_evidence,
+    keeps_trajectories,
     living,
     none_ahead,
     record,
@@ -94,11 +97,11 @@ def learn(life: Life, agent: Agent, label: str = "train") -> None:
         for step in range(first, run.steps):
             try:
                 life.check()
-                metrics, groups = take_step(life, agent, step, rollouts)
+                metrics, groups, notes = take_step(life, agent, step, rollouts)
             except InterruptedRunError:
                 keep(life, agent, step)
                 raise
-            record(life, agent, step + 1, metrics | judge_on_the_way(life, agent, step + 1), groups)
+            record(life, agent, step + 1, metrics | judge_on_the_way(life, agent, step + 1), groups, notes)
             advance(1, note=f"reward {metrics['reward/mean']:.3f}, success {metrics['success/mean']:.2f}")
 
 
@@ -142,7 +145,9 @@ def prepare(run: Run, agent: Agent) -> Callable[[], None]:
     return agent.sync_later() if run.hardware.staleness else agent.sync
 
 
-def take_step(life: Life, agent: Agent, step: int, rollouts: Pipeline[list[Group]]) -> tuple[Metrics, list[Group]]:
+def take_step(
+    life: Life, agent: Agent, step: int, rollouts: Pipeline[list[Group]]
+) -> tuple[Metrics, list[Group], AllNotes]:
     """One update: sample, credit, learn."""
     run, algo, began = life.run, life.run.algo, time.monotonic()
     life.pulse.at(f"rollout of step {step + 1}")
@@ -151,8 +156,9 @@ def take_step(life: Life, agent: Agent, step: int, rollouts: Pipeline[list[Group
     refuse_errors(groups, run.max_error_share)
     sampled = time.monotonic()
     life.pulse.at(f"update of step {step + 1}")
-    batch = agent.learner.annotate(collate(groups), algo.needs)
-    batch = batch.with_advantages(algo.credit(rows(groups, batch)))
+    whole = agent.learner.annotate(collate(groups), algo.needs)
+    batch = whole.with_advantages(algo.credit(rows(groups, whole)))
+    notes = take_notes(life, agent, groups, whole, batch) if keeps_trajectories(run, step + 1) else ()
     try:
         stats = agent.learner.update(batch, algo.loss, algo.unit)
     except NotFiniteError as error:
@@ -166,7 +172,15 @@ def take_step(life: Life, agent: Agent, step: int, rollouts: Pipeline[list[Group
         "memory/peak": peak_memory(),
     }
     servers = {} if life.fleet is None else life.fleet.measure(life.ranks)
-    return {**measure(groups), **stats, **lag, **servers, **clock}, groups
+    return {**measure(groups), **stats, **lag, **servers, **clock}, groups, notes
+
+
+def take_notes(life: Life, agent: Agent, groups: list[Group], whole: Batch, batch: Batch) -> AllNotes:
+    """What is kept beside trajectories: what the policy that sampled them was like, and what will be learned."""
+    entropy_M = agent.learner.measure(whole, column=1)
+    if not life.ranks.is_first:
+        return ()
+    return notes_of(groups, whole, batch, entropy_M, life.run.algo.unit, agent.policy.speech.decode)
 
 
 def warm_up(life: Life, stage: Run) -> Path:

@@ -17,6 +17,7 @@ from rich.console import Console
 from rlx.console import Screen
 from rlx.env.countdown import Countdown
 from rlx.evaluate.evaluate import EvaluateError
+from rlx.record.codec import FORMAT, NOTES
 from rlx.record.folder import FolderError, open_folder
 from rlx.record.store import load as load_groups
 from rlx.record.store import step_path
@@ -60,6 +61,29 @@ def test_a_run_leaves_what_it_promises(finished: Path) -> None:
     assert [line["step"] for line in lines] == [1, 2, 3]
     assert (finished / "config.yaml").is_file()
     assert "tool\\_rloo" in (finished / "results.md").read_text()
+
+
+def test_kept_trajectories_say_what_was_made_of_them(finished: Path) -> None:
+    turns = [
+        turn
+        for line in step_path(finished, 1).read_text().splitlines()
+        for turn in json.loads(line)["trajectory"]["turns"]
+    ]
+    assert all(len(turn[name]) == len(turn["tokens"]) for turn in turns for name in (*NOTES[:3], "trained"))
+    entropies = [value for turn in turns for value in turn["entropies"]]
+    (said,) = [line for line in told(finished) if line["step"] == 1]
+    assert sum(entropies) / len(entropies) == pytest.approx(said["entropy/mean"], rel=0.1)
+    assert "".join(turns[0]["pieces"]).startswith("<think>")
+    assert (finished / "config.yaml").read_text().startswith(f"# A run of rlx, format {FORMAT}\n")
+
+
+def test_a_folder_of_before_a_change_of_format_says_so_when_it_cannot_be_gone_on_with(
+    run_copy: Path, small_run: Build
+) -> None:
+    path = run_copy / "config.yaml"
+    path.write_text(path.read_text().split("\n", 1)[1].replace("seed: 0", "seed: 1", 1))
+    with pytest.raises(FolderError, match=rf"\(it was written before rlx's format {FORMAT}: use the rlx that wrote it"):
+        train(small_run(run_copy, "steps=2"), QUIET)
 
 
 def test_a_run_keeps_a_log_of_what_it_said(finished: Path) -> None:

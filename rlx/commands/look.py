@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from rlx.commands.parts import AFTER, BEFORE, MIXED, ConfigDir, Folder, Words, complete_words, show
+from rlx.commands.parts import AFTER, BEFORE, MIXED, ConfigDir, Words, complete_words, show
 
 commands = typer.Typer()
 
@@ -98,7 +98,7 @@ def doctor() -> None:
 
 @commands.command(name="show", rich_help_panel=AFTER)
 def show_episode(
-    folder: Folder,
+    folder: Annotated[Path, typer.Argument(exists=True, help="A run's folder, or a file of episodes.")],
     what: Annotated[
         str, typer.Argument(help="A training step (12), eval or start; the last there is if not said.")
     ] = "",
@@ -109,6 +109,8 @@ def show_episode(
     best: Annotated[bool, typer.Option("--best", help="The one of the highest reward.")] = False,
     worst: Annotated[bool, typer.Option("--worst", help="The one of the lowest reward.")] = False,
     listed: Annotated[bool, typer.Option("--list", help="A line for each of them.")] = False,
+    line: Annotated[int | None, typer.Option(min=1, help="This line of the file, at once.")] = None,
+    tokens: Annotated[bool, typer.Option("--tokens", help="Token by token, with what was learned.")] = False,
 ) -> None:
     """An episode: what the agent saw and did, turn by turn.
 
@@ -117,9 +119,9 @@ def show_episode(
     from rlx.commands.show import Choice, show_episodes
     from rlx.config.check import ConfigError
 
-    if best + worst + listed + (index > 1) > 1:
-        raise ConfigError("--best, --worst, --list and --index N each say which: give one of them")
+    if best + worst + listed + (index > 1) + (line is not None) > 1:
+        raise ConfigError("--best, --worst, --list, --index N and --line N each say which: give one of them")
     by = "best" if best else "worst" if worst else ""
     choice = Choice(task=task, sample=sample, success=solved)
-    for text in show_episodes(folder, what, choice, index=index, by=by, listed=listed):
+    for text in show_episodes(folder, what, choice, index=index, by=by, listed=listed, line=line, tokens=tokens):
         show(text)

@@ -12,15 +12,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rlx.commands.tokens import describe_tokens
 from rlx.console import clean, counted, one_line
 from rlx.record.codec import CodecError
 from rlx.record.folder import CHECKPOINTS, STEP, FolderError, read_config
+from rlx.record.index import NoLineError, line_at
 from rlx.record.store import StoreError, parse_line, stored_files
 from rlx.types import Trajectory, Turn
 
 WIDTH = 80
 SHIPPED = Path(__file__).parents[1] / "model"
 Decode = Callable[[Sequence[int]], str]
+
+
+UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
+"""What reading a line may raise that no run wrote."""
+FOREIGN = "it is not as a run wrote it"
 
 
 class ShowError(ValueError):
@@ -57,14 +64,33 @@ class Choice:
 
 
 def show_episodes(
-    folder: Path, what: str, choice: Choice, *, index: int = 1, by: str = "", listed: bool = False
+    place: Path,
+    what: str,
+    choice: Choice,
+    *,
+    index: int = 1,
+    by: str = "",
+    listed: bool = False,
+    line: int | None = None,
+    tokens: bool = False,
 ) -> Iterator[str]:
-    """One episode of a run, or a line for each."""
-    file = find_file(folder, what)
+    """One episode of a run or of a file, or a line for each."""
+    file = place if place.is_file() else find_file(place, what)
     if listed:
         yield from map(describe_line, scan(file, choice))
-    else:
-        yield describe_episode(file, pick(file, choice, index=index, by=by), find_decoder(folder))
+        return
+    found = pick(file, choice, index=index, by=by) if line is None else read_line(file, line)
+    yield describe_episode(file, found, find_decoder(file.parent.parent), tokens=tokens)
+
+
+def read_line(file: Path, number: int) -> Line:
+    """A line of a file, whatever its length, at once."""
+    try:
+        return glance(line_at(file, number), number)
+    except NoLineError as error:
+        raise ShowError(str(error)) from None
+    except UNREADABLE:
+        raise StoreError(f"{file}:{number}: {FOREIGN}") from None
 
 
 def find_file(folder: Path, what: str = "") -> Path:
@@ -84,8 +110,8 @@ def scan(file: Path, choice: Choice) -> Iterator[Line]:
         for number, raw in enumerate(lines, start=1):
             try:
                 line = glance(raw, number)
-            except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-                raise StoreError(f"{file}:{number}: it is not as a run wrote it") from None
+            except UNREADABLE:
+                raise StoreError(f"{file}:{number}: {FOREIGN}") from None
             if choice.takes(line):
                 yield line
 
@@ -127,14 +153,17 @@ def describe_line(line: Line) -> str:
     return f"{line.number:>6}  {outcome:<9}  {line.reward:>7.3f}  {turns:<8}  {one_line(line.task, 30)}/{line.sample}"
 
 
-def describe_episode(file: Path, line: Line, decode: Decode | None) -> str:
+def describe_episode(file: Path, line: Line, decode: Decode | None, *, tokens: bool = False) -> str:
     """An episode: its task, what the agent saw and did in each turn, and what came of it."""
     try:
         episode = parse_line(line.raw, line.number).trajectory
+        stored = json.loads(line.raw)["trajectory"]["turns"] if tokens else []
+        below = [describe_tokens(turn, f"turns[{index}]") for index, turn in enumerate(stored)]
     except CodecError as error:
         raise StoreError(f"{file}:{line.number}: {error}") from None
     parts = [heading(file, line, episode), opening(episode, decode)]
-    parts += [describe_turn(number, turn, decode) for number, turn in enumerate(episode.turns, start=1)]
+    for number, turn in enumerate(episode.turns, start=1):
+        parts.append(describe_turn(number, turn, decode, below[number - 1] if below else ""))
     return "\n\n".join(part for part in [*parts, *([f"error: {one_line(episode.error)}"] * bool(episode.error))])
 
 
@@ -157,12 +186,16 @@ def opening(episode: Trajectory, decode: Decode | None) -> str:
     return block("task", "".join(part.text for part in episode.task.prompt))
 
 
-def describe_turn(number: int, turn: Turn, decode: Decode | None) -> str:
+def describe_turn(number: int, turn: Turn, decode: Decode | None, below: str = "") -> str:
+    """`below` is what follows the turn's text."""
     action = turn.action
     named = f"call {one_line(action.name, 30)}" if action.kind == "call" else action.kind
     ended = "" if turn.completion.stop == "stop" else f", cut off by {turn.completion.stop}"
     title = f"turn {number}: {named}, reward {turn.reward:.3f}{ended}"
-    parts = [block(title, action.text if decode is None else decode(turn.completion.token_ids))]
+    parts = [
+        block(title, action.text if decode is None else decode(turn.completion.token_ids)),
+        *([below] * bool(below)),
+    ]
     if turn.observation:
         parts.append(block("observation", "".join(part.text for part in turn.observation)))
     return "\n".join(parts)

@@ -16,7 +16,7 @@ from rlx.config.check import ConfigError, refuse_strangers
 from rlx.config.compose import COMPOSE_ERRORS, HYDRA_ERRORS, ROOT, check_tree, compose_tree, open_loader, plain
 from rlx.config.folders import config_folders, known_targets, list_groups
 from rlx.config.words import one_line, parse_overrides, parse_words
-from rlx.record.folder import CONFIG, read_config
+from rlx.record.folder import CONFIG, read_config, told_format
 
 
 def load_tree(
@@ -36,7 +36,7 @@ def load_tree(
     try:
         check_saved(tree, parts, first)
     except ConfigError as error:
-        raise ConfigError(f"{folder / CONFIG}: {error}") from None
+        raise ConfigError(f"{folder / CONFIG}: {error}{told_format(folder)}") from None
     if arguments.overrides:
         tree = override_tree(tree, parse_overrides(arguments.overrides), first)
         check_saved(tree, parts, first)

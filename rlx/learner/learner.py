@@ -118,16 +118,16 @@ class Learner(ABC):
         return batch
 
     @torch.no_grad()
-    def measure(self, batch: Batch, of_start: bool = False) -> Tensor:
-        """Log-probs of the batch's trained tokens, on the CPU."""
+    def measure(self, batch: Batch, of_start: bool = False, column: int = 0) -> Tensor:
+        """Log-probs of the batch's trained tokens, or their entropies (column 1), on the CPU."""
         self.scorer.eval()
-        logp_M = torch.zeros(batch.num_tokens)
+        column_M = torch.zeros(batch.num_tokens)
         for what in self.share(batch):
             packed = moved(pack(batch, what, self.device.type), self.device)
-            logp_m, _ = (self.score_start if of_start else self.score)(packed, self.states(batch, packed))
+            found = (self.score_start if of_start else self.score)(packed, self.states(batch, packed))
             if not what.is_filler:
-                logp_M[packed.token_m.cpu()] = logp_m.float().cpu()
-        return self.ranks.add(logp_M)
+                column_M[packed.token_m.cpu()] = found[column].float().cpu()
+        return self.ranks.add(column_M)
 
     def share(self, batch: Batch) -> list[MicroBatch]:
         """This rank's of the whole batch."""

@@ -13,9 +13,20 @@ from typing import Any, get_args
 
 from rlx.types import Action, Completion, Fork, Part, Status, Stop, Task, Text, ToolUse, Trajectory, Turn
 
+FORMAT = 2
+"""Of stored trajectories and of run folders; 1 was before turns carried notes and runs chained warm starts."""
+
 LARGEST_ID = 2**31 - 1
 NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 KINDS = ("call", "answer", "invalid")
+
+
+Notes = Mapping[str, Sequence[Any]]
+"""What training made of a turn: a column's value for each token of its completion, null where it has none."""
+NUMBERS = ("advantages", "entropies", "values", "trained")
+NOTES = ("pieces", *NUMBERS)
+"""A token's text by itself; its advantage; the entropy of the policy at it and a critic's value of it, before the
+update; 1 where the update learned from it, else 0."""
 
 
 class CodecError(ValueError):
@@ -107,7 +118,7 @@ def fork_from_json(value: Any) -> Fork:
 
 def turn_from_json(value: Any, before: tuple[int, ...], where: str) -> Turn:
     needed = ("shared", "prompt", "tokens", "logprobs", "stop", "version", "action", "observation", "reward", "tool")
-    fields = record(value, where, needed, ("masks", "chosen", "text"))
+    fields = record(value, where, needed, ("masks", "chosen", *NOTES))
     shared = whole(fields["shared"], f"{where}.shared")
     if shared > len(before):
         raise CodecError(f"{where}.shared is {shared}, but the turn before has {len(before)} tokens")
@@ -119,6 +130,20 @@ def turn_from_json(value: Any, before: tuple[int, ...], where: str) -> Turn:
         reward=number(fields["reward"], f"{where}.reward"),
         tool=tool_from_json(fields["tool"], f"{where}.tool"),
     )
+
+
+def notes_from_json(value: Mapping[str, Any], num: int, where: str) -> Notes:
+    """The notes of a stored turn of `num` tokens."""
+    found = {name: listed(value[name], f"{where}.{name}") for name in NOTES if name in value}
+    for name, column in found.items():
+        if len(column) != num:
+            raise CodecError(f"{where} has {num} tokens and {len(column)} {name}")
+        for one in column:
+            if name == "pieces":
+                string(one, f"{where}.pieces")
+            elif one is not None:
+                number(one, f"{where}.{name}")
+    return found
 
 
 def completion_from_json(fields: Mapping[str, Any], where: str) -> Completion:

@@ -24,6 +24,7 @@ from typing import Any
 
 import yaml
 
+from rlx.record.codec import FORMAT
 from rlx.record.lock import HeldError, hold
 
 FREE_KEYS = ("steps", "track", "hardware", "checkpoint", "objective")
@@ -41,6 +42,8 @@ TRAJECTORIES, CHECKPOINTS, EVALUATIONS, RANKS, LOGS = "trajectories", "checkpoin
 STEP = "step-"
 """What the name of a checkpoint, or of a file of training episodes, begins with."""
 RESTORE = "restore it, or choose another hydra.run.dir"
+MARK = f"# A run of rlx, format {FORMAT}\n"
+"""The first line of config.yaml."""
 ASIDE = ".part"
 """The end of the name of a file that is not whole yet."""
 
@@ -117,6 +120,18 @@ def read_config(folder: Path) -> dict[str, Any]:
     return tree
 
 
+def told_format(folder: Path) -> str:
+    """For the end of an error: whether a folder's configuration is from before a change of the format."""
+    try:
+        with open(folder / CONFIG, encoding="utf-8", errors="replace") as file:
+            first = file.readline(100)
+    except OSError:
+        return ""
+    if first == MARK:
+        return ""
+    return f" (it was written before rlx's format {FORMAT}: use the rlx that wrote it, which summary.json names)"
+
+
 def claim_config(folder: Path, config: Mapping[str, Any]) -> None:
     """Write config.yaml, or refuse when the folder already belongs to another configuration. That of a run which has
     nothing left to do stays as it is: it says how things were done."""
@@ -128,7 +143,7 @@ def claim_config(folder: Path, config: Mapping[str, Any]) -> None:
         refuse_differences(folder, old, plain, done=done)
         if done:
             return
-    write_aside(path, yaml.safe_dump(plain, sort_keys=False))
+    write_aside(path, MARK + yaml.safe_dump(plain, sort_keys=False))
 
 
 def refuse_differences(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any], *, done: bool) -> None:
@@ -137,7 +152,7 @@ def refuse_differences(folder: Path, old: Mapping[str, Any], new: Mapping[str, A
     if changed:
         raise FolderError(
             f"{folder} holds a run with another configuration ({'; '.join(changed[:3])}): "
-            "repeat its command to resume it, or choose another hydra.run.dir"
+            f"repeat its command to resume it, or choose another hydra.run.dir{told_format(folder)}"
         )
     judged = differences(old, new) if done else []
     if judged:

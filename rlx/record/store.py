@@ -1,8 +1,8 @@
 """Trajectories on disk: `trajectories/step-000012.jsonl`, one line per trajectory, for the viewer and for replay.
 
-A line is `{"format": 1, "group": g, "max_rounds": r, "trajectory": {...}}`: `group` numbers the groups of the file from
-0, `max_rounds` is the budget it was played with. Only ASCII is written, so a file may be shown in a terminal whatever a
-model said. A file appears whole or not at all.
+A line is `{"format": 2, "group": g, "max_rounds": r, "trajectory": {...}}`: `group` numbers the groups of the file from
+0, `max_rounds` is the budget it was played with. What training made of a turn stands in the turn. Only ASCII
+is written, so a file may be shown in a terminal whatever a model said. A file appears whole or not at all.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from rlx.record.codec import CodecError, from_json, record, to_json, whole
+from rlx.record.codec import FORMAT, CodecError, Notes, from_json, record, to_json, whole
 from rlx.record.folder import STEP, TRAJECTORIES, write_aside
+from rlx.record.index import write_index
 from rlx.types import Group, Trajectory
-
-FORMAT = 1
 
 
 class StoreError(ValueError):
@@ -53,16 +52,17 @@ def stored_files(folder: Path) -> list[Path]:
 
 
 def save(
-    path: Path, groups: Iterable[Group], *, max_rounds: int, decode: Callable[[Sequence[int]], str] | None = None
+    path: Path, groups: Iterable[Group], *, max_rounds: int, notes: Sequence[Sequence[Sequence[Notes]]] = ()
 ) -> None:
-    """Write groups to `path`; with `decode`, each turn also says its completion as `text`, for people."""
+    """Write groups to `path`, and where its lines begin; `notes` of each group's trajectories' turns, if there are."""
     lines = [
-        line_of(index, max_rounds, trajectory, decode)
+        line_of(index, max_rounds, trajectory, notes[index][place] if notes else ())
         for index, group in enumerate(groups)
-        for trajectory in group.trajectories
+        for place, trajectory in enumerate(group.trajectories)
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
     write_aside(path, "".join(lines))
+    write_index(path)
 
 
 @contextmanager
@@ -91,14 +91,11 @@ def good_lines(path: Path) -> Iterator[tuple[bytes, Stored]]:
                 return
 
 
-def line_of(
-    group: int, max_rounds: int, trajectory: Trajectory, decode: Callable[[Sequence[int]], str] | None = None
-) -> str:
+def line_of(group: int, max_rounds: int, trajectory: Trajectory, notes: Sequence[Notes] = ()) -> str:
     """With its newline."""
     stored = to_json(trajectory)
-    if decode is not None:
-        for turn in stored["turns"]:
-            turn["text"] = decode(turn["tokens"])
+    for turn, noted in zip(stored["turns"], notes, strict=True) if notes else ():
+        turn |= noted
     line = {"format": FORMAT, "group": group, "max_rounds": max_rounds, "trajectory": stored}
     return json.dumps(line, separators=(",", ":"), allow_nan=False) + "\n"
 
@@ -122,13 +119,22 @@ def parse_line(raw: bytes, number: int) -> Stored:
         raise CodecError(f"not JSON: {type(error).__name__}") from None
     fields = record(value, "line", ("format", "group", "max_rounds", "trajectory"))
     if fields["format"] != FORMAT:
-        raise CodecError(f"format is {fields['format']!r:.40}, this version of rlx reads {FORMAT}")
+        raise CodecError(told_format(fields["format"]))
     return Stored(
         line=number,
         group=whole(fields["group"], "group"),
         max_rounds=whole(fields["max_rounds"], "max_rounds"),
         trajectory=from_json(fields["trajectory"]),
     )
+
+
+def told_format(found: Any) -> str:
+    """One line on a line of another format."""
+    if found in range(1, FORMAT):
+        return (
+            f"it was written before a change of the format ({found}, now {FORMAT}): read it with the rlx that wrote it"
+        )
+    return f"format is {found!r:.40}, this version of rlx reads {FORMAT}"
 
 
 def load(path: Path) -> list[Group]:

@@ -22,6 +22,7 @@ from rlx.evaluate.tables import to_rich
 from rlx.learner.checkpoint import newest_good, weights_of
 from rlx.model.load import Model, load_weights
 from rlx.model.packaged import cache_folder
+from rlx.record.codec import FORMAT
 from rlx.record.folder import (
     CHECKPOINTS,
     EVALUATIONS,
@@ -90,7 +91,7 @@ def judge_start(life: Life, agent: Agent, start: Model) -> list[Evaluation]:
             agent.policy.engine.load(load_weights(start, run.hardware.dtype), 0)
 
     config = {key: run.config[key] for key in ("env", "protocol", "sampling", "evaluate", "hardware")}
-    digest = digest_of({"config": config, "weights": weights_digest(start), "rlx": __version__})
+    digest = digest_of({"config": config, "weights": weights_digest(start), "rlx": __version__, "format": FORMAT})
     act = partial(agent.policy.rollout, prepare=prepare, keep=False)
     return judge(life, act, "start", digest, cache=cache_folder() / EVALUATIONS / digest)
 

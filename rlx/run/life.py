@@ -21,6 +21,7 @@ from rlx.hardware.pulse import Pulse, watch
 from rlx.hardware.ranks import ALONE, Ranks, join
 from rlx.learner.checkpoint import write_checkpoint
 from rlx.learner.learner import NotFiniteError
+from rlx.record.codec import Notes
 from rlx.record.folder import CHECKPOINTS, LOG, METRICS, SUMMARY, open_folder
 from rlx.record.store import save as save_groups
 from rlx.record.store import step_path
@@ -33,6 +34,8 @@ from rlx.run.run import Run
 from rlx.tool.python import end_sandboxes
 from rlx.types import Group, Metrics, Trajectory
 
+AllNotes = Sequence[Sequence[Sequence[Notes]]]
+"""Of every turn of every trajectory of every group, in their order; or nothing."""
 STATE = "run.json"
 """In a checkpoint: how far the run was, and what it had cost."""
 
@@ -168,7 +171,13 @@ def keep(life: Life, agent: Agent, step: int) -> None:
     life.kept = time.monotonic()
 
 
-def record(life: Life, agent: Agent, step: int, metrics: Metrics, groups: Sequence[Group]) -> None:
+def keeps_trajectories(run: Run, step: int) -> bool:
+    """Whether those of step number `step` (from 1) stay."""
+    every = run.checkpoint.trajectories_every
+    return bool(every) and step % every == 0
+
+
+def record(life: Life, agent: Agent, step: int, metrics: Metrics, groups: Sequence[Group], notes: AllNotes) -> None:
     """Say what step number `step` (from 1) was like, and save the run when that is due."""
     run, life.step = life.run, step
     life.spend(groups)
@@ -176,8 +185,8 @@ def record(life: Life, agent: Agent, step: int, metrics: Metrics, groups: Sequen
         append_metrics(run.folder / METRICS, step, metrics)
         if life.board is not None:
             life.board.log(step, metrics)
-        if run.checkpoint.trajectories_every and step % run.checkpoint.trajectories_every == 0:
-            save_groups(step_path(run.folder, step), groups, max_rounds=run.env.max_rounds)
+        if keeps_trajectories(run, step):
+            save_groups(step_path(run.folder, step), groups, max_rounds=run.env.max_rounds, notes=notes)
     if step == run.steps or step % run.checkpoint.every == 0 or is_overdue(life):
         keep(life, agent, step)
 

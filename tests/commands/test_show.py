@@ -113,3 +113,54 @@ def test_what_is_chosen_is_read_whole_and_no_more(run: Path) -> None:
 def test_a_step_of_any_length_is_looked_for(run: Path) -> None:
     with pytest.raises(ShowError, match="has no episodes of '9"):
         find_file(run, "9" * 5000)
+
+
+NOTES = {
+    "pieces": ["\x1b[2Jab", "\n"],
+    "advantages": [0.25, None],
+    "entropies": [1.5, 0.0],
+    "values": [None, -1.0],
+    "trained": [1.0, 0.0],
+}
+
+
+def noted(file: Path, notes: dict[str, list[object]]) -> None:
+    one = episode("a", 0, turn("3", 0.0))
+    save(file, [Group(task=one.task, trajectories=(one,))], max_rounds=8, notes=[[[notes]]])
+
+
+def test_tokens_are_told_with_what_was_made_of_them_and_move_no_terminal(run: Path) -> None:
+    noted(find_file(run), NOTES)
+    (told,) = show_episodes(run, "", Choice(), tokens=True)
+    rows = [line.split() for line in told.splitlines()[-2:]]
+    assert rows == [['"\\u001b[2Jab"', "0.000", "0.250", "1.500", "yes"], ['"\\n"', "0.000", "0.000", "-1.000", "no"]]
+    assert max(map(len, told.splitlines())) <= 80
+    assert "log-prob" not in next(show_episodes(run, "", Choice()))
+
+
+def test_tokens_of_an_evaluation_have_no_notes_and_are_told_all_the_same(run: Path) -> None:
+    (told,) = show_episodes(run, "", Choice(), tokens=True)
+    assert told.splitlines()[-1].split() == ['"id', '503"', "0.000"]
+
+
+@pytest.mark.parametrize(
+    ("notes", "message"),
+    [
+        ({"pieces": ["a"]}, "has 2 tokens and 1 pieces"),
+        ({"pieces": ["a", 3]}, "is not a string"),
+        ({"trained": [{}, None]}, "is not a number"),
+        ({"values": "ab"}, "is not a list"),
+    ],
+)
+def test_notes_that_no_run_wrote_are_named(run: Path, notes: dict[str, list[object]], message: str) -> None:
+    noted(find_file(run), notes)
+    with pytest.raises(StoreError, match=rf"eval-8\.jsonl:1: turns\[0\].*{message}"):
+        list(show_episodes(run, "", Choice(), tokens=True))
+
+
+def test_a_file_and_a_line_of_it_are_opened(run: Path) -> None:
+    file = find_file(run)
+    (told,) = show_episodes(file, "", Choice(), line=3)
+    assert told.startswith("eval-8.jsonl, episode 3: task b")
+    with pytest.raises(ShowError, match="has no line 4: it has 3 of them"):
+        list(show_episodes(file, "", Choice(), line=4))

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rlx.record.codec import CodecError, from_json, to_json
-from rlx.record.store import StoreError, load, read, save, step_path
+from rlx.record.codec import FORMAT, CodecError, from_json, to_json
+from rlx.record.store import StoreError, good_lines, growing, load, read, save, step_path
 from rlx.types import Action, Completion, Fork, Group, Task, Text, ToolUse, Trajectory, Turn
 
 NUMBERS = st.integers(0, 2**31 - 1)
@@ -130,11 +130,14 @@ def test_groups_come_back_as_they_were_saved(tmp_path: Path) -> None:
     groups = [
         Group(task=small(name).task, trajectories=tuple(small(name, i) for i in range(3))) for name in ("a", "b", "a")
     ]
-    save(path, groups, max_rounds=8, decode=lambda ids: "".join(chr(27 + i) for i in ids))
+    said = [[[{"pieces": ["\x1b[2J"] * 2, "trained": [1, 0]}, {"values": [None]}]] * 3] * 3
+    save(path, groups, max_rounds=8, notes=said)
     assert path.name == "step-000012.jsonl"
     assert load(path) == groups
     assert [stored.line for stored in read(path)] == list(range(1, 10))
     assert {stored.max_rounds for stored in read(path)} == {8}
+    assert path.read_bytes().isascii()
+    assert b"\x1b" not in path.read_bytes()
 
 
 def test_a_file_holds_nothing_a_terminal_would_obey(tmp_path: Path) -> None:
@@ -154,7 +157,7 @@ def test_saving_leaves_no_other_file_and_replaces_the_old_one(tmp_path: Path) ->
     save(path, [Group(task=small().task, trajectories=(small(),))], max_rounds=1)
     other = replace(small().task, id="other")
     save(path, [Group(task=other, trajectories=(replace(small(), task=other),))], max_rounds=1)
-    assert [child.name for child in path.parent.iterdir()] == [path.name]
+    assert {child.name for child in path.parent.iterdir()} == {path.name, f".{path.name}.index"}
     assert [group.task.id for group in load(path)] == ["other"]
 
 
@@ -165,13 +168,35 @@ def test_a_file_that_was_emptied_is_refused(tmp_path: Path) -> None:
 
 
 def edited(change: Any) -> bytes:
-    line = {"format": 1, "group": 0, "max_rounds": 8, "trajectory": to_json(small())}
+    line = {"format": FORMAT, "group": 0, "max_rounds": 8, "trajectory": to_json(small())}
     change(line)
     return json.dumps(line).encode() + b"\n"
 
 
+def test_a_line_of_before_says_that_it_is(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_bytes(edited(lambda line: line.update(format=1)))
+    with pytest.raises(StoreError, match=rf":1: it was written before a change of the format \(1, now {FORMAT}\)"):
+        load(tmp_path / "x.jsonl")
+
+
+def test_a_file_that_grows_keeps_what_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "x.partial"
+    with growing(path, max_rounds=2) as add:
+        add(small("a", 0))
+        add(small("a", 1))
+        assert [stored.trajectory.sample for _, stored in good_lines(path)] == [0, 1], "before it is closed"
+    whole = path.read_bytes()
+    for torn in (b'{"format"', b"\x00\n" + whole, b"{}\n"):
+        path.write_bytes(whole + torn)
+        assert [stored.trajectory for _, stored in good_lines(path)] == [small("a", 0), small("a", 1)]
+        with growing(path, max_rounds=2) as add:
+            add(small("b", 0))
+        assert [stored.trajectory.task.id for _, stored in good_lines(path)] == ["a", "a", "b"]
+    assert list(good_lines(tmp_path / "none")) == []
+
+
 HOSTILE = {
-    "cut short": json.dumps({"format": 1}).encode(),
+    "cut short": json.dumps({"format": FORMAT}).encode(),
     "not JSON": b"\x00\xff\n",
     "deep": b"[" * 200_000 + b"\n",
     "huge number": b'{"format": ' + b"9" * 5_000 + b"}\n",

@@ -1,0 +1,74 @@
+"""What training made of a step's trajectories, token by token, for whoever looks at them afterwards."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from rlx.algo.parts import Unit
+from rlx.learner.batch import Batch, decisions
+from rlx.learner.shares import segments_of, units
+from rlx.record.codec import Notes
+from rlx.types import Group, Trajectory
+
+
+def notes_of(
+    groups: Sequence[Group],
+    whole: Batch,
+    taught: Batch,
+    entropy_M: Tensor,
+    kind: Unit,
+    decode: Callable[[Sequence[int]], str],
+) -> list[list[list[Notes]]]:
+    """Of each group's trajectories' turns. `whole` holds every token that was sampled, `entropy_M` its entropy;
+    `taught` those that credit keeps, with their advantages, of which an update learns in units of a `kind`."""
+    in_taught_M = torch.isin(whole.position_M, taught.position_M)
+    columns = {
+        "advantages": spread(taught.advantage_M, in_taught_M),
+        "entropies": entropy_M,
+        "values": whole.value_M,
+        "trained": spread(is_learned(taught, kind).float(), in_taught_M, rest=0.0),
+    }
+    ends = whole.row_M.bincount(minlength=len(whole.trajectory_R)).tolist()
+    told = {name: column.split(ends) for name, column in columns.items() if column is not None}
+    row_of = {(id(d.of), d.turn): row for row, d in enumerate(decisions(groups))}
+
+    @cache
+    def piece(token: int) -> str:
+        return decode([token])
+
+    def turns(one: Trajectory) -> list[Notes]:
+        found: list[Notes] = []
+        for index, turn in enumerate(one.turns):
+            ids, row = turn.completion.token_ids, row_of.get((id(one), index))
+            own = {} if row is None else {name: padded(rows[row], len(ids)) for name, rows in told.items()}
+            found.append({"pieces": [piece(token) for token in ids], **own})
+        return found
+
+    return [[turns(trajectory) for trajectory in group.trajectories] for group in groups]
+
+
+def is_learned(taught: Batch, kind: Unit) -> Tensor:
+    """Of its tokens, those that an update learns from."""
+    alive_S = torch.zeros(len(taught.token_start_S) - 1, dtype=torch.bool)
+    alive_S[torch.tensor(segments_of(units(taught, kind)), dtype=torch.long)] = True
+    return alive_S.repeat_interleave(taught.token_start_S.diff())
+
+
+def spread(column: Tensor | None, chosen_M: Tensor, rest: float = math.nan) -> Tensor | None:
+    """A column of the chosen tokens over all of them."""
+    if column is None:
+        return None
+    wide_M = torch.full(chosen_M.shape, rest)
+    wide_M[chosen_M] = column.float()
+    return wide_M
+
+
+def padded(own: Tensor, num: int) -> list[float | None]:
+    """A row's numbers, with null for the leading tokens that it did not sample and for what is not finite."""
+    numbers = [value if math.isfinite(value) else None for value in own.tolist()]
+    return [*([None] * (num - len(numbers))), *numbers]
