@@ -42,6 +42,7 @@ from rlx.rollout.torch.engine import TorchEngine
 from rlx.types import Action, Episode, Request, Sampling, Step, Task, ToolUse
 
 NUM_PROMPTS = 16
+TAGS = Tags().bound(Countdown.tools, ())
 NUM_TURNS, NUM_NEW = 6, 24
 """Of an episode, and of a turn, where all lengths are equal."""
 
@@ -50,9 +51,8 @@ Script = tuple[tuple[int, Action], ...]
 
 
 def demonstrated(env: Countdown, tokenizer: Any, task: Task, sample: int) -> Script:
-    tags = Tags()
-    moves = env.demonstrate(task, sample, tags.tools)
-    return tuple((len(encode_text(tokenizer, tags.write(move))), move.action) for move in moves)
+    moves = env.demonstrate(task, sample, TAGS.tools)
+    return tuple((len(encode_text(tokenizer, TAGS.write(move))), move.action) for move in moves)
 
 
 def equal(env: Countdown, tokenizer: Any, task: Task, sample: int) -> Script:
@@ -152,7 +152,7 @@ class Episodes:
             sampled, _ = trainer._generate_single_turn([contexts[i] for i in alive], None, {}, num_generations=1)
             for index, num_new, ids in zip(alive, lengths, sampled, strict=True):
                 step = episodes[index].step(Action(kind="call", name="python", text=self.tokenizer.decode(ids)))
-                told = encode_text(self.tokenizer, Tags().render(step.observation))
+                told = encode_text(self.tokenizer, TAGS.render(step.observation))
                 contexts[index] = contexts[index] + ids[:num_new] + told
                 masks[index] += [1] * num_new + [0] * len(told)
                 rewards[index] += step.reward - self.env.cost(step.tool)
@@ -191,7 +191,7 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
     groups = write_scripts(how, tasks, options.samples)
     scripts = [script for group in groups for script in group]
     algo = grpo(optimizer=Optimizer(), num_prompts=NUM_PROMPTS, num_samples=options.samples)
-    dialect = Free(prompt=Tags().open, reply=Tags().render)
+    dialect = Free(prompt=TAGS.open, reply=TAGS.render)
     ours, step = our_step(
         model, algo, Scripted(scripts), dialect, tasks, Sampling(), engine_as=partial(ScriptedEngine, scripts)
     )
@@ -203,7 +203,7 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
         assert {p.status for p in played} == {"done"}
         num_tokens.append(sum(len(p.turns[-1].prompt_ids) + len(p.turns[-1].completion.token_ids) for p in played))
 
-    prompts = [Tags().open(task) for task in tasks]
+    prompts = [TAGS.open(task) for task in tasks]
     episodes = Episodes(Scripted(scripts), dict(zip(prompts, tasks)), dict(zip(prompts, groups)), tokenizer, TurnEnds())
     with scratch() as folder:
         theirs = interleave(trl_trainer(model, episodes, options, folder), counted)

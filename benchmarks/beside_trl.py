@@ -34,7 +34,7 @@ from rlx.rollout.measure import measure
 from rlx.rollout.play import Rollout
 from rlx.rollout.stops import decoder
 from rlx.rollout.torch.engine import TorchEngine
-from rlx.types import Action, Dialect, Environment, Group, Move, Part, Sampling, Task
+from rlx.types import Action, Dialect, Environment, Group, Move, Part, Sampling, Stop, Task, Verb
 
 os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"
 warnings.simplefilter("ignore", FutureWarning)
@@ -85,7 +85,10 @@ class Free:
     def open(self, task: Task) -> str:
         return self.prompt(task)
 
-    def parse(self, text: str) -> Action:
+    def bound(self, tools: tuple[Verb, ...], actions: tuple[Verb, ...]) -> Free:
+        return self
+
+    def parse(self, text: str, stop: Stop) -> Action:
         return Action(kind="call", name="python", text=text)
 
     def render(self, observation: tuple[Part, ...]) -> str:

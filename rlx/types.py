@@ -10,7 +10,7 @@ observation is empty and its reward is the verifier's. Sixteen such trajectories
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -19,6 +19,9 @@ from rlx.limits import above, at_least
 Stop = Literal["stop", "eos", "length", "context"]
 """Why a completion ended: a stop string or an id with which its automaton ends, the end-of-sequence token, its own
 token limit, or the context's end."""
+
+CUT: frozenset[Stop] = frozenset({"length", "context"})
+"""Ends that nobody chose: a completion that was cut is never a valid action."""
 
 Status = Literal["done", "truncated", "error"]
 """How an episode ended: by the environment, by a budget (rounds, context), or by an exception."""
@@ -45,16 +48,36 @@ class Task:
     id: str
     prompt: tuple[Part, ...]
     data: Mapping[str, Any]
+    env: str = ""
+    """Of several environments in one run, by its name there, which this task is of."""
+
+    @property
+    def key(self) -> str:
+        """What tells it from every other task of a run."""
+        return f"{self.env}/{self.id}" if self.env else self.id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verb:
+    """A tool that an environment lends, or an action that it declares."""
+
+    name: str
+    """A word: letters, digits and `_`."""
+    description: str
+    """What it does, as an order: `run Python`, `swap two items`."""
+    argument: str = ""
+    """What is said with it; empty where nothing is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
     """What a completion meant, as its protocol reads it.
 
-    `call`: run tool `name` on `text`. `answer`: `text` is final. `invalid`: `text` is the reason, told to the agent.
+    `call`: run tool `name` on `text`. `act`: do what the environment declares as `name`, with `text`. `answer`: `text`
+    is final. `invalid`: `text` is the reason, told to the agent.
     """
 
-    kind: Literal["call", "answer", "invalid"]
+    kind: Literal["call", "act", "answer", "invalid"]
     text: str
     name: str = ""
 
@@ -68,6 +91,8 @@ class ToolUse:
     num_mismatches: int = 0
     num_tokens: int = 0
     """Tokens of tool observations, as the policy's tokenizer counts them."""
+    name: str = ""
+    """Of the tool, where a wrapper lent it; empty where several are summed."""
 
     def __add__(self, other: ToolUse) -> ToolUse:
         return ToolUse(
@@ -89,6 +114,10 @@ class Step:
     """Done because a budget ran out, not because the agent ended it."""
     success: bool | None = None
     tool: ToolUse = ToolUse()
+    legal: tuple[str, ...] | None = None
+    """Which of the declared actions may come next, by name; None: all of them."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """What the environment measures, by names of its own: summed over an episode, averaged over those that said it."""
 
 
 class Episode(Protocol):
@@ -106,10 +135,7 @@ class Move:
 
 
 class Environment(Protocol):
-    """A frozen dataclass in `rlx/env/X.py`. Text and values only; no torch."""
-
-    @property
-    def max_rounds(self) -> int: ...
+    """A frozen dataclass in `rlx/env/X.py`: what every environment has; `rlx.world` says what it may have besides."""
 
     def tasks(self, split: str, seed: int) -> Iterator[Task]:
         """An endless stream of `train` tasks, or the finite, fixed `test` set; the splits never overlap."""
@@ -117,17 +143,13 @@ class Environment(Protocol):
 
     def start(self, task: Task) -> Episode: ...
 
-    def cost(self, tool: ToolUse) -> float:
-        """What a turn's tool use costs; `Turn.reward` is `Step.reward` less this."""
-        ...
-
-    def demonstrate(self, task: Task, seed: int, tools: Sequence[str]) -> Iterable[Move]:
-        """An expert's moves, for supervised starts, using none but `tools`; ValueError if there is no expert."""
-        ...
-
 
 class Dialect(Protocol):
     """A protocol in `rlx/protocol/X.py`: how text becomes actions and observations become text."""
+
+    def bound(self, tools: tuple[Verb, ...], actions: tuple[Verb, ...]) -> Dialect:
+        """The same, for an environment that lends these tools and declares these actions."""
+        ...
 
     @property
     def stops(self) -> tuple[str, ...]:
@@ -135,14 +157,16 @@ class Dialect(Protocol):
         ...
 
     @property
-    def tools(self) -> tuple[str, ...]: ...
+    def tools(self) -> tuple[str, ...]:
+        """Those that it can call, by name."""
+        ...
 
     def open(self, task: Task) -> str:
         """The first prompt: the task and how to speak."""
         ...
 
-    def parse(self, text: str) -> Action:
-        """Total: any text is an Action, never an exception."""
+    def parse(self, text: str, stop: Stop) -> Action:
+        """Total: any text is an Action, never an exception. One that was cut is `invalid`."""
         ...
 
     def write(self, move: Move) -> str:
@@ -216,6 +240,8 @@ class Turn:
     reward: float = 0.0
     """The environment's reward less the cost of tool use."""
     tool: ToolUse = ToolUse()
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """What the environment said of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

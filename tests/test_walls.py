@@ -15,6 +15,7 @@ HEAVY = {"torch", "transformers", "peft", "deepspeed", "vllm", "wandb"}
 FLOORS = (
     ("limits",),
     ("types", "console", "fetch"),
+    ("world",),
     ("tool", "protocol", "record"),
     ("env",),
     ("algo", "model"),
@@ -31,7 +32,7 @@ FLOORS = (
 """The rooms of the house, those below first: one looks into itself and into floors below, never up or next door."""
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 
-LIGHT = {"env", "tool", "protocol", "types", "limits"}
+LIGHT = {"env", "tool", "protocol", "world", "types", "limits"}
 """Text and values: rooms that import none of the heavy packages."""
 
 ALONE = {

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rlx.types import Dialect, Environment, Task
+from rlx.world import cost_of, dialect_of, moves_of, open_episode, part_of
 
 Row = dict[str, Any]
 
@@ -17,24 +18,26 @@ Row = dict[str, Any]
 def build_rows(env: Environment, protocol: Dialect, split: str, seed: int, num: int) -> Iterator[Row]:
     """The first `num` tasks of a split, each with the expert's trace as text, turn by turn."""
     for task in islice(env.tasks(split, seed), num):
+        dialect = dialect_of(env, protocol, task.env)
         yield {
-            "id": task.id,
+            "id": task.key,
             "data": dict(task.data),
-            "prompt": protocol.open(task),
-            **trace(env, protocol, task, seed),
+            "prompt": dialect.open(task),
+            **trace(part_of(env, task), dialect, task, seed),
         }
 
 
 def trace(env: Environment, protocol: Dialect, task: Task, seed: int) -> Row:
     """The expert's turns, acted for real: every observation is the environment's answer."""
-    episode, turns, reward, success = env.start(task), [], 0.0, None
+    turns, reward, success = [], 0.0, None
     try:
-        for move in env.demonstrate(task, seed, protocol.tools):
-            step = episode.step(move.action)
-            observation = protocol.render(step.observation) if step.observation else ""
-            turns.append({"text": protocol.write(move), "observation": observation, "action": asdict(move.action)})
-            reward += step.reward - env.cost(step.tool)
-            success = step.success
+        with open_episode(env, task) as episode:
+            for move in moves_of(env, task, seed, protocol.tools):
+                step = episode.step(move.action)
+                observation = protocol.render(step.observation) if step.observation else ""
+                turns.append({"text": protocol.write(move), "observation": observation, "action": asdict(move.action)})
+                reward += step.reward - cost_of(env, step.tool)
+                success = step.success
     except ValueError as error:
         return {"turns": [], "error": str(error)}
     return {"turns": turns, "reward": round(reward, 6), "success": success}

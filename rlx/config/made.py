@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import is_dataclass
 from typing import Any
 
 from rlx.config.check import ConfigError, describe, matches
 from rlx.config.signature import Parameter, resolve
 
+CAPABLE = "rlx.world"
+"""Where it is written what an environment may have."""
 Definition = tuple[str, ast.ClassDef]
 """A module, and a class it defines."""
 
@@ -61,6 +64,13 @@ def missing(value: Any, target: str, module: str, wanted: ast.ClassDef) -> Itera
         yield not_one(value, target, wanted)
     if lacks:
         yield f"{target} has no {', '.join(lacks)}, which every {wanted.name} needs"
+    yield from unlike(value, target, module, members)
+    may = possible(module, wanted)
+    yield from unlike(value, target, CAPABLE, [node for node in may if hasattr(value, node.name)])
+
+
+def unlike(value: Any, target: str, module: str, members: Sequence[ast.FunctionDef]) -> Iterator[str]:
+    """Which of a value's members have another form than a Protocol gives them."""
     for node in members:
         if any(isinstance(mark, ast.Name) and mark.id == "property" for mark in node.decorator_list):
             yield from misread(getattr(value, node.name), f"{target}.{node.name}", module, node)
@@ -68,12 +78,24 @@ def missing(value: Any, target: str, module: str, wanted: ast.ClassDef) -> Itera
             yield from misshapen(getattr(value, node.name), f"{target}.{node.name}", node)
 
 
+def possible(module: str, wanted: ast.ClassDef) -> list[ast.FunctionDef]:
+    """The members that a value may have besides: those of `CapableX`, where X is wanted."""
+    found = resolve(CAPABLE, f"Capable{wanted.name}") if module == "rlx.types" else None
+    body = found[1].body if found is not None and isinstance(found[1], ast.ClassDef) else []
+    return [node for node in body if isinstance(node, ast.FunctionDef)]
+
+
 def misread(found: Any, name: str, module: str, node: ast.FunctionDef) -> Iterator[str]:
     """A member that is a value and has the wrong type."""
-    plain = list(found) if isinstance(found, tuple) else found
+    plain = [as_call(item) for item in found] if isinstance(found, tuple) else found
     if node.returns is not None and (callable(found) or not matches(node.returns, plain, module)):
         given = "a method" if callable(found) else repr(found)[:40]
         yield f"{name} is {given}: expected {describe(node.returns, module)}"
+
+
+def as_call(item: Any) -> Any:
+    """What was made of a class, as a configuration would have it."""
+    return {"_target_": type(item).__name__} if is_dataclass(item) else item
 
 
 def misshapen(found: Any, name: str, node: ast.FunctionDef) -> Iterator[str]:

@@ -41,10 +41,10 @@ class Countdown:
 
     R = R_correct - lambda_call N_calls - lambda_token N_tokens - lambda_error N_failed - lambda_mismatch N_mismatches
 
-    A mismatch is an answer given although the latest successful observation is not the target. `max_rounds` counts tool
-    calls and invalid actions; one more ends the episode, truncated.
+    A mismatch is an answer given although the latest successful observation is not the target.
     """
 
+    tools: ClassVar = (Python.verb,)
     judging: ClassVar = ("num_test", "verifier", "lambda_call", "lambda_token", "lambda_error", "lambda_mismatch")
     """Keys that leave demonstrations as they are: supervised warm starts are shared over them."""
 
@@ -65,6 +65,7 @@ class Countdown:
     num_test: int = 500
     """Test problems, the first of a stream that no seed changes."""
     max_rounds: int = 8
+    """Turns without an answer: tool calls and invalid ones. One more ends the episode, truncated; the player counts."""
     max_wrong: int = 7
     """Wrong candidates before the right one in a demonstration, at most."""
     verifier: Literal["binary", "format"] = "binary"
@@ -156,7 +157,6 @@ class CountdownEpisode:
 
     def __init__(self, env: Countdown, task: Task) -> None:
         self.env, self.task = env, task
-        self.num_rounds = 0
         self.observed: str | None = None
         self.done = False
 
@@ -165,10 +165,6 @@ class CountdownEpisode:
             raise RuntimeError("the episode is over: start another one")
         if action.kind == "answer":
             return self.answer(action.text)
-        if self.num_rounds >= self.env.max_rounds:
-            self.done = True
-            return Step(done=True, truncated=True, success=False)
-        self.num_rounds += 1
         if action.kind == "invalid":
             return Step(observation=(Text(f"Error: {action.text}"),))
         return self.call(action.name, action.text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,11 +23,16 @@ from rlx.record.store import load
 def evaluations(folder: Path) -> dict[str, list[Score]]:
     """A run folder's stored evaluations of what it trained, by budget of rounds, the largest first."""
     found = (folder / TRAJECTORIES).glob("eval-*.jsonl")
-    named = [path for path in found if re.fullmatch(r"eval-[0-9]+", path.stem, re.ASCII)]
-    paths = sorted(named, key=lambda path: -int(path.stem.split("-")[1]))
+    named = [path for path in found if re.fullmatch(r"eval-([0-9]+|own)", path.stem, re.ASCII)]
+    paths = sorted(named, key=lambda path: -rounds_in(path.stem.split("-")[1]))
     if not paths:
         raise EvaluateError(f"{folder} holds no evaluation: finish the run, or give a folder below its evaluations/")
     return {path.stem.split("-")[1]: [score(group) for group in load(path)] for path in paths}
+
+
+def rounds_in(name: str) -> float:
+    """The limit that a file's name tells; none at all where each environment had its own."""
+    return math.inf if name == "own" else int(name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,12 +70,12 @@ def asked(folder: Path) -> list[int]:
 
 def gain_values(gain: Gain) -> dict[str, Any]:
     """One of `find_gains` as JSON."""
-    return {"max_rounds": int(gain.max_rounds), "tasks": gain.num_tasks, "gain": plain(gain.figures)}
+    rounds = None if gain.max_rounds == "own" else int(gain.max_rounds)
+    return {"max_rounds": rounds, "tasks": gain.num_tasks, "gain": plain(gain.figures)}
 
 
 def gain_tables(gain: Gain) -> list[Table]:
-    title = (
-        f"Gain over {counted(gain.num_tasks, 'task')}, {counted(int(gain.max_rounds), 'round')} [95% paired interval]"
-    )
+    rounds = "the environment's own rounds" if gain.max_rounds == "own" else counted(int(gain.max_rounds), "round")
+    title = f"Gain over {counted(gain.num_tasks, 'task')}, {rounds} [95% paired interval]"
     columns = (pass_columns(gain.figures), TOOL_USE)
     return [figure_table(title, shown, {"gain": gain.figures}) for shown in columns]

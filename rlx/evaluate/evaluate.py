@@ -1,14 +1,13 @@
-"""Play the held-out tasks and say how well it went, for one or more budgets of tool rounds.
+"""Play the held-out tasks and say how well it went, for one or more limits of turns.
 
 Generation settings of evaluation are its own: training samples plainly, evaluation as the paper does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import Protocol, TypeVar, cast
 
 from rlx.algo.parts import grouped
 from rlx.console import counted
@@ -18,22 +17,16 @@ from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.passk import estimates
 from rlx.limits import MANY, at_least, refuse, within
 from rlx.types import Action, Environment, Group, Sampling, Start, Task, Trajectory
+from rlx.world import has_tries, open_episode, part_of, parts_of, rounds_of, tries_of
 
-Env = TypeVar("Env", bound=Environment)
-Play = Callable[[Environment, Sampling, Sequence[Start]], list[Trajectory]]
-"""Plays episodes with the policy; the answer is in the order of the starts."""
+Play = Callable[[int | None, Sampling, Sequence[Start]], list[Trajectory]]
+"""Plays episodes with the policy under a limit of turns (None: the environment's own), in the order of the starts."""
 
 
 class EvaluateError(ValueError):
     """An evaluation that cannot be; the message is one line with the remedy."""
 
     exit_code = 2
-
-
-class Guessable(Environment, Protocol):
-    """An environment that can be tried blindly: `num` random well-formed answers to a task."""
-
-    def random_tries(self, task: Task, num: int, seed: int) -> Iterable[str]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +40,7 @@ class Evaluate:
     ks: tuple[int, ...] = (1, 4, 8, 16)
     """For which pass@k is reported."""
     max_rounds: tuple[int, ...] = ()
-    """Budgets of tool rounds to evaluate with; the first names the main figures. Empty: the environment's own."""
+    """Limits of turns to evaluate with; the first names the main figures. Empty: the environment's own."""
     temperature: float = 0.6
     top_k: int = 20
     top_p: float = 0.95
@@ -93,7 +86,8 @@ def has_twins(numbers: Sequence[int]) -> bool:
 class Evaluation:
     """What came of one budget."""
 
-    max_rounds: int
+    max_rounds: int | None
+    """None where each environment has its own, or none."""
     groups: tuple[Group, ...]
     """One per task, in the order of the test split."""
     scores: tuple[Score, ...]
@@ -108,7 +102,7 @@ def held_out(settings: Evaluate, env: Environment) -> list[Task]:
         raise EvaluateError(
             f"the test split has {counted(len(tasks), 'task')}: set evaluate.num_tasks={len(tasks)} or fewer"
         )
-    num_different = len({task.id for task in tasks})
+    num_different = len({task.key for task in tasks})
     if num_different < len(tasks):
         raise EvaluateError(
             f"the test split repeats itself: {num_different} of its first {len(tasks)} tasks differ, and intervals "
@@ -123,14 +117,12 @@ def evaluate(
     """One Evaluation per budget. The first budget's figures are `noun/stat`, another's `noun@5/stat` (5 rounds)."""
     tasks, sampling = held_out(settings, env), settings.sampling(max_context)
     starts = [Start(task=task, sample=sample) for task in tasks for sample in range(settings.num_samples)]
-    budgets = settings.max_rounds or (env.max_rounds,)
-    whole = grouped(tasks, play(with_rounds(env, max(budgets)), sampling, starts), settings.num_samples)
+    limits = settings.max_rounds or (rounds_of(env),)
+    largest = max(settings.max_rounds, default=rounds_of(env))
+    whole = grouped(tasks, play(largest, sampling, starts), settings.num_samples)
     found: list[Evaluation] = []
-    for rounds in budgets:
-        under = with_rounds(env, rounds)
-        groups: Sequence[Group] | None = whole if rounds == max(budgets) else cut_groups(under, whole)
-        if groups is None:  # with less the agent sees something else on the way
-            groups = grouped(tasks, play(under, sampling, starts), settings.num_samples)
+    for rounds in limits:
+        groups = whole if rounds is None or rounds == largest else cut_groups(whole, rounds)
         scores = tuple(score(group) for group in groups)
         name = f"{noun}@{rounds}" if found else noun
         said = figures(scores, ks=settings.ks, noun=name, num_resamples=settings.num_resamples, seed=settings.seed)
@@ -138,34 +130,30 @@ def evaluate(
     return found
 
 
-def with_rounds(env: Env, max_rounds: int) -> Env:
-    """The same environment under another budget of tool rounds."""
-    return env if env.max_rounds == max_rounds else replace(env, max_rounds=max_rounds)  # type: ignore[type-var]
+def is_right(env: Environment, task: Task, action: Action) -> bool:
+    """Whether an action taken at once, in a fresh episode, succeeds."""
+    with open_episode(env, task) as episode:
+        return episode.step(action).success is True
 
 
-def is_right(env: Environment, task: Task, answer: str) -> bool:
-    """Whether an answer given at once, in a fresh episode, succeeds."""
-    return env.start(task).step(Action(kind="answer", text=answer)).success is True
-
-
-def random_score(env: Guessable, task: Task, num_tries: int, num_samples: int, seed: int) -> Score:
+def random_score(env: Environment, task: Task, num_tries: int, num_samples: int, seed: int) -> Score:
     """A sample succeeds if any of its `num_tries` random tries does; every sample draws anew."""
     hits = (
-        any(is_right(env, task, answer) for answer in env.random_tries(task, num_tries, seed * num_samples + sample))
+        any(is_right(env, task, action) for action in tries_of(env, task, num_tries, seed * num_samples + sample))
         for sample in range(num_samples)
     )
-    return Score(task=task.id, num_samples=num_samples, num_correct=sum(hits))
+    return Score(task=task.key, num_samples=num_samples, num_correct=sum(hits))
 
 
 def floor(settings: Evaluate, env: Environment, *, noun: str = "random") -> dict[str, Estimate]:
     """Pass@k of random well-formed answers, with as many tries an episode as a policy may check: the honest floor.
 
-    Empty where the environment has no `random_tries`, or `num_tries` is 0.
+    Empty where the environment, or a part of it, has no `random_tries`, or `num_tries` is 0.
     """
-    if not hasattr(env, "random_tries") or settings.num_tries == 0:
+    if not all(has_tries(part) for part in parts_of(env).values()) or settings.num_tries == 0:
         return {}
     scores = [
-        random_score(cast(Guessable, env), task, settings.num_tries, settings.num_samples, settings.seed)
+        random_score(part_of(env, task), task, settings.num_tries, settings.num_samples, settings.seed)
         for task in held_out(settings, env)
     ]
     return name_figures(noun, estimates(pass_ratios(scores, settings.ks), settings.num_resamples, settings.seed))

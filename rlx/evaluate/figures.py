@@ -45,7 +45,7 @@ def score(group: Group) -> Score:
         raise ValueError(f"task {group.task.id!r} has no samples to score")
     tools = [episode.tool for episode in episodes]
     return Score(
-        task=group.task.id,
+        task=group.task.key,
         num_samples=len(episodes),
         num_correct=sum(episode.success and episode.status != "error" for episode in episodes),
         reward=sum(episode.reward for episode in episodes),

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from rlx.console import counted, one_line
-from rlx.evaluate.evaluate import with_rounds
 from rlx.record.store import Stored, StoreError, read, stored_files
+from rlx.rollout.episode import hear, step_within
 from rlx.types import Dialect, Environment, Step, Trajectory, Turn
+from rlx.world import cost_of, dialect_of, open_episode, part_of, rounds_of
 
 Decode = Callable[[Sequence[int]], str]
 MOST_SHOWN = 20
@@ -102,26 +103,27 @@ def judge_stored(
 ) -> list[Mistake]:
     """The mistakes of one line of a file."""
     one = stored.trajectory
-    found = list(judge_outcome(with_rounds(env, stored.max_rounds), one))
+    part = part_of(env, one.task)
+    found = list(judge_outcome(part, one, rounds_of(part) if stored.max_rounds is None else stored.max_rounds))
     if dialect is not None and decode is not None:
-        found += judge_tokens(one, dialect, decode)
+        found += judge_tokens(one, dialect_of(env, dialect, one.task.env), decode)
     return [
         Mistake(file=file, line=stored.line, task=one.task.id, sample=one.sample, turn=turn, what=what)
         for turn, what in found
     ]
 
 
-def judge_outcome(env: Environment, stored: Trajectory) -> Iterator[Found]:
+def judge_outcome(env: Environment, stored: Trajectory, max_rounds: int | None) -> Iterator[Found]:
     """Where the environment answers otherwise than it did; an exception is a mistake, and ends the replay."""
     last, index = Step(), 0
     try:
-        episode = env.start(stored.task)
-        for index, turn in enumerate(stored.turns):
-            if last.done:
-                yield index, f"the episode had ended, but {len(stored.turns)} turns are stored"
-                return
-            last = episode.step(turn.action)
-            yield from ((index, what) for what in judge_step(env, turn, last))
+        with open_episode(env, stored.task) as episode:
+            for index, turn in enumerate(stored.turns):
+                if last.done:
+                    yield index, f"the episode had ended, but {len(stored.turns)} turns are stored"
+                    return
+                last = step_within(episode, turn.action, index, max_rounds)
+                yield from ((index, what) for what in judge_step(env, turn, last))
     except Exception as error:
         yield index, f"the environment raised {type(error).__name__}: {error}"
         return
@@ -131,11 +133,13 @@ def judge_outcome(env: Environment, stored: Trajectory) -> Iterator[Found]:
 def judge_step(env: Environment, turn: Turn, step: Step) -> Iterator[str]:
     """How a turn's answer differs. Tokens were counted by the policy's tokenizer, so their count is taken as stored."""
     tool = replace(step.tool, num_tokens=turn.tool.num_tokens)
-    reward = step.reward - env.cost(tool)
+    reward = step.reward - cost_of(env, tool)
     if step.observation != turn.observation:
         yield f"observation {shown(step.observation)}, stored {shown(turn.observation)}"
     if tool != turn.tool:
         yield f"tool use {tool}, stored {turn.tool}"
+    if dict(step.metrics) != dict(turn.metrics):
+        yield f"metrics {dict(step.metrics)}, stored {dict(turn.metrics)}"
     if reward != turn.reward:
         yield f"reward {reward!r}, stored {turn.reward!r}"
 
@@ -153,7 +157,7 @@ def judge_end(stored: Trajectory, last: Step) -> Iterator[str]:
 def judge_tokens(stored: Trajectory, dialect: Dialect, decode: Decode) -> Iterator[Found]:
     """Where tokens and meaning part: each completion's action, and each observation's text in the context after it."""
     for index, turn in enumerate(stored.turns):
-        action = dialect.parse(decode(turn.completion.token_ids))
+        action = hear(dialect, decode, turn.completion)
         if action != turn.action:
             yield index, f"tokens mean {action.kind} {action.text!r}, stored {turn.action.kind} {turn.action.text!r}"
         before = turn.prompt_ids + turn.completion.token_ids

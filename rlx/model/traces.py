@@ -9,6 +9,7 @@ from rlx.model.lessons import ANSWER, QUESTION, Document, Segment
 from rlx.protocol.answer import Answer
 from rlx.protocol.tags import Tags
 from rlx.types import Dialect, Environment, Task
+from rlx.world import dialect_of, moves_of
 
 PRESETS: tuple[tuple[float, Countdown], ...] = (
     (0.36, Countdown()),
@@ -33,9 +34,9 @@ def draw_trace(rng: Random) -> Document:
 
 def write_trace(env: Environment, dialect: Dialect, task: Task, seed: int) -> Document:
     """The expert's moves, acted out: prompt and observations as questions, moves as answers."""
-    episode = env.start(task)
+    episode, dialect = env.start(task), dialect_of(env, dialect)
     segments = [Segment(dialect.open(task), QUESTION)]
-    for move in env.demonstrate(task, seed, dialect.tools):
+    for move in moves_of(env, task, seed, dialect.tools):
         segments.append(Segment(dialect.write(move), ANSWER))
         step = episode.step(move.action)
         if not step.done:

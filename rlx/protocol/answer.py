@@ -14,4 +14,4 @@ from rlx.protocol.blocks import Blocks
 class Answer(Blocks):
     """The protocol of agents without tools: `<python>` is text like any other here."""
 
-    instruction: str = "Think in <think>, and finish with <answer>."
+    instruction: str | None = "Think in <think>, and finish with <answer>."

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rlx.types import Action, Move, Part, Task
+from rlx.types import CUT, Action, Dialect, Move, Part, Stop, Task, Verb
 
 THINK, OBSERVATION, ANSWER = "think", "observation", "answer"
 TAG_LIKE = re.compile(r"<(?=[^\s\d<=>])")
@@ -19,9 +19,9 @@ TAG_LIKE = re.compile(r"<(?=[^\s\d<=>])")
 
 @dataclass(frozen=True, kw_only=True)
 class Blocks:
-    """A protocol of blocks: `<think>`, one block per tool, `<observation>`, `<answer>`."""
+    """A protocol of blocks: `<think>`, one block per tool and action, `<observation>`, `<answer>`."""
 
-    instruction: str
+    instruction: str | None
     """The line before the task's own text."""
 
     @property
@@ -29,47 +29,80 @@ class Blocks:
         return ()
 
     @property
+    def acts(self) -> tuple[str, ...]:
+        """The actions that are declared, by name, but for `answer`."""
+        return ()
+
+    @property
+    def blocks(self) -> tuple[str, ...]:
+        """Those that end a turn."""
+        return (*self.tools, *self.acts, ANSWER)
+
+    @property
     def stops(self) -> tuple[str, ...]:
-        return tuple(f"</{name}>" for name in (*self.tools, ANSWER))
+        return tuple(f"</{name}>" for name in self.blocks)
+
+    def bound(self, tools: tuple[Verb, ...], actions: tuple[Verb, ...]) -> Dialect:
+        return self
 
     def open(self, task: Task) -> str:
-        return "\n".join([self.instruction, *(part.text for part in task.prompt), ""])
+        return "\n".join([self.instruction or "", *(part.text for part in task.prompt), ""])
 
-    def parse(self, text: str) -> Action:
-        return read(text, self.tools)
+    def parse(self, text: str, stop: Stop) -> Action:
+        return uncut(self.read(text), stop)
+
+    def read(self, text: str) -> Action:
+        """What a whole turn says."""
+        name, body = find_block(text, self.blocks)
+        if name not in self.blocks:
+            return invalid(body)
+        return self.action(name, body)
+
+    def action(self, name: str, body: str) -> Action:
+        """What a block does."""
+        if name == ANSWER:
+            return Action(kind="answer", text=body)
+        return Action(kind="call" if name in self.tools else "act", name=name, text=body)
 
     def write(self, move: Move) -> str:
-        return write_turn(move.thought, move.action, self.tools)
+        """The text whose action is the move's; a ValueError if these blocks cannot say it."""
+        action, thought = move.action, move.thought
+        name = ANSWER if action.kind == "answer" else action.name
+        body = action.text.strip()
+        said = f"<{name}>\n{body}\n</{name}>" if action.kind == "call" else f"<{name}>{body}</{name}>"
+        text = f"<think>\n{neutralise(thought)}\n</think>\n{said}" if thought else said
+        heard = self.read(text)
+        if (heard.kind, heard.name, heard.text) != (action.kind, action.name, body):
+            raise ValueError(f"protocol: no turn says this {action.kind} ({heard.text[:80]})")
+        return text
 
     def render(self, observation: tuple[Part, ...]) -> str:
         return write_observation(observation)
 
 
-def read(text: str, tools: Sequence[str]) -> Action:
-    """The action of a completion: a call of one of `tools`, an answer, or why it is neither. Total.
+def find_block(text: str, blocks: Sequence[str]) -> tuple[str, str]:
+    """The block that acts and what it holds; or no name, and why there is none. Total.
 
     Outside its blocks text is free and ignored. Tags that are nested, unpaired or of an observation, which is the
     environment's to write, make the turn invalid; so does a turn with no block that acts, or whose block is unclosed.
     """
-    acting = [*tools, ANSWER]
-    turn = end_at_stop(text, [f"</{name}>" for name in acting])
-    tags = list(re.finditer(rf"<(/?)({'|'.join([THINK, OBSERVATION, *acting])})>", turn))
+    turn = end_at_stop(text, [f"</{name}>" for name in blocks])
+    tags = list(re.finditer(rf"<(/?)({'|'.join([THINK, OBSERVATION, *blocks])})>", turn))
     names = [tag[1] + tag[2] for tag in tags]
     if OBSERVATION in names or f"/{OBSERVATION}" in names:
-        return invalid("only the environment writes <observation>")
+        return "", "only the environment writes <observation>"
     if names[:1] == [THINK]:
         if names[1:2] != [f"/{THINK}"]:
-            return invalid("<think> is not closed, or holds another tag")
+            return "", "<think> is not closed, or holds another tag"
         names, tags = names[2:], tags[2:]
-    expected = " or ".join(f"<{name}>" for name in acting)
+    expected = " or ".join(f"<{name}>" for name in blocks)
     if not names:
-        return invalid(f"end the turn with {expected}")
-    if names[0] not in acting:
-        return invalid(f"after at most one <think> comes {expected}")
+        return "", f"end the turn with {expected}"
+    if names[0] not in blocks:
+        return "", f"after at most one <think> comes {expected}"
     if names[1:] != [f"/{names[0]}"]:
-        return invalid(f"<{names[0]}> is not closed")
-    body = turn[tags[0].end() : tags[1].start()].strip()
-    return Action(kind="answer", text=body) if names[0] == ANSWER else Action(kind="call", name=names[0], text=body)
+        return "", f"<{names[0]}> is not closed"
+    return names[0], turn[tags[0].end() : tags[1].start()].strip()
 
 
 def end_at_stop(text: str, stops: Sequence[str]) -> str:
@@ -81,16 +114,9 @@ def invalid(reason: str) -> Action:
     return Action(kind="invalid", text=reason)
 
 
-def write_turn(thought: str, action: Action, tools: Sequence[str]) -> str:
-    """The text whose action is `action`; a ValueError if these blocks cannot say it."""
-    name = ANSWER if action.kind == "answer" else action.name
-    body = action.text.strip()
-    said = f"<answer>{body}</answer>" if name == ANSWER else f"<{name}>\n{body}\n</{name}>"
-    text = f"<think>\n{neutralise(thought)}\n</think>\n{said}" if thought else said
-    heard = read(text, tools)
-    if (heard.kind, heard.name, heard.text) != (action.kind, action.name, body):
-        raise ValueError(f"protocol: no turn says this {action.kind} ({heard.text[:80]})")
-    return text
+def uncut(action: Action, stop: Stop) -> Action:
+    """The action, unless its turn was cut: what it would have gone on to say, nobody knows."""
+    return invalid("the turn was cut off: say less") if stop in CUT and action.kind != "invalid" else action
 
 
 def write_observation(observation: Sequence[Part]) -> str:

@@ -1,25 +1,70 @@
-"""Thoughts, Python calls and answers in tags: `<think>`, `<python>`, `<observation>`, `<answer>`.
+"""Thoughts, calls of tools, actions and answers in tags: `<think>`, `<python>`, `<observation>`, `<answer>`.
 
     agent:        <think>\\nI will ...\\n</think>\\n<python>\\n((44 - 35) * 19)\\n</python>
     environment:  \\n<observation>\\n171\\n</observation>\\n
     agent:        <think>\\n...\\n</think>\\n<answer>((19 + 35) + 44)</answer>
 
-The form is that of "Cost-Aware Tool-Integrated Reasoning for Countdown Arithmetic", section 3.3.
+The form is that of "Cost-Aware Tool-Integrated Reasoning for Countdown Arithmetic", section 3.3. Which tools and
+actions there are, the environment says; each is a tag of its own.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
 
-from rlx.protocol.blocks import Blocks
+from rlx.protocol.blocks import ANSWER, OBSERVATION, THINK, Blocks
+from rlx.types import Task, Verb
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tags(Blocks):
-    """The protocol of agents with a Python tool; `rlx.protocol.blocks.read` says what is a valid turn."""
+    """A tag for each tool that is lent and each action that is declared; `rlx.protocol.blocks.find_block` says what is
+    a valid turn."""
 
-    instruction: str = "Think in <think>, run Python in <python>, read its <observation>, and finish with <answer>."
+    instruction: str | None = None
+    """The line before the task's own text; null: what the environment's tools and actions are for."""
+    lent: tuple[Verb, ...] = ()
+    declared: tuple[Verb, ...] = ()
+    """What the environment lends and declares: known once the protocol is bound to it."""
+
+    def bound(self, tools: tuple[Verb, ...], actions: tuple[Verb, ...]) -> Tags:
+        refuse_names([verb.name for verb in (*tools, *actions)])
+        return replace(self, lent=tools, declared=actions)
 
     @property
     def tools(self) -> tuple[str, ...]:
-        return ("python",)
+        return tuple(verb.name for verb in self.lent)
+
+    @property
+    def acts(self) -> tuple[str, ...]:
+        return tuple(verb.name for verb in self.declared if verb.name != ANSWER)
+
+    @property
+    def blocks(self) -> tuple[str, ...]:
+        answers = not self.declared or any(verb.name == ANSWER for verb in self.declared)
+        return (*self.tools, *self.acts, *([ANSWER] if answers else []))
+
+    def open(self, task: Task) -> str:
+        told = self.instruction if self.instruction is not None else instruct(self.lent, self.declared)
+        return "\n".join([told, *(part.text for part in task.prompt), ""])
+
+
+def instruct(lent: tuple[Verb, ...], declared: tuple[Verb, ...]) -> str:
+    """What can be said, and in which tag."""
+    said = [verb for verb in (*lent, *declared) if verb.name != ANSWER]
+    steps = ["Think in <think>", *(f"{verb.description} in <{verb.name}>" for verb in said)]
+    steps += ["read its <observation>"] if said else []
+    if not declared or len(said) < len(lent) + len(declared):
+        steps.append("finish with <answer>")
+    return f"{', '.join(steps[:-1])}, and {steps[-1]}."
+
+
+def refuse_names(names: list[str]) -> None:
+    """A tag has a name of its own, which is a word."""
+    for name, num in Counter(names).items():
+        if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) or name in (THINK, OBSERVATION):
+            raise ValueError(f"env: an action named {name!r:.60} cannot be a tag: expected a word other than think")
+        if num > 1:
+            raise ValueError(f"env: {num} of its tools and actions are named {name!r}: a tag is one of them")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import takewhile
 from typing import Any, get_args
 
@@ -18,7 +19,7 @@ FORMAT = 2
 
 LARGEST_ID = 2**31 - 1
 NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
-KINDS = ("call", "answer", "invalid")
+KINDS = ("call", "act", "answer", "invalid")
 
 
 Notes = Mapping[str, Sequence[Any]]
@@ -42,7 +43,12 @@ def to_json(trajectory: Trajectory) -> dict[str, Any]:
         before = turn.prompt_ids + turn.completion.token_ids
     task = trajectory.task
     return {
-        "task": {"id": task.id, "prompt": [part.text for part in task.prompt], "data": dict(task.data)},
+        "task": {
+            "id": task.id,
+            "prompt": [part.text for part in task.prompt],
+            "data": dict(task.data),
+            **({"env": task.env} if task.env else {}),
+        },
         "sample": trajectory.sample,
         "status": trajectory.status,
         "success": trajectory.success,
@@ -73,6 +79,8 @@ def turn_to_json(turn: Turn, before: tuple[int, ...]) -> dict[str, Any]:
         "observation": [part.text for part in turn.observation],
         "reward": float_to_json(turn.reward),
         "tool": [tool.num_calls, tool.num_failed, tool.num_mismatches, tool.num_tokens],
+        **({"lent": tool.name} if tool.name else {}),
+        **({"metrics": {name: float_to_json(value) for name, value in turn.metrics.items()}} if turn.metrics else {}),
     }
 
 
@@ -100,10 +108,15 @@ def from_json(value: Any) -> Trajectory:
 
 
 def task_from_json(value: Any) -> Task:
-    fields = record(value, "task", ("id", "prompt", "data"))
+    fields = record(value, "task", ("id", "prompt", "data"), ("env",))
     if not isinstance(fields["data"], dict):
         raise CodecError("task.data is not an object")
-    return Task(id=string(fields["id"], "task.id"), prompt=parts(fields["prompt"], "task.prompt"), data=fields["data"])
+    return Task(
+        id=string(fields["id"], "task.id"),
+        prompt=parts(fields["prompt"], "task.prompt"),
+        data=fields["data"],
+        env=string(fields.get("env", ""), "task.env"),
+    )
 
 
 def fork_from_json(value: Any) -> Fork:
@@ -118,7 +131,7 @@ def fork_from_json(value: Any) -> Fork:
 
 def turn_from_json(value: Any, before: tuple[int, ...], where: str) -> Turn:
     needed = ("shared", "prompt", "tokens", "logprobs", "stop", "version", "action", "observation", "reward", "tool")
-    fields = record(value, where, needed, ("masks", "chosen", *NOTES))
+    fields = record(value, where, needed, ("masks", "chosen", "lent", "metrics", *NOTES))
     shared = whole(fields["shared"], f"{where}.shared")
     if shared > len(before):
         raise CodecError(f"{where}.shared is {shared}, but the turn before has {len(before)} tokens")
@@ -128,7 +141,10 @@ def turn_from_json(value: Any, before: tuple[int, ...], where: str) -> Turn:
         action=action_from_json(fields["action"], f"{where}.action"),
         observation=parts(fields["observation"], f"{where}.observation"),
         reward=number(fields["reward"], f"{where}.reward"),
-        tool=tool_from_json(fields["tool"], f"{where}.tool"),
+        tool=replace(
+            tool_from_json(fields["tool"], f"{where}.tool"), name=string(fields.get("lent", ""), f"{where}.lent")
+        ),
+        metrics=metrics_from_json(fields.get("metrics", {}), f"{where}.metrics"),
     )
 
 
@@ -178,6 +194,12 @@ def tool_from_json(value: Any, where: str) -> ToolUse:
     if len(counts) != 4:
         raise CodecError(f"{where} has {len(counts)} counts, not 4")
     return ToolUse(num_calls=counts[0], num_failed=counts[1], num_mismatches=counts[2], num_tokens=counts[3])
+
+
+def metrics_from_json(value: Any, where: str) -> dict[str, float]:
+    if not isinstance(value, dict):
+        raise CodecError(f"{where} is not an object")
+    return {name: number(one, where) for name, one in value.items()}
 
 
 def parts(value: Any, where: str) -> tuple[Part, ...]:

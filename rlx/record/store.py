@@ -1,7 +1,7 @@
 """Trajectories on disk: `trajectories/step-000012.jsonl`, one line per trajectory, for the viewer and for replay.
 
 A line is `{"format": 2, "group": g, "max_rounds": r, "trajectory": {...}}`: `group` numbers the groups of the file from
-0, `max_rounds` is the budget it was played with. What training made of a turn stands in the turn. Only ASCII
+0, `max_rounds` is the limit of turns it was played under. What training made of a turn stands in the turn. Only ASCII
 is written, so a file may be shown in a terminal whatever a model said. A file appears whole or not at all.
 """
 
@@ -34,7 +34,8 @@ class Stored:
     line: int
     """From 1."""
     group: int
-    max_rounds: int
+    max_rounds: int | None
+    """The limit of turns it was played under; None: its environment's own, if that has one."""
     trajectory: Trajectory
 
 
@@ -52,7 +53,7 @@ def stored_files(folder: Path) -> list[Path]:
 
 
 def save(
-    path: Path, groups: Iterable[Group], *, max_rounds: int, notes: Sequence[Sequence[Sequence[Notes]]] = ()
+    path: Path, groups: Iterable[Group], *, max_rounds: int | None, notes: Sequence[Sequence[Sequence[Notes]]] = ()
 ) -> None:
     """Write groups to `path`, and where its lines begin; `notes` of each group's trajectories' turns, if there are."""
     lines = [
@@ -66,7 +67,7 @@ def save(
 
 
 @contextmanager
-def growing(path: Path, *, max_rounds: int) -> Iterator[Callable[[Trajectory], None]]:
+def growing(path: Path, *, max_rounds: int | None) -> Iterator[Callable[[Trajectory], None]]:
     """Add episodes to a file as they end, each on the disk's side before the next: a killed process leaves whole lines
     and at most one half written, which is cut off here together with whatever follows a damaged one."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -91,7 +92,7 @@ def good_lines(path: Path) -> Iterator[tuple[bytes, Stored]]:
                 return
 
 
-def line_of(group: int, max_rounds: int, trajectory: Trajectory, notes: Sequence[Notes] = ()) -> str:
+def line_of(group: int, max_rounds: int | None, trajectory: Trajectory, notes: Sequence[Notes] = ()) -> str:
     """With its newline."""
     stored = to_json(trajectory)
     for turn, noted in zip(stored["turns"], notes, strict=True) if notes else ():
@@ -123,7 +124,7 @@ def parse_line(raw: bytes, number: int) -> Stored:
     return Stored(
         line=number,
         group=whole(fields["group"], "group"),
-        max_rounds=whole(fields["max_rounds"], "max_rounds"),
+        max_rounds=None if fields["max_rounds"] is None else whole(fields["max_rounds"], "max_rounds"),
         trajectory=from_json(fields["trajectory"]),
     )
 

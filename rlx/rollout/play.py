@@ -15,10 +15,11 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Generic, TypeVar
 
 from rlx.rollout.engine import Engine
-from rlx.rollout.episode import Asked, Life, Seen, Speech, close_turn, play_episode, stream_of, tell_apart
+from rlx.rollout.episode import Asked, Life, Seen, Speech, World, play_episode, stream_of, tell_apart, worlds_of
 from rlx.rollout.growth import Growing, all_at_once, growths, sample_flat
 from rlx.types import (
     Environment,
@@ -33,6 +34,7 @@ from rlx.types import (
     Trajectory,
     Turn,
 )
+from rlx.world import moves_of, open_episode
 
 T = TypeVar("T")
 
@@ -45,6 +47,8 @@ class Rollout:
     speech: Speech
     engine: Engine
     sampling: Sampling
+    max_rounds: int | None = None
+    """Turns that may pass in an episode; None: as many as its environment says."""
     stream: tuple = ()
     """What the random streams are for, e.g. (seed, step)."""
     num_live: int = 80
@@ -63,6 +67,11 @@ class Rollout:
     """Given every episode as it ends."""
     seen: Seen = field(default_factory=Counter, repr=False, compare=False)
     """What was played under `stream`."""
+
+    @cached_property
+    def worlds(self) -> dict[str, World]:
+        """What it plays in, by `Task.env`."""
+        return worlds_of(self.env, self.speech, self.max_rounds)
 
     def sample(self, sampler: Sampler, tasks: Sequence[Task]) -> list[Group]:
         """One group per task."""
@@ -90,15 +99,17 @@ class Rollout:
         return [self._demonstrate(task, sample) for sample, task in enumerate(tasks)]
 
     def _demonstrate(self, task: Task, sample: int) -> Trajectory:
-        episode, context = self.env.start(task), self.speech.opening(task)
+        world = self.worlds[task.env]
+        speech, context = world.speech, world.speech.opening(task)
         turns: list[Turn] = []
         step = Step()
-        for move in self.env.demonstrate(task, stream_of(*self.stream, task.id, sample), self.speech.dialect.tools):
-            completion = self.speech.spell(move)
-            step = episode.step(move.action)
-            told = self.speech.say(step)
-            turns.append(close_turn(self.env, context, completion, move.action, step, len(told)))
-            context = context + completion.token_ids + told
+        with open_episode(world.env, task) as episode:
+            for move in moves_of(world.env, task, stream_of(*self.stream, task.key, sample), speech.dialect.tools):
+                completion = speech.spell(move)
+                step = episode.step(move.action)
+                told = speech.say(step)
+                turns.append(world.close_turn(context, completion, move.action, step, len(told)))
+                context = context + completion.token_ids + told
         return Trajectory(task=task, sample=0, turns=tuple(turns), status="done", success=bool(step.success))
 
 
@@ -153,8 +164,12 @@ class Stage(Generic[T]):
 
     def clear(self) -> None:
         """Leave nothing under way, however it ended."""
-        for session in self.lives:
+        for _, _, step in self.due:
+            if not step.cancel():
+                step.exception()  # no episode is closed while it steps
+        for session, (life, _) in self.lives.items():
             self.rollout.engine.release(session)
+            life.close()
         for growth in self.growths:
             growth.close()
 
@@ -179,7 +194,7 @@ class Stage(Generic[T]):
     def _begin(self, place: Place, start: Start) -> None:
         session, self.num_begun = self.num_begun, self.num_begun + 1
         rollout = self.rollout
-        life = play_episode(rollout.env, rollout.speech, rollout.sampling, start, rollout.stream, session)
+        life = play_episode(rollout.worlds[start.task.env], rollout.sampling, start, rollout.stream, session)
         self.lives[session] = (life, place)
         self._advance(session, next)
 

@@ -89,7 +89,7 @@ def attempt(do: Callable[[], list[Any]]) -> tuple[dict[str, Any], Exception | No
 def group_of(told: Sequence[Any], task: Task) -> Group:
     """A group as another rank tells it: of `task`, or of a stored one that stands for it."""
     trajectories = [from_json(trajectory) for trajectory in told]
-    if trajectories and trajectories[0].task.id != task.id:
+    if trajectories and trajectories[0].task.key != task.key:
         task = trajectories[0].task
     return Group(task=task, trajectories=tuple(replace(trajectory, task=task) for trajectory in trajectories))
 

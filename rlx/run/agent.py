@@ -47,18 +47,21 @@ class Policy:
         sampling: Sampling,
         stream: tuple[object, ...],
         *,
+        max_rounds: int | None = None,
         prepare: Callable[[], None] = nothing,
         keep: bool = True,
         check: Callable[[], None] = nothing,
         progress: Callable[[Trajectory], None] = nothing,
     ) -> Rollout:
-        """The policy in an environment, drawing its random numbers from `stream`."""
+        """The policy in an environment, drawing its random numbers from `stream`; `max_rounds` overrides the limit of
+        turns that the environment asks for."""
         return Rollout(
             env=env,
             speech=self.speech,
             engine=self.engine,
             sampling=sampling,
             stream=stream,
+            max_rounds=max_rounds,
             num_live=self.hardware.num_live,
             num_workers=self.hardware.num_tool_workers,
             tool_ticks=self.hardware.tool_ticks,

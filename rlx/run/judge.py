@@ -40,12 +40,12 @@ from rlx.rollout.play import Rollout
 from rlx.rollout.together import together
 from rlx.run.agent import Agent, build_policy
 from rlx.run.fleet import open_fleet
-from rlx.run.kept import evaluation_key, is_of, keep_whole, own_path, part_path, read_kept, read_parts
+from rlx.run.kept import evaluation_key, is_of, keep_whole, name_rounds, own_path, part_path, read_kept, read_parts
 from rlx.run.life import Life, end, fetch_first, living, read_finished, told
 from rlx.run.report import left_in, model_name, name_of, results_text, tables_of
 from rlx.run.run import Run
 from rlx.run.warm import weights_digest
-from rlx.types import Environment, Metrics, Sampling, Start, Trajectory
+from rlx.types import Metrics, Sampling, Start, Trajectory
 
 Figures = dict[str, Estimate]
 
@@ -119,20 +119,20 @@ def judge(
     played of it is not played again: by another run, where `cache` has it, or by this one before it was cut off."""
     run, settings, key = life.run, life.run.evaluate, evaluation_key(life.run, policy)
 
-    def play(env: Environment, sampling: Sampling, starts: Sequence[Start]) -> list[Trajectory]:
-        path = own_path(run, noun, env.max_rounds)
-        others = None if cache is None else cache / f"{env.max_rounds}.jsonl"
+    def play(max_rounds: int | None, sampling: Sampling, starts: Sequence[Start]) -> list[Trajectory]:
+        path = own_path(run, noun, max_rounds)
+        others = None if cache is None else cache / f"{name_rounds(max_rounds)}.jsonl"
         found = None if others is None else read_kept(life, others, starts)
         if found is not None:
             return found
         found = read_kept(life, path, starts) if is_of(life, path, key) else None
         if found is None:
-            rollout = act(env, sampling, ("evaluate", settings.seed))
-            found = play_rest(life, rollout, noun, starts, env.max_rounds, path, key)
+            rollout = act(run.env, sampling, ("evaluate", settings.seed), max_rounds=max_rounds)
+            found = play_rest(life, rollout, noun, starts, max_rounds, path, key)
         groups = grouped([start.task for start in starts[:: settings.num_samples]], found, settings.num_samples)
         life.spend(groups)
         if life.ranks.is_first and others is not None:
-            save(others, groups, max_rounds=env.max_rounds)
+            save(others, groups, max_rounds=max_rounds)
         return found
 
     evaluations = evaluate(settings, run.env, play, max_context=run.sampling.max_context, noun=noun)
@@ -142,13 +142,13 @@ def judge(
 
 
 def play_rest(
-    life: Life, rollout: Rollout, noun: str, starts: Sequence[Start], max_rounds: int, path: Path, key: str
+    life: Life, rollout: Rollout, noun: str, starts: Sequence[Start], max_rounds: int | None, path: Path, key: str
 ) -> list[Trajectory]:
     """The episodes that were not stored before the run was cut off are played by all ranks, and stored as they end."""
     ranks = life.ranks
     life.pulse.at(f"evaluation of {PLAYED[noun]}")
     done = read_parts(life, path, key)
-    rest = [start for start in starts if (start.task.id, start.sample) not in done]
+    rest = [start for start in starts if (start.task.key, start.sample) not in done]
     title = f"evaluate {PLAYED[noun]}"
     with (
         growing(part_path(path, key, ranks.rank), max_rounds=max_rounds) as add,
@@ -165,8 +165,8 @@ def play_rest(
             ranks,
             life.run.hardware.players(ranks.size),
         )
-        done |= {(one.task.id, one.sample): one for one in (player.play(rest) if rest else [])}
-    return [replace(done[start.task.id, start.sample], task=start.task) for start in starts]
+        done |= {(one.task.key, one.sample): one for one in (player.play(rest) if rest else [])}
+    return [replace(done[start.task.key, start.sample], task=start.task) for start in starts]
 
 
 def evaluate_run(run: Run, screen: Screen | None = None) -> Summary:

@@ -24,9 +24,14 @@ def evaluation_key(run: Run, policy: str | int) -> str:
 SETTINGS = ("env", "protocol", "sampling", "evaluate")
 
 
-def own_path(run: Run, noun: str, max_rounds: int) -> Path:
+def own_path(run: Run, noun: str, max_rounds: int | None) -> Path:
     """Where a run keeps its evaluation under a budget."""
-    return run.folder / TRAJECTORIES / f"{noun}-{max_rounds}.jsonl"
+    return run.folder / TRAJECTORIES / f"{noun}-{name_rounds(max_rounds)}.jsonl"
+
+
+def name_rounds(max_rounds: int | None) -> str:
+    """A limit of turns in the name of a file; `own` is each environment's own, or none."""
+    return "own" if max_rounds is None else str(max_rounds)
 
 
 def read_kept(life: Life, path: Path, starts: Sequence[Start]) -> list[Trajectory] | None:
@@ -56,7 +61,7 @@ def shared(life: Life, found: Sequence[Trajectory]) -> list[Trajectory]:
 def episodes_in(path: Path, starts: Sequence[Start]) -> list[Trajectory]:
     """The episodes in a file; StoreError where they are not those of `starts`."""
     found = [trajectory for group in load(path) for trajectory in group.trajectories]
-    if [(one.task.id, one.sample) for one in found] != [(start.task.id, start.sample) for start in starts]:
+    if [(one.task.key, one.sample) for one in found] != [(start.task.key, start.sample) for start in starts]:
         raise StoreError(f"{path} holds other episodes than its name says")
     return found
 
@@ -90,10 +95,10 @@ def read_parts(life: Life, path: Path, key: str) -> dict[tuple[str, int], Trajec
         parts = sorted(path.parent.glob(f"{path.stem}.{key}-*.partial"))
         return [stored.trajectory for part in parts for _, stored in good_lines(part)]
 
-    return {(one.task.id, one.sample): one for one in shared(life, look() if life.ranks.is_first else [])}
+    return {(one.task.key, one.sample): one for one in shared(life, look() if life.ranks.is_first else [])}
 
 
-def keep_whole(path: Path, key: str, groups: Sequence[Group], max_rounds: int) -> None:
+def keep_whole(path: Path, key: str, groups: Sequence[Group], max_rounds: int | None) -> None:
     """The run's own file of an evaluation that is over; nothing is left of how it grew."""
     key_path(path).unlink(missing_ok=True)
     save(path, groups, max_rounds=max_rounds)

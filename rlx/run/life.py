@@ -33,6 +33,7 @@ from rlx.run.inputs import fetch_inputs
 from rlx.run.run import Run
 from rlx.tool.python import end_sandboxes
 from rlx.types import Group, Metrics, Trajectory
+from rlx.world import rounds_of
 
 AllNotes = Sequence[Sequence[Sequence[Notes]]]
 """Of every turn of every trajectory of every group, in their order; or nothing."""
@@ -160,7 +161,7 @@ def keep(life: Life, agent: Agent, step: int) -> None:
     def write(folder: Path) -> None:
         agent.save(folder, beat)
         for ahead, groups in played.items():
-            save_groups(step_path(folder, ahead + 1), groups, max_rounds=life.run.env.max_rounds)
+            save_groups(step_path(folder, ahead + 1), groups, max_rounds=rounds_of(life.run.env))
         state = {"step": step, "cost": asdict(life.cost), **({"ahead": list(played)} if played else {})}
         (folder / STATE).write_text(json.dumps(state) + "\n", encoding="utf-8")
 
@@ -186,7 +187,7 @@ def record(life: Life, agent: Agent, step: int, metrics: Metrics, groups: Sequen
         if life.board is not None:
             life.board.log(step, metrics)
         if keeps_trajectories(run, step):
-            save_groups(step_path(run.folder, step), groups, max_rounds=run.env.max_rounds, notes=notes)
+            save_groups(step_path(run.folder, step), groups, max_rounds=rounds_of(run.env), notes=notes)
     if step == run.steps or step % run.checkpoint.every == 0 or is_overdue(life):
         keep(life, agent, step)
 

@@ -12,6 +12,7 @@ from rlx.evaluate.intervals import METHOD, Estimate
 from rlx.evaluate.summary import Cost, Summary
 from rlx.evaluate.tables import Table, accuracy_table, markdown_cell, to_markdown, tool_table
 from rlx.run.run import Run
+from rlx.world import rounds_of
 
 Figures = Mapping[str, Estimate]
 WIDE = 1000
@@ -90,7 +91,7 @@ def evaluated(run: Run) -> str:
     settings = run.evaluate
     episodes = counted(settings.num_tasks * settings.num_samples, "episode")
     problems = counted(settings.num_tasks, "held-out problem")
-    budgets = ", ".join(str(rounds) for rounds in settings.max_rounds or (run.env.max_rounds,))
+    budgets = ", ".join(map(str, settings.max_rounds)) or (rounds_of(run.env) or "the environment's own")
     return f"{problems} x {counted(settings.num_samples, 'sample')} = {episodes} a row, rounds: {budgets}"
 
 

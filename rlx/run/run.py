@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rlx.hardware.profile import SPLIT_TEMPERATURES, Hardware
 from rlx.limits import above, at_least, refuse, within
 from rlx.types import Dialect, Environment, Sampling
+from rlx.world import dialect_of, has_expert, parts_of, rounds_of, tools_of
 
 if TYPE_CHECKING:
     from rlx.algo.parts import Algorithm
@@ -96,10 +97,12 @@ class Run:
         at_least(0, seed=self.seed)
         within(0, STEPS, steps=self.steps)
         within(0.0, 1.0, max_error_share=self.max_error_share)
-        at_least(0, **{"env.max_rounds": self.env.max_rounds})
+        for name, env in parts_of(self.env).items():
+            at_least(0, **{f"env.parts.{name}.env.max_rounds" if name else "env.max_rounds": rounds_of(env) or 0})
         self.check_temperatures()
         self.check_context()
         self.check_tools()
+        self.check_expert()
         self.before()
 
     def check_temperatures(self) -> None:
@@ -123,8 +126,23 @@ class Run:
 
     def check_tools(self) -> None:
         """An algorithm that is about tools has some to call."""
-        if self.algo.calls_tools and not self.protocol.tools:
+        if not self.algo.calls_tools or any(dialect.tools for dialect in self.dialects.values()):
+            return
+        if any(tools_of(env) for env in parts_of(self.env).values()):
             raise ValueError("algo is for agents with tools, and protocol lends none: try protocol=tags")
+        raise ValueError("algo is for agents with tools, and env lends none: choose another env, or lend it one")
+
+    def check_expert(self) -> None:
+        """An algorithm that imitates has someone to copy."""
+        for name, env in parts_of(self.env).items():
+            if self.algo.imitates and not has_expert(env):
+                who = f"its part {name}" if name else type(env).__name__
+                raise ValueError(f"algo copies an expert, and env has none: {who} has no demonstrate")
+
+    @property
+    def dialects(self) -> dict[str, Dialect]:
+        """How one speaks in each environment, by `Task.env`."""
+        return {name: dialect_of(self.env, self.protocol, name) for name in parts_of(self.env)}
 
     def before(self) -> Run | None:
         """The warm start as the run that it is; None where the run begins with the model as it is."""

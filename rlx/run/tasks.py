@@ -11,7 +11,8 @@ from rlx.evaluate.evaluate import EvaluateError, held_out
 from rlx.model.load import Model
 from rlx.model.shape import find_file, find_positions
 from rlx.run.run import Run
-from rlx.types import Task
+from rlx.types import Environment, Task
+from rlx.world import open_episode, part_of
 
 
 class TaskError(ValueError):
@@ -41,8 +42,8 @@ def check_own(run: Run, *, fetch: bool, trains: bool = True, tests: bool = False
     try:
         held = held_out(run.evaluate, run.env)[:1] if tests else []
         tasks = [*held, *(first(run.env.tasks("train", run.seed)) if trains else ())]
-        prompts = [run.protocol.open(task) for task in tasks]
-        playable = all(hasattr(run.env.start(task), "step") for task in tasks)
+        prompts = [run.dialects[task.env].open(task) for task in tasks]
+        playable = all(is_playable(part_of(run.env, task), task) for task in tasks)
     except EvaluateError:
         raise
     except Exception as error:
@@ -50,6 +51,11 @@ def check_own(run: Run, *, fetch: bool, trains: bool = True, tests: bool = False
     if not playable:
         raise TaskError("env: what start(task) gives has no step(action), which every Episode needs")
     check_room(run, prompts)
+
+
+def is_playable(env: Environment, task: Task) -> bool:
+    with open_episode(env, task) as episode:
+        return hasattr(episode, "step")
 
 
 def first(tasks: Iterator[Task]) -> Iterator[Task]:

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from threading import Lock
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic_monty import (
     Monty,
@@ -43,6 +43,7 @@ from pydantic_monty import (
 
 from rlx.limits import above, within
 from rlx.tool.snippet import printing
+from rlx.types import Verb
 
 FROZEN: OSPolicy = {"datetime": datetime(2000, 1, 1), "random_start": {"seed": 0}}
 MAX_ERROR_CHARACTERS = 200
@@ -65,6 +66,8 @@ class Result:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Python:
     """The tool and the limits of one call. Safe to call from several threads; the sandbox runs outside the GIL."""
+
+    verb: ClassVar = Verb(name="python", description="run Python", argument="code")
 
     seconds: float = 1.0
     """Running time."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from rlx.config.compose import ConfigError, build_part, build_run, compose
+from rlx.world import rounds_of
 
 OWN = """
 from __future__ import annotations
@@ -18,7 +19,7 @@ from rlx.types import Step, Task, Text
 class Maze:
     {rounds}
 
-    def tasks(self, split, seed):
+    def {tasks}(self, split, seed):
         return iter([Task(id=str(i), prompt=(Text("go"),), data={{}}) for i in range(99)])
 
     def start(self, task):
@@ -41,7 +42,7 @@ def make_maze():
 def fail():
     return {{}}["key"]
 """
-WHOLE = {"rounds": "max_rounds: int = 3", "cost": "cost", "demonstrated": "task, seed, tools"}
+WHOLE = {"rounds": "max_rounds: int = 3", "cost": "cost", "tasks": "tasks", "demonstrated": "task, seed, tools"}
 
 
 def own_words(folder: Path, target: str = "Maze", **changed: str) -> list[str]:
@@ -53,22 +54,34 @@ def own_words(folder: Path, target: str = "Maze", **changed: str) -> list[str]:
     return ["-cd", str(folder), "env=maze"]
 
 
+TEXT = ("protocol=answer", "algo=rloo")
+
+
 @pytest.mark.parametrize("target", ["Maze", "make_maze"])
+@pytest.mark.parametrize("changed", [{}, {"rounds": "size: int = 3"}, {"cost": "price"}])
 def test_an_environment_of_ones_own_has_the_members_and_no_more(
-    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    target: str, changed: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert build_run(compose(own_words(tmp_path, target)), tmp_path).env.max_rounds == 3
+    run = build_run(compose([*own_words(tmp_path, target, **changed), *TEXT]), tmp_path)
+    assert rounds_of(run.env) == (None if "rounds" in changed else 3)
+
+
+def test_who_calls_tools_is_not_sent_where_there_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ConfigError, match=r"^algo is for agents with tools, and env lends none: choose another env"):
+        build_run(compose(own_words(tmp_path)), tmp_path)
 
 
 @pytest.mark.parametrize(
     ("target", "changed", "message"),
     [
-        ("Maze", {"rounds": "size: int = 3"}, r"^env: \S+\.Maze has no max_rounds, which every Environment needs$"),
-        ("make_maze", {"cost": "price"}, r"^env: \S+\.make_maze has no cost, which every Environment needs$"),
-        ("Maze", {"rounds": "size: int = 3", "cost": "price"}, "has no max_rounds, cost, which every"),
-        ("Maze", {"rounds": "max_rounds: int = None"}, r"Maze\.max_rounds is None: expected an integer$"),
-        ("Maze", {"rounds": "def max_rounds(self): return 3"}, r"Maze\.max_rounds is a method: expected an integer$"),
+        ("Maze", {"tasks": "problems"}, r"^env: \S+\.Maze has no tasks, which every Environment needs$"),
+        ("make_maze", {"tasks": "problems"}, r"^env: \S+\.make_maze has no tasks, which every Environment needs$"),
+        ("Maze", {"rounds": "max_rounds: str = '3'"}, r"Maze\.max_rounds is '3': expected an integer or null$"),
+        ("Maze", {"rounds": "def max_rounds(self): return 3"}, r"Maze\.max_rounds is a method: expected an integer"),
+        ("Maze", {"rounds": "tools: tuple = ('python',)"}, r"Maze\.tools is \('python',\): expected a list of"),
+        ("Maze", {"rounds": "pace: str = 'slowly'"}, r"Maze\.pace is 'slowly': expected inline or ticks or live$"),
         ("Maze", {"rounds": "max_rounds: int = -1"}, r"^env\.max_rounds=-1: expected an integer, at least 0$"),
         ("Maze", {"demonstrated": "task"}, r"Maze\.demonstrate must take \(task, seed, tools\)$"),
         ("fail", {}, r"^env: \S+\.fail fails with KeyError: 'key'$"),
@@ -80,7 +93,7 @@ def test_what_an_environment_of_ones_own_lacks_is_named(
 ) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(ConfigError, match=message):
-        build_run(compose(own_words(tmp_path, target, **changed)), tmp_path)
+        build_run(compose([*own_words(tmp_path, target, **changed), *TEXT]), tmp_path)
 
 
 KINDS = ("env", "protocol", "algo", "model", "hardware", "sampling", "evaluate", "track", "checkpoint", "warm_start")

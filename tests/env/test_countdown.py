@@ -19,6 +19,7 @@ ENV = Countdown()
 HARD = Countdown(numbers=(4,), high=20, require_product=True)
 FOUR_DIGITS = Countdown(numbers=(4,), low=1000, high=9999, target_low=1000, target_high=9999)
 TASK = describe([44, 19, 35], 98)
+TAGS = Tags().bound(ENV.tools, ())
 
 
 def call(text: str) -> Action:
@@ -240,19 +241,8 @@ def test_failed_calls_are_counted_and_told() -> None:
     assert [step.observation[0].text.split(":")[0] for step in steps] == ["ZeroDivisionError", "EmptyError", "Error"]
 
 
-def test_a_call_beyond_the_rounds_is_refused_and_truncates() -> None:
-    steps = play(Countdown(max_rounds=2), TASK, call("1"), Action(kind="invalid", text="why"), call("98"))
-    assert [step.done for step in steps] == [False, False, True]
-    assert steps[1] == Step(observation=(Text("Error: why"),))
-    assert steps[2] == Step(done=True, truncated=True, success=False)
-
-
-def test_an_answer_is_taken_after_the_last_round() -> None:
-    assert play(Countdown(max_rounds=1), TASK, call("98"), answer("19 + 35 + 44"))[-1].success
-
-
-def test_without_rounds_an_invalid_action_ends_the_episode() -> None:
-    assert play(Countdown(max_rounds=0), TASK, Action(kind="invalid", text="why"))[-1].truncated
+def test_an_invalid_action_is_told_why() -> None:
+    assert play(ENV, TASK, Action(kind="invalid", text="why")) == [Step(observation=(Text("Error: why"),))]
 
 
 def test_an_episode_is_used_once() -> None:
@@ -294,8 +284,8 @@ def test_demonstrations_succeed_and_say_what_the_tool_shows(env: Countdown) -> N
 
 def test_demonstration_has_the_papers_words() -> None:
     seed = next(seed for seed in range(100) if len(list(ENV.demonstrate(TASK, seed, ("python",)))) == 3)
-    first, second, third = (Tags().write(move) for move in ENV.demonstrate(TASK, seed, ("python",)))
-    wrong, right = (Tags().parse(text).text for text in (first, second))
+    first, second, third = (TAGS.write(move) for move in ENV.demonstrate(TASK, seed, ("python",)))
+    wrong, right = (TAGS.parse(text, "stop").text for text in (first, second))
     value = play(ENV, TASK, call(wrong))[0].observation[0].text
     assert first == (
         "<think>\nI will use Python as a tool to verify a candidate arithmetic expression.\n</think>\n"

@@ -1,80 +1,88 @@
-"""Cutting an episode at a smaller budget is playing it under that budget."""
+"""Cutting an episode at a smaller limit of turns is playing it under that limit."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from rlx.env.countdown import Countdown, describe
 from rlx.evaluate.budget import cut_episode, cut_groups
-from rlx.types import Action, Completion, Environment, Group, Step, Text, Trajectory, Turn
+from rlx.rollout.episode import step_within
+from rlx.types import Action, Completion, Environment, Group, Status, Step, Task, Text, Trajectory, Turn
+from rlx.world import cost_of
 
 TASK = describe((44, 19, 35), 98)
 CALLS = ["((44 - 35) * 19)", "((44 * 35) * 19)", "((19 + 35) + 44)"]
 
 
-def play(env: Environment, actions: list[Action]) -> Trajectory:
+class Walk:
+    """Acts until it is told to stop; answers do nothing."""
+
+    def start(self, task: Task) -> Walk:
+        return self
+
+    def step(self, action: Action) -> Step:
+        stopped = action.name == "stop"
+        return Step(observation=(Text("on"),), reward=0.5, done=stopped, success=stopped or None, metrics={"steps": 1})
+
+
+def play(env: Environment, max_rounds: int, actions: Sequence[Action]) -> Trajectory:
     """A player that does what it is told, until the episode ends."""
     episode, turns = env.start(TASK), []
     step = Step()
     for action in actions:
-        step = episode.step(action)
+        step = step_within(episode, action, len(turns), max_rounds)
         tool = replace(step.tool, num_tokens=3 if step.tool.num_calls else 0)
-        done = Completion(token_ids=(1,), logprobs=(0.0,), stop="stop")
         turns.append(
             Turn(
                 prompt_ids=(1,),
-                completion=done,
+                completion=Completion(token_ids=(1,), logprobs=(0.0,), stop="stop"),
                 action=action,
                 observation=step.observation,
-                reward=step.reward - env.cost(tool),
+                reward=step.reward - cost_of(env, tool),
                 tool=tool,
+                metrics=step.metrics,
             )
         )
         if step.done:
             break
-    status = "truncated" if step.truncated else "done"
+    status: Status = "done" if step.done and not step.truncated else "truncated"
     return Trajectory(task=TASK, sample=0, turns=tuple(turns), status=status, success=bool(step.success))
 
 
-ACTIONS = [Action(kind="call", name="python", text=text) for text in CALLS] + [Action(kind="answer", text=CALLS[-1])]
+WORDS = [Action(kind="call", name="python", text=text) for text in CALLS]
+ACTIONS = [*WORDS, Action(kind="invalid", text="why"), Action(kind="answer", text=CALLS[-1])]
+STEPS = [Action(kind="act", name=name, text="") for name in ("on", "on", "on")]
 
 
-@pytest.mark.parametrize("rounds", [0, 1, 2, 3, 5, 8])
-def test_a_cut_episode_is_the_episode_played_under_the_smaller_budget(rounds: int) -> None:
+@pytest.mark.parametrize("rounds", [0, 1, 2, 3, 4, 5, 8])
+def test_a_cut_episode_is_the_episode_played_under_the_smaller_limit(rounds: int) -> None:
     env = Countdown(lambda_token=0.01)
-    small = replace(env, max_rounds=rounds)
-    assert cut_episode(small, play(env, ACTIONS)) == play(small, ACTIONS)
+    assert cut_episode(play(env, 8, ACTIONS), rounds) == play(env, rounds, ACTIONS)
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 2, 3, 4, 5, 8])
+@pytest.mark.parametrize("last", ["stop", "on"])
+def test_acts_are_cut_off_but_made(rounds: int, last: str) -> None:
+    walk, steps = Walk(), [*STEPS, Action(kind="answer", text="1"), Action(kind="act", name=last, text="")]
+    assert cut_episode(play(walk, 8, steps), rounds) == play(walk, rounds, steps)  # type: ignore[arg-type]
 
 
 def test_a_cut_episode_ends_truncated_and_without_success() -> None:
-    cut = cut_episode(Countdown(max_rounds=2), play(Countdown(), ACTIONS))
-    assert cut is not None
+    cut = cut_episode(play(Countdown(), 8, ACTIONS), 2)
     assert (cut.status, cut.success, len(cut.turns)) == ("truncated", False, 3)
     assert cut.reward == pytest.approx(-0.04)
 
 
-class Counting:
-    """Tells how many rounds are left, so a smaller budget is noticed."""
-
-    def __init__(self, rounds: int) -> None:
-        self.max_rounds = rounds
-
-    def start(self, task: Any) -> Counting:
-        return Counting(self.max_rounds)
-
-    def cost(self, tool: Any) -> float:
-        return 0.0
-
-    def step(self, action: Action) -> Step:
-        self.max_rounds -= 1
-        return Step(observation=(Text(f"{self.max_rounds} left"),), done=self.max_rounds == 0)
+def test_an_error_beyond_the_limit_never_came_to_pass() -> None:
+    broken = replace(play(Countdown(), 8, WORDS), status="error", error="boom")
+    assert cut_episode(broken, 3) == broken
+    assert cut_episode(broken, 2) == play(Countdown(), 2, WORDS)
 
 
-def test_where_the_agent_would_have_seen_something_else_nothing_is_cut() -> None:
-    whole = play(Counting(4), ACTIONS)  # type: ignore[arg-type]
-    group = Group(task=TASK, trajectories=(whole,))
-    assert cut_groups(Counting(3), [group]) is None  # type: ignore[arg-type]
-    assert cut_groups(Counting(4), [group]) == (group,)  # type: ignore[arg-type]
+def test_groups_are_cut_one_by_one() -> None:
+    group = Group(task=TASK, trajectories=(play(Countdown(), 8, ACTIONS),))
+    assert cut_groups([group], 8) == (group,)
+    assert cut_groups([group], 2)[0].trajectories == (play(Countdown(), 2, ACTIONS),)

@@ -3,27 +3,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice, product
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
+from rlx.evaluate.budget import cut_episode
 from rlx.evaluate.evaluate import Evaluate, evaluate, floor, held_out, random_score
-from rlx.types import Action, Completion, Move, Sampling, Start, Step, Task, ToolUse, Trajectory, Turn
+from rlx.types import Action, Completion, Sampling, Start, Step, Task, Trajectory, Turn
 
 
 @dataclass
 class Digit:
     digit: int
-    max_rounds: int
 
     def step(self, action: Action) -> Step:
-        right = action == Action(kind="answer", text=str(self.digit))
-        return Step(done=True, success=right and self.digit < self.max_rounds)
+        return Step(done=True, success=action == Action(kind="answer", text=str(self.digit)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Guessing:
-    """Ten tasks; task i is solved by the digit i, within a budget above i."""
+    """Ten tasks; task i is solved by the digit i."""
 
     max_rounds: int = 8
 
@@ -31,13 +30,7 @@ class Guessing:
         return iter([Task(id=f"{split}-{i}", prompt=(), data={"digit": i}) for i in range(10)])
 
     def start(self, task: Task) -> Digit:
-        return Digit(task.data["digit"], self.max_rounds)
-
-    def cost(self, tool: ToolUse) -> float:
-        return 0.0
-
-    def demonstrate(self, task: Task, seed: int, tools: Sequence[str]) -> list[Move]:
-        return []
+        return Digit(task.data["digit"])
 
     def random_tries(self, task: Task, num: int, seed: int) -> list[str]:
         return [str((seed * 31 + attempt * 7) % 10) for attempt in range(num)]
@@ -45,26 +38,23 @@ class Guessing:
 
 @dataclass
 class Played:
-    """Gives the right answer in odd samples only; remembers what it was asked."""
+    """Task i takes i calls and then an answer, right in odd samples only; remembers what it was asked."""
 
-    samplings: list[Sampling]
+    asked: list[tuple[int | None, Sampling]]
 
-    def __call__(self, env: Any, sampling: Sampling, starts: Sequence[Start]) -> list[Trajectory]:
-        self.samplings.append(sampling)
-        return [
-            Trajectory(
-                task=start.task,
-                sample=start.sample,
-                turns=(self.turn(str(start.task.data["digit"]) if start.sample % 2 else "no"),),
-                status="done",
-                success=start.sample % 2 == 1 and start.task.data["digit"] < env.max_rounds,
-            )
-            for start in starts
-        ]
+    def __call__(self, max_rounds: int | None, sampling: Sampling, starts: Sequence[Start]) -> list[Trajectory]:
+        self.asked.append((max_rounds, sampling))
+        return [self.episode(start, max_rounds) for start in starts]
 
-    def turn(self, answer: str) -> Turn:
+    def episode(self, start: Start, max_rounds: int | None) -> Trajectory:
+        turns = (*[self.turn("call")] * start.task.data["digit"], self.turn("answer"))
+        right = start.sample % 2 == 1
+        whole = Trajectory(task=start.task, sample=start.sample, turns=turns, status="done", success=right)
+        return whole if max_rounds is None else cut_episode(whole, max_rounds)
+
+    def turn(self, kind: Literal["call", "answer"]) -> Turn:
         done = Completion(token_ids=(1,), logprobs=(0.0,), stop="stop")
-        return Turn(prompt_ids=(1,), completion=done, action=Action(kind="answer", text=answer))
+        return Turn(prompt_ids=(1,), completion=done, action=Action(kind=kind, text=""))
 
 
 SMALL = Evaluate(num_tasks=10, num_samples=4, ks=(1, 4), max_rounds=(8, 5), num_resamples=200)
@@ -74,11 +64,11 @@ def test_each_budget_is_named_and_the_largest_is_played_for_all() -> None:
     play = Played([])
     eight, five = evaluate(SMALL, Guessing(), play, max_context=99)
     assert (eight.max_rounds, five.max_rounds) == (8, 5)
-    assert eight.figures["eval/pass@4"].value == pytest.approx(0.8)
-    assert eight.figures["eval/pass@1"].value == pytest.approx(0.4)
-    assert five.figures["eval@5/pass@4"].value == pytest.approx(0.5)
+    assert eight.figures["eval/pass@4"].value == pytest.approx(0.9)
+    assert eight.figures["eval/pass@1"].value == pytest.approx(0.45)
+    assert five.figures["eval@5/pass@4"].value == pytest.approx(0.6)
     assert not set(eight.figures) & set(five.figures)
-    assert play.samplings == [Sampling(temperature=0.6, top_k=20, top_p=0.95, max_new_tokens=128, max_context=99)]
+    assert play.asked == [(8, Sampling(temperature=0.6, top_k=20, top_p=0.95, max_new_tokens=128, max_context=99))]
 
 
 def test_groups_keep_the_order_of_tasks_and_samples() -> None:
@@ -107,7 +97,7 @@ def test_a_test_split_that_repeats_itself_is_refused() -> None:
 
 def test_a_short_answer_of_the_player_is_refused() -> None:
     with pytest.raises(ValueError, match="asked for 40 episodes, got 0"):
-        evaluate(SMALL, Guessing(), lambda env, sampling, starts: [], max_context=9)
+        evaluate(SMALL, Guessing(), lambda max_rounds, sampling, starts: [], max_context=9)
 
 
 def test_the_floor_counts_samples_in_which_any_try_hits() -> None:
@@ -127,6 +117,17 @@ def test_the_floor_has_the_shape_of_the_figures_and_repeats() -> None:
 
 def test_an_environment_that_cannot_be_guessed_has_no_floor() -> None:
     assert floor(SMALL, object()) == {}  # type: ignore[arg-type]
+
+
+def test_an_environment_without_a_limit_is_evaluated_without_one() -> None:
+    class Endless:
+        tasks, start = Guessing.tasks, Guessing.start
+
+    play = Played([])
+    settings = Evaluate(num_tasks=10, num_samples=2, ks=(1,), num_resamples=10)
+    (only,) = evaluate(settings, Endless(), play, max_context=9)  # type: ignore[arg-type]
+    assert (only.max_rounds, only.figures["eval/pass@1"].value) == (None, pytest.approx(0.5))
+    assert play.asked[0][0] is None
 
 
 @pytest.mark.parametrize(

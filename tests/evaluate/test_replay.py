@@ -8,7 +8,8 @@ import pytest
 
 from rlx.evaluate.replay import replay
 from rlx.record.store import save, step_path
-from rlx.types import Action, Completion, Group, Move, Part, Step, Task, Text, ToolUse, Trajectory, Turn
+from rlx.rollout.episode import step_within
+from rlx.types import Action, Completion, Group, Move, Part, Step, Stop, Task, Text, ToolUse, Trajectory, Turn, Verb
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,15 +36,12 @@ class Doubling:
 class Doubled:
     env: Doubling
     number: int
-    rounds: int = 0
 
     def step(self, action: Action) -> Step:
         if action.kind == "answer":
             right = action.text == str(self.number)
             return Step(reward=float(right), done=True, success=right)
-        if self.rounds >= self.env.max_rounds:
-            return Step(done=True, truncated=True, success=False)
-        self.rounds, self.number = self.rounds + 1, self.number * 2
+        self.number *= 2
         return Step(observation=(Text(str(self.number)),), tool=ToolUse(num_calls=1))
 
 
@@ -56,7 +54,10 @@ class Words:
     def open(self, task: Task) -> str:
         return ""
 
-    def parse(self, text: str) -> Action:
+    def bound(self, tools: tuple[Verb, ...], actions: tuple[Verb, ...]) -> Words:
+        return self
+
+    def parse(self, text: str, stop: Stop) -> Action:
         return Action(kind="call", name="double", text="") if text == "d" else Action(kind="answer", text=text)
 
     def write(self, move: Move) -> str:
@@ -78,8 +79,8 @@ def play(env: Doubling, *said: str) -> Trajectory:
     task = next(env.tasks("test", 0))
     episode, turns, context, step = env.start(task), [], ids("?"), Step()
     for text in said:
-        action = Words().parse(text)
-        step = episode.step(action)
+        action = Words().parse(text, "stop")
+        step = step_within(episode, action, len(turns), env.max_rounds)
         told = ids(Words().render(step.observation)) if step.observation else ()
         tool = replace(step.tool, num_tokens=len(told))
         done = Completion(token_ids=ids(text), logprobs=(0.0,) * len(text), stop="stop")

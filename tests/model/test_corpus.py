@@ -25,6 +25,7 @@ from rlx.model.load import SHIPPED
 from rlx.model.traces import PRESETS, draw_trace, write_trace
 from rlx.protocol.answer import Answer
 from rlx.protocol.tags import Tags
+from rlx.world import dialect_of
 
 NANO = Tokenizer.from_file(str(SHIPPED / "nano" / "tokenizer.json"))
 PROBLEM = re.compile(r"Using the numbers \[([\d, ]+)\], create an equation that equals (\d+)\.")
@@ -84,7 +85,7 @@ def test_traces_parse_back_and_end_in_success(dialect: Tags | Answer) -> None:
     for seed, task in enumerate(islice(env.tasks("train", 9), 20)):
         moves = [segment.text for segment in write_trace(env, dialect, task, seed)[1::2]]
         episode = env.start(task)
-        steps = [episode.step(dialect.parse(move)) for move in moves]
+        steps = [episode.step(dialect_of(env, dialect).parse(move, "stop")) for move in moves]
         assert steps[-1].success
         assert [step.done for step in steps] == [False] * (len(steps) - 1) + [True]
 

@@ -24,13 +24,13 @@ ANSWER = Answer()
     ],
 )
 def test_text_is_read_as_defined(text: str, action: Action) -> None:
-    assert ANSWER.parse(text) == action
+    assert ANSWER.parse(text, "stop") == action
 
 
 @given(st.text(max_size=80))
 def test_parse_is_total(text: str) -> None:
-    assert ANSWER.parse(text).kind in ("answer", "invalid")
-    assert ANSWER.parse(f"<think>{text.replace('<', '')}</think><answer>1</answer>").text == "1"
+    assert ANSWER.parse(text, "stop").kind in ("answer", "invalid")
+    assert ANSWER.parse(f"<think>{text.replace('<', '')}</think><answer>1</answer>", "stop").text == "1"
 
 
 def test_there_is_no_tool() -> None:
@@ -44,7 +44,7 @@ def test_demonstrations_are_one_turn_that_reads_back() -> None:
     task = next(env.tasks("train", 0))
     for seed in range(20):
         (move,) = env.demonstrate(task, seed, ANSWER.tools)
-        assert ANSWER.parse(ANSWER.write(move)) == move.action
+        assert ANSWER.parse(ANSWER.write(move), "stop") == move.action
 
 
 def test_errors_are_rendered_as_observations() -> None:

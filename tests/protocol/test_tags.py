@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlx.env.countdown import describe
+from rlx.env.countdown import Countdown, describe
 from rlx.protocol.tags import Tags
 from rlx.types import Action, Move, Text
 
-TAGS = Tags()
+TAGS = Tags().bound(Countdown.tools, ())
 PIECES = st.sampled_from(
     [f"<{slash}{name}>" for slash in ("", "/") for name in ("think", "python", "observation", "answer")]
     + ["\n", " ", "1 + 2", "<", ">", "</", "<|im_end|>", "\x00", "\ud800", "text"]
@@ -75,12 +75,12 @@ FORGED = "only the environment writes <observation>"
     ],
 )
 def test_text_is_read_as_defined(text: str, action: Action) -> None:
-    assert TAGS.parse(text) == action
+    assert TAGS.parse(text, "stop") == action
 
 
 @given(TAGGED)
 def test_parse_is_total(text: str) -> None:
-    action = TAGS.parse(text)
+    action = TAGS.parse(text, "stop")
     assert action.kind in ("call", "answer", "invalid")
     assert action.name == ("python" if action.kind == "call" else "")
     assert "\n" not in action.text or action.kind != "invalid"
@@ -90,13 +90,13 @@ def test_parse_is_total(text: str) -> None:
 def test_nothing_after_the_first_stop_matters(text: str, rest: str) -> None:
     ends = [text.index(stop) + len(stop) for stop in TAGS.stops if stop in text]
     if ends:
-        assert TAGS.parse(text[: min(ends)] + rest) == TAGS.parse(text)
+        assert TAGS.parse(text[: min(ends)] + rest, "stop") == TAGS.parse(text, "stop")
 
 
 @given(st.one_of(st.text(max_size=60), TAGGED), ACTIONS)
 def test_what_is_written_is_read_back(thought: str, action: Action) -> None:
     text = TAGS.write(Move(thought=thought, action=action))
-    assert TAGS.parse(text) == action
+    assert TAGS.parse(text, "stop") == action
     assert text.endswith(TAGS.stops)
 
 

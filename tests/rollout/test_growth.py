@@ -22,9 +22,9 @@ from rlx.types import (
     Sampling,
     Start,
     Step,
+    Stop,
     Task,
     Text,
-    ToolUse,
     Trajectory,
 )
 
@@ -42,12 +42,6 @@ class Corridor:
 
     def start(self, task: Task) -> Walk:
         return Walk(task.data["rooms"])
-
-    def cost(self, tool: ToolUse) -> float:
-        return 0.0
-
-    def demonstrate(self, task: Task, seed: int, tools: tuple[str, ...]) -> Iterator[Any]:
-        raise ValueError("no expert")
 
 
 @dataclass
@@ -71,7 +65,10 @@ class Aloud:
     def open(self, task: Task) -> str:
         return task.prompt[0].text
 
-    def parse(self, text: str) -> Action:
+    def bound(self, tools: Any, actions: Any) -> Aloud:
+        return self
+
+    def parse(self, text: str, stop: Stop) -> Action:
         return Action(kind="answer", text=text)
 
     def write(self, move: Any) -> str:

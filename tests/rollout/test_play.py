@@ -11,7 +11,7 @@ import pytest
 
 from rlx.rollout.episode import Speech, stream_of
 from rlx.rollout.play import Rollout
-from rlx.types import Action, Completion, Move, Request, Sampling, Start, Step, Task, Text, ToolUse
+from rlx.types import Action, Completion, Move, Request, Sampling, Start, Step, Stop, Task, Text, ToolUse, Verb
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,10 @@ class Words:
     def open(self, task: Task) -> str:
         return task.prompt[0].text
 
-    def parse(self, text: str) -> Action:
+    def bound(self, tools: tuple[Verb, ...], actions: tuple[Verb, ...]) -> Words:
+        return self
+
+    def parse(self, text: str, stop: Stop) -> Action:
         return (
             Action(kind="answer", text=text[1:])
             if text.startswith("!")

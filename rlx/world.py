@@ -1,0 +1,178 @@
+"""What a player asks of an environment, and what holds where it does not have it (`CapableEnvironment`).
+
+An environment of several parts (rlx.env.mixture) has `parts`: by name, each an environment and perhaps a protocol of
+its own. A task says which part it is of, and whatever is asked about a task is asked of that part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal, Protocol
+
+from rlx.types import Action, Dialect, Environment, Episode, Move, Step, Task, ToolUse, Verb
+
+Pace = Literal["inline", "ticks", "live"]
+"""How an environment's steps are waited for: at once, a fixed number of ticks, or until they are ready, which no seed
+makes the same twice."""
+
+
+class CapableEnvironment(Environment, Protocol):
+    """What an environment may have besides."""
+
+    @property
+    def max_rounds(self) -> int | None:
+        """Turns that may pass without ending an episode; one more that does not end it is its last. None: any number.
+        The player counts them, so that an evaluation may give others."""
+        ...
+
+    @property
+    def tools(self) -> tuple[Verb, ...]:
+        """What it lends: a `call` names one."""
+        ...
+
+    @property
+    def actions(self) -> tuple[Verb, ...]:
+        """What can be done in it: an `act` names one. Where it declares some, it takes an answer only if one of them is
+        named `answer`."""
+        ...
+
+    @property
+    def replayable(self) -> bool:
+        """Whether the same actions always give the same steps; forks and replays need it."""
+        ...
+
+    @property
+    def pace(self) -> Pace: ...
+
+    def cost(self, tool: ToolUse) -> float:
+        """What a turn's tool use costs; `Turn.reward` is `Step.reward` less this."""
+        ...
+
+    def demonstrate(self, task: Task, seed: int, tools: Sequence[str]) -> Iterable[Move]:
+        """An expert's moves, for supervised starts, using none but `tools`; ValueError if it cannot without others."""
+        ...
+
+    def random_tries(self, task: Task, num: int, seed: int) -> Iterable[str | Action]:
+        """That many random well-formed actions, each to be judged in a fresh episode; text alone is an answer."""
+        ...
+
+
+class CapableEpisode(Episode, Protocol):
+    """What an episode may have besides."""
+
+    def opening(self) -> Step:
+        """What the agent sees before its first action, and which actions are legal then."""
+        ...
+
+    def close(self) -> None:
+        """Called once when the episode is over, however it ended: in an error and by an interrupt too."""
+        ...
+
+
+class Portion(Protocol):
+    """A part of a mixture."""
+
+    @property
+    def env(self) -> Environment: ...
+
+    @property
+    def protocol(self) -> Dialect | None: ...
+
+
+def portions_of(env: Environment) -> Mapping[str, Portion]:
+    """The parts of a mixture by name; none of an environment that is one."""
+    parts: Mapping[str, Portion] = getattr(env, "parts", {})
+    return parts
+
+
+def parts_of(env: Environment) -> dict[str, Environment]:
+    """Every environment that a task may be of, by `Task.env`."""
+    return {name: portion.env for name, portion in portions_of(env).items()} or {"": env}
+
+
+def part_of(env: Environment, task: Task) -> Environment:
+    """The environment a task is of."""
+    parts = parts_of(env)
+    if task.env not in parts:
+        raise ValueError(f"env: task {task.id!r:.60} is of {task.env!r:.60}, which is none of {', '.join(parts)!r}")
+    return parts[task.env]
+
+
+def dialect_of(env: Environment, protocol: Dialect, part: str = "") -> Dialect:
+    """How one speaks in an environment, or in a part of it: by the part's own protocol, where it names one."""
+    portion = portions_of(env).get(part)
+    own = None if portion is None else portion.protocol
+    inner = parts_of(env)[part]
+    return (own or protocol).bound(tools_of(inner), actions_of(inner))
+
+
+def _has(env: object, name: str, otherwise: Any) -> Any:
+    return getattr(env, name, otherwise)
+
+
+def rounds_of(env: Environment) -> int | None:
+    """The limit of turns it asks for; None where it asks for none."""
+    rounds: int | None = _has(env, "max_rounds", None)
+    return rounds
+
+
+def tools_of(env: Environment) -> tuple[Verb, ...]:
+    return tuple(_has(env, "tools", ()))
+
+
+def actions_of(env: Environment) -> tuple[Verb, ...]:
+    return tuple(_has(env, "actions", ()))
+
+
+def is_replayable(env: Environment) -> bool:
+    return bool(_has(env, "replayable", True))
+
+
+def pace_of(env: Environment) -> Pace:
+    pace: Pace = _has(env, "pace", "ticks")
+    return pace
+
+
+def cost_of(env: Environment, tool: ToolUse) -> float:
+    """What a turn's tool use costs there; nothing where it sets no price."""
+    return float(env.cost(tool)) if hasattr(env, "cost") else 0.0
+
+
+def has_expert(env: Environment) -> bool:
+    return hasattr(env, "demonstrate")
+
+
+def moves_of(env: Environment, task: Task, seed: int, tools: tuple[str, ...]) -> Iterable[Move]:
+    """An expert's moves; ValueError where there is none, or none that does without other tools."""
+    if not hasattr(env, "demonstrate"):
+        raise ValueError(f"env: {type(env).__name__} has no expert: it demonstrates nothing")
+    moves: Iterable[Move] = env.demonstrate(task, seed, tools)
+    return moves
+
+
+def has_tries(env: Environment) -> bool:
+    return hasattr(env, "random_tries")
+
+
+def tries_of(env: Environment, task: Task, num: int, seed: int) -> Iterator[Action]:
+    """Random well-formed actions, of an environment that has some; text alone is an answer."""
+    for one in _has(env, "random_tries", None)(task, num, seed):
+        yield one if isinstance(one, Action) else Action(kind="answer", text=one)
+
+
+def opening_of(episode: Episode) -> Step:
+    """What the agent sees before its first action."""
+    step: Step = episode.opening() if hasattr(episode, "opening") else Step()
+    return step
+
+
+@contextmanager
+def open_episode(env: Environment, task: Task) -> Iterator[Episode]:
+    """A fresh episode, closed however the block ends."""
+    episode = env.start(task)
+    try:
+        yield episode
+    finally:
+        if hasattr(episode, "close"):
+            episode.close()
