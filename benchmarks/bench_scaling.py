@@ -119,7 +119,7 @@ def update(model: Any, num_groups: int, repeats: int) -> float:
 
     def work() -> None:
         batch = collate(groups)
-        learner.update(batch.with_advantages(credit(rows(groups, batch))), loss)
+        learner.update(batch.with_credit(credit(rows(groups, batch))), loss)
 
     work()
     return best(work, repeats)

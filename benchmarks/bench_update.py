@@ -75,7 +75,7 @@ def ours(model: Any, groups: list[Any], micro_batch_tokens: int) -> Any:
 
     def step() -> None:
         batch = collate(groups)
-        learner.update(batch.with_advantages(credit(rows(groups, batch))), loss)
+        learner.update(batch.with_credit(credit(rows(groups, batch))), loss)
 
     return step
 

@@ -133,7 +133,7 @@ def our_step(
                 groups = act.sample(algo.sample, tasks)
             with clock.time("update"):
                 batch = learner.annotate(collate(groups), algo.needs)
-                learner.update(batch.with_advantages(algo.credit(rows(groups, batch))), algo.loss, algo.unit)
+                learner.update(batch.with_credit(algo.credit(rows(groups, batch))), algo.loss, algo.unit)
             measure(groups)
         return groups
 

@@ -157,7 +157,7 @@ def take_step(
     sampled = time.monotonic()
     life.pulse.at(f"update of step {step + 1}")
     whole = agent.learner.annotate(collate(groups), algo.needs)
-    batch = whole.with_advantages(algo.credit(rows(groups, whole)))
+    batch = whole.with_credit(algo.credit(rows(groups, whole)))
     notes = take_notes(life, agent, groups, whole, batch) if keeps_trajectories(run, step + 1) else ()
     try:
         stats = agent.learner.update(batch, algo.loss, algo.unit)

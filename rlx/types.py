@@ -338,7 +338,7 @@ class Player(Protocol):
 class Rows:
     """One row per decision (turn), over the whole batch; every column has a value per row.
 
-    Credit assignment sees all of it at once. `values` and `replayed` may be empty.
+    Credit assignment sees all of it at once. Columns with a default may be empty.
     """
 
     group: tuple[int, ...]
@@ -348,15 +348,28 @@ class Rows:
     turn: tuple[int, ...]
     """Which turn of its episode, from 0; a fork's first row is the turn it left."""
     parent: tuple[int, ...]
-    """The row before it in its episode (for a fork: the row it left), or -1."""
+    """The row before it in its episode, or -1 at the start; of a fork's first row, one of the episode that it left."""
     reward: tuple[float, ...]
     """The turn's own, less the cost of its tool use."""
     num_tokens: tuple[int, ...]
     """Sampled tokens of the turn."""
     success: tuple[bool, ...]
     """Of the row's whole episode."""
-    values: tuple[tuple[float, ...], ...] = field(default=())
-    """Per row, the critic's value at each sampled token, where the algorithm needs `values`."""
+    fork: tuple[int, ...] = field(default=())
+    """The row that it left, for a fork's first row; -1 for others."""
+    status: tuple[Status, ...] = field(default=())
+    """How the row's whole episode ended; those that ended in an error have no rows."""
+    env: tuple[str, ...] = field(default=())
+    """`Task.env` of the row's episode."""
+    logp: tuple[tuple[float, ...], ...] = field(default=())
+    """Per row, the log-prob of each sampled token: of the policy that sampled it, as the learner measured it or else as
+    the engine said."""
+    reference_logp: tuple[tuple[float, ...], ...] = field(default=())
+    """The same under the start policy, where the algorithm needs `reference`."""
+    value: tuple[tuple[float, ...], ...] = field(default=())
+    """Per row, the critic's value before each sampled token, where the algorithm has a critic."""
+    value_after: tuple[float, ...] = field(default=())
+    """The critic's value after each row's last token."""
     replayed: tuple[float, ...] = field(default=())
     """What the row's episode earned in turns that it replays, which are rows of another: part of its return. Empty
     where nothing forks."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from io import StringIO
@@ -14,6 +15,7 @@ import pytest
 import torch
 from rich.console import Console
 
+from rlx.algo.credit import per_row
 from rlx.console import Screen
 from rlx.env.countdown import Countdown
 from rlx.evaluate.evaluate import EvaluateError
@@ -206,7 +208,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_batch(small_run: 
     from safetensors.torch import load_file
 
     run = small_run(tmp_path)
-    algo = replace(run.algo, credit=lambda rows: torch.full((len(rows.reward),), float("nan")))
+    algo = replace(run.algo, credit=lambda rows: per_row([math.nan] * len(rows.reward)))
     with pytest.raises(RunError, match="is not finite"):
         train(replace(run, algo=algo), QUIET)
     kept = load_file(tmp_path / "failed" / "step-000001.safetensors")

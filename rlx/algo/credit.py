@@ -1,4 +1,4 @@
-"""What each decision was worth: functions from the rows of a whole batch to one advantage per row.
+"""What each decision was worth: functions from the rows of a whole batch to `Credited`.
 
 Here every turn of an episode is credited with the episode's return R (equation 1's tool costs are part of each turn's
 reward already). Groups are sets of episodes on one task; one whose episodes all earned the same gets zeros.
@@ -12,22 +12,20 @@ from collections.abc import Callable, Sequence
 from math import comb, sqrt
 from typing import TYPE_CHECKING, Literal
 
+from rlx.algo.parts import Credit, Credited, PerRow
 from rlx.limits import at_least
 from rlx.types import Rows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlx.algo.parts import Credit
-
 Scale = Literal["none", "std"]
 Deviation = Literal["population", "sample"]
 
 
-def column(values: Sequence[float]) -> Tensor:
-    import torch
-
-    return torch.tensor(values, dtype=torch.float32)
+def per_row(advantages: Sequence[float] | Tensor) -> Credited:
+    """These advantages, one a row, and nothing else."""
+    return Credited(advantage=PerRow(advantages))
 
 
 def episode_returns(rows: Rows) -> dict[int, dict[int, float]]:
@@ -39,12 +37,12 @@ def episode_returns(rows: Rows) -> dict[int, dict[int, float]]:
     return returns
 
 
-def by_group(rows: Rows, advantages: Callable[[list[float]], list[float]]) -> Tensor:
+def by_group(rows: Rows, advantages: Callable[[list[float]], list[float]]) -> Credited:
     """Map each group's returns to advantages and hand every row its trajectory's."""
     of_trajectory: dict[int, float] = {}
     for returns in episode_returns(rows).values():
         of_trajectory.update(zip(returns, advantages(list(returns.values())), strict=True))
-    return column([of_trajectory[trajectory] for trajectory in rows.trajectory])
+    return per_row([of_trajectory[trajectory] for trajectory in rows.trajectory])
 
 
 def centred(returns: list[float]) -> list[float]:
@@ -120,12 +118,12 @@ def marginal_best(value: float, others: list[float], size: int) -> float:
     return sum(gains) / comb(len(others), size)
 
 
-def imitate(rows: Rows) -> Tensor:
+def imitate(rows: Rows) -> Credited:
     """Every row is worth copying: 1."""
-    return column([1.0] * len(rows.reward))
+    return per_row([1.0] * len(rows.reward))
 
 
-def pairs(rows: Rows) -> Tensor:
+def pairs(rows: Rows) -> Credited:
     """+1: a group's first successful trajectory; -1: its first failed one; 0: the rest, and groups lacking either."""
     chosen: dict[tuple[int, bool], int] = {}
     for group, trajectory, success in zip(rows.group, rows.trajectory, rows.success, strict=True):
@@ -135,4 +133,4 @@ def pairs(rows: Rows) -> Tensor:
         paired = (group, not success) in chosen and chosen[group, success] == trajectory
         return (1.0 if success else -1.0) if paired else 0.0
 
-    return column([label(*row) for row in zip(rows.group, rows.trajectory, rows.success, strict=True)])
+    return per_row([label(*row) for row in zip(rows.group, rows.trajectory, rows.success, strict=True)])

@@ -4,14 +4,14 @@
     loss = - mean over tokens of min(r A_i, clip(r, 1 - clip_low, 1 + clip_high) A_i)  [+ kl * KL(pi || reference)]
 
 r = pi / pi_old. Source: Shao et al. 2024, DeepSeekMath (arXiv:2402.03300). Projects differ in the divisor (`std`,
-`eps`) and in how tokens are added up (`normalisation`: the paper's is `sequence`); the others describe themselves
+`eps`) and in how tokens are added up (`loss.normalisation`: the paper's is `sequence`); the others describe themselves
 against this one.
 """
 
 from __future__ import annotations
 
 from rlx.algo.credit import Deviation, Scale, group_centred
-from rlx.algo.losses import KL, Normalisation, clip, policy_loss
+from rlx.algo.losses import PLAIN, PolicyLoss, clip, policy_loss
 from rlx.algo.parts import Algorithm, Optimizer, independent
 from rlx.limits import above, at_least
 
@@ -26,11 +26,7 @@ def grpo(
     eps: float = 1e-6,
     clip_low: float = 0.2,
     clip_high: float = 0.2,
-    kl: float = 0.0,
-    kl_estimator: KL = "k3",
-    entropy: float = 0.0,
-    normalisation: Normalisation = "token",
-    constant: float = 1.0,
+    loss: PolicyLoss = PLAIN,
 ) -> Algorithm:
     """`num_samples` independent episodes a task, each measured by its group's mean and spread."""
     at_least(2, num_samples=num_samples)
@@ -39,15 +35,8 @@ def grpo(
     return Algorithm(
         sample=independent(num_samples),
         credit=group_centred(scale=scale, std=std, eps=eps),
-        loss=policy_loss(
-            clip(clip_low, clip_high),
-            kl=kl,
-            kl_estimator=kl_estimator,
-            entropy=entropy,
-            normalisation=normalisation,
-            constant=constant,
-        ),
-        needs=frozenset({"reference"}) if kl else frozenset(),
+        loss=policy_loss(clip(clip_low, clip_high), loss),
+        needs=loss.needs,
         optimizer=optimizer,
         num_prompts=num_prompts,
     )

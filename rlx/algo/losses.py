@@ -7,9 +7,10 @@ batch would give. Only methods of tensors are used, so nothing here imports torc
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from rlx.algo.parts import Loss, TokenLoss, Tokens, Totals
+from rlx.algo.parts import Loss, Need, TokenLoss, Tokens, Totals
 from rlx.limits import above, at_least, within
 
 if TYPE_CHECKING:
@@ -21,17 +22,43 @@ Surrogate = Callable[[Tokens], tuple["Tensor", Mapping[str, "Tensor"]]]
 """From tokens to the policy's loss per token, and metrics per token."""
 
 
-def total(per_token: Tensor, tokens: Tokens, totals: Totals, how: Normalisation, constant: float) -> Tensor:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyLoss:
+    """What every policy loss adds to its surrogate, and how the losses of tokens add up: the keys of `algo.loss`."""
+
+    kl: float = 0.0
+    """Weight of KL(policy || start policy); 0 needs no reference model."""
+    kl_estimator: KL = "k3"
+    entropy: float = 0.0
+    """Weight of the entropy bonus."""
+    normalisation: Normalisation = "token"
+    constant: float = 1.0
+    """The completion length of `normalisation="constant"`."""
+
+    def __post_init__(self) -> None:
+        within(0.0, 1e6, kl=self.kl, entropy=self.entropy)
+        at_least(1.0, constant=self.constant)
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        return frozenset({"reference"}) if self.kl else frozenset()
+
+
+PLAIN = PolicyLoss()
+"""The surrogate alone, averaged over tokens."""
+
+
+def total(per_token: Tensor, tokens: Tokens, totals: Totals, loss: PolicyLoss) -> Tensor:
     """Add up a per-token loss, under one of three names.
 
     `token`: sum / number of tokens in the batch. `sequence`: mean over a trajectory's tokens, then over trajectories.
     `constant`: sum / `constant` (a completion length), then mean over trajectories (Dr. GRPO, arXiv:2503.20783).
     """
-    match how:
+    match loss.normalisation:
         case "token":
             return per_token.sum() / totals.num_tokens
         case "constant":
-            return per_token.sum() / (constant * totals.num_trajectories)
+            return per_token.sum() / (loss.constant * totals.num_trajectories)
         case "sequence":
             length = tokens.trajectory.bincount()[tokens.trajectory]
             return (per_token / length).sum() / totals.num_trajectories
@@ -92,38 +119,28 @@ def per_index(values: Tensor, index: Tensor) -> Tensor:
     return values.new_zeros(int(index.max()) + 1).index_add(0, index, values)
 
 
-def policy_loss(
-    surrogate: Surrogate,
-    *,
-    kl: float = 0.0,
-    kl_estimator: KL = "k3",
-    entropy: float = 0.0,
-    normalisation: Normalisation = "token",
-    constant: float = 1.0,
-) -> TokenLoss:
-    """surrogate + kl * KL(policy || reference) - entropy * H, per token, added up by `normalisation`."""
-    within(0.0, 1e6, kl=kl, entropy=entropy)
-    at_least(1.0, constant=constant)
+def policy_loss(surrogate: Surrogate, loss: PolicyLoss = PLAIN) -> TokenLoss:
+    """surrogate + kl * KL(policy || reference) - entropy * H, per token, added up by `loss.normalisation`."""
 
-    def loss(tokens: Tokens, totals: Totals) -> Loss:
+    def policy(tokens: Tokens, totals: Totals) -> Loss:
         per_token, metrics = surrogate(tokens)
         per_token = per_token * tokens.weight
         columns = {"entropy/mean": tokens.entropy, **metrics}
         if tokens.reference_logp is not None:
-            columns["kl/mean"] = kl_estimate(tokens.logp, tokens.reference_logp, kl_estimator)
-        if kl:
-            per_token = per_token + kl * columns["kl/mean"]
-        if entropy:
-            per_token = per_token - entropy * tokens.entropy
-        value = total(per_token, tokens, totals, normalisation, constant)
+            columns["kl/mean"] = kl_estimate(tokens.logp, tokens.reference_logp, loss.kl_estimator)
+        if loss.kl:
+            per_token = per_token + loss.kl * columns["kl/mean"]
+        if loss.entropy:
+            per_token = per_token - loss.entropy * tokens.entropy
+        value = total(per_token, tokens, totals, loss)
         return Loss(value=value, metrics=means(columns, totals.num_tokens))
 
-    return loss
+    return policy
 
 
 def cross_entropy(*, normalisation: Normalisation = "token", constant: float = 1.0) -> TokenLoss:
     """-A log pi, where A = 1 for what is to be copied."""
-    return policy_loss(policy_gradient(), normalisation=normalisation, constant=constant)
+    return policy_loss(policy_gradient(), PolicyLoss(normalisation=normalisation, constant=constant))
 
 
 def squared_margin(beta: float) -> TokenLoss:

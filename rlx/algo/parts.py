@@ -102,8 +102,34 @@ class Loss:
     metrics: Mapping[str, Tensor]
 
 
-Credit = Callable[[Rows], "Tensor"]
-"""The advantages: one per row, or one per trained token (flat, row-major)."""
+@dataclass(frozen=True, slots=True)
+class PerRow:
+    """One for each row (a turn): all of its tokens have it."""
+
+    values: Sequence[float] | Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class PerToken:
+    """For each row, one for each of its sampled tokens."""
+
+    values: Sequence[Sequence[float]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credited:
+    """What each decision was worth, what the critic should have said of it, and which decisions are learned from."""
+
+    advantage: PerRow | PerToken
+    returns: PerRow | PerToken | None = None
+    """What `value`, the critic's before each sampled token, is drawn to."""
+    returns_after: PerRow | None = None
+    """What `value_after`, the critic's after each turn's last token, is drawn to."""
+    keep: PerRow | PerToken | None = None
+    """What is trained: what is false (0) here is left out before anything is packed or counted. None keeps all."""
+
+
+Credit = Callable[[Rows], Credited]
 
 TokenLoss = Callable[[Tokens, Totals], Loss]
 

@@ -12,7 +12,7 @@ is clipped.
 from __future__ import annotations
 
 from rlx.algo.credit import Scale, leave_one_out
-from rlx.algo.losses import KL, Normalisation, policy_gradient, policy_loss
+from rlx.algo.losses import PLAIN, PolicyLoss, policy_gradient, policy_loss
 from rlx.algo.parts import Algorithm, Optimizer, independent
 from rlx.limits import at_least
 
@@ -24,26 +24,15 @@ def rloo(
     num_samples: int = 16,
     scale: Scale = "none",
     sequence_cap: float | None = None,
-    kl: float = 0.0,
-    kl_estimator: KL = "k3",
-    entropy: float = 0.0,
-    normalisation: Normalisation = "token",
-    constant: float = 1.0,
+    loss: PolicyLoss = PLAIN,
 ) -> Algorithm:
     """`num_samples` independent episodes a task, each compared with the others."""
     at_least(2, num_samples=num_samples)
     return Algorithm(
         sample=independent(num_samples),
         credit=leave_one_out(scale=scale),
-        loss=policy_loss(
-            policy_gradient(sequence_cap),
-            kl=kl,
-            kl_estimator=kl_estimator,
-            entropy=entropy,
-            normalisation=normalisation,
-            constant=constant,
-        ),
-        needs=frozenset({"reference"}) if kl else frozenset(),
+        loss=policy_loss(policy_gradient(sequence_cap), loss),
+        needs=loss.needs,
         optimizer=optimizer,
         num_prompts=num_prompts,
     )

@@ -29,11 +29,7 @@ def tool_rloo(
     deviation_floor: float = 0.0,
     clip: float | None = None,
     sequence_cap: float | None = None,
-    kl: float = 0.0,
-    kl_estimator: losses.KL = "k3",
-    entropy: float = 0.0,
-    normalisation: losses.Normalisation = "token",
-    constant: float = 1.0,
+    loss: losses.PolicyLoss = losses.PLAIN,
 ) -> Algorithm:
     """RLOO with tools; `clip` (PPO's, both sides) is for more than one optimizer step a batch."""
     at_least(2, num_samples=num_samples)
@@ -43,18 +39,12 @@ def tool_rloo(
     if best_of > 1 and scale != "none":
         refuse("scale", scale, f"none, as it is for plain leave-one-out credit (best_of=1) and best_of={best_of}")
     leave_one_out = credit.leave_one_out(scale=scale, deviation_floor=deviation_floor)
+    surrogate = losses.policy_gradient(sequence_cap) if clip is None else losses.clip(clip, clip)
     return Algorithm(
         sample=independent(num_samples),
         credit=leave_one_out if best_of == 1 else credit.best_of(best_of),
-        loss=losses.policy_loss(
-            losses.policy_gradient(sequence_cap) if clip is None else losses.clip(clip, clip),
-            kl=kl,
-            kl_estimator=kl_estimator,
-            entropy=entropy,
-            normalisation=normalisation,
-            constant=constant,
-        ),
-        needs=frozenset({"reference"}) if kl else frozenset(),
+        loss=losses.policy_loss(surrogate, loss),
+        needs=loss.needs,
         optimizer=optimizer,
         num_prompts=num_prompts,
         calls_tools=True,

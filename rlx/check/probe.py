@@ -15,6 +15,7 @@ from typing import Any
 
 from rich.console import RenderableType
 
+from rlx.algo.credit import per_row
 from rlx.algo.losses import policy_gradient, policy_loss
 from rlx.algo.parts import independent
 from rlx.check.remains import left, present
@@ -173,11 +174,9 @@ def distance(agent: Agent, batch: Batch) -> float:
 
 def nudge(agent: Agent, batch: Batch) -> None:
     """Make what was sampled less likely, faster each time; whatever the algorithm, this moves every weight."""
-    import torch
-
     learner = agent.learner
     learner.optimizer = replace(
         learner.optimizer, lr=FASTER * learner.optimizer.lr, schedule="constant", warmup_steps=0, num_minibatches=1
     )
-    blamed = batch.with_advantages(-torch.ones(len(batch.trajectory_R)))
+    blamed = batch.with_credit(per_row([-1.0] * len(batch.trajectory_R)))
     learner.update(blamed, policy_loss(policy_gradient()))

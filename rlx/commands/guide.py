@@ -18,7 +18,7 @@ EXAMPLES = """\
 rlx train env=countdown algo=tool_rloo    train and evaluate, in outputs/
 rlx plan algo=grpo model=qwen2_5_7b       what a run would be, need and cost
 rlx list algo                             the options of a group
-rlx keys algo.kl                          what a key means
+rlx keys algo.loss.kl                     what a key means
 rlx eval run=DIR evaluate=paper           evaluate what a run has learned
 rlx status                                how the runs are getting on
 """
@@ -44,7 +44,7 @@ chooses (algo=grpo brings its own warm_start); `rlx list GROUP` describes them:
 
 Keys:
   `rlx keys` tells what each means, `rlx keys algo` those of a group, `rlx keys
-  algo.kl` all of one; `rlx train --cfg job` shows their values. An option's
+  algo.loss.kl` all of one; `rlx train --cfg job` shows their values. An option's
   file may leave a key of its own out: +KEY=VALUE adds it.
 
 Options:

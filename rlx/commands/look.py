@@ -34,8 +34,8 @@ def keys(
 ) -> None:
     """What keys mean, their types, values, and where they are defined.
 
-    `rlx keys algo.kl` is of one key, `rlx keys algo` of all of a part, `rlx keys` of everything; with GROUP=OPTION and
-    KEY=VALUE of the run that these choose, as in `rlx keys algo=grpo algo.optimizer`.
+    `rlx keys algo.loss.kl` is of one key, `rlx keys algo` of all of a part, `rlx keys` of everything; with GROUP=OPTION
+    and KEY=VALUE of the run that these choose, as in `rlx keys algo=grpo algo.optimizer`.
     """
     from rlx.commands.keys import describe_keys
 

@@ -70,7 +70,7 @@ def describe_settings(tree: Tree) -> list[str]:
     for part, value in tree.items():
         if isinstance(value, Mapping):
             flat = {key: leaf for key, leaf in flatten(value).items() if not f"{part}.{key}".startswith(DERIVED)}
-            own_first = sorted(flat, key=lambda key: key != "_target_")
+            own_first = sorted(flat, key=lambda key: (key.count("."), key != "_target_"))
             lines += row(part, " ".join(describe_setting(key, flat[key]) for key in own_first))
     return lines
 

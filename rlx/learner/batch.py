@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import reduce
 from itertools import chain, groupby
 from operator import add
@@ -29,6 +29,7 @@ from operator import add
 import torch
 from torch import Tensor
 
+from rlx.algo.parts import Credited, PerRow, PerToken
 from rlx.types import Group, Rows, Trajectory, Turn
 
 
@@ -68,16 +69,32 @@ class Batch:
     def num_tokens(self) -> int:
         return len(self.position_M)
 
-    def with_advantages(self, advantages: Tensor) -> Batch:
-        """Take one advantage per row, or one per trained token."""
-        if len(advantages) == len(self.trajectory_R):
-            return replace(self, advantage_M=advantages[self.row_M])
-        if len(advantages) == self.num_tokens:
-            return replace(self, advantage_M=advantages)
-        raise ValueError(
-            f"credit gave {len(advantages)} advantages for {len(self.trajectory_R)} rows of {self.num_tokens} tokens; "
-            "give one per row or one per token"
-        )
+    def with_credit(self, credited: Credited) -> Batch:
+        """What credit says of each trained token, those that it keeps alone."""
+        advantage_M = self.spread("advantage", credited.advantage)
+        batch = replace(self, advantage_M=advantage_M)
+        return batch if credited.keep is None else batch.kept(self.spread("keep", credited.keep) != 0)
+
+    def spread(self, name: str, given: PerRow | PerToken) -> Tensor:
+        """A column of credit over the trained tokens."""
+        num_R = self.row_M.bincount(minlength=len(self.trajectory_R))
+        if len(given.values) != len(num_R):
+            raise ValueError(f"credit gave {name} of {len(given.values)} rows, and the batch has {len(num_R)}")
+        if isinstance(given, PerRow):
+            return torch.as_tensor(given.values, dtype=torch.float32)[self.row_M]
+        wrong = [row for row, (own, num) in enumerate(zip(given.values, num_R.tolist())) if len(own) != num]
+        if wrong:
+            told, num = len(given.values[wrong[0]]), int(num_R[wrong[0]])
+            raise ValueError(f"credit gave {name} of {told} tokens for row {wrong[0]}, which has {num}")
+        return torch.tensor([x for own in given.values for x in own], dtype=torch.float32)
+
+    def kept(self, keep_M: Tensor) -> Batch:
+        """As if nothing else had been sampled; what is not trained is context, where something after it is."""
+        sequence_M = torch.arange(len(self.token_start_S) - 1).repeat_interleave(self.token_start_S.diff())
+        num_S = sequence_M[keep_M].bincount(minlength=len(self.token_start_S) - 1)
+        columns = {f.name: getattr(self, f.name) for f in fields(self) if f.name.endswith("_M")}
+        chosen = {name: column[keep_M] for name, column in columns.items() if column is not None}
+        return replace(self, token_start_S=starts(num_S.tolist()), **chosen)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,15 +125,25 @@ def rows(groups: Sequence[Group], batch: Batch) -> Rows:
     """What credit sees: a row per decision, with the batch's values where they were annotated."""
     table = list(decisions(groups))
     num_tokens = tuple(len(d.what.completion.token_ids) - num_given(d) for d in table)
+    linked = list(links(table))
+
+    def per_token(column_M: Tensor | None) -> tuple[tuple[float, ...], ...]:
+        return () if column_M is None else tuple(tuple(own.tolist()) for own in column_M.split(list(num_tokens)))
+
     return Rows(
         group=tuple(d.group for d in table),
         trajectory=tuple(d.trajectory for d in table),
         turn=tuple(d.turn for d in table),
-        parent=parents(table),
+        parent=tuple(parent for parent, _ in linked),
         reward=tuple(d.what.reward for d in table),
         num_tokens=num_tokens,
         success=tuple(d.of.success for d in table),
-        values=() if batch.value_M is None else tuple(tuple(v.tolist()) for v in batch.value_M.split(list(num_tokens))),
+        fork=tuple(left for _, left in linked),
+        status=tuple(d.of.status for d in table),
+        env=tuple(d.of.task.env for d in table),
+        logp=per_token(batch.engine_logp_M if batch.old_logp_M is None else batch.old_logp_M),
+        reference_logp=per_token(batch.reference_logp_M),
+        value=per_token(batch.value_M),
         replayed=tuple(earned_before(d.of) for d in table) if any(d.of.fork for d in table) else (),
     )
 
@@ -131,17 +158,19 @@ def first_own(trajectory: Trajectory) -> int:
     return trajectory.fork.turn if trajectory.fork else 0
 
 
-def parents(table: Sequence[Decision]) -> tuple[int, ...]:
-    """Each row's row before it in its episode; a fork's first row has the row it left; -1 at the start."""
+def links(table: Sequence[Decision]) -> Iterator[tuple[int, int]]:
+    """Each row's row before it in its episode, and for a fork's first row the row it left; -1 where there is none."""
     row_of = {(d.group, d.of.sample, d.turn): row for row, d in enumerate(table)}
+    fork_of = {(d.group, d.of.sample): d.of.fork for d in table}
 
-    def parent(d: Decision) -> int:
-        fork = d.of.fork
-        if fork is not None and d.turn == fork.turn:
-            return row_of.get((d.group, fork.parent, fork.turn), -1)
-        return row_of.get((d.group, d.of.sample, d.turn - 1), -1)
+    def find(group: int, sample: int, turn: int) -> int:
+        """The row of a turn as this sample's episode has it: its own, or that of the episode that it replays."""
+        fork = fork_of.get((group, sample))
+        return find(group, fork.parent, turn) if fork and turn < fork.turn else row_of.get((group, sample, turn), -1)
 
-    return tuple(parent(d) for d in table)
+    for d in table:
+        fork, is_first = d.of.fork, d.turn == first_own(d.of)
+        yield find(d.group, d.of.sample, d.turn - 1), find(d.group, fork.parent, d.turn) if fork and is_first else -1
 
 
 @dataclass(slots=True)

@@ -217,7 +217,7 @@ class Learner(ABC):
             return column_M.to(self.device)[packed.token_m]
 
         if batch.advantage_M is None:
-            raise ValueError("update: the batch has no advantages; call batch.with_advantages(credit(rows)) first")
+            raise ValueError("update: the batch has no advantages; call batch.with_credit(credit(rows)) first")
         row_m = take(batch.row_M)
         return Tokens(
             logp=logp_m,

@@ -5,14 +5,16 @@ from math import exp, log
 import pytest
 
 from rlx.algo.grpo import grpo
+from rlx.algo.losses import PolicyLoss
 from rlx.algo.parts import Optimizer
 
 
 def test_grpo_from_rewards_to_loss(rows, tokens, totals):
-    algorithm = grpo(optimizer=Optimizer(), std="population", eps=0.0, clip_low=0.2, clip_high=0.28, kl=0.5)
-    advantages = algorithm.credit(rows((0, [1.0], True), (0, [0.0], False)))
-    assert advantages.tolist() == pytest.approx([1.0, -1.0])
-    seen = tokens([log(1.5), 0.0], [0.0, 0.0], advantage=advantages.tolist(), reference=[log(1.5), -1.0])
+    loss = PolicyLoss(kl=0.5)
+    algorithm = grpo(optimizer=Optimizer(), std="population", eps=0.0, clip_low=0.2, clip_high=0.28, loss=loss)
+    advantages = algorithm.credit(rows((0, [1.0], True), (0, [0.0], False))).advantage.values
+    assert advantages == pytest.approx([1.0, -1.0])
+    seen = tokens([log(1.5), 0.0], [0.0, 0.0], advantage=advantages, reference=[log(1.5), -1.0])
     # token 0: clipped to 1.28; token 1: ratio 1, and k3 = e^-1 - 1 + 1
     assert algorithm.loss(seen, totals(seen)).value.item() == pytest.approx((-1.28 + 1.0 + 0.5 * exp(-1)) / 2)
     assert algorithm.needs == frozenset({"reference"})

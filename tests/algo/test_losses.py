@@ -5,7 +5,7 @@ from math import exp, log
 import pytest
 import torch
 
-from rlx.algo.losses import clip, cross_entropy, kl_estimate, policy_gradient, policy_loss, squared_margin
+from rlx.algo.losses import PolicyLoss, clip, cross_entropy, kl_estimate, policy_gradient, policy_loss, squared_margin
 from rlx.algo.parts import Totals
 
 
@@ -74,7 +74,7 @@ def test_on_policy_k1_and_k2_have_the_gradient_of_the_exact_kl():
 
 def test_kl_and_entropy_are_added_per_token(tokens, totals):
     seen = tokens([-1.0, -1.0], advantage=[0.0, 0.0], reference=[-1.5, -1.0], entropy=[2.0, 1.0])
-    result = policy_loss(policy_gradient(), kl=0.1, kl_estimator="k2", entropy=0.01)(seen, totals(seen))
+    result = policy_loss(policy_gradient(), PolicyLoss(kl=0.1, kl_estimator="k2", entropy=0.01))(seen, totals(seen))
     assert result.value.item() == pytest.approx(0.1 * 0.125 / 2 - 0.01 * 1.5)
     assert result.metrics["kl/mean"].item() == pytest.approx(0.125 / 2)
     assert result.metrics["entropy/mean"].item() == pytest.approx(1.5)
@@ -88,13 +88,13 @@ def test_kl_and_entropy_are_added_per_token(tokens, totals):
 )
 def test_token_losses_add_up_by_name(tokens, totals, normalisation, expected):
     seen = tokens([-1.0, -2.0, -6.0], trajectory=[4, 4, 7])
-    loss = policy_loss(policy_gradient(), normalisation=normalisation, constant=4.0)
+    loss = policy_loss(policy_gradient(), PolicyLoss(normalisation=normalisation, constant=4.0))
     assert loss(seen, totals(seen)).value.item() == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("normalisation", ["token", "sequence", "constant"])
 def test_shares_of_micro_batches_add_up(tokens, normalisation):
-    loss = policy_loss(clip(0.2, 0.2), normalisation=normalisation, constant=3.0)
+    loss = policy_loss(clip(0.2, 0.2), PolicyLoss(normalisation=normalisation, constant=3.0))
     totals = Totals(num_tokens=3, num_rows=3, num_trajectories=2, num_groups=1)
     parts = [tokens([-1.0, -2.0], [-1.1, -1.5], trajectory=[0, 0]), tokens([-0.5], [-1.0], trajectory=[1])]
     whole = tokens([-1.0, -2.0, -0.5], [-1.1, -1.5, -1.0], trajectory=[0, 0, 1])
@@ -106,7 +106,7 @@ def test_shares_of_micro_batches_add_up(tokens, normalisation):
 
 def test_engine_weights_multiply_the_policy_term_alone(tokens, totals):
     seen = tokens([-1.0, -1.0], weight=[0.5, 1.0], reference=[-1.5, -1.5])
-    result = policy_loss(policy_gradient(), kl=1.0, kl_estimator="k1")(seen, totals(seen))
+    result = policy_loss(policy_gradient(), PolicyLoss(kl=1.0, kl_estimator="k1"))(seen, totals(seen))
     assert result.value.item() == pytest.approx((0.5 + 1.0) / 2 + 0.5)
 
 

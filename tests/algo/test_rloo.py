@@ -2,15 +2,16 @@ from __future__ import annotations
 
 import pytest
 
+from rlx.algo.losses import PolicyLoss
 from rlx.algo.parts import Optimizer
 from rlx.algo.rloo import rloo
 
 
 def test_rloo_from_rewards_to_gradient(rows, tokens, totals):
     algorithm = rloo(optimizer=Optimizer())
-    advantages = algorithm.credit(rows((0, [1.0], True), (0, [0.0], False), (0, [0.0], False)))
-    assert advantages.tolist() == pytest.approx([1.0, -0.5, -0.5])
-    seen = tokens([-1.0, -2.0, -4.0], advantage=advantages.tolist(), trajectory=[0, 1, 2])
+    advantages = algorithm.credit(rows((0, [1.0], True), (0, [0.0], False), (0, [0.0], False))).advantage.values
+    assert advantages == pytest.approx([1.0, -0.5, -0.5])
+    seen = tokens([-1.0, -2.0, -4.0], advantage=advantages, trajectory=[0, 1, 2])
     result = algorithm.loss(seen, totals(seen))
     assert result.value.item() == pytest.approx((1.0 - 1.0 - 2.0) / 3)
     result.value.backward()
@@ -19,4 +20,4 @@ def test_rloo_from_rewards_to_gradient(rows, tokens, totals):
 
 def test_a_reference_is_needed_only_for_the_kl():
     assert rloo(optimizer=Optimizer()).needs == frozenset()
-    assert rloo(optimizer=Optimizer(), kl=0.1).needs == frozenset({"reference"})
+    assert rloo(optimizer=Optimizer(), loss=PolicyLoss(kl=0.1)).needs == frozenset({"reference"})

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 import torch
 
-from rlx.algo.losses import policy_gradient, policy_loss
+from rlx.algo.credit import per_row
+from rlx.algo.losses import PolicyLoss, policy_gradient, policy_loss
 from rlx.algo.parts import Optimizer
 from rlx.config.compose import build_run, compose
 from rlx.console import Screen
@@ -26,7 +27,7 @@ from rlx.learner.torch import TorchLearner
 from rlx.run.agent import build_agent
 from rlx.train import train
 
-LOSS = policy_loss(policy_gradient(), kl=0.1, kl_estimator="k2", entropy=0.05)
+LOSS = policy_loss(policy_gradient(), PolicyLoss(kl=0.1, kl_estimator="k2", entropy=0.05))
 NEEDS = frozenset({"reference"})
 
 
@@ -83,7 +84,7 @@ def learn_variants(size: int, stored: str, variants: list[dict[str, Any]]) -> No
     for seed in range(3):
         batch = collate(make_groups(seed=seed, rewrite=0.3))
         generator = torch.Generator().manual_seed(seed)
-        batches.append(batch.with_advantages(torch.randn(len(batch.trajectory_R), generator=generator)))
+        batches.append(batch.with_credit(per_row(torch.randn(len(batch.trajectory_R), generator=generator))))
     optimizer = Optimizer(lr=1e-2, weight_decay=0.1, num_epochs=2, num_minibatches=2)
     found = []
     for variant in variants:
@@ -130,7 +131,7 @@ def break_loss(size: int, stage: int) -> None:
         )
         before = {name: x.clone() for name, x in learner.weights().items()}
         with pytest.raises(NotFiniteError) as caught:
-            learner.update(batch.with_advantages(advantages), policy_loss(policy_gradient()))
+            learner.update(batch.with_credit(per_row(advantages)), policy_loss(policy_gradient()))
         assert len(batch.trajectory_R) - 1 in caught.value.micro_batch["row"].tolist()
         after = learner.weights()
         assert all(torch.equal(x, after[name]) for name, x in before.items())
@@ -221,7 +222,7 @@ def leave_nothing(size: int, stage: int, dtype: str) -> None:
 
     hardware = Hardware(learner="deepspeed", num_processes=size, zero_stage=stage, learner_dtype=dtype)
     batch = collate(make_groups())
-    batch = batch.with_advantages(torch.ones(len(batch.trajectory_R)))
+    batch = batch.with_credit(per_row(torch.ones(len(batch.trajectory_R))))
     loss = policy_loss(policy_gradient())
     with join(hardware) as ranks:
         learner = DeepSpeedLearner(

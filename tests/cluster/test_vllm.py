@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import torch
 
+from rlx.algo.credit import per_row
 from rlx.hardware.packages import lacks
 from rlx.protocol.automaton import Automaton, State
 from rlx.types import Completion, Request, Sampling, Start
@@ -244,7 +245,7 @@ def test_log_probs_equal_the_learners_before_and_after_three_updates(agent: Any,
         assert episode_gap(copy, groups, run.sampling) < GAP
         batch = agent.learner.annotate(collate(groups), run.algo.needs)
         metrics = agent.learner.update(
-            batch.with_advantages(torch.randn(len(rows(groups, batch).reward))), run.algo.loss, run.algo.unit
+            batch.with_credit(per_row(torch.randn(len(rows(groups, batch).reward)))), run.algo.loss, run.algo.unit
         )
         assert metrics["gap/engine"] < GAP
     moved = max((a - b).abs().max().item() for a, b in zip(copy.parameters(), nano.parameters(), strict=True))

@@ -10,7 +10,7 @@ from rlx.commands.plan import LEFT, clock, describe_plan, describe_settings, sho
 from rlx.config.compose import build_run, compose
 from rlx.record.folder import flatten
 
-LARGE = ["hardware=a100x8x2", "model=qwen2_5_7b", "algo=grpo", "algo.kl=0.1", "steps=3"]
+LARGE = ["hardware=a100x8x2", "model=qwen2_5_7b", "algo=grpo", "algo.loss.kl=0.1", "steps=3"]
 
 
 def plan(*words: str) -> str:
@@ -103,14 +103,15 @@ def test_no_key_of_a_run_is_left_out() -> None:
         assert f" {key.partition('.')[2] or key}=" in f" {said}", key
     assert "protocol Tags" in said
     assert "algo grpo" in said
-    assert "warm_start WarmStart algo=tool_sft" in said
+    assert "warm_start WarmStart steps=" in said
+    assert "algo=tool_sft algo.num_prompts=" in said
 
 
 def test_settings_are_spelled_as_one_would_override_them() -> None:
-    tree = compose(["model=qwen2_5_3b", "algo.kl=0.5"])
+    tree = compose(["model=qwen2_5_3b", "algo.loss.kl=0.5"])
     rows = {row[:LEFT].strip(): row[LEFT:].split() for row in describe_settings(tree)}
     words = [f"{part}.{word}" for part in ("model", "checkpoint") for word in rows[part][1:]]
-    assert compose(["model=qwen2_5_3b", "algo.kl=0.5", *words]) == tree
+    assert compose(["model=qwen2_5_3b", "algo.loss.kl=0.5", *words]) == tree
     assert "kl=0.5" in " ".join(describe_settings(tree))
 
 

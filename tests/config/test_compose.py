@@ -35,7 +35,7 @@ def test_every_shipped_option_says_what_it_is_and_what_its_keys_are(group: str, 
     assert list_options(group)[option], "the first line describes the option"
     for above, line in pairwise(lines):
         key = KEY.match(line)
-        if key and key[1] not in ("_target_", "defaults", "optimizer", "python"):
+        if key and key[1] not in ("_target_", "defaults", "loss", "optimizer", "python"):
             assert above.startswith("#"), f"{line} has no comment above it"
 
 
@@ -100,8 +100,13 @@ def test_equal_words_give_equal_trees() -> None:
         (["env.verifier=formt"], "env.verifier=formt is not an option; did you mean format"),
         (["hardware.device=gpu"], "hardware.device=gpu is not an option; did you mean cpu"),
         (["algo.optimizer.betas=[0.9]"], "algo.optimizer.betas=[0.9]: expected a list of 2 numbers"),
-        (["algo.kl_estimator=k9"], "algo.kl_estimator=k9 is not an option; did you mean k3"),
-        (["algo.normalisation=sequnce"], "algo.normalisation=sequnce is not an option; did you mean sequence"),
+        (["algo.kl=0.1"], "unknown key 'algo.kl'; did you mean algo.loss.kl"),
+        (["algo=grpo", "algo.normalisation=token"], "unknown key 'algo.normalisation'; did you mean algo.loss.norm"),
+        (["algo.loss.kl_estimator=k9"], "algo.loss.kl_estimator=k9 is not an option; did you mean k3"),
+        (
+            ["algo.loss.normalisation=sequnce"],
+            "loss.normalisation=sequnce is not an option; did you mean sequence",
+        ),
         (["track.mode=ofline"], "track.mode=ofline is not an option; did you mean offline"),
         (["env.lambda_call=nan"], "env.lambda_call=nan: expected a number"),
         (["algo.optimizer=3"], "algo.optimizer=3: expected the keys of Optimizer, with a _target_"),

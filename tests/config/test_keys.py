@@ -36,7 +36,7 @@ def test_a_key_is_told_where_it_is_defined_with_the_value_it_has_there() -> None
     assert (key.value, key.kind, key.meaning.written) == (7, "an integer", "1")
     assert key.meaning.text == "Passes over each batch."
     file, line = key.meaning.file, key.meaning.line
-    assert file == CONF / "algo" / "tool_rloo.yaml"
+    assert file == CONF / "algo" / "optimizer" / "default.yaml"
     assert file.read_text().splitlines()[line - 1].strip() == "num_epochs: 1"
 
 
@@ -84,11 +84,11 @@ def test_types_are_in_words() -> None:
 
 def test_a_key_that_is_not_there_is_told_with_what_may_have_been_meant() -> None:
     keys = list(keys_of().values())
-    assert [key.path for key in find(keys, "algo.kl")] == ["algo.kl"]
+    assert [key.path for key in find(keys, "algo.loss.kl")] == ["algo.loss.kl"]
     assert len(find(keys, "algo")) > 10
     for wrong, meant in (
         ("lr", "algo.optimizer.lr, warm"),
-        ("algo.klx", "kl"),
+        ("algo.loss.klx", "kl"),
         ("learning_rate", ".*algo.optimizer.lr"),
     ):
         with pytest.raises(ConfigError, match=f"there is no key '{wrong}'; did you mean {meant}"):

@@ -54,18 +54,18 @@ def sweep(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     code = (
         f"import sys; sys.path.insert(0, {str(folder)!r})\nfrom rlx.config.compose import ConfigError, launch\n"
         f"try: launch({['-m', 'hydra/sweeper=halving', f'hydra.sweep.dir={folder}/runs', *words]!r}, "
-        "lambda run: 2 * run.config['algo']['kl'])\nexcept ConfigError as error: print('REFUSED', error)"
+        "lambda run: 2 * run.config['algo']['loss']['kl'])\nexcept ConfigError as error: print('REFUSED', error)"
     )
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
 
 
 def test_a_sweeper_gets_a_number_from_each_job(stub: Path) -> None:
-    done = sweep(stub, "objective=eval/tokens", "algo.kl=interval(0.1,0.2)")
+    done = sweep(stub, "objective=eval/tokens", "algo.loss.kl=interval(0.1,0.2)")
     assert "GOT [0.2, 0.4]" in done.stdout, done.stderr
 
 
 def test_without_an_objective_no_job_begins(stub: Path) -> None:
-    done = sweep(stub, "algo.kl=interval(0.1,0.2)")
+    done = sweep(stub, "algo.loss.kl=interval(0.1,0.2)")
     assert "REFUSED hydra/sweeper=halving optimises, and has nothing to go by" in done.stdout, done.stderr
     assert not (stub / "runs").exists()
 
@@ -100,7 +100,7 @@ def test_sweepers_with_what_they_need_pass() -> None:
         ("seed=3", ["seed=3"]),
         ("seed=1,2", ["seed=1", "seed=2"]),
         ("seed=choice(1,2)", ["seed=1", "seed=2"]),
-        ("algo.kl=interval(0.1,1)", ["algo.kl=0.1", "algo.kl=1.0"]),
+        ("algo.loss.kl=interval(0.1,1)", ["algo.loss.kl=0.1", "algo.loss.kl=1.0"]),
         ("seed=int(interval(1,4))", ["seed=1", "seed=4"]),
         ("algo.optimizer.lr=tag(log,interval(1e-5,1e-3))", ["algo.optimizer.lr=1e-05", "algo.optimizer.lr=0.001"]),
     ],
@@ -111,7 +111,7 @@ def test_an_interval_is_tried_at_its_ends(word: str, values: list[str]) -> None:
 
 @pytest.mark.parametrize(
     ("word", "message"),
-    [("algo.kl=interval(-1,1)", "algo.kl=-1.0"), ("algo.num_prompts=interval(1,2)", "algo.num_prompts=1.0")],
+    [("algo.loss.kl=interval(-1,1)", "algo.loss.kl=-1.0"), ("algo.num_prompts=interval(1,2)", "algo.num_prompts=1.0")],
 )
 def test_an_interval_that_holds_wrong_values_is_refused_before_its_first_job(word: str, message: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(f"{message}: expected")):
@@ -146,11 +146,11 @@ def test_optuna_finds_the_best_of_what_jobs_give(tmp_path: Path) -> None:
     seen: list[float] = []
 
     def job(run: Run) -> float:
-        seen.append(run.config["algo"]["kl"])
+        seen.append(run.config["algo"]["loss"]["kl"])
         return -((seen[-1] - 0.5) ** 2)
 
     words = ["objective=eval/reward", "hydra.sweeper.direction=maximize", "hydra.sweeper.n_trials=6"]
-    launch(["-m", "hydra/sweeper=optuna", f"hydra.sweep.dir={tmp_path}", *words, "algo.kl=interval(0,1)"], job)
+    launch(["-m", "hydra/sweeper=optuna", f"hydra.sweep.dir={tmp_path}", *words, "algo.loss.kl=interval(0,1)"], job)
     found = yaml.safe_load((tmp_path / "optimization_results.yaml").read_text())
     assert len(seen) == 6
-    assert found["best_params"]["algo.kl"] == min(seen, key=lambda kl: abs(kl - 0.5))
+    assert found["best_params"]["algo.loss.kl"] == min(seen, key=lambda kl: abs(kl - 0.5))

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from rlx.algo.credit import episode_returns, leave_one_out
+from rlx.algo.credit import episode_returns, leave_one_out, per_row
+from rlx.algo.parts import Credited, PerRow, PerToken
 from rlx.learner.batch import collate, rows
 from rlx.types import Completion, Fork, Group, Task, Trajectory
 
@@ -77,7 +78,7 @@ def test_rows_say_who_came_before_and_what_was_earned(turn):
     assert table.reward == (0.5, 1.0, -1.0, 0.5, 1.0)
     assert table.num_tokens == (1, 2, 1, 1, 2)
     assert table.success == (True, True, False, True, True)
-    assert table.values == ()
+    assert table.value == ()
 
 
 def test_a_fork_trains_only_what_it_did_not_replay(turn):
@@ -88,7 +89,8 @@ def test_a_fork_trains_only_what_it_did_not_replay(turn):
     assert batch.token_ids_N[batch.position_M].tolist() == [2, 3, 4, 5]
     assert segments(batch) == [[1], [2, 3], [4, 5]]
     assert (batch.parent_S.tolist(), batch.joint_S.tolist()) == ([-1, 0, 1], [0, 1, 1])
-    assert rows(groups, batch).parent == (-1, 0, 1)
+    assert rows(groups, batch).parent == (-1, 0, 0)
+    assert rows(groups, batch).fork == (-1, -1, 1)
 
 
 def test_a_forks_return_has_what_it_replays(turn):
@@ -107,21 +109,83 @@ def test_a_forks_return_has_what_it_replays(turn):
     assert table.replayed == pytest.approx((0.0, 0.0, -0.3, 0.7, 0.0))
     returns = episode_returns(table)[0]
     assert list(returns.values()) == pytest.approx([t.reward for t in groups[0].trajectories])
-    assert leave_one_out()(table).tolist() == pytest.approx([*[0.7 - 1 / 3] * 3, 0.2 - 1.5 / 3, 0.1 - 1.6 / 3])
+    assert leave_one_out()(table).advantage.values == pytest.approx([*[0.7 - 1 / 3] * 3, 0.2 - 1.5 / 3, 0.1 - 1.6 / 3])
     pair = [Group(task=TASK, trajectories=(base, fork))]
-    assert leave_one_out()(rows(pair, collate(pair))).tolist() == [0.0, 0.0, 0.0]
+    assert leave_one_out()(rows(pair, collate(pair))).advantage.values == [0.0, 0.0, 0.0]
 
 
 def test_values_reach_the_rows_they_belong_to(turn):
     a = trajectory(turn([1], [2, 3]), turn([1, 2, 3], [4]))
     groups = [Group(task=TASK, trajectories=(a,))]
     batch = replace(collate(groups), value_M=torch.tensor([0.5, 0.25, 2.0]))
-    assert rows(groups, batch).values == ((0.5, 0.25), (2.0,))
+    assert rows(groups, batch).value == ((0.5, 0.25), (2.0,))
 
 
-def test_advantages_come_per_row_or_per_token(turn):
+def test_advantages_come_per_row_or_per_token_by_name(turn):
+    # two rows of one token each: as many rows as tokens, so that a length says nothing
     batch = collate([Group(task=TASK, trajectories=(trajectory(turn([1], [2, 3]), turn([1, 2, 3], [4])),))])
-    assert batch.with_advantages(torch.tensor([1.0, -2.0])).advantage_M.tolist() == [1.0, 1.0, -2.0]
-    assert batch.with_advantages(torch.tensor([1.0, 2.0, 3.0])).advantage_M.tolist() == [1.0, 2.0, 3.0]
-    with pytest.raises(ValueError, match="4 advantages for 2 rows of 3 tokens"):
-        batch.with_advantages(torch.zeros(4))
+    assert batch.with_credit(per_row([1.0, -2.0])).advantage_M.tolist() == [1.0, 1.0, -2.0]
+    tokens = Credited(advantage=PerToken([(1.0, 2.0), (3.0,)]))
+    assert batch.with_credit(tokens).advantage_M.tolist() == [1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("given", "wrong"),
+    [
+        (Credited(advantage=PerRow([0.0] * 3)), "credit gave advantage of 3 rows, and the batch has 2"),
+        (Credited(advantage=PerToken([(0.0,) * 3])), "credit gave advantage of 1 rows, and the batch has 2"),
+        (
+            Credited(advantage=PerToken([(0.0,), (0.0, 0.0)])),
+            "gave advantage of 1 tokens for row 0, which has 2",
+        ),
+        (Credited(advantage=PerRow([0.0] * 2), keep=PerRow([1])), "credit gave keep of 1 rows, and the batch has 2"),
+    ],
+)
+def test_credit_of_another_shape_is_refused(turn, given, wrong):
+    batch = collate([Group(task=TASK, trajectories=(trajectory(turn([1], [2, 3]), turn([1, 2, 3], [4])),))])
+    with pytest.raises(ValueError, match=wrong):
+        batch.with_credit(given)
+
+
+def test_what_is_not_kept_is_not_trained(turn):
+    a = trajectory(turn([1], [2, 3]), turn([1, 2, 3], [4]))
+    b = trajectory(turn([1], [5, 6]), sample=1)
+    batch = collate([Group(task=TASK, trajectories=(a, b))])
+    by_row = batch.with_credit(Credited(advantage=PerRow([1.0, 2.0, 3.0]), keep=PerRow([False, True, False])))
+    assert by_row.token_ids_N[by_row.position_M].tolist() == [4]
+    assert by_row.advantage_M.tolist() == [2.0]
+    assert by_row.row_M.tolist() == [1]
+    assert by_row.engine_logp_M.tolist() == batch.engine_logp_M[2:3].tolist()
+    keep = PerToken([(True, False), (False,), (False, True)])
+    by_token = batch.with_credit(Credited(advantage=PerRow([1.0, 2.0, 3.0]), keep=keep))
+    assert by_token.token_ids_N[by_token.position_M].tolist() == [2, 6]
+
+
+def test_rows_say_how_episodes_ended_where_they_were_played_and_what_was_likely(turn):
+    task = replace(TASK, env="chess")
+    a = Trajectory(task=task, sample=0, turns=(turn([1], [2, 3]), turn([1, 2, 3], [4])), status="truncated")
+    groups = [Group(task=task, trajectories=(a, trajectory(turn([1], [5]), sample=1)))]
+    batch = collate(groups)
+    table = rows(groups, batch)
+    assert table.status == ("truncated", "truncated", "done")
+    assert table.env == ("chess", "chess", "")
+    assert table.logp == tuple(pytest.approx(row) for row in ((-1.02, -1.03), (-1.04,), (-1.05,)))
+    assert table.reference_logp == ()
+    measured = replace(batch, old_logp_M=-torch.arange(4.0), reference_logp_M=-2 * torch.arange(4.0))
+    assert rows(groups, measured).logp == ((0.0, -1.0), (-2.0,), (-3.0,))
+    assert rows(groups, measured).reference_logp == ((0.0, -2.0), (-4.0,), (-6.0,))
+
+
+def test_a_forks_first_row_follows_the_turn_before_and_says_what_it_left(turn):
+    # b leaves a at its second turn, c leaves b at its third, d leaves c at a turn that c has of a
+    first, second, third = turn([1], [2]), turn([1, 2], [3]), turn([1, 2, 3], [4])
+    other = turn([1, 2], [5])
+    a = trajectory(first, second, third)
+    b = trajectory(first, other, turn([1, 2, 5], [6]), sample=1, fork=Fork(parent=0, turn=1))
+    c = trajectory(first, other, turn([1, 2, 5], [7]), sample=2, fork=Fork(parent=1, turn=2))
+    d = trajectory(turn([1], [8]), turn([1, 8], [9]), sample=3, fork=Fork(parent=2, turn=0))
+    groups = [Group(task=TASK, trajectories=(a, b, c, d))]
+    table = rows(groups, collate(groups))
+    assert table.turn == (0, 1, 2, 1, 2, 2, 0, 1)
+    assert table.parent == (-1, 0, 1, 0, 3, 3, -1, 6)
+    assert table.fork == (-1, -1, -1, 1, -1, 4, 0, -1)

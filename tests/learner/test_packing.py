@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from rlx.algo.credit import per_row
 from rlx.learner.batch import collate
 from rlx.learner.forest import forest_of, num_reached
 from rlx.learner.layout import SLACK, SPREAD
@@ -58,7 +59,7 @@ def test_pairs_are_a_groups_credited_trajectories(groups):
     advantages = torch.zeros(len(batch.trajectory_R))
     advantages[batch.trajectory_R == 5] = 1.0
     advantages[batch.trajectory_R == 7] = -1.0
-    batch = batch.with_advantages(advantages)
+    batch = batch.with_credit(per_row(advantages))
     unit, *rest = units(batch, "pair")
     assert (unit.group, rest) == (1, [])
     assert [int(batch.trajectory_S[s]) for s in unit.segments] == [5, 7]

@@ -11,7 +11,8 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
-from rlx.algo.losses import clip, cross_entropy, policy_gradient, policy_loss, squared_margin
+from rlx.algo.credit import per_row
+from rlx.algo.losses import PolicyLoss, clip, cross_entropy, policy_gradient, policy_loss, squared_margin
 from rlx.algo.parts import Optimizer
 from rlx.learner import state
 from rlx.learner.batch import collate, rows
@@ -21,7 +22,7 @@ from rlx.learner.torch import TorchLearner
 from rlx.protocol.automaton import Automaton, State
 from rlx.types import Completion, Group, Task, Trajectory
 
-LOSS = policy_loss(policy_gradient(), kl=0.1, kl_estimator="k2", entropy=0.05)
+LOSS = policy_loss(policy_gradient(), PolicyLoss(kl=0.1, kl_estimator="k2", entropy=0.05))
 NEEDS = frozenset({"reference"})
 
 
@@ -36,7 +37,7 @@ def learner(model, micro=10_000, needs=NEEDS, **optimizer):
 def credited(groups, seed=0):
     batch = collate(groups)
     generator = torch.Generator().manual_seed(seed)
-    return batch.with_advantages(torch.randn(len(batch.trajectory_R), generator=generator))
+    return batch.with_credit(per_row(torch.randn(len(batch.trajectory_R), generator=generator)))
 
 
 def keep_gradients(trainer):
@@ -106,7 +107,7 @@ def test_no_gradient_is_left_after_an_update(model, groups):
 
 @pytest.mark.parametrize("normalisation", ["token", "sequence", "constant"])
 def test_micro_batches_add_up_to_one_large_batch(model, groups, normalisation):
-    loss = policy_loss(clip(0.2, 0.2), kl=0.1, entropy=0.05, normalisation=normalisation, constant=7.0)
+    loss = policy_loss(clip(0.2, 0.2), PolicyLoss(kl=0.1, entropy=0.05, normalisation=normalisation, constant=7.0))
     batch, network = credited(groups(4, 4, rewrite=0.2)), model()
     found = {}
     for micro in (30, 10_000):
@@ -125,7 +126,7 @@ def test_pairs_go_through_together_whatever_the_budget(model, groups):
     signs = torch.zeros(16)
     signs[[0, 3, 8, 9]] = torch.tensor([1.0, -1.0, -1.0, 1.0])
     batch = collate(given)
-    batch = batch.with_advantages(signs[batch.trajectory_R])
+    batch = batch.with_credit(per_row(signs[batch.trajectory_R]))
     found = []
     for micro in (1, 10_000):
         trainer = learner(model(), micro, lr=0.0, max_gradient_norm=math.inf)
@@ -142,7 +143,7 @@ def test_pairs_go_through_together_whatever_the_budget(model, groups):
 
 def test_a_batch_without_pairs_changes_nothing(model, groups):
     batch = collate(groups())
-    batch = batch.with_advantages(torch.zeros(len(batch.trajectory_R)))
+    batch = batch.with_credit(per_row(torch.zeros(len(batch.trajectory_R))))
     network = model()
     after, metrics = moved_weights(network, batch, 100, squared_margin(0.5), unit="pair")
     assert all(torch.equal(after[name], x) for name, x in network.state_dict().items())
@@ -150,13 +151,13 @@ def test_a_batch_without_pairs_changes_nothing(model, groups):
 
 
 def test_supervised_steps_lower_the_loss(model, groups):
-    batch = collate(groups()).with_advantages(torch.ones(len(collate(groups()).trajectory_R)))
+    batch = collate(groups()).with_credit(per_row(torch.ones(len(collate(groups()).trajectory_R))))
     _, metrics = moved_weights(model(), batch, 60, cross_entropy(), steps=8, lr=3e-3)
     assert metrics[-1]["loss/value"] < 0.8 * metrics[0]["loss/value"]
 
 
 def test_metrics_have_the_projects_names(model, groups):
-    _, (metrics,) = moved_weights(model(), credited(groups()), 100, policy_loss(clip(0.2, 0.2), kl=0.1))
+    _, (metrics,) = moved_weights(model(), credited(groups()), 100, policy_loss(clip(0.2, 0.2), PolicyLoss(kl=0.1)))
     assert set(metrics) == {
         "loss/value", "kl/mean", "entropy/mean", "gradient/norm", "ratio/clipped", "optimizer/lr", "gap/engine",
     }  # fmt: skip
@@ -219,9 +220,9 @@ def test_what_is_not_finite_is_named_kept_and_changes_nothing(model, groups, wha
     batch = credited(groups())
     bad = int(batch.row_M[-1])
     if what == "loss":
-        advantages = batch.advantage_M.clone()
+        advantages = torch.zeros(len(batch.trajectory_R))
         advantages[-1] = math.nan
-        batch, loss = batch.with_advantages(advantages), LOSS_ALONE
+        batch, loss = batch.with_credit(per_row(advantages)), LOSS_ALONE
     else:
         loss = exploding(bad)
     with pytest.raises(NotFiniteError, match=f"{what} of update 0") as caught:

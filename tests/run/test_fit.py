@@ -95,7 +95,7 @@ def test_profiles_fit_the_models_they_are_for(profile: str, model: str) -> None:
 
 @pytest.mark.parametrize(
     ("words", "needs"),
-    [(["algo=grpo"], False), (["algo=grpo", "algo.kl=0.1"], True), (["algo=ipo"], True), (["algo=sft"], False)],
+    [(["algo=grpo"], False), (["algo=grpo", "algo.loss.kl=0.1"], True), (["algo=ipo"], True), (["algo=sft"], False)],
 )
 def test_a_reference_is_counted_where_the_algorithm_needs_one(words: list[str], needs: bool) -> None:
     job = job_of(run_of(*words))
