@@ -180,7 +180,7 @@ def take_notes(life: Life, agent: Agent, groups: list[Group], whole: Batch, batc
     entropy_M = agent.learner.measure(whole, column=1)
     if not life.ranks.is_first:
         return ()
-    return notes_of(groups, whole, batch, entropy_M, life.run.algo.unit, agent.policy.speech.decode)
+    return notes_of(groups, whole, batch, entropy_M, agent.policy.speech.decode)
 
 
 def warm_up(life: Life, stage: Run) -> Path:

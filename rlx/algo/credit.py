@@ -124,7 +124,8 @@ def imitate(rows: Rows) -> Credited:
 
 
 def pairs(rows: Rows) -> Credited:
-    """+1: a group's first successful trajectory; -1: its first failed one; 0: the rest, and groups lacking either."""
+    """+1: a group's first successful trajectory; -1: its first failed one. The rest, and groups lacking either, are not
+    kept."""
     chosen: dict[tuple[int, bool], int] = {}
     for group, trajectory, success in zip(rows.group, rows.trajectory, rows.success, strict=True):
         chosen.setdefault((group, success), trajectory)
@@ -133,4 +134,5 @@ def pairs(rows: Rows) -> Credited:
         paired = (group, not success) in chosen and chosen[group, success] == trajectory
         return (1.0 if success else -1.0) if paired else 0.0
 
-    return per_row([label(*row) for row in zip(rows.group, rows.trajectory, rows.success, strict=True)])
+    labels = [label(*row) for row in zip(rows.group, rows.trajectory, rows.success, strict=True)]
+    return Credited(advantage=PerRow(labels), keep=PerRow([label != 0 for label in labels]))

@@ -36,5 +36,5 @@ def ipo(
         optimizer=optimizer,
         num_prompts=num_prompts,
         frozen_policy=True,
-        unit="pair",
+        unit="group",
     )

@@ -146,7 +146,7 @@ def cross_entropy(*, normalisation: Normalisation = "token", constant: float = 1
 def squared_margin(beta: float) -> TokenLoss:
     """IPO: (h - 1 / (2 beta))^2 per pair, h = sum of A (log pi - log reference), A = +1 chosen, -1 rejected.
 
-    Azar et al. 2023 (arXiv:2310.12036), equation 17, with beta for its tau. A pair is what a group's credit marks.
+    Azar et al. 2023 (arXiv:2310.12036), equation 17, with beta for its tau. A pair is what is kept of a group.
     """
     within(1e-6, 1e6, beta=beta)
 
@@ -156,7 +156,7 @@ def squared_margin(beta: float) -> TokenLoss:
         pair = tokens.group.unique(return_inverse=True)[1]
         signs = tokens.advantage.sign()
         if not (per_index(signs.clamp(min=0), pair).gt(0) & per_index((-signs).clamp(min=0), pair).gt(0)).all():
-            raise ValueError("squared_margin: a micro-batch holds half a pair; the algorithm's unit must be 'pair'")
+            raise ValueError("squared_margin: a micro-batch holds half a pair; the algorithm's unit must be 'group'")
         margin = per_index(tokens.advantage * (tokens.logp - tokens.reference_logp), pair)
         value = (margin - 1 / (2 * beta)).square().sum() / totals.num_groups
         columns = {"margin/mean": margin, "margin/positive": (margin > 0).float()}

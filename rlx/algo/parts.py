@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 Need = Literal["reference", "values"]
 """What the learner must annotate a batch with: log-probs of the start policy, a critic's values."""
 
-Unit = Literal["trajectory", "pair"]
-"""What a micro-batch never splits. `pair`: a group's credited trajectories, while those without credit are left out."""
+Unit = Literal["trajectory", "group"]
+"""What a micro-batch never splits: a trajectory, or all that is kept of a group."""
 
 Schedule = Literal["constant", "linear", "cosine"]
 

@@ -9,9 +9,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from rlx.algo.parts import Unit
 from rlx.learner.batch import Batch, decisions
-from rlx.learner.shares import segments_of, units
 from rlx.record.codec import Notes
 from rlx.types import Group, Trajectory
 
@@ -21,17 +19,16 @@ def notes_of(
     whole: Batch,
     taught: Batch,
     entropy_M: Tensor,
-    kind: Unit,
     decode: Callable[[Sequence[int]], str],
 ) -> list[list[list[Notes]]]:
     """Of each group's trajectories' turns. `whole` holds every token that was sampled, `entropy_M` its entropy;
-    `taught` those that credit keeps, with their advantages, of which an update learns in units of a `kind`."""
+    `taught` those that credit keeps, with their advantages."""
     in_taught_M = torch.isin(whole.position_M, taught.position_M)
     columns = {
         "advantages": spread(taught.advantage_M, in_taught_M),
         "entropies": entropy_M,
         "values": whole.value_M,
-        "trained": spread(is_learned(taught, kind).float(), in_taught_M, rest=0.0),
+        "trained": in_taught_M.float(),
     }
     ends = whole.row_M.bincount(minlength=len(whole.trajectory_R)).tolist()
     told = {name: column.split(ends) for name, column in columns.items() if column is not None}
@@ -52,18 +49,11 @@ def notes_of(
     return [[turns(trajectory) for trajectory in group.trajectories] for group in groups]
 
 
-def is_learned(taught: Batch, kind: Unit) -> Tensor:
-    """Of its tokens, those that an update learns from."""
-    alive_S = torch.zeros(len(taught.token_start_S) - 1, dtype=torch.bool)
-    alive_S[torch.tensor(segments_of(units(taught, kind)), dtype=torch.long)] = True
-    return alive_S.repeat_interleave(taught.token_start_S.diff())
-
-
-def spread(column: Tensor | None, chosen_M: Tensor, rest: float = math.nan) -> Tensor | None:
+def spread(column: Tensor | None, chosen_M: Tensor) -> Tensor | None:
     """A column of the chosen tokens over all of them."""
     if column is None:
         return None
-    wide_M = torch.full(chosen_M.shape, rest)
+    wide_M = torch.full(chosen_M.shape, math.nan)
     wide_M[chosen_M] = column.float()
     return wide_M
 

@@ -1,7 +1,7 @@
 """Who computes what: a step's units are shared out over the ranks by their tokens, and each rank's share goes through
 the model in micro-batches, as many on every rank.
 
-A unit is what no micro-batch splits: a trajectory's segments, or a pair of trajectories. ZeRO's ranks meet in every
+A unit is what no micro-batch splits: a trajectory's segments, or a group's. ZeRO's ranks meet in every
 forward and backward pass, so a rank with fewer micro-batches than another repeats the smallest unit as filler, with
 weight zero.
 """
@@ -44,15 +44,8 @@ def units(batch: Batch, kind: parts.Unit) -> list[Unit]:
     """A batch's units in order, without segments that nothing is learned from."""
     group_of = dict(zip(batch.trajectory_R.tolist(), batch.group_R.tolist(), strict=True))
     count_S = batch.token_start_S.diff()
-    if kind == "pair":
-        if batch.advantage_M is None:
-            raise ValueError("units: pairs are known by their advantages; credit has not been assigned")
-        credited = torch.zeros(len(count_S), dtype=torch.bool)
-        segment_M = torch.arange(len(count_S)).repeat_interleave(count_S)
-        credited[segment_M[batch.advantage_M != 0]] = True
-        count_S = count_S * credited
     alive = [(t, s) for s, (t, count) in enumerate(zip(batch.trajectory_S.tolist(), count_S.tolist())) if count]
-    keys = {t: group_of[t] if kind == "pair" else t for t, _ in alive}
+    keys = {t: group_of[t] if kind == "group" else t for t, _ in alive}
     return [
         Unit(group=group_of[members[0][0]], segments=[s for _, s in members])
         for members in (list(m) for _, m in groupby(alive, key=lambda pair: keys[pair[0]]))

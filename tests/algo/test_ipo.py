@@ -21,6 +21,7 @@ def test_ipo_regresses_the_margin_of_one_pair_a_group(rows, tokens, totals):
     algorithm = ipo(optimizer=Optimizer(), beta=0.5)
     table = rows((0, [0.1], False), (0, [1.0], True), (0, [1.0], True), (1, [0.1], False), (1, [0.1], False))
     assert algorithm.credit(table).advantage.values == [-1.0, 1.0, 0.0, 0.0, 0.0]
+    assert algorithm.credit(table).keep.values == [True, True, False, False, False]
     seen = tokens([-2.0, -1.0], reference=[-1.5, -1.2], advantage=[-1.0, 1.0], trajectory=[0, 1])
     # margin .2 + .5, target 1
     assert algorithm.loss(seen, totals(seen)).value.item() == pytest.approx(0.09)
@@ -30,7 +31,7 @@ def test_ipo_learns_from_the_start_policys_pairs():
     algorithm = ipo(optimizer=Optimizer())
     assert algorithm.frozen_policy
     assert algorithm.needs == frozenset({"reference"})
-    assert algorithm.unit == "pair"
+    assert algorithm.unit == "group"
 
 
 def test_ipo_takes_its_pairs_from_a_file(tmp_path):

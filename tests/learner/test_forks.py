@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from rlx.algo.losses import policy_gradient, policy_loss
-from rlx.algo.parts import Optimizer
+from rlx.algo.parts import Credited, Optimizer, PerToken
 from rlx.learner.batch import collate, decisions, rows
 from rlx.learner.forest import forest_of
 from rlx.learner.packing import pack
@@ -76,7 +76,8 @@ def gradients(trainer, batch):
 
 def check_equal(network, groups, micro):
     batch = collate(groups)
-    batch = batch.with_advantages(torch.linspace(-1, 1, batch.num_tokens))
+    advantages = torch.linspace(-1, 1, batch.num_tokens).split(rows(groups, batch).num_tokens)
+    batch = batch.with_credit(Credited(advantage=PerToken(advantages)))
     expected = alone(network, groups)
     loss = -(expected * batch.advantage_M).sum() / batch.num_tokens
     by_rows = torch.autograd.grad(loss, list(network.parameters()))

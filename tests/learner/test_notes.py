@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import torch
 
+from rlx.algo.credit import per_row
+from rlx.algo.parts import Credited, PerRow
 from rlx.learner.batch import collate
 from rlx.learner.notes import notes_of
 from rlx.types import Action, Completion, Fork, Group, Task, Trajectory, Turn
@@ -31,9 +33,9 @@ GROUPS = [Group(task=TASK, trajectories=(PLAIN, FAILED, FORKED))]
 def test_every_token_has_its_own_and_what_was_not_sampled_has_none() -> None:
     batch = collate(GROUPS)
     assert batch.num_tokens == 4
-    taught = batch.with_advantages(torch.tensor([1.0, 2.0, 3.0]))
+    taught = batch.with_credit(per_row([1.0, 2.0, 3.0]))
     entropy = torch.tensor([0.25, 0.5, 0.75, 1.0])
-    ((plain, failed, forked),) = notes_of(GROUPS, batch, taught, entropy, "trajectory", lambda ids: f"<{ids[0]}>")
+    ((plain, failed, forked),) = notes_of(GROUPS, batch, taught, entropy, lambda ids: f"<{ids[0]}>")
     assert plain[0] == {
         "pieces": ["<2>", "<3>"],
         "advantages": [1.0, 1.0],
@@ -51,9 +53,9 @@ def test_what_an_update_leaves_out_is_told() -> None:
     one, other = episode(0, turn((1,), 2, 3)), episode(1, turn((1,), 4))
     groups = [Group(task=TASK, trajectories=(one, other))]
     batch = collate(groups)
-    taught = batch.with_advantages(torch.tensor([0.0, -1.0]))
-    ((first, second),) = notes_of(groups, batch, taught, torch.zeros(3), "pair", str)
+    taught = batch.with_credit(Credited(advantage=PerRow([0.0, -1.0]), keep=PerRow([False, True])))
+    ((first, second),) = notes_of(groups, batch, taught, torch.zeros(3), str)
     assert (first[0]["trained"], second[0]["trained"]) == ([0.0, 0.0], [1.0])
     valued = replace(batch, value_M=torch.tensor([0.5, float("nan"), 1.5]))
-    ((first, second),) = notes_of(groups, valued, taught, torch.zeros(3), "pair", str)
+    ((first, second),) = notes_of(groups, valued, taught, torch.zeros(3), str)
     assert (first[0]["values"], second[0]["values"]) == ([0.5, None], [1.5])

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from rlx.algo.credit import per_row
+from rlx.algo.parts import Credited, PerRow
 from rlx.learner.batch import collate
 from rlx.learner.forest import forest_of, num_reached
 from rlx.learner.layout import SLACK, SPREAD
@@ -54,13 +54,11 @@ def test_minibatches_hold_whole_groups(groups):
         assert [unit for part in found for unit in part] == chosen
 
 
-def test_pairs_are_a_groups_credited_trajectories(groups):
+def test_a_unit_may_be_what_is_kept_of_a_group(groups):
     batch = collate(groups(2, 4))
-    advantages = torch.zeros(len(batch.trajectory_R))
-    advantages[batch.trajectory_R == 5] = 1.0
-    advantages[batch.trajectory_R == 7] = -1.0
-    batch = batch.with_credit(per_row(advantages))
-    unit, *rest = units(batch, "pair")
+    keep_R = (batch.trajectory_R == 5) | (batch.trajectory_R == 7)
+    batch = batch.with_credit(Credited(advantage=PerRow(keep_R), keep=PerRow(keep_R)))
+    unit, *rest = units(batch, "group")
     assert (unit.group, rest) == (1, [])
     assert [int(batch.trajectory_S[s]) for s in unit.segments] == [5, 7]
     assert [what.segments for what in micro_batches(forest_of(batch), [unit], 1)] == [unit.segments]

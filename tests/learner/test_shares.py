@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rlx.algo.credit import per_row
+from rlx.algo.parts import Credited, PerRow
 from rlx.learner.batch import collate
 from rlx.learner.forest import forest_of, num_reached
 from rlx.learner.shares import balanced, micro_batches, segments_of, shares, units
@@ -47,8 +47,8 @@ def test_groups_stay_whole_where_that_is_no_worse(groups):
 def test_pairs_are_never_split(groups):
     batch = collate(groups(4, 4))
     signs = [(1.0, -1.0, 0.0, 0.0)[trajectory % 4] for trajectory in batch.trajectory_R.tolist()]
-    batch = batch.with_credit(per_row(signs))
-    for share in balanced(forest_of(batch), units(batch, "pair"), 3):
+    batch = batch.with_credit(Credited(advantage=PerRow(signs), keep=PerRow(signs)))
+    for share in balanced(forest_of(batch), units(batch, "group"), 3):
         for unit in share:
             assert len({int(batch.trajectory_S[s]) for s in unit.segments}) == 2
 

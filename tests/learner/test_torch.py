@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM
 
 from rlx.algo.credit import per_row
 from rlx.algo.losses import PolicyLoss, clip, cross_entropy, policy_gradient, policy_loss, squared_margin
-from rlx.algo.parts import Optimizer
+from rlx.algo.parts import Credited, Optimizer, PerRow
 from rlx.learner import state
 from rlx.learner.batch import collate, rows
 from rlx.learner.learner import NotFiniteError
@@ -95,6 +95,28 @@ def test_the_gradient_through_a_shared_prompt_equals_that_without_sharing(model,
     assert kept[0].keys() == expected.keys()
 
 
+def test_what_is_not_kept_costs_nothing_and_moves_nothing(model, groups):
+    given, network = groups(1, 3, seed=0), model()
+    batch = collate(given)
+    last = int(batch.trajectory_R.bincount().argmax())  # the longest episode: all but its second turn is left out
+    row = int((batch.trajectory_R == last).nonzero()[1])
+    logp = naive_logp(network, given)[batch.row_M == row]
+    expected = torch.autograd.grad(-logp.mean(), list(network.parameters()))
+    keep = [other == row for other in range(len(batch.trajectory_R))]
+    batch = batch.with_credit(Credited(advantage=PerRow([1.0] * len(keep)), keep=PerRow(keep)))
+    trainer = learner(network, needs=frozenset(), lr=0.0, max_gradient_norm=math.inf)
+    kept, through = keep_gradients(trainer), []
+    network.get_input_embeddings().register_forward_hook(lambda _, ids, out: through.append(ids[0].numel()))
+    trainer.update(batch, policy_loss(policy_gradient()))
+    for ours, theirs in zip(kept[0].values(), expected, strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-4)
+    turn = given[0].trajectories[last].turns[1]
+    assert len(given[0].trajectories[last].turns) == 3
+    assert through == [len(turn.prompt_ids) + len(turn.completion.token_ids)]
+    nothing = collate(given).with_credit(Credited(advantage=PerRow([1.0] * len(keep)), keep=PerRow([0] * len(keep))))
+    assert set(trainer.update(nothing, policy_loss(policy_gradient()))) == {"optimizer/lr"}
+
+
 def test_no_gradient_is_left_after_an_update(model, groups):
     trainer = learner(model(), 40, num_minibatches=2)
     kept = keep_gradients(trainer)
@@ -121,17 +143,22 @@ def test_micro_batches_add_up_to_one_large_batch(model, groups, normalisation):
     assert many_metrics == pytest.approx(few_metrics, abs=1e-6, rel=1e-5)
 
 
+def paired(signs):
+    """Credit that keeps what it marks."""
+    return Credited(advantage=PerRow(signs), keep=PerRow([sign != 0 for sign in signs]))
+
+
 def test_pairs_go_through_together_whatever_the_budget(model, groups):
     given = groups(4, 4)
     signs = torch.zeros(16)
     signs[[0, 3, 8, 9]] = torch.tensor([1.0, -1.0, -1.0, 1.0])
     batch = collate(given)
-    batch = batch.with_credit(per_row(signs[batch.trajectory_R]))
+    batch = batch.with_credit(paired(signs[batch.trajectory_R]))
     found = []
     for micro in (1, 10_000):
         trainer = learner(model(), micro, lr=0.0, max_gradient_norm=math.inf)
         kept = keep_gradients(trainer)
-        metrics = trainer.update(trainer.annotate(batch, NEEDS), squared_margin(0.5), "pair")
+        metrics = trainer.update(trainer.annotate(batch, NEEDS), squared_margin(0.5), "group")
         # (0 - 1/(2 * 0.5))^2: policy and reference still agree
         assert metrics["loss/value"] == pytest.approx(1.0, abs=1e-4)
         found.append(list(kept[0].values()))
@@ -143,9 +170,9 @@ def test_pairs_go_through_together_whatever_the_budget(model, groups):
 
 def test_a_batch_without_pairs_changes_nothing(model, groups):
     batch = collate(groups())
-    batch = batch.with_credit(per_row(torch.zeros(len(batch.trajectory_R))))
+    batch = batch.with_credit(paired([0.0] * len(batch.trajectory_R)))
     network = model()
-    after, metrics = moved_weights(network, batch, 100, squared_margin(0.5), unit="pair")
+    after, metrics = moved_weights(network, batch, 100, squared_margin(0.5), unit="group")
     assert all(torch.equal(after[name], x) for name, x in network.state_dict().items())
     assert set(metrics[0]) == {"optimizer/lr"}
 
