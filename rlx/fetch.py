@@ -19,7 +19,10 @@ from typing import Any, Literal
 
 Kind = Literal["model", "dataset"]
 
-WANTED = {"model": ["*.json", "model*.safetensors", "*.model", "*.txt", "*.jinja"], "dataset": None}
+WANTED = {
+    "model": ["*.json", "model*.safetensors", "actions.safetensors", "*.model", "*.txt", "*.jinja"],
+    "dataset": None,
+}
 """Files of a repository that are of use: no pickles, no second copy of the weights."""
 PATIENCE = 5.0
 """Seconds in which a hub must answer."""

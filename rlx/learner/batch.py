@@ -49,6 +49,8 @@ class Batch:
     """Whose it is; -1 for a prompt."""
     position_M: Tensor
     """Where in N each trained token stands."""
+    target_M: Tensor
+    """What was chosen there: its id, or an added action's, of whose description it is the first."""
     token_start_S: Tensor
     """Where in M the tokens of each segment begin."""
     row_M: Tensor
@@ -189,6 +191,7 @@ class Columns:
     row: list[int] = field(default_factory=list)
     engine_logp: list[float] = field(default_factory=list)
     mask: list[int] = field(default_factory=list)
+    target: list[int] = field(default_factory=list)
 
 
 def collate(groups: Sequence[Group]) -> Batch:
@@ -275,6 +278,7 @@ def append_sampled(columns: Columns, turn: Turn, given: int, row: int) -> None:
     columns.row.extend([row] * num)
     columns.engine_logp.extend(done.logprobs[given:])
     columns.mask.extend(done.mask_ids[given:] or [-1] * num)
+    columns.target.extend((done.chosen_ids or done.token_ids)[given:])
     columns.num_trained[-1] += num
     own.extend(done.token_ids[given:])
 
@@ -301,6 +305,7 @@ def freeze(columns: Columns, table: Sequence[Decision]) -> Batch:
         context_S=flat(columns.context),
         trajectory_S=flat(columns.trajectory),
         position_M=flat(columns.offset) + start[:-1].repeat_interleave(num_trained),
+        target_M=flat(columns.target),
         token_start_S=starts(columns.num_trained),
         row_M=flat(columns.row),
         engine_logp_M=flat(columns.engine_logp, torch.float32),

@@ -35,7 +35,7 @@ from rlx.learner.lora import Weights, base_of, is_adapted
 from rlx.learner.optimizer import build_adam, trained
 from rlx.learner.packing import Packed
 from rlx.learner.scorer import Scorer, frozen_copy
-from rlx.learner.state import Tensors, read_progress, told, write_model, write_progress, write_state
+from rlx.learner.state import Tensors, read_progress, saved_model, told, write_model, write_progress, write_state
 from rlx.protocol.automaton import Automaton
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
@@ -96,7 +96,8 @@ class DeepSpeedLearner(Learner):
             owner, _, last = name.rpartition(".")
             scorer.get_submodule(owner).register_buffer(last, x.to(self.device), persistent=False)
         if self.stage == 3:
-            for p in base_of(scorer.model).get_output_embeddings().parameters():
+            base = base_of(scorer.model)
+            for p in (*base.get_output_embeddings().parameters(), *base.parameters(recurse=False)):
                 deepspeed.zero.register_external_parameter(scorer, p)
         return engine
 
@@ -217,7 +218,7 @@ class DeepSpeedLearner(Learner):
                 yield f"adam.{name}.{key}", self.full(p, key)
 
     def load(self, folder: Path, progress: Callable[[], None] = nothing) -> None:
-        state, saved = Tensors(folder.glob("learner*.safetensors")), Tensors(folder.glob("model*.safetensors"))
+        state, saved = Tensors(folder.glob("learner*.safetensors")), saved_model(folder)
         steps = [state[name] for name in state if name.endswith(".step")]
         self.open_moments(float(steps[0]) if steps else 0.0)
         for name, p in trained(self.model):

@@ -2,10 +2,12 @@
 
     z = (h W^T + b) / temperature, minus infinity outside the mask;  logp = z[target] - logsumexp z;  H = -sum p log p
 
+Rows of added actions are joined to W for as long as a chunk of z takes.
+
 Positions go through in chunks; backward computes each chunk's z again instead of keeping it. Under autocast the
 products of both passes are in its format: hidden states and head are cast once, and kept so between the passes.
 
-Legend: M positions, H hidden size, V vocabulary, c one chunk of M.
+Legend: M positions, H hidden size, V vocabulary, A added actions, W = V + A, c one chunk of M.
 """
 
 # ruff: noqa: N815 (fields carry shape suffixes)
@@ -29,21 +31,26 @@ class Head:
 
     weight_VH: Tensor
     bias_V: Tensor | None = None
+    rows_AH: Tensor | None = None
     temperature: float = 1.0
     masks: Masks | None = None
 
     def log_softmax(self, hidden_cH: Tensor, state_c: Tensor) -> Tensor:
-        z_cV = torch.nn.functional.linear(hidden_cH, self.weight_VH, self.bias_V).float()
+        z_cW = self.logits(hidden_cH).float()
         if self.temperature != 1.0:
-            z_cV /= self.temperature
+            z_cW /= self.temperature
         if self.masks is not None:
-            self.masks.apply(z_cV, state_c)
-        return z_cV.sub_(z_cV.logsumexp(-1, keepdim=True))
+            self.masks.apply(z_cW, state_c)
+        return z_cW.sub_(z_cW.logsumexp(-1, keepdim=True))
+
+    def logits(self, hidden_cH: Tensor) -> Tensor:
+        z_cV = torch.nn.functional.linear(hidden_cH, self.weight_VH, self.bias_V)
+        return z_cV if self.rows_AH is None else torch.cat((z_cV, hidden_cH @ self.rows_AH.T), -1)
 
     def cast(self, dtype: torch.dtype) -> Head:
         """The same head in another format; its very tensors where they have it."""
-        bias_V = None if self.bias_V is None else self.bias_V.to(dtype)
-        return replace(self, weight_VH=self.weight_VH.to(dtype), bias_V=bias_V)
+        bias_V, rows_AH = (None if x is None else x.to(dtype) for x in (self.bias_V, self.rows_AH))
+        return replace(self, weight_VH=self.weight_VH.to(dtype), bias_V=bias_V, rows_AH=rows_AH)
 
 
 def log_probs(head: Head, hidden_MH: Tensor, target_M: Tensor, state_M: Tensor) -> tuple[Tensor, Tensor]:
@@ -51,7 +58,7 @@ def log_probs(head: Head, hidden_MH: Tensor, target_M: Tensor, state_M: Tensor) 
 
     `state_M` is the automaton state of each position, -1 for none.
     """
-    logp_M, entropy_M = Chunked.apply(hidden_MH, head.weight_VH, head.bias_V, target_M, state_M, head)
+    logp_M, entropy_M = Chunked.apply(hidden_MH, head.weight_VH, head.bias_V, head.rows_AH, target_M, state_M, head)
     if head.masks is not None and (logp_M < FORBIDDEN / 2).any():
         raise ValueError("log_probs: a token lies outside its mask; engine and learner disagree on the automaton")
     return logp_M, entropy_M
@@ -66,6 +73,7 @@ class Chunked(torch.autograd.Function):
         hidden_MH: Tensor,
         weight_VH: Tensor,
         bias_V: Tensor | None,
+        rows_AH: Tensor | None,
         target_M: Tensor,
         state_M: Tensor,
         head: Head,
@@ -76,34 +84,40 @@ class Chunked(torch.autograd.Function):
         hidden_MH = hidden_MH.to(dtype)
         logp_M, entropy_M = (torch.empty(len(hidden_MH), device=hidden_MH.device) for _ in range(2))
         for c in chunks(hidden_MH, weight_VH):
-            logp_cV = head.log_softmax(hidden_MH[c], state_M[c])
-            logp_M[c] = logp_cV.gather(1, target_M[c, None])[:, 0]
-            entropy_M[c] = -logp_cV.exp().mul_(logp_cV).sum(-1)
-        ctx.save_for_backward(hidden_MH, head.weight_VH, head.bias_V, target_M, state_M, entropy_M)
+            logp_cW = head.log_softmax(hidden_MH[c], state_M[c])
+            logp_M[c] = logp_cW.gather(1, target_M[c, None])[:, 0]
+            entropy_M[c] = -logp_cW.exp().mul_(logp_cW).sum(-1)
+        ctx.save_for_backward(hidden_MH, head.weight_VH, head.bias_V, head.rows_AH, target_M, state_M, entropy_M)
         ctx.set_materialize_grads(False)
         return logp_M, entropy_M
 
     @staticmethod
     def backward(ctx: Any, grad_logp_M: Tensor | None, grad_entropy_M: Tensor | None) -> tuple[Tensor | None, ...]:
-        hidden_MH, weight_VH, bias_V, target_M, state_M, entropy_M = ctx.saved_tensors
-        wants_hidden, wants_weight, wants_bias = ctx.needs_input_grad[:3]
+        hidden_MH, weight_VH, bias_V, rows_AH, target_M, state_M, entropy_M = ctx.saved_tensors
+        wants_hidden, wants_weight, wants_bias, wants_rows = ctx.needs_input_grad[:4]
         given, trained = ctx.dtypes
         grad_hidden_MH = torch.empty_like(hidden_MH, dtype=given) if wants_hidden else None
         grad_weight_VH = torch.zeros_like(weight_VH, dtype=torch.float32) if wants_weight else None
         grad_bias_V = torch.zeros_like(bias_V, dtype=torch.float32) if wants_bias else None
+        grad_rows_AH = torch.zeros_like(rows_AH, dtype=torch.float32) if wants_rows else None
         for c in chunks(hidden_MH, weight_VH):
-            logp_cV = ctx.head.log_softmax(hidden_MH[c], state_M[c])
-            grad_cV = grad_logits(
-                logp_cV, target_M[c], entropy_M[c], *(g if g is None else g[c] for g in (grad_logp_M, grad_entropy_M))
+            logp_cW = ctx.head.log_softmax(hidden_MH[c], state_M[c])
+            grad_cW = grad_logits(
+                logp_cW, target_M[c], entropy_M[c], *(g if g is None else g[c] for g in (grad_logp_M, grad_entropy_M))
             )
-            grad_cV = grad_cV.div_(ctx.head.temperature).to(weight_VH.dtype)
+            grad_cW = grad_cW.div_(ctx.head.temperature).to(weight_VH.dtype)
+            grad_cV, grad_cA = grad_cW[:, : len(weight_VH)], grad_cW[:, len(weight_VH) :]
             if grad_hidden_MH is not None:
                 grad_hidden_MH[c] = grad_cV @ weight_VH
+                if rows_AH is not None:
+                    grad_hidden_MH[c] += grad_cA @ rows_AH
             if grad_weight_VH is not None:
                 add_product(grad_weight_VH, grad_cV.T, hidden_MH[c])
             if grad_bias_V is not None:
                 grad_bias_V += grad_cV.sum(0)
-        grads = (g if g is None else g.to(trained) for g in (grad_weight_VH, grad_bias_V))
+            if grad_rows_AH is not None:
+                add_product(grad_rows_AH, grad_cA.T, hidden_MH[c])
+        grads = (g if g is None else g.to(trained) for g in (grad_weight_VH, grad_bias_V, grad_rows_AH))
         return (grad_hidden_MH, *grads, None, None, None)
 
 
@@ -119,22 +133,22 @@ def chunks(hidden_MH: Tensor, weight_VH: Tensor) -> list[slice]:
 
 
 def grad_logits(
-    logp_cV: Tensor, target_c: Tensor, entropy_c: Tensor, grad_logp_c: Tensor | None, grad_entropy_c: Tensor | None
+    logp_cW: Tensor, target_c: Tensor, entropy_c: Tensor, grad_logp_c: Tensor | None, grad_entropy_c: Tensor | None
 ) -> Tensor:
-    """d logp[target] / dz = onehot - p;  dH / dz = -p (log p + H). Overwrites `logp_cV`."""
-    p_cV = logp_cV.exp()
+    """d logp[target] / dz = onehot - p;  dH / dz = -p (log p + H). Overwrites `logp_cW`."""
+    p_cW = logp_cW.exp()
     if grad_entropy_c is None:
-        grad_cV = p_cV
+        grad_cW = p_cW
         if grad_logp_c is not None:
-            grad_cV *= -grad_logp_c[:, None]
+            grad_cW *= -grad_logp_c[:, None]
     else:
-        coefficient_cV = logp_cV.add_(entropy_c[:, None]).mul_(-grad_entropy_c[:, None])
+        coefficient_cW = logp_cW.add_(entropy_c[:, None]).mul_(-grad_entropy_c[:, None])
         if grad_logp_c is not None:
-            coefficient_cV -= grad_logp_c[:, None]
-        grad_cV = p_cV.mul_(coefficient_cV)
+            coefficient_cW -= grad_logp_c[:, None]
+        grad_cW = p_cW.mul_(coefficient_cW)
     if grad_logp_c is not None:
-        grad_cV.scatter_add_(1, target_c[:, None], grad_logp_c[:, None])
-    return grad_cV
+        grad_cW.scatter_add_(1, target_c[:, None], grad_logp_c[:, None])
+    return grad_cW
 
 
 def add_product(total: Tensor, left: Tensor, right: Tensor) -> None:

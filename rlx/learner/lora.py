@@ -9,6 +9,8 @@ from typing import Any
 
 from torch import Tensor
 
+from rlx.model.expand import ROWS, START
+
 
 def is_adapted(model: Any) -> bool:
     return hasattr(model, "peft_config")
@@ -24,6 +26,10 @@ def adapters_off(model: Any) -> AbstractContextManager[None]:
     return model.disable_adapter()
 
 
+def adapted_layers(base: Any) -> dict[str, Any]:
+    return {name: layer for name, layer in base.named_modules() if hasattr(layer, "get_delta_weight")}
+
+
 def delta(layer: Any) -> Tensor:
     """What the layer's active adapters add to its weight."""
     return sum(layer.get_delta_weight(name) for name in layer.active_adapters)
@@ -36,6 +42,13 @@ def head_weight(layer: Any) -> Tensor:
     return layer.base_layer.weight if layer.disable_adapters else layer.base_layer.weight + delta(layer)
 
 
+def action_rows(model: Any) -> Tensor | None:
+    """The output rows of added actions, where there are some; without adapters, what they began as."""
+    base = base_of(model)
+    is_off = any(layer.disable_adapters for layer in adapted_layers(base).values())
+    return getattr(base, START if is_off else ROWS, None)
+
+
 Gathered = Callable[[list[Tensor]], AbstractContextManager[None]]
 
 
@@ -46,7 +59,7 @@ class Weights(Mapping[str, Tensor]):
     def __init__(self, model: Any, gathered: Gathered | None = None) -> None:
         base = base_of(model)
         self.gathered = gathered
-        self.layers = {name: layer for name, layer in base.named_modules() if hasattr(layer, "get_delta_weight")}
+        self.layers = adapted_layers(base)
         self.plain = {**dict(base.named_parameters(remove_duplicate=False)), **dict(base.named_buffers())}
         self.names = dict(filter(None, map(self.public, base.state_dict())))
 

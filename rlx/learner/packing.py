@@ -74,7 +74,7 @@ def pack(batch: Batch, what: MicroBatch, device: str = "cpu") -> Packed:
         position_ids_1T=ragged(batch.context_S[order], length_s)[None],
         layout=lay_out(placed, device),
         predict_m=torch.where(offset_m == 0, follows_t.repeat_interleave(num_t), before_m),
-        target_m=batch.token_ids_N[batch.position_M[token_m]],
+        target_m=batch.target_M[token_m],
         token_m=token_m,
     )
 

@@ -15,10 +15,11 @@ from torch import Tensor
 
 from rlx.learner.attention import PACKED, attention_over
 from rlx.learner.logprob import Head, log_probs
-from rlx.learner.lora import base_of, head_weight
+from rlx.learner.lora import action_rows, base_of, head_weight
 from rlx.learner.packing import Packed
+from rlx.model.expand import actions_of
 from rlx.model.masks import Masks
-from rlx.protocol.automaton import Automaton
+from rlx.protocol.automaton import Actions, Automaton, State
 
 
 class Scorer(torch.nn.Module):
@@ -30,7 +31,9 @@ class Scorer(torch.nn.Module):
         super().__init__()
         self.model = cast(Any, model)
         self.temperature = temperature
-        self.automaton = automaton
+        self.automaton = automaton or plain(actions_of(base_of(self.model)))
+        if self.automaton is not None and self.automaton.actions != actions_of(base_of(self.model)):
+            raise ValueError("Scorer: the automaton is not of the model's added actions; give both the same")
         self._masks: Masks | None = None
         base_of(self.model).set_attn_implementation(PACKED)
         if recompute:
@@ -50,14 +53,24 @@ class Scorer(torch.nn.Module):
     def head(self, base: Any) -> Head:
         layer = base.get_output_embeddings()
         weight_VH = head_weight(layer)
-        masks = self.masks(len(weight_VH), weight_VH.device)
-        return Head(weight_VH=weight_VH, bias_V=layer.bias, temperature=self.temperature, masks=masks)
+        return Head(
+            weight_VH=weight_VH,
+            bias_V=layer.bias,
+            rows_AH=action_rows(self.model),
+            temperature=self.temperature,
+            masks=self.masks(len(weight_VH), weight_VH.device),
+        )
 
     def masks(self, vocabulary: int, device: torch.device) -> Masks | None:
         """Those of the automaton, made once for the device."""
         if self.automaton is not None and (self._masks is None or self._masks.device != device):
             self._masks = Masks(self.automaton, vocabulary, device)
         return self._masks
+
+
+def plain(actions: Actions | None) -> Automaton | None:
+    """An automaton for tokens that were sampled without one, of a model with added actions: none of them."""
+    return None if actions is None else Automaton(states=(State(),), actions=actions)
 
 
 def frozen_copy(scorer: Scorer) -> Scorer:

@@ -18,6 +18,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 from transformers.core_model_loading import revert_weight_conversion
 
+from rlx.model.expand import ROWS, TENSORS, write_actions
+
 PROGRESS = "learner.json"
 PIECE = 4 * 2**30
 """Bytes after which a piece is written."""
@@ -37,7 +39,10 @@ def write_state(folder: Path, named: Iterable[tuple[str, Tensor]]) -> None:
 
 def write_model(folder: Path, model: Any, named: Iterable[tuple[str, Tensor]]) -> None:
     """A folder that transformers loads, as its own `save_pretrained` would write, but from weights that come one at a
-    time. Few kinds of models (mixtures of experts) are stored otherwise than they are held, which takes them whole."""
+    time. Few kinds of models (mixtures of experts) are stored otherwise than they are held, which takes them whole.
+    Rows of added actions have files of their own, which transformers does not read."""
+    rows: dict[str, Tensor] = {}
+    named = without_rows(named, rows)
     config = copy.deepcopy(model.config)
     config.architectures, config.dtype = [type(model).__name__], "float32"
     config.save_pretrained(folder)
@@ -46,9 +51,20 @@ def write_model(folder: Path, model: Any, named: Iterable[tuple[str, Tensor]]) -
     if getattr(model, "_weight_conversions", None):
         named = revert_weight_conversion(model, dict(named)).items()
     files = write_pieces(folder, "model", named)
+    if rows:
+        write_actions(folder, model.actions, rows[ROWS])
     if len(set(files.values())) > 1:
         index = {"metadata": {"format": "pt"}, "weight_map": files}
         (folder / "model.safetensors.index.json").write_text(json.dumps(index, indent=2) + "\n")
+
+
+def without_rows(named: Iterable[tuple[str, Tensor]], rows: dict[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+    """The same but for added actions' rows, which go to `rows`."""
+    for name, tensor in named:
+        if name == ROWS:
+            rows[name] = tensor.detach().float().cpu().contiguous()
+        else:
+            yield name, tensor
 
 
 def write_pieces(folder: Path, stem: str, named: Iterable[tuple[str, Tensor]]) -> dict[str, str]:
@@ -79,6 +95,11 @@ def in_pieces(named: Iterable[tuple[str, Tensor]]) -> Iterator[dict[str, Tensor]
 
 def piece_name(stem: str, index: int, num: int) -> str:
     return f"{stem}.safetensors" if num == 1 else f"{stem}-{index + 1:05d}-of-{num:05d}.safetensors"
+
+
+def saved_model(folder: Path) -> Tensors:
+    """The weights of a model's folder, by the names of the model's parameters."""
+    return Tensors([*folder.glob("model*.safetensors"), *folder.glob(TENSORS)])
 
 
 class Tensors(Mapping[str, Tensor]):

@@ -18,7 +18,7 @@ from rlx.learner.lora import Weights, base_of, is_adapted
 from rlx.learner.optimizer import build_adam, trained
 from rlx.learner.packing import Packed
 from rlx.learner.scorer import Scorer, frozen_copy
-from rlx.learner.state import Tensors, read_progress, told, write_model, write_progress, write_state
+from rlx.learner.state import Tensors, read_progress, saved_model, told, write_model, write_progress, write_state
 from rlx.protocol.automaton import Automaton
 
 
@@ -106,7 +106,7 @@ class TorchLearner(Learner):
                 yield f"adam.{name}.{key}", x
 
     def load(self, folder: Path, progress: Callable[[], None] = nothing) -> None:
-        state, saved = Tensors(folder.glob("learner*.safetensors")), Tensors(folder.glob("model*.safetensors"))
+        state, saved = Tensors(folder.glob("learner*.safetensors")), saved_model(folder)
         with torch.no_grad():
             for name, p in trained(self.model):
                 p.copy_(state[f"adapter.{name}"] if is_adapted(self.model) else saved[name])

@@ -31,6 +31,8 @@ from rlx.record.codec import CodecError, ids, listed, record, string, whole
 
 ROWS = "action_rows"
 """The parameter's name, in the model, among an engine's weights and in the file."""
+START = "action_rows_start"
+"""Of a model with adapters: what the rows began as, for the policy without them."""
 NAMES, TENSORS = "actions.json", "actions.safetensors"
 Initial = Literal["first", "mean"]
 
@@ -67,6 +69,13 @@ def attach(model: Any, actions: Actions, rows_AH: Tensor) -> None:
     """Make the rows a parameter of the model's own."""
     model.actions = actions
     model.register_parameter(ROWS, torch.nn.Parameter(rows_AH.detach()))
+
+
+def train_rows(base: Any) -> None:
+    """Beside adapters the rows learn too, and what they began as stays."""
+    if actions_of(base) is not None:
+        rows_AH = getattr(base, ROWS).requires_grad_(True)
+        base.register_buffer(START, rows_AH.detach().clone(), persistent=False)
 
 
 def write_actions(folder: Path, actions: Actions, rows_AH: Tensor) -> None:

@@ -128,6 +128,8 @@ def load_base(model: Model, *, dtype: Dtype, attention: str) -> Any:
     from transformers import AutoModelForCausalLM
     from transformers.utils.logging import disable_progress_bar
 
+    from rlx.model.expand import take_actions
+
     disable_progress_bar()
     source = source_of(model)
     try:
@@ -145,6 +147,7 @@ def load_base(model: Model, *, dtype: Dtype, attention: str) -> Any:
     amiss = [*info["missing_keys"], *(str(key) for key in info["mismatched_keys"])]
     if amiss:
         raise ModelError(f"model.path={model.path}: {len(amiss)} weights are missing or misshapen, such as {amiss[0]}")
+    take_actions(loaded, Path(source))
     return loaded
 
 
@@ -157,6 +160,8 @@ def wrap(loaded: Any, lora: Lora) -> Any:
     """peft's wrapping: B starts at zero, so the wrapped model begins as the model itself."""
     from peft import LoraConfig, get_peft_model
 
+    from rlx.model.expand import train_rows
+
     config = LoraConfig(
         task_type="CAUSAL_LM",
         r=lora.rank,
@@ -165,9 +170,11 @@ def wrap(loaded: Any, lora: Lora) -> Any:
         target_modules=list(lora.targets),
     )
     try:
-        return get_peft_model(loaded, config)
+        wrapped = get_peft_model(loaded, config)
     except ValueError as error:
         raise ModelError(f"model.lora.targets={list(lora.targets)}: {first_line(error)}") from error
+    train_rows(loaded)
+    return wrapped
 
 
 def encode_text(tokenizer: Any, text: str) -> list[int]:

@@ -22,6 +22,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from rlx.model.expand import ROWS
+
 FAMILIES = ("llama", "qwen2")
 
 
@@ -90,10 +92,6 @@ class Decoder:
     """sqrt(d * eps), which keeps RMSNorm from dividing by zero."""
     frequencies: Tensor
     """RoPE's, (D / 2,), float32."""
-
-    @property
-    def num_ids(self) -> int:
-        return self.head.shape[1]
 
     def turns(self, length: int) -> Tensor:
         """RoPE's rotation at each position, as complex numbers of modulus one: (length, 1, D / 2)."""
@@ -197,8 +195,11 @@ def rope_frequencies(config: Any, head_size: int) -> Tensor:
     return (1 - keep) * plain / rope["factor"] + keep * plain
 
 
-def build_decoder(config: Any, weights: Mapping[str, Tensor], device: torch.device, dtype: torch.dtype) -> Decoder:
-    """Fuse a model's tensors. Everything is copied: the learner may change its own afterwards."""
+def build_decoder(
+    config: Any, weights: Mapping[str, Tensor], device: torch.device, dtype: torch.dtype, num_added: int = 0
+) -> Decoder:
+    """Fuse a model's tensors. Everything is copied: the learner may change its own afterwards. The head goes on with
+    the rows of `num_added` actions."""
     shape = read_shape(config)
     frequencies = rope_frequencies(config, shape.head_size).to(device)
 
@@ -217,6 +218,8 @@ def build_decoder(config: Any, weights: Mapping[str, Tensor], device: torch.devi
     embedding = take("model.embed_tokens.weight")
     tied = config.tie_word_embeddings or "lm_head.weight" not in weights
     head = embedding if tied else take("lm_head.weight")
+    if num_added:
+        head = torch.cat((head, check_rows(take(ROWS), num_added)))
     with torch.inference_mode():
         return Decoder(
             shape=shape,
@@ -228,6 +231,12 @@ def build_decoder(config: Any, weights: Mapping[str, Tensor], device: torch.devi
             floor=torch.tensor(math.sqrt(shape.hidden * shape.epsilon), device=device),
             frequencies=frequencies,
         )
+
+
+def check_rows(rows_AH: Tensor, num_added: int) -> Tensor:
+    if len(rows_AH) != num_added:
+        raise ValueError(f"torch engine: {len(rows_AH)} action rows for an automaton of {num_added} actions")
+    return rows_AH
 
 
 def build_layer(shape: Shape, prefix: str, take: Any, store: Any, weights: Mapping[str, Tensor]) -> Layer:

@@ -38,7 +38,7 @@ from rlx.rollout.choice import Chooser
 from rlx.rollout.engine import Counts
 from rlx.rollout.row import Row, common_prefix, open_row
 from rlx.rollout.stops import listen, token_bytes
-from rlx.rollout.torch.decoder import build_decoder
+from rlx.rollout.torch.decoder import Decoder, build_decoder
 from rlx.rollout.torch.runner import Runner
 from rlx.types import Completion, Request, Stop
 
@@ -93,9 +93,8 @@ class TorchEngine:
         """Sessions with a request under way; None while it waits."""
         self._parked: dict[int, Saved] = {}
         self._prompts: dict[tuple[int, ...], Saved] = {}
-        decoder = build_decoder(config, weights, self.device, dtype)
-        self._runner = Runner(decoder, num_slots, self.device, dtype)
         self.use(automaton)
+        self._runner = Runner(self._build(weights), num_slots, self.device, dtype)
         self.version = version
 
     @property
@@ -109,11 +108,15 @@ class TorchEngine:
     def load(self, weights: Mapping[str, Tensor], version: int) -> None:
         if any(not row.over for row in self._rows):
             raise ValueError("torch engine: a request is being decoded; step until it ends or release it before load")
-        self._runner.decoder = build_decoder(self.config, weights, self.device, self.dtype)
+        self._runner.decoder = self._build(weights)
         self.version = version
         self._rows.clear()
         self._parked.clear()
         self._prompts.clear()
+
+    def _build(self, weights: Mapping[str, Tensor]) -> Decoder:
+        num_added = 0 if self._automaton is None else self._automaton.num_added
+        return build_decoder(self.config, weights, self.device, self.dtype, num_added)
 
     def use(self, automaton: Automaton | None) -> None:
         if self._active:
