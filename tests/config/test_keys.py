@@ -43,7 +43,7 @@ def test_a_key_is_told_where_it_is_defined_with_the_value_it_has_there() -> None
 def test_what_a_file_inherits_it_means_too_and_what_it_says_itself_comes_first() -> None:
     keys = keys_of("env=countdown_product", "hardware=cpu_vllm", "+model/lora=r32")
     assert keys["env.numbers"].meaning.file == CONF / "env" / "countdown_product.yaml"
-    assert keys["env.low"].meaning.file == CONF / "env" / "countdown_hard.yaml"
+    assert keys["env.low"].meaning.file == CONF / "env" / "countdown.yaml"
     assert keys["env.low"].meaning.text == "smallest number"
     assert keys["hardware.engine_memory"].meaning.text.startswith("Share of the machine's memory")
     assert keys["model.lora.rank"].meaning.text == "rank of the two matrices"

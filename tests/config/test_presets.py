@@ -1,0 +1,44 @@
+"""Options that build on another say only what differs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rlx.config.folders import shipped_folder
+
+CONF = shipped_folder("conf")
+
+
+def parents(file: Path) -> list[str]:
+    """The options of its own group that a file builds on."""
+    listed = (yaml.safe_load(file.read_text(encoding="utf-8")) or {}).get("defaults", [])
+    return [name for name in listed if isinstance(name, str) and name != "_self_"]
+
+
+def keys_above(file: Path) -> dict[str, Any]:
+    """What a file inherits, nearest word last."""
+    found: dict[str, Any] = {}
+    for name in parents(file):
+        above = file.with_name(f"{name}.yaml")
+        found |= keys_above(above) | yaml.safe_load(above.read_text(encoding="utf-8"))
+    return found
+
+
+CHILDREN = [file for file in sorted(CONF.glob("*/**/*.yaml")) if file.parts[-2] != "launcher" and parents(file)]
+
+
+@pytest.mark.parametrize("file", CHILDREN, ids=lambda file: str(file.relative_to(CONF)))
+def test_an_option_repeats_nothing_that_it_inherits(file: Path) -> None:
+    own: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
+    inherited = keys_above(file)
+    assert [key for key in own if key in inherited and own[key] == inherited[key]] == []
+
+
+@pytest.mark.parametrize("group", ["evaluate", "hardware"])
+def test_every_option_of_a_group_but_one_builds_on_another(group: str) -> None:
+    whole = [file.stem for file in sorted((CONF / group).glob("*.yaml")) if file not in CHILDREN]
+    assert len(whole) == 1, whole
