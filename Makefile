@@ -70,7 +70,7 @@ nano: setup ## Rebuild the embedded model from the project's own text (hours)
 reproduce: reproduce-tool_rloo ## Reproduce every published result
 
 reproduce-%: setup ## Reproduce one: make reproduce-tool_rloo
-	$(BIN)/python scripts/reproduce_$*.py
+	$(BIN)/rlx reproduce $*
 
 clean: ## Remove caches, not runs and not .venv
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -122,6 +122,26 @@ def evaluate_job(run: Run) -> Any:
 
 
 @app.command(context_settings=MIXED, rich_help_panel=RUN)
+def reproduce(
+    name: Annotated[str, typer.Argument(help="Such as tool_rloo, or FILE.yaml of your own.")],
+    words: Words = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="How many, if not those of its file.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Runs at a time.")] = 2,
+    folder: Annotated[Path | None, typer.Option(file_okay=False, help="outputs/reproduce-NAME if not said.")] = None,
+    plan: Annotated[bool, typer.Option("--plan", help="Say what it takes, and start nothing.")] = False,
+) -> None:
+    """A paper's result: all its runs, and the report.
+
+    The same command goes on where it was cut off. Words go to every run: hydra/launcher=slurm makes jobs of them. Exit
+    code 1 if a figure is not where its file expects it.
+    """
+    from rlx.commands.reproduce import reproduce
+
+    if not reproduce(name, words or [], seeds=seeds, jobs=jobs, folder=folder, plan=plan):
+        raise typer.Exit(1)
+
+
+@app.command(context_settings=MIXED, rich_help_panel=RUN)
 def serve(
     words: Words = None,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
@@ -230,7 +250,10 @@ def status(
 
 @app.command(rich_help_panel=AFTER)
 def compare(ours: Folder, theirs: Folder, as_json: AsJson = False) -> None:
-    """One run over another, problem by problem, with 95% intervals."""
+    """One run over another, problem by problem, with 95% intervals.
+
+    A folder of runs that differ in their seeds stands for their mean.
+    """
     from rlx.commands.output import show_json, show_tables
     from rlx.evaluate.compare import find_gains, gain_tables, gain_values
 

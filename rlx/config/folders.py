@@ -17,7 +17,7 @@ TARGET = re.compile(r"^\s*(?:-\s*)?_target_:\s*['\"]?([\w.]+)", re.MULTILINE)
 
 
 def shipped_folder(name: str) -> Path:
-    """`conf` or `sweeps`: inside the package in a wheel, beside it in a checkout."""
+    """`conf`, `sweeps` or `reproduce`: inside the package in a wheel, beside it in a checkout."""
     inside = PACKAGE / name
     return inside if inside.is_dir() else PACKAGE.parent / name
 

@@ -129,8 +129,23 @@ def gains(
     seed: int = 0,
 ) -> dict[str, Estimate]:
     """Ours less theirs for every figure, paired by task; both must have the same tasks."""
-    require_same_tasks([row.task for row in ours], [row.task for row in theirs])
-    return name_figures(noun, compare(ratios(ours, ks), ratios(in_order(theirs, ours), ks), num_resamples, seed))
+    return mean_gains([ours], [theirs], ks=ks, noun=noun, num_resamples=num_resamples, seed=seed)
+
+
+def mean_gains(
+    ours: Sequence[Sequence[Score]],
+    theirs: Sequence[Sequence[Score]],
+    *,
+    ks: Iterable[int],
+    noun: str = "gain",
+    num_resamples: int = 10_000,
+    seed: int = 0,
+) -> dict[str, Estimate]:
+    """The mean over our runs less that over theirs, paired by task."""
+    ks = list(ks)
+    require_same_tasks([row.task for row in ours[0]], [row.task for row in theirs[0]])
+    paired = [in_order(theirs[0], ours[0]), *theirs[1:]]
+    return name_figures(noun, compare(mean_ratios(ours, ks), mean_ratios(paired, ks), num_resamples, seed))
 
 
 def values(estimated: Mapping[str, Estimate]) -> Metrics:

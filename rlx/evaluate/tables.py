@@ -6,13 +6,11 @@ configurations are hostile text like any other: nothing in them is markup, in ei
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import StringIO
-from pathlib import Path
 
 import rich.console
 import rich.table
@@ -241,9 +239,3 @@ def _row(cells: Sequence[str]) -> str:
 
 def markdown_cell(text: str, limit: int = 200) -> str:
     return MARKDOWN.sub(r"\\\1", one_line(text, limit))
-
-
-def read_published(path: Path) -> Published:
-    """The figures a paper printed: `{"source": ..., "figures": {run: {"eval/pass@1": 0.535, ...}}}`."""
-    figures = json.loads(path.read_text(encoding="utf-8"))["figures"]
-    return {run: {name: float(value) for name, value in row.items()} for run, row in figures.items()}

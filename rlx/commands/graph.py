@@ -1,0 +1,128 @@
+"""The runs of a reproduction, some at a time, each in a process of its own and after those that it waits for."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rlx.config.compose import build_run, compose
+from rlx.console import Screen, duration
+from rlx.evaluate.reproduction import Member
+from rlx.hardware.interrupt import listen
+from rlx.record.folder import CONFIG, LOCK, is_finished, read_config, refuse_differences
+from rlx.record.lock import HeldError, hold
+
+PAUSE = 0.2
+"""Seconds between looks at what has ended."""
+
+
+class ReproduceError(RuntimeError):
+    """A run of a reproduction failed; the message is one line that names its log."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Playing:
+    """A run under way."""
+
+    member: Member
+    process: subprocess.Popen[bytes]
+    since: float = field(default_factory=time.monotonic)
+
+
+WordsOf = Callable[[Member], Sequence[str]]
+"""A run's words, which may depend on what has been run before it."""
+
+
+def play_all(members: Sequence[Member], words_of: WordsOf, jobs: int, screen: Screen) -> None:
+    """Every run, at most `jobs` at a time. One that fails ends the others, which save themselves."""
+    left, playing = list(members), dict[str, Playing]()
+    told: set[str] = set()
+    with listen() as interrupt, ending(playing):
+        while left or playing:
+            interrupt.check()
+            unfinished = {one.arm for one in left} | {one.member.arm for one in playing.values()}
+            ready = [one for one in left if not unfinished & set(one.waits_for)]
+            for member in ready:
+                if is_held(member.folder):  # by one whose reproduction was killed: it goes on by itself
+                    if member.name not in told:
+                        screen.say(f"{member.name}: under way already, waited for")
+                        told.add(member.name)
+                elif len(playing) < jobs:
+                    left.remove(member)
+                    begun = begin(member, words_of(member), screen)
+                    playing |= {} if begun is None else {member.name: begun}
+            for name, one in list(playing.items()):
+                if one.process.poll() is not None:
+                    del playing[name]
+                    finish(one, screen)
+            time.sleep(PAUSE if left or playing else 0)
+
+
+def is_held(folder: Path) -> bool:
+    """Whether somebody works in a run's folder."""
+    if not folder.is_dir():
+        return False
+    try:
+        with hold(folder / LOCK):
+            return False
+    except HeldError:
+        return True
+
+
+def begin(member: Member, words: Sequence[str], screen: Screen) -> Playing | None:
+    """Start a run, or go on with it; None where it is finished as these words want it."""
+    if is_done(member.folder, words):
+        screen.say(f"{member.name}: finished before")
+        return None
+    run = build_run(compose(words), member.folder)
+    submitted = any(word.startswith("hydra/launcher=") for word in words)
+    verb = "launch" if run.hardware.num_processes > 1 and not submitted else "train"
+    member.folder.parent.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "rlx", verb, *words, f"hydra.run.dir={member.folder}"]
+    with open(log_of(member), "ab") as log:
+        log.write(f"$ {shlex.join(command)}\n".encode())
+        log.flush()
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+    screen.say(f"{member.name}: begun, said in {log_of(member)}")
+    return Playing(member=member, process=process)
+
+
+def is_done(folder: Path, words: Sequence[str]) -> bool:
+    """Whether a run is finished; FolderError where it is another than these words mean."""
+    if not (folder / CONFIG).exists():
+        return False
+    old, new = read_config(folder), compose([word for word in words if not word.startswith("hydra")])
+    done = is_finished(folder, old, new)
+    refuse_differences(folder, old, new, done=done)
+    return done
+
+
+def log_of(member: Member) -> Path:
+    return member.folder.with_name(f"{member.folder.name}.log")
+
+
+def finish(one: Playing, screen: Screen) -> None:
+    name, code = one.member.name, one.process.returncode
+    if code:
+        raise ReproduceError(
+            f"{name} failed with exit code {code}: see {log_of(one.member)}; the same command goes on with it"
+        )
+    screen.say(f"{name}: finished in {duration(time.monotonic() - one.since)}")
+
+
+@contextmanager
+def ending(playing: Mapping[str, Playing]) -> Iterator[None]:
+    """However the block ends, ask what still runs to save itself, and wait for it."""
+    try:
+        yield
+    finally:
+        for one in playing.values():
+            one.process.terminate()
+        for one in playing.values():
+            one.process.wait()

@@ -1,0 +1,115 @@
+"""`rlx reproduce NAME`: a paper's result from its file in reproduce/: every run, in their order, and the report.
+
+A run is `rlx train` here or, with hydra/launcher=slurm among the words, in a job of its own. It goes on where it was
+cut off, and one that is finished is not begun.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from rlx.commands.graph import play_all
+from rlx.commands.plan import between, clock, row, total_seconds
+from rlx.config.check import ConfigError, near
+from rlx.config.compose import build_run, compose
+from rlx.config.folders import shipped_folder
+from rlx.console import Screen, counted
+from rlx.evaluate.reproduction import (
+    Member,
+    Reproduction,
+    cost_table,
+    folders_of,
+    members_of,
+    read_reproduction,
+    report_tables,
+    report_text,
+    words_of,
+)
+from rlx.evaluate.tables import to_rich, to_svg
+from rlx.hardware.memory import Amount, budgets
+from rlx.record.folder import LOCK, RESULTS, make_folder, write_aside
+from rlx.record.lock import hold
+from rlx.run.duration import machine_of, stages_of
+from rlx.run.fit import job_of, shape_of
+from rlx.run.run import Run
+from rlx.run.warm import start_digest
+
+
+def find_reproduction(name: str) -> Path:
+    """A file of one's own, or one of those that rlx ships."""
+    if name.endswith(".yaml"):
+        return Path(name)
+    known = {file.stem: file for file in sorted(shipped_folder("reproduce").glob("*.yaml"))}
+    if name not in known:
+        raise ConfigError(f"there is no reproduction {name!r}{near(name, known)}, or FILE.yaml of your own")
+    return known[name]
+
+
+def reproduce(
+    name: str, words: Sequence[str], *, seeds: int | None, jobs: int, folder: Path | None, plan: bool
+) -> bool:
+    """Say what it takes, and do it; whether every figure is where it is expected."""
+    file = find_reproduction(name)
+    what, screen = read_reproduction(file), Screen()
+    folder = (folder or Path("outputs") / f"reproduce-{file.stem}").absolute()
+    members = members_of(what, folder, seeds or what.seeds, words)
+    for line in describe(what, members, jobs):
+        screen.say(line)
+    if plan:
+        return True
+    make_folder(folder)
+    with hold(folder / LOCK):
+        play_all(members, partial(words_of, what, runs=folders_of(members)), jobs, screen)
+    return report(file.stem, what, members, folder, screen)
+
+
+def describe(what: Reproduction, members: Sequence[Member], jobs: int) -> list[str]:
+    """What will be run, and the memory and the time that it takes, as `rlx plan` says of each."""
+    runs = {member: build_run(compose(member.words), member.folder) for member in members}
+    first = {start_digest(run): member for member, run in reversed(runs.items())}
+    took = {
+        member.name: seconds_of(run, warm=first[start_digest(run)] is member)  # a warm start is made once
+        for member, run in runs.items()
+    }
+    for member in members:
+        like = what.runs[member.arm].as_long_as
+        took[member.name] = took[f"{like}/0"] if like else took[member.name]
+    known = [seconds for seconds in took.values() if seconds is not None]
+    memory = max((memory_of(run) for run in runs.values()), key=lambda amount: amount.most)
+    at_once = min(jobs, len(members))
+    time = f"about {clock(sum(known))} of work, {clock(sum(known) / at_once)} with {at_once} at a time all the while"
+    lines = row("runs", f"{counted(len(members), 'run')}, {at_once} at a time: {', '.join(took)}")
+    lines += row("memory", f"{between(memory)} for each at a time" if memory.most else "no estimate: no model here yet")
+    return lines + row("time", f"{time}: within a factor of two" if len(known) == len(took) else "no estimate")
+
+
+def seconds_of(run: Run, *, warm: bool) -> float | None:
+    """Of a run with its evaluations, and with its warm starts where they count; None where nothing tells."""
+    shape = shape_of(run.model)
+    machine = None if shape is None else machine_of(run.hardware, shape)
+    if shape is None or machine is None:
+        return None
+    stages = stages_of(run)
+    return total_seconds(run, stages if warm else stages[-1:], shape, machine, full=False)
+
+
+def memory_of(run: Run) -> Amount:
+    """Of its largest device, or of this machine."""
+    job = job_of(run)
+    totals = [] if job is None else [budget.total for budget in budgets(run.hardware, job, None)]
+    return max(totals, key=lambda amount: amount.most, default=Amount(least=0, most=0))
+
+
+def report(name: str, what: Reproduction, members: Sequence[Member], folder: Path, screen: Screen) -> bool:
+    """The tables, on the screen, in results.md and in results.svg; whether every figure is where it is expected."""
+    tables, is_good = report_tables(what, folders_of(members))
+    write_aside(folder / RESULTS, report_text(name, what, [*tables, cost_table(members)]))
+    write_aside(folder / "results.svg", to_svg(tables[:2], title=f"rlx reproduce {name}"))
+    for table in tables:
+        screen.show(to_rich(table))
+    screen.say(f"left in {folder}: {RESULTS}, results.svg, and a folder per run")
+    if not is_good:
+        screen.say("some figures are not where they are expected")
+    return is_good

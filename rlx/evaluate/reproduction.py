@@ -1,0 +1,270 @@
+"""A paper's result as data: what to run, on which rows to report, what was published and what is expected here.
+
+source, setting: of the published numbers
+seeds: how many, 0 and on; words: of every run's command line
+runs: by name, `words` of its own; `every_seed`, or seed 0 alone; `needs`, the runs that come before it;
+      `as_long_as` a run: as many steps as take the time of its steps, where `by_steps_of` is a run that tells
+      how long one takes
+ks: for which pass@k is reported
+rows: by name, a run and one of its evaluations (`tool_rloo eval-8`: eight rounds; `random`: the floor). Of several
+      seeds the mean
+gains: by name, two such: what the first has over the second, problem by problem
+published: by row, figures as the source prints them; expected: by row or gain, from where to where a figure may be
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import yaml
+
+from rlx.console import duration
+from rlx.evaluate.compare import scores_of
+from rlx.evaluate.figures import Score, mean_gains, mean_ratios, name_figures
+from rlx.evaluate.intervals import Estimate
+from rlx.evaluate.passk import estimates
+from rlx.evaluate.summary import read_summary
+from rlx.evaluate.tables import (
+    TOOL_USE,
+    Table,
+    accuracy_table,
+    figure_table,
+    number_cell,
+    pass_columns,
+    to_markdown,
+    tool_table,
+)
+from rlx.limits import at_least
+from rlx.record.folder import METRICS, SUMMARY
+
+Figures = dict[str, Estimate]
+
+
+class ReproductionError(ValueError):
+    """A reproduction that cannot be; the message is one line with its place."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arm:
+    """One of the runs, for one seed or all."""
+
+    words: tuple[str, ...] = ()
+    every_seed: bool = False
+    needs: tuple[str, ...] = ()
+    as_long_as: str = ""
+    by_steps_of: str = ""
+
+    @property
+    def waits_for(self) -> tuple[str, ...]:
+        return (*self.needs, *(name for name in (self.as_long_as, self.by_steps_of) if name))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reproduction:
+    """See above."""
+
+    source: str
+    setting: str = ""
+    seeds: int = 1
+    words: tuple[str, ...] = ()
+    runs: Mapping[str, Arm]
+    ks: tuple[int, ...] = (1,)
+    rows: Mapping[str, str]
+    gains: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    expected: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        at_least(1, seeds=self.seeds)
+        if any(" " not in what for what in (*self.rows.values(), *(x for both in self.gains.values() for x in both))):
+            raise ValueError("rows and gains name a run and one of its evaluations, such as `mine eval-8`")
+        named = [(name, other) for name, arm in self.runs.items() for other in arm.waits_for]
+        told = [(row, what.split(" ")[0]) for row, what in self.rows.items()]
+        told += [(gain, what.split(" ")[0]) for gain, both in self.gains.items() for what in both]
+        for place, name in (*named, *told):
+            if name not in self.runs:
+                raise ValueError(f"{place}: there is no run {name!r} among {', '.join(self.runs)}")
+        for row in (*self.published, *self.expected):
+            if row not in self.rows and row not in self.gains:
+                raise ValueError(f"{row}: there is no such row or gain")
+        in_order(self.runs)
+
+
+def in_order(runs: Mapping[str, Arm]) -> list[str]:
+    """Their names, those that others wait for first; ValueError where they wait for each other."""
+    found: list[str] = []
+    while len(found) < len(runs):
+        free = [name for name, arm in runs.items() if name not in found and set(arm.waits_for) <= set(found)]
+        if not free:
+            raise ValueError(f"{', '.join(name for name in runs if name not in found)} wait for each other")
+        found += free
+    return found
+
+
+def read_reproduction(path: Path) -> Reproduction:
+    """What a file says; ReproductionError with one line that names it."""
+    try:
+        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
+        return reproduction_of(tree)
+    except (OSError, yaml.YAMLError, RecursionError) as error:
+        raise ReproductionError(f"{path} cannot be read: {' '.join(str(error).split())[:200]}") from None
+    except (ValueError, TypeError, AttributeError, KeyError) as error:
+        reason = " ".join(
+            str(error).replace("Reproduction.__init__()", "it").replace("Arm.__init__()", "a run").split()
+        )
+        raise ReproductionError(f"{path}: {reason[:200]}") from None
+
+
+def reproduction_of(tree: Mapping[str, Any]) -> Reproduction:
+    """Of a file's values; ValueError or TypeError where they are others than it has."""
+    if not isinstance(tree, dict):
+        raise ValueError("it is no table of keys")
+    runs = {str(name): arm_of(arm) for name, arm in tree.pop("runs").items()}
+    gains = {str(name): (str(ours), str(theirs)) for name, (ours, theirs) in tree.pop("gains", {}).items()}
+    expected = {
+        str(row): {str(name): (float(low), float(high)) for name, (low, high) in bands.items()}
+        for row, bands in tree.pop("expected", {}).items()
+    }
+    published = {
+        str(row): {str(name): float(value) for name, value in figures.items()}
+        for row, figures in tree.pop("published", {}).items()
+    }
+    lists: dict[str, Any] = {key: tuple(tree.pop(key)) for key in ("words", "ks") if key in tree}
+    return Reproduction(**tree, **lists, runs=runs, gains=gains, expected=expected, published=published)
+
+
+def arm_of(tree: Mapping[str, Any]) -> Arm:
+    lists = {key: tuple(map(str, tree[key])) for key in ("words", "needs") if key in tree}
+    return Arm(**{**tree, **lists})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """A run of an arm: its seed, its folder and what it waits for."""
+
+    arm: str
+    seed: int
+    words: tuple[str, ...]
+    waits_for: tuple[str, ...]
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        return f"{self.arm}/{self.seed}"
+
+
+def members_of(what: Reproduction, folder: Path, seeds: int, words: Sequence[str]) -> list[Member]:
+    """All runs, those first that others wait for, seed 0 of all before seed 1; `words` go to every run."""
+    found = [
+        Member(
+            arm=name,
+            seed=seed,
+            words=(*what.words, *arm.words, f"seed={seed}", *words),
+            waits_for=arm.waits_for,
+            folder=folder / name / str(seed),
+        )
+        for name, arm in ((name, what.runs[name]) for name in in_order(what.runs))
+        for seed in range(seeds if arm.every_seed else 1)
+    ]
+    return sorted(found, key=lambda member: member.seed)
+
+
+Runs = Mapping[str, Sequence[Path]]
+"""The folders of each arm, by seed."""
+
+
+def folders_of(members: Sequence[Member]) -> Runs:
+    arms = {member.arm for member in members}
+    return {arm: [member.folder for member in members if member.arm == arm] for arm in arms}
+
+
+def words_of(what: Reproduction, member: Member, runs: Runs) -> tuple[str, ...]:
+    """A run's, with the steps that take as long as another's where it is to be so."""
+    arm = what.runs[member.arm]
+    if not arm.as_long_as:
+        return member.words
+    whole, one = (step_seconds(runs[name][0]) for name in (arm.as_long_as, arm.by_steps_of or arm.as_long_as))
+    return (*member.words, f"steps={max(1, round(len(whole) * median(whole) / median(one)))}")
+
+
+def step_seconds(run: Path) -> list[float]:
+    """How long each step took."""
+    lines = (run / METRICS).read_text(encoding="utf-8").splitlines()
+    return [json.loads(line)["time/step"] for line in lines]
+
+
+def tables_in(runs: Runs, what: str) -> list[list[Score]]:
+    """Scores of a run's evaluation, a table a seed: `tool_rloo eval-8`."""
+    arm, evaluation = what.split(" ", 1)
+    return [scores_of(run, evaluation) for run in runs[arm]]
+
+
+def row_figures(what: Reproduction, row: str, runs: Runs) -> Figures:
+    """A row of the tables, `eval/stat` to its estimate; of several seeds the mean."""
+    arm, evaluation = row.split(" ", 1)
+    if evaluation == "random":
+        figures = read_summary(runs[arm][0] / SUMMARY).metrics
+        return {f"eval/{name.split('/', 1)[1]}": value for name, value in figures.items() if name.startswith("random/")}
+    return name_figures("eval", estimates(mean_ratios(tables_in(runs, row), what.ks)))
+
+
+def gain_figures(what: Reproduction, runs: Runs) -> dict[str, Figures]:
+    """What one has over another, the mean over seeds first, then each seed of the first."""
+    found: dict[str, Figures] = {}
+    for name, (ours, theirs) in what.gains.items():
+        mine, other = tables_in(runs, ours), tables_in(runs, theirs)
+        found[name] = mean_gains(mine, other, ks=what.ks, noun="eval")
+        for seed, table in enumerate(mine if len(mine) > 1 else ()):
+            found[f"{name}, seed {seed}"] = mean_gains([table], other, ks=what.ks, noun="eval")
+    return found
+
+
+def expected_table(what: Reproduction, found: Mapping[str, Figures]) -> tuple[Table, bool]:
+    """What was measured beside the bands, and whether all of it lies within them."""
+    rows, is_good = [], True
+    known = {column.stat: column for column in (*pass_columns(f"eval/pass@{k}" for k in what.ks), *TOOL_USE)}
+    for name, bands in what.expected.items():
+        for stat, (low, high) in bands.items():
+            value, column = found[name][f"eval/{stat}"].value, known[stat]
+            is_good &= low <= value <= high
+            cells = [number_cell(number, column) for number in (value, low, high)]
+            rows.append((name, column.title, *cells, "yes" if low <= value <= high else "NO"))
+    header = ("row", "figure", "measured", "least", "most", "within")
+    return Table(title="Expected of this reproduction", header=header, rows=tuple(rows)), is_good
+
+
+def report_tables(what: Reproduction, runs: Runs) -> tuple[list[Table], bool]:
+    """The tables of a report, and whether every figure is where it is expected."""
+    rows = {name: row_figures(what, row, runs) for name, row in what.rows.items()}
+    gains = gain_figures(what, runs)
+    printed = {row: {f"eval/{name}": x for name, x in told.items()} for row, told in what.published.items()}
+    columns = (*pass_columns(name for found in gains.values() for name in found), TOOL_USE[0], TOOL_USE[-1])
+    title = "Gain of these seeds, points and reward [95% paired interval over problems]"
+    expected, is_good = expected_table(what, {**rows, **gains})
+    tables = [
+        accuracy_table(rows, published=printed),
+        tool_table(rows, published=printed),
+        figure_table(title, columns, gains),
+        expected,
+    ]
+    return [table for table in tables if table.rows], is_good
+
+
+def cost_table(members: Sequence[Member]) -> Table:
+    costs = {member.name: read_summary(member.folder / SUMMARY).cost for member in members}
+    rows = [(name, f"{cost.tokens:,}", f"{cost.tool_calls:,}", duration(cost.seconds)) for name, cost in costs.items()]
+    return Table(title="Cost", header=("run", "tokens sampled", "tool calls", "time"), rows=tuple(rows))
+
+
+def report_text(name: str, what: Reproduction, tables: Sequence[Table]) -> str:
+    """As a page."""
+    notes = "Intervals are over problems (docs/intervals.md); a mean over seeds is of these seeds."
+    head = f"# {name}\n\nPublished: {what.source}. {what.setting}\n"
+    return "\n".join([head, *map(to_markdown, tables), notes, ""])

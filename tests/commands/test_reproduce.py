@@ -1,0 +1,105 @@
+"""A tiny reproduction through the real program: killed in the middle, gone on with, reported."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rlx.commands.graph import ReproduceError
+from rlx.commands.reproduce import find_reproduction, reproduce
+from rlx.config.check import ConfigError
+from rlx.record.folder import FolderError
+
+
+@pytest.fixture
+def tiny(small_words: tuple[str, ...], tmp_path: Path) -> Path:
+    """Two seeds of a run, and as many minutes of another."""
+    given = ("algo=", "algo.num_samples", "steps=", "checkpoint.trajectories")
+    words = [word for word in small_words if not word.startswith(given)]
+    tree: dict[str, Any] = {
+        "source": "a paper",
+        "seeds": 2,
+        "words": [*words, "steps=2", "checkpoint.trajectories_every=0"],
+        "runs": {
+            "own": {"words": ["algo=tool_rloo", "algo.num_samples=2"], "every_seed": True},
+            "control": {"words": ["algo=tool_sft"], "as_long_as": "own"},
+        },
+        "rows": {"ours": "own eval-2", "control": "control eval-2"},
+        "gains": {"ours over the control": ["own eval-2", "control eval-2"]},
+        "published": {"ours": {"pass@1": 0.5}},
+        "expected": {"ours over the control": {"pass@1": [-1, 1]}},
+    }
+    path = tmp_path / "tiny.yaml"
+    path.write_text(yaml.safe_dump(tree))
+    return path
+
+
+def begun(folder: Path) -> list[str]:
+    """How often each run was started, by its log."""
+    return sorted(
+        log.relative_to(folder).as_posix()
+        for log in folder.rglob("[0-9].log")
+        for line in log.read_text().splitlines()
+        if line.startswith("$ ")
+    )
+
+
+def test_a_reproduction_killed_in_the_middle_goes_on_and_reports(
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "rlx", "reproduce", str(tiny), "--folder", str(out), "--jobs", "1"]
+    process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while process.poll() is None and not (out / "own" / "1.log").exists():
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    made = (out / "own" / "0" / "summary.json").stat().st_mtime_ns
+    assert not (out / "results.md").exists()
+    capsys.readouterr()
+    assert reproduce(str(tiny), [], seeds=None, jobs=1, folder=out, plan=False)
+    told = capsys.readouterr().err
+    assert "own/0: finished before" in told
+    assert told.index("3 runs, 1 at a time: own/0") < told.index("own/1: begun"), "what it takes is said first"
+    assert "about" in told
+    assert "within a factor of two" in " ".join(told.split())
+    assert begun(out) == ["control/0.log", "own/0.log", "own/1.log", "own/1.log"]
+    assert (out / "own" / "0" / "summary.json").stat().st_mtime_ns == made
+    report = (out / "results.md").read_text()
+    assert "ours over the control, seed 1" in report
+    assert "| ours | " in report
+    assert (out / "results.svg").is_file()
+    assert reproduce(str(tiny), [], seeds=None, jobs=2, folder=out, plan=False)
+    assert (out / "results.md").read_text() == report, "and nothing is run again"
+    assert len(begun(out)) == 4
+    with pytest.raises(FolderError, match=r"was evaluated otherwise \(evaluate.num_tasks: 2 -> 1\)"):
+        reproduce(str(tiny), ["evaluate.num_tasks=1"], seeds=None, jobs=1, folder=out, plan=False)
+
+
+def test_a_run_that_fails_is_named_with_its_log(tiny: Path, tmp_path: Path) -> None:
+    words = ["env.num_test=1"]
+    with pytest.raises(ReproduceError, match=r"own/0 failed with exit code 2: see .*own/0\.log; the same command"):
+        reproduce(str(tiny), words, seeds=1, jobs=1, folder=tmp_path / "out", plan=False)
+    assert "evaluate.num_tasks=1 or fewer" in (tmp_path / "out" / "own" / "0.log").read_text().replace("\n", " ")
+
+
+def test_a_plan_starts_nothing(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert reproduce(str(tiny), [], seeds=3, jobs=2, folder=tmp_path / "out", plan=True)
+    told = capsys.readouterr().err
+    assert "4 runs, 2 at a time" in told
+    assert "for each at a time" in told
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_unknown_one_is_told_with_those_there_are() -> None:
+    assert find_reproduction("tool_rloo").name == "tool_rloo.yaml"
+    with pytest.raises(ConfigError, match="there is no reproduction 'tool_rlo'; did you mean tool_rloo"):
+        find_reproduction("tool_rlo")

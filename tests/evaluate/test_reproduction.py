@@ -1,0 +1,180 @@
+"""A paper's result as data: what its file may say, in which order its runs come, and what its report holds."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rlx.evaluate.compare import find_gains, gain_tables
+from rlx.evaluate.figures import mean_ratios, score
+from rlx.evaluate.passk import estimates
+from rlx.evaluate.reproduction import (
+    ReproductionError,
+    cost_table,
+    folders_of,
+    in_order,
+    members_of,
+    read_reproduction,
+    report_tables,
+    report_text,
+    words_of,
+)
+from rlx.record.store import load
+
+ROOT = Path(__file__).resolve().parents[2]
+TINY: dict[str, Any] = {
+    "source": "a paper",
+    "seeds": 2,
+    "words": ["env=countdown"],
+    "runs": {
+        "control": {"words": ["algo=tool_sft"], "as_long_as": "own", "by_steps_of": "trial"},
+        "own": {"words": ["algo=tool_rloo"], "every_seed": True},
+        "trial": {"needs": ["own"]},
+    },
+    "ks": [1, 2],
+    "rows": {"floor": "own random", "start": "own start-2", "ours": "own eval-2"},
+    "gains": {"ours over the start": ["own eval-2", "own start-2"]},
+    "published": {"ours": {"pass@1": 0.5}},
+    "expected": {"ours": {"pass@1": [0, 1], "reward": [-9, 9]}},
+}
+
+
+def write(folder: Path, changes: Mapping[str, Any] = {}) -> Path:
+    path = folder / "tiny.yaml"
+    path.write_text(yaml.safe_dump(TINY | changes))
+    return path
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "reproduce").glob("*.yaml")), ids=lambda file: file.stem)
+def test_every_shipped_file_can_be_read_and_makes_runs(file: Path, tmp_path: Path) -> None:
+    from rlx.config.compose import build_run, compose
+
+    what = read_reproduction(file)
+    for member in members_of(what, tmp_path, 2, []):
+        build_run(compose(member.words), member.folder)
+    assert what.published
+    assert what.expected
+
+
+def test_runs_come_after_those_they_wait_for_and_seeds_one_after_another(tmp_path: Path) -> None:
+    what = read_reproduction(write(tmp_path))
+    assert in_order(what.runs) == ["own", "trial", "control"]
+    members = members_of(what, tmp_path, 2, ["steps=3"])
+    assert [member.name for member in members] == ["own/0", "trial/0", "control/0", "own/1"]
+    assert members[3].words == ("env=countdown", "algo=tool_rloo", "seed=1", "steps=3")
+    assert members[3].folder == tmp_path / "own" / "1"
+
+
+def test_a_control_takes_as_long_as_what_it_is_a_control_of(tmp_path: Path) -> None:
+    what = read_reproduction(write(tmp_path))
+    members = members_of(what, tmp_path, 2, [])
+    for member, seconds in zip(members, ([4.0, 9.0, 4.0], [1.0, 2.0, 60.0]), strict=False):
+        member.folder.mkdir(parents=True)
+        lines = [json.dumps({"step": step, "time/step": each}) for step, each in enumerate(seconds, start=1)]
+        (member.folder / "metrics.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    assert words_of(what, members[2], folders_of(members))[-1] == "steps=6", "3 steps of 4 s at 2 s a step"
+    assert words_of(what, members[0], folders_of(members)) == members[0].words
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"rows": {"x": "nobody eval-2"}}, "x: there is no run 'nobody' among control, own, trial"),
+        ({"rows": {"x": "own"}}, "rows and gains name a run and one of its evaluations"),
+        ({"gains": {"x": ["own eval-2"]}}, "not enough values"),
+        ({"published": {"z": {"pass@1": 1}}}, "z: there is no such row or gain"),
+        ({"runs": {"own": {"needs": ["own"]}}}, "own wait for each other"),
+        ({"runs": {"own": {"needs": ["other"]}}}, "own: there is no run 'other' among own"),
+        ({"runs": {"own": {"needs": ["trial"]}, "trial": {"needs": ["own"]}}}, "own, trial wait for each other"),
+        ({"runs": {"own": {"word": ["a"]}, "trial": {}}}, "unexpected keyword argument 'word'"),
+        ({"seeds": 0}, "seeds=0: expected"),
+        ({"row": {}}, "unexpected keyword argument 'row'"),
+    ],
+)
+def test_what_a_file_cannot_say_is_one_line_that_names_it(
+    tmp_path: Path, changes: Mapping[str, Any], message: str
+) -> None:
+    path = write(tmp_path, changes)
+    with pytest.raises(ReproductionError) as caught:
+        read_reproduction(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["[", "- 1", "", "\x00", "a: &a [*a]"])
+def test_what_is_no_such_file_is_one_line(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text(text)
+    with pytest.raises(ReproductionError, match=r"x\.yaml"):
+        read_reproduction(path)
+    with pytest.raises(ReproductionError, match="cannot be read"):
+        read_reproduction(tmp_path / "none.yaml")
+
+
+def test_a_report_has_means_over_seeds_beside_the_paper_s_and_what_is_expected(
+    finished_run: Path, tmp_path: Path
+) -> None:
+    what = read_reproduction(write(tmp_path))
+    members = [member for member in members_of(what, tmp_path, 2, []) if member.arm == "own"]
+    for member in members:
+        shutil.copytree(finished_run, member.folder)
+    other = [replaced(group) for group in load(finished_run / "trajectories" / "eval-2.jsonl")]
+    save_to(members[1].folder, other)
+    tables, is_good = report_tables(what, folders_of(members))
+    assert is_good
+    accuracy, _, gain, expected = tables
+    both = [[score(g) for g in load(m.folder / "trajectories" / "eval-2.jsonl")] for m in members]
+    mean = estimates(mean_ratios(both, (1, 2)))["pass@1"].value
+    (ours,) = (row for row in accuracy.rows if row[0] == "ours")
+    assert accuracy.header[:3] == ("run", "Pass@1", "paper")
+    assert ours[1].split(" ")[0] == f"{100 * mean:.1f}"
+    assert ours[2] == "50.0", "as the paper prints it"
+    assert [row[0] for row in gain.rows] == [
+        "ours over the start",
+        "ours over the start, seed 0",
+        "ours over the start, seed 1",
+    ]
+    assert [row[-1] for row in expected.rows] == ["yes", "yes"]
+    text = report_text("tiny", what, [*tables, cost_table(members)])
+    assert text.startswith("# tiny\n\nPublished: a paper. ")
+    assert "own/1" in text
+    strict = read_reproduction(write(tmp_path, {"expected": {"ours": {"pass@1": [1.1, 2]}}}))
+    assert report_tables(strict, folders_of(members))[1] is False
+    (found,) = find_gains(tmp_path / "own", finished_run)
+    assert found.num_runs == (2, 1)
+    assert "means of 2 and 1 runs" in gain_tables(found)[0].title
+    alone = estimates(mean_ratios(both[:1], (1, 2)))["pass@1"].value
+    assert found.figures["eval/pass@1"].value == pytest.approx(mean - alone)
+
+
+def test_the_published_numbers_are_those_of_the_paper() -> None:
+    published = read_reproduction(ROOT / "reproduce" / "tool_rloo.yaml").published
+    names = ["SFT", "IPO", "RLOO", "Tool-SFT", "Tool-RLOO"]
+    passes = [[round(100 * published[run][f"pass@{k}"], 1) for k in (1, 4, 8, 16)] for run in names]
+    assert list(published) == [*names, "Tool-RLOO, 5 rounds"]
+    assert published["Tool-RLOO, 5 rounds"] == {"pass@16": 0.74}
+    assert passes[0] == [33.5, 62.4, 69.2, 72.0]
+    assert passes[1] == [35.8, 63.1, 70.5, 74.0]
+    assert passes[2] == [60.1, 71.9, 73.5, 74.0]
+    assert passes[3] == [46.9, 62.1, 68.8, 74.0]
+    assert passes[4] == [53.5, 69.9, 76.8, 86.0]
+
+
+def replaced(group: Any) -> Any:
+    """All episodes solved."""
+    from dataclasses import replace
+
+    return replace(group, trajectories=tuple(replace(one, success=True, status="done") for one in group.trajectories))
+
+
+def save_to(folder: Path, groups: Any) -> None:
+    from rlx.record.store import save
+
+    save(folder / "trajectories" / "eval-2.jsonl", groups, max_rounds=2)
