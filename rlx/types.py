@@ -10,7 +10,7 @@ observation is empty and its reward is the verifier's. Sixteen such trajectories
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -204,6 +204,13 @@ class Request:
     session: int
     stream: int
     prompt_ids: tuple[int, ...]
+    given: tuple[int, ...] = ()
+    """What the completion begins with, chosen before or forced: it is counted, heard and masked as if it were sampled
+    here, and its log-probs are 0."""
+    group: int | None = None
+    """Sessions of one group may find their beginnings in each other's caches, until they are released."""
+    watch: tuple[int, ...] = ()
+    """Ids whose log-probs are wanted with every token."""
     sampling: Sampling
     stops: tuple[str, ...] = ()
     state: int | None = None
@@ -224,6 +231,8 @@ class Completion:
     chosen_ids: tuple[int, ...] = ()
     """One per token, or empty where they are all `token_ids`: an added action's id where the first token of its
     description stands."""
+    watched: tuple[tuple[float, ...], ...] = ()
+    """One per token, or empty: the log-probs of watched ids there; none of a token that was not sampled here."""
     stop: Stop
     version: int = 0
     """Of the policy that sampled it."""
@@ -246,12 +255,20 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fork:
-    """Where a trajectory left another: `token` tokens into turn `turn` of sample `parent`, with `forced` ids next."""
+    """Where a trajectory left another: `token` tokens into turn `turn` of sample `parent`, with `forced` ids next.
+
+    That turn's completion holds all its ids: the parent's, the forced, and then its own.
+    """
 
     parent: int
     turn: int
     token: int = 0
     forced: tuple[int, ...] = ()
+
+    @property
+    def num_given(self) -> int:
+        """Leading ids of turn `turn` that are not its own."""
+        return self.token + len(self.forced)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,6 +296,17 @@ class Trajectory:
     def num_tokens(self) -> int:
         return sum(len(turn.completion.token_ids) for turn in self.turns)
 
+    @property
+    def own(self) -> tuple[Turn, ...]:
+        """The turns that it does not replay."""
+        return self.turns[self.fork.turn :] if self.fork else self.turns
+
+    @property
+    def num_sampled(self) -> int:
+        """Tokens sampled for it: none that it replays, takes over from its parent or was forced to say."""
+        given = self.fork.num_given if self.fork and self.own else 0
+        return sum(len(turn.completion.token_ids) for turn in self.own) - given
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
@@ -290,48 +318,19 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """An episode to play: afresh, or by replaying `prefix` (a fork or a resumed episode)."""
+    """An episode to play: afresh, or by replaying `prefix` (a resumed episode or a fork: see rlx.algo.parts.leave)."""
 
     task: Task
     sample: int
     prefix: tuple[Turn, ...] = ()
     fork: Fork | None = None
+    """Replays the turns before `fork.turn`; that turn of its parent is in `prefix` too, where it is left in the
+    middle."""
+    watch: tuple[int, ...] = ()
+    """Ids whose log-probs are wanted with every token that it samples."""
     repeat: int = 0
     """How many starts of its step came before with this task and sample; a player counts them, so that each has a
     random stream of its own."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Flat:
-    """A sampler that knows all its starts at once: so many episodes of each task, which any process may play singly."""
-
-    num_samples: int = 1
-    expert: bool = False
-    """Played by the environment's own expert, once a task, and not by the policy."""
-
-
-Growth = Generator[Sequence[Start], list[Trajectory], Group]
-"""A sampler at work on one task: it yields starts, is sent their trajectories in that order, again and again, and
-returns the group. Its samples are numbered from 0, each number once."""
-
-Sampler = Flat | Callable[[Task], Growth]
-"""Where rollouts start and fork, as a value or as a coroutine for each task."""
-
-
-class Player(Protocol):
-    """What plays for an algorithm's sampler. `rlx.rollout.play` provides it."""
-
-    def sample(self, sampler: Sampler, tasks: Sequence[Task]) -> list[Group]:
-        """One Group per task; the growths of all tasks are driven together."""
-        ...
-
-    def play(self, starts: Sequence[Start]) -> list[Trajectory]:
-        """Sample episodes with the policy; the answer is in the order of `starts`."""
-        ...
-
-    def demonstrate(self, tasks: Sequence[Task]) -> list[Trajectory]:
-        """The environment's own expert, acting for real; log-probs are zero."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

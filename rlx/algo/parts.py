@@ -11,18 +11,52 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from rlx.limits import LARGEST, MANY, at_least, refuse, within
 from rlx.record.store import StoreError, load
-from rlx.types import Flat, Group, Growth, Rows, Sampler, Task, Trajectory
+from rlx.types import Fork, Group, Rows, Start, Task, Trajectory
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flat:
+    """A sampler that knows all its starts at once: so many episodes of each task, which any process may play singly."""
+
+    num_samples: int = 1
+    expert: bool = False
+    """Played by the environment's own expert, once a task, and not by the policy."""
+
+
+Growth = Generator[Sequence[Start], list[Trajectory], Group]
+"""A sampler at work on one task: it yields starts, is sent their trajectories in that order, again and again, and
+returns the group. Its samples are numbered from 0, each number once."""
+
+Sampler = Flat | Callable[[Task], Growth]
+"""Where rollouts start and fork, as a value or as a coroutine for each task."""
+
+
+class Player(Protocol):
+    """What plays for a sampler. `rlx.rollout.play` provides it."""
+
+    def sample(self, sampler: Sampler, tasks: Sequence[Task]) -> list[Group]:
+        """One Group per task; the growths of all tasks are driven together."""
+        ...
+
+    def play(self, starts: Sequence[Start]) -> list[Trajectory]:
+        """Sample episodes with the policy; the answer is in the order of `starts`."""
+        ...
+
+    def demonstrate(self, tasks: Sequence[Task]) -> list[Trajectory]:
+        """The environment's own expert, acting for real; log-probs are zero."""
+        ...
+
 
 Need = Literal["reference", "values"]
 """What the learner must annotate a batch with: log-probs of the start policy, a critic's values."""
@@ -176,6 +210,27 @@ def independent(num_samples: int) -> Sampler:
 def demonstrations() -> Sampler:
     """The environment's own expert, once a task."""
     return Flat(expert=True)
+
+
+def leave(
+    parent: Trajectory,
+    *,
+    sample: int,
+    turn: int,
+    token: int = 0,
+    forced: Sequence[int] = (),
+    watch: Sequence[int] = (),
+) -> Start:
+    """A fork: what `parent` said, up to `token` tokens into a turn, then what it is `forced` to say, then its own."""
+    within(0, len(parent.turns) - 1, turn=turn)
+    within(0, len(parent.turns[turn].completion.token_ids), token=token)
+    return Start(
+        task=parent.task,
+        sample=sample,
+        prefix=parent.turns[: turn + 1],
+        fork=Fork(parent=parent.sample, turn=turn, token=token, forced=tuple(forced)),
+        watch=tuple(watch),
+    )
 
 
 def stored(path: str) -> Sampler:

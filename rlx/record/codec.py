@@ -73,6 +73,7 @@ def turn_to_json(turn: Turn, before: tuple[int, ...]) -> dict[str, Any]:
         "logprobs": [float_to_json(value) for value in done.logprobs],
         **({"masks": list(done.mask_ids)} if done.mask_ids else {}),
         **({"chosen": list(done.chosen_ids)} if done.chosen_ids else {}),
+        **({"watched": watched_to_json(done)} if done.watched else {}),
         "stop": done.stop,
         "version": done.version,
         "action": {"kind": turn.action.kind, "text": turn.action.text, "name": turn.action.name},
@@ -131,7 +132,7 @@ def fork_from_json(value: Any) -> Fork:
 
 def turn_from_json(value: Any, before: tuple[int, ...], where: str) -> Turn:
     needed = ("shared", "prompt", "tokens", "logprobs", "stop", "version", "action", "observation", "reward", "tool")
-    fields = record(value, where, needed, ("masks", "chosen", "lent", "metrics", *NOTES))
+    fields = record(value, where, needed, ("masks", "chosen", "watched", "lent", "metrics", *NOTES))
     shared = whole(fields["shared"], f"{where}.shared")
     if shared > len(before):
         raise CodecError(f"{where}.shared is {shared}, but the turn before has {len(before)} tokens")
@@ -166,18 +167,30 @@ def completion_from_json(fields: Mapping[str, Any], where: str) -> Completion:
     tokens = ids(fields["tokens"], f"{where}.tokens")
     logprobs = tuple(number(value, f"{where}.logprobs") for value in listed(fields["logprobs"], f"{where}.logprobs"))
     masks, chosen = (ids(fields.get(name, []), f"{where}.{name}") for name in ("masks", "chosen"))
-    if len(logprobs) != len(tokens) or any(column and len(column) != len(tokens) for column in (masks, chosen)):
+    watched = watched_from_json(fields.get("watched", []), f"{where}.watched")
+    columns = (masks, chosen, watched)
+    if len(logprobs) != len(tokens) or any(column and len(column) != len(tokens) for column in columns):
         raise CodecError(
-            f"{where} has {len(tokens)} tokens, {len(logprobs)} logprobs, {len(masks)} masks and {len(chosen)} chosen"
+            f"{where} has {len(tokens)} tokens, {len(logprobs)} logprobs, {len(masks)} masks, {len(chosen)} chosen "
+            f"and {len(watched)} watched"
         )
     return Completion(
         token_ids=tokens,
         logprobs=logprobs,
         mask_ids=masks,
         chosen_ids=chosen,
+        watched=watched,
         stop=one_of(fields["stop"], get_args(Stop), f"{where}.stop"),
         version=whole(fields["version"], f"{where}.version"),
     )
+
+
+def watched_to_json(done: Completion) -> list[list[float | str]]:
+    return [[float_to_json(value) for value in values] for values in done.watched]
+
+
+def watched_from_json(value: Any, where: str) -> tuple[tuple[float, ...], ...]:
+    return tuple(tuple(number(one, where) for one in listed(values, where)) for values in listed(value, where))
 
 
 def action_from_json(value: Any, where: str) -> Action:

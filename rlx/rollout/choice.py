@@ -10,7 +10,7 @@ from torch import Tensor
 from rlx.model.masks import Masks
 from rlx.rollout.automaton import mask
 from rlx.rollout.row import Row
-from rlx.rollout.sampling import Knobs, read_knobs, sample
+from rlx.rollout.sampling import Knobs, Watch, read_knobs, read_watch, sample
 
 
 class Chooser:
@@ -19,22 +19,32 @@ class Chooser:
 
     def __init__(self, masks: Masks | None = None) -> None:
         self.masks = masks
-        self._known: tuple[list[Row], Knobs] | None = None
+        self._known: tuple[list[Row], Knobs, Watch | None] | None = None
 
     def choose(self, logits_BV: Tensor, rows: Sequence[Row]) -> tuple[Tensor, list[int], list[float]]:
         """The ids, (B,), and on the host ids and log-probs: the device is waited for once. Masks overwrite logits."""
         if self.masks is not None:
             mask(self.masks, logits_BV, [row.walk for row in rows])
         uniform = torch.tensor([row.uniform() for row in rows], device=logits_BV.device)
-        ids, logprobs = sample(logits_BV, uniform[:, None], self._knobs(logits_BV, rows))
+        _, knobs, watch = self._known_of(logits_BV, rows)
+        ids, logprobs = sample(logits_BV, uniform[:, None], knobs)
+        if watch is not None:
+            tell(rows, watch.logprobs(logits_BV, knobs))
         tokens, scores = torch.stack((ids.double(), logprobs.double())).tolist()
         return ids, [int(token) for token in tokens], scores
 
-    def _knobs(self, logits_BV: Tensor, rows: Sequence[Row]) -> Knobs:
+    def _known_of(self, logits_BV: Tensor, rows: Sequence[Row]) -> tuple[list[Row], Knobs, Watch | None]:
         if self._known is None or not same(self._known[0], rows):
             knobs = read_knobs([row.request.sampling for row in rows], logits_BV.shape[1], logits_BV.device)
-            self._known = list(rows), knobs
-        return self._known[1]
+            self._known = list(rows), knobs, read_watch([row.request.watch for row in rows], logits_BV.device)
+        return self._known
+
+
+def tell(rows: Sequence[Row], logprobs_BW: Tensor) -> None:
+    """Give the rows that watch ids what these would have been worth."""
+    watching = [row for row in rows if row.request.watch]
+    for row, found in zip(watching, logprobs_BW.tolist(), strict=True):
+        row.watching = tuple(found[: len(row.request.watch)])
 
 
 def same(old: Sequence[Row], new: Sequence[Row]) -> bool:

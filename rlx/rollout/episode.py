@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from rlx.rollout.fork import given, joined, left, replayed
 from rlx.types import (
     Action,
     Completion,
@@ -157,10 +158,13 @@ def replay_prefix(
     return context
 
 
-def play_episode(world: World, sampling: Sampling, start: Start, stream: tuple, session: int) -> Life:
+def play_episode(
+    world: World, sampling: Sampling, start: Start, stream: tuple, session: int, group: int | None = None
+) -> Life:
     """One episode from start to end. An exception of the environment ends it as `error`; nothing else is lost. It is
     closed however it ends, when nobody asks it to go on too."""
-    turns, speech = list(start.prefix), world.speech
+    turns, speech = list(replayed(start)), world.speech
+    first = len(turns)
 
     def end(status: Status, success: bool = False, error: str = "") -> Trajectory:
         return Trajectory(
@@ -175,17 +179,23 @@ def play_episode(world: World, sampling: Sampling, start: Start, stream: tuple, 
 
     try:
         with open_episode(world.env, start.task) as episode:
-            context = replay_prefix(episode, start.prefix, speech, speech.opening(start.task))
+            context = replay_prefix(episode, turns, speech, speech.opening(start.task))
+            forked = left(start)
+            context = context if forked is None else forked.prompt_ids
             legal: tuple[str, ...] | None = None
             while len(context) < sampling.max_context:
                 completion: Completion = yield Request(
                     session=session,
                     stream=stream_of_turn(stream, start, len(turns)),
                     prompt_ids=context,
+                    given=given(start) if len(turns) == first else (),
+                    group=group,
+                    watch=start.watch,
                     sampling=sampling,
                     stops=speech.dialect.stops,
                     state=speech.state,
                 )
+                completion = joined(start, completion) if len(turns) == first else completion
                 action = only_legal(speech.hear(completion), legal)
                 step: Step = yield partial(world.step, episode, action, len(turns))
                 told = speech.say(step)

@@ -1,4 +1,4 @@
-"""Samplers at work: the coroutines of a step's tasks, each start with a random stream of its own (rlx.types.Growth)."""
+"""Samplers at work: the coroutines of a step's tasks, each start with random streams of its own."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from rlx.algo.parts import grouped
+from rlx.algo.parts import Flat, Growth, Player, grouped
 from rlx.rollout.episode import Seen, tell_apart
-from rlx.types import Flat, Group, Growth, Player, Start, Task, Trajectory
+from rlx.types import Group, Start, Task, Trajectory
 
 T = TypeVar("T")
 

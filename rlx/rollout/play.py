@@ -1,6 +1,6 @@
 """Many episodes at once: each a coroutine that asks for completions and for environment steps (rlx.rollout.episode).
 
-    growths   one per task: yield starts, are sent trajectories (rlx.types.Growth)
+    growths   one per task: yield starts, are sent trajectories (rlx.algo.parts.Growth)
     lives     one per episode, so many at once as may be: ask for completions and steps
     engine    one token a tick for every request; a pool of threads for environment steps
 
@@ -18,22 +18,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Generic, TypeVar
 
+from rlx.algo.parts import Flat, Sampler
 from rlx.rollout.engine import Engine
 from rlx.rollout.episode import Asked, Life, Seen, Speech, World, play_episode, stream_of, tell_apart, worlds_of
 from rlx.rollout.growth import Growing, all_at_once, growths, sample_flat
-from rlx.types import (
-    Environment,
-    Flat,
-    Group,
-    Request,
-    Sampler,
-    Sampling,
-    Start,
-    Step,
-    Task,
-    Trajectory,
-    Turn,
-)
+from rlx.types import Environment, Group, Request, Sampling, Start, Step, Task, Trajectory, Turn
 from rlx.world import moves_of, open_episode
 
 T = TypeVar("T")
@@ -41,7 +30,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Rollout:
-    """A policy ready to act: what a sampler asks (see rlx.types.Player)."""
+    """A policy ready to act: what a sampler asks (see rlx.algo.parts.Player)."""
 
     env: Environment
     speech: Speech
@@ -81,13 +70,14 @@ class Rollout:
 
     def play(self, starts: Sequence[Start]) -> list[Trajectory]:
         """All episodes together, in the order of `starts`."""
-        return self.grow([all_at_once(tell_apart(starts, self.seen))])[0]
+        return self.grow([all_at_once(tell_apart(starts, self.seen))], forks=False)[0]
 
-    def grow(self, growths: Sequence[Growing[T]]) -> list[T]:
-        """What each growth returns; they are driven together, and their starts have been told apart."""
+    def grow(self, growths: Sequence[Growing[T]], forks: bool = True) -> list[T]:
+        """What each growth returns; they are driven together, and their starts have been told apart. If it `forks`, the
+        contexts of its episodes are kept until it ends."""
         self.prepare()
         with ThreadPoolExecutor(self.num_workers, thread_name_prefix="environment") as pool:
-            stage = Stage(self, growths, pool)
+            stage = Stage(self, growths, pool, forks)
             try:
                 return stage.run()
             finally:
@@ -133,13 +123,15 @@ class Place:
 class Stage(Generic[T]):
     """Growths and episodes under way."""
 
-    def __init__(self, rollout: Rollout, growths: Sequence[Growing[T]], pool: ThreadPoolExecutor) -> None:
-        self.rollout, self.growths, self.pool = rollout, growths, pool
+    def __init__(self, rollout: Rollout, growths: Sequence[Growing[T]], pool: ThreadPoolExecutor, forks: bool) -> None:
+        self.rollout, self.growths, self.pool, self.forks = rollout, growths, pool, forks
         self.results: dict[int, T] = {}
         self.waves: dict[int, Wave] = {}
         self.queue: deque[tuple[Place, Start]] = deque()
         self.lives: dict[int, tuple[Life, Place]] = {}
         """By session."""
+        self.kept: dict[int, list[int]] = {}
+        """By growth, the sessions of its episodes that have ended, which others may leave."""
         self.due: deque[tuple[int, int, Future[Step]]] = deque()
         """Steps under way: the tick that admits them, and for which session."""
         self.num_begun = 0
@@ -170,6 +162,8 @@ class Stage(Generic[T]):
         for session, (life, _) in self.lives.items():
             self.rollout.engine.release(session)
             life.close()
+        for index in range(len(self.growths)):
+            self._release(index)
         for growth in self.growths:
             growth.close()
 
@@ -179,6 +173,7 @@ class Stage(Generic[T]):
             starts = send(self.growths[index])
         except StopIteration as end:
             self.results[index] = end.value
+            self._release(index)
             return
         self.waves[index] = Wave(len(starts))
         self.queue.extend((Place(index, place), start) for place, start in enumerate(starts))
@@ -194,9 +189,15 @@ class Stage(Generic[T]):
     def _begin(self, place: Place, start: Start) -> None:
         session, self.num_begun = self.num_begun, self.num_begun + 1
         rollout = self.rollout
-        life = play_episode(rollout.worlds[start.task.env], rollout.sampling, start, rollout.stream, session)
+        group = place.growth if self.forks else None
+        life = play_episode(rollout.worlds[start.task.env], rollout.sampling, start, rollout.stream, session, group)
         self.lives[session] = (life, place)
         self._advance(session, next)
+
+    def _release(self, index: int) -> None:
+        """Let go of what a growth's ended episodes hold in the engine."""
+        for session in self.kept.pop(index, ()):
+            self.rollout.engine.release(session)
 
     def _advance(self, session: int, send: Callable[[Life], Asked]) -> None:
         """Let an episode say what it waits for, if it does not end."""
@@ -213,7 +214,9 @@ class Stage(Generic[T]):
 
     def _end(self, session: int, place: Place, trajectory: Trajectory) -> None:
         del self.lives[session]
-        self.rollout.engine.release(session)
+        self.kept.setdefault(place.growth, []).append(session)
+        if not self.forks:
+            self._release(place.growth)
         self.rollout.progress(trajectory)
         self.waves[place.growth].ended[place.index] = trajectory
         self._settle(place.growth)

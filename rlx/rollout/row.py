@@ -23,7 +23,7 @@ class Row:
     order: int
     """Its place in the order of `add`."""
     ids: list[int]
-    """Prompt and sampled tokens. All but the last are cached."""
+    """Prompt and completion. All but the last are cached."""
     limit: int
     """The length at which it ends, and why."""
     limit_stop: Stop
@@ -32,22 +32,30 @@ class Row:
     logprobs: list[float] = field(default_factory=list)
     mask_ids: list[int] = field(default_factory=list)
     chosen_ids: list[int] = field(default_factory=list)
+    watching: tuple[float, ...] = ()
+    """The log-probs of watched ids where the next token is chosen."""
+    watched: list[tuple[float, ...]] = field(default_factory=list)
     drawn: list[float] = field(default_factory=list)
     over: bool = False
     """Finished or released: its cache row is settled at the next tick."""
     kept: bool = True
     """Its session may come back."""
+    stop: Stop | None = None
+    """Why it ends without a token of its own, if it does."""
 
     def uniform(self) -> float:
         """The random number of the next token."""
         position = len(self.logprobs)
-        if position == len(self.drawn):
-            self.drawn += uniforms(self.request.stream, position, DRAWN)
+        while position >= len(self.drawn):
+            self.drawn += uniforms(self.request.stream, len(self.drawn), DRAWN)
         return self.drawn[position]
 
     def take(self, token: int, logprob: float, eos_ids: frozenset[int], spelled: Sequence[bytes]) -> Stop | None:
         """Append a sampled token; why the completion ends here, if it does."""
         self.logprobs.append(logprob)
+        if self.request.watch:
+            self.watched.append(self.watching)
+            self.watching = ()
         read, ends = (token, False) if self.walk is None else self._walk(self.walk, token)
         self.ids.append(read)
         heard = self.listener is not None and self.listener.hear(spelled[read] if read < len(spelled) else b"")
@@ -63,6 +71,17 @@ class Row:
         self.chosen_ids.append(token)
         return walk.read(token), walk.take(token, self.request.session)
 
+    def take_given(self, eos_ids: frozenset[int], spelled: Sequence[bytes]) -> None:
+        """Take what the completion begins with; ValueError where it ends before the last of it."""
+        for token in self.request.given:
+            if self.stop in ("stop", "eos"):
+                given = len(self.request.given)
+                raise ValueError(
+                    f"session {self.request.session}: the {given} ids given end the turn after {len(self.logprobs)}; "
+                    "force no more than one turn"
+                )
+            self.stop = self.take(token, 0.0, eos_ids, spelled)
+
     def complete(self, stop: Stop, version: int) -> Completion:
         token_ids = tuple(self.ids[len(self.request.prompt_ids) :])
         return Completion(
@@ -70,15 +89,19 @@ class Row:
             logprobs=tuple(self.logprobs),
             mask_ids=tuple(self.mask_ids),
             chosen_ids=() if token_ids == tuple(self.chosen_ids) else tuple(self.chosen_ids),
+            watched=tuple(self.watched),
             stop=stop,
             version=version,
         )
 
 
-def open_row(order: int, request: Request, automaton: Automaton | None = None) -> Row:
+def open_row(
+    order: int, request: Request, automaton: Automaton | None, eos_ids: frozenset[int], spelled: Sequence[bytes]
+) -> Row:
+    """A request as it begins, with what its completion was given. ValueError if that cannot be."""
     start = len(request.prompt_ids)
     room = request.sampling.max_context - start
-    return Row(
+    row = Row(
         request=request,
         order=order,
         ids=list(request.prompt_ids),
@@ -86,12 +109,19 @@ def open_row(order: int, request: Request, automaton: Automaton | None = None) -
         limit_stop="length" if request.sampling.max_new_tokens < room else "context",
         listener=listen(request.stops),
         walk=walk(automaton, request),
+        stop="context" if room <= 0 else None,
     )
+    row.take_given(eos_ids, spelled)
+    return row
 
 
 def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
     """How many leading ids are the same."""
-    shorter = min(len(a), len(b))
-    if list(a[:shorter]) == list(b[:shorter]):
-        return shorter
-    return next(i for i in range(shorter) if a[i] != b[i])
+    same, end = 0, min(len(a), len(b))
+    while same < end:
+        middle = (same + end + 1) // 2
+        if list(a[same:middle]) == list(b[same:middle]):
+            same = middle
+        else:
+            end = middle - 1
+    return same

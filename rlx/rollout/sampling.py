@@ -6,7 +6,7 @@ Shapes: B rows, V ids.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -116,6 +116,35 @@ def heated(logits_BV: Tensor, knobs: Knobs) -> Tensor:
     if knobs.cold is not None:
         logits_BV = torch.where(knobs.cold, logits_BV - logits_BV.amax(-1, keepdim=True), logits_BV)
     return logits_BV / knobs.temperature
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """Which rows of a batch watch which ids. W is the most that one watches; others repeat an id."""
+
+    rows: Tensor
+    ids: Tensor
+
+    def logprobs(self, logits_BV: Tensor, knobs: Knobs) -> Tensor:
+        """Of watched ids in the watching rows, (B, W), under the temperature that log-probs are under."""
+        logits = heated(logits_BV.index_select(0, self.rows), pick(knobs, self.rows))
+        return logits.gather(1, self.ids) - logits.logsumexp(-1, keepdim=True)
+
+
+def pick(knobs: Knobs, rows: Tensor) -> Knobs:
+    """The temperatures of some rows."""
+    temperature, cold = (None if x is None else x.index_select(0, rows) for x in (knobs.temperature, knobs.cold))
+    return replace(knobs, temperature=temperature, cold=cold)
+
+
+def read_watch(watches: Sequence[Sequence[int]], device: torch.device) -> Watch | None:
+    """None where no row watches anything."""
+    rows = [row for row, ids in enumerate(watches) if ids]
+    if not rows:
+        return None
+    most = max(len(ids) for ids in watches)
+    ids = [[*watches[row], *[watches[row][0]] * (most - len(watches[row]))] for row in rows]
+    return Watch(rows=torch.tensor(rows, device=device), ids=torch.tensor(ids, device=device))
 
 
 def sample(logits_BV: Tensor, uniform_B1: Tensor, knobs: Knobs) -> tuple[Tensor, Tensor]:

@@ -12,13 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from rlx.algo.parts import Flat, Growth, Player, Sampler
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.hardware.ranks import Ranks, RanksError
 from rlx.record.codec import from_json, to_json
 from rlx.rollout.episode import Seen, tell_apart
 from rlx.rollout.growth import growths, sample_flat
 from rlx.rollout.play import Rollout
-from rlx.types import Flat, Group, Growth, Player, Sampler, Start, Task, Trajectory
+from rlx.types import Group, Start, Task, Trajectory
 
 W = TypeVar("W")
 
@@ -32,7 +33,7 @@ def together(player: Rollout, ranks: Ranks, players: Sequence[int] | None = None
 
 @dataclass(frozen=True, kw_only=True)
 class Together:
-    """See rlx.types.Player; all ranks call it alike."""
+    """See rlx.algo.parts.Player; all ranks call it alike."""
 
     player: Rollout
     ranks: Ranks

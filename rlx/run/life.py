@@ -101,8 +101,8 @@ class Life:
         seconds, self.since = now - self.since, now
         episodes = [trajectory for group in groups for trajectory in group.trajectories]
         self.cost += Cost(
-            tokens=sum(episode.num_tokens for episode in episodes),
-            tool_calls=sum(episode.tool.num_calls for episode in episodes),
+            tokens=sum(episode.num_sampled for episode in episodes),
+            tool_calls=sum(turn.tool.num_calls for episode in episodes for turn in episode.own),
             seconds=seconds,
             device_hours=seconds * self.run.hardware.num_devices / 3600,
         )

@@ -8,25 +8,11 @@ from typing import Any
 
 import pytest
 
-from rlx.algo.parts import stable_index
+from rlx.algo.parts import Growth, stable_index
 from rlx.rollout.episode import Speech
 from rlx.rollout.play import Rollout
 from rlx.rollout.together import Together
-from rlx.types import (
-    Action,
-    Completion,
-    Fork,
-    Group,
-    Growth,
-    Request,
-    Sampling,
-    Start,
-    Step,
-    Stop,
-    Task,
-    Text,
-    Trajectory,
-)
+from rlx.types import Action, Completion, Fork, Group, Request, Sampling, Start, Step, Stop, Task, Text, Trajectory
 
 NUM_TASKS, NUM_SAMPLES = 16, 16
 

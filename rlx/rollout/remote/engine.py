@@ -3,7 +3,7 @@
 A step here is `num_ticks` ticks of every server: it sends each what to forget and what to add, and gets what the ticks
 of the call before finished (see server.py). So the schedule counts ticks and nothing else, as an engine's must, and the
 same calls give the same batches on every server. A session stays on the server that had its first request: the one
-with the fewest sessions then.
+where its group is, whose contexts it may share, or the one with the fewest sessions then.
 
 A server that dies takes nothing with it: a request holds its whole prompt and its random stream, so those it had not
 answered are added to the others, and what comes back is what it would have said, up to rounding. Answers are known by
@@ -48,6 +48,8 @@ class RemoteEngine:
         self._tick = 0
         self._num_added = 0
         self._home: dict[int, Link] = {}
+        self._group: dict[int, int] = {}
+        """By session, where it has one."""
         self._waited: dict[int, Request] = {}
         """By number, in the order of `add`."""
         self._number_of: dict[int, int] = {}
@@ -119,18 +121,24 @@ class RemoteEngine:
         self._send(number, request)
 
     def _send(self, number: int, request: Request) -> None:
-        """To the session's own server, or to one that has few."""
+        """To the session's own server, to its group's, or to one that has few."""
         link = self._home.get(request.session)
         if link is None:
-            link = min(self._living(), key=lambda link: len(link.sessions))
+            kin = [
+                self._home[one] for one, group in self._group.items() if group == request.group and one in self._home
+            ]
+            link = kin[0] if kin else min(self._living(), key=lambda link: len(link.sessions))
             self._home[request.session] = link
             link.sessions.add(request.session)
+        if request.group is not None:
+            self._group[request.session] = request.group
         link.adds[number] = request
 
     def release(self, session: int) -> None:
         number = self._number_of.pop(session, None)
         if number is not None:
             del self._waited[number]
+        self._group.pop(session, None)
         link = self._home.pop(session, None)
         if link is not None:
             link.sessions.discard(session)

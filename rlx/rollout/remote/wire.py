@@ -13,7 +13,18 @@ from typing import Any, NoReturn
 
 from rlx.model.expand import actions_from_json, actions_to_json
 from rlx.protocol.automaton import Automaton, State
-from rlx.record.codec import CodecError, completion_from_json, float_to_json, ids, listed, number, record, string, whole
+from rlx.record.codec import (
+    CodecError,
+    completion_from_json,
+    float_to_json,
+    ids,
+    listed,
+    number,
+    record,
+    string,
+    watched_to_json,
+    whole,
+)
 from rlx.rollout.engine import Counts
 from rlx.types import Completion, Request, Sampling
 
@@ -108,11 +119,15 @@ def request_to_json(request: Request) -> dict[str, Any]:
         },
         "stops": list(request.stops),
         **({} if request.state is None else {"state": request.state}),
+        **({} if request.group is None else {"group": request.group}),
+        **({"given": list(request.given)} if request.given else {}),
+        **({"watch": list(request.watch)} if request.watch else {}),
     }
 
 
 def request_from_json(value: Any) -> Request:
-    fields = record(value, "request", ("session", "stream", "prompt", "sampling", "stops"), ("state",))
+    allowed = ("state", "group", "given", "watch")
+    fields = record(value, "request", ("session", "stream", "prompt", "sampling", "stops"), allowed)
     return Request(
         session=whole(fields["session"], "session"),
         stream=whole(fields["stream"], "stream", LARGEST_STREAM),
@@ -120,6 +135,9 @@ def request_from_json(value: Any) -> Request:
         sampling=sampling_from_json(fields["sampling"]),
         stops=tuple(string(stop, "stops") for stop in listed(fields["stops"], "stops")),
         state=whole(fields["state"], "state") if "state" in fields else None,
+        group=whole(fields["group"], "group") if "group" in fields else None,
+        given=ids(fields.get("given", []), "given"),
+        watch=ids(fields.get("watch", []), "watch"),
     )
 
 
@@ -145,6 +163,7 @@ def completion_to_json(completion: Completion) -> dict[str, Any]:
         "logprobs": [float_to_json(value) for value in completion.logprobs],
         "masks": list(completion.mask_ids),
         "chosen": list(completion.chosen_ids),
+        "watched": watched_to_json(completion),
         "stop": completion.stop,
         "version": completion.version,
     }
@@ -152,7 +171,8 @@ def completion_to_json(completion: Completion) -> dict[str, Any]:
 
 def read_completion(value: Any) -> Completion:
     return completion_from_json(
-        record(value, "completion", ("tokens", "logprobs", "masks", "chosen", "stop", "version")), "completion"
+        record(value, "completion", ("tokens", "logprobs", "masks", "chosen", "watched", "stop", "version")),
+        "completion",
     )
 
 

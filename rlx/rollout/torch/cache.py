@@ -119,10 +119,11 @@ class Cache:
         """Copy the start of a row over another."""
         self._buffer[:, :, target, :, :length] = self._buffer[:, :, source, :, :length]
 
-    def save(self, row: int, length: int) -> Tensor:
-        """A copy of the start of a row, (L, 2, K, length, D)."""
-        return self._buffer[:, :, row, :, :length].clone()
+    def save(self, row: int, length: int, start: int = 0) -> Tensor:
+        """A copy of a row from `start` to `length`, (L, 2, K, length - start, D)."""
+        return self._buffer[:, :, row, :, start:length].clone()
 
-    def restore(self, first_row: int, num_rows: int, saved: Tensor, length: int) -> None:
-        """Put the start of a saved row into consecutive rows."""
-        self._buffer[:, :, first_row : first_row + num_rows, :, :length] = saved[:, :, None, :, :length]
+    def restore(self, first_row: int, num_rows: int, saved: Tensor, length: int, start: int = 0) -> None:
+        """Put what was saved from `start` on, up to `length`, into consecutive rows."""
+        rows = self._buffer[:, :, first_row : first_row + num_rows]
+        rows[..., start:length, :] = saved[:, :, None, :, : length - start]

@@ -8,9 +8,10 @@ what was sampled is what is trained. A prompt that leaves no room in max_context
 
 Caches. The last sampled token is not in the cache yet when a request ends. The row is settled at the next tick: parked
 (copied out) unless its session was released meanwhile, then overwritten by the last row, so active rows stay
-contiguous. A later prompt of the session reuses the longest common prefix; `release` or `load` drops the copy. The
-prompts of new sessions are kept too, the last `NUM_PROMPTS` of them, so a group's prompt is prefilled once even if its
-members come at different ticks.
+contiguous. A later prompt of the session reuses the longest common prefix, and so does a fork: other sessions of its
+group are open to it until they are released (kept.py), as many as take no more memory than all slots' caches could.
+`release` or `load` drops the copies. The prompts of new sessions are kept too, the last `NUM_PROMPTS` of them, so a
+group's prompt is prefilled once even if its members come at different ticks.
 
 Determinism: the *schedule* is deterministic; the arithmetic of a row is not independent of its neighbours. Matrix
 products that give a row the same bits in every batch cost a multiple in speed on small models and need kernels of their
@@ -24,8 +25,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
@@ -33,27 +33,17 @@ from torch import Tensor
 
 from rlx.model.masks import Masks
 from rlx.protocol.automaton import Automaton
-from rlx.rollout.automaton import walk
 from rlx.rollout.choice import Chooser
 from rlx.rollout.engine import Counts
-from rlx.rollout.row import Row, common_prefix, open_row
-from rlx.rollout.stops import listen, token_bytes
+from rlx.rollout.row import Row, open_row
+from rlx.rollout.stops import token_bytes
 from rlx.rollout.torch.decoder import Decoder, build_decoder
+from rlx.rollout.torch.kept import Kept, Saved
 from rlx.rollout.torch.runner import Runner
 from rlx.types import Completion, Request, Stop
 
 NUM_PROMPTS = 32
 """First prompts whose caches are kept for others that are equal."""
-
-
-@dataclass(frozen=True, slots=True)
-class Saved:
-    """A context's cache, outside the buffer."""
-
-    ids: Sequence[int]
-    cache: Tensor
-    logits: Tensor | None = None
-    """After the last id, (V,), where the context is a whole prompt."""
 
 
 Finished = tuple[int, Request, Completion]
@@ -87,11 +77,13 @@ class TorchEngine:
         self._tick = 0
         self._num_added = 0
         self._spelled = token_bytes(tokenizer)
-        self._waiting: deque[tuple[int, Request]] = deque()
+        self._waiting: deque[Row] = deque()
         self._rows: list[Row] = []
         self._active: dict[int, Row | None] = {}
         """Sessions with a request under way; None while it waits."""
-        self._parked: dict[int, Saved] = {}
+        self._kept = Kept()
+        self._longest = 0
+        """The longest context that a request may come to."""
         self._prompts: dict[tuple[int, ...], Saved] = {}
         self.use(automaton)
         self._runner = Runner(self._build(weights), num_slots, self.device, dtype)
@@ -111,7 +103,7 @@ class TorchEngine:
         self._runner.decoder = self._build(weights)
         self.version = version
         self._rows.clear()
-        self._parked.clear()
+        self._kept.clear()
         self._prompts.clear()
 
     def _build(self, weights: Mapping[str, Tensor]) -> Decoder:
@@ -130,12 +122,14 @@ class TorchEngine:
             raise ValueError(f"{where} has a request under way; wait for it or release the session")
         if not request.prompt_ids:
             raise ValueError(f"{where}: the prompt is empty; give it at least one token")
-        if not (min(request.prompt_ids) >= 0 and max(request.prompt_ids) < len(self._runner.decoder.embedding)):
+        row = open_row(self._num_added, request, self._automaton, self.eos_ids, self._spelled)
+        if not (min(row.ids) >= 0 and max(row.ids) < len(self._runner.decoder.embedding)):
             raise ValueError(f"{where}: the prompt has ids outside the model's vocabulary")
-        listen(request.stops)
-        walk(self._automaton, request)
+        if any(not 0 <= watched < self._runner.decoder.head.shape[1] for watched in request.watch):
+            raise ValueError(f"{where}: an id to watch is outside the model's vocabulary")
+        self._longest = max(self._longest, request.sampling.max_context)
         self._active[request.session] = None
-        self._waiting.append((self._num_added, request))
+        self._waiting.append(row)
         self._num_added += 1
 
     def rest(self, keep: bool = True) -> None:
@@ -145,9 +139,9 @@ class TorchEngine:
         vars(self).clear()
 
     def release(self, session: int) -> None:
-        self._parked.pop(session, None)
+        self._kept.release(session)
         if session in self._active and self._active.pop(session) is None:
-            self._waiting = deque(item for item in self._waiting if item[1].session != session)
+            self._waiting = deque(row for row in self._waiting if row.request.session != session)
         for row in self._rows:
             if row.request.session == session:
                 row.over, row.kept = True, False
@@ -172,25 +166,22 @@ class TorchEngine:
         for index in reversed([index for index, row in enumerate(self._rows) if row.over]):
             row, last = self._rows[index], self._rows.pop()
             if row.kept:
-                cached = row.ids[:-1]
-                self._parked[row.request.session] = Saved(cached, self._runner.cache.save(index, len(cached)))
+                most = self.num_slots * self._longest
+                self._kept.park(self._runner.cache, index, row.request.session, row.ids[:-1], most)
             if row is not last:
                 self._runner.cache.move(len(self._rows), index, len(last.ids) - 1)
                 self._rows[index] = last
 
     def _admit(self) -> tuple[list[Row], list[Finished]]:
-        """Requests from the queue's head while there are slots; those whose prompt fills the context end at once."""
+        """Requests from the queue's head while there are slots; those without a token to sample end at once."""
         admitted: list[Row] = []
         refused: list[Finished] = []
         while self._waiting and len(self._rows) + len(admitted) < self.num_slots:
-            order, request = self._waiting.popleft()
-            if len(request.prompt_ids) >= request.sampling.max_context:
-                del self._active[request.session]
-                nothing = Completion(token_ids=(), logprobs=(), stop="context", version=self.version)
-                refused.append((order, request, nothing))
+            row = self._waiting.popleft()
+            if row.stop is not None:
+                refused.append(self._end(row, row.stop))
             else:
-                row = open_row(order, request, self._automaton)
-                self._active[request.session] = row
+                self._active[row.request.session] = row
                 admitted.append(row)
         return admitted, refused
 
@@ -200,24 +191,29 @@ class TorchEngine:
         copies: dict[tuple[int, ...], list[Row]] = {}
         first_here: set[tuple[int, ...]] = set()
         for row in admitted:
-            prompt = row.request.prompt_ids
-            saved = self._parked.pop(row.request.session, None)
-            reused = common_prefix(saved.ids, prompt[:-1]) if saved is not None else 0
-            if not reused and (prompt in self._prompts or prompt in first_here):
-                copies.setdefault(prompt, []).append(row)
-            else:
-                computed.append((row, saved, reused))
-                if not reused:
-                    first_here.add(prompt)
+            context = tuple(row.ids)
+            saved, reused, is_own = self._kept.find(row.request.session, row.request.group, context)
+            if not is_own and (context in self._prompts or context in first_here):
+                copies.setdefault(context, []).append(row)
+                continue
+            computed.append((row, saved, reused))
+            self._count(len(context), reused, is_own)
+            if not reused:
+                first_here.add(context)
         computed.sort(key=lambda item: len(item[0].ids) - item[2])
         logits = [self._compute(computed)] if computed else []
-        logits += [self._copy(self._prompts[prompt], rows) for prompt, rows in copies.items()]
+        logits += [self._copy(self._prompts[context], rows) for context, rows in copies.items()]
         for prompt in list(self._prompts)[:-NUM_PROMPTS]:
             del self._prompts[prompt]
         return logits
 
+    def _count(self, length: int, found: int, is_own: bool) -> None:
+        self._counts.num_prefilled += length - found
+        self._counts.num_reused += found if is_own else 0
+        self._counts.num_shared += 0 if is_own else found
+
     def _compute(self, computed: list[tuple[Row, Saved | None, int]]) -> Tensor:
-        """Prefill what is new to each row, after what its session has cached."""
+        """Prefill what is new to each row, after what is kept of it."""
         first = len(self._rows)
         cache = self._runner.cache
         if not first:
@@ -225,16 +221,14 @@ class TorchEngine:
         cache.reserve(first + len(computed), max(reused for _, _, reused in computed))
         for index, (_, saved, reused) in enumerate(computed, first):
             if saved is not None:
-                cache.restore(index, 1, saved.cache, reused)
+                saved.restore(cache, index, reused)
         self._rows += [row for row, _, _ in computed]
         logits = self._runner.extend(
             first, [row.ids[reused:] for row, _, reused in computed], [reused for _, _, reused in computed]
         )
         for place, (row, _, reused) in enumerate(computed):
-            self._counts.num_reused += reused
-            self._counts.num_prefilled += len(row.ids) - reused
             if not reused:
-                prompt = row.request.prompt_ids
+                prompt = tuple(row.ids)
                 self._prompts[prompt] = Saved(prompt, cache.save(first + place, len(prompt)), logits[place].clone())
         return logits
 

@@ -118,13 +118,15 @@ class VllmEngine:
             raise ValueError(f"{where} has a request under way; wait for it or release the session")
         if not request.prompt_ids:
             raise ValueError(f"{where}: the prompt is empty; give it at least one token")
-        if not (min(request.prompt_ids) >= 0 and max(request.prompt_ids) < self._vllm.settings.num_ids):
-            raise ValueError(f"{where}: the prompt has ids outside the model's vocabulary")
         self._check(request)
-        row = open_row(self._num_added, request, self._automaton)
+        row = open_row(self._num_added, request, self._automaton, self.eos_ids, self._spelled)
+        if not (min(row.ids) >= 0 and max(row.ids) < self._vllm.settings.num_ids):
+            raise ValueError(f"{where}: the prompt has ids outside the model's vocabulary")
+        if any(not 0 <= watched < self._vllm.settings.num_ids for watched in request.watch):
+            raise ValueError(f"{where}: an id to watch is outside the model's vocabulary")
         self._num_added += 1
         self._known.setdefault(request.session, [])
-        if row.limit <= len(row.ids):
+        if row.stop is not None:
             self._refused.append(row)
         else:
             self._vllm.add(row, self.eos_ids)
@@ -148,6 +150,8 @@ class VllmEngine:
             raise ValueError(
                 f"{where}: sampling.temperature is {sampling.temperature}; vLLM takes 0, or {low} to {high}"
             )
+        if request.watch:
+            raise ValueError(f"{where}: watched ids need hardware.tensor_parallel=1 with engine=vllm")
 
     def release(self, session: int) -> None:
         for row in self._under_way(session):
@@ -157,7 +161,7 @@ class VllmEngine:
 
     def step(self) -> list[tuple[Request, Completion]]:
         self._tick += 1
-        finished = [(row, row.complete("context", self.version)) for row in self._refused]
+        finished = [(row, row.complete(row.stop or "context", self.version)) for row in self._refused]
         self._refused.clear()
         for row, output, sampled in self._vllm.step():
             completion = self._hear(row, output, sampled)
@@ -167,7 +171,7 @@ class VllmEngine:
 
     def _hear(self, row: Row, output: Any, sampled: Sequence[tuple[int, float]]) -> Completion | None:
         """Take what a row has sampled; its completion, if it ends with it."""
-        if not row.logprobs:
+        if len(row.logprobs) == len(row.request.given):
             self._count(row, output.num_cached_tokens or 0)
         stop = None
         for token, logprob in sampled:
@@ -192,10 +196,10 @@ class VllmEngine:
         return logprob
 
     def _count(self, row: Row, cached: int) -> None:
-        own = min(cached, common_prefix(self._known[row.request.session], row.request.prompt_ids))
+        own = min(cached, common_prefix(self._known[row.request.session], row.ids))
         self._counts.num_reused += own
         self._counts.num_shared += cached - own
-        self._counts.num_prefilled += len(row.request.prompt_ids) - cached
+        self._counts.num_prefilled += len(row.ids) - cached
 
     def rest(self, keep: bool = True) -> None:
         if self._vllm.settings.sleeps and not self._known:

@@ -95,7 +95,7 @@ class Vllm:
             output_kind=RequestOutputKind.DELTA,
             extra_args={"row": name},
         )
-        prompt = {"type": "token", "prompt_token_ids": list(request.prompt_ids)}
+        prompt = {"type": "token", "prompt_token_ids": list(row.ids)}
         self._llm.llm_engine.add_request(name, prompt, parameters)
         self.rows[name] = row
 
