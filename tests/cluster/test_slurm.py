@@ -155,6 +155,25 @@ def test_a_sweep_is_one_array(words: tuple[str, ...], tmp_path: Path) -> None:
     assert table.count("finished") == 4
 
 
+def test_the_runs_of_a_reproduction_are_jobs(words: tuple[str, ...], tmp_path: Path) -> None:
+    tree = {
+        "source": "a paper",
+        "seeds": 2,
+        "words": [*(word for word in words if word != "steps=4"), "steps=1"],
+        "runs": {"own": {"every_seed": True}},
+        "rows": {"ours": "own eval-2"},
+    }
+    (tmp_path / "tiny.yaml").write_text(json.dumps(tree))
+    what = [str(tmp_path / "tiny.yaml"), "--folder", str(tmp_path / "out"), "hydra/launcher=slurm"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rlx", "reproduce", *what], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    out = finish(process)
+    assert process.returncode == 0, out
+    assert len({job_in(tmp_path / "out" / "own" / seed) for seed in "01"}) == 2
+    assert "| ours |" in (tmp_path / "out" / "results.md").read_text()
+
+
 def test_a_failed_job_is_shown_and_a_cancelled_one_not_waited_for(words: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "1").mkdir()
     (tmp_path / "1" / "config.yaml").write_text("seed: 99\n")
