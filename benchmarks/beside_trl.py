@@ -29,9 +29,10 @@ from rlx.algo.parts import Algorithm
 from rlx.learner.batch import collate, rows
 from rlx.learner.torch import TorchLearner
 from rlx.model.load import Model, encode_text, load_tokenizer
-from rlx.rollout.episode import Speech
+from rlx.protocol.history import History
 from rlx.rollout.measure import measure
 from rlx.rollout.play import Rollout
+from rlx.rollout.speech import Speech
 from rlx.rollout.stops import decoder
 from rlx.rollout.torch.engine import TorchEngine
 from rlx.types import Action, Dialect, Environment, Group, Move, Part, Sampling, Stop, Task, Verb
@@ -74,7 +75,7 @@ def build_tokenizer() -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Free:
+class Free(History):
     """A dialect in which every completion acts, whatever it says, and none ends before its last token."""
 
     prompt: Callable[[Task], str]
@@ -119,7 +120,6 @@ def our_step(
         dialect=dialect,
         encode=lambda text: encode_text(tokenizer, text),
         decode=decoder(tokenizer),
-        open=lambda text: encode_text(tokenizer, text),
     )
     clock = Clock()
 

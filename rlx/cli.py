@@ -215,12 +215,12 @@ def replay(folder: Folder, config_dir: ConfigDir = None) -> None:
     from rlx.evaluate.replay import replay as replay_folder
     from rlx.model.load import load_tokenizer
     from rlx.record.store import stored_files
-    from rlx.rollout.stops import decoder
+    from rlx.rollout.speech import speech_of
 
     tree = load_tree(folder, config_dir=config_dir)
     stored_files(folder)  # for its error
     env, dialect, model = (build_part(tree, key) for key in ("env", "protocol", "model"))
-    report = replay_folder(folder, env, dialect=dialect, decode=decoder(load_tokenizer(model)))
+    report = replay_folder(folder, env, speech=speech_of(dialect, load_tokenizer(model), chat=model.chat))
     show(str(report))
     if not report.ok:
         raise typer.Exit(1)

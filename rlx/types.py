@@ -10,7 +10,7 @@ observation is empty and its reward is the verifier's. Sixteen such trajectories
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -134,6 +134,16 @@ class Move:
     action: Action
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """A part of a context: `text`, or what was sampled in turn `turn`, as it was."""
+
+    role: Literal["system", "user", "assistant"]
+    """Whose message it is, for a model that is spoken to in messages."""
+    text: str = ""
+    turn: int | None = None
+
+
 class Environment(Protocol):
     """A frozen dataclass in `rlx/env/X.py`: what every environment has; `rlx.world` says what it may have besides."""
 
@@ -174,7 +184,11 @@ class Dialect(Protocol):
         ...
 
     def render(self, observation: tuple[Part, ...]) -> str:
-        """What is appended to the context after a completion."""
+        """What the agent reads of it."""
+        ...
+
+    def context(self, task: Task, opening: tuple[Part, ...], past: Sequence[Turn]) -> Iterable[Piece]:
+        """What the next turn is sampled after (rlx.protocol.history)."""
         ...
 
 

@@ -161,6 +161,10 @@ def tries_of(env: Environment, task: Task, num: int, seed: int) -> Iterator[Acti
         yield one if isinstance(one, Action) else Action(kind="answer", text=one)
 
 
+def has_opening(episode: Episode) -> bool:
+    return hasattr(episode, "opening")
+
+
 def opening_of(episode: Episode) -> Step:
     """What the agent sees before its first action."""
     step: Step = episode.opening() if hasattr(episode, "opening") else Step()

@@ -29,6 +29,7 @@ from rlx.run.life import RunError
 from rlx.run.warm import start_digest
 from rlx.train import train
 from rlx.types import Action, Step, Task
+from rlx.world import dialect_of
 
 Build = Callable[..., Any]
 QUIET = Screen(silent=True)
@@ -163,7 +164,13 @@ def test_the_learner_sees_what_the_engine_sampled(small_run: Build, tmp_path: Pa
     turns = [turn for group in groups for t in group.trajectories for turn in t.turns]
     trained = batch.token_ids_N[batch.position_M].tolist()
     assert trained == [token for turn in turns for token in turn.completion.token_ids]
-    assert sorted(encoded) == sorted(run.protocol.render(turn.observation) for turn in turns if turn.observation)
+    dialect = dialect_of(run.env, run.protocol)
+    once = [
+        {dialect.open(t.task), *(dialect.render(turn.observation) for turn in t.turns if turn.observation)}
+        for group in groups
+        for t in group.trajectories
+    ]
+    assert sorted(encoded) == sorted(text for texts in once for text in texts)
 
 
 class Fragile:

@@ -9,8 +9,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from rlx.protocol.history import first_prompt
 from rlx.types import Dialect, Environment, Task
-from rlx.world import cost_of, dialect_of, moves_of, open_episode, part_of
+from rlx.world import cost_of, dialect_of, moves_of, open_episode, opening_of, part_of
 
 Row = dict[str, Any]
 
@@ -22,7 +23,6 @@ def build_rows(env: Environment, protocol: Dialect, split: str, seed: int, num: 
         yield {
             "id": task.key,
             "data": dict(task.data),
-            "prompt": dialect.open(task),
             **trace(part_of(env, task), dialect, task, seed),
         }
 
@@ -30,8 +30,10 @@ def build_rows(env: Environment, protocol: Dialect, split: str, seed: int, num: 
 def trace(env: Environment, protocol: Dialect, task: Task, seed: int) -> Row:
     """The expert's turns, acted for real: every observation is the environment's answer."""
     turns, reward, success = [], 0.0, None
+    prompt = protocol.open(task)
     try:
         with open_episode(env, task) as episode:
+            prompt = first_prompt(protocol, task, opening_of(episode).observation)
             for move in moves_of(env, task, seed, protocol.tools):
                 step = episode.step(move.action)
                 observation = protocol.render(step.observation) if step.observation else ""
@@ -39,8 +41,8 @@ def trace(env: Environment, protocol: Dialect, task: Task, seed: int) -> Row:
                 reward += step.reward - cost_of(env, step.tool)
                 success = step.success
     except ValueError as error:
-        return {"turns": [], "error": str(error)}
-    return {"turns": turns, "reward": round(reward, 6), "success": success}
+        return {"prompt": prompt, "turns": [], "error": str(error)}
+    return {"prompt": prompt, "turns": turns, "reward": round(reward, 6), "success": success}
 
 
 def show_row(row: Row) -> str:

@@ -13,6 +13,8 @@ import yaml
 from rlx.config.check import ConfigError
 
 PACKAGE = Path(__file__).resolve().parents[1]
+FAMILIES = ("env",)
+"""Groups whose options may stand in folders within: `env=game/guess_the_number`."""
 TARGET = re.compile(r"^\s*(?:-\s*)?_target_:\s*['\"]?([\w.]+)", re.MULTILINE)
 
 
@@ -45,8 +47,9 @@ def list_options(group: str, folders: Sequence[Path] | None = None) -> dict[str,
     """The options of a group, each with the description that its file's first line gives."""
     options: dict[str, str] = {}
     for folder in folders or config_folders():
-        for file in sorted((folder / group).glob("*.yaml")):
-            options.setdefault(file.stem, describe_file(file))
+        for file in sorted((folder / group).glob("**/*.yaml" if group in FAMILIES else "*.yaml")):
+            name = file.relative_to(folder / group).with_suffix("").as_posix()
+            options.setdefault(name, describe_file(file))
     return dict(sorted(options.items()))
 
 
@@ -80,7 +83,8 @@ def every_group(folders: Sequence[Path] | None = None) -> list[str]:
         for pattern in ("*/*.yaml", "*/*/*.yaml")
         for file in folder.glob(pattern)
     }
-    return sorted(group for group in found if not group.startswith(("hydra", ".")) and "/." not in group)
+    own = (group for group in found if group.partition("/")[0] not in FAMILIES or group in FAMILIES)
+    return sorted(group for group in own if not group.startswith(("hydra", ".")) and "/." not in group)
 
 
 def known_targets(folders: Sequence[Path] | None = None) -> set[str]:

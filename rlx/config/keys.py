@@ -118,7 +118,8 @@ def _list(tree: Tree, above: str, parent: Meaning, target: str, found: Mapping[s
         meaning = found.get(path, Meaning())
         text = meaning.text or borrowed(target, name) or docstring(own) or ("" if target else parent.text)
         meaning = replace(meaning, text=text)
-        yield Key(path=path, value=value, kind=kind_of(target, name), meaning=meaning)
+        kind = kind_of(target, name) or (f"the keys of {own.rpartition('.')[2]}" if own and not target else "")
+        yield Key(path=path, value=value, kind=kind, meaning=meaning)
         if isinstance(value, Mapping):
             yield from _list(value, f"{path}.", meaning, own, found)
 

@@ -1,23 +1,24 @@
 """Replay stored trajectories: the same actions in a fresh episode give the same observations, rewards and outcome.
 
-Given a protocol and a decoder it also checks the tokens: that the completion, decoded, means the stored action, and
-that what was appended to the context is the stored observation.
+Given how one speaks it also checks the tokens: that the completion, decoded, means the stored action, and that every
+context is made of the pieces that the protocol makes it of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rlx.console import counted, one_line
 from rlx.record.store import Stored, StoreError, read, stored_files
-from rlx.rollout.episode import hear, step_within
-from rlx.types import Dialect, Environment, Step, Trajectory, Turn
-from rlx.world import cost_of, dialect_of, open_episode, part_of, rounds_of
+from rlx.rollout.episode import bind, only_legal, step_within
+from rlx.rollout.row import common_prefix
+from rlx.rollout.speech import Speech
+from rlx.types import Environment, Step, Trajectory, Turn
+from rlx.world import cost_of, open_episode, opening_of, part_of, rounds_of
 
-Decode = Callable[[Sequence[int]], str]
 MOST_SHOWN = 20
 """Mistakes listed by name; the rest are counted."""
 
@@ -71,8 +72,7 @@ def replay(
     folder: Path,
     env: Environment,
     *,
-    dialect: Dialect | None = None,
-    decode: Decode | None = None,
+    speech: Speech | None = None,
     progress: Callable[[int], Any] = lambda done: None,
 ) -> Report:
     """Replay every file of `folder`/trajectories through the run's environment; ValueError if there is none."""
@@ -85,7 +85,7 @@ def replay(
             for stored in read(path):
                 num_trajectories += 1
                 num_turns += len(stored.trajectory.turns)
-                mistakes += judge_stored(str(path.relative_to(folder)), stored, env, dialect, decode)
+                mistakes += judge_stored(str(path.relative_to(folder)), stored, env, speech)
                 progress(1)
         except (StoreError, OSError) as error:
             unreadable.append(str(error))
@@ -98,36 +98,55 @@ def replay(
     )
 
 
-def judge_stored(
-    file: str, stored: Stored, env: Environment, dialect: Dialect | None = None, decode: Decode | None = None
-) -> list[Mistake]:
+def judge_stored(file: str, stored: Stored, env: Environment, speech: Speech | None = None) -> list[Mistake]:
     """The mistakes of one line of a file."""
     one = stored.trajectory
     part = part_of(env, one.task)
-    found = list(judge_outcome(part, one, rounds_of(part) if stored.max_rounds is None else stored.max_rounds))
-    if dialect is not None and decode is not None:
-        found += judge_tokens(one, dialect_of(env, dialect, one.task.env), decode)
+    rehearsal = rehearse(part, one, rounds_of(part) if stored.max_rounds is None else stored.max_rounds)
+    found = list(judge_outcome(part, one, rehearsal))
+    if speech is not None:
+        found += judge_tokens(one, bind(env, speech, one.task.env), rehearsal)
     return [
         Mistake(file=file, line=stored.line, task=one.task.id, sample=one.sample, turn=turn, what=what)
         for turn, what in found
     ]
 
 
-def judge_outcome(env: Environment, stored: Trajectory, max_rounds: int | None) -> Iterator[Found]:
-    """Where the environment answers otherwise than it did; an exception is a mistake, and ends the replay."""
-    last, index = Step(), 0
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rehearsal:
+    """What the environment says now: its opening, and a step for every stored action until it ended or broke."""
+
+    opening: Step
+    steps: tuple[Step, ...]
+    broke: str = ""
+
+
+def rehearse(env: Environment, stored: Trajectory, max_rounds: int | None) -> Rehearsal:
+    """Repeat the stored actions in a fresh episode."""
+    opening = Step()
+    steps: list[Step] = []
     try:
         with open_episode(env, stored.task) as episode:
+            opening = opening_of(episode)
             for index, turn in enumerate(stored.turns):
-                if last.done:
-                    yield index, f"the episode had ended, but {len(stored.turns)} turns are stored"
-                    return
-                last = step_within(episode, turn.action, index, max_rounds)
-                yield from ((index, what) for what in judge_step(env, turn, last))
+                if steps and steps[-1].done:
+                    break
+                steps.append(step_within(episode, turn.action, index, max_rounds))
     except Exception as error:
-        yield index, f"the environment raised {type(error).__name__}: {error}"
-        return
-    yield from ((None, what) for what in judge_end(stored, last))
+        return Rehearsal(opening=opening, steps=tuple(steps), broke=f"{type(error).__name__}: {error}")
+    return Rehearsal(opening=opening, steps=tuple(steps))
+
+
+def judge_outcome(env: Environment, stored: Trajectory, found: Rehearsal) -> Iterator[Found]:
+    """Where the environment answers otherwise than it did; an exception is a mistake, and ends the replay."""
+    for index, (turn, step) in enumerate(zip(stored.turns, found.steps)):
+        yield from ((index, what) for what in judge_step(env, turn, step))
+    if found.broke:
+        yield min(len(found.steps), len(stored.turns) - 1), f"the environment raised {found.broke}"
+    elif len(found.steps) < len(stored.turns):
+        yield len(found.steps), f"the episode had ended, but {len(stored.turns)} turns are stored"
+    else:
+        yield from ((None, what) for what in judge_end(stored, found.steps[-1] if found.steps else Step()))
 
 
 def judge_step(env: Environment, turn: Turn, step: Step) -> Iterator[str]:
@@ -154,18 +173,18 @@ def judge_end(stored: Trajectory, last: Step) -> Iterator[str]:
         yield f"success {success}, stored {stored.success}"
 
 
-def judge_tokens(stored: Trajectory, dialect: Dialect, decode: Decode) -> Iterator[Found]:
-    """Where tokens and meaning part: each completion's action, and each observation's text in the context after it."""
+def judge_tokens(stored: Trajectory, speech: Speech, found: Rehearsal) -> Iterator[Found]:
+    """Where tokens and meaning part: each turn's context, and the action of each completion."""
+    legal = [found.opening.legal, *(step.legal for step in found.steps)]
     for index, turn in enumerate(stored.turns):
-        action = hear(dialect, decode, turn.completion)
+        action = only_legal(speech.hear(turn.completion), legal[min(index, len(legal) - 1)])
         if action != turn.action:
             yield index, f"tokens mean {action.kind} {action.text!r}, stored {turn.action.kind} {turn.action.text!r}"
-        before = turn.prompt_ids + turn.completion.token_ids
-        after = stored.turns[index + 1].prompt_ids if index + 1 < len(stored.turns) else ()
-        if turn.observation and after[: len(before)] == before:
-            told, rendered = decode(after[len(before) :]), dialect.render(turn.observation)
-            if told != rendered:
-                yield index, f"the context was told {told!r}, the observation is {rendered!r}"
+        context = speech.context(stored.task, found.opening.observation, stored.turns[:index])
+        if context != turn.prompt_ids:
+            same = common_prefix(context, turn.prompt_ids)
+            told, made = (speech.decode(ids[same : same + 40]) for ids in (turn.prompt_ids, context))
+            yield index, f"the context goes on with {told!r}, its pieces with {made!r}"
 
 
 def shown(observation: tuple[Any, ...]) -> str:

@@ -182,28 +182,6 @@ def encode_text(tokenizer: Any, text: str) -> list[int]:
     return list(tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True))
 
 
-def encode_prompt(tokenizer: Any, model: Model, text: str) -> list[int]:
-    """The first prompt's tokens: bare text, or a user's message up to where the assistant speaks."""
-    if not model.chat:
-        return encode_text(tokenizer, text)
-    before, after = split_template(tokenizer)
-    return [
-        *tokenizer.encode(before, add_special_tokens=False),
-        *encode_text(tokenizer, text),
-        *tokenizer.encode(after, add_special_tokens=False),
-    ]
-
-
-def split_template(tokenizer: Any, mark: str = "\N{WHITE SQUARE}TEXT\N{WHITE SQUARE}") -> tuple[str, str]:
-    """What the chat template writes before and after a user's message."""
-    messages = [{"role": "user", "content": mark}]
-    whole = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-    before, found, after = str(whole).partition(mark)
-    if not found:
-        raise ModelError("the tokenizer's chat template does not show the user's message; set model.chat=false")
-    return before, after
-
-
 def explain(model: Model, what: str, error: Exception) -> ModelError:
     """One line: what, where, what to do."""
     remedy = "" if local_folder(model) else "; without a hub, give a folder with model.path=DIR"

@@ -10,7 +10,9 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
+from rlx.protocol.history import History
 from rlx.types import CUT, Action, Dialect, Move, Part, Stop, Task, Verb
 
 THINK, OBSERVATION, ANSWER = "think", "observation", "answer"
@@ -18,7 +20,7 @@ TAG_LIKE = re.compile(r"<(?=[^\s\d<=>])")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Blocks:
+class Blocks(History):
     """A protocol of blocks: `<think>`, one block per tool and action, `<observation>`, `<answer>`."""
 
     instruction: str | None
@@ -119,7 +121,8 @@ def uncut(action: Action, stop: Stop) -> Action:
     return invalid("the turn was cut off: say less") if stop in CUT and action.kind != "invalid" else action
 
 
-def write_observation(observation: Sequence[Part]) -> str:
+@lru_cache(maxsize=4096)
+def write_observation(observation: tuple[Part, ...]) -> str:
     """Observed text in its block; no part of it can pass for a tag or for a model's special token."""
     if not observation:
         return ""
@@ -129,5 +132,9 @@ def write_observation(observation: Sequence[Part]) -> str:
 
 def neutralise(text: str) -> str:
     """`text` with a space put into all that looks like a tag (`< answer>`), and without control characters."""
-    plain = "".join(letter for letter in text if letter in "\n\t" or not unicodedata.category(letter).startswith("C"))
-    return TAG_LIKE.sub("< ", plain)
+    return TAG_LIKE.sub("< ", printable(text))
+
+
+def printable(text: str) -> str:
+    """`text` without control characters."""
+    return "".join(letter for letter in text if letter in "\n\t" or not unicodedata.category(letter).startswith("C"))

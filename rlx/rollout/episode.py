@@ -6,17 +6,16 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from rlx.rollout.fork import given, joined, left, replayed
+from rlx.rollout.speech import Encode, Speech
 from rlx.types import (
     Action,
     Completion,
-    Dialect,
     Environment,
     Episode,
-    Move,
     Request,
     Sampling,
     Start,
@@ -26,7 +25,7 @@ from rlx.types import (
     Trajectory,
     Turn,
 )
-from rlx.world import cost_of, dialect_of, open_episode, parts_of, rounds_of
+from rlx.world import cost_of, dialect_of, has_opening, moves_of, open_episode, opening_of, parts_of, rounds_of
 
 Asked = Request | Callable[[], Step]
 """What an episode waits for: a completion of a request, or the result of an environment step."""
@@ -59,39 +58,6 @@ def stream_of_turn(stream: tuple, start: Start, turn: int) -> int:
     return stream_of(*stream, start.task.key, start.sample, turn, *([start.repeat] if start.repeat else []))
 
 
-def hear(dialect: Dialect, decode: Callable[[Sequence[int]], str], completion: Completion) -> Action:
-    """What a completion meant; an end-of-sequence token is no part of what was said."""
-    ids = completion.token_ids[:-1] if completion.stop == "eos" else completion.token_ids
-    return dialect.parse(decode(ids), completion.stop)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Speech:
-    """How text and tokens meet: a tokenizer under a protocol. What was sampled is never encoded again."""
-
-    dialect: Dialect
-    encode: Callable[[str], list[int]]
-    """Text to ids, adding nothing."""
-    decode: Callable[[Sequence[int]], str]
-    open: Callable[[str], list[int]]
-    """A first prompt to ids, through the chat template where the model has one."""
-    state: int | None = None
-    """Of the engine's automaton, in which each turn starts."""
-
-    def opening(self, task: Task) -> tuple[int, ...]:
-        return tuple(self.open(self.dialect.open(task)))
-
-    def hear(self, completion: Completion) -> Action:
-        return hear(self.dialect, self.decode, completion)
-
-    def say(self, step: Step) -> tuple[int, ...]:
-        return tuple(self.encode(self.dialect.render(step.observation))) if step.observation else ()
-
-    def spell(self, move: Move) -> Completion:
-        ids = tuple(self.encode(self.dialect.write(move)))
-        return Completion(token_ids=ids, logprobs=(0.0,) * len(ids), stop="stop")
-
-
 @dataclass(frozen=True, kw_only=True)
 class World:
     """One environment as a player meets it: how one speaks there, and how many turns may pass."""
@@ -105,10 +71,11 @@ class World:
         return step_within(episode, action, num_turns, self.max_rounds)
 
     def close_turn(
-        self, prompt: tuple[int, ...], completion: Completion, action: Action, step: Step, told: int
+        self, prompt: tuple[int, ...], completion: Completion, action: Action, step: Step, encode: Encode
     ) -> Turn:
-        """The finished turn; `told` is how many tokens the observation became."""
-        tool = replace(step.tool, num_tokens=told if step.tool.num_calls else 0)
+        """The finished turn. What a tool said is counted in the policy's tokens."""
+        told = encode(self.speech.dialect.render(step.observation)) if step.observation and step.tool.num_calls else ()
+        tool = replace(step.tool, num_tokens=len(told))
         return Turn(
             prompt_ids=prompt,
             completion=completion,
@@ -119,15 +86,24 @@ class World:
             metrics=step.metrics,
         )
 
+    def remembering(self) -> Encode:
+        """Text to ids; every text of an episode is encoded once."""
+        return cache(lambda text: tuple(self.speech.encode(text)))
+
 
 def worlds_of(env: Environment, speech: Speech, max_rounds: int | None = None) -> dict[str, World]:
     """The worlds that tasks may be of, by `Task.env`; `max_rounds` overrides what each environment asks for."""
 
     def world(name: str, part: Environment) -> World:
         rounds = rounds_of(part) if max_rounds is None else max_rounds
-        return World(env=part, speech=replace(speech, dialect=dialect_of(env, speech.dialect, name)), max_rounds=rounds)
+        return World(env=part, speech=bind(env, speech, name), max_rounds=rounds)
 
     return {name: world(name, part) for name, part in parts_of(env).items()}
+
+
+def bind(env: Environment, speech: Speech, part: str = "") -> Speech:
+    """How one speaks in an environment, or in a part of it."""
+    return replace(speech, dialect=dialect_of(env, speech.dialect, part))
 
 
 def step_within(episode: Episode, action: Action, num_turns: int, max_rounds: int | None) -> Step:
@@ -148,14 +124,14 @@ def only_legal(action: Action, legal: tuple[str, ...] | None) -> Action:
     return Action(kind="invalid", text=f"{action.name} is not possible now; possible: {', '.join(legal)}")
 
 
-def replay_prefix(
-    episode: Episode, prefix: Sequence[Turn], speech: Speech, opening: tuple[int, ...]
-) -> tuple[int, ...]:
-    """Repeat recorded actions in a fresh episode; the context the next turn starts from."""
-    context = opening
-    for turn in prefix:
-        context = turn.prompt_ids + turn.completion.token_ids + speech.say(episode.step(turn.action))
-    return context
+def replay_prefix(world: World, episode: Episode, prefix: Sequence[Turn], opening: Step) -> Step:
+    """Repeat recorded actions in a fresh episode: the last step that it answers with."""
+    step = opening
+    for index, turn in enumerate(prefix):
+        step = world.step(episode, turn.action, index)
+        if step.observation != turn.observation:
+            raise ValueError(f"the environment does not replay: turn {index} was answered otherwise")
+    return step
 
 
 def play_episode(
@@ -179,11 +155,15 @@ def play_episode(
 
     try:
         with open_episode(world.env, start.task) as episode:
-            context = replay_prefix(episode, turns, speech, speech.opening(start.task))
-            forked = left(start)
-            context = context if forked is None else forked.prompt_ids
-            legal: tuple[str, ...] | None = None
-            while len(context) < sampling.max_context:
+            opening: Step = (yield partial(opening_of, episode)) if has_opening(episode) else Step()
+            step = replay_prefix(world, episode, turns, opening)
+            forked, encode = left(start), world.remembering()
+            while True:
+                context = speech.context(start.task, opening.observation, turns, encode)
+                if forked is not None and len(turns) == first:
+                    context = forked.prompt_ids
+                if len(context) >= sampling.max_context:
+                    return end("truncated")
                 completion: Completion = yield Request(
                     session=session,
                     stream=stream_of_turn(stream, start, len(turns)),
@@ -196,13 +176,23 @@ def play_episode(
                     state=speech.state,
                 )
                 completion = joined(start, completion) if len(turns) == first else completion
-                action = only_legal(speech.hear(completion), legal)
-                step: Step = yield partial(world.step, episode, action, len(turns))
-                told = speech.say(step)
-                turns.append(world.close_turn(context, completion, action, step, len(told)))
+                action = only_legal(speech.hear(completion), step.legal)
+                step = yield partial(world.step, episode, action, len(turns))
+                turns.append(world.close_turn(context, completion, action, step, encode))
                 if step.done:
                     return end("truncated" if step.truncated else "done", success=bool(step.success))
-                context, legal = context + completion.token_ids + told, step.legal
-            return end("truncated")
     except Exception as error:
         return end("error", error=f"{type(error).__name__}: {error}")
+
+
+def demonstrate_episode(world: World, task: Task, seed: int) -> Trajectory:
+    """The environment's own expert, acting for real: every observation is the environment's answer."""
+    turns: list[Turn] = []
+    step, encode = Step(), world.remembering()
+    with open_episode(world.env, task) as episode:
+        opening = opening_of(episode)
+        for move in moves_of(world.env, task, seed, world.speech.dialect.tools):
+            context = world.speech.context(task, opening.observation, turns, encode)
+            step = episode.step(move.action)
+            turns.append(world.close_turn(context, world.speech.spell(move), move.action, step, encode))
+    return Trajectory(task=task, sample=0, turns=tuple(turns), status="done", success=bool(step.success))

@@ -20,10 +20,20 @@ from typing import Generic, TypeVar
 
 from rlx.algo.parts import Flat, Sampler
 from rlx.rollout.engine import Engine
-from rlx.rollout.episode import Asked, Life, Seen, Speech, World, play_episode, stream_of, tell_apart, worlds_of
+from rlx.rollout.episode import (
+    Asked,
+    Life,
+    Seen,
+    World,
+    demonstrate_episode,
+    play_episode,
+    stream_of,
+    tell_apart,
+    worlds_of,
+)
 from rlx.rollout.growth import Growing, all_at_once, growths, sample_flat
-from rlx.types import Environment, Group, Request, Sampling, Start, Step, Task, Trajectory, Turn
-from rlx.world import moves_of, open_episode
+from rlx.rollout.speech import Speech
+from rlx.types import Environment, Group, Request, Sampling, Start, Step, Task, Trajectory
 
 T = TypeVar("T")
 
@@ -86,21 +96,10 @@ class Rollout:
 
     def demonstrate(self, tasks: Sequence[Task]) -> list[Trajectory]:
         """The environment's own expert, acting for real: every observation is the environment's answer."""
-        return [self._demonstrate(task, sample) for sample, task in enumerate(tasks)]
-
-    def _demonstrate(self, task: Task, sample: int) -> Trajectory:
-        world = self.worlds[task.env]
-        speech, context = world.speech, world.speech.opening(task)
-        turns: list[Turn] = []
-        step = Step()
-        with open_episode(world.env, task) as episode:
-            for move in moves_of(world.env, task, stream_of(*self.stream, task.key, sample), speech.dialect.tools):
-                completion = speech.spell(move)
-                step = episode.step(move.action)
-                told = speech.say(step)
-                turns.append(world.close_turn(context, completion, move.action, step, len(told)))
-                context = context + completion.token_ids + told
-        return Trajectory(task=task, sample=0, turns=tuple(turns), status="done", success=bool(step.success))
+        return [
+            demonstrate_episode(self.worlds[task.env], task, stream_of(*self.stream, task.key, sample))
+            for sample, task in enumerate(tasks)
+        ]
 
 
 @dataclass(slots=True)

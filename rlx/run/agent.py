@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,15 +16,14 @@ from rlx.hardware.pulse import nothing
 from rlx.hardware.ranks import ALONE, Ranks
 from rlx.learner.learner import Learner
 from rlx.learner.torch import TorchLearner
-from rlx.model.load import Model, encode_prompt, encode_text, load_model, load_tokenizer, load_weights
+from rlx.model.load import Model, load_model, load_tokenizer, load_weights
 from rlx.rollout.engine import Engine
-from rlx.rollout.episode import Speech
 from rlx.rollout.play import Rollout
-from rlx.rollout.stops import decoder
+from rlx.rollout.speech import Speech, speech_of
 from rlx.rollout.torch.engine import TorchEngine
 from rlx.rollout.vllm.engine import VllmEngine
 from rlx.run.run import Run
-from rlx.types import Dialect, Environment, Sampling, Trajectory
+from rlx.types import Environment, Sampling, Trajectory
 
 if TYPE_CHECKING:
     from rlx.run.fleet import Fleet
@@ -161,7 +159,7 @@ def policy_of(
         engine = build_engine(run.hardware, model, loaded, weights, tokenizer)
     else:
         engine.load(weights, 0)
-    return Policy(engine=engine, speech=speech_of(run.protocol, model, tokenizer), hardware=run.hardware)
+    return Policy(engine=engine, speech=speech_of(run.protocol, tokenizer, chat=model.chat), hardware=run.hardware)
 
 
 def build_engine(
@@ -192,13 +190,3 @@ def eos_ids(loaded: Any) -> list[int]:
     """The ids that end a completion, by the model's own generation settings."""
     eos = loaded.generation_config.eos_token_id
     return [] if eos is None else [eos] if isinstance(eos, int) else list(eos)
-
-
-def speech_of(dialect: Dialect, model: Model, tokenizer: Any) -> Speech:
-    """The protocol spoken through this tokenizer."""
-    return Speech(
-        dialect=dialect,
-        encode=partial(encode_text, tokenizer),
-        decode=decoder(tokenizer),
-        open=partial(encode_prompt, tokenizer, model),
-    )

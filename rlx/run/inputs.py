@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from rlx.fetch import snapshot
 from rlx.hardware.pulse import nothing
@@ -11,6 +11,8 @@ from rlx.model.load import Model, local_folder
 from rlx.model.packaged import cache_folder, find_gguf, is_packaged
 from rlx.record.folder import EVALUATIONS
 from rlx.run.run import Run
+from rlx.types import Environment
+from rlx.world import parts_of
 
 
 class CacheError(OSError):
@@ -22,11 +24,17 @@ class CacheError(OSError):
 def check_inputs(run: Run) -> None:
     """Refuse what is here and cannot be used. Nothing is fetched; an environment that reads something has a `check`."""
     check_model(run.model)
-    for stage in run.stages():
-        check = getattr(stage.env, "check", None)
+    for env in environments(run):
+        check = getattr(env, "check", None)
         if check is not None:
             check()
     check_cache()
+
+
+def environments(run: Run) -> Iterator[Environment]:
+    """Of the run and its warm starts, every part."""
+    for stage in run.stages():
+        yield from parts_of(stage.env).values()
 
 
 def check_model(model: Model) -> None:
@@ -52,6 +60,6 @@ def fetch_inputs(run: Run, check: Callable[[], None] = nothing) -> None:
     """Fetch what is on a hub; `check` may end it at any time. An environment says its `data_set`, if that is there."""
     if not is_packaged(run.model.path) and local_folder(run.model) is None:
         snapshot(run.model.path, "model", check)
-    for name in {getattr(stage.env, "data_set", None): None for stage in run.stages()}:
+    for name in {getattr(env, "data_set", None): None for env in environments(run)}:
         if name:
             snapshot(name, "dataset", check)

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from rlx.evaluate.evaluate import EvaluateError, held_out
 from rlx.model.load import Model
 from rlx.model.shape import find_file, find_positions
+from rlx.protocol.history import first_prompt
 from rlx.run.run import Run
-from rlx.types import Environment, Task
-from rlx.world import open_episode, part_of
+from rlx.types import Environment, Step, Task
+from rlx.world import open_episode, opening_of, part_of
 
 
 class TaskError(ValueError):
@@ -42,20 +43,22 @@ def check_own(run: Run, *, fetch: bool, trains: bool = True, tests: bool = False
     try:
         held = held_out(run.evaluate, run.env)[:1] if tests else []
         tasks = [*held, *(first(run.env.tasks("train", run.seed)) if trains else ())]
-        prompts = [run.dialects[task.env].open(task) for task in tasks]
-        playable = all(is_playable(part_of(run.env, task), task) for task in tasks)
+        openings = [look(part_of(run.env, task), task) for task in tasks]
+        seen = [() if opening is None else opening.observation for opening in openings]
+        prompts = [first_prompt(run.dialects[task.env], task, shown) for task, shown in zip(tasks, seen, strict=True)]
     except EvaluateError:
         raise
     except Exception as error:
         raise TaskError(told(error)) from error
-    if not playable:
+    if None in openings:
         raise TaskError("env: what start(task) gives has no step(action), which every Episode needs")
     check_room(run, prompts)
 
 
-def is_playable(env: Environment, task: Task) -> bool:
+def look(env: Environment, task: Task) -> Step | None:
+    """What an episode begins with; None if it cannot go on."""
     with open_episode(env, task) as episode:
-        return hasattr(episode, "step")
+        return opening_of(episode) if hasattr(episode, "step") else None
 
 
 def first(tasks: Iterator[Task]) -> Iterator[Task]:

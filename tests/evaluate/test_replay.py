@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from rlx.evaluate.replay import replay
+from rlx.protocol.history import History
 from rlx.record.store import save, step_path
 from rlx.rollout.episode import step_within
+from rlx.rollout.speech import Speech
 from rlx.types import Action, Completion, Group, Move, Part, Step, Stop, Task, Text, ToolUse, Trajectory, Turn, Verb
 
 
@@ -45,14 +47,14 @@ class Doubled:
         return Step(observation=(Text(str(self.number)),), tool=ToolUse(num_calls=1))
 
 
-class Words:
+class Words(History):
     """The dialect of these tests: a token is a character, an observation is in brackets."""
 
     stops = ()
     tools = ("double",)
 
     def open(self, task: Task) -> str:
-        return ""
+        return f"double {task.data['number']}:"
 
     def bound(self, tools: tuple[Verb, ...], actions: tuple[Verb, ...]) -> Words:
         return self
@@ -75,9 +77,12 @@ def decode(token_ids: Sequence[int]) -> str:
     return "".join(map(chr, token_ids))
 
 
+SPEECH = Speech(dialect=Words(), encode=ids, decode=decode)
+
+
 def play(env: Doubling, *said: str) -> Trajectory:
     task = next(env.tasks("test", 0))
-    episode, turns, context, step = env.start(task), [], ids("?"), Step()
+    episode, turns, context, step = env.start(task), [], ids("double 3:"), Step()
     for text in said:
         action = Words().parse(text, "stop")
         step = step_within(episode, action, len(turns), env.max_rounds)
@@ -114,7 +119,7 @@ def test_what_was_played_replays(tmp_path: Path) -> None:
     cut = play(ENV, "d", "d")
     over = play(ENV, "d", "d", "d", "d")
     failed = replace(play(ENV, "d"), status="error", error="boom")
-    report = replay(kept(tmp_path, GOOD, cut, over, failed), ENV, dialect=Words(), decode=decode)
+    report = replay(kept(tmp_path, GOOD, cut, over, failed), ENV, speech=SPEECH)
     assert report.ok, str(report)
     assert (report.num_files, report.num_trajectories, report.num_turns) == (1, 4, 10)
     assert str(report) == "4 episodes, 10 turns in 1 file: all as stored"
@@ -161,7 +166,7 @@ TOKENS: dict[str, tuple[Callable[[], Trajectory], int, str]] = {
         2,
         "mean",
     ),
-    "context": (lambda: edit(1, prompt_ids=ids("?d[5]")), 0, "told '[5]'"),
+    "context": (lambda: edit(1, prompt_ids=ids("double 3:d[5]")), 1, "goes on with '5]', its pieces with '6]'"),
 }
 
 
@@ -171,7 +176,7 @@ def test_tokens_that_mean_something_else_are_found(
 ) -> None:
     folder = kept(tmp_path, make())
     assert replay(folder, ENV).ok
-    (mistake,) = replay(folder, ENV, dialect=Words(), decode=decode).mistakes
+    (mistake,) = replay(folder, ENV, speech=SPEECH).mistakes
     assert mistake.turn == turn
     assert what in mistake.what
 

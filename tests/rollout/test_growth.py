@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from rlx.algo.parts import Growth, stable_index
-from rlx.rollout.episode import Speech
+from rlx.protocol.history import History
 from rlx.rollout.play import Rollout
+from rlx.rollout.speech import Speech
 from rlx.rollout.together import Together
 from rlx.types import Action, Completion, Fork, Group, Request, Sampling, Start, Step, Stop, Task, Text, Trajectory
 
@@ -42,7 +43,7 @@ class Walk:
         )
 
 
-class Aloud:
+class Aloud(History):
     """Whatever is said is done."""
 
     stops = ()
@@ -108,7 +109,6 @@ def player(qwen2: Any, tokenizer: Any, kit: Any) -> Any:
         dialect=Aloud(),
         encode=lambda text: tokenizer.encode(text, add_special_tokens=False),
         decode=tokenizer.decode,
-        open=lambda text: tokenizer.encode(text, add_special_tokens=False),
     )
 
     def build(num_slots: int) -> Rollout:

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from rlx.rollout.episode import Speech, stream_of
+from rlx.protocol.history import History
+from rlx.rollout.episode import stream_of
 from rlx.rollout.play import Rollout
+from rlx.rollout.speech import Speech
 from rlx.types import Action, Completion, Move, Request, Sampling, Start, Step, Stop, Task, Text, ToolUse, Verb
 
 
@@ -50,7 +52,7 @@ class EchoEpisode:
         return Step(observation=(Text(action.text),), done=done, truncated=done, tool=ToolUse(num_calls=1))
 
 
-class Words:
+class Words(History):
     """`!word` is an answer, any other word a call."""
 
     stops = ()
@@ -116,7 +118,7 @@ def letters(text: str) -> list[int]:
     return [ord(letter) for letter in text]
 
 
-SPEECH = Speech(dialect=Words(), encode=letters, decode=lambda ids: "".join(map(chr, ids)), open=letters)
+SPEECH = Speech(dialect=Words(), encode=letters, decode=lambda ids: "".join(map(chr, ids)))
 
 
 def rollout(engine: Script, **settings: Any) -> Rollout:

@@ -1,0 +1,1 @@
+"""Games: one file each, played by declared actions."""

@@ -1,0 +1,94 @@
+"""The bare completion is the act: no thought, no tags, nothing around it.
+
+    environment:  It is a number from 1 to 50.\\n
+    agent:        25\\n
+    environment:  lower\\n
+
+Where an environment declares one action and that takes an argument, a turn is the argument. Where it declares several,
+a turn is the action's name, and after it the argument if it takes one. Where it declares none, a turn is the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from rlx.protocol.blocks import ANSWER, end_at_stop, invalid, printable, uncut
+from rlx.protocol.history import History
+from rlx.types import Action, Move, Part, Stop, Task, Verb
+
+
+@dataclass(frozen=True, kw_only=True)
+class Direct(History):
+    """Turns of one line, or of as many as `stops` lets them have."""
+
+    instruction: str | None = None
+    """The line before the task's own text; null: none."""
+    stops: tuple[str, ...] = ("\n",)
+    """What ends a turn, beside the model's own end of sequence."""
+    declared: tuple[Verb, ...] = ()
+    """What the environment declares: known once the protocol is bound to it."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "stops", tuple(self.stops))
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        return ()
+
+    def bound(self, tools: tuple[Verb, ...], actions: tuple[Verb, ...]) -> Direct:
+        return replace(self, declared=actions)
+
+    @property
+    def is_bare(self) -> bool:
+        """A turn is an argument, or an answer, and names nothing."""
+        return not self.declared or (len(self.declared) == 1 and bool(self.declared[0].argument))
+
+    def open(self, task: Task) -> str:
+        told = [self.instruction] if self.instruction else []
+        return "\n".join([*told, *(part.text for part in task.prompt), ""])
+
+    def parse(self, text: str, stop: Stop) -> Action:
+        return uncut(self.read(text), stop)
+
+    def read(self, text: str) -> Action:
+        """What a whole turn says."""
+        said = without_end(text, self.stops).strip()
+        if self.is_bare:
+            return act(self.declared[0].name if self.declared else ANSWER, said) if said else invalid("say something")
+        name, _, argument = said.partition(" ")
+        for verb in self.declared:
+            if verb.name == name and bool(argument.strip()) == bool(verb.argument):
+                return act(name, argument.strip())
+        return invalid(f"say one of: {', '.join(map(spell, self.declared))}")
+
+    def write(self, move: Move) -> str:
+        """The text whose action is the move's; a thought cannot be said."""
+        action = move.action
+        name, body = (ANSWER if action.kind == "answer" else action.name), action.text.strip()
+        said = body if self.is_bare else f"{name} {body}".strip()
+        heard = self.read(said)
+        if (heard.kind, heard.name, heard.text) != (action.kind, action.name, body) or said != self.whole(said):
+            raise ValueError(f"protocol: no turn says this {action.kind} ({heard.text[:80]})")
+        return said + (self.stops[0] if self.stops else "")
+
+    def whole(self, said: str) -> str:
+        return without_end(said, self.stops)
+
+    def render(self, observation: tuple[Part, ...]) -> str:
+        return "".join(f"{printable(part.text)}\n" for part in observation)
+
+
+def without_end(text: str, stops: Sequence[str]) -> str:
+    """The text up to its first stop string."""
+    turn = end_at_stop(text, stops)
+    return next((turn[: -len(stop)] for stop in stops if turn.endswith(stop)), turn)
+
+
+def act(name: str, text: str) -> Action:
+    return Action(kind="answer", text=text) if name == ANSWER else Action(kind="act", name=name, text=text)
+
+
+def spell(verb: Verb) -> str:
+    return f"{verb.name} {verb.argument.upper()}".strip()

@@ -1,0 +1,88 @@
+"""How text and tokens meet: a tokenizer under a protocol. What was sampled is never encoded again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from rlx.model.chat import Marks, find_marks
+from rlx.model.load import encode_text
+from rlx.rollout.stops import decoder
+from rlx.types import Action, Completion, Dialect, Move, Part, Piece, Task, Turn
+
+Encode = Callable[[str], Sequence[int]]
+Decode = Callable[[Sequence[int]], str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Speech:
+    """A protocol in ids. A context is joined from its pieces every turn: each text is encoded by itself, completions
+    are the ids that were sampled, and what the model's chat template writes between messages is known once."""
+
+    dialect: Dialect
+    encode: Encode
+    """Text to ids, adding nothing."""
+    decode: Decode
+    marks: Marks = field(default_factory=dict)
+    """Of the model's chat template, where it has one."""
+    state: int | None = None
+    """Of the engine's automaton, in which each turn starts."""
+
+    def context(
+        self, task: Task, opening: tuple[Part, ...], past: Sequence[Turn], encode: Encode | None = None
+    ) -> tuple[int, ...]:
+        """What a turn is sampled after; `encode` may remember what it has encoded."""
+        pieces = self.dialect.context(task, opening, past)
+        return tuple(join(pieces, past, encode or self.encode, self.marks))
+
+    def hear(self, completion: Completion) -> Action:
+        return hear(self.dialect, self.decode, completion)
+
+    def spell(self, move: Move) -> Completion:
+        ids = tuple(self.encode(self.dialect.write(move)))
+        return Completion(token_ids=ids, logprobs=(0.0,) * len(ids), stop="stop")
+
+
+def speech_of(dialect: Dialect, tokenizer: Any, *, chat: bool = False) -> Speech:
+    """The protocol spoken through this tokenizer; with `chat` in messages, by its own template."""
+    return Speech(
+        dialect=dialect,
+        encode=partial(encode_text, tokenizer),
+        decode=decoder(tokenizer),
+        marks=find_marks(tokenizer) if chat else {},
+    )
+
+
+def join(pieces: Iterable[Piece], past: Sequence[Turn], encode: Encode, marks: Marks) -> list[int]:
+    """The ids of a context, up to where the agent speaks. Pieces of one role in a row are one message."""
+    ids: list[int] = []
+    speaker = ""
+    for piece in pieces:
+        if piece.role != speaker:
+            ids += between(marks, speaker, piece.role, ids)
+        if piece.turn is not None:
+            ids += past[piece.turn].completion.token_ids
+        elif piece.text:
+            ids += encode(piece.text)
+        speaker = piece.role
+    if speaker == "assistant":
+        ids += between(marks, "assistant", "user", ids)
+    return [*ids, *between(marks, "user", "assistant", ids)]
+
+
+def between(marks: Marks, before: str, after: str, ids: Sequence[int]) -> Sequence[int]:
+    """What the template writes there; not the end of a message that the completion before has as its own last id."""
+    if not marks:
+        return ()
+    if (before, after) not in marks:
+        raise ValueError(f"model.chat: the template has nothing from {before or 'the start'} to {after}")
+    mark = marks[before, after]
+    return mark[1:] if before == "assistant" and ids[-1:] == list(mark[:1]) else mark
+
+
+def hear(dialect: Dialect, decode: Decode, completion: Completion) -> Action:
+    """What a completion meant; an end-of-sequence token is no part of what was said."""
+    ids = completion.token_ids[:-1] if completion.stop == "eos" else completion.token_ids
+    return dialect.parse(decode(ids), completion.stop)

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlx.protocol.answer import Answer
+from rlx.protocol.direct import Direct
+from rlx.protocol.tags import Tags
+from rlx.types import Action, Dialect, Move, Stop, Task, Text, Verb
+
+GUESS = Verb(name="guess", description="guess", argument="number")
+MAZE = (
+    Verb(name="left", description="turn left"),
+    Verb(name="say", description="say something", argument="words"),
+    Verb(name="answer", description="give the answer", argument="text"),
+)
+PYTHON = Verb(name="python", description="run Python", argument="code")
+TASK = Task(id="t", prompt=(Text("Go."),), data={})
+
+
+def act(name: str, text: str = "") -> Action:
+    return Action(kind="act", name=name, text=text)
+
+
+@pytest.mark.parametrize(
+    ("declared", "text", "action"),
+    [
+        ((), "7\n", Action(kind="answer", text="7")),
+        ((), "7\nand more", Action(kind="answer", text="7")),
+        ((), "7", Action(kind="answer", text="7")),  # ended by the model itself
+        ((), "\n", Action(kind="invalid", text="say something")),
+        ((GUESS,), "25\n", act("guess", "25")),
+        ((GUESS,), "guess 25\n", act("guess", "guess 25")),  # the bare completion is the argument
+        (MAZE, "left\n", act("left")),
+        (MAZE, " left \n", act("left")),
+        (MAZE, "say hello you\n", act("say", "hello you")),
+        (MAZE, "answer 42\n", Action(kind="answer", text="42")),
+        (MAZE, "left now\n", Action(kind="invalid", text="say one of: left, say WORDS, answer TEXT")),
+        (MAZE, "say\n", Action(kind="invalid", text="say one of: left, say WORDS, answer TEXT")),
+        (MAZE, "up\n", Action(kind="invalid", text="say one of: left, say WORDS, answer TEXT")),
+    ],
+)
+def test_a_turn_is_read_as_it_stands(declared: tuple[Verb, ...], text: str, action: Action) -> None:
+    assert Direct().bound((), declared).parse(text, "stop") == action
+
+
+DIALECTS: tuple[Dialect, ...] = (
+    Answer(),
+    Tags().bound((PYTHON,), ()),
+    Tags().bound((PYTHON,), MAZE),
+    Direct(),
+    Direct().bound((), (GUESS,)),
+    Direct().bound((), MAZE),
+)
+SAID = st.one_of(
+    st.text(max_size=40),
+    st.sampled_from(["<answer>1</answer>", "<python>\n1\n</python>", "<left></left>", "left\n", "7\n", "say it\n"]),
+)
+
+
+@given(SAID, st.sampled_from(["length", "context"]), st.sampled_from(DIALECTS))
+def test_a_turn_that_was_cut_is_never_an_action(text: str, stop: Stop, dialect: Dialect) -> None:
+    assert dialect.parse(text, stop).kind == "invalid"
+
+
+@given(SAID, st.sampled_from(["stop", "eos"]), st.sampled_from(DIALECTS))
+def test_parse_is_total(text: str, stop: Stop, dialect: Dialect) -> None:
+    assert dialect.parse(text, stop).kind in ("answer", "call", "act", "invalid")
+
+
+ARGUMENT = st.text(st.characters(exclude_characters="\n<", exclude_categories=("Cs", "Cc", "Z")), min_size=1)
+
+
+@given(st.sampled_from(DIALECTS[1:]), st.sampled_from([*MAZE, GUESS, PYTHON]), ARGUMENT)
+def test_what_can_be_written_is_read_back(dialect: Dialect, verb: Verb, argument: str) -> None:
+    kind = {"answer": "answer", "python": "call"}.get(verb.name, "act")
+    text = argument if verb.argument else ""
+    action = Action(kind=kind, name="" if kind == "answer" else verb.name, text=text)  # type: ignore[arg-type]
+    try:
+        written = dialect.write(Move(thought="", action=action))
+    except ValueError:
+        return
+    assert dialect.parse(written, "stop") == action
+    assert written.endswith(dialect.stops)
+
+
+def test_tags_speak_the_tools_and_actions_of_any_environment() -> None:
+    tags = Tags().bound((PYTHON,), MAZE)
+    assert tags.stops == ("</python>", "</left>", "</say>", "</answer>")
+    assert tags.parse("<think>hm</think><left></left>", "stop") == act("left")
+    assert tags.parse("<say>hi</say>", "stop") == act("say", "hi")
+    assert tags.open(TASK) == (
+        "Think in <think>, run Python in <python>, turn left in <left>, say something in <say>, "
+        "read its <observation>, and finish with <answer>.\nGo.\n"
+    )
+    assert Tags().bound((), (GUESS,)).open(TASK) == (
+        "Think in <think>, guess in <guess>, and read its <observation>.\nGo.\n"
+    )
+    assert Tags().bound((), (GUESS,)).parse("<answer>7</answer>", "stop").kind == "invalid"
+
+
+@pytest.mark.parametrize("names", [("think",), ("observation",), ("a b",), ("<x>",), ("go", "go"), ("",)])
+def test_names_that_no_tag_can_have_are_refused(names: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match=r"^env: "):
+        Tags().bound((), tuple(Verb(name=name, description="go") for name in names))
+
+
+def test_observations_and_prompts_are_lines() -> None:
+    assert Direct().open(TASK) == "Go.\n"
+    assert Direct(instruction="Play.").open(TASK) == "Play.\nGo.\n"
+    assert Direct().render((Text("higher\x1b[2J"), Text("on"))) == "higher[2J\non\n"
