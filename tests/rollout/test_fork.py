@@ -111,7 +111,7 @@ def test_a_stored_fork_replays_and_can_be_left_again(run: Any, agent: Any, group
 
     (tmp_path / "trajectories").mkdir()
     save(tmp_path / "trajectories" / "forks.jsonl", groups, max_rounds=3)
-    report = replay(tmp_path, run.env, dialect=run.protocol, decode=agent.policy.speech.decode)
+    report = replay(tmp_path, run.env, speech=agent.policy.speech)
     assert report.ok, report
     found = load(tmp_path / "trajectories" / "forks.jsonl")
     assert found == groups
