@@ -28,7 +28,11 @@ from rlx.model.load import Lora
 from rlx.model.shape import Shape, linear_maps, num_parameters
 
 CHUNK_ELEMENTS = {"cpu": 2**22, "cuda": 2**26}
-"""Logits that exist at the same time, as in rlx/learner/logprob.py."""
+"""Logits that exist at the same time: few enough to stay small, enough rows to make a product of matrices worth its
+while."""
+
+KEYS = 4
+"""Copies of a token's key and value, at most, that attention in rectangles makes on a CPU, on average."""
 
 BUCKET_ELEMENTS = 500_000_000
 """Gradients or weights that DeepSpeed moves at once."""
@@ -225,31 +229,43 @@ def layer_parameters(shape: Shape) -> int:
 
 
 def activations(hardware: Hardware, job: Job) -> Amount:
-    """Of one micro-batch: at most full or one longest episode, at least half full if the step has tokens enough."""
+    """Of one micro-batch: at most full, or one longest episode, recomputed if it is longer; at least half full if the
+    step has tokens enough."""
     episodes = -(-job.num_episodes // hardware.num_processes)
-    most = min(max(hardware.micro_batch_tokens, job.max_context), episodes * job.max_context)
+    full = min(hardware.micro_batch_tokens, episodes * job.max_context)
     least = min(hardware.micro_batch_tokens, episodes * min(SHORT, job.max_context)) // 2
-    return Amount(least=activation_bytes(hardware, job, least), most=activation_bytes(hardware, job, most))
+    most = max(activation_bytes(hardware, job, tokens, KEYS) for tokens in (full, job.max_context))
+    return Amount(least=activation_bytes(hardware, job, least), most=most)
 
 
-def activation_bytes(hardware: Hardware, job: Job, tokens: int) -> int:
-    """Kept for the backward pass: the layers, or, where they are recomputed, what each starts from and all of one; four
-    float32 vectors behind the last; a chunk of logits three times in float32; and the head's gradient."""
-    shape, layers = job.shape, job.shape.layers
+def activation_bytes(hardware: Hardware, job: Job, tokens: int, keys: int = 1) -> int:
+    """Kept for the backward pass: the layers, or, where they are recomputed, what each starts from. Then come four
+    float32 vectors behind the last, a chunk of logits three times in float32, and the head's gradient; where layers are
+    recomputed, in their turn all of one. `keys`: copies of a token's key and value on a CPU."""
+    shape, again = job.shape, hardware.recompute or tokens > hardware.micro_batch_tokens
     stream = BYTES["float32" if hardware.learner == "torch" else hardware.learner_dtype] * shape.width
-    layer = layer_bytes(hardware, shape)
-    kept = layers * stream + layer if hardware.recompute else layers * layer
+    gathered = hardware.device == "cpu" and tokens <= hardware.micro_batch_tokens
+    layer = layer_bytes(hardware, shape, keys if gathered else 0)
+    kept = tokens * shape.layers * (stream if again else layer)
     logits = 3 * 4 * min(tokens * shape.vocabulary, CHUNK_ELEMENTS[hardware.device])
-    return tokens * (kept + 16 * shape.width) + logits + head_bytes(hardware, job)
+    behind = tokens * 16 * shape.width + logits + head_bytes(hardware, job)
+    return kept + (max(behind, tokens * (layer + gradient_bytes(hardware, shape))) if again else behind)
 
 
-def layer_bytes(hardware: Hardware, shape: Shape) -> int:
-    """Of one token in one layer: around its norms; queries, keys and values (repeated for the queries' heads), and the
-    attention's answer twice; gate, its activation, up, and their product."""
+def layer_bytes(hardware: Hardware, shape: Shape, keys: int) -> int:
+    """Of one token in one layer: around its norms; gate, its activation, up, and their product; queries, keys, values
+    and the attention's answer, or with `keys`, where queries are gathered into rectangles, and keys and values for each
+    segment that sees them and each head, all of these and the answer as it is laid back."""
     number = BYTES[hardware.learner_dtype]
     low = number < 4 and hardware.learner == "torch"
     norms = NORMS["autocast" if low else hardware.learner_dtype] * shape.width
-    return norms + number * (5 * shape.heads * shape.head_size + 4 * shape.feed_forward)
+    heads = (3 + 2 * keys) * shape.heads if keys else 2 * (shape.heads + shape.key_heads)
+    return norms + number * (heads * shape.head_size + 4 * shape.feed_forward)
+
+
+def gradient_bytes(hardware: Hardware, shape: Shape) -> int:
+    """Of one token, on the way back through a layer: of the residual, and of gate and up or their product."""
+    return BYTES[hardware.learner_dtype] * (2 * shape.width + 2 * shape.feed_forward)
 
 
 def head_bytes(hardware: Hardware, job: Job) -> int:

@@ -17,6 +17,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
+from rlx.hardware.memory import KEYS
+
 SPREAD = 1.3
 """How many times as long as its shortest segment a rectangle may be: attention pays for the longest, squared."""
 SLACK = 64
@@ -110,8 +112,14 @@ def lay_out(placed: Placement, device: str) -> Layout:
     if device != "cpu":
         return Layout(seen=lay_sight(placed), longest=longest)
     found = list(shapes(placed))
-    small = sum(num_biased(placed, shape) for shape in found) <= BIAS_ELEMENTS
-    return Layout(seen=lay_rectangles(placed, found) if small else lay_spans(placed), longest=longest)
+    return Layout(seen=lay_rectangles(placed, found) if win(placed, found) else lay_spans(placed), longest=longest)
+
+
+def win(placed: Placement, found: Sequence[Shape]) -> bool:
+    """Whether rectangles are short enough, and share little enough, to be as fast as spans or faster."""
+    num_keys = sum(len(shape.members) * (shape.context + longest_of(placed, shape)) for shape in found)
+    biased = sum(num_biased(placed, shape) for shape in found)
+    return num_keys <= KEYS * sum(placed.length) and biased <= BIAS_ELEMENTS
 
 
 def shapes(placed: Placement) -> Iterator[Shape]:
@@ -134,8 +142,12 @@ def alike(members: Iterable[int], lengths: Sequence[int], slack: int = 0) -> lis
 
 def num_biased(placed: Placement, shape: Shape) -> int:
     """Elements of the bias that these would take."""
-    contexts, longest = [placed.context[s] for s in shape.members], max(placed.length[s] for s in shape.members)
+    contexts, longest = [placed.context[s] for s in shape.members], longest_of(placed, shape)
     return num_biases(contexts) * longest * (shape.context + longest) if shape.context else 0
+
+
+def longest_of(placed: Placement, shape: Shape) -> int:
+    return max(placed.length[s] for s in shape.members)
 
 
 def num_biases(contexts: Sequence[int]) -> int:

@@ -19,10 +19,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rlx.hardware.memory import CHUNK_ELEMENTS
 from rlx.model.masks import FORBIDDEN, Masks
-
-CHUNK_ELEMENTS = {"cpu": 2**22, "cuda": 2**26}
-"""Logits computed at once: few enough to stay small, enough rows to make a product of matrices worth its while."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,6 +35,8 @@ class Packed:
     target_m: Tensor
     token_m: Tensor
     """Which of the batch's M each one is."""
+    recompute: bool
+    """As MicroBatch says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +78,7 @@ def pack(batch: Batch, what: MicroBatch, device: str = "cpu") -> Packed:
         predict_m=torch.where(offset_m == 0, follows_t.repeat_interleave(num_t), before_m),
         target_m=batch.target_M[token_m],
         token_m=token_m,
+        recompute=what.recompute,
     )
 
 

@@ -8,11 +8,13 @@ Legend: m trained tokens of the micro-batch, T packed tokens, H hidden size, V v
 from __future__ import annotations
 
 import copy
+import warnings
 from typing import Any, cast
 
 import torch
 from torch import Tensor
 
+from rlx.hardware.machine import give_back_blocks
 from rlx.learner.attention import PACKED, attention_over
 from rlx.learner.logprob import Head, log_probs
 from rlx.learner.lora import action_rows, base_of, head_weight
@@ -20,6 +22,8 @@ from rlx.learner.packing import Packed
 from rlx.model.expand import actions_of
 from rlx.model.masks import Masks
 from rlx.protocol.automaton import Actions, Automaton, State
+
+NOT_REENTRANT = {"use_reentrant": False}
 
 
 class Scorer(torch.nn.Module):
@@ -35,13 +39,14 @@ class Scorer(torch.nn.Module):
         if self.automaton is not None and self.automaton.actions != actions_of(base_of(self.model)):
             raise ValueError("Scorer: the automaton is not of the model's added actions; give both the same")
         self._masks: Masks | None = None
+        self.recompute = recompute
+        self.recomputes = False
         base_of(self.model).set_attn_implementation(PACKED)
-        if recompute:
-            base_of(self.model).gradient_checkpointing_enable({"use_reentrant": False})
 
     def forward(self, packed: Packed, state_m: Tensor) -> tuple[Tensor, Tensor]:
         """`state_m`: the automaton state of each trained token, -1 for none."""
         base = base_of(self.model)
+        self.keep_layers(not (self.recompute or packed.recompute))
         hidden_TH = base.get_decoder()(
             input_ids=packed.input_ids_1T,
             position_ids=packed.position_ids_1T,
@@ -49,6 +54,17 @@ class Scorer(torch.nn.Module):
             attention=attention_over(packed.layout),
         ).last_hidden_state[0]
         return log_probs(self.head(base), hidden_TH[packed.predict_m], packed.target_m, state_m)
+
+    def keep_layers(self, kept: bool) -> None:
+        """For the backward pass, or compute them again there."""
+        if kept != self.recomputes:
+            return
+        base = base_of(self.model)
+        with warnings.catch_warnings(category=FutureWarning, action="ignore"):
+            base.gradient_checkpointing_disable() if kept else base.gradient_checkpointing_enable(NOT_REENTRANT)
+        self.recomputes = not kept
+        if not kept:
+            give_back_blocks()
 
     def head(self, base: Any) -> Head:
         layer = base.get_output_embeddings()

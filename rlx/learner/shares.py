@@ -38,6 +38,13 @@ class MicroBatch:
     """These and what they follow, as far as they need it."""
     is_filler: bool = False
     """Computed only to keep step with the other ranks; it counts for nothing."""
+    recompute: bool = False
+    """Layers keep only what they start from, and are computed again for the backward pass."""
+
+    @property
+    def num_tokens(self) -> int:
+        """That go through the model."""
+        return sum(self.reach.values())
 
 
 def units(batch: Batch, kind: parts.Unit) -> list[Unit]:
@@ -90,7 +97,14 @@ def shares(batch: Batch, chosen: Sequence[Unit], budget: int, size: int) -> list
     found = [list(micro_batches(forest, share, budget)) for share in balanced(forest, chosen, size)]
     longest = max(map(len, found))
     filler = replace(micro_batch(forest, smallest(forest, chosen).segments), is_filler=True)
-    return [share + [filler] * (longest - len(share)) for share in found]
+    return in_step([share + [filler] * (longest - len(share)) for share in found], budget)
+
+
+def in_step(found: list[list[MicroBatch]], budget: int) -> list[list[MicroBatch]]:
+    """A unit beyond the budget takes no more memory than one within it did, for a third more time: its layers are
+    computed again, on every rank, as ranks meet in each layer."""
+    beyond = [any(what.num_tokens > budget for what in at_once) for at_once in zip(*found)]
+    return [[replace(what, recompute=again) for what, again in zip(share, beyond)] for share in found]
 
 
 def smallest(forest: Forest, chosen: Sequence[Unit]) -> Unit:

@@ -10,12 +10,14 @@ import pytest
 from rlx.config.folders import read_option
 from rlx.hardware import memory
 from rlx.hardware.memory import (
+    KEYS,
     PROGRAM,
     VLLM_GRAPHS,
     Amount,
     Budget,
     Job,
     activation_bytes,
+    activations,
     budgets,
     communication,
     engine_amounts,
@@ -149,18 +151,31 @@ def test_activations_kept_and_recomputed() -> None:
     rest = 7 * 16 * 2 + 12 * 7 * 5 + 4 * 5 * 2
     kept, again = (hardware(learner_dtype="float32", recompute=recompute) for recompute in (False, True))
     assert activation_bytes(kept, JOB, 7) == 7 * layer + rest
-    assert activation_bytes(again, JOB, 7) == 7 * (4 * 2 + layer) + rest
+    back = 4 * (2 * 2 + 2 * 3)
+    assert activation_bytes(again, JOB, 7) == 7 * (4 * 2 + layer + back)
     deep = replace(JOB, shape=replace(SMALL, layers=10))
     assert activation_bytes(kept, deep, 7) == 7 * 10 * layer + rest
-    assert activation_bytes(again, deep, 7) == 7 * (10 * 4 * 2 + layer) + rest
+    assert activation_bytes(again, deep, 7) == 7 * (10 * 4 * 2 + layer + back)
+    wide = replace(JOB, shape=replace(SMALL, vocabulary=100))
+    assert activation_bytes(again, wide, 7) == 7 * (4 * 2 + 16 * 2) + 12 * 7 * 100 + 4 * 100 * 2
+
+
+def test_what_is_longer_than_a_micro_batch_is_recomputed_and_gathers_no_keys() -> None:
+    short, long = hardware(learner_dtype="float32", micro_batch_tokens=7), JOB
+    assert activation_bytes(short, long, 7) == activation_bytes(replace(short, micro_batch_tokens=8), long, 7)
+    layer, back = 24 * 2 + 4 * (4 * 2 + 4 * 3), 4 * (2 * 2 + 2 * 3)
+    assert activation_bytes(short, long, 10) == 10 * (4 * 2 + layer + back)
+    full = activation_bytes(short, long, 7, KEYS)
+    assert full == 7 * (24 * 2 + 4 * ((3 + 2 * 4) * 2 + 4 * 3) + 16 * 2) + 12 * 7 * 5 + 4 * 5 * 2
+    assert activations(short, replace(long, num_episodes=9)).most == max(full, activation_bytes(short, long, 10))
 
 
 def test_under_autocast_what_is_recomputed_starts_from_float32() -> None:
-    numbers, deep = 2 * (5 * 2 + 4 * 3), replace(JOB, shape=replace(SMALL, layers=10))
+    numbers, deep = 2 * (5 * 2 + 4 * 3 + 2 * 2 + 2 * 3), replace(JOB, shape=replace(SMALL, layers=10))
     casts, model = Hardware(learner_dtype="bfloat16", recompute=True), hardware(recompute=True)
-    rest = 7 * 16 * 2 + 12 * 7 * 5 + 8 * 5 * 2
-    assert activation_bytes(casts, deep, 7) == 7 * (10 * 4 * 2 + 26 * 2 + numbers) + rest
-    assert activation_bytes(model, deep, 7) == 7 * (10 * 2 * 2 + 16 * 2 + numbers) + rest
+    assert activation_bytes(casts, deep, 7) == 7 * (10 * 4 * 2 + 26 * 2 + numbers)
+    behind = 7 * 16 * 2 + 12 * 7 * 5 + 8 * 5 * 2
+    assert activation_bytes(model, deep, 7) == 7 * 10 * 2 * 2 + max(7 * (16 * 2 + numbers), behind)
 
 
 def test_a_frozen_head_has_no_gradient() -> None:
@@ -204,10 +219,8 @@ def test_vllms_work_is_its_graphs_its_largest_pass_and_its_logits() -> None:
 
 
 def test_the_arithmetic_has_the_sizes_that_are_used() -> None:
-    from rlx.learner import logprob
     from rlx.rollout.vllm import llm as vllm
 
-    assert memory.CHUNK_ELEMENTS == logprob.CHUNK_ELEMENTS
     assert vllm.STEP_TOKENS == memory.STEP_TOKENS
 
 

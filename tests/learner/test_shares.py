@@ -53,6 +53,15 @@ def test_pairs_are_never_split(groups):
             assert len({int(batch.trajectory_S[s]) for s in unit.segments}) == 2
 
 
+def test_where_one_rank_computes_layers_again_all_do(groups):
+    batch = collate(groups(3, 4, seed=2))
+    found = shares(batch, units(batch, "trajectory"), 20, 3)
+    assert len({tuple(what.recompute for what in share) for share in found}) == 1
+    beyond = [max(what.num_tokens for what in at_once) > 20 for at_once in zip(*found)]
+    assert [what.recompute for what in found[0]] == beyond
+    assert set(beyond) == {True, False}
+
+
 def test_a_rank_without_units_keeps_step(groups):
     batch = collate(groups(1, 1))
     found = shares(batch, units(batch, "trajectory"), 1000, 3)

@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM
 from rlx.algo.credit import per_row
 from rlx.algo.losses import PolicyLoss, clip, cross_entropy, policy_gradient, policy_loss, squared_margin
 from rlx.algo.parts import Credited, Optimizer, PerRow
-from rlx.learner import state
+from rlx.learner import packing, state
 from rlx.learner.batch import collate, rows
 from rlx.learner.learner import NotFiniteError
 from rlx.learner.optimizer import learning_rate
@@ -220,6 +220,25 @@ def test_inner_epochs_and_minibatches_take_that_many_steps(model, groups):
     trainer.update(credited(groups(4)), policy_loss(clip(0.2, 0.2)))
     assert {int(state["step"]) for state in trainer.adam.state.values()} == {6}
     assert trainer.num_updates == 1
+
+
+def test_a_batch_is_packed_once_an_update(model, groups, monkeypatch):
+    trainer, packed = learner(model(), 40, num_epochs=3, num_minibatches=2, needs=frozenset()), []
+    monkeypatch.setattr(packing, "pack", lambda *given, pack=packing.pack: packed.append(given) or pack(*given))
+    trainer.update(credited(groups(4)), policy_loss(clip(0.2, 0.2)))
+    taken = [what for _, what, _ in packed]
+    assert len(taken) > 2
+    assert sorted(s for what in taken for s in what.segments) == sorted({s for what in taken for s in what.segments})
+
+
+def test_what_is_longer_than_a_micro_batch_is_computed_again_to_the_same_bits(model, groups):
+    batch, network, found = credited(groups(1, 1, seed=3)), model(), []
+    for micro in (10_000, 1):
+        trainer = learner(copy.deepcopy(network), micro, needs=frozenset())
+        trainer.update(batch, LOSS_ALONE)
+        assert trainer.scorer.recomputes == (micro == 1)
+        found.append(dict(trainer.weights()))
+    assert all(torch.equal(x, found[1][name]) for name, x in found[0].items())
 
 
 def test_schedules_by_hand():
