@@ -20,6 +20,7 @@ from rlx.hardware.command import every_rank
 from rlx.hardware.profile import Hardware
 from rlx.hardware.pulse import rank_path
 from rlx.launch.ending import log_of, read_end
+from rlx.record.folder import last_lines
 
 SAID = "said"
 """Where in a run's folder its processes leave what they measured."""
@@ -159,6 +160,5 @@ def phase_of(runs: Path) -> str:
 def why(runs: Path, code: int) -> str:
     """What the process that ended first said last."""
     ended = read_end(runs)
-    log = log_of(runs, ended.rank if ended else 0)
-    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()] if log.is_file() else []
+    lines = [line for line in last_lines(log_of(runs, ended.rank if ended else 0), num=100) if line.strip()]
     return one_line(f"{ended or f'exit code {code}'}: {lines[-1] if lines else 'it said nothing'}", 400)

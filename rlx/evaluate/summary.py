@@ -18,9 +18,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Literal, NoReturn, get_args
+from typing import Any, Literal, get_args
 
 from rlx.evaluate.intervals import Estimate
+from rlx.record.codec import parse
 from rlx.record.folder import write_aside
 
 Ending = Literal["finished", "interrupted", "failed"]
@@ -132,8 +133,7 @@ def write_summary(path: Path, summary: Summary) -> None:
 def read_summary(path: Path) -> Summary:
     """What `write_summary` wrote, or SummaryError."""
     try:
-        value = json.loads(path.read_bytes(), parse_constant=_refuse_constant)
-        return summary_of(value)
+        return summary_of(parse(path.read_bytes()))
     except FileNotFoundError:
         raise SummaryError(f"{path} does not exist: the run has not ended yet, or is elsewhere") from None
     except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
@@ -199,7 +199,3 @@ def _reason(error: Exception) -> str:
     if isinstance(error, KeyError):
         return f"it lacks {error.args[0]!r:.60}"
     return f"{type(error).__name__}: {' '.join(str(error).split())[:100]}"
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")

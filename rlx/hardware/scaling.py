@@ -170,7 +170,7 @@ def decode_seconds(shape: Shape, hardware: Hardware, machine: Machine, load: Loa
 
 def cache_bytes(shape: Shape, hardware: Hardware, context: float) -> float:
     """Keys and values of one context."""
-    return context * 2 * shape.layers * shape.key_heads * shape.head_size * BYTES[hardware.dtype]
+    return context * shape.cached * BYTES[hardware.dtype]
 
 
 def cached_rows(shape: Shape, hardware: Hardware, machine: Machine, load: Load) -> int:

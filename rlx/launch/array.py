@@ -17,10 +17,10 @@ from rlx.hardware.command import cpus_per_task, devices_per_node, processes_per_
 from rlx.hardware.memory_host import host_peak
 from rlx.hardware.packages import how_to_get
 from rlx.hardware.profile import Hardware
-from rlx.launch.ending import last_lines, log_of, read_attempts, read_end, record_job
+from rlx.launch.ending import log_of, read_attempts, read_end, record_job
 from rlx.launch.slurm import Record, SlurmError, ask
 from rlx.launch.start import LaunchError
-from rlx.record.folder import LOGS
+from rlx.record.folder import LOGS, last_lines
 from rlx.run.fit import job_of
 from rlx.run.run import Run
 

@@ -127,13 +127,3 @@ def newest_step(folder: Path) -> int:
 
 def log_of(folder: Path, rank: int) -> Path:
     return folder / LOGS / f"rank-{rank}.log"
-
-
-def last_lines(path: Path, num: int = 10) -> list[str]:
-    """The end of a log, whatever its length."""
-    try:
-        with open(path, "rb") as file:
-            file.seek(max(0, path.stat().st_size - 64 * 1024))
-            return file.read().decode(errors="replace").splitlines()[-num:]
-    except OSError:
-        return []

@@ -28,6 +28,11 @@ class Shape:
     biased: bool
     """Whether query, key and value maps have biases (Qwen2)."""
 
+    @property
+    def cached(self) -> int:
+        """Numbers of a token's keys and values."""
+        return 2 * self.layers * self.key_heads * self.head_size
+
     def __post_init__(self) -> None:
         if not all(type(count) is int and count > 0 for count in astuple(self)[:7]):
             raise ValueError(f"counts and widths are integers above 0, not {astuple(self)[:7]}")

@@ -6,11 +6,12 @@ prompt and completion) and the ids that follow. JSON has no infinities: a float 
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
-from typing import Any, get_args
+from typing import Any, NoReturn, get_args
 
 from rlx.types import Action, Completion, Fork, Part, Status, Stop, Task, Text, ToolUse, Trajectory, Turn
 
@@ -32,6 +33,18 @@ update; 1 where the update learned from it, else 0."""
 
 class CodecError(ValueError):
     """A value that is not what the format says; the message is one line that names it."""
+
+
+def parse(raw: bytes) -> Any:
+    """JSON by the letter, without NaN; CodecError for anything else."""
+    try:
+        return json.loads(raw, parse_constant=refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise CodecError(f"not JSON: {type(error).__name__}") from None
+
+
+def refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
 
 
 def to_json(trajectory: Trajectory) -> dict[str, Any]:

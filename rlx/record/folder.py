@@ -177,6 +177,16 @@ def read_json(path: Path) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def last_lines(path: Path, num: int = 10) -> list[str]:
+    """The end of a log, whatever its length."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, path.stat().st_size - 64 * 1024))
+            return file.read().decode(errors="replace").splitlines()[-num:]
+    except OSError:
+        return []
+
+
 def set_aside(path: Path) -> Path:
     """Move what is damaged out of the way, where it can be looked at: NAME.damaged, or NAME.damaged-2 and on."""
     names = (path.with_name(f"{path.name}.damaged{'' if n == 1 else f'-{n}'}") for n in count(1))

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from rlx.record.codec import FORMAT, CodecError, Notes, from_json, record, to_json, whole
+from rlx.record.codec import FORMAT, CodecError, Notes, from_json, parse, record, to_json, whole
 from rlx.record.folder import STEP, TRAJECTORIES, write_aside
 from rlx.record.index import write_index
 from rlx.types import Group, Trajectory
@@ -114,11 +114,7 @@ def read(path: Path) -> Iterator[Stored]:
 def parse_line(raw: bytes, number: int) -> Stored:
     if not raw.endswith(b"\n"):
         raise CodecError("the line is cut short")
-    try:
-        value = json.loads(raw, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise CodecError(f"not JSON: {type(error).__name__}") from None
-    fields = record(value, "line", ("format", "group", "max_rounds", "trajectory"))
+    fields = record(parse(raw), "line", ("format", "group", "max_rounds", "trajectory"))
     if fields["format"] != FORMAT:
         raise CodecError(told_format(fields["format"]))
     return Stored(
@@ -145,7 +141,3 @@ def load(path: Path) -> list[Group]:
     if not groups:
         raise StoreError(f"{path} holds no episodes")
     return [Group(task=members[0].task, trajectories=members) for members in groups]
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")

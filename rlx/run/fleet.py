@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from rlx.console import one_line
 from rlx.hardware.profile import Hardware
 from rlx.hardware.ranks import ALONE, Ranks
-from rlx.record.folder import CONFIG, LOGS
+from rlx.record.folder import CONFIG, LOGS, last_lines
 from rlx.rollout.remote.engine import RemoteEngine
 from rlx.rollout.remote.link import Link, ServerError, link_all, token_here
 from rlx.rollout.remote.server import TOKEN_VARIABLE
@@ -204,10 +204,5 @@ def start(run: Run, number: int, devices: Sequence[int], token: str, first: int)
 
 def last_words(log: Path) -> str:
     """The end of a log on one line."""
-    try:
-        with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - 4000))
-            lines = [line.strip() for line in file.read().decode(errors="replace").splitlines() if line.strip()]
-    except OSError:
-        return "nothing"
+    lines = [line.strip() for line in last_lines(log, num=100) if line.strip()]
     return one_line(" | ".join(lines[-WORDS:]), 400) or "nothing"

@@ -12,7 +12,6 @@ from rlx.launch.ending import (
     Ended,
     Kind,
     kind_of,
-    last_lines,
     may_go_on,
     newest_step,
     read_attempts,
@@ -21,7 +20,7 @@ from rlx.launch.ending import (
     record_end,
     record_job,
 )
-from rlx.record.folder import LOGS
+from rlx.record.folder import LOGS, last_lines
 
 
 def attempt(kind: Kind, before: int, after: int, is_preempted: bool = False) -> Attempt:

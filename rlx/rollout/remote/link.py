@@ -12,7 +12,7 @@ from http.client import HTTPConnection, HTTPException
 from typing import TYPE_CHECKING, Any
 
 from rlx.protocol.automaton import Automaton
-from rlx.record.codec import CodecError, record, string
+from rlx.record.codec import CodecError, parse, record, string
 from rlx.rollout.engine import Counts
 from rlx.rollout.remote.server import LARGEST_MESSAGE, TOKEN_VARIABLE
 from rlx.rollout.remote.weights import write_weights
@@ -24,7 +24,6 @@ from rlx.rollout.remote.wire import (
     advanced_from_json,
     automaton_to_json,
     dump,
-    parse,
 )
 from rlx.types import Request
 

@@ -27,6 +27,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 from rlx import __version__
+from rlx.record.codec import parse
 from rlx.rollout.engine import Engine
 from rlx.rollout.remote.weights import read_weights
 from rlx.rollout.remote.wire import (
@@ -37,7 +38,6 @@ from rlx.rollout.remote.wire import (
     advanced_to_json,
     automaton_from_json,
     dump,
-    parse,
 )
 from rlx.types import Completion
 

@@ -16,8 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlx.record.codec import CodecError, listed, record, string, whole
-from rlx.rollout.remote.wire import parse
+from rlx.record.codec import CodecError, listed, parse, record, string, whole
 
 DTYPES = {
     "F64": torch.float64,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 from rlx.model.expand import actions_from_json, actions_to_json
 from rlx.protocol.automaton import Automaton, State
@@ -55,18 +55,6 @@ class Advanced:
 
 def dump(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":"), allow_nan=False).encode("ascii")
-
-
-def parse(raw: bytes) -> Any:
-    """JSON, or CodecError."""
-    try:
-        return json.loads(raw, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise CodecError(f"not JSON: {type(error).__name__}") from None
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(name)
 
 
 def advance_to_json(advance: Advance) -> dict[str, Any]:

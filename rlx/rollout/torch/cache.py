@@ -20,7 +20,8 @@ import math
 import torch
 from torch import Tensor
 
-from rlx.rollout.torch.decoder import LayerCache, Shape
+from rlx.model.shape import Shape
+from rlx.rollout.torch.decoder import LayerCache
 
 BLOCK = 16
 """The number of columns is a multiple of this."""
@@ -35,7 +36,7 @@ class Cache:
 
     def __init__(self, shape: Shape, max_rows: int, device: torch.device, dtype: torch.dtype) -> None:
         self.shape, self.max_rows, self.device = shape, max_rows, device
-        size = (shape.num_layers, 2, 1, shape.num_kv_heads, BLOCK, shape.head_size)
+        size = (shape.layers, 2, 1, shape.key_heads, BLOCK, shape.head_size)
         self._memory = torch.zeros(math.prod(size), device=device, dtype=dtype)
         self._spare = self._memory.new_zeros(0)
         """On CPU the memory of the layout before this one, for the next: fresh pages cost more than the copy."""
@@ -107,7 +108,7 @@ class Cache:
     def view(self, first_row: int, num_rows: int) -> list[LayerCache]:
         """Some rows of each layer; the same list again while nothing has changed."""
         if self._viewed[:2] != (first_row, num_rows):
-            first, last = first_row * self.shape.num_kv_heads, (first_row + num_rows) * self.shape.num_kv_heads
+            first, last = first_row * self.shape.key_heads, (first_row + num_rows) * self.shape.key_heads
             views = [
                 LayerCache(keys=keys[first:last].transpose(1, 2), values=values[first:last], flat=flat)
                 for keys, values, flat in self._layers

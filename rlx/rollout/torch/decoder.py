@@ -23,20 +23,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from rlx.model.expand import ROWS
+from rlx.model.shape import Shape, read_shape
 
 FAMILIES = ("llama", "qwen2")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """The sizes of a model."""
-
-    hidden: int
-    num_layers: int
-    num_heads: int
-    num_kv_heads: int
-    head_size: int
-    epsilon: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +102,7 @@ class Decoder:
 
     def _attend(self, layer: Layer, cache: LayerCache, h: Tensor, run: Pass, ends_B: Tensor | None) -> Tensor:
         """What the tokens, or each row's last one, read: (M, H * D) or (B, H * D)."""
-        H, K, D = self.shape.num_heads, self.shape.num_kv_heads, self.shape.head_size
+        H, K, D = self.shape.heads, self.shape.key_heads, self.shape.head_size
         B, G, bias = run.num_rows, H // K, run.bias
         qkv = (h @ layer.qkv) if layer.qkv_bias is None else torch.addmm(layer.qkv_bias, h, layer.qkv)
         heads = qkv.view(-1, H + 2 * K, D)
@@ -155,23 +144,14 @@ def activate(gate_up: Tensor) -> Tensor:
     return F.silu(gate).mul_(up)
 
 
-def read_shape(config: Any) -> Shape:
-    """The sizes in a Hugging Face config; ValueError for what this decoder does not compute."""
+def check_config(config: Any) -> None:
+    """ValueError for what this decoder does not compute."""
     if config.model_type not in FAMILIES:
         raise ValueError(f"torch engine: model type {config.model_type!r} is not one of {', '.join(FAMILIES)}")
     if "sliding_attention" in (getattr(config, "layer_types", None) or ()):
         raise ValueError("torch engine: sliding-window attention is not supported; set use_sliding_window=false")
     if config.hidden_act != "silu":
         raise ValueError(f"torch engine: hidden_act {config.hidden_act!r} is not supported, only 'silu'")
-    head_size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    return Shape(
-        hidden=config.hidden_size,
-        num_layers=config.num_hidden_layers,
-        num_heads=config.num_attention_heads,
-        num_kv_heads=config.num_key_value_heads,
-        head_size=head_size,
-        epsilon=config.rms_norm_eps,
-    )
 
 
 def rope_frequencies(config: Any, head_size: int) -> Tensor:
@@ -200,7 +180,8 @@ def build_decoder(
 ) -> Decoder:
     """Fuse a model's tensors. Everything is copied: the learner may change its own afterwards. The head goes on with
     the rows of `num_added` actions."""
-    shape = read_shape(config)
+    check_config(config)
+    shape = read_shape(config.to_dict())
     frequencies = rope_frequencies(config, shape.head_size).to(device)
 
     def take(name: str) -> Tensor:
@@ -224,11 +205,9 @@ def build_decoder(
         return Decoder(
             shape=shape,
             embedding=embedding.to(dtype, copy=True),
-            layers=tuple(
-                build_layer(shape, f"model.layers.{i}.", take, store, weights) for i in range(shape.num_layers)
-            ),
-            head=store(head * (take("model.norm.weight") * math.sqrt(shape.hidden))),
-            floor=torch.tensor(math.sqrt(shape.hidden * shape.epsilon), device=device),
+            layers=tuple(build_layer(shape, f"model.layers.{i}.", take, store, weights) for i in range(shape.layers)),
+            head=store(head * (take("model.norm.weight") * math.sqrt(shape.width))),
+            floor=torch.tensor(math.sqrt(shape.width * config.rms_norm_eps), device=device),
             frequencies=frequencies,
         )
 
@@ -241,7 +220,7 @@ def check_rows(rows_AH: Tensor, num_added: int) -> Tensor:
 
 def build_layer(shape: Shape, prefix: str, take: Any, store: Any, weights: Mapping[str, Tensor]) -> Layer:
     """One layer's fused matrices, see the module's docstring."""
-    root = math.sqrt(shape.hidden)
+    root = math.sqrt(shape.width)
     scale = 1 / math.sqrt(shape.head_size)
     before, after = (take(f"{prefix}{name}_layernorm.weight") * root for name in ("input", "post_attention"))
 

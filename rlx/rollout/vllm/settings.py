@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from rlx.hardware.packages import how_to_get, lacks
+from rlx.model.shape import read_shape
 
 REMEDY = f"{how_to_get('vllm')} on a machine with CUDA; on CPU, `make setup-cluster` and .venv-cluster/bin/rlx"
 ENVIRONMENT = {
@@ -93,9 +94,7 @@ def memory_settings(settings: Settings) -> dict[str, Any]:
     """On CUDA a share of the memory; on CPU a cache that holds every slot's context, if such a share can."""
     if settings.device != "cpu":
         return {"gpu_memory_utilization": settings.memory}
-    config = settings.config
-    head_size = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
-    token = 2 * config["num_hidden_layers"] * config["num_key_value_heads"] * head_size * settings.dtype.itemsize
+    token = read_shape(settings.config).cached * settings.dtype.itemsize
     wanted = token * (settings.num_slots * settings.max_context + CPU_BLOCK)
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {"kv_cache_memory_bytes": min(wanted, int(settings.memory * machine)), "block_size": CPU_BLOCK}

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load as load_safetensors
 
 from rlx.protocol.automaton import Actions, Automaton, State
-from rlx.record.codec import CodecError
+from rlx.record.codec import CodecError, parse
 from rlx.rollout.engine import Counts
 from rlx.rollout.remote.weights import read_weights, write_weights
 from rlx.rollout.remote.wire import (
@@ -27,7 +27,6 @@ from rlx.rollout.remote.wire import (
     automaton_from_json,
     automaton_to_json,
     dump,
-    parse,
 )
 from rlx.types import Completion, Request, Sampling
 
