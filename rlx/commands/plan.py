@@ -22,12 +22,12 @@ from rlx.record.folder import flatten
 from rlx.run.duration import (
     Stage,
     checkpoint_bytes,
+    estimate,
     evaluation_seconds,
     machine_of,
     num_idle,
     num_tokens,
     stages_of,
-    step_seconds,
 )
 from rlx.run.fit import FitError, check_devices, check_packages, device_memory, job_of, shape_of, verdict
 from rlx.run.run import Run
@@ -174,7 +174,7 @@ def short(num: int) -> str:
 def describe_idle(hardware: Hardware, stage: Stage) -> list[str]:
     """Engines that get no episode of a step."""
     idle, engines = num_idle(hardware, stage.load.episodes), num_engines(hardware)
-    if not idle or not stage.samples:
+    if not idle or not stage.load.plays:
         return []
     text = f"{idle} of {engines} engines sample nothing: a step has {counted(stage.load.episodes, 'episode')}"
     return row("IDLE", f"{text}; raise algo.num_prompts or algo.num_samples, or choose a smaller profile")
@@ -198,7 +198,7 @@ def describe_time(run: Run, stages: Sequence[Stage], shape: Shape) -> list[str]:
     machine = machine_of(run.hardware, shape)
     if machine is None:
         return row("time", "no estimate without the GPU: hardware.gpu=a100, h100 or h200 names one")
-    lines = [line for stage in stages for line in row("time", describe_step(stage, run.hardware, shape, machine))]
+    lines = [line for stage in stages for line in row("time", describe_step(stage, shape, machine))]
     usual, most = (total_seconds(run, stages, shape, machine, full=full) for full in (False, True))
     devices = run.hardware.num_devices
     unit = "GPU-hours" if run.hardware.device == "cuda" else "process-hours"
@@ -210,18 +210,16 @@ def describe_time(run: Run, stages: Sequence[Stage], shape: Shape) -> list[str]:
     return lines + row("", f"{basis(run.hardware, machine)} (docs/scaling.md)")
 
 
-def describe_step(stage: Stage, hardware: Hardware, shape: Shape, machine: Machine) -> str:
-    usual, most = (step_seconds(stage, load, shape, hardware, machine) for load in (stage.load, stage.full))
+def describe_step(stage: Stage, shape: Shape, machine: Machine) -> str:
+    usual, most = (estimate(stage, load, shape, machine) for load in (stage.load, stage.full))
     parts = f"rollout {clock(usual.rollout)}, update {clock(usual.update)}, weights {clock(usual.sync)}"
-    detail = f" ({parts})" if stage.samples else ""
-    return f"a step of the {stage.name}: about {clock(usual.whole)}{detail}, at most {clock(most.whole)}"
+    detail = f" ({parts})" if stage.load.plays else ""
+    return f"a step of the {stage.name}: about {clock(usual.seconds)}{detail}, at most {clock(most.seconds)}"
 
 
 def total_seconds(run: Run, stages: Sequence[Stage], shape: Shape, machine: Machine, *, full: bool) -> float:
-    learning = (
-        stage.steps * step_seconds(stage, stage.full if full else stage.load, shape, run.hardware, machine).whole
-        for stage in stages
-    )
+    steps = (estimate(stage, stage.full if full else stage.load, shape, machine) for stage in stages)
+    learning = (stage.steps * step.seconds for stage, step in zip(stages, steps, strict=True))
     return sum(learning) + evaluation_seconds(run, shape, machine, full=full)
 
 

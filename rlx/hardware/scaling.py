@@ -73,6 +73,12 @@ class Load:
     observed: int = 50
     """Of tools' answers, prefilled but not sampled."""
     reference: bool = False
+    plays: bool = True
+    """A policy samples them; demonstrations cost no rollout."""
+    epochs: int = 1
+    """Passes of the update over them."""
+    updates: int = 1
+    """Optimizer steps of all passes together."""
     trained: int | None = None
     """Parameters of adapters, where these alone are trained: no gradient of the others is taken, sent or stepped."""
 
@@ -130,14 +136,15 @@ def estimate_step(
     shape: Shape, hardware: Hardware, machine: Machine, load: Load, efficiency: Efficiency | None = None
 ) -> Step:
     """One step of a run on a profile of such machines."""
-    shares = efficiency or Efficiency()
+    shares, adam = efficiency or Efficiency(), load.trained or num_parameters(shape)
+    flops = load.epochs * update_flops(shape, hardware, load)
     return Step(
-        decode=decode_seconds(shape, hardware, machine, load, shares),
-        prefill=prefill_seconds(shape, hardware, machine, load, shares),
-        compute=update_flops(shape, hardware, load) / hardware.num_processes / machine.flops / shares.update,
+        decode=decode_seconds(shape, hardware, machine, load, shares) if load.plays else 0.0,
+        prefill=prefill_seconds(shape, hardware, machine, load, shares) if load.plays else 0.0,
+        compute=flops / hardware.num_processes / machine.flops / shares.update,
         messages=message_bytes(shape, hardware, load) / ring(hardware, machine, shares),
-        optimizer=optimizer_seconds(load.trained or num_parameters(shape), hardware, machine, shares),
-        sync=sync_seconds(shape, hardware, machine, shares),
+        optimizer=load.updates * optimizer_seconds(adam, hardware, machine, shares),
+        sync=sync_seconds(shape, hardware, machine, shares) if load.plays else 0.0,
         overlaps=hardware.staleness > 0,
     )
 
@@ -161,7 +168,7 @@ def num_engines(hardware: Hardware) -> int:
 
 
 def decode_seconds(shape: Shape, hardware: Hardware, machine: Machine, load: Load, shares: Efficiency) -> float:
-    """Every slot takes `sampled` ticks, as often as the engine's episodes fill its slots, or its cache."""
+    """Every slot takes `sampled` ticks, as often as the episodes of the busiest engine fill its slots, or its cache."""
     episodes = -(-load.episodes // num_engines(hardware))
     rows = min(hardware.num_slots, episodes, cached_rows(shape, hardware, machine, load))
     ticks = load.sampled * -(-episodes // rows)
@@ -196,8 +203,9 @@ def tick_seconds(
 
 
 def prefill_seconds(shape: Shape, hardware: Hardware, machine: Machine, load: Load, shares: Efficiency) -> float:
-    """Each group's prompt once, and every observation."""
-    tokens = load.episodes * (load.prompt / load.samples + load.observed) / num_engines(hardware)
+    """Each group's prompt once, and every observation, of the busiest engine."""
+    episodes = -(-load.episodes // num_engines(hardware))
+    tokens = episodes * (load.prompt / load.samples + load.observed)
     flops = tokens * (2 * body_parameters(shape) + attention_flops(shape, load.context))
     return flops / hardware.tensor_parallel / machine.flops / shares.prefill
 

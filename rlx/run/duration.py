@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from rlx.hardware.machine import gpus
 from rlx.hardware.memory import num_trained
 from rlx.hardware.profile import BYTES, Hardware
-from rlx.hardware.scaling import Efficiency, Load, Machine, estimate_step, num_engines
+from rlx.hardware.scaling import Efficiency, Load, Machine, Step, estimate_step, num_engines
 from rlx.model.shape import Shape, num_parameters
 from rlx.run.fit import shape_of
 from rlx.run.run import Run
@@ -46,30 +46,7 @@ class Stage:
     """Of one step, with episodes as long as they usually are."""
     full: Load
     """The same where every episode fills its context."""
-    samples: bool
-    """The policy plays; demonstrations cost no sampling."""
-    num_updates: int
-    """Optimizer steps in each step."""
-    num_epochs: int
-    staleness: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Seconds:
-    """Of one step of a stage: its parts, and the whole."""
-
-    rollout: float
-    update: float
-    sync: float
-    overlaps: bool
-
-    @property
-    def whole(self) -> float:
-        return (max if self.overlaps else _sum)(self.rollout, self.update) + self.sync
-
-
-def _sum(first: float, second: float) -> float:
-    return first + second
+    hardware: Hardware
 
 
 def stages_of(run: Run) -> list[Stage]:
@@ -81,24 +58,22 @@ def stages_of(run: Run) -> list[Stage]:
 
 def stage_of(run: Run, name: str) -> Stage:
     algo, samples = run.algo, run.config["algo"].get("num_samples", 1)
-    load = usual(run, algo.num_prompts * samples, samples, "reference" in algo.needs)
-    return Stage(
-        name=name,
-        steps=run.steps,
-        load=load,
-        full=filled(load, run.sampling.max_context),
-        samples=not algo.imitates,
-        num_updates=algo.optimizer.num_epochs * algo.optimizer.num_minibatches,
-        num_epochs=algo.optimizer.num_epochs,
-        staleness=run.hardware.staleness,
+    load = replace(
+        usual(run, algo.num_prompts * samples, samples),
+        reference="reference" in algo.needs,
+        plays=not algo.imitates,
+        epochs=algo.optimizer.num_epochs,
+        updates=algo.optimizer.num_epochs * algo.optimizer.num_minibatches,
     )
+    full = filled(load, run.sampling.max_context)
+    return Stage(name=name, steps=run.steps, load=load, full=full, hardware=run.hardware)
 
 
-def usual(run: Run, episodes: int, samples: int, reference: bool) -> Load:
+def usual(run: Run, episodes: int, samples: int) -> Load:
     """As the page on scaling takes an episode, cut where the context ends."""
     shape, lora = shape_of(run.model), run.model.lora
     trained = None if shape is None or lora is None else num_trained(lora, shape)
-    load = Load(episodes=episodes, samples=samples, reference=reference, trained=trained)
+    load = Load(episodes=episodes, samples=samples, trained=trained)
     whole = load.prompt + load.sampled + load.observed
     return load if whole <= run.sampling.max_context else filled(load, run.sampling.max_context)
 
@@ -135,23 +110,16 @@ def efficiency_of(hardware: Hardware) -> Efficiency:
     return Efficiency(layer=LAYER) if hardware.engine == "torch" else Efficiency()
 
 
-def step_seconds(stage: Stage, load: Load, shape: Shape, hardware: Hardware, machine: Machine) -> Seconds:
-    """One step of a stage; rollouts last as long as the engine's that has most episodes."""
-    hardware, shares = replace(hardware, staleness=stage.staleness), efficiency_of(hardware)
-    step = estimate_step(shape, hardware, machine, load, shares)
-    update = max(step.compute * stage.num_epochs, step.messages) + step.optimizer * stage.num_updates
-    if not stage.samples:
-        return Seconds(rollout=0.0, update=update, sync=0.0, overlaps=False)
-    busiest = -(-load.episodes // num_engines(hardware)) * num_engines(hardware)
-    rollout = estimate_step(shape, hardware, machine, replace(load, episodes=busiest), shares).rollout
-    return Seconds(rollout=rollout, update=update, sync=step.sync, overlaps=step.overlaps)
+def estimate(stage: Stage, load: Load, shape: Shape, machine: Machine) -> Step:
+    """One step of a stage."""
+    return estimate_step(shape, stage.hardware, machine, load, efficiency_of(stage.hardware))
 
 
 def evaluation_seconds(run: Run, shape: Shape, machine: Machine, *, full: bool) -> float:
     """Of the start, of what it has become, and on the way."""
     settings = run.evaluate
     times = 2 + (run.steps // settings.every if settings.every else 0)
-    load = usual(run, settings.num_tasks * settings.num_samples, settings.num_samples, reference=False)
+    load = usual(run, settings.num_tasks * settings.num_samples, settings.num_samples)
     load = filled(load, run.sampling.max_context) if full else load
     return times * estimate_step(shape, run.hardware, machine, load, efficiency_of(run.hardware)).rollout
 

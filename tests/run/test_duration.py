@@ -14,13 +14,13 @@ from rlx.run.duration import (
     FLOAT32,
     MACHINES,
     checkpoint_bytes,
+    estimate,
     evaluation_seconds,
     filled,
     machine_of,
     num_idle,
     num_tokens,
     stages_of,
-    step_seconds,
 )
 from rlx.run.fit import shape_of
 from rlx.run.run import Run
@@ -42,13 +42,13 @@ def sized(run: Run) -> tuple[Shape, Machine]:
 
 def step(run: Run, index: int = -1) -> float:
     stage = stages_of(run)[index]
-    return step_seconds(stage, stage.load, sized(run)[0], run.hardware, sized(run)[1]).whole
+    return estimate(stage, stage.load, *sized(run)).seconds
 
 
 def test_a_warm_start_and_a_run_are_two_stages() -> None:
     warm, own = stages_of(run_of(*SEVEN))
-    assert (warm.steps, warm.load.episodes, warm.samples) == (160, 64, False)
-    assert (own.steps, own.load.episodes, own.samples) == (200, 1024, True)
+    assert (warm.steps, warm.load.episodes, warm.load.plays) == (160, 64, False)
+    assert (own.steps, own.load.episodes, own.load.plays) == (200, 1024, True)
     assert own.load.reference
     assert num_tokens(own.load) == 1024 * 350
     assert len(stages_of(run_of("warm_start=none"))) == 1
@@ -82,7 +82,7 @@ def test_full_episodes_hold_their_context_and_no_more() -> None:
 def test_demonstrations_are_not_sampled() -> None:
     run = run_of(*SEVEN)
     stage = stages_of(run)[0]
-    found = step_seconds(stage, stage.load, sized(run)[0], run.hardware, sized(run)[1])
+    found = estimate(stage, stage.load, *sized(run))
     assert (found.rollout, found.sync) == (0, 0)
     assert found.update > 0
 
@@ -92,7 +92,7 @@ def test_a_step_lasts_as_long_as_the_busiest_engine() -> None:
     rollout = []
     for run in (half, sixteen, seventeen):
         stage = stages_of(run)[-1]
-        rollout.append(step_seconds(stage, stage.load, sized(run)[0], run.hardware, sized(run)[1]).rollout)
+        rollout.append(estimate(stage, stage.load, *sized(run)).rollout)
     assert rollout[0] < rollout[1] < rollout[2]
     assert (num_idle(half.hardware, 8), num_idle(half.hardware, 16)) == (8, 0)
 

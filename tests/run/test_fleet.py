@@ -38,7 +38,14 @@ def hardware(**fields: Any) -> Hardware:
         ({"num_servers": 3}, 1, [0], [[0, 1, 2]], [[1], [2], [3]]),
         ({"num_processes": 4, "num_servers": 4}, 4, [0, 1, 2, 3], [[0], [1], [2], [3]], [[4], [5], [6], [7]]),
         (
-            {"num_processes": 8, "num_nodes": 2, "num_servers": 2, "tensor_parallel": 4, "engine": "vllm"},
+            {
+                "num_processes": 8,
+                "num_nodes": 2,
+                "num_servers": 2,
+                "tensor_parallel": 4,
+                "engine": "vllm",
+                "device": "cuda",
+            },
             8,
             [0, 4],
             [[0], [], [], [], [1], [], [], []],
