@@ -177,10 +177,10 @@ def take_step(
 
 def take_notes(life: Life, agent: Agent, groups: list[Group], whole: Batch, batch: Batch) -> AllNotes:
     """What is kept beside trajectories: what the policy that sampled them was like, and what will be learned."""
-    entropy_M = agent.learner.measure(whole, column=1)
+    measured = whole.old_M or agent.learner.measure(whole)
     if not life.ranks.is_first:
         return ()
-    return notes_of(groups, whole, batch, entropy_M, agent.policy.speech.decode)
+    return notes_of(groups, whole, batch, measured["entropy"], agent.policy.speech.decode)
 
 
 def warm_up(life: Life, stage: Run) -> Path:

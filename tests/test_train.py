@@ -159,7 +159,7 @@ def test_the_learner_sees_what_the_engine_sampled(small_run: Build, tmp_path: Pa
     rollout = replace(agent.policy, speech=speech).rollout(run.env, run.sampling, ("test",))
     groups = rollout.sample(run.algo.sample, [task for task, _ in zip(run.env.tasks("train", 0), range(2))])
     batch = collate(groups)
-    logp = agent.learner.measure(batch)
+    logp = agent.learner.measure(batch)["logp"]
     assert torch.allclose(logp, batch.engine_logp_M, atol=1e-4)
     turns = [turn for group in groups for t in group.trajectories for turn in t.turns]
     trained = batch.token_ids_N[batch.position_M].tolist()

@@ -1,7 +1,7 @@
 """What each decision was worth: functions from the rows of a whole batch to `Credited`.
 
-Here every turn of an episode is credited with the episode's return R (equation 1's tool costs are part of each turn's
-reward already). Groups are sets of episodes on one task; one whose episodes all earned the same gets zeros.
+Without a critic every turn of an episode is credited with the episode's return R (equation 1's tool costs are part of
+each turn's reward already). Groups are sets of episodes on one task; one whose episodes all earned the same gets zeros.
 Sums run in Python floats: a few hundred numbers, exact in the same order everywhere, and no torch at import.
 """
 
@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from itertools import islice
 from math import comb, sqrt
 from typing import TYPE_CHECKING, Literal
 
-from rlx.algo.parts import Credit, Credited, PerRow
-from rlx.limits import at_least
+from rlx.algo.parts import Credit, Credited, PerRow, PerToken
+from rlx.limits import at_least, within
 from rlx.types import Rows
 
 if TYPE_CHECKING:
@@ -116,6 +117,85 @@ def marginal_best(value: float, others: list[float], size: int) -> float:
     """E[max(0, value - max B)] over the subsets B of `others` (ascending) with `size` members."""
     gains = (max(0.0, value - top) * comb(rank, size - 1) for rank, top in enumerate(others))
     return sum(gains) / comb(len(others), size)
+
+
+def gae(rewards: Sequence[float], values: Sequence[float], after: float, gamma: float, lam: float) -> list[float]:
+    """A_t = sum over k of (gamma lam)^k d_(t+k), where d_t = r_t + gamma V_(t+1) - V_t and `after` is the last V.
+
+    Generalised advantage estimation (Schulman et al. 2016, arXiv:1506.02438), equation 16.
+    """
+    advantages, following = [], 0.0
+    for reward, value in zip(reversed(rewards), reversed(values), strict=True):
+        following = reward + gamma * after - value + gamma * lam * following
+        advantages.append(following)
+        after = value
+    return advantages[::-1]
+
+
+def gae_over_turns(*, gamma: float = 1.0, lam: float = 0.95, bootstrap: bool = True) -> Credit:
+    """`gae` over an episode's turns: V of a turn is the value before its first token, and all of its tokens are drawn
+    to A + V. With `bootstrap` an episode that a budget cut off is worth its last `value_after`, else nothing."""
+    check_discounts(gamma, lam)
+
+    def credit(rows: Rows) -> Credited:
+        first = [own[0] if own else 0.0 for own in of_critic(rows)]
+        advantages = [0.0] * len(first)
+        for episode in by_trajectory(rows):
+            rewards, values = ([column[row] for row in episode] for column in (rows.reward, first))
+            after = value_at_end(rows, episode[-1], bootstrap)
+            for row, advantage in zip(episode, gae(rewards, values, after, gamma, lam), strict=True):
+                advantages[row] = advantage
+        returns = [advantage + value for advantage, value in zip(advantages, first, strict=True)]
+        return Credited(advantage=PerRow(advantages), returns=PerRow(returns))
+
+    return credit
+
+
+def gae_over_tokens(*, gamma: float = 1.0, lam: float = 0.95, bootstrap: bool = True) -> Credit:
+    """`gae` over all that an episode sampled, token by token: a turn's reward comes with its last token, and the token
+    after that is the next turn's first. `bootstrap` as in `gae_over_turns`."""
+    check_discounts(gamma, lam)
+
+    def credit(rows: Rows) -> Credited:
+        value = of_critic(rows)
+        advantages: list[list[float]] = [[] for _ in value]
+        for episode in by_trajectory(rows):
+            rewards = [r for row in episode for r in at_last(rows.reward[row], len(value[row]))]
+            values = [v for row in episode for v in value[row]]
+            found = iter(gae(rewards, values, value_at_end(rows, episode[-1], bootstrap), gamma, lam))
+            for row in episode:
+                advantages[row] = list(islice(found, len(value[row])))
+        returns = [[a + v for a, v in zip(*own, strict=True)] for own in zip(advantages, value, strict=True)]
+        return Credited(advantage=PerToken(advantages), returns=PerToken(returns))
+
+    return credit
+
+
+def check_discounts(gamma: float, lam: float) -> None:
+    within(0.0, 1.0, gamma=gamma, lam=lam)
+
+
+def of_critic(rows: Rows) -> tuple[tuple[float, ...], ...]:
+    if not rows.value:
+        raise ValueError("credit: the rows have no values; the algorithm needs a critic")
+    return rows.value
+
+
+def by_trajectory(rows: Rows) -> list[list[int]]:
+    """The rows of each episode, in their order; a fork's own alone."""
+    found: dict[int, list[int]] = defaultdict(list)
+    for row, trajectory in enumerate(rows.trajectory):
+        found[trajectory].append(row)
+    return list(found.values())
+
+
+def at_last(reward: float, num: int) -> list[float]:
+    return [0.0] * (num - 1) + [reward] if num else []
+
+
+def value_at_end(rows: Rows, row: int, bootstrap: bool) -> float:
+    """What an episode is worth after its last row."""
+    return rows.value_after[row] if bootstrap and rows.status[row] == "truncated" else 0.0
 
 
 def imitate(rows: Rows) -> Credited:

@@ -87,7 +87,7 @@ def clip(low: float, high: float) -> Surrogate:
     """PPO's pessimistic two-sided clip: -min(r A, clip(r, 1-low, 1+high) A), r = pi / pi_old (arXiv:1707.06347)."""
 
     def surrogate(tokens: Tokens) -> tuple[Tensor, Mapping[str, Tensor]]:
-        ratio = (tokens.logp - tokens.old_logp).exp()
+        ratio = (tokens.now["logp"] - tokens.old["logp"]).exp()
         plain = -tokens.advantage * ratio
         clipped = -tokens.advantage * ratio.clamp(1 - low, 1 + high)
         return plain.maximum(clipped), {"ratio/clipped": (clipped > plain).float()}
@@ -105,11 +105,11 @@ def policy_gradient(sequence_cap: float | None = None) -> Surrogate:
 
     def surrogate(tokens: Tokens) -> tuple[Tensor, Mapping[str, Tensor]]:
         if sequence_cap is None:
-            return -tokens.advantage * tokens.logp, {}
-        gap = (tokens.logp - tokens.old_logp).detach()
+            return -tokens.advantage * tokens.now["logp"], {}
+        gap = (tokens.now["logp"] - tokens.old["logp"]).detach()
         weight = per_index(gap, tokens.trajectory)[tokens.trajectory].exp()
         capped = weight.clamp(max=sequence_cap)
-        return -capped * tokens.advantage * tokens.logp, {"ratio/clipped": (weight > sequence_cap).float()}
+        return -capped * tokens.advantage * tokens.now["logp"], {"ratio/clipped": (weight > sequence_cap).float()}
 
     return surrogate
 
@@ -125,13 +125,13 @@ def policy_loss(surrogate: Surrogate, loss: PolicyLoss = PLAIN) -> TokenLoss:
     def policy(tokens: Tokens, totals: Totals) -> Loss:
         per_token, metrics = surrogate(tokens)
         per_token = per_token * tokens.weight
-        columns = {"entropy/mean": tokens.entropy, **metrics}
-        if tokens.reference_logp is not None:
-            columns["kl/mean"] = kl_estimate(tokens.logp, tokens.reference_logp, loss.kl_estimator)
+        columns = {"entropy/mean": tokens.now["entropy"], **metrics}
+        if tokens.reference:
+            columns["kl/mean"] = kl_estimate(tokens.now["logp"], tokens.reference["logp"], loss.kl_estimator)
         if loss.kl:
             per_token = per_token + loss.kl * columns["kl/mean"]
         if loss.entropy:
-            per_token = per_token - loss.entropy * tokens.entropy
+            per_token = per_token - loss.entropy * tokens.now["entropy"]
         value = total(per_token, tokens, totals, loss)
         return Loss(value=value, metrics=means(columns, totals.num_tokens))
 
@@ -143,6 +143,45 @@ def cross_entropy(*, normalisation: Normalisation = "token", constant: float = 1
     return policy_loss(policy_gradient(), PolicyLoss(normalisation=normalisation, constant=constant))
 
 
+def value_loss(*, weight: float = 0.5, clip: float | None = None) -> TokenLoss:
+    """weight * (V - G)^2, averaged over tokens, and over rows for what stands after their last token.
+
+    With `clip`, the larger of that and of (V' - G)^2, where V' is V kept within `clip` of what it was before the update
+    (PPO's implementation, github.com/openai/baselines).
+    """
+    within(0.0, 1e6, weight=weight)
+    above(0, clip=clip)
+
+    def squared(tokens: Tokens, name: str, returns: Tensor) -> Tensor:
+        now, old = tokens.now[name], tokens.old[name]
+        plain = (now - returns).square()
+        return plain if clip is None else plain.maximum((old + (now - old).clamp(-clip, clip) - returns).square())
+
+    def loss(tokens: Tokens, totals: Totals) -> Loss:
+        if "value" not in tokens.now or tokens.returns is None:
+            raise ValueError("value_loss: it needs an algorithm's critic, and credit that gives returns")
+        value = squared(tokens, "value", tokens.returns).sum() / totals.num_tokens
+        if tokens.returns_after is not None:
+            is_last = tokens.returns_after.isfinite()
+            after = squared(tokens, "value_after", tokens.returns_after.nan_to_num())
+            value = value + (after * is_last).sum() / totals.num_rows
+        columns = means({"value/mean": tokens.now["value"]}, totals.num_tokens)
+        return Loss(value=weight * value, metrics={"value/loss": value.detach(), **columns})
+
+    return loss
+
+
+def together(*losses: TokenLoss) -> TokenLoss:
+    """Their sum, with the metrics of all: a policy's loss and a critic's."""
+
+    def loss(tokens: Tokens, totals: Totals) -> Loss:
+        first, *rest = (one(tokens, totals) for one in losses)
+        value = sum((other.value for other in rest), first.value)
+        return Loss(value=value, metrics={name: x for one in (first, *rest) for name, x in one.metrics.items()})
+
+    return loss
+
+
 def squared_margin(beta: float) -> TokenLoss:
     """IPO: (h - 1 / (2 beta))^2 per pair, h = sum of A (log pi - log reference), A = +1 chosen, -1 rejected.
 
@@ -151,16 +190,16 @@ def squared_margin(beta: float) -> TokenLoss:
     within(1e-6, 1e6, beta=beta)
 
     def loss(tokens: Tokens, totals: Totals) -> Loss:
-        if tokens.reference_logp is None:
+        if not tokens.reference:
             raise ValueError("squared_margin: the batch has no reference log-probs; the algorithm needs {'reference'}")
         pair = tokens.group.unique(return_inverse=True)[1]
         signs = tokens.advantage.sign()
         if not (per_index(signs.clamp(min=0), pair).gt(0) & per_index((-signs).clamp(min=0), pair).gt(0)).all():
             raise ValueError("squared_margin: a micro-batch holds half a pair; the algorithm's unit must be 'group'")
-        margin = per_index(tokens.advantage * (tokens.logp - tokens.reference_logp), pair)
+        margin = per_index(tokens.advantage * (tokens.now["logp"] - tokens.reference["logp"]), pair)
         value = (margin - 1 / (2 * beta)).square().sum() / totals.num_groups
         columns = {"margin/mean": margin, "margin/positive": (margin > 0).float()}
-        entropy = means({"entropy/mean": tokens.entropy}, totals.num_tokens)
+        entropy = means({"entropy/mean": tokens.now["entropy"]}, totals.num_tokens)
         return Loss(value=value, metrics={**entropy, **means(columns, totals.num_groups)})
 
     return loss

@@ -58,8 +58,12 @@ class Player(Protocol):
         ...
 
 
-Need = Literal["reference", "values"]
-"""What the learner must annotate a batch with: log-probs of the start policy, a critic's values."""
+Need = Literal["reference"]
+"""What the learner must annotate a batch with: what it computes under the start policy."""
+
+Columns = Mapping[str, "Tensor"]
+"""What the learner computes of each of some tokens, by name: `logp` of the token under the sampling's temperature and
+mask, `entropy` of the whole distribution in nats, and with a critic `value` before the token and `value_after` it."""
 
 Unit = Literal["trajectory", "group"]
 """What a micro-batch never splits: a trajectory, or all that is kept of a group."""
@@ -98,18 +102,31 @@ class Optimizer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tokens:
-    """What a loss sees: columns over the m trained tokens of a micro-batch. `logp` and `entropy` carry gradient."""
+class Critic:
+    """A value head beside the model: one linear map of its last hidden state, from zero (rlx/model/value.py)."""
 
-    logp: Tensor
-    """log pi(token | context), under the sampling temperature and mask."""
-    entropy: Tensor
-    """Of the whole distribution at the token, in nats."""
-    old_logp: Tensor
-    """Of the policy that sampled it."""
-    reference_logp: Tensor | None
-    """Of the start policy, where the algorithm needs `reference`."""
+    lr: float = 1e-3
+    """Of the head, under the optimizer's schedule; the model it reads moves at the optimizer's rate."""
+
+    def __post_init__(self) -> None:
+        within(0.0, 1.0, lr=self.lr)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tokens:
+    """What a loss sees: columns over the m trained tokens of a micro-batch."""
+
+    now: Columns
+    """As the weights are, with gradient."""
+    old: Columns
+    """As they were before the update: `logp` of the policy that sampled, and whatever else was measured."""
+    reference: Columns
+    """Of the start policy, where the algorithm needs it; else empty."""
     advantage: Tensor
+    returns: Tensor | None = None
+    """What `value` is drawn to, where credit says."""
+    returns_after: Tensor | None = None
+    """What `value_after` is drawn to, at the last token of each row; not a number at others."""
     weight: Tensor
     """Truncated importance weight between learner and engine; ones where not asked for."""
     row: Tensor
@@ -179,6 +196,8 @@ class Algorithm:
     num_prompts: int
     """Tasks a step."""
     needs: frozenset[Need] = frozenset()
+    critic: Critic | None = None
+    """Has the learner compute values: for credit those of the weights that are about to move."""
     frozen_policy: bool = False
     """Rollouts come from the start policy, whatever has been learned since."""
     unit: Unit = "trajectory"

@@ -169,7 +169,7 @@ def sample(life: Life, agent: Agent, name: str) -> list[Group]:
 
 def distance(agent: Agent, batch: Batch) -> float:
     """Mean |log-prob of the engine as it sampled - of the learner as it is|."""
-    return float((agent.learner.measure(batch) - batch.engine_logp_M).abs().mean())
+    return float((agent.learner.measure(batch)["logp"] - batch.engine_logp_M).abs().mean())
 
 
 def nudge(agent: Agent, batch: Batch) -> None:

@@ -100,6 +100,8 @@ class Job:
     adapted: bool = False
     """Only adapters are trained; the reference policy is the model without them."""
     needs_reference: bool = False
+    num_head: int = 0
+    """Of `num_trained`, numbers of a critic's head, beside the model."""
     max_context: int
     """Tokens of one episode at most."""
     num_episodes: int = 1
@@ -178,12 +180,12 @@ def learner_amounts(hardware: Hardware, job: Job) -> dict[str, Amount]:
 
 def learner_state(hardware: Hardware, job: Job) -> dict[str, int]:
     """Bytes of one process that are there whatever the batch."""
-    num, trained = num_parameters(job.shape) + (job.num_trained if job.adapted else 0), job.num_trained
+    num, trained = num_parameters(job.shape) + (job.num_trained if job.adapted else job.num_head), job.num_trained
     low, spread = hardware.learner_dtype != "float32", hardware.learner == "deepspeed"
     number, stage = BYTES[hardware.learner_dtype] if spread else BYTES["float32"], zero_stage(hardware)
     whole = {
         "weights": (number * num, 3),
-        "reference": (number * num if job.needs_reference and not job.adapted else 0, 3),
+        "reference": (number * num_parameters(job.shape) if job.needs_reference and not job.adapted else 0, 3),
         "gradients": (0 if hardware.offload and stage == 3 else 4 * trained, 2),
         "optimizer": (0 if hardware.offload else trained * (12 if stage else 8), 1),
     }
@@ -240,15 +242,17 @@ def activations(hardware: Hardware, job: Job) -> Amount:
 
 def activation_bytes(hardware: Hardware, job: Job, tokens: int, keys: int = 1) -> int:
     """Kept for the backward pass: the layers, or, where they are recomputed, what each starts from. Then come four
-    float32 vectors behind the last, a chunk of logits three times in float32, and the head's gradient; where layers are
-    recomputed, in their turn all of one. `keys`: copies of a token's key and value on a CPU."""
+    float32 vectors behind the last, and one more for a critic where they are in another format, a chunk of logits three
+    times in float32, and the head's gradient; where layers are recomputed, in their turn all of one. `keys`: copies of
+    a token's key and value on a CPU."""
     shape, again = job.shape, hardware.recompute or tokens > hardware.micro_batch_tokens
     stream = BYTES["float32" if hardware.learner == "torch" else hardware.learner_dtype] * shape.width
     gathered = hardware.device == "cpu" and tokens <= hardware.micro_batch_tokens
     layer = layer_bytes(hardware, shape, keys if gathered else 0)
     kept = tokens * shape.layers * (stream if again else layer)
     logits = 3 * 4 * min(tokens * shape.vocabulary, CHUNK_ELEMENTS[hardware.device])
-    behind = tokens * 16 * shape.width + logits + head_bytes(hardware, job)
+    critic = 4 * shape.width if job.num_head and stream < 4 * shape.width else 0
+    behind = tokens * (16 * shape.width + critic) + logits + head_bytes(hardware, job)
     return kept + (max(behind, tokens * (layer + gradient_bytes(hardware, shape))) if again else behind)
 
 

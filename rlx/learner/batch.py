@@ -19,17 +19,19 @@ Legend: N tokens of all segments, S segments, M trained tokens (row-major: the t
 # ruff: noqa: N815 (fields carry shape suffixes)
 from __future__ import annotations
 
+import math
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import reduce
 from itertools import chain, groupby
 from operator import add
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from rlx.algo.parts import Credited, PerRow, PerToken
+from rlx.algo.parts import Columns, Credited, PerRow, PerToken
 from rlx.types import Group, Rows, Trajectory, Turn
 
 
@@ -61,11 +63,15 @@ class Batch:
     group_R: Tensor
     sampled: bool
     """Whether the tokens came from a policy; demonstrations have no log-probs to compare with."""
-    reference_logp_M: Tensor | None = None
-    old_logp_M: Tensor | None = None
+    old_M: Columns = field(default_factory=dict)
+    """What the learner computed with the weights that are about to move, where that was asked for."""
+    reference_M: Columns = field(default_factory=dict)
+    """The same with those of the start."""
     weight_M: Tensor | None = None
-    value_M: Tensor | None = None
     advantage_M: Tensor | None = None
+    returns_M: Tensor | None = None
+    returns_after_M: Tensor | None = None
+    """At the last token of each row; not a number at others."""
 
     @property
     def num_tokens(self) -> int:
@@ -73,8 +79,13 @@ class Batch:
 
     def with_credit(self, credited: Credited) -> Batch:
         """What credit says of each trained token, those that it keeps alone."""
-        advantage_M = self.spread("advantage", credited.advantage)
-        batch = replace(self, advantage_M=advantage_M)
+        returns, after = credited.returns, credited.returns_after
+        batch = replace(
+            self,
+            advantage_M=self.spread("advantage", credited.advantage),
+            returns_M=None if returns is None else self.spread("returns", returns),
+            returns_after_M=None if after is None else self.at_ends(self.spread("returns_after", after)),
+        )
         return batch if credited.keep is None else batch.kept(self.spread("keep", credited.keep) != 0)
 
     def spread(self, name: str, given: PerRow | PerToken) -> Tensor:
@@ -90,13 +101,25 @@ class Batch:
             raise ValueError(f"credit gave {name} of {told} tokens for row {wrong[0]}, which has {num}")
         return torch.tensor([x for own in given.values for x in own], dtype=torch.float32)
 
+    def at_ends(self, column_M: Tensor) -> Tensor:
+        """A column at the last token of each row alone, not a number elsewhere."""
+        is_last_M = self.row_M.diff(append=torch.tensor([-1])) != 0
+        return column_M.where(is_last_M, torch.nan)
+
     def kept(self, keep_M: Tensor) -> Batch:
         """As if nothing else had been sampled; what is not trained is context, where something after it is."""
         sequence_M = torch.arange(len(self.token_start_S) - 1).repeat_interleave(self.token_start_S.diff())
         num_S = sequence_M[keep_M].bincount(minlength=len(self.token_start_S) - 1)
         columns = {f.name: getattr(self, f.name) for f in fields(self) if f.name.endswith("_M")}
-        chosen = {name: column[keep_M] for name, column in columns.items() if column is not None}
+        chosen: dict[str, Any] = {name: chosen_of(column, keep_M) for name, column in columns.items()}
         return replace(self, token_start_S=starts(num_S.tolist()), **chosen)
+
+
+def chosen_of(column: Tensor | Columns | None, keep_M: Tensor) -> Tensor | Columns | None:
+    """Some rows of a column, or of each of several."""
+    if isinstance(column, Mapping):
+        return {name: one[keep_M] for name, one in column.items()}
+    return None if column is None else column[keep_M]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,9 +166,10 @@ def rows(groups: Sequence[Group], batch: Batch) -> Rows:
         fork=tuple(left for _, left in linked),
         status=tuple(d.of.status for d in table),
         env=tuple(d.of.task.env for d in table),
-        logp=per_token(batch.engine_logp_M if batch.old_logp_M is None else batch.old_logp_M),
-        reference_logp=per_token(batch.reference_logp_M),
-        value=per_token(batch.value_M),
+        logp=per_token(batch.old_M.get("logp", batch.engine_logp_M)),
+        reference_logp=per_token(batch.reference_M.get("logp")),
+        value=per_token(batch.old_M.get("value")),
+        value_after=tuple(own[-1] if own else math.nan for own in per_token(batch.old_M.get("value_after"))),
         replayed=tuple(earned_before(d.of) for d in table) if any(d.of.fork for d in table) else (),
     )
 
@@ -176,7 +200,7 @@ def links(table: Sequence[Decision]) -> Iterator[tuple[int, int]]:
 
 
 @dataclass(slots=True)
-class Columns:
+class Draft:
     """The flat lists a batch is made of, while they grow."""
 
     segments: list[list[int]] = field(default_factory=list)
@@ -196,7 +220,7 @@ class Columns:
 
 def collate(groups: Sequence[Group]) -> Batch:
     """Pack the trajectories of a step. Raises ValueError where there is nothing to learn from."""
-    table, columns = list(decisions(groups)), Columns()
+    table, columns = list(decisions(groups)), Draft()
     for _, of_group in groupby(enumerate(table), key=lambda numbered: numbered[1].group):
         first = len(columns.segments)
         for _, of_trajectory in groupby(of_group, key=lambda numbered: numbered[1].trajectory):
@@ -206,7 +230,7 @@ def collate(groups: Sequence[Group]) -> Batch:
     return freeze(columns, table)
 
 
-def append_trajectory(columns: Columns, numbered: Sequence[tuple[int, Decision]], first: int) -> None:
+def append_trajectory(columns: Draft, numbered: Sequence[tuple[int, Decision]], first: int) -> None:
     """Add a trajectory's own turns, numbered by row; `first` is its group's first segment."""
     read: list[int] = []
     for row, d in numbered:
@@ -228,7 +252,7 @@ def num_given(d: Decision) -> int:
     return fork.token + len(fork.forced) if fork is not None and d.turn == fork.turn else 0
 
 
-def begin_segment(columns: Columns, context: list[int], trajectory: int, first: int) -> None:
+def begin_segment(columns: Draft, context: list[int], trajectory: int, first: int) -> None:
     """A segment that goes on from `context`: from as much of it as one of the group's segments has, or else from a
     prompt of its own."""
     parent, length = longest_path(columns, context, first)
@@ -238,9 +262,7 @@ def begin_segment(columns: Columns, context: list[int], trajectory: int, first: 
     append_segment(columns, parent, joint, length, trajectory, context[length:])
 
 
-def append_segment(
-    columns: Columns, parent: int, joint: int, context: int, trajectory: int, token_ids: list[int]
-) -> int:
+def append_segment(columns: Draft, parent: int, joint: int, context: int, trajectory: int, token_ids: list[int]) -> int:
     """Its number."""
     columns.segments.append(token_ids)
     columns.parent.append(parent)
@@ -251,7 +273,7 @@ def append_segment(
     return len(columns.segments) - 1
 
 
-def longest_path(columns: Columns, ids: list[int], first: int) -> tuple[int, int]:
+def longest_path(columns: Draft, ids: list[int], first: int) -> tuple[int, int]:
     """The segment, from `first` on, whose path begins as `ids` for longest, and for how many tokens."""
     alike: list[int] = []
     for s in range(first, len(columns.segments)):
@@ -270,7 +292,7 @@ def num_alike(segment: list[int], ids: list[int], start: int) -> int:
     return next(i for i in range(num) if segment[i] != ids[start + i])
 
 
-def append_sampled(columns: Columns, turn: Turn, given: int, row: int) -> None:
+def append_sampled(columns: Draft, turn: Turn, given: int, row: int) -> None:
     """Extend the last segment by what was sampled of a turn."""
     done, own = turn.completion, columns.segments[-1]
     num = len(done.token_ids) - given
@@ -294,7 +316,7 @@ def starts(lengths: Sequence[int]) -> Tensor:
     return flat([0, *lengths]).cumsum(0)
 
 
-def freeze(columns: Columns, table: Sequence[Decision]) -> Batch:
+def freeze(columns: Draft, table: Sequence[Decision]) -> Batch:
     start = starts([len(s) for s in columns.segments])
     num_trained = flat(columns.num_trained)
     return Batch(

@@ -25,14 +25,14 @@ from torch import Tensor
 from torch.nn import Parameter
 from transformers import PreTrainedModel
 
-from rlx.algo.parts import Need, Optimizer
+from rlx.algo.parts import Columns, Critic, Need, Optimizer
 from rlx.hardware.memory import bucket_elements
 from rlx.hardware.profile import Hardware
 from rlx.hardware.pulse import nothing
 from rlx.hardware.ranks import ALONE, PATIENCE, Ranks, part
 from rlx.learner.learner import Learner, check_settings
 from rlx.learner.lora import Weights, base_of, is_adapted
-from rlx.learner.optimizer import build_adam, trained
+from rlx.learner.optimizer import build_adam
 from rlx.learner.packing import Packed
 from rlx.learner.scorer import Scorer, frozen_copy
 from rlx.learner.state import Tensors, read_progress, saved_model, told, write_model, write_progress, write_state
@@ -56,11 +56,12 @@ class DeepSpeedLearner(Learner):
         hardware: Hardware,
         ranks: Ranks = ALONE,
         needs: frozenset[Need] = frozenset(),
+        critic: Critic | None = None,
         temperature: float = 1.0,
         automaton: Automaton | None = None,
     ) -> None:
         """`temperature` and `automaton` are those of sampling."""
-        check_settings("DeepSpeedLearner", needs, temperature)
+        check_settings("DeepSpeedLearner", temperature)
         start_deepspeed(hardware, ranks)
         self.ranks = ranks
         self.dtype: torch.dtype = getattr(torch, hardware.learner_dtype)
@@ -72,10 +73,12 @@ class DeepSpeedLearner(Learner):
         self.num_updates = 0
         self.micro_batch_tokens = hardware.micro_batch_tokens
         self.gap_cap = hardware.importance_cap
-        self.scorer = Scorer(model, temperature=temperature, automaton=automaton, recompute=hardware.recompute)
+        self.scorer = Scorer(
+            model, temperature=temperature, automaton=automaton, recompute=hardware.recompute, critic=critic is not None
+        )
         start = frozen_copy(self.scorer) if "reference" in needs and not is_adapted(model) else None
         config = engine_config(hardware, self.stage, low, optimizer.max_gradient_norm, num_numbers(self.scorer))
-        self.engine = self.wrap(self.scorer, config, build_adam(self.scorer.model, optimizer))
+        self.engine = self.wrap(self.scorer, config, build_adam(self.scorer.trained(), optimizer, critic))
         self.start = None if start is None else self.wrap_start(start, config)
         self.open_moments()
 
@@ -121,10 +124,10 @@ class DeepSpeedLearner(Learner):
             start.get_submodule(owner).register_buffer(last, x.to(self.device), persistent=False)
         return start
 
-    def score(self, packed: Packed, state_m: Tensor) -> tuple[Tensor, Tensor]:
+    def score(self, packed: Packed, state_m: Tensor) -> Columns:
         return self.engine(packed, state_m)
 
-    def score_start(self, packed: Packed, state_m: Tensor) -> tuple[Tensor, Tensor]:
+    def score_start(self, packed: Packed, state_m: Tensor) -> Columns:
         assert self.start is not None
         return self.start(packed, state_m)
 
@@ -140,7 +143,7 @@ class DeepSpeedLearner(Learner):
 
     def move(self) -> float:
         if self.stage == 0:
-            norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.optimizer.max_gradient_norm)
+            norm = torch.nn.utils.clip_grad_norm_(self.scorer.parameters(), self.optimizer.max_gradient_norm)
             if norm.isfinite():
                 self.engine.step()
             return norm.item()
@@ -201,7 +204,7 @@ class DeepSpeedLearner(Learner):
 
     def exported(self) -> Iterator[tuple[str, Tensor]]:
         """The weights under Hugging Face names, as exactly as they are kept."""
-        masters = {} if is_adapted(self.model) else dict(trained(self.model))
+        masters = {} if is_adapted(self.model) else dict(self.scorer.trained())
         weights = self.weights()
         for name in weights.distinct():
             yield name, self.full(masters[name]) if name in masters else weights[name]
@@ -210,9 +213,10 @@ class DeepSpeedLearner(Learner):
         """What continuing takes besides the weights."""
         adam = base_optimizer(self.engine)
         num_taken = next(state["step"] for state in adam.state.values())
-        for name, p in trained(self.model):
-            if is_adapted(self.model):
-                yield f"adapter.{name}", self.full(p)
+        for name, p in self.scorer.trained():
+            beside = self.scorer.beside(name)
+            if beside is not None:
+                yield beside, self.full(p)
             yield f"adam.{name}.step", num_taken.clone()
             for key in MOMENTS:
                 yield f"adam.{name}.{key}", self.full(p, key)
@@ -221,8 +225,9 @@ class DeepSpeedLearner(Learner):
         state, saved = Tensors(folder.glob("learner*.safetensors")), saved_model(folder)
         steps = [state[name] for name in state if name.endswith(".step")]
         self.open_moments(float(steps[0]) if steps else 0.0)
-        for name, p in trained(self.model):
-            self.set_full(p, state[f"adapter.{name}"] if is_adapted(self.model) else saved[name])
+        for name, p in self.scorer.trained():
+            beside = self.scorer.beside(name)
+            self.set_full(p, saved[name] if beside is None else state[beside])
             for key in MOMENTS if steps else ():
                 self.set_full(p, state[f"adam.{name}.{key}"], key)
             progress()
@@ -269,7 +274,7 @@ def start_deepspeed(hardware: Hardware, ranks: Ranks) -> None:
 
 def num_numbers(scorer: Scorer) -> int:
     """That are trained."""
-    return sum(p.numel() for _, p in trained(scorer.model))
+    return sum(p.numel() for _, p in scorer.trained())
 
 
 def engine_config(hardware: Hardware, stage: int, low: bool, max_norm: float, num_trained: int) -> dict[str, Any]:

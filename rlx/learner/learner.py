@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlx.algo.parts import Need, Optimizer, TokenLoss, Tokens, Totals, Unit
+from rlx.algo.parts import Columns, Need, Optimizer, TokenLoss, Tokens, Totals, Unit
 from rlx.hardware.pulse import nothing
 from rlx.hardware.ranks import ALONE, Ranks
 from rlx.learner.batch import Batch
@@ -60,11 +60,11 @@ class Learner(ABC):
     ranks: Ranks = ALONE
 
     @abstractmethod
-    def score(self, packed: Packed, state_m: Tensor) -> tuple[Tensor, Tensor]:
-        """Log-probs and entropies under the weights as they are, with gradient unless that is off."""
+    def score(self, packed: Packed, state_m: Tensor) -> Columns:
+        """What the scorer computes under the weights as they are, with gradient unless that is off."""
 
     @abstractmethod
-    def score_start(self, packed: Packed, state_m: Tensor) -> tuple[Tensor, Tensor]:
+    def score_start(self, packed: Packed, state_m: Tensor) -> Columns:
         """The same under the frozen copy of the start, where there is one."""
 
     @abstractmethod
@@ -110,24 +110,27 @@ class Learner(ABC):
         if "reference" in needs:
             model = self.scorer.model
             with adapters_off(model) if is_adapted(model) else nullcontext():
-                batch = replace(batch, reference_logp_M=self.measure(batch, of_start=not is_adapted(model)))
+                batch = replace(batch, reference_M=self.measure(batch, of_start=not is_adapted(model)))
+        if self.scorer.heads or (self.gap_cap is not None and batch.sampled):
+            batch = replace(batch, old_M=self.measure(batch))
         if self.gap_cap is not None and batch.sampled:
-            old_logp_M = self.measure(batch)
-            weight_M = (old_logp_M - batch.engine_logp_M).exp().clamp(max=self.gap_cap)
-            batch = replace(batch, old_logp_M=old_logp_M, weight_M=weight_M)
+            weight_M = (batch.old_M["logp"] - batch.engine_logp_M).exp().clamp(max=self.gap_cap)
+            batch = replace(batch, weight_M=weight_M)
         return batch
 
     @torch.no_grad()
-    def measure(self, batch: Batch, of_start: bool = False, column: int = 0) -> Tensor:
-        """Log-probs of the batch's trained tokens, or their entropies (column 1), on the CPU."""
+    def measure(self, batch: Batch, of_start: bool = False) -> Columns:
+        """What the scorer computes of the batch's trained tokens, on the CPU."""
         self.scorer.eval()
-        column_M = torch.zeros(batch.num_tokens)
+        measured: dict[str, Tensor] = {}
         for what in self.share(batch):
             packed = moved(pack(batch, what, self.device.type), self.device)
             found = (self.score_start if of_start else self.score)(packed, self.states(batch, packed))
-            if not what.is_filler:
-                column_M[packed.token_m.cpu()] = found[column].float().cpu()
-        return self.ranks.add(column_M)
+            for name, column_m in found.items():
+                column_M = measured.setdefault(name, torch.zeros(batch.num_tokens))
+                if not what.is_filler:
+                    column_M[packed.token_m.cpu()] = column_m.float().cpu()
+        return {name: self.ranks.add(column_M) for name, column_M in measured.items()}
 
     def share(self, batch: Batch) -> list[MicroBatch]:
         """This rank's of the whole batch."""
@@ -139,16 +142,16 @@ class Learner(ABC):
 
     def update(self, batch: Batch, loss: TokenLoss, unit: Unit = "trajectory") -> Metrics:
         """Pass over the batch `num_epochs` times. A batch in which nothing is credited changes nothing."""
-        lr = learning_rate(self.optimizer, self.num_updates, self.num_steps)
         for group in self.adam_groups():
-            group["lr"] = lr
+            group["lr"] = learning_rate(self.optimizer, group["peak"], self.num_updates, self.num_steps)
+        lr = learning_rate(self.optimizer, self.optimizer.lr, self.num_updates, self.num_steps)
         given = self.micro_batch_tokens, self.ranks, self.device.type
         chosen = minibatches(units(batch, unit), self.optimizer.num_minibatches)
         parts = [prepare(batch, part, *given) for part in chosen]
         steps = [self.step(batch, part, loss) for _ in range(self.optimizer.num_epochs) for part in parts]
         self.num_updates += 1
         first = {name: steps[0][name] for name in ("gap/engine",) if steps and batch.sampled}
-        return {**averaged(steps), **first, "optimizer/lr": lr}
+        return {**averaged(steps), **first, **explained(batch), "optimizer/lr": lr}
 
     def step(self, batch: Batch, part: MiniBatch, loss: TokenLoss) -> Metrics:
         """One optimizer step on a part of the batch."""
@@ -179,25 +182,25 @@ class Learner(ABC):
         packed = moved(packed, self.device)
         tokens = self.tokens(batch, packed)
         if what.is_filler:
-            self.backward(tokens.logp.sum() * 0.0, is_last)
+            self.backward(sum_of(tokens.now) * 0.0, is_last)
             return {}
         result = loss(tokens, totals)
         self.backward(result.value, is_last)
         shares = {name: share.item() for name, share in result.metrics.items()}
         if batch.sampled:
-            gap_m = tokens.logp.detach() - batch.engine_logp_M.to(self.device)[packed.token_m]
+            gap_m = tokens.now["logp"].detach() - batch.engine_logp_M.to(self.device)[packed.token_m]
             shares["gap/engine"] = gap_m.abs().sum().item() / totals.num_tokens
         return {"loss/value": result.value.item(), **shares}
 
     def sound(self, batch: Batch, part: MiniBatch, loss: TokenLoss) -> list[bool]:
-        """Whether each micro-batch's loss has a finite gradient in its log-probs and entropies."""
+        """Whether each micro-batch's loss has a finite gradient in what was computed of its tokens."""
         found = []
         for packed in part.packed:
             with torch.no_grad():
                 seen = self.tokens(batch, moved(packed, self.device))
-            leaves = [x.detach().requires_grad_() for x in (seen.logp, seen.entropy)]
-            value = loss(replace(seen, logp=leaves[0], entropy=leaves[1]), part.totals).value
-            grads = torch.autograd.grad(value, leaves, allow_unused=True)
+            leaves = {name: x.detach().requires_grad_() for name, x in seen.now.items()}
+            value = loss(replace(seen, now=leaves), part.totals).value
+            grads = torch.autograd.grad(value, list(leaves.values()), allow_unused=True)
             found.append(all(bool(grad.isfinite().all()) for grad in grads if grad is not None))
         return found
 
@@ -211,31 +214,33 @@ class Learner(ABC):
 
     def tokens(self, batch: Batch, packed: Packed) -> Tokens:
         """What the loss sees of a micro-batch."""
-        logp_m, entropy_m = self.score(packed, self.states(batch, packed))
+        now = self.score(packed, self.states(batch, packed))
 
         def take(column_M: Tensor) -> Tensor:
             return column_M.to(self.device)[packed.token_m]
+
+        def take_all(columns_M: Columns) -> Columns:
+            return {name: take(column_M) for name, column_M in columns_M.items()}
 
         if batch.advantage_M is None:
             raise ValueError("update: the batch has no advantages; call batch.with_credit(credit(rows)) first")
         row_m = take(batch.row_M)
         return Tokens(
-            logp=logp_m,
-            entropy=entropy_m,
-            old_logp=take(batch.engine_logp_M if batch.old_logp_M is None else batch.old_logp_M),
-            reference_logp=None if batch.reference_logp_M is None else take(batch.reference_logp_M),
+            now=now,
+            old=take_all({"logp": batch.engine_logp_M, **batch.old_M}),
+            reference=take_all(batch.reference_M),
             advantage=take(batch.advantage_M),
-            weight=torch.ones_like(logp_m) if batch.weight_M is None else take(batch.weight_M),
+            returns=None if batch.returns_M is None else take(batch.returns_M),
+            returns_after=None if batch.returns_after_M is None else take(batch.returns_after_M),
+            weight=torch.ones_like(now["logp"]) if batch.weight_M is None else take(batch.weight_M),
             row=row_m,
             trajectory=batch.trajectory_R.to(self.device)[row_m],
             group=batch.group_R.to(self.device)[row_m],
         )
 
 
-def check_settings(name: str, needs: frozenset[Need], temperature: float) -> None:
+def check_settings(name: str, temperature: float) -> None:
     """Refuse what no learner can do."""
-    if "values" in needs:
-        raise ValueError(f"{name}: the algorithm needs values, and this model has no value head")
     if temperature <= 0:
         raise ValueError(f"{name}: temperature is {temperature}; train on samples drawn at more than 0")
 
@@ -249,12 +254,26 @@ def added(shares: Sequence[Metrics]) -> Metrics:
     return total
 
 
+def sum_of(columns: Columns) -> Tensor:
+    return torch.stack([column.sum() for column in columns.values()]).sum()
+
+
+def explained(batch: Batch) -> Metrics:
+    """What share of the returns' variance the values explained before the update: 1 - Var(G - V) / Var(G)."""
+    if batch.returns_M is None or "value" not in batch.old_M or len(batch.returns_M) < 2:
+        return {}
+    spread = batch.returns_M.var().item()
+    left = (batch.returns_M - batch.old_M["value"]).var().item()
+    return {"value/explained": 1 - left / spread if spread else 0.0}
+
+
 def averaged(steps: Sequence[Metrics]) -> Metrics:
     return {name: sum(step[name] for step in steps) / len(steps) for name in (steps[0] if steps else ())}
 
 
 def evidence(packed: Packed, tokens: Tokens) -> dict[str, Tensor]:
     """The micro-batch and what the loss saw of it."""
-    seen = {name: getattr(tokens, name) for name in ("logp", "entropy", "old_logp", "advantage", "row", "group")}
+    seen = {**tokens.now, **{f"old_{name}": x for name, x in tokens.old.items()}}
+    seen |= {name: getattr(tokens, name) for name in ("advantage", "row", "group")}
     laid = {"input_ids": packed.input_ids_1T[0], "position_ids": packed.position_ids_1T[0], "token": packed.token_m}
     return {name: x.detach().cpu().contiguous() for name, x in {**laid, **seen}.items()}

@@ -27,7 +27,7 @@ def notes_of(
     columns = {
         "advantages": spread(taught.advantage_M, in_taught_M),
         "entropies": entropy_M,
-        "values": whole.value_M,
+        "values": whole.old_M.get("value"),
         "trained": in_taught_M.float(),
     }
     ends = whole.row_M.bincount(minlength=len(whole.trajectory_R)).tolist()

@@ -32,6 +32,8 @@ class Packed:
     layout: Layout
     predict_m: Tensor
     """Where among T stands the token before each trained one, whose hidden state predicts it."""
+    after_m: Tensor
+    """Where among T it stands itself, whose hidden state knows all up to and with it."""
     target_m: Tensor
     token_m: Tensor
     """Which of the batch's M each one is."""
@@ -76,6 +78,7 @@ def pack(batch: Batch, what: MicroBatch, device: str = "cpu") -> Packed:
         position_ids_1T=ragged(batch.context_S[order], length_s)[None],
         layout=lay_out(placed, device),
         predict_m=torch.where(offset_m == 0, follows_t.repeat_interleave(num_t), before_m),
+        after_m=before_m + 1,
         target_m=batch.target_M[token_m],
         token_m=token_m,
         recompute=what.recompute,

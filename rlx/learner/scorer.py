@@ -1,6 +1,7 @@
-"""The model as learning sees it: a packed micro-batch in, log-probs and entropies of its trained tokens out.
+"""The model as learning sees it: a packed micro-batch in, named columns over its trained tokens out.
 
-It is a module, so that whoever wraps it (DeepSpeed) sees every use of a weight, the output matrix's among them.
+Heads lie beside the model: they are trained and kept with the learner's state, and are no part of the policy. It is a
+module, so that whoever wraps it (DeepSpeed) sees every use of a weight, the output matrix's among them.
 
 Legend: m trained tokens of the micro-batch, T packed tokens, H hidden size, V vocabulary.
 """
@@ -9,18 +10,21 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections.abc import Iterator
 from typing import Any, cast
 
 import torch
 from torch import Tensor
 
+from rlx.algo.parts import Columns
 from rlx.hardware.machine import give_back_blocks
 from rlx.learner.attention import PACKED, attention_over
 from rlx.learner.logprob import Head, log_probs
-from rlx.learner.lora import action_rows, base_of, head_weight
+from rlx.learner.lora import action_rows, base_of, head_weight, is_adapted
 from rlx.learner.packing import Packed
 from rlx.model.expand import actions_of
 from rlx.model.masks import Masks
+from rlx.model.value import ValueHead
 from rlx.protocol.automaton import Actions, Automaton, State
 
 NOT_REENTRANT = {"use_reentrant": False}
@@ -30,10 +34,18 @@ class Scorer(torch.nn.Module):
     """A causal language model, under the temperature and the automaton that its tokens were sampled with."""
 
     def __init__(
-        self, model: Any, *, temperature: float = 1.0, automaton: Automaton | None = None, recompute: bool = False
+        self,
+        model: Any,
+        *,
+        temperature: float = 1.0,
+        automaton: Automaton | None = None,
+        recompute: bool = False,
+        critic: bool = False,
     ) -> None:
         super().__init__()
         self.model = cast(Any, model)
+        heads = {"value": ValueHead(base_of(model).config.hidden_size)} if critic else {}
+        self.heads = torch.nn.ModuleDict(heads)
         self.temperature = temperature
         self.automaton = automaton or plain(actions_of(base_of(self.model)))
         if self.automaton is not None and self.automaton.actions != actions_of(base_of(self.model)):
@@ -43,7 +55,7 @@ class Scorer(torch.nn.Module):
         self.recomputes = False
         base_of(self.model).set_attn_implementation(PACKED)
 
-    def forward(self, packed: Packed, state_m: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, packed: Packed, state_m: Tensor) -> Columns:
         """`state_m`: the automaton state of each trained token, -1 for none."""
         base = base_of(self.model)
         self.keep_layers(not (self.recompute or packed.recompute))
@@ -53,7 +65,22 @@ class Scorer(torch.nn.Module):
             use_cache=False,
             attention=attention_over(packed.layout),
         ).last_hidden_state[0]
-        return log_probs(self.head(base), hidden_TH[packed.predict_m], packed.target_m, state_m)
+        logp_m, entropy_m = log_probs(self.head(base), hidden_TH[packed.predict_m], packed.target_m, state_m)
+        columns = {"logp": logp_m, "entropy": entropy_m}
+        if "value" in self.heads:
+            value_T = self.heads["value"](hidden_TH)
+            columns |= {"value": value_T[packed.predict_m], "value_after": value_T[packed.after_m]}
+        return columns
+
+    def trained(self) -> Iterator[tuple[str, torch.nn.Parameter]]:
+        """What moves: the model's own parameters by their names in it, and `heads.…`."""
+        return ((name.removeprefix("model."), p) for name, p in self.named_parameters() if p.requires_grad)
+
+    def beside(self, name: str) -> str | None:
+        """What a trained parameter is called in the learner's state; None if the exported model holds it."""
+        if name.startswith("heads."):
+            return name
+        return f"adapter.{name}" if is_adapted(self.model) else None
 
     def keep_layers(self, kept: bool) -> None:
         """For the backward pass, or compute them again there."""
@@ -90,4 +117,7 @@ def plain(actions: Actions | None) -> Automaton | None:
 
 
 def frozen_copy(scorer: Scorer) -> Scorer:
-    return copy.deepcopy(scorer).requires_grad_(False).eval()
+    """Of the model alone."""
+    copied = copy.deepcopy(scorer)
+    copied.heads = torch.nn.ModuleDict()
+    return copied.requires_grad_(False).eval()

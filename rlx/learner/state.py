@@ -1,8 +1,8 @@
 """A learner's state on disk: safetensors in pieces that are never held whole, and read one tensor at a time.
 
-`learner.safetensors` (or `learner-00001-of-00003.safetensors` …) holds `adam.PARAMETER.KEY` and, under LoRA,
-`adapter.PARAMETER`; `learner.json` the rest. Which learner wrote it, on how many processes, does not show. The model
-beside it is a plain Hugging Face folder.
+`learner.safetensors` (or `learner-00001-of-00003.safetensors` …) holds `adam.PARAMETER.KEY`, a critic's
+`heads.PARAMETER` and, under LoRA, `adapter.PARAMETER`; `learner.json` the rest. Which learner wrote it, on how many
+processes, does not show. The model beside it is a plain Hugging Face folder.
 """
 
 from __future__ import annotations

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from rlx.algo.parts import Need, Optimizer
+from rlx.algo.parts import Columns, Critic, Need, Optimizer
 from rlx.hardware.pulse import nothing
 from rlx.learner.learner import Learner, check_settings
 from rlx.learner.lora import Weights, base_of, is_adapted
-from rlx.learner.optimizer import build_adam, trained
+from rlx.learner.optimizer import build_adam
 from rlx.learner.packing import Packed
 from rlx.learner.scorer import Scorer, frozen_copy
 from rlx.learner.state import Tensors, read_progress, saved_model, told, write_model, write_progress, write_state
@@ -32,6 +32,7 @@ class TorchLearner(Learner):
         optimizer: Optimizer,
         num_steps: int,
         needs: frozenset[Need] = frozenset(),
+        critic: Critic | None = None,
         micro_batch_tokens: int = 2048,
         temperature: float = 1.0,
         automaton: Automaton | None = None,
@@ -42,16 +43,18 @@ class TorchLearner(Learner):
     ) -> None:
         """`temperature` and `automaton` are those of sampling. `dtype`: of the forward and backward pass; weights and
         optimizer keep float32."""
-        check_settings("TorchLearner", needs, temperature)
+        check_settings("TorchLearner", temperature)
         self.device = torch.device(device)
         self.dtype = dtype
-        self.scorer = Scorer(model, temperature=temperature, automaton=automaton, recompute=recompute).to(self.device)
+        self.scorer = Scorer(
+            model, temperature=temperature, automaton=automaton, recompute=recompute, critic=critic is not None
+        ).to(self.device)
         self.optimizer = optimizer
         self.num_steps = num_steps
         self.num_updates = 0
         self.micro_batch_tokens = micro_batch_tokens
         self.gap_cap = gap_cap
-        self.adam = build_adam(self.model, optimizer)
+        self.adam = build_adam(self.scorer.trained(), optimizer, critic)
         self.start = frozen_copy(self.scorer) if "reference" in needs and not is_adapted(self.model) else None
 
     @property
@@ -59,14 +62,14 @@ class TorchLearner(Learner):
         """The Hugging Face model, with its adapters."""
         return self.scorer.model
 
-    def score(self, packed: Packed, state_m: Tensor) -> tuple[Tensor, Tensor]:
+    def score(self, packed: Packed, state_m: Tensor) -> Columns:
         return self.under(self.scorer, packed, state_m)
 
-    def score_start(self, packed: Packed, state_m: Tensor) -> tuple[Tensor, Tensor]:
+    def score_start(self, packed: Packed, state_m: Tensor) -> Columns:
         assert self.start is not None
         return self.under(self.start, packed, state_m)
 
-    def under(self, scorer: Scorer, packed: Packed, state_m: Tensor) -> tuple[Tensor, Tensor]:
+    def under(self, scorer: Scorer, packed: Packed, state_m: Tensor) -> Columns:
         low = self.dtype != torch.float32
         with torch.autocast(self.device.type, self.dtype) if low else nullcontext():
             return scorer(packed, state_m)
@@ -81,7 +84,7 @@ class TorchLearner(Learner):
         value.backward()
 
     def move(self) -> float:
-        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.optimizer.max_gradient_norm)
+        norm = torch.nn.utils.clip_grad_norm_(self.scorer.parameters(), self.optimizer.max_gradient_norm)
         if norm.isfinite():
             self.adam.step()
         return norm.item()
@@ -99,18 +102,20 @@ class TorchLearner(Learner):
 
     def state(self) -> Iterator[tuple[str, Tensor]]:
         """What continuing takes besides the weights."""
-        for name, p in trained(self.model):
-            if is_adapted(self.model):
-                yield f"adapter.{name}", p
+        for name, p in self.scorer.trained():
+            beside = self.scorer.beside(name)
+            if beside is not None:
+                yield beside, p
             for key, x in self.adam.state[p].items():
                 yield f"adam.{name}.{key}", x
 
     def load(self, folder: Path, progress: Callable[[], None] = nothing) -> None:
         state, saved = Tensors(folder.glob("learner*.safetensors")), saved_model(folder)
         with torch.no_grad():
-            for name, p in trained(self.model):
-                p.copy_(state[f"adapter.{name}"] if is_adapted(self.model) else saved[name])
-        for name, p in trained(self.model):
+            for name, p in self.scorer.trained():
+                beside = self.scorer.beside(name)
+                p.copy_(saved[name] if beside is None else state[beside])
+        for name, p in self.scorer.trained():
             keys = [key for key in ("step", "exp_avg", "exp_avg_sq") if f"adam.{name}.{key}" in state]
             self.adam.state[p] = {key: state[f"adam.{name}.{key}"].to(self.device) for key in keys}
             progress()

@@ -120,6 +120,7 @@ def learner_of(run: Run, loaded: Any, ranks: Ranks) -> Learner:
         "optimizer": run.algo.optimizer,
         "num_steps": run.steps,
         "needs": run.algo.needs,
+        "critic": run.algo.critic,
         "temperature": run.sampling.temperature,
     }
     if hardware.learner == "deepspeed":

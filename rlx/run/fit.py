@@ -189,12 +189,14 @@ def job_of(run: Run) -> Job | None:
     if shape is None:
         return None
     stages = run.stages()
+    num_head = shape.width + 1 if any(stage.algo.critic for stage in stages) else 0
     return Job(
         shape=shape,
-        num_trained=num_trained(run.model.lora, shape),
+        num_trained=num_trained(run.model.lora, shape) + num_head,
         adapted=run.model.lora is not None,
         needs_reference=any("reference" in stage.algo.needs for stage in stages),
         max_context=max(stage.sampling.max_context for stage in stages),
+        num_head=num_head,
         num_episodes=run.algo.num_prompts * run.config["algo"].get("num_samples", 1),
         frozen=any(stage.algo.frozen_policy for stage in stages),
     )

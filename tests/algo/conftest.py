@@ -24,7 +24,7 @@ def make_rows(*episodes):
 
 
 def make_tokens(
-    logp, old=None, *, advantage=None, reference=None, entropy=None, trajectory=None, group=None, weight=None
+    logp, old=None, *, advantage=None, reference=None, entropy=None, trajectory=None, group=None, weight=None, **more
 ):
     logp = torch.as_tensor(logp, dtype=torch.float32).requires_grad_()
 
@@ -33,15 +33,15 @@ def make_tokens(
 
     index = torch.zeros(len(logp), dtype=torch.long)
     return Tokens(
-        logp=logp,
-        entropy=column(entropy, 0.0).requires_grad_(),
-        old_logp=logp.detach() if old is None else torch.tensor(old),
-        reference_logp=None if reference is None else torch.tensor(reference),
+        now={"logp": logp, "entropy": column(entropy, 0.0).requires_grad_(), **more.pop("now", {})},
+        old={"logp": logp.detach() if old is None else torch.tensor(old), **more.pop("before", {})},
+        reference={} if reference is None else {"logp": torch.tensor(reference)},
         advantage=column(advantage, 1.0),
         weight=column(weight, 1.0),
         row=torch.arange(len(logp)),
         trajectory=index if trajectory is None else torch.tensor(trajectory),
         group=index if group is None else torch.tensor(group),
+        **more,
     )
 
 
@@ -58,7 +58,7 @@ def tokens():
 @pytest.fixture
 def totals():
     return lambda tokens: Totals(
-        num_tokens=len(tokens.logp),
+        num_tokens=len(tokens.row),
         num_rows=len(tokens.row.unique()),
         num_trajectories=len(tokens.trajectory.unique()),
         num_groups=len(tokens.group.unique()),

@@ -17,7 +17,7 @@ def test_clip_is_two_sided_and_pessimistic(tokens, totals):
     assert result.value.item() == pytest.approx((-1.3 + 1.5 - 0.5 + 0.8 - 2.2) / 5)
     assert result.metrics["ratio/clipped"].item() == pytest.approx(2 / 5)
     result.value.backward()
-    assert seen.logp.grad.tolist() == pytest.approx([0.0, 1.5 / 5, -0.5 / 5, 0.0, -2.2 / 5])
+    assert seen.now["logp"].grad.tolist() == pytest.approx([0.0, 1.5 / 5, -0.5 / 5, 0.0, -2.2 / 5])
 
 
 def test_policy_gradient_by_hand(tokens, totals):
@@ -25,7 +25,7 @@ def test_policy_gradient_by_hand(tokens, totals):
     result = policy_loss(policy_gradient())(seen, totals(seen))
     assert result.value.item() == pytest.approx((1.0 - 2.0 + 1.5) / 3)
     result.value.backward()
-    assert seen.logp.grad.tolist() == pytest.approx([-1 / 3, 1 / 3, -0.5 / 3])
+    assert seen.now["logp"].grad.tolist() == pytest.approx([-1 / 3, 1 / 3, -0.5 / 3])
 
 
 def test_on_policy_clip_and_policy_gradient_move_alike(tokens, totals):
@@ -33,7 +33,7 @@ def test_on_policy_clip_and_policy_gradient_move_alike(tokens, totals):
     for surrogate in (clip(0.2, 0.2), policy_gradient(), policy_gradient(2.0)):
         seen = tokens([-1.0, -2.0], advantage=[0.3, -0.7])
         policy_loss(surrogate)(seen, totals(seen)).value.backward()
-        gradients.append(seen.logp.grad.tolist())
+        gradients.append(seen.now["logp"].grad.tolist())
     assert gradients[0] == pytest.approx(gradients[1])
     assert gradients[1] == pytest.approx(gradients[2])
 
@@ -43,7 +43,7 @@ def test_a_sequences_importance_weight_is_capped(tokens, totals):
     seen = tokens([-1.0, -1.0, -1.0], [-1.1, -1.2, -3.0], advantage=[1.0, 2.0, 1.0], trajectory=[0, 0, 1])
     result = policy_loss(policy_gradient(1.5))(seen, totals(seen))
     result.value.backward()
-    assert seen.logp.grad.tolist() == pytest.approx([-exp(0.3) / 3, -2 * exp(0.3) / 3, -1.5 / 3])
+    assert seen.now["logp"].grad.tolist() == pytest.approx([-exp(0.3) / 3, -2 * exp(0.3) / 3, -1.5 / 3])
     assert result.metrics["ratio/clipped"].item() == pytest.approx(1 / 3)
 
 
@@ -79,7 +79,7 @@ def test_kl_and_entropy_are_added_per_token(tokens, totals):
     assert result.metrics["kl/mean"].item() == pytest.approx(0.125 / 2)
     assert result.metrics["entropy/mean"].item() == pytest.approx(1.5)
     result.value.backward()
-    assert seen.entropy.grad.tolist() == pytest.approx([-0.005, -0.005])
+    assert seen.now["entropy"].grad.tolist() == pytest.approx([-0.005, -0.005])
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_squared_margin_by_hand(tokens, totals):
     assert result.metrics["margin/mean"].item() == pytest.approx(0.3)
     assert result.metrics["margin/positive"].item() == 1.0
     result.value.backward()
-    assert seen.logp.grad.tolist() == pytest.approx([-3.4, -3.4, 3.4, 3.4])
+    assert seen.now["logp"].grad.tolist() == pytest.approx([-3.4, -3.4, 3.4, 3.4])
 
 
 def test_squared_margins_average_over_pairs(tokens, totals):

@@ -15,7 +15,7 @@ def test_rloo_from_rewards_to_gradient(rows, tokens, totals):
     result = algorithm.loss(seen, totals(seen))
     assert result.value.item() == pytest.approx((1.0 - 1.0 - 2.0) / 3)
     result.value.backward()
-    assert seen.logp.grad.tolist() == pytest.approx([-1 / 3, 0.5 / 3, 0.5 / 3])
+    assert seen.now["logp"].grad.tolist() == pytest.approx([-1 / 3, 0.5 / 3, 0.5 / 3])
 
 
 def test_a_reference_is_needed_only_for_the_kl():

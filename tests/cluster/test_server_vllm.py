@@ -45,7 +45,7 @@ def test_its_log_probs_are_the_learner_s_before_and_after_three_updates(run: Any
         assert {turn.completion.version for turn in turns} == {version}
         assert any(turn.tool.num_calls for turn in turns)
         batch = collate(groups)
-        assert torch.allclose(agent.learner.measure(batch), batch.engine_logp_M, atol=1e-4)
+        assert torch.allclose(agent.learner.measure(batch)["logp"], batch.engine_logp_M, atol=1e-4)
         said.append([turn.completion.token_ids for turn in turns])
         with torch.no_grad():
             for parameter in agent.learner.scorer.model.parameters():

@@ -59,6 +59,19 @@ def test_each_zero_stage_shares_out_one_thing_more(stage: int, weights: int, gra
     assert state(zero_stage=stage, **FP32) == expected | bucket_of(stage)
 
 
+def test_a_critics_head_is_trained_and_kept_beside_the_model_and_has_no_reference() -> None:
+    critic = replace(JOB, num_trained=66 + 3, num_head=3, needs_reference=True)
+    found = state(critic, zero_stage=0, **FP32)
+    assert found == {"weights": 4 * 69, "gradients": 4 * 69, "optimizer": 8 * 69, "reference": 4 * 66}
+    adapted = replace(JOB, num_trained=8 + 3, num_head=3, adapted=True)
+    assert state(adapted, zero_stage=0, **FP32) == {"weights": 4 * 77, "gradients": 44, "optimizer": 88}
+    # a float32 copy of the last hidden state, where that is in another format
+    extra = activation_bytes(hardware(), critic, 10) - activation_bytes(hardware(), replace(critic, num_head=0), 10)
+    assert extra == 10 * 4 * 2
+    same = activation_bytes(hardware(**FP32), critic, 10)
+    assert same == activation_bytes(hardware(**FP32), replace(critic, num_head=0), 10)
+
+
 def bucket_of(stage: int, num_trained: int = 66) -> dict[str, int]:
     """ZeRO 3 keeps one from the start, in float32, never larger than what is trained."""
     return {"gradient bucket": 4 * num_trained} if stage == 3 else {}

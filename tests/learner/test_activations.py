@@ -59,7 +59,7 @@ def peak(config: Qwen2Config, hardware: Hardware, groups: list[Group]) -> tuple[
     packed = pack(batch, what)
     with Alive(model) as alive:
         with torch.autocast("cpu", torch.bfloat16, enabled=autocast and low):
-            logp, _ = scorer(packed, batch.mask_M[packed.token_m])
+            logp = scorer(packed, batch.mask_M[packed.token_m])["logp"]
         logp.sum().backward()
     return packed.input_ids_1T.shape[1], alive.most, sum(p.grad.nbytes for p in model.parameters())
 

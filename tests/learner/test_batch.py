@@ -117,7 +117,7 @@ def test_a_forks_return_has_what_it_replays(turn):
 def test_values_reach_the_rows_they_belong_to(turn):
     a = trajectory(turn([1], [2, 3]), turn([1, 2, 3], [4]))
     groups = [Group(task=TASK, trajectories=(a,))]
-    batch = replace(collate(groups), value_M=torch.tensor([0.5, 0.25, 2.0]))
+    batch = replace(collate(groups), old_M={"value": torch.tensor([0.5, 0.25, 2.0])})
     assert rows(groups, batch).value == ((0.5, 0.25), (2.0,))
 
 
@@ -171,7 +171,7 @@ def test_rows_say_how_episodes_ended_where_they_were_played_and_what_was_likely(
     assert table.env == ("chess", "chess", "")
     assert table.logp == tuple(pytest.approx(row) for row in ((-1.02, -1.03), (-1.04,), (-1.05,)))
     assert table.reference_logp == ()
-    measured = replace(batch, old_logp_M=-torch.arange(4.0), reference_logp_M=-2 * torch.arange(4.0))
+    measured = replace(batch, old_M={"logp": -torch.arange(4.0)}, reference_M={"logp": -2 * torch.arange(4.0)})
     assert rows(groups, measured).logp == ((0.0, -1.0), (-2.0,), (-3.0,))
     assert rows(groups, measured).reference_logp == ((0.0, -2.0), (-4.0,), (-6.0,))
 

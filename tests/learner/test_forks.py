@@ -82,7 +82,7 @@ def check_equal(network, groups, micro):
     loss = -(expected * batch.advantage_M).sum() / batch.num_tokens
     by_rows = torch.autograd.grad(loss, list(network.parameters()))
     trainer = learner(network, micro)
-    torch.testing.assert_close(trainer.measure(batch), expected.detach(), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(trainer.measure(batch)["logp"], expected.detach(), atol=1e-5, rtol=1e-5)
     for ours, theirs in zip(gradients(trainer, batch), by_rows, strict=True):
         torch.testing.assert_close(ours, theirs, atol=2e-6, rtol=1e-4)
 
@@ -116,7 +116,8 @@ def test_rows_count_what_a_fork_sampled_itself(turn):
     groups = [Group(task=TASK, trajectories=tuple(family(turn)))]
     table = rows(groups, collate(groups))
     assert table.num_tokens == (4, 4, 2, 1, 2, 3)
-    assert table.parent == (-1, 0, 1, 2, 1, -1)
+    assert table.parent == (-1, 0, 0, 0, 0, -1)
+    assert table.fork == (-1, -1, 1, 2, 1, -1)
 
 
 def test_a_fork_whose_parent_is_lost_has_its_context_all_the_same(model, turn):

@@ -56,6 +56,6 @@ def test_what_an_update_leaves_out_is_told() -> None:
     taught = batch.with_credit(Credited(advantage=PerRow([0.0, -1.0]), keep=PerRow([False, True])))
     ((first, second),) = notes_of(groups, batch, taught, torch.zeros(3), str)
     assert (first[0]["trained"], second[0]["trained"]) == ([0.0, 0.0], [1.0])
-    valued = replace(batch, value_M=torch.tensor([0.5, float("nan"), 1.5]))
+    valued = replace(batch, old_M={"value": torch.tensor([0.5, float("nan"), 1.5])})
     ((first, second),) = notes_of(groups, valued, taught, torch.zeros(3), str)
     assert (first[0]["values"], second[0]["values"]) == ([0.5, None], [1.5])

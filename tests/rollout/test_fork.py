@@ -69,7 +69,7 @@ def test_a_fork_says_what_its_parent_said_what_it_is_forced_to_say_and_goes_on(g
 
 def test_its_log_probs_are_the_learner_s_and_it_trains_only_what_is_its_own(agent: Any, groups: list[Group]) -> None:
     batch = collate(groups)
-    assert torch.allclose(agent.learner.measure(batch), batch.engine_logp_M, atol=1e-4)
+    assert torch.allclose(agent.learner.measure(batch)["logp"], batch.engine_logp_M, atol=1e-4)
     everything = [trajectory for group in groups for trajectory in group.trajectories]
     assert batch.num_tokens == sum(rows(groups, batch).num_tokens) == sum(t.num_sampled for t in everything)
     assert all(t.num_sampled <= t.num_tokens - 8 for t in everything if t.fork)

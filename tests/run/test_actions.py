@@ -100,7 +100,7 @@ def test_at_first_an_action_is_as_likely_as_its_description(nano: tuple[Any, Aut
     task = Task(id="t", prompt=(), data={})
     batch = batch_of([Trajectory(task=task, sample=i, turns=(t,), status="done") for i, t in enumerate(turns)])
     expected = reference(model, automaton, turns[0])[0]
-    assert learner_of(model, automaton).measure(batch).tolist() == pytest.approx([expected, expected], abs=1e-5)
+    assert learner_of(model, automaton).measure(batch)["logp"].tolist() == pytest.approx([expected, expected], abs=1e-5)
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
@@ -112,7 +112,7 @@ def test_engine_learner_and_transformers_agree(nano: tuple[Any, Automaton], temp
         assert turn.completion.logprobs == pytest.approx(reference(model, automaton, turn, temperature), abs=1e-4)
     batch = batch_of(trajectories)
     learner = learner_of(model, automaton, temperature)
-    torch.testing.assert_close(learner.measure(batch), batch.engine_logp_M, atol=1e-4, rtol=0)
+    torch.testing.assert_close(learner.measure(batch)["logp"], batch.engine_logp_M, atol=1e-4, rtol=0)
 
 
 def test_contexts_hold_descriptions_and_completions_what_was_chosen(nano: tuple[Any, Automaton]) -> None:
@@ -155,7 +155,9 @@ def test_a_step_moves_the_rows_and_a_saved_model_goes_on(tmp_path: Any, lora: Lo
     assert not rows.detach().equal(base.action_rows.detach())
     engine.load(learner.weights(), 1)
     again = sample(engine)
-    torch.testing.assert_close(learner.measure(batch_of(again)), batch_of(again).engine_logp_M, atol=1e-4, rtol=0)
+    torch.testing.assert_close(
+        learner.measure(batch_of(again))["logp"], batch_of(again).engine_logp_M, atol=1e-4, rtol=0
+    )
 
     folder = tmp_path / "saved"
     folder.mkdir()
@@ -177,7 +179,7 @@ def test_the_gradient_of_the_rows_is_autograd_s(nano: tuple[Any, Automaton]) -> 
     batch = batch_of(trajectories)
     for what in learner.share(batch):
         packed = pack(batch, what)
-        logp, entropy = learner.score(packed, learner.states(batch, packed))
+        logp, entropy = learner.score(packed, learner.states(batch, packed)).values()
         (logp.sum() + entropy.sum()).backward()
     total = torch.zeros(())
     for turn in (t.turns[0] for t in trajectories):
@@ -205,7 +207,7 @@ def test_a_learner_without_an_automaton_forbids_added_actions(nano: tuple[Any, A
     model, automaton = nano
     trajectories = sample(engine_of(model, model.state_dict(), automaton))
     batch = batch_of([t for t in trajectories if not t.turns[0].completion.mask_ids])
-    torch.testing.assert_close(learner_of(model, None).measure(batch), batch.engine_logp_M, atol=1e-4, rtol=0)
+    torch.testing.assert_close(learner_of(model, None).measure(batch)["logp"], batch.engine_logp_M, atol=1e-4, rtol=0)
 
 
 def test_an_automaton_of_other_actions_is_refused(nano: tuple[Any, Automaton]) -> None:

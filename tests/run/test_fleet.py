@@ -127,7 +127,7 @@ def test_processes_play_what_this_one_would_and_one_may_be_killed(run: Any, loca
     batch = collate(moved)
     assert said(moved) != said(undisturbed)
     assert {turn.completion.version for group in moved for t in group.trajectories for turn in t.turns} == {1}
-    assert torch.allclose(agent.learner.measure(batch), batch.engine_logp_M, atol=1e-4)
+    assert torch.allclose(agent.learner.measure(batch)["logp"], batch.engine_logp_M, atol=1e-4)
 
     doomed, tick = fleet.children[1].process, engine.tick
 
