@@ -172,7 +172,7 @@ def take_step(
         "memory/peak": peak_memory(),
     }
     servers = {} if life.fleet is None else life.fleet.measure(life.ranks)
-    return {**measure(groups), **stats, **lag, **servers, **clock}, groups, notes
+    return {**measure(groups, run.env), **stats, **lag, **servers, **clock}, groups, notes
 
 
 def take_notes(life: Life, agent: Agent, groups: list[Group], whole: Batch, batch: Batch) -> AllNotes:

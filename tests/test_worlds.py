@@ -148,6 +148,18 @@ def told(folder: Path) -> list[dict[str, float]]:
     ]
 
 
+def test_a_mixture_has_metrics_of_each_part_and_of_all(mixed: Path) -> None:
+    for line in told(mixed):
+        whole, parts = line["success/mean"], [line[f"{name}/success/mean"] for name in ("first", "second")]
+        assert min(parts) <= whole <= max(parts)
+        assert "first/tool/calls" in line
+        assert "second/tool/calls" not in line
+    metrics = json.loads((mixed / "summary.json").read_text())["metrics"]
+    for name in ("eval/pass@1", "eval/first/pass@1", "eval/second/pass@1", "eval/second/episode/turns"):
+        assert 0 <= metrics[name]["value"] <= 4
+    assert "second" in (mixed / "results.md").read_text()
+
+
 def test_a_mixture_replays_by_the_names_of_its_parts(mixed: Path, agent: Any) -> None:
     from rlx.config.build import build_part
     from rlx.config.saved import load_tree

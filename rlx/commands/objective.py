@@ -51,7 +51,7 @@ def metrics_of(run: Run) -> list[str]:
     blank = [Score(task="", num_samples=settings.num_samples, num_correct=0)]
     nouns = ["eval", *(f"eval@{rounds}" for rounds in settings.max_rounds[1:])]
     judged = [name for noun in nouns for name in figures(blank, ks=settings.ks, noun=noun, num_resamples=1)]
-    return [*judged, *(measure([]) if run.steps else {})]
+    return [*judged, *(measure([], run.env) if run.steps else {})]
 
 
 def value_of(run: Run, summary: Summary) -> float | list[float] | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from rlx.limits import LARGEST, above, refuse
 from rlx.types import Dialect, Environment, Episode, Task
 
-NOUNS = ("eval", "start", "gain", "random")
+NOUNS = ("eval", "start", "gain", "random", "tool", "episode", "env")
 """What figures begin with: no part is named so."""
 
 

@@ -15,7 +15,7 @@ from rlx.evaluate.figures import Score, mean_gains, score
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.summary import plain
 from rlx.evaluate.sweep import read_member
-from rlx.evaluate.tables import TOOL_USE, Table, figure_table, pass_columns
+from rlx.evaluate.tables import Table, figure_table, pass_columns, use_columns
 from rlx.record.folder import CONFIG, TRAJECTORIES
 from rlx.record.store import load
 
@@ -99,5 +99,5 @@ def gain_tables(gain: Gain) -> list[Table]:
     means = "" if gain.num_runs == (1, 1) else f", means of {gain.num_runs[0]} and {gain.num_runs[1]} runs"
     rounds = "the environment's own rounds" if gain.max_rounds == "own" else counted(int(gain.max_rounds), "round")
     title = f"Gain over {counted(gain.num_tasks, 'task')}, {rounds}{means} [95% paired interval]"
-    columns = (pass_columns(gain.figures), TOOL_USE)
+    columns = (pass_columns(gain.figures), use_columns([gain.figures]))
     return [figure_table(title, shown, {"gain": gain.figures}) for shown in columns]

@@ -3,20 +3,25 @@
 The figures, with `eval` as the noun: `eval/pass@1`, `eval/pass@4` ... (unbiased), `eval/reward`, and under the names
 that training has for them `tool/calls`, `tool/failed_rate` (failed calls of all calls), `tool/mismatch_rate` (episodes
 that answered against their last observation), `tool/tokens`, `episode/turns`, `episode/tokens`, `episode/truncated`,
-`episode/errors`. All but `tool/failed_rate` are means over problems of the mean over a problem's samples. An
-episode that ended in an error counts as a failed attempt, or a crash would flatter the policy.
+`episode/errors`, and `env/NAME`, what the environment says itself, over the episodes of which it says it. All but these
+and `tool/failed_rate` are means over problems of the mean over a problem's samples. An episode that ended in an error
+counts as a failed attempt, or a crash would flatter the policy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from rlx.evaluate.intervals import Estimate, Floats, Ratio, mean_of, share_of
 from rlx.evaluate.passk import compare, estimates, pass_at_k, require_same_tasks
+from rlx.rollout.measure import EMPTY, FLAGS, describe, said
 from rlx.types import Group, Metrics
+
+KINDS = ("tool", "episode", "env")
+"""What the first words of figures are, where they have two."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,18 +29,17 @@ class Score:
     """One problem's row of the per-task table: sums over its samples."""
 
     task: str
+    env: str = ""
+    """The part of a mixture that it is of."""
     num_samples: int
     num_correct: int
-    reward: float = 0.0
-    num_calls: int = 0
-    num_failed: int = 0
-    num_mismatched: int = 0
-    """Episodes with at least one mismatch."""
-    num_tool_tokens: int = 0
-    num_turns: int = 0
-    num_tokens: int = 0
-    num_truncated: int = 0
-    num_errors: int = 0
+    sums: Mapping[str, float] = field(default_factory=dict)
+    """Of what `rlx.rollout.measure` describes an episode by, and of failed calls."""
+    said: Mapping[str, tuple[float, int]] = field(default_factory=dict)
+    """Of what the environment itself said: the sum, and of how many samples it said it."""
+
+
+FAILED = "tool/failed"
 
 
 def score(group: Group) -> Score:
@@ -43,21 +47,23 @@ def score(group: Group) -> Score:
     episodes = group.trajectories
     if not episodes:
         raise ValueError(f"task {group.task.id!r} has no samples to score")
-    tools = [episode.tool for episode in episodes]
+    rows, told = [describe(episode) for episode in episodes], [said(episode) for episode in episodes]
+    names = sorted({name for row in told for name in row})
     return Score(
         task=group.task.key,
+        env=group.task.env,
         num_samples=len(episodes),
         num_correct=sum(episode.success and episode.status != "error" for episode in episodes),
-        reward=sum(episode.reward for episode in episodes),
-        num_calls=sum(tool.num_calls for tool in tools),
-        num_failed=sum(tool.num_failed for tool in tools),
-        num_mismatched=sum(tool.num_mismatches > 0 for tool in tools),
-        num_tool_tokens=sum(tool.num_tokens for tool in tools),
-        num_turns=sum(len(episode.turns) for episode in episodes),
-        num_tokens=sum(episode.num_tokens for episode in episodes),
-        num_truncated=sum(episode.status == "truncated" for episode in episodes),
-        num_errors=sum(episode.status == "error" for episode in episodes),
+        sums={
+            **{name: sum(row[name] for row in rows) for name in EMPTY},
+            FAILED: sum(episode.tool.num_failed for episode in episodes),
+        },
+        said={name: total([row[name] for row in told if name in row]) for name in names},
     )
+
+
+def total(values: Sequence[float]) -> tuple[float, int]:
+    return sum(values), len(values)
 
 
 def pass_ratios(scores: Sequence[Score], ks: Iterable[int]) -> dict[str, Ratio]:
@@ -71,23 +77,32 @@ def pass_ratios(scores: Sequence[Score], ks: Iterable[int]) -> dict[str, Ratio]:
 
 
 def ratios(scores: Sequence[Score], ks: Iterable[int]) -> dict[str, Ratio]:
-    """Every figure as a ratio of sums over problems, by the part of its name after the slash."""
+    """Every figure as a ratio of sums over problems, by the part of its name after the slash: of all problems, and of
+    each part's of a mixture, its name before theirs."""
+    found = pass_ratios(scores, ks) | stat_ratios(scores)
+    for part in sorted({row.env for row in scores} - {""}):
+        of_part = np.array([row.env == part for row in scores], dtype=np.float64)[None]
+        found |= {
+            f"{part}/{name}": Ratio(top=ratio.top * of_part, bottom=ratio.bottom * of_part, is_share=ratio.is_share)
+            for name, ratio in found.items()
+            if "/" not in name or name.partition("/")[0] in KINDS
+        }
+    return found
+
+
+def stat_ratios(scores: Sequence[Score]) -> dict[str, Ratio]:
+    """All but pass@k."""
 
     def of(column: str) -> Floats:
-        return np.array([getattr(row, column) for row in scores], dtype=np.float64)
+        return np.array([row.sums.get(column, 0.0) for row in scores], dtype=np.float64)
 
-    num_P = of("num_samples")
-    return pass_ratios(scores, ks) | {
-        "reward": mean_of(of("reward") / num_P),
-        "tool/calls": mean_of(of("num_calls") / num_P),
-        "tool/failed_rate": Ratio(top=of("num_failed")[None], bottom=of("num_calls")[None], is_share=True),
-        "tool/mismatch_rate": share_of(of("num_mismatched") / num_P),
-        "tool/tokens": mean_of(of("num_tool_tokens") / num_P),
-        "episode/turns": mean_of(of("num_turns") / num_P),
-        "episode/tokens": mean_of(of("num_tokens") / num_P),
-        "episode/truncated": share_of(of("num_truncated") / num_P),
-        "episode/errors": share_of(of("num_errors") / num_P),
-    }
+    num_P = np.array([row.num_samples for row in scores], dtype=np.float64)
+    found = {name: (share_of if name in FLAGS else mean_of)(of(name) / num_P) for name in EMPTY}
+    found["tool/failed_rate"] = Ratio(top=of(FAILED)[None], bottom=of("tool/calls")[None], is_share=True)
+    for name in sorted({name for row in scores for name in row.said}):
+        both = np.array([row.said.get(name, (0.0, 0)) for row in scores], dtype=np.float64)
+        found[name] = Ratio(top=both[None, :, 0], bottom=both[None, :, 1])
+    return found
 
 
 def mean_ratios(tables: Sequence[Sequence[Score]], ks: Sequence[int]) -> dict[str, Ratio]:
@@ -151,12 +166,6 @@ def mean_gains(
 def values(estimated: Mapping[str, Estimate]) -> Metrics:
     """Only the values, for a line of metrics.jsonl."""
     return {name: figure.value for name, figure in estimated.items()}
-
-
-def per_task(scores: Sequence[Score]) -> list[dict[str, str | int | float]]:
-    """The per-task table as JSON rows, the hardest problem first."""
-    ordered = sorted(scores, key=lambda row: (row.num_correct / row.num_samples, row.task))
-    return [asdict(row) for row in ordered]
 
 
 def name_figures(noun: str, estimated: Mapping[str, Estimate]) -> dict[str, Estimate]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from rlx.console import counted
 from rlx.evaluate.summary import Summary, plain, read_summary
-from rlx.evaluate.tables import TOOL_USE, Table, estimate_cell, pass_columns
+from rlx.evaluate.tables import Table, estimate_cell, pass_columns, use_columns
 from rlx.record.folder import CONFIG, SUMMARY, flatten, read_config
 
 
@@ -50,7 +50,10 @@ def read_member(folder: Path) -> Member:
 def sweep_table(members: Sequence[Member], *, noun: str = "eval") -> Table:
     """A row per run: its name, the keys that differ, how it ended if not all finished, its figures."""
     keys = differing_keys([member.config for member in members])
-    columns = (*pass_columns((name for member in members for name in figures(member)), noun), *TOOL_USE)
+    columns = (
+        *pass_columns((name for member in members for name in figures(member)), noun),
+        *use_columns(map(figures, members), noun),
+    )
     known = [column for column in columns if any(f"{noun}/{column.stat}" in figures(member) for member in members)]
     finished = all(status(member) == "finished" for member in members)
     rows = [

@@ -82,7 +82,26 @@ def accuracy_table(runs: Mapping[str, Figures], *, noun: str = "eval", published
 
 def tool_table(runs: Mapping[str, Figures], *, noun: str = "eval", published: Published | None = None) -> Table:
     """What the answers cost: calls, failed calls, mismatches, observation tokens, reward."""
-    return figure_table("Tool use per episode [95% interval]", TOOL_USE, runs, noun=noun, published=published)
+    columns = use_columns(runs.values(), noun)
+    return figure_table("Tool use per episode [95% interval]", columns, runs, noun=noun, published=published)
+
+
+def use_columns(runs: Iterable[Figures], noun: str = "eval") -> tuple[Column, ...]:
+    """Of what was measured: tools where some were called, what the environment itself says, the reward."""
+    known = [figures for figures in runs if figures]
+    used = [c for c in TOOL_USE if any(has_value(figures, f"{noun}/{c.stat}") for figures in known)]
+    own = sorted({name for figures in known for name in figures if name.startswith(f"{noun}/env/")})
+    told = [Column(stat=name.removeprefix(f"{noun}/"), title=title_of(name), digits=2) for name in own]
+    return (*[c for c in used if c.stat != "reward"], *told, *TOOL_USE[-1:])
+
+
+def has_value(figures: Figures, name: str) -> bool:
+    return name in figures and figures[name].value != 0
+
+
+def title_of(name: str) -> str:
+    """`eval/env/num_swaps` as `Num swaps`."""
+    return name.rpartition("/")[2].replace("_", " ").capitalize()
 
 
 def figure_table(

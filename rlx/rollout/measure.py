@@ -5,7 +5,8 @@ from __future__ import annotations
 import resource
 from collections.abc import Iterable, Sequence
 
-from rlx.types import Group, Metrics, Trajectory
+from rlx.types import Environment, Group, Metrics, Task, Trajectory
+from rlx.world import parts_of, tools_of
 
 
 def mean(values: Iterable[float]) -> float:
@@ -22,31 +23,87 @@ def ratio(part: float, whole: float) -> float:
     return part / whole if whole else 0.0
 
 
-def measure(groups: Sequence[Group]) -> Metrics:
-    """Rewards, tool use and lengths of a batch of groups.
+FLAGS = ("tool/mismatch_rate", "episode/truncated", "episode/errors")
+"""Of what is told of an episode, what is 1 or 0: its mean is a share."""
 
-    Means are over the episodes that were begun afresh, which are the policy's own: where others leave these is an
+
+def describe(episode: Trajectory) -> dict[str, float]:
+    """What one episode was like, by the names that metrics and figures have for its mean."""
+    tool = episode.tool
+    return {
+        "reward": episode.reward,
+        "tool/calls": tool.num_calls,
+        "tool/mismatch_rate": tool.num_mismatches > 0,
+        "tool/tokens": tool.num_tokens,
+        "episode/turns": len(episode.turns),
+        "episode/tokens": episode.num_tokens,
+        "episode/truncated": episode.status == "truncated",
+        "episode/errors": episode.status == "error",
+    }
+
+
+EMPTY = describe(Trajectory(task=Task(id="", prompt=(), data={}), sample=0, turns=(), status="done"))
+"""Of an episode in which nothing happened: every name."""
+
+
+def said(episode: Trajectory) -> dict[str, float]:
+    """What the environment itself said of an episode, each name's values summed over its turns."""
+    found: dict[str, float] = {}
+    for turn in episode.turns:
+        for name, value in turn.metrics.items():
+            found[f"env/{name}"] = found.get(f"env/{name}", 0.0) + value
+    return found
+
+
+def measure(groups: Sequence[Group], env: Environment | None = None) -> Metrics:
+    """Rewards, tool use and lengths of a batch of groups; of a mixture also each part's, its name before theirs. Where
+    `env` lends no tools, there is nothing to say of them."""
+    found = measure_some(groups, lends=env is None or any(map(tools_of, parts_of(env).values())))
+    for name in sorted({group.task.env for group in groups} - {""}):
+        lends = env is None or bool(tools_of(parts_of(env)[name]))
+        own = measure_some([group for group in groups if group.task.env == name], lends=lends)
+        found |= {f"{name}/{stat}": value for stat, value in own.items()}
+    return found
+
+
+def measure_some(groups: Sequence[Group], *, lends: bool) -> Metrics:
+    """Means over a batch, or over one part's groups.
+
+    They are over the episodes that were begun afresh, which are the policy's own: where others leave these is an
     algorithm's choice, often for how they ended, and would move every mean. What forks did is under `fork/`.
     """
     everything = [trajectory for group in groups for trajectory in group.trajectories]
     episodes = [trajectory for trajectory in everything if trajectory.fork is None]
     fresh = [[trajectory for trajectory in group.trajectories if trajectory.fork is None] for group in groups]
-    calls = sum(episode.tool.num_calls for episode in episodes)
+    tables = [describe(episode) for episode in episodes]
+
+    def means(kind: str) -> Metrics:
+        return {name: mean(row[name] for row in tables) for name in EMPTY if name.startswith(kind)}
+
     return {
         "reward/mean": mean(episode.reward for episode in episodes),
         "success/mean": share(episode.success for episode in episodes),
         "success/any": share(any(t.success for t in trajectories) for trajectories in fresh),
         "group/informative": share(informative(group.trajectories) for group in groups),
-        "tool/calls": mean(episode.tool.num_calls for episode in episodes),
-        "tool/failed_rate": ratio(sum(episode.tool.num_failed for episode in episodes), calls),
-        "tool/mismatch_rate": share(episode.tool.num_mismatches > 0 for episode in episodes),
-        "tool/tokens": mean(episode.tool.num_tokens for episode in episodes),
-        "episode/turns": mean(len(episode.turns) for episode in episodes),
-        "episode/tokens": mean(episode.num_tokens for episode in episodes),
-        "episode/truncated": share(episode.status == "truncated" for episode in episodes),
+        **({**means("tool/"), "tool/failed_rate": failed_rate(episodes)} if lends else {}),
+        **means("episode/"),
         "episode/errors": share(episode.status == "error" for episode in everything),
+        **measure_said(episodes),
         **measure_forks([t for t in everything if t.fork is not None], len(groups)),
     }
+
+
+def failed_rate(episodes: Sequence[Trajectory]) -> float:
+    """Of all calls."""
+    tools = [episode.tool for episode in episodes]
+    return ratio(sum(tool.num_failed for tool in tools), sum(tool.num_calls for tool in tools))
+
+
+def measure_said(episodes: Sequence[Trajectory]) -> Metrics:
+    """The mean of what the environment said, each over the episodes of which it said it."""
+    rows = [said(episode) for episode in episodes]
+    names = sorted({name for row in rows for name in row})
+    return {name: mean(row[name] for row in rows if name in row) for name in names}
 
 
 def measure_forks(forks: Sequence[Trajectory], num_groups: int) -> Metrics:

@@ -12,7 +12,7 @@ from rlx.evaluate.intervals import METHOD, Estimate
 from rlx.evaluate.summary import Cost, Summary
 from rlx.evaluate.tables import Table, accuracy_table, markdown_cell, to_markdown, tool_table
 from rlx.run.run import Run
-from rlx.world import rounds_of
+from rlx.world import portions_of, rounds_of
 
 Figures = Mapping[str, Estimate]
 WIDE = 1000
@@ -41,7 +41,8 @@ def policy_label(run: Run) -> str:
 
 
 def named_rows(run: Run, figures: Figures, label: str = "") -> dict[str, Figures]:
-    """The rows of the tables: random tries, the start, the policy (or `label`), each under every budget."""
+    """The rows of the tables: random tries, the start, the policy (or `label`), each under every budget and in every
+    part of a mixture."""
     labels = {
         "random": f"random, {run.evaluate.num_tries} tries",
         "start": start_label(run),
@@ -55,6 +56,9 @@ def named_rows(run: Run, figures: Figures, label: str = "") -> dict[str, Figures
         word, _, rounds = noun.partition("@")
         if word in labels:
             row = labels[word] + (f", {counted(int(rounds), 'round')}" if rounds else "")
+            part, slash, own = stat.partition("/")
+            if slash and part in portions_of(run.env):
+                row, stat = f"{row}, {part}", own
             rows.setdefault(row, {})[f"eval/{stat}"] = figure
     return dict(rows)
 

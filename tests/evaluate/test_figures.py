@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from rlx.evaluate.figures import Score, figures, gains, mean_ratios, per_task, score, values
+from rlx.evaluate.figures import Score, figures, gains, mean_ratios, score, values
 from rlx.evaluate.passk import estimates
+from rlx.rollout.measure import measure
 from rlx.types import Action, Completion, Group, Status, Task, ToolUse, Trajectory, Turn
 
 
@@ -19,7 +21,7 @@ def episode(task: Task, sample: int, turns: tuple[Turn, ...], status: Status, su
 
 
 B: dict[str, Any] = {"task": "b", "num_samples": 2}
-TASK = Task(id="a", prompt=(), data={})
+TASK, OTHER = (Task(id=name, prompt=(), data={}) for name in ("a", "other"))
 CALL = turn(5, -0.02, ToolUse(num_calls=1, num_tokens=2))
 FAILED = turn(3, -0.12, ToolUse(num_calls=1, num_failed=1, num_tokens=4))
 RIGHT = turn(2, 1.0, ToolUse())
@@ -40,21 +42,29 @@ def test_a_group_becomes_the_hand_counted_row() -> None:
         task="a",
         num_samples=4,
         num_correct=1,
-        reward=pytest.approx(1.0 - 0.02 - 0.12 - 0.02 - 0.3 - 0.02),
-        num_calls=4,
-        num_failed=1,
-        num_mismatched=1,
-        num_tool_tokens=2 + 4 + 2 + 2,
-        num_turns=6,
-        num_tokens=7 + 10 + 5,
-        num_truncated=1,
-        num_errors=1,
+        sums={
+            "reward": pytest.approx(1.0 - 0.02 - 0.12 - 0.02 - 0.3 - 0.02),
+            "tool/calls": 4,
+            "tool/failed": 1,
+            "tool/mismatch_rate": 1,
+            "tool/tokens": 2 + 4 + 2 + 2,
+            "episode/turns": 6,
+            "episode/tokens": 7 + 10 + 5,
+            "episode/truncated": 1,
+            "episode/errors": 1,
+        },
     )
 
 
 def test_figures_of_several_runs_are_the_mean_of_theirs_and_not_those_of_one_heap() -> None:
-    able = [Score(task="a", num_samples=2, num_correct=2, num_calls=4, num_failed=1), Score(**B, num_correct=2)]
-    unable = [Score(**B, num_correct=0), Score(task="a", num_samples=2, num_correct=0, num_calls=2, num_failed=2)]
+    able = [
+        Score(task="a", num_samples=2, num_correct=2, sums={"tool/calls": 4, "tool/failed": 1}),
+        Score(**B, num_correct=2),
+    ]
+    unable = [
+        Score(**B, num_correct=0),
+        Score(task="a", num_samples=2, num_correct=0, sums={"tool/calls": 2, "tool/failed": 2}),
+    ]
     found = {name: estimate.value for name, estimate in estimates(mean_ratios([able, unable], (1, 2))).items()}
     assert found["pass@1"] == found["pass@2"] == 1 / 2, "one heap of four samples would pass five times in six"
     assert found["tool/failed_rate"] == (1 / 4 + 2 / 2) / 2, "the mean of their rates, whoever calls more"
@@ -82,7 +92,7 @@ def test_figures_of_one_problem_are_its_means() -> None:
 
 
 def row(task: str, num_correct: int) -> Score:
-    return Score(task=task, num_samples=4, num_correct=num_correct, reward=float(num_correct))
+    return Score(task=task, num_samples=4, num_correct=num_correct, sums={"reward": float(num_correct)})
 
 
 def test_intervals_lie_around_their_values() -> None:
@@ -107,8 +117,30 @@ def test_gains_refuse_other_tasks() -> None:
         gains([row("a", 1)], [row("b", 1)], ks=(1,))
 
 
-def test_the_per_task_table_starts_with_the_hardest() -> None:
-    assert [line["task"] for line in per_task([row("c", 3), row("b", 0), row("a", 3)])] == ["b", "a", "c"]
+def test_what_an_environment_says_is_averaged_over_the_episodes_that_said_it() -> None:
+    def walked(sample: int, *steps: float) -> Trajectory:
+        turns = tuple(replace(RIGHT, metrics={"steps": step, "walked": 1.0}) for step in steps)
+        return episode(TASK, sample, turns or (RIGHT,), "done", True)
+
+    first, second = (walked(0, 2.0, 5.0), walked(1)), (walked(0, 3.0),)
+    groups = [Group(task=TASK, trajectories=first), Group(task=OTHER, trajectories=second)]
+    found = values(figures([score(group) for group in groups], ks=(1,), num_resamples=10))
+    assert (found["eval/env/steps"], found["eval/env/walked"]) == ((2 + 5 + 3) / 2, (2 + 1) / 2)
+    assert {name: measure(groups)[name] for name in ("env/steps", "env/walked")} == {
+        "env/steps": 5.0,
+        "env/walked": 1.5,
+    }
+
+
+def test_the_figures_of_a_part_are_those_of_its_problems() -> None:
+    mixed = [replace(row(str(i), i), env="ab"[i % 2]) for i in range(4)]
+    found = values(figures(mixed, ks=(1,), num_resamples=10))
+    alone = values(figures([one for one in mixed if one.env == "b"], ks=(1,), num_resamples=10))
+    assert found["eval/b/pass@1"] == alone["eval/pass@1"] == 0.5
+    assert found["eval/a/pass@1"] == 0.25
+    assert found["eval/pass@1"] == 0.375
+    assert found["eval/b/reward"] == alone["eval/reward"]
+    assert not any("a/b" in name or "b/a/" in name for name in found)
 
 
 def test_a_group_without_samples_is_refused_by_name() -> None:
