@@ -7,16 +7,21 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from rlx.commands import graph
 from rlx.commands.graph import ReproduceError
 from rlx.commands.reproduce import find_reproduction, reproduce
 from rlx.config.check import ConfigError
-from rlx.record.folder import FolderError
+from rlx.console import Screen
+from rlx.evaluate.reproduction import Member
+from rlx.record.folder import LOCK, FolderError
+from rlx.record.lock import hold
 
 
 @pytest.fixture
@@ -103,3 +108,34 @@ def test_an_unknown_one_is_told_with_those_there_are() -> None:
     assert find_reproduction("tool_rloo").name == "tool_rloo.yaml"
     with pytest.raises(ConfigError, match="there is no reproduction 'tool_rlo'; did you mean tool_rloo"):
         find_reproduction("tool_rlo")
+
+
+def member(folder: Path, name: str = "own", waits_for: tuple[str, ...] = ()) -> Member:
+    return Member(arm=name, seed=0, words=(), waits_for=waits_for, folder=folder / name / "0")
+
+
+def test_a_run_whose_reproduction_was_killed_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = member(tmp_path), member(tmp_path, "other", waits_for=("own",))
+    one.folder.mkdir(parents=True)
+    told: list[str] = []
+    with ExitStack() as stack:
+        stack.enter_context(hold(one.folder / LOCK))  # by the run, which goes on
+
+        def pause(seconds: float) -> None:
+            told.append("pause")
+            stack.close()
+
+        monkeypatch.setattr(graph.time, "sleep", pause)
+        monkeypatch.setattr(graph, "begin", lambda member, words, screen: told.append(member.name))
+        monkeypatch.setattr(Screen, "say", lambda screen, text: told.append(text))
+        graph.play_all([one, other], lambda member: (), 2, Screen())
+    assert told[:3] == ["own/0: under way already, waited for", "pause", "own/0"]
+    assert [text for text in told if text != "pause"][-1] == "other/0"
+
+
+def test_what_still_runs_is_asked_to_save_itself_when_another_fails(tmp_path: Path) -> None:
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    playing = {"own/0": graph.Playing(member=member(tmp_path), process=process)}
+    with pytest.raises(ReproduceError), graph.ending(playing):
+        raise ReproduceError("other/0 failed")
+    assert process.returncode == -signal.SIGTERM
