@@ -14,6 +14,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
+from rlx.algo.parts import adapted, recalled
 from rlx.console import Screen, counted
 from rlx.evaluate.evaluate import held_out
 from rlx.evaluate.summary import Cost, Summary
@@ -127,7 +128,7 @@ def open_pipeline(
             progress=life.told,
         )
         player = together(act, ranks, run.hardware.players(ranks.size))
-        return partial(player.sample, run.algo.sample, list(islice(tasks, size)))
+        return partial(player.sample, recalled(run.algo, life.memory).sample, list(islice(tasks, size)))
 
     rollouts = Pipeline(launch, staleness=staleness, last=run.steps, kept=played)
     life.ahead = rollouts.wait
@@ -149,13 +150,14 @@ def take_step(
     life: Life, agent: Agent, step: int, rollouts: Pipeline[list[Group]]
 ) -> tuple[Metrics, list[Group], AllNotes]:
     """One update: sample, credit, learn."""
-    run, algo, began = life.run, life.run.algo, time.monotonic()
+    run, began = life.run, time.monotonic()
     life.pulse.at(f"rollout of step {step + 1}")
     groups = rollouts.take(step)
     lag = {"version/lag": lag_of(groups, agent.learner.num_updates)} if run.hardware.staleness else {}
     refuse_errors(groups, run.max_error_share)
     sampled = time.monotonic()
     life.pulse.at(f"update of step {step + 1}")
+    algo = recalled(run.algo, life.memory)
     whole = agent.learner.annotate(collate(groups), algo.needs)
     batch = whole.with_credit(algo.credit(rows(groups, whole)))
     notes = take_notes(life, agent, groups, whole, batch) if keeps_trajectories(run, step + 1) else ()
@@ -164,6 +166,9 @@ def take_step(
     except NotFiniteError as error:
         raise keep_evidence(life, step, error) from error
     updated = time.monotonic()
+    known = {f"known/{name}": x for name, x in life.memory.items() if isinstance(x, float)}
+    figures = {**measure(groups, run.env), **stats}
+    life.memory = adapted(algo, life.memory, groups, figures)
     clock = {
         "time/rollout": sampled - began,
         "time/update": updated - sampled,
@@ -172,7 +177,7 @@ def take_step(
         "memory/peak": peak_memory(),
     }
     servers = {} if life.fleet is None else life.fleet.measure(life.ranks)
-    return {**measure(groups, run.env), **stats, **lag, **servers, **clock}, groups, notes
+    return {**figures, **known, **lag, **servers, **clock}, groups, notes
 
 
 def take_notes(life: Life, agent: Agent, groups: list[Group], whole: Batch, batch: Batch) -> AllNotes:

@@ -120,6 +120,21 @@ def test_a_longer_run_goes_on_from_a_shorter_one(finished: Path, small_run: Buil
     assert told(tmp_path) == told(finished)
 
 
+def test_what_an_algorithm_remembers_goes_on_with_a_run_that_was_cut_off(small_run: Build, tmp_path: Path) -> None:
+    words = ("algo.loss.kl_target=1e-4", "algo.optimizer.num_epochs=3", "algo.optimizer.max_kl=1e-9")
+    train(small_run(tmp_path / "whole", "steps=3", *words), Screen(silent=True))
+    whole = told(tmp_path / "whole")
+    weights = [line["known/kl"] for line in whole]
+    assert len(set(weights)) == 3, "it is adapted"
+    assert weights[1] == weights[0] * (1 + 0.1 * max(-0.2, whole[0]["kl/mean"] / 1e-4 - 1))
+    assert all(line["optimizer/steps"] < 6 for line in whole), "two steps a pass, three passes, stopped early"
+    train(small_run(tmp_path / "cut", "steps=2", *words), Screen(silent=True))
+    state = json.loads((tmp_path / "cut" / "checkpoints" / "step-2" / "run.json").read_text())
+    assert state["memory"] == {"kl": weights[2]}
+    train(small_run(tmp_path / "cut", "steps=3", *words), Screen(silent=True))
+    assert told(tmp_path / "cut") == whole
+
+
 def test_an_altered_checkpoint_is_named_and_the_one_before_it_used(
     finished: Path, small_run: Build, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -58,7 +58,7 @@ def play(agent: Any, run: Any, env: Any, speech: Any, num_tasks: int = 6, num_sa
 
 def assert_learner_agrees(agent: Any, groups: list[Group]) -> None:
     batch = collate(groups)
-    assert torch.allclose(agent.learner.measure(batch), batch.engine_logp_M, atol=1e-4)
+    assert torch.allclose(agent.learner.measure(batch)["logp"], batch.engine_logp_M, atol=1e-4)
 
 
 def test_two_environments_with_protocols_of_their_own_learn_from_one_batch(

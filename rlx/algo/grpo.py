@@ -10,8 +10,10 @@ against this one.
 
 from __future__ import annotations
 
+from functools import partial
+
 from rlx.algo.credit import Deviation, Scale, group_centred
-from rlx.algo.losses import PLAIN, PolicyLoss, clip, policy_loss
+from rlx.algo.losses import PLAIN, PolicyLoss, adaptive_kl, clip, policy_loss
 from rlx.algo.parts import Algorithm, Optimizer, independent
 from rlx.limits import above, at_least
 
@@ -32,10 +34,12 @@ def grpo(
     at_least(2, num_samples=num_samples)
     above(0, 1, clip_low=clip_low)
     above(0, clip_high=clip_high)
+    token_loss = partial(policy_loss, clip(clip_low, clip_high))
     return Algorithm(
         sample=independent(num_samples),
         credit=group_centred(scale=scale, std=std, eps=eps),
-        loss=policy_loss(clip(clip_low, clip_high), loss),
+        loss=token_loss(loss),
+        memory=adaptive_kl(loss, token_loss),
         needs=loss.needs,
         optimizer=optimizer,
         num_prompts=num_prompts,

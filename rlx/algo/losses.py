@@ -6,12 +6,13 @@ batch would give. Only methods of tensors are used, so nothing here imports torc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from rlx.algo.parts import Loss, Need, TokenLoss, Tokens, Totals
-from rlx.limits import above, at_least, within
+from rlx.algo.parts import Algorithm, Loss, Memory, Need, State, TokenLoss, Tokens, Totals
+from rlx.limits import above, at_least, refuse, within
+from rlx.types import Group, Metrics
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,6 +30,10 @@ class PolicyLoss:
     kl: float = 0.0
     """Weight of KL(policy || start policy); 0 needs no reference model."""
     kl_estimator: KL = "k3"
+    kl_target: float | None = None
+    """The KL per token that `kl` is adapted to, step by step; None keeps `kl` as it is."""
+    kl_rate: float = 0.1
+    """With `kl_target`: `kl` grows or shrinks by up to a fifth of this."""
     entropy: float = 0.0
     """Weight of the entropy bonus."""
     normalisation: Normalisation = "token"
@@ -37,7 +42,11 @@ class PolicyLoss:
 
     def __post_init__(self) -> None:
         within(0.0, 1e6, kl=self.kl, entropy=self.entropy)
+        above(0, kl_target=self.kl_target)
+        within(0.0, 1.0, kl_rate=self.kl_rate)
         at_least(1.0, constant=self.constant)
+        if self.kl_target is not None and not self.kl:
+            refuse("kl", self.kl, "a number above 0 to begin with, as kl_target adapts it by factors")
 
     @property
     def needs(self) -> frozenset[Need]:
@@ -136,6 +145,23 @@ def policy_loss(surrogate: Surrogate, loss: PolicyLoss = PLAIN) -> TokenLoss:
         return Loss(value=value, metrics=means(columns, totals.num_tokens))
 
     return policy
+
+
+def adaptive_kl(loss: PolicyLoss, made: Callable[[PolicyLoss], TokenLoss]) -> Memory | None:
+    """kl <- kl * (1 + kl_rate * clip(KL / kl_target - 1, -.2, .2)) after every step that learned (Ziegler et al. 2019,
+    arXiv:1909.08593, section 2.2); `made` makes the algorithm's loss with it. None without `kl_target`."""
+    target = loss.kl_target
+    if target is None:
+        return None
+
+    def adapt(state: State, groups: Sequence[Group], metrics: Metrics) -> State:
+        error = max(-0.2, min(0.2, metrics.get("kl/mean", target) / target - 1))
+        return {"kl": state["kl"] * (1 + loss.kl_rate * error)}
+
+    def bind(algorithm: Algorithm, state: State) -> Algorithm:
+        return replace(algorithm, loss=made(replace(loss, kl=state["kl"])))
+
+    return Memory(begin=lambda: {"kl": loss.kl}, adapt=adapt, bind=bind)
 
 
 def cross_entropy(*, normalisation: Normalisation = "token", constant: float = 1.0) -> TokenLoss:

@@ -10,16 +10,17 @@ Legend: m trained tokens of one micro-batch, in row-major order.
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from rlx.limits import LARGEST, MANY, at_least, refuse, within
+from rlx.limits import LARGEST, MANY, above, at_least, refuse, within
 from rlx.record.store import StoreError, load
-from rlx.types import Fork, Group, Rows, Start, Task, Trajectory
+from rlx.types import Fork, Group, Metrics, Rows, Start, Task, Trajectory
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -89,6 +90,8 @@ class Optimizer:
     """Passes over each batch (the inner epochs of PPO)."""
     num_minibatches: int = 1
     """Optimizer steps in each pass; groups are never split between them."""
+    max_kl: float | None = None
+    """No further step on a batch once KL(policy that sampled || policy) of one exceeds this; None takes them all."""
 
     def __post_init__(self) -> None:
         within(0.0, 1.0, lr=self.lr)
@@ -99,6 +102,7 @@ class Optimizer:
         if not (0 < self.max_gradient_norm <= LARGEST or self.max_gradient_norm == math.inf):
             refuse("max_gradient_norm", self.max_gradient_norm, "a number above 0, or inf for no limit")
         within(1, MANY, num_epochs=self.num_epochs, num_minibatches=self.num_minibatches)
+        above(0, max_kl=self.max_kl)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +200,7 @@ class Algorithm:
     num_prompts: int
     """Tasks a step."""
     needs: frozenset[Need] = frozenset()
+    memory: Memory | None = None
     critic: Critic | None = None
     """Has the learner compute values: for credit those of the weights that are about to move."""
     frozen_policy: bool = False
@@ -208,6 +213,43 @@ class Algorithm:
 
     def __post_init__(self) -> None:
         within(1, MANY, num_prompts=self.num_prompts)
+
+
+State = Mapping[str, Any]
+"""Of an algorithm: a small JSON object."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """What an algorithm knows of its past, as pure functions on a state that is saved with the run.
+
+    What a step plays is bound to the state as the step is launched, and what it learns to the state as it learns: the
+    same, unless rollouts run ahead.
+    """
+
+    begin: Callable[[], State]
+    adapt: Callable[[State, Sequence[Group], Metrics], State]
+    """After a step, from what was played and what its metrics are."""
+    bind: Callable[[Algorithm, State], Algorithm]
+
+
+def recalled(algorithm: Algorithm, state: State) -> Algorithm:
+    """The algorithm as it is in this state."""
+    return algorithm if algorithm.memory is None else algorithm.memory.bind(algorithm, state)
+
+
+def begun(algorithm: Algorithm) -> State:
+    return {} if algorithm.memory is None else as_json(algorithm.memory.begin())
+
+
+def adapted(algorithm: Algorithm, state: State, groups: Sequence[Group], metrics: Metrics) -> State:
+    """The state for the next step."""
+    return state if algorithm.memory is None else as_json(algorithm.memory.adapt(state, groups, metrics))
+
+
+def as_json(state: State) -> State:
+    """As it would come back from a file, so that a run that was cut off goes on with the very same."""
+    return dict(json.loads(json.dumps(state, allow_nan=False)))
 
 
 def grouped(tasks: Sequence[Task], trajectories: Sequence[Trajectory], num_samples: int) -> list[Group]:

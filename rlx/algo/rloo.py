@@ -11,8 +11,10 @@ is clipped.
 
 from __future__ import annotations
 
+from functools import partial
+
 from rlx.algo.credit import Scale, leave_one_out
-from rlx.algo.losses import PLAIN, PolicyLoss, policy_gradient, policy_loss
+from rlx.algo.losses import PLAIN, PolicyLoss, adaptive_kl, policy_gradient, policy_loss
 from rlx.algo.parts import Algorithm, Optimizer, independent
 from rlx.limits import at_least
 
@@ -28,10 +30,12 @@ def rloo(
 ) -> Algorithm:
     """`num_samples` independent episodes a task, each compared with the others."""
     at_least(2, num_samples=num_samples)
+    token_loss = partial(policy_loss, policy_gradient(sequence_cap))
     return Algorithm(
         sample=independent(num_samples),
         credit=leave_one_out(scale=scale),
-        loss=policy_loss(policy_gradient(sequence_cap), loss),
+        loss=token_loss(loss),
+        memory=adaptive_kl(loss, token_loss),
         needs=loss.needs,
         optimizer=optimizer,
         num_prompts=num_prompts,

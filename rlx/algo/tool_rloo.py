@@ -14,6 +14,8 @@ only if `clip` is given.
 
 from __future__ import annotations
 
+from functools import partial
+
 from rlx.algo import credit, losses
 from rlx.algo.parts import Algorithm, Optimizer, independent
 from rlx.limits import above, at_least, refuse
@@ -39,11 +41,14 @@ def tool_rloo(
     if best_of > 1 and scale != "none":
         refuse("scale", scale, f"none, as it is for plain leave-one-out credit (best_of=1) and best_of={best_of}")
     leave_one_out = credit.leave_one_out(scale=scale, deviation_floor=deviation_floor)
-    surrogate = losses.policy_gradient(sequence_cap) if clip is None else losses.clip(clip, clip)
+    token_loss = partial(
+        losses.policy_loss, losses.policy_gradient(sequence_cap) if clip is None else losses.clip(clip, clip)
+    )
     return Algorithm(
         sample=independent(num_samples),
         credit=leave_one_out if best_of == 1 else credit.best_of(best_of),
-        loss=losses.policy_loss(surrogate, loss),
+        loss=token_loss(loss),
+        memory=losses.adaptive_kl(loss, token_loss),
         needs=loss.needs,
         optimizer=optimizer,
         num_prompts=num_prompts,

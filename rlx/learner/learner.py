@@ -148,10 +148,15 @@ class Learner(ABC):
         given = self.micro_batch_tokens, self.ranks, self.device.type
         chosen = minibatches(units(batch, unit), self.optimizer.num_minibatches)
         parts = [prepare(batch, part, *given) for part in chosen]
-        steps = [self.step(batch, part, loss) for _ in range(self.optimizer.num_epochs) for part in parts]
+        steps: list[Metrics] = []
+        for part in parts * self.optimizer.num_epochs:
+            steps.append(self.step(batch, part, loss))
+            if self.optimizer.max_kl is not None and steps[-1]["kl/step"] > self.optimizer.max_kl:
+                break
         self.num_updates += 1
         first = {name: steps[0][name] for name in ("gap/engine",) if steps and batch.sampled}
-        return {**averaged(steps), **first, **explained(batch), "optimizer/lr": lr}
+        taken = {} if self.optimizer.max_kl is None else {"optimizer/steps": float(len(steps))}
+        return {**averaged(steps), **first, **explained(batch), **taken, "optimizer/lr": lr}
 
     def step(self, batch: Batch, part: MiniBatch, loss: TokenLoss) -> Metrics:
         """One optimizer step on a part of the batch."""
@@ -187,6 +192,8 @@ class Learner(ABC):
         result = loss(tokens, totals)
         self.backward(result.value, is_last)
         shares = {name: share.item() for name, share in result.metrics.items()}
+        if self.optimizer.max_kl is not None:
+            shares["kl/step"] = moved_by(tokens).sum().item() / totals.num_tokens
         if batch.sampled:
             gap_m = tokens.now["logp"].detach() - batch.engine_logp_M.to(self.device)[packed.token_m]
             shares["gap/engine"] = gap_m.abs().sum().item() / totals.num_tokens
@@ -252,6 +259,12 @@ def added(shares: Sequence[Metrics]) -> Metrics:
         for name, value in share.items():
             total[name] = total.get(name, 0.0) + value
     return total
+
+
+def moved_by(tokens: Tokens) -> Tensor:
+    """KL(policy that sampled || policy) per token: r - 1 - log r, r = pi / pi_old (k3 of Schulman 2020)."""
+    log_ratio = (tokens.now["logp"] - tokens.old["logp"]).detach()
+    return log_ratio.exp() - 1 - log_ratio
 
 
 def sum_of(columns: Columns) -> Tensor:

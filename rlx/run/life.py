@@ -13,6 +13,7 @@ from typing import Any
 
 from safetensors.torch import save_file
 
+from rlx.algo.parts import State
 from rlx.console import Screen, counted
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.summary import Cost, Ending, Summary, git_here, read_summary, versions_here, write_summary
@@ -75,6 +76,8 @@ class Life:
     """The run's rollout servers, if it has any."""
     engine: Engine | None = None
     """What samples: started by the first stage, given to the next with other weights, ended with the run."""
+    memory: State = field(default_factory=dict)
+    """Of the stage's algorithm."""
     ahead: Callable[[int], Mapping[int, list[Group]]] = none_ahead
     """Waits for the rollouts that are played beside the update; those of this step and later ones."""
 
@@ -162,7 +165,8 @@ def keep(life: Life, agent: Agent, step: int) -> None:
         agent.save(folder, beat)
         for ahead, groups in played.items():
             save_groups(step_path(folder, ahead + 1), groups, max_rounds=rounds_of(life.run.env))
-        state = {"step": step, "cost": asdict(life.cost), **({"ahead": list(played)} if played else {})}
+        more = {"ahead": list(played), "memory": life.memory}
+        state = {"step": step, "cost": asdict(life.cost), **{key: value for key, value in more.items() if value}}
         (folder / STATE).write_text(json.dumps(state) + "\n", encoding="utf-8")
 
     if life.ranks.is_first:

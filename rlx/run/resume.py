@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from rlx.algo.parts import State, begun
 from rlx.evaluate.summary import Cost, Summary
 from rlx.learner.checkpoint import newest_good
 from rlx.record.folder import METRICS, SUMMARY, copy_aside, set_aside
@@ -24,12 +25,13 @@ def resume(life: Life, agent: Agent) -> tuple[int, dict[int, list[Group]]]:
     """Load the newest good checkpoint and cut the metrics back to it: how many steps are done, and what was played of
     those to come."""
     newest = newest_of(life)
-    step = 0
+    step, life.memory = 0, begun(life.run.algo)
     played: dict[int, list[Group]] = {}
     if newest is None:
         refuse_lost(life)
     if newest is not None:
-        step, life.cost, played = read_state(newest)
+        step, life.cost, played, memory = read_state(newest)
+        life.memory = memory or life.memory
         if step > life.run.steps:
             raise RunError(f"{newest} is past steps={life.run.steps}: give steps={step} or more, or another folder")
         agent.learner.load(newest, life.pulse.beat)
@@ -50,15 +52,16 @@ def refuse_lost(life: Life) -> None:
     life.ranks.first(look)
 
 
-def read_state(checkpoint: Path) -> tuple[int, Cost, dict[int, list[Group]]]:
-    """Steps done, what they cost, and what was played ahead of them."""
+def read_state(checkpoint: Path) -> tuple[int, Cost, dict[int, list[Group]], State]:
+    """Steps done, what they cost, what was played ahead of them, and what the algorithm remembers."""
     path = checkpoint / STATE
     try:
         state = json.loads(path.read_text(encoding="utf-8"))
         step, cost, ahead = int(state["step"]), Cost(**state["cost"]), [int(one) for one in state.get("ahead", [])]
+        memory = dict(state.get("memory", {}))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise RunError(f"{path} cannot be read ({type(error).__name__}): {BEGIN_AGAIN}") from None
-    return step, cost, {one: load_groups(step_path(checkpoint, one + 1)) for one in ahead}
+    return step, cost, {one: load_groups(step_path(checkpoint, one + 1)) for one in ahead}, memory
 
 
 def cut_metrics(life: Life, step: int) -> None:

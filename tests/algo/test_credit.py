@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlx.algo.credit import best_of, group_centred, imitate, leave_one_out, pairs
+from rlx.algo.credit import best_of, gae, gae_over_tokens, gae_over_turns, group_centred, imitate, leave_one_out, pairs
+from rlx.algo.parts import PerRow, PerToken
 from rlx.types import Rows
 
 returns = st.lists(st.floats(-2, 2, allow_nan=False, width=16), min_size=2, max_size=8)
@@ -104,3 +105,53 @@ def test_a_pair_is_the_first_right_and_the_first_wrong(rows):
     group = [(0, [0.0], False), (0, [0.0, 1.0], True), (0, [1.0], True), (0, [0.0], False)]
     table = rows(*group, (1, [1.0], True), (1, [1.0], True))
     assert pairs(table).advantage.values == [-1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0]
+
+
+def chain(reward, value, status="done", after=0.0):
+    """One episode, a row a turn."""
+    n = len(reward)
+    return Rows(
+        group=(0,) * n, trajectory=(0,) * n, turn=tuple(range(n)), parent=tuple(range(-1, n - 1)), reward=reward,
+        num_tokens=tuple(map(len, value)), success=(False,) * n, status=(status,) * n, value=value,
+        value_after=(0.0,) * (n - 1) + (after,),
+    )  # fmt: skip
+
+
+def test_gae_by_hand():
+    # d = (1 + .5 * 4 - 2, 0 + .5 * 6 - 4, 2 + .5 * 8 - 6) = (1, -1, 0); A_2 = 0, A_1 = -1, A_0 = 1 + .25 * -1
+    assert gae([1.0, 0.0, 2.0], [2.0, 4.0, 6.0], 8.0, 0.5, 0.5) == pytest.approx([0.75, -1.0, 0.0])
+
+
+@given(st.lists(st.tuples(st.floats(-1, 1), st.floats(-1, 1)), min_size=1, max_size=6))
+def test_gae_with_lambda_one_is_return_less_value_and_with_zero_one_step(pairs_of):
+    rewards, values = map(list, zip(*pairs_of, strict=True))
+    returns = [sum(0.9**k * r for k, r in enumerate(rewards[t:])) for t in range(len(rewards))]
+    expected = [g - v for g, v in zip(returns, values, strict=True)]
+    assert gae(rewards, values, 0.0, 0.9, 1.0) == pytest.approx(expected)
+    one_step = [r + 0.9 * v - own for r, v, own in zip(rewards, [*values[1:], 0.0], values, strict=True)]
+    assert gae(rewards, values, 0.0, 0.9, 0.0) == pytest.approx(one_step)
+
+
+def test_gae_over_turns_reads_the_value_before_each_turn():
+    table = chain((1.0, 2.0), ((2.0, 9.0), (4.0,)))
+    found = gae_over_turns(gamma=0.5, lam=0.5)(table)
+    # d_1 = 2 - 4 = -2; d_0 = 1 + .5 * 4 - 2 = 1, A_0 = 1 + .25 * -2
+    assert found.advantage == PerRow([0.5, -2.0])
+    assert found.returns == PerRow([2.5, 2.0])
+    cut = gae_over_turns(gamma=0.5, lam=0.5)(chain((1.0, 2.0), ((2.0, 9.0), (4.0,)), "truncated", after=6.0))
+    assert cut.advantage == PerRow([1.25, 1.0]), "what was cut off goes on to be worth 6"
+    ended = gae_over_turns(gamma=0.5, lam=0.5, bootstrap=False)(
+        chain((1.0, 2.0), ((2.0, 9.0), (4.0,)), "truncated", after=6.0)
+    )
+    assert ended == found
+
+
+def test_gae_over_tokens_goes_on_from_a_turn_to_the_next():
+    table = chain((1.0, 2.0), ((2.0, 4.0), (6.0,)))
+    found = gae_over_tokens(gamma=0.5, lam=0.5)(table)
+    # d = (.5 * 4 - 2, 1 + .5 * 6 - 4, 2 - 6) = (0, 0, -4)
+    assert found.advantage == PerToken([[-0.25, -1.0], [-4.0]])
+    assert found.returns == PerToken([[1.75, 3.0], [2.0]])
+    one_each = chain((1.0, 2.0), ((2.0,), (4.0,)))
+    by_token, by_turn = (make(gamma=0.5, lam=0.5)(one_each) for make in (gae_over_tokens, gae_over_turns))
+    assert [own[0] for own in by_token.advantage.values] == by_turn.advantage.values
