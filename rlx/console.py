@@ -10,6 +10,7 @@ import io
 import re
 import shlex
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -48,6 +49,14 @@ def duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
     return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def hung(head: str, text: str, width: int = 80) -> list[str]:
+    """Text beside a heading, its further lines below its first."""
+    whole: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
+    return textwrap.wrap(text, width, initial_indent=head, subsequent_indent=" " * len(head), **whole) or [
+        head.rstrip()
+    ]
 
 
 def counted(num: int, noun: str) -> str:

@@ -7,8 +7,7 @@ import gc
 import os
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 PARTS = frozenset({"Learner", "Scorer", "TorchEngine", "VllmEngine", "RemoteEngine", "Vllm", "Optimizer", "LLM"})
@@ -19,37 +18,22 @@ HALF = ("*.partial", "*.part", "*.old")
 """Names of what is written aside, to be renamed when it is whole."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Present:
-    """What is there at a moment."""
-
-    parts: Counter[str]
-    threads: Counter[str]
-    children: Counter[str]
-    descriptors: Counter[str]
-    files: Counter[str]
-
-
-def present(scratch: Path | None = None, *folders: Path) -> Present:
-    """Now: all that is in `scratch`, a folder for temporary files that nobody else writes to, and what is half written
-    in `folders`."""
-    return Present(
-        parts=Counter(parts()),
-        threads=Counter(thread.name for thread in threading.enumerate()),
-        children=Counter(f"{name} ({pid})" for pid, name in children(os.getpid())),
-        descriptors=Counter(descriptors()),
-        files=Counter(str(path) for path in (*(scratch.iterdir() if scratch else ()), *half_written(folders))),
-    )
+def present(scratch: Path | None = None, *folders: Path) -> Counter[str]:
+    """Now, as `thread: rollout_0`: all that is in `scratch`, a folder for temporary files that nobody else writes to,
+    and what is half written in `folders`, among it."""
+    found: dict[str, Iterable[object]] = {
+        "object": parts(),
+        "thread": (thread.name for thread in threading.enumerate()),
+        "process": (f"{name} ({pid})" for pid, name in children(os.getpid())),
+        "open file": descriptors(),
+        "file": (*(scratch.iterdir() if scratch else ()), *half_written(folders)),
+    }
+    return Counter(f"{kind}: {name}" for kind, names in found.items() for name in names)
 
 
-def left(before: Present, after: Present) -> list[str]:
-    """What there is now and was not, a line each: `thread: rollout_0`."""
-    kinds = {"parts": "object", "threads": "thread", "children": "process", "descriptors": "open file", "files": "file"}
-    return [
-        f"{kind}: {name}" + (f" x {num}" if num > 1 else "")
-        for field, kind in kinds.items()
-        for name, num in sorted((getattr(after, field) - getattr(before, field)).items())
-    ]
+def left(before: Counter[str], after: Counter[str]) -> list[str]:
+    """What there is now and was not, a line each."""
+    return [line + (f" x {num}" if num > 1 else "") for line, num in sorted((after - before).items())]
 
 
 def parts() -> Iterator[str]:

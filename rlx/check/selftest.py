@@ -11,7 +11,6 @@ import json
 import shutil
 import signal
 import tempfile
-import textwrap
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from typing import Any
 from rlx.check.remains import half_written
 from rlx.check.trial import CLEAR, NUDGES, SAID, Attempt, Memory, attempt, tolerance
 from rlx.config.compose import ConfigError, build_run, compose
+from rlx.console import hung
 from rlx.hardware.machine import size
 from rlx.hardware.memory import budgets
 from rlx.hardware.profile import set_threads
@@ -33,7 +33,6 @@ from rlx.run.fit import device_memory, job_of, shape_of
 from rlx.run.run import Run
 
 Tree = Mapping[str, Any]
-WIDTH = 80
 Found = tuple[list["Check"], list[tuple[str, str, str]]]
 """The checks; and rates by name, as measured and as estimated."""
 
@@ -294,9 +293,3 @@ def describe(
     if changed:
         lines += ["", *hung("reduced ", ", ".join(f"{key} {was} -> {now}" for key, (was, now) in changed.items()))]
     return "\n".join(lines)
-
-
-def hung(head: str, text: str) -> list[str]:
-    """Text after a heading, its further lines below its first."""
-    indent = " " * len(head)
-    return textwrap.wrap(text, WIDTH, initial_indent=head, subsequent_indent=indent) or [head]

@@ -5,13 +5,11 @@ from __future__ import annotations
 import platform
 import shutil
 import sys
-import textwrap
 from pathlib import Path
-from typing import Any
 
 from rlx.config.build import build_value
 from rlx.config.folders import config_folders, read_option, shipped_folder
-from rlx.console import counted
+from rlx.console import counted, hung
 from rlx.hardware.command import cpus_per_task, processes_per_node
 from rlx.hardware.machine import Gpu, gpus, machine_memory, num_cores, size
 from rlx.hardware.packages import core, extras, how_to_get, installed, lacks
@@ -20,14 +18,13 @@ from rlx.run.fit import FitError, check_devices, check_packages
 
 EXTRAS = ("deepspeed", "vllm", "slurm")
 """Told of even where rlx's metadata is older than its code."""
-WHOLE_WORDS: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
 WHERE = {"vllm": " on a machine with CUDA; on CPU, in a checkout, `make setup-cluster`"}
 
 
 def examine() -> str:
     """All sections of `rlx doctor`."""
     lines = [*examine_machine(), "", *examine_packages(), "", *examine_extras(), "", *examine_profiles()]
-    return "\n".join(textwrap.fill(line, 80, subsequent_indent=" " * 9, **WHOLE_WORDS) for line in lines)
+    return "\n".join(row for line in lines for row in hung(line[:9], line[9:]))
 
 
 def examine_machine() -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import yaml
 
 from rlx.config.check import ConfigError, near
 from rlx.config.folders import config_folders, every_group, list_groups, list_options, shipped_folder
+from rlx.console import hung
 
 EXAMPLES = """\
 rlx train env=countdown algo=tool_rloo    train and evaluate, in outputs/
@@ -146,11 +146,7 @@ def default_options(file: str, place: str = "") -> dict[str, str]:
 def columns(rows: Mapping[str, str], *, indent: str = "  ", width: int = 80) -> str:
     """Names at the left and what is said of each at the right, wrapped."""
     left = max(map(len, rows), default=0) + len(indent) + 2
-    return "\n".join(
-        textwrap.fill(text, width, initial_indent=f"{indent}{name}".ljust(left), subsequent_indent=" " * left)
-        or f"{indent}{name}"
-        for name, text in rows.items()
-    )
+    return "\n".join(row for name, text in rows.items() for row in hung(f"{indent}{name}".ljust(left), text, width))
 
 
 def screen_width() -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,8 +9,7 @@ from rlx.config.check import show
 from rlx.config.compose import compose_sources
 from rlx.config.folders import list_groups
 from rlx.config.keys import Key, find, list_keys, unlisted
-
-WIDTH = 80
+from rlx.console import hung
 
 
 def describe_keys(words: Sequence[str], config_dir: Path | None = None) -> str:
@@ -81,4 +79,4 @@ def place_of(file: Path) -> str:
 
 
 def wrapped(text: str, indent: str) -> list[str]:
-    return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent)
+    return hung(indent, text) if text else []

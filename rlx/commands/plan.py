@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlx.console import counted
+from rlx.console import counted, hung
 from rlx.hardware.command import devices_per_node
 from rlx.hardware.machine import size
 from rlx.hardware.memory import Amount, Budget, Job, budgets
@@ -34,7 +33,7 @@ from rlx.run.run import Run
 
 Tree = Mapping[str, Any]
 
-WIDTH, LEFT = 80, 12
+LEFT = 12
 PLAIN = re.compile(r"[\w./:@+-]+")
 """Text that needs no quotes in an override."""
 DERIVED = ("model.recipe", "model.shape")
@@ -52,14 +51,7 @@ def describe_plan(run: Run, words: Sequence[str]) -> str:
 
 def row(label: str, text: str) -> list[str]:
     """A label at the left and what is said of it beside it, wrapped."""
-    return textwrap.wrap(
-        text,
-        WIDTH,
-        initial_indent=f"{label:<{LEFT}}",
-        subsequent_indent=" " * LEFT,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return hung(f"{label:<{LEFT}}", text)
 
 
 def describe_settings(tree: Tree) -> list[str]:

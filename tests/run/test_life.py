@@ -208,4 +208,4 @@ def test_what_is_left_is_told(scratch: Path) -> None:
     with open(scratch / "a", "w"), subprocess.Popen(["sleep", "60"]) as child:
         told = left(before, present(scratch))
         child.kill()
-    assert told == [f"process: sleep ({child.pid})", f"open file: {scratch / 'a'}", f"file: {scratch / 'a'}"]
+    assert told == [f"file: {scratch / 'a'}", f"open file: {scratch / 'a'}", f"process: sleep ({child.pid})"]
