@@ -43,9 +43,9 @@ chooses (algo=grpo brings its own warm_start); `rlx list GROUP` describes them:
 {groups}
 
 Keys:
-  `rlx keys` tells what each means, `rlx keys algo` those of a group, `rlx keys
-  algo.loss.kl` all of one; `rlx train --cfg job` shows their values. An option's
-  file may leave a key of its own out: +KEY=VALUE adds it.
+  `rlx keys` tells what each means, `rlx keys algo` those of a group, `rlx
+  keys algo.loss.kl` all of one; `rlx train --cfg job` shows their values. An
+  option's file may leave a key of its own out: +KEY=VALUE adds it.
 
 Options:
   -m, --multirun        Every combination of KEY=1,2 and GROUP=A,B: a sweep.
