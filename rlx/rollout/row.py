@@ -56,7 +56,8 @@ class Row:
         if self.request.watch:
             self.watched.append(self.watching)
             self.watching = ()
-        read, ends = (token, False) if self.walk is None else self._walk(self.walk, token)
+        ends = self.walk is not None and self._walk(self.walk, token)
+        read = self.read(token)
         self.ids.append(read)
         heard = self.listener is not None and self.listener.hear(spelled[read] if read < len(spelled) else b"")
         if token in eos_ids:
@@ -65,11 +66,15 @@ class Row:
             return "stop"
         return self.limit_stop if len(self.ids) >= self.limit else None
 
-    def _walk(self, walk: Walk, token: int) -> tuple[int, bool]:
-        """What the context holds for a chosen id, and whether its automaton ends with it."""
+    def read(self, token: int) -> int:
+        """What the context holds for a sampled id."""
+        return token if self.walk is None else self.walk.read(token)
+
+    def _walk(self, walk: Walk, token: int) -> bool:
+        """Move by a sampled id; whether the automaton ends with it."""
         self.mask_ids.append(walk.state)
         self.chosen_ids.append(token)
-        return walk.read(token), walk.take(token, self.request.session)
+        return walk.take(token, self.request.session)
 
     def take_given(self, eos_ids: frozenset[int], spelled: Sequence[bytes]) -> None:
         """Take what the completion begins with; ValueError where it ends before the last of it."""

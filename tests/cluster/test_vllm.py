@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import os
@@ -10,6 +11,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,8 @@ import torch
 
 from rlx.algo.credit import per_row
 from rlx.hardware.packages import lacks
-from rlx.protocol.automaton import Automaton, State
+from rlx.model.expand import expand
+from rlx.protocol.automaton import Automaton, State, spell_out
 from rlx.types import Completion, Request, Sampling, Start
 
 pytestmark = [
@@ -328,6 +331,79 @@ def test_a_thousand_samples_obey_their_automaton(start: Any, nano: Any) -> None:
     allowed = set().union(*(state.allowed or () for state in WALK.states))
     assert {token for request in free for token in done[request.session].token_ids} - allowed
     assert largest_gap(nano, [*masked[:40], *free[:10]], done) < GAP
+
+
+@pytest.fixture
+def expanded(nano: Any, engine: Any) -> Iterator[tuple[Any, Automaton]]:
+    """The engine and a copy of nano with three added actions, one of two tokens, and an automaton of them."""
+    model = copy.deepcopy(nano)
+    actions = expand(model, {"calculate": (312,), "sum": (435, 410), "equals": (29,)})
+    calculate, sum_, equals = (actions.first + i for i in range(3))
+    inside = State(allowed=frozenset(range(16, 26)) | {equals}, ends=frozenset({equals}))
+    entry = State(forbidden=frozenset({equals, *range(600)}), moves={calculate: 0, sum_: 0})
+    with torch.no_grad():
+        model.action_rows.add_(0.3 * torch.randn(model.action_rows.shape, generator=torch.Generator().manual_seed(3)))
+    automaton = spell_out(Automaton(states=(inside, entry), actions=actions))
+    engine.use(automaton)
+    engine.load(model.state_dict(), 0)
+    yield model, automaton
+    for session in list(engine._known):
+        engine.release(session)
+
+
+def test_added_actions_are_those_of_the_torch_engine(engine: Any, agent: Any, expanded: Any) -> None:
+    from rlx.rollout.torch.engine import TorchEngine
+
+    model, automaton = expanded
+    requests = [ask(s, ids(s, 15), temperature=1.5, state=(1, 0, None)[s % 3]) for s in range(60)]
+    theirs = finish(engine, *requests)
+    common = {"config": model.config, "tokenizer": agent.tokenizer, "eos_ids": engine.eos_ids, "num_slots": 60}
+    ours = finish(TorchEngine(weights=model.state_dict(), automaton=automaton, **common), *requests)
+    for session, completion in theirs.items():
+        expected = ours[session]
+        assert completion.logprobs == pytest.approx(expected.logprobs, abs=GAP)
+        assert replace(completion, logprobs=()) == replace(expected, logprobs=())
+    chosen = {i for c in theirs.values() for i in c.chosen_ids}
+    assert {i for i in chosen if i >= model.config.vocab_size} == set(range(1280, 1283))
+    assert {c.stop for c in theirs.values()} >= {"stop", "length"}
+
+
+def test_added_actions_follow_the_learner_through_a_step(engine: Any, expanded: Any) -> None:
+    from rlx.algo.losses import policy_gradient, policy_loss
+    from rlx.algo.parts import Optimizer
+    from rlx.learner.batch import collate
+    from rlx.learner.torch import TorchLearner
+    from rlx.types import Action, Group, Task, Trajectory, Turn
+
+    model, automaton = expanded
+    learner = TorchLearner(copy.deepcopy(model), optimizer=Optimizer(lr=1e-2), num_steps=2, automaton=automaton)
+
+    def batch() -> Any:
+        requests = [ask(s, ids(s, 9), state=s % 2) for s in range(16)]
+        done = finish(engine, *requests)
+        for request in requests:
+            engine.release(request.session)
+        act, task = Action(kind="answer", text=""), Task(id="t", prompt=(), data={})
+        turns = [Turn(prompt_ids=r.prompt_ids, completion=done[r.session], action=act) for r in requests]
+        alive = [Trajectory(task=task, sample=i, turns=(turn,), status="done") for i, turn in enumerate(turns)]
+        return collate([Group(task=task, trajectories=tuple(alive))])
+
+    for version in range(2):
+        sampled = batch()
+        assert torch.allclose(learner.measure(sampled), sampled.engine_logp_M, atol=GAP)
+        learner.update(
+            replace(sampled, advantage_M=torch.linspace(-1, 1, sampled.num_tokens)), policy_loss(policy_gradient())
+        )
+        engine.load(learner.weights(), version + 1)
+    assert not learner.model.action_rows.equal(model.action_rows)
+
+
+def test_an_engine_without_an_automaton_leaves_added_rows_aside(engine: Any, nano: Any, expanded: Any) -> None:
+    model, _ = expanded
+    engine.use(None)
+    engine.load(model.state_dict(), 0)
+    requests = [ask(s, ids(s, 9)) for s in range(4)]
+    assert largest_gap(nano, requests, finish(engine, *requests)) < GAP
 
 
 def test_a_sample_outside_its_automaton_raises(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:

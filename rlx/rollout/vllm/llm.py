@@ -10,6 +10,9 @@ an instance whose engine is gone waits for the next engine of the same settings,
 one ends it. When vLLM ends an instance it also ends torch.distributed's process group, which is not its own: the
 learner's processes speak through it. That is taken out of its hands here.
 
+Added actions. Their logits are joined to the model's own where it computes them; vLLM is told to have sampled what the
+action is read as, so that it never sees an added id.
+
 Sampling. Every token is chosen here, as the torch engine chooses: a logits processor draws for all rows at once, each
 from its own stream, and leaves vLLM one choice. vLLM's own way, a seed for each request, is a generator and a kernel a
 row and tick. It speaks the interface of the older model runner (VLLM_USE_V2_MODEL_RUNNER=0): there rows are requests,
@@ -35,6 +38,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rlx.model.expand import ROWS
 from rlx.model.masks import Masks
 from rlx.model.packaged import cache_folder
 from rlx.protocol.automaton import Automaton
@@ -42,7 +46,7 @@ from rlx.record.folder import digest_of, write_aside
 from rlx.rollout.choice import Chooser, force
 from rlx.rollout.row import Row
 from rlx.rollout.vllm.settings import Settings, launch_settings, memory_settings, set_environment
-from rlx.rollout.vllm.weights import take_weights, take_weights_file, weights_file
+from rlx.rollout.vllm.weights import take_weights, take_weights_file, weights_file, widen
 from rlx.types import Request
 
 STEP_TOKENS = 8192
@@ -57,6 +61,9 @@ class Vllm:
         self.rows: dict[str, Row] = {}
         """Requests under way, by the id vLLM knows them by: their place in the order of `add`."""
         self.chooser = Chooser()
+        self.added: list[Tensor] = []
+        """The output rows of added actions, where requests may choose some."""
+        self.num_added = 0
         self.chosen: dict[str, tuple[int, float]] = {}
         """Each row's newest token and its log-prob before top-k and top-p."""
         self.asleep = False
@@ -65,13 +72,17 @@ class Vllm:
             import_vllm()
             processor = processor_type(self.rows, self.chooser, self.chosen)
             self._llm = start_vllm(settings, processor if settings.in_process else None)
+        if settings.in_process:
+            self._llm.apply_model(partial(widen, added=self.added))
 
     def use(self, automaton: Automaton | None) -> None:
         device, vocabulary = torch.device(self.settings.device), self.settings.num_ids
         self.chooser.masks = None if automaton is None else Masks(automaton, vocabulary, device)
+        self.num_added = 0 if automaton is None else automaton.num_added
 
     def load(self, weights: Mapping[str, Tensor]) -> None:
         self.wake()
+        self.added[:] = [self._rows(weights)] if self.num_added else []
         if self.settings.in_process:
             self._llm.apply_model(partial(take_weights, weights=weights))
         else:
@@ -79,6 +90,13 @@ class Vllm:
                 self._llm.apply_model(partial(take_weights_file, path=path))
         if not self._llm.llm_engine.reset_prefix_cache():
             raise RuntimeError("vLLM engine: the prefix cache is in use and still holds what the old weights computed")
+
+    def _rows(self, weights: Mapping[str, Tensor]) -> Tensor:
+        rows_AH = weights.get(ROWS)
+        if rows_AH is None or len(rows_AH) != self.num_added:
+            has = 0 if rows_AH is None else len(rows_AH)
+            raise ValueError(f"vLLM engine: {has} action rows for an automaton of {self.num_added} actions")
+        return rows_AH.detach().to(self.settings.device, self.settings.dtype, copy=True)
 
     def add(self, row: Row, eos_ids: Iterable[int]) -> None:
         from vllm import SamplingParams
@@ -107,11 +125,13 @@ class Vllm:
         return [(self.rows[output.request_id], output, self._sampled(output)) for output in outputs]
 
     def _sampled(self, output: Any) -> list[tuple[int, float]]:
+        """What was chosen; vLLM knows an added action by what it is read as."""
         told = output.outputs[0]
         if not self.settings.in_process:
             return [(token, scores[token].logprob) for token, scores in zip(told.token_ids, told.logprobs or ())]
         chosen = [self.chosen[output.request_id]] if told.token_ids else []
-        if [token for token, _ in chosen] != list(told.token_ids):
+        read = self.rows[output.request_id].read
+        if [read(token) for token, _ in chosen] != list(told.token_ids):
             raise RuntimeError(f"vLLM engine: {chosen} was chosen and vLLM says {list(told.token_ids)}")
         return chosen
 
@@ -312,6 +332,7 @@ def processor_type(rows: Mapping[str, Row], chooser: Chooser, chosen: dict[str, 
             here = [self.places[place] for place in range(len(logits))]
             ids, tokens, scores = chooser.choose(logits, here)
             chosen.update(zip((str(row.order) for row in here), zip(tokens, scores)))
-            return force(logits, ids)
+            read = [row.read(token) for row, token in zip(here, tokens)]
+            return force(logits, ids if read == tokens else torch.tensor(read, device=logits.device))
 
     return Processor

@@ -25,7 +25,7 @@ class Lent(vllm.Vllm):
 
     def __init__(self, settings: Any) -> None:
         self.settings, self.rows, self.chosen, self.asleep = settings, {}, {}, False
-        self.chooser, self.told = Chooser(), []
+        self.chooser, self.told, self.added, self.num_added = Chooser(), [], [], 0
         told = self.told
         engine = SimpleNamespace(
             add_request=lambda *_: told.append("add"),
