@@ -8,6 +8,7 @@ import gc
 import json
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from rlx.learner.deepspeed import DeepSpeedLearner
 from rlx.learner.torch import TorchLearner
 from rlx.run.agent import build_agent
 from rlx.train import train
+from rlx.types import Group, Turn
 
 LOSS = policy_loss(policy_gradient(), PolicyLoss(kl=0.1, kl_estimator="k2", entropy=0.05))
 NEEDS = frozenset({"reference"})
@@ -105,6 +107,60 @@ def learn_variants(size: int, stored: str, variants: list[dict[str, Any]]) -> No
             found.append({"plain": metrics[0], "deepspeed": metrics[1], "gap": gap})
             if ranks.is_first:
                 Path(stored).write_text(json.dumps(found))
+
+
+def learn_actions(size: int, folder: str, variants: list[dict[str, Any]]) -> None:
+    """Two updates of a tiny model with added actions, one before a checkpoint and one after, beside torch's."""
+    from conftest import build, make_groups
+
+    from rlx.learner import deepspeed
+    from rlx.learner.batch import collate
+    from rlx.model.expand import expand, train_rows
+    from rlx.protocol.automaton import Automaton, State
+
+    def expanded(lora: bool) -> tuple[Any, Automaton]:
+        model = build("qwen2", 0, True)
+        actions = expand(model, {"go": (3,), "left": (4, 5), "stop": (6,)})
+        wrapped = adapted(model) if lora else model
+        if lora:
+            train_rows(model)
+        return wrapped, Automaton(states=(State(forbidden=frozenset({51})),), actions=actions)
+
+    def chosen(turn: Turn) -> Turn:
+        ids = turn.completion.token_ids
+        acts = tuple({3: 50, 6: 52}.get(i, i) for i in ids)
+        return replace(turn, completion=replace(turn.completion, mask_ids=(0,) * len(ids), chosen_ids=acts))
+
+    def acting(group: Group) -> Group:
+        told = (replace(t, turns=tuple(map(chosen, t.turns))) for t in group.trajectories)
+        return replace(group, trajectories=tuple(told))
+
+    deepspeed.PERSISTENT = 0
+    batch = collate([acting(group) for group in make_groups(num_groups=6)])
+    assert int((batch.target_M >= 50).sum()) > 5
+    batch = batch.with_credit(per_row(torch.randn(len(batch.trajectory_R), generator=torch.Generator().manual_seed(0))))
+    with join(Hardware(learner="deepspeed", num_processes=size)) as ranks:
+        for number, variant in enumerate(variants):
+            lora, place = variant.pop("lora", False), Path(folder) / str(number)
+            hardware = Hardware(learner="deepspeed", num_processes=size, micro_batch_tokens=60, **variant)
+            common: dict[str, Any] = {"optimizer": Optimizer(lr=1e-2), "num_steps": 4, "needs": NEEDS}
+            (plain, automaton), (model, _) = expanded(lora), expanded(lora)
+            common["automaton"] = automaton
+            torch_learner = TorchLearner(plain, micro_batch_tokens=60, **common)
+            began = torch_learner.weights()["action_rows"].clone()
+            learner = DeepSpeedLearner(model, hardware=hardware, ranks=ranks, **common)
+            for is_saved in (False, True):
+                told = [each.update(each.annotate(batch, NEEDS), LOSS) for each in (torch_learner, learner)]
+                assert told[1] == pytest.approx(told[0], rel=1e-4, abs=1e-5)
+                if not is_saved:
+                    place.mkdir(exist_ok=True)
+                    learner.save(place if ranks.is_first else None)
+                    ranks.wait()
+                    torch_learner.load(place)
+            ours, theirs = (each.weights()["action_rows"] for each in (learner, torch_learner))
+            assert torch.allclose(ours, theirs, atol=1e-5)
+            assert float((theirs - began).abs().max()) > 1e-3
+            ranks.wait()
 
 
 def adapted(model: Any) -> Any:

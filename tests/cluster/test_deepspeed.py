@@ -155,6 +155,16 @@ def test_offload_recompute_adapters_and_bfloat16_learn_the_same(size: int, tmp_p
     assert as_bfloat16["deepspeed"] == as_float32["deepspeed"]
 
 
+@pytest.mark.parametrize("size", [1, 2])
+def test_rows_of_added_actions_are_learned_kept_and_gone_on_with_as_by_torch(size: int, tmp_path: Path) -> None:
+    variants = [
+        *({"zero_stage": stage} for stage in STAGES),
+        {"zero_stage": 2, "lora": True},
+        {"zero_stage": 3, "lora": True},
+    ]
+    work(size, "learn_actions", size=size, folder=str(tmp_path), variants=variants)
+
+
 def test_no_thread_of_gloo_outlives_the_ranks() -> None:
     """Without an engine of DeepSpeed, which holds groups of its own to the end."""
     assert [said.splitlines()[-1] for said in work(2, "leave", size=2)] == ["[]", "[]"]
