@@ -109,7 +109,7 @@ def test_equal_configs_have_one_folder_and_others_another(cache_folder: Path) ->
 def test_a_tick_waits_for_the_device_once_whatever_the_rows_ask(monkeypatch: pytest.MonkeyPatch) -> None:
     hows = [Sampling(), Sampling(top_k=3), Sampling(top_p=0.5, temperature=0.6), Sampling(temperature=0)] * 8
     rows = [
-        open_row(place, Request(session=place, stream=place, prompt_ids=(1,), sampling=how))
+        open_row(place, Request(session=place, stream=place, prompt_ids=(1,), sampling=how), None, frozenset(), ())
         for place, how in enumerate(hows)
     ]
     chooser, waits = Chooser(), []
