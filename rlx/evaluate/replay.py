@@ -17,7 +17,7 @@ from rlx.rollout.episode import bind, only_legal, step_within
 from rlx.rollout.row import common_prefix
 from rlx.rollout.speech import Speech
 from rlx.types import Environment, Step, Trajectory, Turn
-from rlx.world import cost_of, open_episode, opening_of, part_of, rounds_of
+from rlx.world import cost_of, is_replayable, open_episode, opening_of, part_of, parts_of, rounds_of
 
 MOST_SHOWN = 20
 """Mistakes listed by name; the rest are counted."""
@@ -77,6 +77,9 @@ def replay(
 ) -> Report:
     """Replay every file of `folder`/trajectories through the run's environment; ValueError if there is none."""
     files = stored_files(folder)
+    for part in parts_of(env).values():
+        if not is_replayable(part):
+            raise ValueError(f"env: {type(part).__name__} does not replay: the same actions may be answered otherwise")
     num_trajectories = num_turns = 0
     mistakes: list[Mistake] = []
     unreadable: list[str] = []

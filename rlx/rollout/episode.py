@@ -25,7 +25,17 @@ from rlx.types import (
     Trajectory,
     Turn,
 )
-from rlx.world import cost_of, dialect_of, has_opening, moves_of, open_episode, opening_of, parts_of, rounds_of
+from rlx.world import (
+    cost_of,
+    dialect_of,
+    has_opening,
+    is_replayable,
+    moves_of,
+    open_episode,
+    opening_of,
+    parts_of,
+    rounds_of,
+)
 
 Asked = Request | Callable[[], Step]
 """What an episode waits for: a completion of a request, or the result of an environment step."""
@@ -122,6 +132,13 @@ def only_legal(action: Action, legal: tuple[str, ...] | None) -> Action:
     if action.kind != "act" or legal is None or action.name in legal:
         return action
     return Action(kind="invalid", text=f"{action.name} is not possible now; possible: {', '.join(legal)}")
+
+
+def refuse_replay(world: World, start: Start) -> None:
+    """A start that repeats recorded actions needs an environment that answers them alike."""
+    if (start.prefix or start.fork) and not is_replayable(world.env):
+        where = f"task {start.task.key} cannot go on from turn {len(replayed(start))}"
+        raise ValueError(f"env: {type(world.env).__name__} does not replay: {where}")
 
 
 def replay_prefix(world: World, episode: Episode, prefix: Sequence[Turn], opening: Step) -> Step:

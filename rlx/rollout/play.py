@@ -27,6 +27,7 @@ from rlx.rollout.episode import (
     World,
     demonstrate_episode,
     play_episode,
+    refuse_replay,
     stream_of,
     tell_apart,
     worlds_of,
@@ -188,6 +189,7 @@ class Stage(Generic[T]):
     def _begin(self, place: Place, start: Start) -> None:
         session, self.num_begun = self.num_begun, self.num_begun + 1
         rollout = self.rollout
+        refuse_replay(rollout.worlds[start.task.env], start)
         group = place.growth if self.forks else None
         life = play_episode(rollout.worlds[start.task.env], rollout.sampling, start, rollout.stream, session, group)
         self.lives[session] = (life, place)

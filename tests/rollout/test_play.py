@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -262,3 +262,68 @@ def test_demonstrations_of_one_task_have_streams_of_their_own() -> None:
     task = next(Echo().tasks("train", 0))
     first, second = rollout(Script({}), env=Seeds()).demonstrate([task, task])
     assert first.turns[0].action != second.turns[0].action
+
+
+class Door(Echo):
+    """Says what it opens with, and remembers how often it was closed."""
+
+    def __init__(self, replayable: bool = True) -> None:
+        super().__init__()
+        object.__setattr__(self, "closed", [])
+        object.__setattr__(self, "replayable", replayable)
+
+    def start(self, task: Task) -> EchoEpisode:
+        closed = self.closed  # type: ignore[attr-defined]
+
+        class Episode(EchoEpisode):
+            def opening(self) -> Step:
+                return Step(observation=(Text("!"),))
+
+            def close(self) -> None:
+                closed.append(task.id)
+
+        return Episode(self.max_rounds)
+
+
+def test_an_opening_is_read_before_the_first_turn() -> None:
+    engine = Script({0: ["ab", "!c"]})
+    rollout(engine, env=Door()).play(starts(1))
+    assert [request.prompt_ids for request in engine.asked] == [
+        tuple(map(ord, "task0!")),
+        tuple(map(ord, "task0!abab")),
+    ]
+
+
+@pytest.mark.parametrize("words", [["!c"], ["boom"], ["a", "a", "a"]])
+def test_an_episode_is_closed_once_however_it_ends(words: list[str]) -> None:
+    env = Door()
+    rollout(Script({0: words}), env=env).play(starts(1))
+    assert env.closed == ["train0"]  # type: ignore[attr-defined]
+
+
+def test_an_interrupt_closes_what_was_under_way() -> None:
+    env, engine, ticks = Door(), Script({0: ["slow", "!c"], 1: ["abcdef"]}), iter(range(99))
+
+    def interrupt() -> None:
+        if next(ticks) == 6:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        rollout(engine, env=env, check=interrupt).play(starts(2))
+    assert sorted(env.closed) == ["train0", "train1"]  # type: ignore[attr-defined]
+    rollout(Script({}), env=env).demonstrate(list(Echo().tasks("train", 0))[:1])
+    assert len(env.closed) == 3  # type: ignore[attr-defined]
+
+
+def test_what_needs_replay_refuses_an_environment_that_does_not(tmp_path: Any) -> None:
+    (whole,) = rollout(Script({0: ["ab", "cd", "!e"]})).play(starts(1))
+    again = Start(task=whole.task, sample=0, prefix=whole.turns[:1])
+    with pytest.raises(ValueError, match=r"^env: Door does not replay: task train0 cannot go on from turn 1$"):
+        rollout(Script({0: ["cd", "!e"]}), env=Door(replayable=False)).play([again])
+
+
+def test_an_environment_that_answers_otherwise_ends_its_episode_as_an_error() -> None:
+    (whole,) = rollout(Script({0: ["ab", "cd", "!e"]})).play(starts(1))
+    other = replace(whole.turns[0], observation=(Text("never"),))
+    (episode,) = rollout(Script({0: ["cd"]})).play([Start(task=whole.task, sample=0, prefix=(other,))])
+    assert episode.error == "ValueError: the environment does not replay: turn 0 was answered otherwise"

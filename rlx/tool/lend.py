@@ -1,0 +1,111 @@
+"""A tool lent to the agent of any environment: calls of it are answered here, all else is the environment's.
+
+agent        call python "24 * 2"        act guess "48"
+answered by  the tool: 48                the environment: lower
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rlx.limits import MANY, refuse, within
+from rlx.types import Action, Environment, Episode, Step, Task, Text, ToolUse, Verb
+from rlx.world import cost_of, has_opening, opening_of, portions_of, tools_of
+
+if TYPE_CHECKING:
+    from rlx.tool.python import Result
+
+
+class Tool(Protocol):
+    """What can be lent: a name, and text for text, whatever the text is."""
+
+    @property
+    def verb(self) -> Verb: ...
+
+    def run(self, text: str, /) -> Result: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lend:
+    """The environment `env`, whose agent may also call `tool`; what comes of it can be lent another."""
+
+    env: Environment
+    tool: Tool
+    max_calls: int | None = None
+    """Calls an episode may have; one more is told so. Null: any number."""
+    lambda_call: float = 0.0
+    """Cost of a call."""
+    lambda_token: float = 0.0
+    """Cost of a token of what it says."""
+    lambda_error: float = 0.0
+    """Cost of a call that fails, beside that of the call."""
+
+    def __post_init__(self) -> None:
+        within(0, MANY, max_calls=self.max_calls)
+        within(0.0, 1e6, lambda_call=self.lambda_call, lambda_token=self.lambda_token, lambda_error=self.lambda_error)
+        if portions_of(self.env):
+            refuse("env", "a mixture", "an environment: lend the tool to the mixture's parts")
+        if self.tool.verb.name in {verb.name for verb in tools_of(self.env)}:
+            refuse("tool", self.tool.verb.name, "a tool that the environment does not lend already")
+
+    def __getattr__(self, name: str) -> Any:
+        """What the environment has besides, this has."""
+        if name == "env" or name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.env, name)
+
+    @property
+    def tools(self) -> tuple[Verb, ...]:
+        return (*tools_of(self.env), self.tool.verb)
+
+    def tasks(self, split: str, seed: int) -> Iterator[Task]:
+        return self.env.tasks(split, seed)
+
+    def start(self, task: Task) -> Episode:
+        return LentEpisode(self, self.env.start(task))
+
+    def cost(self, tool: ToolUse) -> float:
+        """Its own price of its own calls; the environment's of all others."""
+        if tool.name != self.tool.verb.name:
+            return cost_of(self.env, tool)
+        calls = self.lambda_call * tool.num_calls + self.lambda_error * tool.num_failed
+        return calls + self.lambda_token * tool.num_tokens
+
+
+class LentEpisode:
+    """An episode with a tool beside it. What was legal before a call is legal after it."""
+
+    def __init__(self, lend: Lend, episode: Episode) -> None:
+        self.lend, self.episode = lend, episode
+        self.num_calls = 0
+        self.legal: tuple[str, ...] | None = None
+        if has_opening(episode):
+            self.opening = self.open
+
+    def __getattr__(self, name: str) -> Any:
+        """`close`, where the episode has it."""
+        if name != "close":
+            raise AttributeError(name)
+        return getattr(self.episode, name)
+
+    def open(self) -> Step:
+        return self.pass_on(opening_of(self.episode))
+
+    def pass_on(self, step: Step) -> Step:
+        self.legal = step.legal
+        return step
+
+    def step(self, action: Action) -> Step:
+        name = self.lend.tool.verb.name
+        if action.kind != "call" or action.name != name:
+            return self.pass_on(self.episode.step(action))
+        if self.num_calls == self.lend.max_calls:
+            return self.say(f"Error: no call of {name} is left", ToolUse(num_calls=1, num_failed=1, name=name))
+        self.num_calls += 1
+        result = self.lend.tool.run(action.text)
+        return self.say(result.output, ToolUse(num_calls=1, num_failed=int(result.failed), name=name))
+
+    def say(self, text: str, tool: ToolUse) -> Step:
+        return Step(observation=(Text(text),), tool=tool, legal=self.legal)

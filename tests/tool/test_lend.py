@@ -1,0 +1,105 @@
+"""A tool beside any environment: its calls are answered, limited and paid for here, all else there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+
+from rlx.env.countdown import Countdown
+from rlx.env.game.guess_the_number import GuessTheNumber, guess
+from rlx.env.mixture import Mixture, Portion
+from rlx.tool.lend import Lend
+from rlx.tool.python import Python, Result
+from rlx.types import Action, Step, Text, ToolUse, Verb
+from rlx.world import cost_of, has_expert, has_tries, moves_of, open_episode, opening_of, rounds_of, tools_of
+
+GAME = GuessTheNumber()
+LENT = Lend(env=GAME, tool=Python(), max_calls=2, lambda_call=0.02, lambda_token=0.001, lambda_error=0.1)
+TASK = GAME.describe(20)
+
+
+@dataclass(frozen=True)
+class Reverse:
+    """A tool of one's own."""
+
+    verb: ClassVar = Verb(name="reverse", description="reverse a word", argument="word")
+
+    def run(self, text: str) -> Result:
+        return Result(output=text[::-1])
+
+
+def call(text: str, name: str = "python") -> Action:
+    return Action(kind="call", name=name, text=text)
+
+
+def test_calls_are_the_tools_and_all_else_is_the_environments() -> None:
+    with open_episode(LENT, TASK) as episode:
+        assert opening_of(episode) == opening_of(GAME.start(TASK))
+        said = [episode.step(action) for action in (call("24 * 2"), guess(48), call("1 / 0"), guess(20))]
+    assert [step.observation[0].text.split(":")[0] for step in said[:3]] == ["48", "lower", "ZeroDivisionError"]
+    assert said[3] == Step(reward=1.0, done=True, success=True, metrics={"guesses": 2})
+    assert [step.tool.num_calls for step in said] == [1, 0, 1, 0]
+
+
+def test_a_call_beyond_the_limit_is_not_made_and_counts_as_failed() -> None:
+    episode = LENT.start(TASK)
+    steps = [episode.step(call("1 + 1")) for _ in range(3)]
+    assert steps[2] == Step(
+        observation=(Text("Error: no call of python is left"),), tool=ToolUse(num_calls=1, num_failed=1, name="python")
+    )
+    assert episode.step(guess(20)).success
+
+
+def test_each_tool_has_its_own_price() -> None:
+    both = Lend(env=Countdown(lambda_call=0.5, lambda_error=0.0), tool=Reverse(), lambda_call=0.02, lambda_token=0.001)
+    reversed_once = ToolUse(num_calls=1, num_tokens=10, name="reverse")
+    assert cost_of(both, reversed_once) == pytest.approx(0.03)
+    assert cost_of(both, ToolUse(num_calls=1)) == 0.5
+    assert [verb.name for verb in tools_of(both)] == ["python", "reverse"]
+    assert cost_of(LENT, ToolUse(num_calls=1, num_failed=1, num_tokens=10, name="python")) == pytest.approx(0.13)
+
+
+def test_it_has_what_the_environment_has() -> None:
+    assert (rounds_of(LENT), LENT.actions) == (9, GAME.actions)
+    assert has_expert(LENT)
+    assert has_tries(LENT)
+    assert list(moves_of(LENT, TASK, 0, ("python",))) == list(GAME.demonstrate(TASK, 0, ()))
+    assert not hasattr(LENT, "judging")
+
+
+def test_what_is_legal_stays_so_over_a_call_and_an_episode_is_closed() -> None:
+    closed: list[bool] = []
+
+    class Door:
+        def opening(self) -> Step:
+            return Step(legal=("open",))
+
+        def step(self, action: Action) -> Step:
+            return Step(legal=("enter",))
+
+        def close(self) -> None:
+            closed.append(True)
+
+    class House:
+        tasks = GAME.tasks
+
+        def start(self, task: object) -> Door:
+            return Door()
+
+    with open_episode(Lend(env=House(), tool=Reverse()), TASK) as episode:  # type: ignore[arg-type]
+        legal = [opening_of(episode).legal, episode.step(call("ab", "reverse")).legal]
+        act = Action(kind="act", name="open", text="")
+        legal += [episode.step(act).legal, episode.step(call("c", "reverse")).legal]
+    assert legal == [("open",), ("open",), ("enter",), ("enter",)]
+    assert closed == [True]
+
+
+def test_what_cannot_be_lent_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^tool=python: expected a tool that the environment does not lend already"):
+        Lend(env=Countdown(), tool=Python())
+    with pytest.raises(ValueError, match=r"^env=a mixture: expected an environment: lend the tool to the mixture's"):
+        Lend(env=Mixture(parts={"game": Portion(env=GAME)}), tool=Python())
+    with pytest.raises(ValueError, match=r"^max_calls=-1"):
+        Lend(env=GAME, tool=Python(), max_calls=-1)
