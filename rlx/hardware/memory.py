@@ -250,7 +250,7 @@ def activation_bytes(hardware: Hardware, job: Job, tokens: int, keys: int = 1) -
     gathered = hardware.device == "cpu" and tokens <= hardware.micro_batch_tokens
     layer = layer_bytes(hardware, shape, keys if gathered else 0)
     kept = tokens * shape.layers * (stream if again else layer)
-    logits = 3 * 4 * min(tokens * shape.vocabulary, CHUNK_ELEMENTS[hardware.device])
+    logits = 3 * 4 * min(tokens * (shape.vocabulary + shape.added), CHUNK_ELEMENTS[hardware.device])
     critic = 4 * shape.width if job.num_head and stream < 4 * shape.width else 0
     behind = tokens * (16 * shape.width + critic) + logits + head_bytes(hardware, job)
     return kept + (max(behind, tokens * (layer + gradient_bytes(hardware, shape))) if again else behind)
@@ -296,7 +296,7 @@ def vllm_work(hardware: Hardware, shape: Shape) -> int:
     """Of a vLLM engine on a GPU beside weights and cache: graphs, its largest pass (gate and up, their product, four
     vectors of the residual width), and a float32 logit of every slot and token three times."""
     wide = -(-3 * shape.feed_forward // hardware.tensor_parallel) + 4 * shape.width
-    logits = 3 * 4 * hardware.num_slots * shape.vocabulary
+    logits = 3 * 4 * hardware.num_slots * (shape.vocabulary + shape.added)
     return VLLM_GRAPHS + STEP_TOKENS * BYTES[hardware.dtype] * wide + logits
 
 
@@ -316,8 +316,9 @@ def cache_notes(hardware: Hardware, job: Job, have: int | None) -> tuple[str, ..
 
 
 def num_trained(lora: Lora | None, shape: Shape) -> int:
-    """All parameters, or those of the adapters: rank x (in + out) of every map that has one."""
+    """All parameters, or those of the adapters, rank x (in + out) of every map that has one, and of added actions."""
     if lora is None:
         return num_parameters(shape)
     maps = linear_maps(shape)
-    return shape.layers * lora.rank * sum(sum(maps[name]) for name in lora.targets if name in maps)
+    adapters = shape.layers * lora.rank * sum(sum(maps[name]) for name in lora.targets if name in maps)
+    return adapters + shape.added * shape.width

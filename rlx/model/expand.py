@@ -26,6 +26,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from rlx.model.problem import ModelError
+from rlx.model.shape import ACTIONS as NAMES
 from rlx.protocol.automaton import Actions
 from rlx.record.codec import CodecError, ids, listed, record, string, whole
 
@@ -33,7 +34,7 @@ ROWS = "action_rows"
 """The parameter's name, in the model, among an engine's weights and in the file."""
 START = "action_rows_start"
 """Of a model with adapters: what the rows began as, for the policy without them."""
-NAMES, TENSORS = "actions.json", "actions.safetensors"
+TENSORS = "actions.safetensors"
 Initial = Literal["first", "mean"]
 
 

@@ -17,6 +17,7 @@ SETTINGS = (
     "tokenizer_config.json",
     "special_tokens_map.json",
     "model.safetensors.index.json",
+    "actions.json",
 )
 """Files that hold a JSON object, where they are there."""
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rlx.record.folder import read_json
 
 MODELS = Path(__file__).resolve().parent
+ACTIONS = "actions.json"
+"""What a model's output rows beyond its vocabulary are for, in its folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +29,8 @@ class Shape:
     tied: bool
     biased: bool
     """Whether query, key and value maps have biases (Qwen2)."""
+    added: int = 0
+    """Output rows of actions beyond the vocabulary."""
 
     @property
     def cached(self) -> int:
@@ -69,19 +73,28 @@ def linear_maps(shape: Shape) -> dict[str, tuple[int, int]]:
 
 
 def num_parameters(shape: Shape) -> int:
-    """Embeddings, layers (linear maps, biases of queries, keys and values, two norms), the last norm, the head."""
+    """Embeddings, layers (linear maps, biases of queries, keys and values, two norms), the last norm, the head, and the
+    rows of added actions."""
     maps = linear_maps(shape)
     biases = sum(maps[name][1] for name in ("q_proj", "k_proj", "v_proj")) if shape.biased else 0
     layer = sum(before * after for before, after in maps.values()) + biases + 2 * shape.width
-    return shape.vocabulary * shape.width * (1 if shape.tied else 2) + shape.layers * layer + shape.width
+    rows = shape.vocabulary * (1 if shape.tied else 2) + shape.added
+    return rows * shape.width + shape.layers * layer + shape.width
 
 
 def find_shape(model: Mapping[str, Any]) -> Shape | None:
     """The shape of a model: of its folder's config.json where that is here, else as its yaml gives it, else None."""
     file = find_file(str(model["path"]), "config.json")
-    if file is not None:
-        return _try_read(read_json(file))
-    return _try_read(model.get("shape") or {})
+    if file is None:
+        return _try_read(model.get("shape") or {})
+    shape = _try_read(read_json(file))
+    return None if shape is None else replace(shape, added=num_added(file.with_name(ACTIONS)))
+
+
+def num_added(file: Path) -> int:
+    """How many actions the file beside a model names, where there is one."""
+    told = read_json(file).get("actions") if file.is_file() else None
+    return len(told) if isinstance(told, list) else 0
 
 
 def find_positions(path: str) -> int | None:
