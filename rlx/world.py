@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
+from rlx.limits import refuse
 from rlx.types import Action, Dialect, Environment, Episode, Move, Step, Task, ToolUse, Verb
 
 Pace = Literal["inline", "ticks", "live"]
@@ -131,7 +132,14 @@ def is_replayable(env: Environment) -> bool:
 
 def pace_of(env: Environment) -> Pace:
     pace: Pace = _has(env, "pace", "ticks")
+    if pace not in get_args(Pace):
+        refuse("env.pace", pace, "inline, ticks or live")
     return pace
+
+
+def is_reproducible(env: Environment) -> bool:
+    """Whether the same seed gives the same episodes: no part of it answers when it likes."""
+    return all(pace_of(part) != "live" for part in parts_of(env).values())
 
 
 def cost_of(env: Environment, tool: ToolUse) -> float:

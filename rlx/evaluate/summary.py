@@ -3,7 +3,8 @@
     {"status": "finished", "metrics": {"eval/pass@16": {"value": .86, "low": .76, "high": .94}, ...}, "seed": 0,
      "versions": {"rlx": "0.1.0", ...}, "git": {"commit": "...", "dirty": false} | null,
      "cost": {"tokens": 1, "tool_calls": 1, "seconds": 1.0, "device_hours": 0.0}, "synchronous": true,
-     "steps": 24, "policy": "checkpoints/step-24", "evaluate": {"num_tasks": 50, ...}, "notes": []}
+     "reproducible": true, "steps": 24, "policy": "checkpoints/step-24", "evaluate": {"num_tasks": 50, ...},
+     "notes": []}
 
 Other programs read it. A number that is not finite is `null`.
 """
@@ -84,6 +85,8 @@ class Summary:
     cost: Cost = Cost()
     synchronous: bool = True
     """Every step's rollouts were those of the policy it moved; false if they lagged behind it (hardware.staleness)."""
+    reproducible: bool = True
+    """The same seed gives the same run; false where an environment's answers are taken when they come (pace: live)."""
     steps: int | None = None
     """Steps that the run had when it ended so; None in a summary of before they were told."""
     policy: str = ""
@@ -158,6 +161,7 @@ def summary_of(value: Any) -> Summary:
             device_hours=_number(cost["device_hours"]),
         ),
         synchronous=bool(value.get("synchronous", True)),
+        reproducible=bool(value.get("reproducible", True)),
         steps=None if value.get("steps") is None else int(value["steps"]),
         policy=str(value.get("policy", "")),
         evaluate=dict(value.get("evaluate", {})),

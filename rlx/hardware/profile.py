@@ -70,7 +70,8 @@ class Hardware:
     num_live: int = 80
     """Episodes under way at the same time: more than slots, so that these stay full while tools run."""
     num_tool_workers: int = 2
-    """Threads that run environment steps and tool calls beside decoding."""
+    """Cores for environment steps and tool calls, beside each process on a GPU; threads there are for every episode
+    that waits."""
     tool_ticks: int = 1
     """Decoding ticks after which an observation is admitted: fixed, so that no schedule depends on the clock."""
     step_minutes: float = 60.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
@@ -25,20 +26,10 @@ from rlx.types import (
     Trajectory,
     Turn,
 )
-from rlx.world import (
-    cost_of,
-    dialect_of,
-    has_opening,
-    is_replayable,
-    moves_of,
-    open_episode,
-    opening_of,
-    parts_of,
-    rounds_of,
-)
+from rlx.world import cost_of, dialect_of, is_replayable, moves_of, open_episode, opening_of, parts_of, rounds_of
 
-Asked = Request | Callable[[], Step]
-"""What an episode waits for: a completion of a request, or the result of an environment step."""
+Asked = Request | Callable[[], Any]
+"""What an episode waits for: a completion of a request, or what comes of work in its environment."""
 Life = Generator[Asked, Any, Trajectory]
 
 
@@ -141,65 +132,81 @@ def refuse_replay(world: World, start: Start) -> None:
         raise ValueError(f"env: {type(world.env).__name__} does not replay: {where}")
 
 
-def replay_prefix(world: World, episode: Episode, prefix: Sequence[Turn], opening: Step) -> Step:
-    """Repeat recorded actions in a fresh episode: the last step that it answers with."""
-    step = opening
-    for index, turn in enumerate(prefix):
-        step = world.step(episode, turn.action, index)
-        if step.observation != turn.observation:
-            raise ValueError(f"the environment does not replay: turn {index} was answered otherwise")
-    return step
+class Scene:
+    """What an episode has come to, and what is done in its environment between completions: work for any thread, one
+    at a time, each piece of which ends with the context of the next turn."""
+
+    def __init__(self, world: World, start: Start, stack: ExitStack) -> None:
+        """`stack` closes the episode."""
+        self.world, self.start, self.stack = world, start, stack
+        self.turns = list(replayed(start))
+        self.step = Step()
+        self.encode = world.remembering()
+
+    def begin(self) -> tuple[int, ...]:
+        """Start, and repeat recorded actions."""
+        self.episode = self.stack.enter_context(open_episode(self.world.env, self.start.task))
+        self.opening = self.step = opening_of(self.episode)
+        for index, turn in enumerate(self.turns):
+            self.step = self.world.step(self.episode, turn.action, index)
+            if self.step.observation != turn.observation:
+                raise ValueError(f"the environment does not replay: turn {index} was answered otherwise")
+        forked = left(self.start)
+        return self.context() if forked is None else forked.prompt_ids
+
+    def act(self, prompt: tuple[int, ...], completion: Completion) -> tuple[int, ...]:
+        """Do what a completion means."""
+        action = only_legal(self.world.speech.hear(completion), self.step.legal)
+        self.step = self.world.step(self.episode, action, len(self.turns))
+        self.turns.append(self.world.close_turn(prompt, completion, action, self.step, self.encode))
+        return () if self.step.done else self.context()
+
+    def context(self) -> tuple[int, ...]:
+        return self.world.speech.context(self.start.task, self.opening.observation, self.turns, self.encode)
+
+    def end(self, status: Status, success: bool = False, error: str = "") -> Trajectory:
+        return Trajectory(
+            task=self.start.task,
+            sample=self.start.sample,
+            turns=tuple(self.turns),
+            status=status,
+            success=success,
+            error=error,
+            fork=self.start.fork,
+        )
 
 
 def play_episode(
     world: World, sampling: Sampling, start: Start, stream: tuple, session: int, group: int | None = None
 ) -> Life:
-    """One episode from start to end. An exception of the environment ends it as `error`; nothing else is lost. It is
-    closed however it ends, when nobody asks it to go on too."""
-    turns, speech = list(replayed(start)), world.speech
-    first = len(turns)
-
-    def end(status: Status, success: bool = False, error: str = "") -> Trajectory:
-        return Trajectory(
-            task=start.task,
-            sample=start.sample,
-            turns=tuple(turns),
-            status=status,
-            success=success,
-            error=error,
-            fork=start.fork,
-        )
-
+    """One episode from start to end. It asks for its beginning first. An exception of the environment ends it as
+    `error`; nothing else is lost. It is closed however it ends, when nobody asks it to go on too."""
+    stack = ExitStack()
+    scene = Scene(world, start, stack)
     try:
-        with open_episode(world.env, start.task) as episode:
-            opening: Step = (yield partial(opening_of, episode)) if has_opening(episode) else Step()
-            step = replay_prefix(world, episode, turns, opening)
-            forked, encode = left(start), world.remembering()
-            while True:
-                context = speech.context(start.task, opening.observation, turns, encode)
-                if forked is not None and len(turns) == first:
-                    context = forked.prompt_ids
-                if len(context) >= sampling.max_context:
-                    return end("truncated")
+        with stack:
+            context: tuple[int, ...] = yield scene.begin
+            first = len(scene.turns)
+            while len(context) < sampling.max_context:
+                is_first = len(scene.turns) == first
                 completion: Completion = yield Request(
                     session=session,
-                    stream=stream_of_turn(stream, start, len(turns)),
+                    stream=stream_of_turn(stream, start, len(scene.turns)),
                     prompt_ids=context,
-                    given=given(start) if len(turns) == first else (),
+                    given=given(start) if is_first else (),
                     group=group,
                     watch=start.watch,
                     sampling=sampling,
-                    stops=speech.dialect.stops,
-                    state=speech.state,
+                    stops=world.speech.dialect.stops,
+                    state=world.speech.state,
                 )
-                completion = joined(start, completion) if len(turns) == first else completion
-                action = only_legal(speech.hear(completion), step.legal)
-                step = yield partial(world.step, episode, action, len(turns))
-                turns.append(world.close_turn(context, completion, action, step, encode))
-                if step.done:
-                    return end("truncated" if step.truncated else "done", success=bool(step.success))
+                completion = joined(start, completion) if is_first else completion
+                context = yield partial(scene.act, context, completion)
+                if scene.step.done:
+                    return scene.end("truncated" if scene.step.truncated else "done", success=bool(scene.step.success))
+            return scene.end("truncated")
     except Exception as error:
-        return end("error", error=f"{type(error).__name__}: {error}")
+        return scene.end("error", error=f"{type(error).__name__}: {error}")
 
 
 def demonstrate_episode(world: World, task: Task, seed: int) -> Trajectory:

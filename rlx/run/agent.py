@@ -61,7 +61,6 @@ class Policy:
             stream=stream,
             max_rounds=max_rounds,
             num_live=self.hardware.num_live,
-            num_workers=self.hardware.num_tool_workers,
             tool_ticks=self.hardware.tool_ticks,
             prepare=prepare,
             keep=keep,

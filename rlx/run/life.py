@@ -34,7 +34,7 @@ from rlx.run.inputs import fetch_inputs
 from rlx.run.run import Run
 from rlx.tool.python import end_sandboxes
 from rlx.types import Group, Metrics, Trajectory
-from rlx.world import rounds_of
+from rlx.world import is_reproducible, rounds_of
 
 AllNotes = Sequence[Sequence[Sequence[Notes]]]
 """Of every turn of every trajectory of every group, in their order; or nothing."""
@@ -233,6 +233,7 @@ def end(life: Life, status: Ending, figures: dict[str, Estimate] | None = None) 
         git=git_here(),
         cost=life.cost,
         synchronous=life.run.hardware.staleness == 0,
+        reproducible=is_reproducible(life.run.env),
         steps=life.step,
         policy=life.policy if figures else "",
         evaluate=life.run.config.get("evaluate", {}) if figures else {},

@@ -44,6 +44,7 @@ def test_the_file_has_the_words_other_programs_read(tmp_path: Path) -> None:
         "git": {"commit": "abc", "dirty": True},
         "cost": {"tokens": 5, "tool_calls": 2, "seconds": 1.5, "device_hours": 0.25},
         "synchronous": True,
+        "reproducible": True,
         "steps": 24,
         "policy": "checkpoints/step-24",
         "evaluate": {"num_tasks": 50},

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,8 +14,10 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
+from rlx.protocol.history import History
+from rlx.rollout.speech import Speech
 from rlx.rollout.torch.engine import TorchEngine
-from rlx.types import Request, Sampling
+from rlx.types import Action, Completion, Request, Sampling, Stop, Task, Text
 
 WORDS = ("</", "answer", "</answer>", "wer>\n", "a</answer>b")
 """Pieces after the 256 bytes."""
@@ -30,12 +33,14 @@ def tokenizer() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer)
 
 
-def randomize(model: Any) -> Any:
-    """Weights large enough that logits differ, norms and biases not trivial."""
-    generator = torch.Generator().manual_seed(7)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.05)
+def randomize(kind: Any, config: Any) -> Any:
+    """A model whose weights are large enough that logits differ, norms and biases not trivial; the same every time."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(7)
+        model = kind(config)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(torch.randn(parameter.shape) * 0.05)
     model.generation_config.eos_token_id = None
     return model.eval()
 
@@ -50,7 +55,7 @@ def small_qwen2(**changes: Any) -> Any:
         "num_key_value_heads": 2,
         "tie_word_embeddings": True,
     }
-    return randomize(Qwen2ForCausalLM(Qwen2Config(**sizes | changes)))
+    return randomize(Qwen2ForCausalLM, Qwen2Config(**sizes | changes))
 
 
 def small_llama(**changes: Any) -> Any:
@@ -64,7 +69,7 @@ def small_llama(**changes: Any) -> Any:
         "head_dim": 16,
         "tie_word_embeddings": False,
     }
-    return randomize(LlamaForCausalLM(LlamaConfig(**sizes | changes)))
+    return randomize(LlamaForCausalLM, LlamaConfig(**sizes | changes))
 
 
 LLAMA3 = {
@@ -115,6 +120,49 @@ class Ranks:
         return told
 
 
+class Aloud(History):
+    """Whatever is said is done."""
+
+    stops = ()
+    tools = ()
+
+    def open(self, task: Task) -> str:
+        return task.prompt[0].text
+
+    def bound(self, tools: Any, actions: Any) -> Aloud:
+        return self
+
+    def parse(self, text: str, stop: Stop) -> Action:
+        return Action(kind="answer", text=text)
+
+    def write(self, move: Any) -> str:
+        return move.action.text
+
+    def render(self, observation: tuple[Text, ...]) -> str:
+        return "".join(part.text for part in observation)
+
+
+@dataclass
+class Watched:
+    """An engine, and how many of its slots decoded at every tick."""
+
+    engine: Any
+    busy: list[int] = field(default_factory=list)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.engine, name)
+
+    def step(self) -> list[tuple[Request, Completion]]:
+        before = self.engine.counts.num_sampled
+        finished = self.engine.step()
+        self.busy.append(self.engine.counts.num_sampled - before)
+        return finished
+
+    @property
+    def occupancy(self) -> float:
+        return sum(self.busy) / len(self.busy) / self.engine.num_slots
+
+
 class Kit:
     """What the tests of this folder share; they cannot import from one another."""
 
@@ -159,6 +207,16 @@ class Kit:
         barrier, table = threading.Barrier(size), [None] * size
         with ThreadPoolExecutor(size) as threads:
             return list(threads.map(lambda rank: live(Ranks(rank, size, table, barrier)), range(size)))
+
+    @staticmethod
+    def aloud(tokenizer: Any) -> Speech:
+        """Whatever is said is done, and seen as it is."""
+        encode = partial(tokenizer.encode, add_special_tokens=False)
+        return Speech(dialect=Aloud(), encode=encode, decode=tokenizer.decode)
+
+    @staticmethod
+    def watched(engine: Any) -> Watched:
+        return Watched(engine)
 
     @staticmethod
     def ids(seed: int, length: int, high: int = 280) -> list[int]:

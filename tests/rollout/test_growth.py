@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from rlx.algo.parts import Growth, stable_index
-from rlx.protocol.history import History
+from rlx.algo.parts import Growth, leave, stable_index
 from rlx.rollout.play import Rollout
-from rlx.rollout.speech import Speech
 from rlx.rollout.together import Together
-from rlx.types import Action, Completion, Fork, Group, Request, Sampling, Start, Step, Stop, Task, Text, Trajectory
+from rlx.types import Action, Group, Sampling, Start, Step, Task, Text
+from rlx.world import Pace
 
 NUM_TASKS, NUM_SAMPLES = 16, 16
 
@@ -23,6 +22,7 @@ class Corridor:
     """Some rooms long, each passed by any word; the last word's length is the reward."""
 
     max_rounds: int = 6
+    pace: Pace = "ticks"
 
     def tasks(self, split: str, seed: int) -> Iterator[Task]:
         yield from (Task(id=f"{split}{i}", prompt=(Text(f"task {i}:"),), data={"rooms": 4}) for i in range(100))
@@ -43,78 +43,26 @@ class Walk:
         )
 
 
-class Aloud(History):
-    """Whatever is said is done."""
-
-    stops = ()
-    tools = ()
-
-    def open(self, task: Task) -> str:
-        return task.prompt[0].text
-
-    def bound(self, tools: Any, actions: Any) -> Aloud:
-        return self
-
-    def parse(self, text: str, stop: Stop) -> Action:
-        return Action(kind="answer", text=text)
-
-    def write(self, move: Any) -> str:
-        return move.action.text
-
-    def render(self, observation: tuple[Text, ...]) -> str:
-        return "".join(part.text for part in observation)
-
-
-@dataclass
-class Watched:
-    """An engine, and how many of its slots decoded at every tick."""
-
-    engine: Any
-    busy: list[int] = field(default_factory=list)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.engine, name)
-
-    def step(self) -> list[tuple[Request, Completion]]:
-        before = self.engine.counts.num_sampled
-        finished = self.engine.step()
-        self.busy.append(self.engine.counts.num_sampled - before)
-        return finished
-
-    @property
-    def occupancy(self) -> float:
-        return sum(self.busy) / len(self.busy) / self.engine.num_slots
-
-
-def unsure(trajectory: Trajectory) -> int:
-    """The turn in which the policy was least sure of its words."""
-    sure = [sum(turn.completion.logprobs) for turn in trajectory.turns]
-    return sure.index(min(sure))
-
-
 def one_by_one(task: Task) -> Growth:
-    """Each episode leaves another where all that were played before it say so."""
+    """Each episode leaves another where all that were played before it say so: in the middle of the turn in which that
+    one was least sure of its words."""
     played = yield [Start(task=task, sample=0)]
     for sample in range(1, NUM_SAMPLES):
         parent = played[stable_index(str([t.turns for t in played]), len(played))]
-        turn = unsure(parent)
-        fork = Fork(parent=parent.sample, turn=turn)
-        played += yield [Start(task=task, sample=sample, prefix=parent.turns[:turn], fork=fork)]
+        sure = [sum(turn.completion.logprobs) for turn in parent.turns]
+        turn = sure.index(min(sure))
+        token = len(parent.turns[turn].completion.token_ids) // 2
+        played += yield [leave(parent, sample=sample, turn=turn, token=token, forced=(100 + sample,))]
     return Group(task=task, trajectories=tuple(played))
 
 
 @pytest.fixture
 def player(qwen2: Any, tokenizer: Any, kit: Any) -> Any:
-    speech = Speech(
-        dialect=Aloud(),
-        encode=lambda text: tokenizer.encode(text, add_special_tokens=False),
-        decode=tokenizer.decode,
-    )
-
-    def build(num_slots: int) -> Rollout:
-        engine = Watched(kit.engine(qwen2, tokenizer, num_slots=num_slots, eos_ids=range(8)))
+    def build(num_slots: int, pace: Pace = "ticks") -> Rollout:
+        engine = kit.watched(kit.engine(qwen2, tokenizer, num_slots=num_slots, eos_ids=range(8)))
         sampling = Sampling(max_new_tokens=24, max_context=400)
-        return Rollout(env=Corridor(), speech=speech, engine=engine, sampling=sampling, stream=(5,))
+        env = Corridor(pace=pace)
+        return Rollout(env=env, speech=kit.aloud(tokenizer), engine=engine, sampling=sampling, stream=(5,))
 
     return build
 
@@ -123,12 +71,13 @@ def tasks(num: int) -> list[Task]:
     return [task for task, _ in zip(Corridor().tasks("train", 0), range(num))]
 
 
+@pytest.mark.parametrize(("num_slots", "pace"), [(12, "inline"), (8, "ticks")])
 @pytest.mark.parametrize("size", [1, 2])
-def test_trees_that_grow_a_fork_at_a_time_keep_the_slots_full(player: Any, kit: Any, size: int) -> None:
-    slots = 12 // size
-
+def test_trees_that_grow_a_fork_at_a_time_keep_the_slots_full(
+    player: Any, kit: Any, size: int, num_slots: int, pace: Pace
+) -> None:
     def live(ranks: Any) -> tuple[list[Group], float, int]:
-        act = player(slots)
+        act = player(num_slots // size, pace)
         together = Together(player=act, ranks=ranks, players=tuple(range(size)))
         return together.sample(one_by_one, tasks(NUM_TASKS)), act.engine.occupancy, ranks.num_gathered
 

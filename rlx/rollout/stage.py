@@ -1,0 +1,217 @@
+"""Growths and episodes under way: who goes on when, at every tick.
+
+What an environment does (its start and what is replayed of it; a completion parsed and its step) is waited for at the
+environment's `pace`:
+
+    inline   done at once, on this thread: for what takes microseconds
+    ticks    done by a thread, admitted exactly `tool_ticks` ticks after it was asked for, early or late, so that the
+             schedule never depends on the clock; starts are made ahead of their turn, and take no tick
+    live     done by a thread, admitted when it is ready: for what no seed makes the same twice
+
+There is a thread for every episode that waits, so 64 tools of 50 ms take 50 ms.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from rlx.rollout.episode import Asked, Life, play_episode, refuse_replay
+from rlx.rollout.growth import Growing
+from rlx.types import Request, Start, Trajectory
+from rlx.world import Pace, pace_of
+
+if TYPE_CHECKING:
+    from rlx.rollout.play import Rollout
+
+T = TypeVar("T")
+
+AHEAD = 8
+"""Episodes that threads start before it is their turn."""
+PATIENCE = 0.1
+"""Seconds between looks for an interrupt while all wait for live environments."""
+
+
+@dataclass(slots=True)
+class Wave:
+    """Episodes that a growth waits for; it goes on when all have ended."""
+
+    waits: int
+    ended: dict[int, Trajectory] = field(default_factory=dict)
+    """By place in the wave."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Whose episode it is: which growth's, and which of its wave."""
+
+    growth: int
+    index: int
+
+
+@dataclass(slots=True, eq=False)
+class Lived:
+    """An episode's life, and what it waits for where a thread works on that."""
+
+    session: int
+    life: Life
+    place: Place
+    pace: Pace
+    answer: Future[Any] | None = None
+
+
+class Stage(Generic[T]):
+    """Growths and episodes under way."""
+
+    def __init__(self, rollout: Rollout, growths: Sequence[Growing[T]], pool: ThreadPoolExecutor, forks: bool) -> None:
+        self.rollout, self.growths, self.pool, self.forks = rollout, growths, pool, forks
+        self.results: dict[int, T] = {}
+        self.waves: dict[int, Wave] = {}
+        self.queue: deque[Lived] = deque()
+        self.lives: dict[int, Lived] = {}
+        """By session, those that have begun."""
+        self.kept: dict[int, list[int]] = {}
+        """By growth, the sessions of its episodes that have ended, which others may leave."""
+        self.due: deque[tuple[int, Lived]] = deque()
+        """Who waits for an answer, and the tick that admits it."""
+        self.live: list[Lived] = []
+        """Who waits until an answer is ready, in the order in which they asked."""
+        self.num_sessions = self.num_decoding = self.tick = 0
+
+    def run(self) -> list[T]:
+        """Until every growth has ended; what they returned."""
+        for index in range(len(self.growths)):
+            self._wake(index, next)
+        while len(self.results) < len(self.growths):
+            self.rollout.check()
+            self._begin()
+            self.tick += 1
+            for request, completion in self.rollout.engine.step():
+                self.num_decoding -= 1
+                self._go_on(self.lives[request.session], lambda life, said=completion: life.send(said))  # type: ignore[misc]
+            while self.due and self.due[0][0] <= self.tick:
+                self._admit(self.due.popleft()[1])
+            self._admit_ready()
+        return [self.results[index] for index in range(len(self.growths))]
+
+    def clear(self) -> None:
+        """Leave nothing under way, however it ended."""
+        left = [*self.lives.values(), *self.queue]
+        for one in left:
+            if one.answer is not None and not one.answer.cancel():
+                one.answer.exception()  # no episode is closed while it steps
+        for one in left:
+            self.rollout.engine.release(one.session)
+            one.life.close()
+        for index in range(len(self.growths)):
+            self._release(index)
+        for growth in self.growths:
+            growth.close()
+
+    def _wake(self, index: int, send: Callable[[Growing[T]], Sequence[Start]]) -> None:
+        """Let a growth say what to play next, if it does not end."""
+        try:
+            starts = send(self.growths[index])
+        except StopIteration as end:
+            self.results[index] = end.value
+            self._release(index)
+            return
+        self.waves[index] = Wave(len(starts))
+        self.queue.extend(self._lived(Place(index, place), start) for place, start in enumerate(starts))
+        self._settle(index)
+
+    def _lived(self, place: Place, start: Start) -> Lived:
+        rollout, world = self.rollout, self.rollout.worlds[start.task.env]
+        session, self.num_sessions = self.num_sessions, self.num_sessions + 1
+        refuse_replay(world, start)
+        group = place.growth if self.forks else None
+        life = play_episode(world, rollout.sampling, start, rollout.stream, session, group)
+        return Lived(session, life, place, pace_of(world.env))
+
+    def _settle(self, index: int) -> None:
+        """Wake a growth whose wave has ended."""
+        wave = self.waves[index]
+        if len(wave.ended) == wave.waits:
+            played = [wave.ended[place] for place in range(wave.waits)]
+            self._wake(index, lambda growth: growth.send(played))
+
+    def _begin(self) -> None:
+        """Begin as many episodes as may be under way, in order; threads start them, and some that are next."""
+        self._start(self.rollout.num_live - len(self.lives) + AHEAD)
+        while self.queue and len(self.lives) < self.rollout.num_live:
+            self._start(1)
+            one = self.queue.popleft()
+            self.lives[one.session] = one
+            if one.answer is None:
+                self._go_on(one, next)
+            else:
+                self._admit(one)
+
+    def _start(self, num: int) -> None:
+        """Have threads start the next so many episodes of those that go on without a tick."""
+        for one in islice(self.queue, num):
+            if one.pace == "ticks" and one.answer is None:
+                one.answer = self.pool.submit(next(one.life))  # type: ignore[arg-type]
+
+    def _admit(self, one: Lived) -> None:
+        """Hand an episode its environment's answer, or the exception that this raised, when it is there."""
+        answer, one.answer = one.answer, None
+        assert answer is not None
+        error = answer.exception()
+        self._go_on(one, lambda life: life.send(answer.result()) if error is None else life.throw(error))
+
+    def _admit_ready(self) -> None:
+        """Those who wait until an answer is ready; where nobody else can go on, the first of them is waited for."""
+        answers = [one.answer for one in self.live if one.answer is not None]
+        if answers and not self.num_decoding and not self.due:
+            wait(answers, timeout=PATIENCE, return_when=FIRST_COMPLETED)
+        ready = [one for one in self.live if one.answer is not None and one.answer.done()]
+        self.live = [one for one in self.live if one not in ready]
+        for one in ready:
+            self._admit(one)
+
+    def _go_on(self, one: Lived, send: Callable[[Life], Asked]) -> None:
+        """Let an episode say what it waits for, if it does not end."""
+        try:
+            asked = send(one.life)
+            while one.pace == "inline" and not isinstance(asked, Request):
+                asked = answer_at_once(one.life, asked)
+        except StopIteration as end:
+            self._end(one, end.value)
+            return
+        if isinstance(asked, Request):
+            self.rollout.engine.add(asked)
+            self.num_decoding += 1
+            return
+        one.answer = self.pool.submit(asked)
+        if one.pace == "live":
+            self.live.append(one)
+        else:
+            self.due.append((self.tick + self.rollout.tool_ticks, one))
+
+    def _end(self, one: Lived, trajectory: Trajectory) -> None:
+        del self.lives[one.session]
+        self.kept.setdefault(one.place.growth, []).append(one.session)
+        if not self.forks:
+            self._release(one.place.growth)
+        self.rollout.progress(trajectory)
+        self.waves[one.place.growth].ended[one.place.index] = trajectory
+        self._settle(one.place.growth)
+
+    def _release(self, index: int) -> None:
+        """Let go of what a growth's ended episodes hold in the engine."""
+        for session in self.kept.pop(index, ()):
+            self.rollout.engine.release(session)
+
+
+def answer_at_once(life: Life, asked: Callable[[], Any]) -> Asked:
+    """What an episode waits for next, when it has its environment's answer, or the exception that this raised."""
+    try:
+        answer = asked()
+    except Exception as error:
+        return life.throw(error)
+    return life.send(answer)

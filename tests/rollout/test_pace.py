@@ -1,0 +1,123 @@
+"""How an environment's answers are waited for: at once, in ticks, or when they come. No clock is read."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from rlx.rollout.play import Rollout
+from rlx.types import Action, Sampling, Start, Step, Task, Text, Trajectory
+from rlx.world import Pace
+
+HERE = threading.get_ident
+
+
+@dataclass(frozen=True)
+class Hooked:
+    """So many turns, each of which does what the test says."""
+
+    pace: Pace = "ticks"
+    turns: int = 2
+    hook: Callable[[str, int], None] = lambda task, turn: None
+    threads: dict[str, set[int]] = field(default_factory=lambda: {"start": set(), "step": set(), "parse": set()})
+
+    def tasks(self, split: str, seed: int) -> Iterator[Task]:
+        yield from (Task(id=str(i), prompt=(Text(f"{i}:"),), data={}) for i in range(100))
+
+    def start(self, task: Task) -> Turns:
+        self.threads["start"].add(HERE())
+        return Turns(self, task)
+
+
+@dataclass
+class Turns:
+    env: Hooked
+    task: Task
+    turn: int = 0
+
+    def step(self, action: Action) -> Step:
+        self.env.threads["step"].add(HERE())
+        self.turn += 1
+        self.env.hook(self.task.id, self.turn)
+        done = self.turn == self.env.turns
+        return Step(observation=() if done else (Text("!"),), done=done, success=done)
+
+
+@pytest.fixture
+def build(qwen2: Any, tokenizer: Any, kit: Any) -> Any:
+    def build(env: Hooked, **settings: Any) -> Rollout:
+        engine = kit.watched(kit.engine(qwen2, tokenizer, num_slots=64))
+        speech = kit.aloud(tokenizer)
+
+        def decode(ids: Any) -> str:
+            env.threads["parse"].add(HERE())
+            return tokenizer.decode(ids)
+
+        sampling = Sampling(max_new_tokens=3, max_context=100)
+        return Rollout(
+            **{"env": env, "speech": replace(speech, decode=decode), "engine": engine, "sampling": sampling} | settings
+        )
+
+    return build
+
+
+def starts(num: int) -> list[Start]:
+    return [Start(task=task, sample=0) for task, _ in zip(Hooked().tasks("train", 0), range(num))]
+
+
+def said(episodes: list[Trajectory]) -> list[list[tuple[int, ...]]]:
+    return [[turn.completion.token_ids for turn in episode.turns] for episode in episodes]
+
+
+def test_inline_steps_take_neither_a_thread_nor_a_tick(build: Any) -> None:
+    inline = build(Hooked(pace="inline"), tool_ticks=5)
+    episodes = inline.play(starts(3))
+    assert {thread for threads in inline.env.threads.values() for thread in threads} == {HERE()}
+    assert inline.engine.busy == [3] * 6
+    ticks = build(Hooked(), tool_ticks=5)
+    assert said(ticks.play(starts(3))) == said(episodes)
+    assert ticks.engine.busy == [3] * 3 + [0] * 5 + [3] * 3 + [0] * 5
+
+
+@pytest.mark.parametrize("pace", ["ticks", "live"])
+def test_start_step_and_parsing_are_not_the_engine_thread_s_work(build: Any, pace: Pace) -> None:
+    rollout = build(Hooked(pace=pace))
+    assert {episode.status for episode in rollout.play(starts(20))} == {"done"}
+    assert all(threads and HERE() not in threads for threads in rollout.env.threads.values())
+
+
+@pytest.mark.parametrize("pace", ["ticks", "live"])
+def test_there_is_a_thread_for_every_episode_that_waits(build: Any, pace: Pace) -> None:
+    together = threading.Barrier(64)
+    env = Hooked(pace=pace, hook=lambda task, turn: together.wait(timeout=60) and None)
+    episodes = build(env).play(starts(64))
+    assert {episode.status for episode in episodes} == {"done"}
+
+
+def test_a_live_answer_is_taken_when_it_comes_and_holds_nobody_up(build: Any) -> None:
+    others = threading.Semaphore(0)
+
+    def hook(task: str, turn: int) -> None:
+        if task == "0":
+            assert all(others.acquire(timeout=60) for _ in range(6))
+        else:
+            others.release()
+
+    episodes = build(Hooked(pace="live", turns=1, hook=hook)).play(starts(7))
+    assert {episode.status for episode in episodes} == {"done"}
+
+
+def test_starts_ahead_of_their_turn_change_no_schedule_and_all_are_closed(build: Any) -> None:
+    many, few = build(Hooked(), num_live=3), build(Hooked(), num_live=3)
+    assert said(many.play(starts(9))) == said(few.play(starts(9)))
+    assert many.engine.busy == few.engine.busy
+    assert max(many.engine.busy) == 3
+
+
+def test_a_pace_that_is_none_is_refused(build: Any) -> None:
+    with pytest.raises(ValueError, match=r"^env.pace=fast: expected inline, ticks or live"):
+        build(Hooked(pace="fast")).play(starts(1))  # type: ignore[arg-type]
