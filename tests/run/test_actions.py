@@ -6,6 +6,7 @@ text: any id, `calculate` or `sum`  --calculate-->  digits only  --equals--> the
 from __future__ import annotations
 
 import copy
+import threading
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +23,9 @@ from rlx.learner.torch import TorchLearner
 from rlx.model.expand import expand
 from rlx.model.load import Lora, Model, load_model, load_tokenizer
 from rlx.protocol.automaton import Actions, Automaton, State, spell_out
+from rlx.rollout.remote.engine import RemoteEngine
+from rlx.rollout.remote.link import link_all
+from rlx.rollout.remote.server import RolloutServer
 from rlx.rollout.torch.engine import TorchEngine
 from rlx.types import Action, Completion, Group, Request, Sampling, Task, Trajectory, Turn
 
@@ -218,3 +222,21 @@ def test_an_automaton_of_other_actions_is_refused(nano: tuple[Any, Automaton]) -
         learner_of(model, Automaton(states=(State(),), actions=fewer))
     with pytest.raises(ValueError, match="3 action rows for an automaton of 1 actions"):
         engine_of(model, model.state_dict(), Automaton(states=(State(),), actions=fewer))
+
+
+def test_a_server_samples_added_actions_as_its_engine_would(nano: tuple[Any, Automaton]) -> None:
+    model, automaton = nano
+    weights = model.state_dict()
+    server = RolloutServer(engine_of(model, weights, None), token="open sesame")
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    remote = RemoteEngine(link_all([server.address], "open sesame"))
+    try:
+        remote.use(automaton)
+        remote.load(weights, 0)
+        assert sample(remote) == sample(engine_of(model, weights, automaton))
+    finally:
+        remote.close()
+        server.shutdown()
+        server.server_close()
+        thread.join()
