@@ -100,6 +100,21 @@ def test_two_servers_say_it_together_and_repeatedly(kit: Any, qwen2: Any, tokeni
     assert runs[0] == runs[1]
 
 
+def test_a_fork_goes_where_its_group_is_and_finds_its_beginning_there(kit: Any, serve: Serve) -> None:
+    with remote(serve(), serve()) as engine:
+        prompts = {group: kit.ids(group, 20) for group in range(4)}
+        first = kit.finish(engine, *(kit.ask(group, prompt, group=group) for group, prompt in prompts.items()))
+        engine.step()
+        before = engine.counts.num_prefilled
+        given = {group: (*first[group].token_ids[:4], 60, 61) for group in prompts}
+        asked = [kit.ask(10 + g, prompts[g], given=given[g], group=g, watch=(7,)) for g in reversed(prompts)]
+        done = kit.finish(engine, *asked)
+        engine.step()
+        assert engine.counts.num_prefilled - before == 2 * len(prompts)
+        assert all(done[10 + group].token_ids[:6] == given[group] for group in prompts)
+        assert {len(values) for completion in done.values() for values in completion.watched[6:]} == {1}
+
+
 def test_a_session_stays_where_its_cache_is(kit: Any, serve: Serve) -> None:
     with remote(serve(), serve()) as engine:
         prompts = {session: kit.ids(session, 9) for session in range(4)}

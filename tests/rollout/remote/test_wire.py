@@ -70,6 +70,9 @@ REQUESTS = st.builds(
     ),
     stops=st.lists(st.text(), max_size=2).map(tuple),
     state=st.none() | COUNTS,
+    group=st.none() | COUNTS,
+    given=st.lists(IDS, max_size=3).map(tuple),
+    watch=st.lists(IDS, max_size=3).map(tuple),
 )
 
 
@@ -82,6 +85,7 @@ def completions(draw: st.DrawFn) -> Completion:
         logprobs=tuple(draw(st.lists(FLOATS, **column))),
         mask_ids=tuple(draw(st.just([]) | st.lists(COUNTS, **column))),
         chosen_ids=tuple(draw(st.just([]) | st.lists(IDS, **column))),
+        watched=tuple(draw(st.just([]) | st.lists(st.lists(FLOATS, max_size=2).map(tuple), **column))),
         stop=draw(st.sampled_from(["stop", "eos", "length", "context"])),
         version=draw(COUNTS),
     )
