@@ -77,7 +77,7 @@ def test_rollouts_one_update_old_repeat_and_survive_a_stop(
         finish(small_run(tmp_path / "crashed", *ONE_BEHIND))
     monkeypatch.undo()
     kept = tmp_path / "crashed" / "checkpoints" / "step-2" / "trajectories"
-    assert [path.name for path in kept.iterdir()] == ["step-000003.jsonl"]
+    assert [path.name for path in kept.glob("step*")] == ["step-000003.jsonl"]
     monkeypatch.setenv("RLX_SERVERS", server.address)
     monkeypatch.setenv("RLX_SERVER_TOKEN", "s")
     assert finish(small_run(tmp_path / "crashed", *ONE_BEHIND)) == whole
@@ -139,7 +139,7 @@ def test_a_checkpoint_is_evaluated_on_servers_too(server: Any, small_run: Build,
 def test_a_broken_rollout_ends_the_run_and_its_thread(server: Any, small_run: Build, tmp_path: Path) -> None:
     run = small_run(tmp_path, *ONE_BEHIND)
 
-    def sample(player: Any, tasks: Any) -> Any:
+    def sample(task: Any) -> Any:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
