@@ -16,8 +16,8 @@ import pytest
 import torch
 
 from rlx.algo.credit import per_row
-from rlx.algo.losses import PolicyLoss, policy_gradient, policy_loss
-from rlx.algo.parts import Optimizer
+from rlx.algo.losses import PolicyLoss, clip, policy_gradient, policy_loss, together, value_loss
+from rlx.algo.parts import Credited, Critic, Need, Optimizer, PerRow, PerToken
 from rlx.config.compose import build_run, compose
 from rlx.console import Screen
 from rlx.hardware.profile import Hardware
@@ -31,6 +31,8 @@ from rlx.types import Group, Turn
 
 LOSS = policy_loss(policy_gradient(), PolicyLoss(kl=0.1, kl_estimator="k2", entropy=0.05))
 NEEDS = frozenset({"reference"})
+TO_BOTH = together(policy_loss(clip(0.2, 0.2)), value_loss(clip=0.2))
+NONE: frozenset[Need] = frozenset()
 
 
 def run_all(runs: list[list[Any]]) -> None:
@@ -161,6 +163,58 @@ def learn_actions(size: int, folder: str, variants: list[dict[str, Any]]) -> Non
             assert torch.allclose(ours, theirs, atol=1e-5)
             assert float((theirs - began).abs().max()) > 1e-3
             ranks.wait()
+
+
+def learn_critic(size: int, stored: str, variants: list[dict[str, Any]]) -> None:
+    """Updates of a policy and its critic under each variant of hardware: metrics, and the gap of what was trained, and
+    of what a torch learner reads from the checkpoint, to a torch learner that did the same."""
+    from conftest import build, make_groups
+
+    from rlx.learner.batch import collate
+
+    whole = [collate(make_groups(seed=seed, rewrite=0.3)) for seed in range(3)]
+    optimizer = Optimizer(lr=1e-3, weight_decay=0.1, num_epochs=2, num_minibatches=2, warmup_steps=2)
+    common: dict[str, Any] = {"optimizer": optimizer, "num_steps": 10, "critic": Critic(lr=1e-2)}
+    found = []
+    for number, variant in enumerate(variants):
+        model = adapted(build("qwen2", 0, True)) if variant.pop("lora", False) else build("qwen2", 0, True)
+        copies = [copy.deepcopy(model) for _ in range(2)]
+        hardware = Hardware(learner="deepspeed", num_processes=size, micro_batch_tokens=60, **variant)
+        with join(hardware) as ranks:
+            plain, reader = (TorchLearner(each, micro_batch_tokens=60, **common) for each in copies)
+            learner = DeepSpeedLearner(model, hardware=hardware, ranks=ranks, **common)
+            metrics = [
+                [each.update(drawn(each.annotate(batch, NONE), seed), TO_BOTH) for seed, batch in enumerate(whole)]
+                for each in (plain, learner)
+            ]
+            folder = Path(stored).parent / f"{size}-{number}"
+            if ranks.is_first:
+                folder.mkdir()
+            learner.save(folder if ranks.is_first else None)
+            ranks.wait()
+            reader.load(folder)
+            theirs = dict(plain.scorer.trained())
+            ours = {name: learner.full(p) for name, p in learner.scorer.trained()}
+            both = {"moved": ours, "read": dict(reader.scorer.trained())}
+            gaps = {
+                what: max(float((p - theirs[name]).abs().max()) for name, p in named.items())
+                for what, named in both.items()
+            }
+            head = float(theirs["heads.value.weight"].abs().max())
+            found.append({"plain": metrics[0], "deepspeed": metrics[1], "gaps": gaps, "head": head})
+            if ranks.is_first:
+                Path(stored).write_text(json.dumps(found))
+
+
+def drawn(batch: Batch, seed: int) -> Batch:
+    """Advantages and returns a token, and a return after each row's last."""
+    draw = torch.Generator().manual_seed(seed)
+    counts = batch.row_M.bincount().tolist()
+    advantage, returns = (torch.randn(batch.num_tokens, generator=draw).split(counts) for _ in range(2))
+    after = PerRow(torch.randn(len(counts), generator=draw))
+    return batch.with_credit(
+        Credited(advantage=PerToken(advantage), returns=PerToken(returns), returns_after=after)  # type: ignore[arg-type]
+    )
 
 
 def adapted(model: Any) -> Any:

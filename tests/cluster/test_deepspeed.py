@@ -165,6 +165,27 @@ def test_rows_of_added_actions_are_learned_kept_and_gone_on_with_as_by_torch(siz
     work(size, "learn_actions", size=size, folder=str(tmp_path), variants=variants)
 
 
+CRITICS: list[dict[str, Any]] = [
+    *({"zero_stage": stage} for stage in STAGES),
+    {"zero_stage": 3, "lora": True},
+    {"zero_stage": 2, "learner_dtype": "bfloat16"},
+    {"zero_stage": 3, "learner_dtype": "bfloat16"},
+]
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_critic_learns_the_same_on_every_layout(size: int, tmp_path: Path) -> None:
+    stored = tmp_path / "found.json"
+    work(size, "learn_critic", size=size, stored=str(stored), variants=CRITICS)
+    for variant, found in zip(CRITICS, json.loads(stored.read_text()), strict=True):
+        assert found["head"] > 0.01, "it has moved"
+        if "learner_dtype" in variant:
+            assert_close(found["deepspeed"][:1], found["plain"][:1], rel=0.1, absolute=0.05)
+        else:
+            assert_close(found["deepspeed"], found["plain"])
+            assert max(found["gaps"].values()) < 2e-4
+
+
 def test_no_thread_of_gloo_outlives_the_ranks() -> None:
     """Without an engine of DeepSpeed, which holds groups of its own to the end."""
     assert [said.splitlines()[-1] for said in work(2, "leave", size=2)] == ["[]", "[]"]
