@@ -22,6 +22,7 @@ from rlx.algo.credit import per_row
 from rlx.hardware.packages import lacks
 from rlx.model.expand import expand
 from rlx.protocol.automaton import Automaton, State, spell_out
+from rlx.rollout.vllm.settings import CPU_BLOCK as BLOCK
 from rlx.types import Completion, Request, Sampling, Start
 
 pytestmark = [
@@ -198,6 +199,24 @@ def test_temperatures_that_vllm_would_not_take_are_sampled(start: Any, temperatu
     done = finish(start, hot, plain)
     assert all(math.isfinite(logprob) for logprob in done[0].logprobs)
     assert (done[0].token_ids == done[1].token_ids) == (temperature < 1)
+
+
+def test_a_fork_goes_on_from_what_it_is_given_and_finds_it_in_the_cache(start: Any, nano: Any) -> None:
+    prompt, watch = ids(70, 100), (5, 9)
+    (parent,) = finish(start, ask(0, prompt, group=0, max_new_tokens=40)).values()
+    given = (*parent.token_ids[:5], 60, 61, 62)
+    before = start.counts.num_prefilled
+    asked = ask(1, prompt, given=given, group=0, watch=watch, temperature=0.7, max_new_tokens=45)
+    done = finish(start, asked)[1]
+    assert (done.token_ids[:8], done.logprobs[:8]) == (given, (0.0,) * 8)
+    assert len(done.token_ids) > 8
+    assert start.counts.num_prefilled - before <= 3 + BLOCK
+    assert (reference(nano, asked, done)[8:] - torch.tensor(done.logprobs[8:])).abs().max() < GAP
+    with torch.no_grad():
+        logits = nano(torch.tensor([[*prompt, *done.token_ids]])).logits[0, 107:-1] / 0.7
+    truth = logits.log_softmax(-1)[:, list(watch)]
+    assert done.watched[:8] == ((),) * 8
+    assert (truth - torch.tensor(done.watched[8:])).abs().max() < GAP
 
 
 def test_stop_strings_eos_and_limits_end_a_completion(start: Any, agent: Any) -> None:
