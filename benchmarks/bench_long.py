@@ -167,6 +167,16 @@ def run(way: str, length: int, repeats: int) -> dict[str, float]:
     return found
 
 
+def show(length: int, of_ways: dict[str, dict[str, float]]) -> None:
+    for way, told in of_ways.items():
+        ratios = {key: told[key] / of_ways["rlx"][key] for key in told}
+        print(
+            f"{length:6} tokens  {way:10} {told['seconds']:8.2f} s {told['megabytes']:7.0f} MB"
+            f"   of rlx: time {ratios['seconds']:.2f}, memory {ratios['megabytes']:.2f}",
+            flush=True,
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lengths", type=int, nargs="+", default=[2048, 8192, 16384])
@@ -180,14 +190,10 @@ def main() -> None:
     ways = [way for way in WAYS if way != "trl" or importlib.util.find_spec("trl")]
     if "trl" not in ways:
         print("trl is not installed and is left out: pip install -e '.[bench]'")
-    found = {length: {way: run(way, length, options.repeats) for way in ways} for length in options.lengths}
-    for length, of_ways in found.items():
-        for way, told in of_ways.items():
-            ratios = {key: told[key] / of_ways["rlx"][key] for key in told}
-            print(
-                f"{length:6} tokens  {way:10} {told['seconds']:8.2f} s {told['megabytes']:7.0f} MB"
-                f"   of rlx: time {ratios['seconds']:.2f}, memory {ratios['megabytes']:.2f}"
-            )
+    found: dict[int, dict[str, dict[str, float]]] = {}
+    for length in options.lengths:
+        found[length] = {way: run(way, length, options.repeats) for way in ways}
+        show(length, found[length])
     if options.json:
         options.json.write_text(json.dumps(found, indent=1) + "\n")
 
