@@ -24,12 +24,15 @@ class Hooked:
     turns: int = 2
     hook: Callable[[str, int], None] = lambda task, turn: None
     threads: dict[str, set[int]] = field(default_factory=lambda: {"start": set(), "step": set(), "parse": set()})
+    started: list[str] = field(default_factory=list)
+    closed: list[str] = field(default_factory=list)
 
     def tasks(self, split: str, seed: int) -> Iterator[Task]:
         yield from (Task(id=str(i), prompt=(Text(f"{i}:"),), data={}) for i in range(100))
 
     def start(self, task: Task) -> Turns:
         self.threads["start"].add(HERE())
+        self.started.append(task.id)
         return Turns(self, task)
 
 
@@ -45,6 +48,9 @@ class Turns:
         self.env.hook(self.task.id, self.turn)
         done = self.turn == self.env.turns
         return Step(observation=() if done else (Text("!"),), done=done, success=done)
+
+    def close(self) -> None:
+        self.env.closed.append(self.task.id)
 
 
 @pytest.fixture
@@ -111,11 +117,27 @@ def test_a_live_answer_is_taken_when_it_comes_and_holds_nobody_up(build: Any) ->
     assert {episode.status for episode in episodes} == {"done"}
 
 
-def test_starts_ahead_of_their_turn_change_no_schedule_and_all_are_closed(build: Any) -> None:
-    many, few = build(Hooked(), num_live=3), build(Hooked(), num_live=3)
-    assert said(many.play(starts(9))) == said(few.play(starts(9)))
-    assert many.engine.busy == few.engine.busy
-    assert max(many.engine.busy) == 3
+def test_starts_ahead_of_their_turn_change_no_schedule(build: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    ahead, late = build(Hooked(), num_live=3), build(Hooked(), num_live=3)
+    episodes = ahead.play(starts(9))
+    monkeypatch.setattr("rlx.rollout.stage.AHEAD", 0)
+    assert said(late.play(starts(9))) == said(episodes)
+    assert late.engine.busy == ahead.engine.busy
+    assert max(late.engine.busy) == 3
+
+
+def test_episodes_that_were_started_ahead_are_closed_when_nobody_plays_them(build: Any) -> None:
+    env = Hooked()
+    rollout = build(env, num_live=2)
+
+    def interrupt() -> None:
+        if rollout.engine.busy:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        replace(rollout, check=interrupt).play(starts(9))
+    assert len(env.started) > 2
+    assert sorted(env.closed) == sorted(env.started)
 
 
 def test_a_pace_that_is_none_is_refused(build: Any) -> None:
