@@ -87,12 +87,13 @@ def tool_table(runs: Mapping[str, Figures], *, noun: str = "eval", published: Pu
 
 
 def use_columns(runs: Iterable[Figures], noun: str = "eval") -> tuple[Column, ...]:
-    """Of what was measured: tools where some were called, what the environment itself says, the reward."""
+    """Of what was measured: the use of tools where some were, what the environment itself says, the reward."""
     known = [figures for figures in runs if figures]
-    used = [c for c in TOOL_USE if any(has_value(figures, f"{noun}/{c.stat}") for figures in known)]
+    *tools, reward = TOOL_USE
+    used = tools if any(has_value(figures, f"{noun}/{c.stat}") for c in tools for figures in known) else []
     own = sorted({name for figures in known for name in figures if name.startswith(f"{noun}/env/")})
     told = [Column(stat=name.removeprefix(f"{noun}/"), title=title_of(name), digits=2) for name in own]
-    return (*[c for c in used if c.stat != "reward"], *told, *TOOL_USE[-1:])
+    return (*used, *told, reward)
 
 
 def has_value(figures: Figures, name: str) -> bool:
