@@ -87,7 +87,7 @@ def possible(module: str, wanted: ast.ClassDef) -> list[ast.FunctionDef]:
 
 def misread(found: Any, name: str, module: str, node: ast.FunctionDef) -> Iterator[str]:
     """A member that is a value and has the wrong type."""
-    plain = [as_call(item) for item in found] if isinstance(found, tuple) else found
+    plain = [as_call(item) for item in found] if isinstance(found, tuple) else as_call(found)
     if node.returns is not None and (callable(found) or not matches(node.returns, plain, module)):
         given = "a method" if callable(found) else repr(found)[:40]
         yield f"{name} is {given}: expected {describe(node.returns, module)}"
@@ -100,7 +100,7 @@ def as_call(item: Any) -> Any:
 
 def misshapen(found: Any, name: str, node: ast.FunctionDef) -> Iterator[str]:
     """A member that is called and does not take what it is given."""
-    given = [argument.arg for argument in node.args.args[1:]]
+    _, *given = [argument.arg for argument in (*node.args.posonlyargs, *node.args.args)]
     if not callable(found):
         yield f"{name} is not a method"
         return

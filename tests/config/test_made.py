@@ -111,3 +111,13 @@ def test_what_a_call_inside_another_makes_is_checked_too() -> None:
     wrong = {**tree["algo"], "optimizer": {"_target_": "rlx.types.Sampling"}}
     with pytest.raises(ConfigError, match=r"^algo\.optimizer: \S+ makes Sampling, which is not an Optimizer$"):
         build_part({"algo": wrong}, "algo")
+
+
+def test_every_environment_that_is_shipped_can_be_built() -> None:
+    conf = Path(__file__).parents[2] / "conf" / "env"
+    options = [path.relative_to(conf).with_suffix("").as_posix() for path in sorted(conf.rglob("*.yaml"))]
+    assert {"countdown", "lend", "mixture"} <= set(options)
+    for option in options:
+        env = build_part(compose([f"env={option}", "protocol=tags"]), "env")
+        if not getattr(env, "fetches", False):
+            assert env.start(next(iter(env.tasks("train", 0)))), option
