@@ -254,4 +254,4 @@ def test_an_episode_is_chosen_in_one_way(tmp_path: Path) -> None:
     for words in (["--best", "--worst"], ["--list", "--best"], ["--index", "2", "--worst"]):
         done = rlx("show", str(tmp_path), *words)
         assert done.returncode == 2
-        assert done.stderr == "rlx: --best, --worst, --list and --index N each say which: give one of them\n"
+        assert done.stderr == "rlx: --best, --worst, --list, --index N and --line N each say which: give one of them\n"

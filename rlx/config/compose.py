@@ -280,6 +280,7 @@ def complete(words: Sequence[str], word: str) -> list[str]:
 
     try:
         with open_loader() as loader:
-            return BashCompletion(loader)._query(ROOT, " ".join([*words, word]))
+            found = BashCompletion(loader)._query(ROOT, " ".join([*words, word]))
+            return [f"{name}=" if name.isidentifier() and loader.get_group_options(name) else name for name in found]
     except COMPOSE_ERRORS:
         return []

@@ -43,9 +43,9 @@ def test_a_task_on_a_gpu_has_processors_for_its_tools_and_servers_too() -> None:
 def test_an_array_asks_for_the_memory_that_its_largest_run_needs() -> None:
     half, seven = ["model=qwen2_5_0_5b", "hardware=a100x8"], ["model=qwen2_5_7b", "hardware=a100x8"]
     small, large = (build_run(compose([*words, "algo=grpo", "warm_start=none"]), Path()) for words in (half, seven))
-    # eight programs and a piece of a checkpoint, twice 2 bytes a parameter of each engine, and the start's
-    asleep = (8 * 2 + 1) * 2 * 7_615_616_512
-    assert memory_gb([small, large]) == memory_gb([large]) == -(-(8 * 6 * 10**9 + 10**10 + asleep) // 2**30)
+    # eight programs and a piece of a checkpoint, and 2 bytes a parameter that each of them loads
+    loading = 8 * 2 * 7_615_616_512
+    assert memory_gb([small, large]) == memory_gb([large]) == -(-(8 * 6 * 10**9 + 10**10 + loading) // 2**30)
     assert memory_gb([small]) < memory_gb([large])
     assert memory_gb([build_run(compose(["hardware=cpu"]), Path())]) is None
 

@@ -20,7 +20,8 @@ def test_nano_keeps_the_numbers_it_was_measured_with() -> None:
     tree = compose(["model=nano", "algo=tool_rloo"])
     assert rates(tree) == (3e-4, 1e-3)
     assert (tree["steps"], tree["warm_start"]["steps"]) == (24, 100)
-    assert (tree["algo"]["num_prompts"], tree["algo"]["kl"], tree["algo"]["entropy"]) == (16, 0.02, 0.003)
+    loss = tree["algo"]["loss"]
+    assert (tree["algo"]["num_prompts"], loss["kl"], loss["entropy"]) == (16, 0.02, 0.003)
     assert (tree["sampling"]["max_new_tokens"], tree["sampling"]["max_context"]) == (128, 2048)
     text = compose(["model=nano", "algo=rloo"])
     assert (text["sampling"]["max_new_tokens"], text["warm_start"]["steps"]) == (512, 200)
@@ -41,7 +42,7 @@ def test_the_papers_settings_come_with_the_papers_model() -> None:
     algo = tree["algo"]
     assert algo["optimizer"]["lr"] == 1e-5
     assert (algo["num_prompts"], algo["num_samples"], algo["best_of"], algo["clip"]) == (16, 8, 1, None)
-    assert (algo["kl"], algo["entropy"], tree["steps"]) == (0.001, 0.001, 100)
+    assert (algo["loss"]["kl"], algo["loss"]["entropy"], tree["steps"]) == (0.001, 0.001, 100)
     assert tree["warm_start"]["steps"] * tree["warm_start"]["algo"]["num_prompts"] == 10_240
     assert tree["sampling"]["max_context"] >= 3072
     judged = compose(["algo=tool_rloo_paper", "model=qwen2_5_0_5b", "evaluate=paper"])["evaluate"]
