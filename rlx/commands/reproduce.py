@@ -1,4 +1,4 @@
-"""`rlx reproduce NAME`: a paper's result from its file in reproduce/: every run, in their order, and the report.
+"""`rlx reproduce NAME`: a paper's result from its file in scripts/reproduce/: every run, in order, and the report.
 
 A run is `rlx train` here or, with hydra/launcher=slurm among the words, in a job of its own. It goes on where it was
 cut off, and one that is finished is not begun.
@@ -41,7 +41,7 @@ def find_reproduction(name: str) -> Path:
     """A file of one's own, or one of those that rlx ships."""
     if name.endswith(".yaml"):
         return Path(name)
-    known = {file.stem: file for file in sorted(shipped_folder("reproduce").glob("*.yaml"))}
+    known = {file.stem: file for file in sorted(shipped_folder("scripts/reproduce").glob("*.yaml"))}
     if name not in known:
         raise ConfigError(f"there is no reproduction {name!r}{near(name, known)}, or FILE.yaml of your own")
     return known[name]

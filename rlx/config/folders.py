@@ -18,10 +18,10 @@ FAMILIES = ("env",)
 TARGET = re.compile(r"^\s*(?:-\s*)?_target_:\s*['\"]?([\w.]+)", re.MULTILINE)
 
 
-def shipped_folder(name: str) -> Path:
-    """`conf`, `sweeps` or `reproduce`: inside the package in a wheel, beside it in a checkout."""
-    inside = PACKAGE / name
-    return inside if inside.is_dir() else PACKAGE.parent / name
+def shipped_folder(path: str) -> Path:
+    """`conf`, `sweeps` or `scripts/reproduce`: in a wheel inside the package, by its last name."""
+    inside = PACKAGE / Path(path).name
+    return inside if inside.is_dir() else PACKAGE.parent / path
 
 
 def search_folders() -> list[tuple[str, Path]]:

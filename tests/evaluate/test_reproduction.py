@@ -51,7 +51,7 @@ def write(folder: Path, changes: Mapping[str, Any] = {}) -> Path:
     return path
 
 
-@pytest.mark.parametrize("file", sorted((ROOT / "reproduce").glob("*.yaml")), ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", sorted((ROOT / "scripts" / "reproduce").glob("*.yaml")), ids=lambda file: file.stem)
 def test_every_shipped_file_can_be_read_and_makes_runs(file: Path, tmp_path: Path) -> None:
     from rlx.config.compose import build_run, compose
 
@@ -155,7 +155,7 @@ def test_a_report_has_means_over_seeds_beside_the_paper_s_and_what_is_expected(
 
 
 def test_the_published_numbers_are_those_of_the_paper() -> None:
-    published = read_reproduction(ROOT / "reproduce" / "tool_rloo.yaml").published
+    published = read_reproduction(ROOT / "scripts" / "reproduce" / "tool_rloo.yaml").published
     names = ["SFT", "IPO", "RLOO", "Tool-SFT", "Tool-RLOO"]
     passes = [[round(100 * published[run][f"pass@{k}"], 1) for k in (1, 4, 8, 16)] for run in names]
     assert list(published) == [*names, "Tool-RLOO, 5 rounds"]
