@@ -409,7 +409,7 @@ def test_added_actions_follow_the_learner_through_a_step(engine: Any, expanded: 
 
     for version in range(2):
         sampled = batch()
-        assert torch.allclose(learner.measure(sampled), sampled.engine_logp_M, atol=GAP)
+        assert torch.allclose(learner.measure(sampled)["logp"], sampled.engine_logp_M, atol=GAP)
         learner.update(
             replace(sampled, advantage_M=torch.linspace(-1, 1, sampled.num_tokens)), policy_loss(policy_gradient())
         )
