@@ -173,7 +173,7 @@ def take_step(
         "time/rollout": sampled - began,
         "time/update": updated - sampled,
         "time/step": updated - began,
-        "rate/tokens": batch.num_tokens / (updated - began),
+        "rate/tokens": whole.num_tokens / (updated - began),
         "memory/peak": peak_memory(),
     }
     servers = {} if life.fleet is None else life.fleet.measure(life.ranks)

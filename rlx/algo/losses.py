@@ -191,8 +191,8 @@ def value_loss(*, weight: float = 0.5, clip: float | None = None) -> TokenLoss:
             is_last = tokens.returns_after.isfinite()
             after = squared(tokens, "value_after", tokens.returns_after.nan_to_num())
             value = value + (after * is_last).sum() / totals.num_rows
-        columns = means({"value/mean": tokens.now["value"]}, totals.num_tokens)
-        return Loss(value=weight * value, metrics={"value/loss": value.detach(), **columns})
+        columns = means({"critic/mean": tokens.now["value"]}, totals.num_tokens)
+        return Loss(value=weight * value, metrics={"critic/loss": value.detach(), **columns})
 
     return loss
 

@@ -277,7 +277,7 @@ def explained(batch: Batch) -> Metrics:
         return {}
     spread = batch.returns_M.var().item()
     left = (batch.returns_M - batch.old_M["value"]).var().item()
-    return {"value/explained": 1 - left / spread if spread else 0.0}
+    return {"critic/explained": 1 - left / spread if spread else 0.0}
 
 
 def averaged(steps: Sequence[Metrics]) -> Metrics:

@@ -70,7 +70,8 @@ def measure_some(groups: Sequence[Group], *, lends: bool) -> Metrics:
     """Means over a batch, or over one part's groups.
 
     They are over the episodes that were begun afresh, which are the policy's own: where others leave these is an
-    algorithm's choice, often for how they ended, and would move every mean. What forks did is under `fork/`.
+    algorithm's choice, often for how they ended, and would move every mean. What forks did is under `fork/`. Credit
+    compares all of a group, so `group/informative` is of forks too.
     """
     everything = [trajectory for group in groups for trajectory in group.trajectories]
     episodes = [trajectory for trajectory in everything if trajectory.fork is None]
@@ -107,11 +108,13 @@ def measure_said(episodes: Sequence[Trajectory]) -> Metrics:
 
 
 def measure_forks(forks: Sequence[Trajectory], num_groups: int) -> Metrics:
-    """How many there are in a group, how often they succeed, and how many turns and tokens of each are its own."""
+    """How many there are in a group, what they earn with what they replay, how often they succeed, and how many turns
+    and tokens of each are its own."""
     if not forks:
         return {}
     return {
         "fork/episodes": len(forks) / num_groups,
+        "fork/reward": mean(fork.reward for fork in forks),
         "fork/success": share(fork.success for fork in forks),
         "fork/turns": mean(len(fork.own) for fork in forks),
         "fork/tokens": mean(fork.num_sampled for fork in forks),

@@ -256,5 +256,5 @@ def test_ppo_over_tokens_learns_the_values_of_a_chain_while_its_policy_goes_righ
     explained = 1 - (exact - trainer.measure(batch)["value"]).var() / exact.var()
     assert explained > 0.9
     assert start["value"].abs().max() == 0
-    assert metrics["value/explained"] > 0.5
+    assert metrics["critic/explained"] > 0.5
     assert right[(10 + LENGTH // 2,)] > 0.9

@@ -129,7 +129,15 @@ def test_forks_move_no_mean_and_say_how_many_they_are(groups: list[Group]) -> No
     assert not any(name.startswith("fork/") for name in alone)
     assert measured["fork/episodes"] == 2
     forks = [t for group in groups for t in group.trajectories if t.fork]
+    assert measured["fork/reward"] == pytest.approx(sum(t.reward for t in forks) / len(forks))
     assert measured["fork/tokens"] == pytest.approx(sum(t.num_sampled for t in forks) / len(forks))
+
+
+def test_a_group_is_informative_where_a_fork_alone_earned_something_else(groups: list[Group]) -> None:
+    root, fork = groups[0].trajectories[:2]
+    better = replace(fork, turns=(*fork.turns[:-1], replace(fork.turns[-1], reward=root.reward + 1)))
+    assert measure([replace(groups[0], trajectories=(root, root))])["group/informative"] == 0
+    assert measure([replace(groups[0], trajectories=(root, better))])["group/informative"] == 1
 
 
 def test_what_cannot_be_left_is_refused(groups: list[Group]) -> None:
