@@ -23,11 +23,10 @@ def devices_per_node(hardware: Hardware) -> int:
 
 
 def cpus_per_task(hardware: Hardware) -> int:
-    """Of one learner process: its threads, and on GPUs those of its tools and its part of the servers'."""
-    if hardware.device == "cpu":
-        return hardware.num_threads
+    """Of one learner process: its threads, its part of the servers', and on GPUs those of its tools."""
     servers = -(-hardware.num_servers * hardware.num_threads // hardware.num_processes)
-    return hardware.num_threads + hardware.num_tool_workers + servers
+    tools = hardware.num_tool_workers if hardware.device == "cuda" else 0
+    return hardware.num_threads + servers + tools
 
 
 def rank_command(folder: str, command: Sequence[str]) -> list[str]:

@@ -124,21 +124,22 @@ class Learner(ABC):
         self.scorer.eval()
         measured: dict[str, Tensor] = {}
         for what in self.share(batch):
-            packed = moved(pack(batch, what, self.device.type), self.device)
-            found = (self.score_start if of_start else self.score)(packed, self.states(batch, packed))
-            for name, column_m in found.items():
+            packed = pack(batch, what, self.device.type)
+            for name, column_m in self.scored(batch, packed, of_start).items():
                 column_M = measured.setdefault(name, torch.zeros(batch.num_tokens))
                 if not what.is_filler:
-                    column_M[packed.token_m.cpu()] = column_m.float().cpu()
+                    column_M[packed.token_m] = column_m.float().cpu()
         return {name: self.ranks.add(column_M) for name, column_M in measured.items()}
 
     def share(self, batch: Batch) -> list[MicroBatch]:
         """This rank's of the whole batch."""
         return shares(batch, units(batch, "trajectory"), self.micro_batch_tokens, self.ranks.size)[self.ranks.rank]
 
-    def states(self, batch: Batch, packed: Packed) -> Tensor:
-        """The automaton states of a micro-batch's trained tokens."""
-        return batch.mask_M.to(self.device)[packed.token_m]
+    def scored(self, batch: Batch, packed: Packed, of_start: bool = False) -> Columns:
+        """What the scorer computes of a micro-batch, on the device. The automaton's states stay where they are looked
+        up, on the CPU."""
+        score = self.score_start if of_start else self.score
+        return score(moved(packed, self.device), batch.mask_M[packed.token_m])
 
     def update(self, batch: Batch, loss: TokenLoss, unit: Unit = "trajectory") -> Metrics:
         """Pass over the batch `num_epochs` times. A batch in which nothing is credited changes nothing."""
@@ -184,7 +185,6 @@ class Learner(ABC):
         self, batch: Batch, what: MicroBatch, packed: Packed, loss: TokenLoss, totals: Totals, is_last: bool
     ) -> Metrics:
         """Add the gradient of one micro-batch; its shares of the loss and of the metrics."""
-        packed = moved(packed, self.device)
         tokens = self.tokens(batch, packed)
         if what.is_filler:
             self.backward(sum_of(tokens.now) * 0.0, is_last)
@@ -195,7 +195,7 @@ class Learner(ABC):
         if self.optimizer.max_kl is not None:
             shares["kl/step"] = moved_by(tokens).sum().item() / totals.num_tokens
         if batch.sampled:
-            gap_m = tokens.now["logp"].detach() - batch.engine_logp_M.to(self.device)[packed.token_m]
+            gap_m = tokens.now["logp"].detach() - batch.engine_logp_M[packed.token_m].to(self.device)
             shares["gap/engine"] = gap_m.abs().sum().item() / totals.num_tokens
         return {"loss/value": result.value.item(), **shares}
 
@@ -204,7 +204,7 @@ class Learner(ABC):
         found = []
         for packed in part.packed:
             with torch.no_grad():
-                seen = self.tokens(batch, moved(packed, self.device))
+                seen = self.tokens(batch, packed)
             leaves = {name: x.detach().requires_grad_() for name, x in seen.now.items()}
             value = loss(replace(seen, now=leaves), part.totals).value
             grads = torch.autograd.grad(value, list(leaves.values()), allow_unused=True)
@@ -216,22 +216,21 @@ class Learner(ABC):
         """The error that shows the first micro-batch that is not sound; the very first if its cause lies deeper."""
         pairs = zip(chain(*part.shares), chain(*sound), strict=True)
         culprit = next((found for found, flag in pairs if not flag), part.shares[0][0])
-        packed = moved(pack(batch, culprit, self.device.type), self.device)
+        packed = pack(batch, culprit, self.device.type)
         return NotFiniteError(what, self.num_updates, evidence(packed, self.tokens(batch, packed)))
 
     def tokens(self, batch: Batch, packed: Packed) -> Tokens:
-        """What the loss sees of a micro-batch."""
-        now = self.score(packed, self.states(batch, packed))
+        """What the loss sees of a micro-batch: its rows of the batch's columns, on the device."""
+        now, row_m = self.scored(batch, packed), batch.row_M[packed.token_m]
 
         def take(column_M: Tensor) -> Tensor:
-            return column_M.to(self.device)[packed.token_m]
+            return column_M[packed.token_m].to(self.device)
 
         def take_all(columns_M: Columns) -> Columns:
             return {name: take(column_M) for name, column_M in columns_M.items()}
 
         if batch.advantage_M is None:
             raise ValueError("update: the batch has no advantages; call batch.with_credit(credit(rows)) first")
-        row_m = take(batch.row_M)
         return Tokens(
             now=now,
             old=take_all({"logp": batch.engine_logp_M, **batch.old_M}),
@@ -240,9 +239,9 @@ class Learner(ABC):
             returns=None if batch.returns_M is None else take(batch.returns_M),
             returns_after=None if batch.returns_after_M is None else take(batch.returns_after_M),
             weight=torch.ones_like(now["logp"]) if batch.weight_M is None else take(batch.weight_M),
-            row=row_m,
-            trajectory=batch.trajectory_R.to(self.device)[row_m],
-            group=batch.group_R.to(self.device)[row_m],
+            row=row_m.to(self.device),
+            trajectory=batch.trajectory_R[row_m].to(self.device),
+            group=batch.group_R[row_m].to(self.device),
         )
 
 

@@ -56,7 +56,7 @@ class Scorer(torch.nn.Module):
         base_of(self.model).set_attn_implementation(PACKED)
 
     def forward(self, packed: Packed, state_m: Tensor) -> Columns:
-        """`state_m`: the automaton state of each trained token, -1 for none."""
+        """`state_m`: the automaton state of each trained token, -1 for none; on the CPU, whatever the device."""
         base = base_of(self.model)
         self.keep_layers(not (self.recompute or packed.recompute))
         hidden_TH = base.get_decoder()(

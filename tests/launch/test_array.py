@@ -30,10 +30,11 @@ def test_a_job_has_the_shape_of_its_profile_unless_told() -> None:
     assert shape_of(Hardware(), PARAMS)["gpus_per_node"] == 0
 
 
-def test_a_task_on_a_gpu_has_processors_for_its_tools_and_servers_too() -> None:
+def test_a_task_has_processors_for_its_servers_and_on_a_gpu_for_its_tools_too() -> None:
     assert cpus_per_task(TWO_NODES) == 8 + 2 + 4 * 8 // 16
     assert cpus_per_task(Hardware(num_threads=4, num_tool_workers=8, device="cuda")) == 12
     assert cpus_per_task(Hardware(num_threads=3, num_tool_workers=8)) == 3
+    assert cpus_per_task(Hardware(num_threads=3, num_servers=1)) == 6
     for path in (shipped_folder("conf") / "hardware").glob("*.yaml"):
         profile = Hardware(**{k: v for k, v in read_option("hardware", path.stem).items() if k != "_target_"})
         if profile.device == "cuda":

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch.overrides import TorchFunctionMode
 from transformers import AutoModelForCausalLM
 
 from rlx.algo.credit import per_row
@@ -229,6 +230,23 @@ def test_a_batch_is_packed_once_an_update(model, groups, monkeypatch):
     taken = [what for _, what, _ in packed]
     assert len(taken) > 2
     assert sorted(s for what in taken for s in what.segments) == sorted({s for what in taken for s in what.segments})
+
+
+def test_no_column_of_the_whole_batch_goes_to_the_device(model, groups):
+    class Moves(TorchFunctionMode):
+        def __init__(self):
+            super().__init__()
+            self.lengths = set()
+
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            if func is torch.Tensor.to and args[1:] == (trainer.device,) and args[0].dim():
+                self.lengths.add(len(args[0]))
+            return func(*args, **(kwargs or {}))
+
+    trainer, batch = learner(model(), 40, gap_cap=2.0), credited(groups())
+    with Moves() as moves:
+        trainer.update(trainer.annotate(batch, NEEDS), LOSS)
+    assert 0 < max(moves.lengths) < batch.num_tokens
 
 
 def test_what_is_longer_than_a_micro_batch_is_computed_again_to_the_same_bits(model, groups):
