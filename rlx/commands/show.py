@@ -9,16 +9,18 @@ import json
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from rlx.commands.tokens import describe_tokens
+from rlx.commands.tokens import LEGEND, describe_tokens, whose
 from rlx.console import clean, counted, one_line
 from rlx.record.codec import CodecError
 from rlx.record.folder import CHECKPOINTS, STEP, FolderError, read_config
 from rlx.record.index import NoLineError, line_at
 from rlx.record.store import StoreError, parse_line, stored_files
-from rlx.types import Trajectory, Turn
+from rlx.types import Fork, Trajectory, Turn
 
 WIDTH = 80
 SHIPPED = Path(__file__).parents[1] / "model"
@@ -48,6 +50,8 @@ class Line:
     status: str
     reward: float
     num_turns: int
+    parent: int | None
+    """Of a fork, the sample that it left."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +132,7 @@ def glance(raw: bytes, number: int) -> Line:
         status=str(found["status"]),
         reward=sum(float(turn["reward"]) for turn in found["turns"]),
         num_turns=len(found["turns"]),
+        parent=int(found["fork"]["parent"]) if "fork" in found else None,
     )
 
 
@@ -150,7 +155,9 @@ def describe_line(line: Line) -> str:
     """One episode of a list."""
     outcome = "solved" if line.success else line.status if line.status != "done" else "failed"
     turns = counted(line.num_turns, "turn")
-    return f"{line.number:>6}  {outcome:<9}  {line.reward:>7.3f}  {turns:<8}  {one_line(line.task, 30)}/{line.sample}"
+    whose = f"/{line.sample}" if line.parent is None else f"/{line.sample}, a fork of {line.parent}"
+    told = f"{line.number:>6}  {outcome:<9}  {line.reward:>7.3f}  {turns:<8}  "
+    return told + one_line(line.task, min(30, WIDTH - len(told) - len(whose))) + whose
 
 
 def describe_episode(file: Path, line: Line, decode: Decode | None, *, tokens: bool = False) -> str:
@@ -158,25 +165,45 @@ def describe_episode(file: Path, line: Line, decode: Decode | None, *, tokens: b
     try:
         episode = parse_line(line.raw, line.number).trajectory
         stored = json.loads(line.raw)["trajectory"]["turns"] if tokens else []
-        below = [describe_tokens(turn, f"turns[{index}]") for index, turn in enumerate(stored)]
+        below = [
+            describe_tokens(turn, f"turns[{i}]", whose(turn["tokens"], i, episode.fork))
+            for i, turn in enumerate(stored)
+        ]
     except CodecError as error:
         raise StoreError(f"{file}:{line.number}: {error}") from None
     parts = [heading(file, line, episode), opening(episode, decode)]
-    for number, turn in enumerate(episode.turns, start=1):
-        parts.append(describe_turn(number, turn, decode, below[number - 1] if below else ""))
+    for index, turn in enumerate(episode.turns):
+        parts.append(describe_turn(index, turn, episode.fork, decode, below[index] if below else ""))
+    parts += [LEGEND] * bool(below)
     return "\n\n".join(part for part in [*parts, *([f"error: {one_line(episode.error)}"] * bool(episode.error))])
 
 
 def heading(file: Path, line: Line, episode: Trajectory) -> str:
     outcome = "solved" if episode.success else "not solved"
     how = "" if episode.status == "done" else f" ({episode.status})"
-    counts = [
-        counted(len(episode.turns), "turn"),
-        counted(episode.tool.num_calls, "tool call"),
-        counted(episode.num_tokens, "token"),
-    ]
+    counts = totals(episode.turns, episode.num_tokens)
     title = f"{file.name}, episode {line.number}: task {one_line(episode.task.id, 60)}, sample {episode.sample}"
-    return "\n".join([title, f"{outcome}{how}, reward {episode.reward:.3f}, {', '.join(counts)}"])
+    return "\n".join(
+        [textwrap.fill(title, WIDTH), f"{outcome}{how}, reward {episode.reward:.3f}, {counts}", *describe_fork(episode)]
+    )
+
+
+def totals(turns: Sequence[Turn], num_tokens: int) -> str:
+    num_calls = sum(turn.tool.num_calls for turn in turns)
+    return f"{counted(len(turns), 'turn')}, {counted(num_calls, 'tool call')}, {counted(num_tokens, 'token')}"
+
+
+def describe_fork(episode: Trajectory) -> Iterator[str]:
+    """Where an episode left another, and how much of what is counted is its own."""
+    fork = episode.fork
+    if fork is None:
+        return
+    where = (
+        f"in turn {fork.turn + 1} after {counted(fork.token, 'token')}" if fork.token else f"at turn {fork.turn + 1}"
+    )
+    forced = f", {counted(len(fork.forced), 'token')} forced" if fork.forced else ""
+    yield f"a fork of sample {fork.parent}, left {where}{forced}"
+    yield f"its own: {totals(episode.own, episode.num_sampled)}; the rest is replayed or forced"
 
 
 def opening(episode: Trajectory, decode: Decode | None) -> str:
@@ -186,19 +213,31 @@ def opening(episode: Trajectory, decode: Decode | None) -> str:
     return block("task", "".join(part.text for part in episode.task.prompt))
 
 
-def describe_turn(number: int, turn: Turn, decode: Decode | None, below: str = "") -> str:
+def describe_turn(index: int, turn: Turn, fork: Fork | None, decode: Decode | None, below: str = "") -> str:
     """`below` is what follows the turn's text."""
     action = turn.action
     named = f"call {one_line(action.name, 30)}" if action.kind == "call" else action.kind
     ended = "" if turn.completion.stop == "stop" else f", cut off by {turn.completion.stop}"
-    title = f"turn {number}: {named}, reward {turn.reward:.3f}{ended}"
+    again = ", replayed" if fork and index < fork.turn else ""
+    title = f"turn {index + 1}: {named}, reward {turn.reward:.3f}{ended}{again}"
     parts = [
-        block(title, action.text if decode is None else decode(turn.completion.token_ids)),
+        *([block(title, action.text)] if decode is None else describe_said(title, index, turn, fork, decode)),
         *([below] * bool(below)),
     ]
     if turn.observation:
         parts.append(block("observation", "".join(part.text for part in turn.observation)))
     return "\n".join(parts)
+
+
+def describe_said(title: str, index: int, turn: Turn, fork: Fork | None, decode: Decode) -> Iterator[str]:
+    """A turn's text; of one in which a fork left its parent, what is replayed, what was forced and what is its own."""
+    ids = turn.completion.token_ids
+    if fork is None or index != fork.turn or not fork.num_given:
+        yield block(title, decode(ids))
+        return
+    yield title
+    for name, of_one in groupby(zip(whose(ids, index, fork), ids), key=itemgetter(0)):
+        yield block(name or "its own", decode([token for _, token in of_one]))
 
 
 def block(title: str, text: str) -> str:

@@ -3,31 +3,45 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rlx.console import one_line
 from rlx.record.codec import NUMBERS, notes_from_json
+from rlx.types import Fork
 
-WIDTHS = {"log-prob": 9, "advantage": 10, "entropy": 9, "value": 9, "trained": 8}
-LEFT = 32
+WIDTHS = {"log-prob": 9, "advantage": 10, "entropy": 9, "value": 9, "trained": 9}
+LEFT = 31
 """Characters of a token's text."""
+LEGEND = """\
+trained: whether the update learned from a token; blank where none was told of
+it. Replayed: said and trained by the episode that was left. Forced: chosen by
+no policy, so trained by nobody."""
 
 
-def describe_tokens(stored: Mapping[str, Any], where: str) -> str:
+def whose(ids: Sequence[int], turn: int, fork: Fork | None) -> list[str]:
+    """Of each token of a turn, that a fork replays it or was forced to say it; empty where it is the episode's own."""
+    if fork is None or turn > fork.turn:
+        return [""] * len(ids)
+    if turn < fork.turn:
+        return ["replayed"] * len(ids)
+    return ["replayed"] * fork.token + ["forced"] * len(fork.forced) + [""] * (len(ids) - fork.num_given)
+
+
+def describe_tokens(stored: Mapping[str, Any], where: str, whose: Sequence[str]) -> str:
     """A line a token; CodecError where the notes are not as a run writes them."""
     ids, num = stored["tokens"], len(stored["tokens"])
     notes = notes_from_json(stored, num, where)
     pieces = notes.get("pieces", [f"id {token}" for token in ids])
     columns = [stored["logprobs"], *(notes.get(name, [None] * num) for name in NUMBERS)]
     head = f"  {'token':<{LEFT}}" + "".join(f"{name:>{width}}" for name, width in WIDTHS.items())
-    return "\n".join([head, *(describe_token(*row) for row in zip(pieces, *columns, strict=True))])
+    return "\n".join([head, *(describe_token(*row) for row in zip(pieces, whose, *columns, strict=True))])
 
 
-def describe_token(piece: str, *numbers: Any) -> str:
+def describe_token(piece: str, whose: str, *numbers: Any) -> str:
     *known, trained = numbers
     cells = [*(f"{value:.3f}" if isinstance(value, (int, float)) else "" for value in known)]
-    cells.append("" if trained is None else "yes" if trained else "no")
+    cells.append(whose or ("" if trained is None else "yes" if trained else "no"))
     shown = one_line(json.dumps(piece, ensure_ascii=False), LEFT - 2)
     return f"  {shown:<{LEFT}}" + "".join(
         f"{cell:>{width}}" for cell, width in zip(cells, WIDTHS.values(), strict=True)

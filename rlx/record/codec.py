@@ -117,7 +117,7 @@ def from_json(value: Any) -> Trajectory:
         status=one_of(fields["status"], get_args(Status), "status"),
         success=flag(fields["success"], "success"),
         error=string(fields.get("error", ""), "error"),
-        fork=fork_from_json(fields["fork"]) if "fork" in fields else None,
+        fork=fork_from_json(fields["fork"], turns) if "fork" in fields else None,
     )
 
 
@@ -133,14 +133,17 @@ def task_from_json(value: Any) -> Task:
     )
 
 
-def fork_from_json(value: Any) -> Fork:
+def fork_from_json(value: Any, turns: Sequence[Turn]) -> Fork:
     fields = record(value, "fork", ("parent", "turn", "token", "forced"))
-    return Fork(
+    fork = Fork(
         parent=whole(fields["parent"], "fork.parent"),
         turn=whole(fields["turn"], "fork.turn"),
         token=whole(fields["token"], "fork.token"),
         forced=ids(fields["forced"], "fork.forced"),
     )
+    if fork.turn < len(turns) and fork.num_given > len(turns[fork.turn].completion.token_ids):
+        raise CodecError(f"fork gives turn {fork.turn} more tokens than it has")
+    return fork
 
 
 def turn_from_json(value: Any, before: tuple[int, ...], where: str) -> Turn:

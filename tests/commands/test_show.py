@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from rlx.commands.show import Choice, ShowError, describe_line, find_file, glance, pick, scan, show_episodes
 from rlx.record.store import StoreError, save, stored_files
-from rlx.types import Action, Completion, Group, Task, Text, ToolUse, Trajectory, Turn
+from rlx.types import Action, Completion, Fork, Group, Task, Text, ToolUse, Trajectory, Turn
 
 
 def turn(text: str, reward: float, observation: str = "", kind: str = "answer", stop: str = "stop") -> Turn:
@@ -132,7 +134,7 @@ def noted(file: Path, notes: dict[str, list[object]]) -> None:
 def test_tokens_are_told_with_what_was_made_of_them_and_move_no_terminal(run: Path) -> None:
     noted(find_file(run), NOTES)
     (told,) = show_episodes(run, "", Choice(), tokens=True)
-    rows = [line.split() for line in told.splitlines()[-2:]]
+    rows = [line.split() for line in told.split("\n\n")[-2].splitlines()[-2:]]
     assert rows == [['"\\u001b[2Jab"', "0.000", "0.250", "1.500", "yes"], ['"\\n"', "0.000", "0.000", "-1.000", "no"]]
     assert max(map(len, told.splitlines())) <= 80
     assert "log-prob" not in next(show_episodes(run, "", Choice()))
@@ -140,7 +142,7 @@ def test_tokens_are_told_with_what_was_made_of_them_and_move_no_terminal(run: Pa
 
 def test_tokens_of_an_evaluation_have_no_notes_and_are_told_all_the_same(run: Path) -> None:
     (told,) = show_episodes(run, "", Choice(), tokens=True)
-    assert told.splitlines()[-1].split() == ['"id', '503"', "0.000"]
+    assert told.split("\n\n")[-2].splitlines()[-1].split() == ['"id', '503"', "0.000"]
 
 
 @pytest.mark.parametrize(
@@ -164,3 +166,54 @@ def test_a_file_and_a_line_of_it_are_opened(run: Path) -> None:
     assert told.startswith("eval-8.jsonl, episode 3: task b")
     with pytest.raises(ShowError, match="has no line 4: it has 3 of them"):
         list(show_episodes(file, "", Choice(), line=4))
+
+
+@pytest.fixture
+def forked(run: Path) -> Path:
+    """A run whose evaluation has a fork: a turn replayed, one left after a token and one token forced, one after it."""
+    call = turn("1 + 1", -0.02, "2", kind="call")
+    left = turn("\x1b[2J", 0.0, "3", kind="call")
+    left = replace(left, completion=Completion(token_ids=(502, 503, 504), logprobs=(0.0,) * 3, stop="stop"))
+    one = episode("a" * 40, 12, call, left, turn("2", 1.0), success=True)
+    write(find_file(run), episode("a" * 40, 0), replace(one, fork=Fork(parent=10, turn=1, token=1, forced=(503,))))
+    return run
+
+
+def test_a_fork_says_what_it_left_and_what_is_its_own(forked: Path) -> None:
+    (told,) = show_episodes(forked, "", Choice(), index=2)
+    assert told.splitlines()[2:5] == [
+        "solved, reward 0.980, 3 turns, 2 tool calls, 7 tokens",
+        "a fork of sample 10, left in turn 2 after 1 token, 1 token forced",
+        "its own: 2 turns, 1 tool call, 3 tokens; the rest is replayed or forced",
+    ]
+    assert "\nturn 1: call python, reward -0.020, replayed\n" in told
+    assert "\x1b" not in told
+    plain, fork = show_episodes(forked, "", Choice(), listed=True)
+    assert "fork" not in plain
+    assert fork.endswith("…/12, a fork of 10")
+    assert len(fork) == 80
+
+
+def test_the_text_of_a_fork_s_first_turn_is_told_in_its_parts(forked: Path) -> None:
+    (forked / "config.yaml").write_text("model: {path: nano}\n")
+    (told,) = show_episodes(forked, "", Choice(), index=2)
+    lines = told.split("\n\n")[3].splitlines()
+    assert (lines[0], lines[1], lines[3], lines[5]) == (
+        "turn 2: call python, reward 0.000", "replayed", "forced", "its own")  # fmt: skip
+
+
+def test_a_fork_s_tokens_say_whose_they_are(forked: Path) -> None:
+    (told,) = show_episodes(forked, "", Choice(), index=2, tokens=True)
+    rows = [line.split()[-1] for line in told.splitlines() if line.startswith('  "id ')]
+    assert rows == ["replayed", "replayed", "replayed", "forced", "0.000", "0.000", "0.000"]
+    assert max(map(len, told.splitlines())) <= 80
+    assert "\ntrained: whether the update learned" in told
+
+
+def test_a_fork_that_no_run_wrote_is_named(forked: Path) -> None:
+    file = find_file(forked)
+    stored = [json.loads(line) for line in file.read_text().splitlines()]
+    stored[1]["trajectory"]["fork"]["token"] = 2**60
+    file.write_text("".join(json.dumps(line) + "\n" for line in stored))
+    with pytest.raises(StoreError, match="2: fork gives turn 1 more tokens than it has"):
+        list(show_episodes(forked, "", Choice(), index=2, tokens=True))

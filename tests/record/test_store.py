@@ -66,6 +66,15 @@ def turns(draw: st.DrawFn) -> tuple[Turn, ...]:
 
 TASKS = st.builds(Task, id=st.text(), prompt=PARTS, data=st.dictionaries(st.text(), JSON, max_size=3))
 FORKS = st.builds(Fork, parent=COUNTS, turn=COUNTS, token=COUNTS, forced=st.lists(NUMBERS, max_size=3).map(tuple))
+
+
+def fitted(one: Trajectory) -> Trajectory:
+    """A fork gives the turn that it leaves no more tokens than this has."""
+    if one.fork is None or one.num_sampled >= 0:
+        return one
+    return replace(one, fork=replace(one.fork, token=0, forced=()))
+
+
 TRAJECTORIES = st.builds(
     Trajectory,
     task=TASKS,
@@ -75,7 +84,7 @@ TRAJECTORIES = st.builds(
     success=st.booleans(),
     error=st.text(),
     fork=st.none() | FORKS,
-)
+).map(fitted)
 
 
 def small(task: str = "t", sample: int = 0) -> Trajectory:
