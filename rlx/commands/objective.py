@@ -1,26 +1,31 @@
 """What a run is worth to a sweeper that optimises: the value of a metric, by its name.
 
 An evaluation's metric (`eval/reward`, `eval/pass@1`, under another budget `eval@5/reward`) is that of the final policy;
-a training one (`success/mean`) is its mean over the last ten steps, since one step's is noisy. Several names are
-several objectives, in their order.
+a training one (`success/mean`) is its mean over the last ten steps, since one step's is noisy. A part of a mixture has
+its name before its own (`first/success/mean`, `eval/first/pass@1`). Several names are several objectives, in order.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+import re
 from pathlib import Path
+from typing import Any
 
 from rlx.config.check import near
-from rlx.evaluate.figures import Score, figures
+from rlx.evaluate.figures import figures, score
 from rlx.evaluate.summary import Summary
 from rlx.record.folder import METRICS, SUMMARY
 from rlx.rollout.measure import measure
 from rlx.run.run import Run
+from rlx.types import Action, Completion, Group, Task, Trajectory, Turn
+from rlx.world import parts_of
 
 LAST = 10
 """Steps that a training metric is averaged over."""
+SAID = re.compile(r"\benv/.+")
+"""What an environment measures, by a name of its own."""
 
 
 class ObjectiveError(ValueError):
@@ -41,17 +46,27 @@ def check_objective(run: Run) -> None:
         raise ObjectiveError("objective=[]: expected the name of a metric, a list of names, or null")
     known = metrics_of(run) if run.objective is not None else []
     for name in names_of(run):
-        if name not in known:
+        if name not in known and SAID.sub("env/NAME", name) not in known:
             raise ObjectiveError(f"objective={name}: the run has no such metric{near(name, known)}")
 
 
 def metrics_of(run: Run) -> list[str]:
-    """The names that a run's evaluation and its rollouts give, of which none depends on the clock."""
-    settings = run.evaluate
-    blank = [Score(task="", num_samples=settings.num_samples, num_correct=0)]
+    """The names that a run's evaluation and its rollouts give, of which none depends on the clock: those of an episode
+    in each environment. What is measured there no one knows before it is played: `env/NAME` stands for all of it."""
+    settings, groups = run.evaluate, [blank(part, run.evaluate.num_samples) for part in parts_of(run.env)]
+    scores = [score(group) for group in groups]
     nouns = ["eval", *(f"eval@{rounds}" for rounds in settings.max_rounds[1:])]
-    judged = [name for noun in nouns for name in figures(blank, ks=settings.ks, noun=noun, num_resamples=1)]
-    return [*judged, *(measure([], run.env) if run.steps else {})]
+    judged = [name for noun in nouns for name in figures(scores, ks=settings.ks, noun=noun, num_resamples=1)]
+    return [*judged, *(measure(groups, run.env) if run.steps else {})]
+
+
+def blank(part: str, num_samples: int) -> Group:
+    """Episodes of a turn in which nothing happened, and of which something was said."""
+    task = Task(id=part, prompt=(), data={}, env=part)
+    said = Completion(token_ids=(), logprobs=(), stop="stop")
+    turn = Turn(prompt_ids=(), completion=said, action=Action(kind="answer", text=""), metrics={"NAME": 0.0})
+    episode = Trajectory(task=task, sample=0, turns=(turn,), status="done")
+    return Group(task=task, trajectories=(episode,) * num_samples)
 
 
 def value_of(run: Run, summary: Summary) -> float | list[float] | None:
@@ -61,17 +76,20 @@ def value_of(run: Run, summary: Summary) -> float | list[float] | None:
 
 
 def value_named(name: str, folder: Path, summary: Summary) -> float:
+    lines = last_lines(folder / METRICS)
     if name in summary.metrics:
         value, place = summary.metrics[name].value, SUMMARY
     else:
-        last = last_values(folder / METRICS, name)
+        last = [float(line[name]) for line in lines if line.get(name) is not None]
         value, place = sum(last) / len(last) if last else math.nan, METRICS
     if not math.isfinite(value):
-        raise ObjectiveError(f"objective={name} has no value in {folder / place}")
+        known = {*summary.metrics, *(key for line in lines for key in line)}
+        hint = near(name, known) if SAID.search(name) and name not in known else ""
+        raise ObjectiveError(f"objective={name} has no value in {folder / place}{hint}")
     return value
 
 
-def last_values(path: Path, name: str) -> Sequence[float]:
-    """Of the last steps of a run, as it wrote them down."""
+def last_lines(path: Path) -> list[dict[str, Any]]:
+    """Of a run's metrics, as it wrote them down."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    return [float(value) for line in lines[-LAST:] if (value := json.loads(line).get(name)) is not None]
+    return [json.loads(line) for line in lines[-LAST:]]

@@ -21,12 +21,12 @@ def check_train(run: Run, here: bool = True) -> None:
 
 
 def check_plan(run: Run, tell: Callable[[], None]) -> None:
-    """Refuse what cannot be planned, `tell` the plan, and refuse what it shows cannot be; nothing is fetched, and this
+    """Refuse what cannot be, `tell` the plan, and refuse what it shows does not fit; nothing is fetched, and this
     machine need not be the one."""
     check_inputs(run)
+    check_settings(run)
     check_tasks(run, fetch=False)
     tell()
-    check_settings(run)
     check_fit(run)
 
 

@@ -20,9 +20,6 @@ from rlx.evaluate.passk import compare, estimates, pass_at_k, require_same_tasks
 from rlx.rollout.measure import EMPTY, FLAGS, describe, said
 from rlx.types import Group, Metrics
 
-KINDS = ("tool", "episode", "env")
-"""What the first words of figures are, where they have two."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
@@ -35,8 +32,8 @@ class Score:
     num_correct: int
     sums: Mapping[str, float] = field(default_factory=dict)
     """Of what `rlx.rollout.measure` describes an episode by, and of failed calls."""
-    said: Mapping[str, tuple[float, int]] = field(default_factory=dict)
-    """Of what the environment itself said: the sum, and of how many samples it said it."""
+    said: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """What the environment itself said, of each sample of which it said it."""
 
 
 FAILED = "tool/failed"
@@ -58,12 +55,8 @@ def score(group: Group) -> Score:
             **{name: sum(row[name] for row in rows) for name in EMPTY},
             FAILED: sum(episode.tool.num_failed for episode in episodes),
         },
-        said={name: total([row[name] for row in told if name in row]) for name in names},
+        said={name: tuple(row[name] for row in told if name in row) for name in names},
     )
-
-
-def total(values: Sequence[float]) -> tuple[float, int]:
-    return sum(values), len(values)
 
 
 def pass_ratios(scores: Sequence[Score], ks: Iterable[int]) -> dict[str, Ratio]:
@@ -78,15 +71,13 @@ def pass_ratios(scores: Sequence[Score], ks: Iterable[int]) -> dict[str, Ratio]:
 
 def ratios(scores: Sequence[Score], ks: Iterable[int]) -> dict[str, Ratio]:
     """Every figure as a ratio of sums over problems, by the part of its name after the slash: of all problems, and of
-    each part's of a mixture, its name before theirs."""
-    found = pass_ratios(scores, ks) | stat_ratios(scores)
+    each part's of a mixture, its name before theirs. What nothing was said of is not there."""
+    whole = pass_ratios(scores, ks) | stat_ratios(scores)
+    found = dict(whole)
     for part in sorted({row.env for row in scores} - {""}):
-        of_part = np.array([row.env == part for row in scores], dtype=np.float64)[None]
-        found |= {
-            f"{part}/{name}": Ratio(top=ratio.top * of_part, bottom=ratio.bottom * of_part, is_share=ratio.is_share)
-            for name, ratio in found.items()
-            if "/" not in name or name.partition("/")[0] in KINDS
-        }
+        chosen = [row.env == part for row in scores]
+        own = {name: ratio.of(chosen) for name, ratio in whole.items()}
+        found |= {f"{part}/{name}": one for name, one in own.items() if not name.startswith("env/") or one.bottom.any()}
     return found
 
 
@@ -100,8 +91,9 @@ def stat_ratios(scores: Sequence[Score]) -> dict[str, Ratio]:
     found = {name: (share_of if name in FLAGS else mean_of)(of(name) / num_P) for name in EMPTY}
     found["tool/failed_rate"] = Ratio(top=of(FAILED)[None], bottom=of("tool/calls")[None], is_share=True)
     for name in sorted({name for row in scores for name in row.said}):
-        both = np.array([row.said.get(name, (0.0, 0)) for row in scores], dtype=np.float64)
-        found[name] = Ratio(top=both[None, :, 0], bottom=both[None, :, 1])
+        told = [row.said.get(name, ()) for row in scores]
+        sums, nums = (np.array([list(map(each, told))], dtype=np.float64) for each in (sum, len))
+        found[name] = Ratio(top=sums, bottom=nums)
     return found
 
 
@@ -118,6 +110,7 @@ def mean_ratios(tables: Sequence[Sequence[Score]], ks: Sequence[int]) -> dict[st
             is_share=each[0][name].is_share,
         )
         for name in each[0]
+        if all(name in found for found in each)
     }
 
 

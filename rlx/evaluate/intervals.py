@@ -19,7 +19,7 @@ Shapes: S runs whose figures are averaged, P problems, R resamples.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 
 import numpy as np
@@ -72,6 +72,10 @@ class Ratio:
         ratio = _divide(self.top.sum(axis=1), self.bottom.sum(axis=1))[:, None]
         rest = _divide(self.top - ratio * self.bottom, np.broadcast_to(_mean(self.bottom), self.top.shape))
         return (ratio + rest).mean(axis=0)
+
+    def of(self, chosen: Sequence[bool]) -> Ratio:
+        """That of some problems alone."""
+        return replace(self, top=self.top * chosen, bottom=self.bottom * chosen)
 
 
 def mean_of(values: ArrayLike) -> Ratio:

@@ -28,8 +28,29 @@ def test_an_objective_is_a_metric_that_the_run_will_have(name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "name",
+    [
+        "second/success/mean",
+        "first/tool/calls",
+        "eval/first/pass@1",
+        "eval@5/second/reward",
+        "env/guesses",
+        "second/env/guesses",
+        "eval/second/env/guesses",
+    ],
+)
+def test_so_is_one_of_a_part_or_of_what_an_environment_measures(name: str) -> None:
+    check_objective(run_of("env=mixture", "evaluate=paper", f"objective={name}"))
+
+
+@pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["objective=third/success/mean", "env=mixture"], "did you mean first/success/mean"),
+        (["objective=second/tool/calls", "env=mixture"], "objective=second/tool/calls: the run has no such metric"),
+        (["objective=first/success/mean"], "the run has no such metric; did you mean success/mean"),
+        (["objective=envy/guesses"], "the run has no such metric"),
+        (["objective=env/guesses", "steps=0"], "the run has no such metric; there is eval/env/NAME"),
         (["objective=eval/rewad"], "objective=eval/rewad: the run has no such metric; did you mean eval/reward"),
         (["objective=eval@5/reward"], "objective=eval@5/reward: the run has no such metric; did you mean eval/reward"),
         (["objective=eval/pass@4", "evaluate.ks=[1]"], "objective=eval/pass@4: the run has no such metric"),
@@ -67,6 +88,12 @@ def test_a_value_that_is_not_there_is_told_in_a_line(tmp_path: Path) -> None:
         value_of(run_of("objective=eval/reward", folder=tmp_path), summary(float("nan")))
     with pytest.raises(ObjectiveError, match=r"^objective=success/mean has no value in .*metrics.jsonl$"):
         value_of(run_of("objective=success/mean", folder=tmp_path), summary(1.0))
+
+
+def test_a_metric_that_no_episode_had_is_told_beside_those_they_had(tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1, "env/guesses": 3.0}\n')
+    with pytest.raises(ObjectiveError, match=r"metrics.jsonl; did you mean env/guesses\?$"):
+        value_of(run_of("objective=env/guesess", folder=tmp_path), summary(1.0))
 
 
 def test_the_job_of_a_sweep_gives_the_objective(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

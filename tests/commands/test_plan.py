@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from rlx.commands.objective import ObjectiveError
 from rlx.commands.plan import LEFT, clock, describe_plan, describe_settings, short, start_command
+from rlx.commands.refusal import check_plan
 from rlx.config.compose import build_run, compose
 from rlx.record.folder import flatten
+from rlx.run.fit import FitError
 
 LARGE = ["hardware=a100x8x2", "model=qwen2_5_7b", "algo=grpo", "algo.loss.kl=0.1", "steps=3"]
 
@@ -29,6 +32,16 @@ def test_a_small_run_is_described_whole() -> None:
     assert "of 8.0 GB: fits" in text
     assert "sbatch" not in text
     assert text.endswith("command rlx train model=nano hardware=cpu hardware.memory_gb=8 warm_start=none algo=grpo")
+
+
+def test_what_cannot_be_is_refused_before_the_plan_and_what_does_not_fit_after_it() -> None:
+    told: list[str] = []
+    with pytest.raises(ObjectiveError):
+        check_plan(build_run(compose(["objective=nothing"]), Path()), lambda: told.append("all"))
+    assert told == []
+    with pytest.raises(FitError, match="cannot fit"):
+        check_plan(build_run(compose(["hardware.memory_gb=0.1"]), Path()), lambda: told.append("all"))
+    assert told == ["all"]
 
 
 def test_a_large_run_shows_its_budgets_and_its_batch_script() -> None:

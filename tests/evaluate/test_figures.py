@@ -143,6 +143,20 @@ def test_the_figures_of_a_part_are_those_of_its_problems() -> None:
     assert not any("a/b" in name or "b/a/" in name for name in found)
 
 
+def test_a_part_that_never_says_a_thing_has_no_figure_of_it() -> None:
+    silent, told = replace(row("a", 1), env="silent"), replace(row("b", 1), env="told", said={"env/steps": (3.0, 5.0)})
+    found = figures([silent, told], ks=(1,), num_resamples=10)
+    assert found["eval/env/steps"].value == found["eval/told/env/steps"].value == 4.0
+    assert "eval/silent/env/steps" not in found
+    assert found["eval/silent/tool/failed_rate"].value == 0.0, "no calls, none of them failed"
+
+
+def test_a_mean_over_runs_is_of_what_all_of_them_say() -> None:
+    said = [replace(row("a", 1), said={"env/steps": (3.0,)})]
+    assert "env/steps" in mean_ratios([said, said], (1,))
+    assert "env/steps" not in mean_ratios([said, [row("a", 1)]], (1,))
+
+
 def test_a_group_without_samples_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="'a'"):
         score(Group(task=TASK, trajectories=()))
