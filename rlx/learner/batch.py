@@ -287,6 +287,8 @@ def longest_path(columns: Draft, ids: list[int], first: int) -> tuple[int, int]:
 def num_alike(segment: list[int], ids: list[int], start: int) -> int:
     """How many tokens a segment and `ids` from `start` on have in common."""
     num = min(len(segment), len(ids) - start)
+    if not num or segment[0] != ids[start]:
+        return 0
     if segment[:num] == ids[start : start + num]:
         return num
     return next(i for i in range(num) if segment[i] != ids[start + i])
