@@ -35,9 +35,15 @@ class Flat:
     """Played by the environment's own expert, once a task, and not by the policy."""
 
 
+class SamplerError(ValueError):
+    """A sampler asked for what cannot be played, or returned what is no group; the message is one line that says so."""
+
+    exit_code = 2
+
+
 Growth = Generator[Sequence[Start], list[Trajectory], Group]
 """A sampler at work on one task: it yields starts, is sent their trajectories in that order, again and again, and
-returns the group. Its samples are numbered from 0, each number once."""
+returns the group. Its samples are numbered from 0, each number once; whom a fork leaves is in its group too."""
 
 Sampler = Flat | Callable[[Task], Growth]
 """Where rollouts start and fork, as a value or as a coroutine for each task."""
@@ -283,15 +289,25 @@ def leave(
     watch: Sequence[int] = (),
 ) -> Start:
     """A fork: what `parent` said, up to `token` tokens into a turn, then what it is `forced` to say, then its own."""
-    within(0, len(parent.turns) - 1, turn=turn)
-    within(0, len(parent.turns[turn].completion.token_ids), token=token)
+    try:
+        within(0, len(parent.turns) - 1, turn=turn)
+        within(0, len(parent.turns[turn].completion.token_ids), token=token)
+    except ValueError as error:
+        raise SamplerError(f"leave sample {parent.sample} of task {parent.task.id!r:.60}: {error}") from None
     return Start(
         task=parent.task,
         sample=sample,
         prefix=parent.turns[: turn + 1],
-        fork=Fork(parent=parent.sample, turn=turn, token=token, forced=tuple(forced)),
-        watch=tuple(watch),
+        fork=Fork(parent=parent.sample, turn=turn, token=token, forced=ids("forced", forced)),
+        watch=ids("watch", watch),
     )
+
+
+def ids(name: str, given: Sequence[int]) -> tuple[int, ...]:
+    """Token ids as a sampler gives them; SamplerError for what is no list of them."""
+    if not isinstance(given, list | tuple) or not all(isinstance(one, int) for one in given):
+        raise SamplerError(f"{name}={given!r:.60}: expected a list of token ids")
+    return tuple(given)
 
 
 def stored(path: str) -> Sampler:

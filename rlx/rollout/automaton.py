@@ -10,6 +10,7 @@ from torch import Tensor
 
 from rlx.model.masks import Masks
 from rlx.protocol.automaton import Automaton
+from rlx.rollout.engine import RequestError
 from rlx.types import Request
 
 
@@ -19,6 +20,9 @@ class Walk:
 
     automaton: Automaton
     state: int
+
+    def allows(self, chosen: int) -> bool:
+        return self.automaton.states[self.state].allows(chosen)
 
     def take(self, chosen: int, session: int) -> bool:
         """Move by a sampled id; whether it ends the completion."""
@@ -39,7 +43,7 @@ def walk(automaton: Automaton | None, request: Request) -> Walk | None:
         return None
     if automaton is None or not 0 <= request.state < len(automaton.states):
         has = "no automaton" if automaton is None else f"an automaton of {len(automaton.states)} states"
-        raise ValueError(f"session {request.session}: starts in state {request.state}, and the engine has {has}")
+        raise RequestError(f"starts in state {request.state}, and the engine has {has}")
     return Walk(automaton=automaton, state=request.state)
 
 

@@ -36,6 +36,12 @@ class Counts:
     num_sampled: int = 0
 
 
+class RequestError(ValueError):
+    """A request that can never be sampled; the message is one line that says why."""
+
+    exit_code = 2
+
+
 class Engine(Protocol):
     """Batched sampling with caches kept per session. Not thread-safe: one caller."""
 
@@ -66,7 +72,7 @@ class Engine(Protocol):
     def add(self, request: Request) -> None:
         """Queue a request; it is admitted by a later `step`, first come, first served.
 
-        ValueError if its session has another request under way, or if it can never be sampled.
+        ValueError if its session has another request under way; RequestError if it can never be sampled.
         """
         ...
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
+from rlx.algo.parts import SamplerError
 from rlx.rollout.fork import given, joined, left, replayed
 from rlx.rollout.speech import Encode, Speech
 from rlx.types import (
@@ -129,7 +130,7 @@ def refuse_replay(world: World, start: Start) -> None:
     """A start that repeats recorded actions needs an environment that answers them alike."""
     if (start.prefix or start.fork) and not is_replayable(world.env):
         where = f"task {start.task.key} cannot go on from turn {len(replayed(start))}"
-        raise ValueError(f"env: {type(world.env).__name__} does not replay: {where}")
+        raise SamplerError(f"env: {type(world.env).__name__} does not replay: {where}")
 
 
 class Scene:

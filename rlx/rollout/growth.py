@@ -1,13 +1,15 @@
-"""Samplers at work: the coroutines of a step's tasks, each start with random streams of its own."""
+"""Samplers at work: the coroutines of a step's tasks, each start with random streams of its own.
+
+What a sampler yields and returns is checked here, and nowhere else: a mistake of its author is one line.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, NoReturn, TypeVar
 
-from rlx.algo.parts import Flat, Growth, Player, grouped
+from rlx.algo.parts import Flat, Growth, Player, SamplerError, grouped, ids
 from rlx.rollout.episode import Seen, tell_apart
 from rlx.types import Group, Start, Task, Trajectory
 
@@ -33,24 +35,56 @@ def sample_flat(player: Player, sampler: Flat, tasks: Sequence[Task]) -> list[Gr
 def growths(sampler: Callable[[Task], Growth], tasks: Sequence[Task], seen: Seen) -> list[Growth]:
     """The sampler at work on every task; a task that comes again in a step has other random streams."""
     told = tell_apart([Start(task=task, sample=0) for task in tasks], seen)
-    return [told_apart(sampler(start.task), start.repeat) for start in told]
+    return [told_apart(sampler(start.task), start.task, start.repeat) for start in told]
 
 
-def told_apart(growth: Growth, repeat: int) -> Growth:
-    """The same growth with starts that say how often its task came before. Refuses a sample that it began before."""
-    begun: Counter[int] = Counter()
+def told_apart(growth: Growth, task: Task, repeat: int) -> Growth:
+    """The same growth with starts that say how often its task came before; SamplerError for what it may not ask."""
+    if not isinstance(growth, Generator):
+        refuse(task, f"it gave {kind(growth)} at once; yield lists of starts, then return the Group")
+    begun: set[int] = set()
     try:
         starts = next(growth)
         while True:
-            begun.update(start.sample for start in starts)
-            refuse_twins(begun, starts)
+            check_starts(task, starts, begun)
             starts = growth.send((yield [replace(start, repeat=repeat) for start in starts]))
     except StopIteration as end:
-        return end.value
+        return checked(task, end.value)
 
 
-def refuse_twins(begun: Counter[int], starts: Sequence[Start]) -> None:
-    """ValueError for a sample number that came before: two episodes would draw the same random numbers."""
+def check_starts(task: Task, starts: Any, begun: set[int]) -> None:
+    """Refuse what is no list of starts of this task, each with a number that is not among those `begun`: two episodes
+    of a number would draw the same random numbers."""
+    if not isinstance(starts, Sequence) or not all(isinstance(start, Start) for start in starts):
+        refuse(task, f"it yielded {kind(starts)}; yield a list of Starts")
     for start in starts:
-        if begun[start.sample] > 1:
-            raise ValueError(f"sampler: sample {start.sample} of task {start.task.id!r} was begun twice; count from 0")
+        if start.task != task:
+            refuse(task, f"it started task {start.task.id!r:.60}; play the one it is given")
+        if start.sample in begun:
+            refuse(task, f"sample {start.sample} of task {task.id!r:.60} was begun twice; count from 0")
+        ids("watch", start.watch)
+        begun.add(start.sample)
+
+
+def checked(task: Task, group: Any) -> Group:
+    """What a sampler returned, if it is a group that has whom its forks left: their turns before are rows of these,
+    by which credit knows a tree. What shall not be trained, credit leaves out by `keep`."""
+    if not isinstance(group, Group):
+        refuse(task, f"it returned {kind(group)}; return the Group")
+    samples = {one.sample for one in group.trajectories}
+    for one in group.trajectories:
+        if one.fork is not None and one.fork.parent not in samples:
+            left = f"sample {one.sample} is a fork of sample {one.fork.parent}, which the Group lacks"
+            refuse(task, f"{left}; return it too, and have credit keep what shall be trained")
+    return group
+
+
+def kind(given: Any) -> str:
+    """What something is, in a word or two."""
+    if isinstance(given, list | tuple):
+        return f"a {type(given).__name__} of {', '.join(sorted({type(one).__name__ for one in given})) or 'nothing'}"
+    return "nothing" if given is None else f"a {type(given).__name__}"
+
+
+def refuse(task: Task, told: str) -> NoReturn:
+    raise SamplerError(f"sampler, task {task.id!r:.60}: {told}")

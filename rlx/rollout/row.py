@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from rlx.protocol.automaton import Automaton
 from rlx.rollout.automaton import Walk, walk
+from rlx.rollout.engine import RequestError
 from rlx.rollout.sampling import uniforms
 from rlx.rollout.stops import Listener, listen
 from rlx.types import Completion, Request, Stop
@@ -15,11 +16,29 @@ DRAWN = 64
 """Random numbers are computed this many at a time."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vocabulary:
+    """What an engine's ids are."""
+
+    num_ids: int
+    """The model's own; ids of added actions follow them."""
+    eos_ids: frozenset[int]
+    spelled: Sequence[bytes]
+    """By id; empty beyond its end."""
+
+    def check(self, what: str, ids: Collection[int], num_added: int = 0) -> None:
+        """RequestError for ids that are not of it, nor of so many added actions."""
+        last = self.num_ids + num_added - 1
+        if ids and not (min(ids) >= 0 and max(ids) <= last):
+            raise RequestError(f"{what} outside the model's vocabulary, 0 to {last}")
+
+
 @dataclass(slots=True, kw_only=True)
 class Row:
     """A request being decoded. Its cache row is its place in the engine's list."""
 
     request: Request
+    vocabulary: Vocabulary
     order: int
     """Its place in the order of `add`."""
     ids: list[int]
@@ -50,7 +69,7 @@ class Row:
             self.drawn += uniforms(self.request.stream, len(self.drawn), DRAWN)
         return self.drawn[position]
 
-    def take(self, token: int, logprob: float, eos_ids: frozenset[int], spelled: Sequence[bytes]) -> Stop | None:
+    def take(self, token: int, logprob: float) -> Stop | None:
         """Append a sampled token; why the completion ends here, if it does."""
         self.logprobs.append(logprob)
         if self.request.watch:
@@ -59,8 +78,9 @@ class Row:
         ends = self.walk is not None and self._walk(self.walk, token)
         read = self.read(token)
         self.ids.append(read)
+        spelled = self.vocabulary.spelled
         heard = self.listener is not None and self.listener.hear(spelled[read] if read < len(spelled) else b"")
-        if token in eos_ids:
+        if token in self.vocabulary.eos_ids:
             return "eos"
         if heard or ends:
             return "stop"
@@ -76,16 +96,17 @@ class Row:
         self.chosen_ids.append(token)
         return walk.take(token, self.request.session)
 
-    def take_given(self, eos_ids: frozenset[int], spelled: Sequence[bytes]) -> None:
-        """Take what the completion begins with; ValueError where it ends before the last of it."""
+    def take_given(self) -> None:
+        """Take what the completion begins with; RequestError where it ends before the last of it, or cannot be said."""
         for token in self.request.given:
             if self.stop in ("stop", "eos"):
                 given = len(self.request.given)
-                raise ValueError(
-                    f"session {self.request.session}: the {given} ids given end the turn after {len(self.logprobs)}; "
-                    "force no more than one turn"
+                raise RequestError(
+                    f"the {given} ids given end the turn after {len(self.logprobs)}; force no more than one turn"
                 )
-            self.stop = self.take(token, 0.0, eos_ids, spelled)
+            if self.walk is not None and not self.walk.allows(token):
+                raise RequestError(f"id {token} is given where state {self.walk.state} forbids it")
+            self.stop = self.take(token, 0.0)
 
     def complete(self, stop: Stop, version: int) -> Completion:
         token_ids = tuple(self.ids[len(self.request.prompt_ids) :])
@@ -100,14 +121,26 @@ class Row:
         )
 
 
-def open_row(
-    order: int, request: Request, automaton: Automaton | None, eos_ids: frozenset[int], spelled: Sequence[bytes]
-) -> Row:
-    """A request as it begins, with what its completion was given. ValueError if that cannot be."""
+def open_row(order: int, request: Request, automaton: Automaton | None, vocabulary: Vocabulary) -> Row:
+    """A request as it begins, with what its completion was given. RequestError if that cannot be."""
+    try:
+        return begun(order, request, automaton, vocabulary)
+    except RequestError as error:
+        raise RequestError(f"session {request.session}: {error}") from None
+
+
+def begun(order: int, request: Request, automaton: Automaton | None, vocabulary: Vocabulary) -> Row:
+    if not request.prompt_ids:
+        raise RequestError("the prompt is empty; give it at least one token")
+    num_added = 0 if automaton is None else automaton.num_added
+    vocabulary.check("the prompt has ids", request.prompt_ids)
+    vocabulary.check("an id that is given is", request.given, 0 if request.state is None else num_added)
+    vocabulary.check("an id to watch is", request.watch, num_added)
     start = len(request.prompt_ids)
     room = request.sampling.max_context - start
     row = Row(
         request=request,
+        vocabulary=vocabulary,
         order=order,
         ids=list(request.prompt_ids),
         limit=start + min(request.sampling.max_new_tokens, room),
@@ -116,7 +149,7 @@ def open_row(
         walk=walk(automaton, request),
         stop="context" if room <= 0 else None,
     )
-    row.take_given(eos_ids, spelled)
+    row.take_given()
     return row
 
 

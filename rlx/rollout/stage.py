@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from rlx.rollout.engine import RequestError
 from rlx.rollout.episode import Asked, Life, play_episode, refuse_replay
 from rlx.rollout.growth import Growing
 from rlx.types import Request, Start, Trajectory
@@ -59,6 +60,7 @@ class Lived:
 
     session: int
     life: Life
+    start: Start
     place: Place
     pace: Pace
     answer: Future[Any] | None = None
@@ -130,7 +132,7 @@ class Stage(Generic[T]):
         refuse_replay(world, start)
         group = place.growth if self.forks else None
         life = play_episode(world, rollout.sampling, start, rollout.stream, session, group)
-        return Lived(session, life, place, pace_of(world.env))
+        return Lived(session, life, start, place, pace_of(world.env))
 
     def _settle(self, index: int) -> None:
         """Wake a growth whose wave has ended."""
@@ -184,14 +186,20 @@ class Stage(Generic[T]):
             self._end(one, end.value)
             return
         if isinstance(asked, Request):
-            self.rollout.engine.add(asked)
-            self.num_decoding += 1
+            self._add(one, asked)
             return
         one.answer = self.pool.submit(asked)
         if one.pace == "live":
             self.live.append(one)
         else:
             self.due.append((self.tick + self.rollout.tool_ticks, one))
+
+    def _add(self, one: Lived, request: Request) -> None:
+        try:
+            self.rollout.engine.add(request)
+        except RequestError as error:
+            raise RequestError(f"sample {one.start.sample} of task {one.start.task.key!r:.60}: {error}") from None
+        self.num_decoding += 1
 
     def _end(self, one: Lived, trajectory: Trajectory) -> None:
         del self.lives[one.session]

@@ -144,7 +144,11 @@ def test_greedy_decoding_is_that_of_the_torch_engine(start: Any, nano: Any, agen
     from rlx.rollout.torch.engine import TorchEngine
 
     ours = TorchEngine(
-        config=nano.config, weights=nano.state_dict(), tokenizer=agent.tokenizer, eos_ids=start.eos_ids, num_slots=8
+        config=nano.config,
+        weights=nano.state_dict(),
+        tokenizer=agent.tokenizer,
+        eos_ids=start.vocabulary.eos_ids,
+        num_slots=8,
     )
     requests = [ask(session, ids(session, 15), temperature=0.0, max_new_tokens=30) for session in range(8)]
     theirs, expected = finish(start, *requests), finish(ours, *requests)
@@ -172,7 +176,7 @@ def test_the_same_streams_give_the_tokens_of_the_torch_engine(start: Any, nano: 
         config=nano.config,
         weights=nano.state_dict(),
         tokenizer=agent.tokenizer,
-        eos_ids=start.eos_ids,
+        eos_ids=start.vocabulary.eos_ids,
         num_slots=8,
         automaton=WALK,
     )
@@ -233,7 +237,7 @@ def test_stop_strings_eos_and_limits_end_a_completion(start: Any, agent: Any) ->
     assert ") = " not in agent.tokenizer.decode(told[0].token_ids[:-1])
     assert [told[s].stop for s in range(4)] == ["stop", "length", "context", "context"]
     assert [len(told[s].token_ids) for s in (1, 2, 3)] == [5, 3, 0]
-    eos = min(start.eos_ids)
+    eos = min(start.vocabulary.eos_ids)
     start.use(Automaton(states=(State(allowed=frozenset({eos})),)))
     ended = finish(start, ask(9, prompt, state=0))[9]
     assert (ended.token_ids, ended.stop) == ((eos,), "eos")
@@ -376,7 +380,12 @@ def test_added_actions_are_those_of_the_torch_engine(engine: Any, agent: Any, ex
     model, automaton = expanded
     requests = [ask(s, ids(s, 15), temperature=1.5, state=(1, 0, None)[s % 3]) for s in range(60)]
     theirs = finish(engine, *requests)
-    common = {"config": model.config, "tokenizer": agent.tokenizer, "eos_ids": engine.eos_ids, "num_slots": 60}
+    common = {
+        "config": model.config,
+        "tokenizer": agent.tokenizer,
+        "eos_ids": engine.vocabulary.eos_ids,
+        "num_slots": 60,
+    }
     ours = finish(TorchEngine(weights=model.state_dict(), automaton=automaton, **common), *requests)
     for session, completion in theirs.items():
         expected = ours[session]

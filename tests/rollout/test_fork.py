@@ -142,7 +142,7 @@ def test_a_group_is_informative_where_a_fork_alone_earned_something_else(groups:
 
 def test_what_cannot_be_left_is_refused(groups: list[Group]) -> None:
     root = groups[0].trajectories[0]
-    with pytest.raises(ValueError, match=r"^turn=9: expected an integer from 0 to"):
+    with pytest.raises(ValueError, match=r"^leave sample 0 of task '.*': turn=9: expected an integer from 0 to"):
         leave(root, sample=1, turn=9)
-    with pytest.raises(ValueError, match=r"^token=999: expected an integer from 0 to"):
+    with pytest.raises(ValueError, match=r"^leave sample 0 of task '.*': token=999: expected an integer from 0 to"):
         leave(root, sample=1, turn=0, token=999)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from rlx.algo.parts import Growth, leave, stable_index
+from rlx.algo.parts import Growth, SamplerError, leave, stable_index
+from rlx.commands.last_words import one_line_of
+from rlx.rollout.engine import RequestError
 from rlx.rollout.play import Rollout
 from rlx.rollout.together import Together
 from rlx.types import Action, Group, Sampling, Start, Step, Task, Text
@@ -117,14 +119,96 @@ def said(groups: list[Group]) -> list[list[tuple[int, ...]]]:
     return [[turn.completion.token_ids for turn in t.turns] for group in groups for t in group.trajectories]
 
 
-def test_a_growth_that_begins_a_sample_twice_is_refused(player: Any) -> None:
-    def twice(task: Task) -> Growth:
+def mistaken(say: Callable[[Task], Any]) -> Callable[[Task], Growth]:
+    """A sampler that yields what it should not."""
+
+    def sample(task: Task) -> Growth:
         played = yield [Start(task=task, sample=1)]
-        played += yield [Start(task=task, sample=1)]
+        played += yield say(task)
         return Group(task=task, trajectories=tuple(played))
 
-    with pytest.raises(ValueError, match="sample 1 of task 'train0' was begun twice"):
-        player(2).sample(twice, tasks(1))
+    return sample
+
+
+OTHER = Task(id="other", prompt=(), data={})
+WRONG_STARTS: list[tuple[Callable[[Task], Any], str]] = [
+    (lambda task: Start(task=task, sample=0), "it yielded a Start; yield a list of Starts"),
+    (lambda task: [task, 1], "it yielded a list of Task, int; yield a list of Starts"),
+    (lambda task: None, "it yielded nothing; yield a list of Starts"),
+    (lambda task: [Start(task=task, sample=1)], "sample 1 of task 'train0' was begun twice; count from 0"),
+    (lambda task: [Start(task=task, sample=2)] * 2, "sample 2 of task 'train0' was begun twice; count from 0"),
+    (lambda task: [Start(task=OTHER, sample=0)], "it started task 'other'; play the one it is given"),
+    (lambda task: [Start(task=task, sample=0, watch=7)], "watch=7: expected a list of token ids"),  # type: ignore[arg-type]
+    (lambda task: [Start(task=task, sample=0, watch=(9, 280))], "an id to watch is outside the model's vocabulary"),
+]
+
+
+@pytest.mark.parametrize(("say", "told"), WRONG_STARTS)
+def test_what_a_sampler_may_not_yield_is_told_in_a_line(player: Any, say: Any, told: str) -> None:
+    assert told in refused(player(2), mistaken(say))
+
+
+def refused(player: Rollout, sampler: Any) -> str:
+    """The line that a user reads."""
+    with pytest.raises((SamplerError, RequestError)) as error:
+        player.sample(sampler, tasks(1))
+    line = one_line_of(error.value)
+    assert line is not None
+    assert "\n" not in line
+    assert "task 'train0'" in line or "expected" in line
+    return line
+
+
+def leaving(**how: Any) -> Callable[[Task], Growth]:
+    """A sampler whose fork is wrong."""
+
+    def sample(task: Task) -> Growth:
+        (root,) = yield [Start(task=task, sample=0)]
+        forks = yield [leave(root, sample=1, **({"turn": 0} | how))]
+        return Group(task=task, trajectories=(root, *forks))
+
+    return sample
+
+
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        ({"turn": 9}, "leave sample 0 of task 'train0': turn=9: expected an integer from 0 to 3"),
+        ({"token": 999}, "leave sample 0 of task 'train0': token=999: expected an integer from 0 to"),
+        ({"forced": 7}, "forced=7: expected a list of token ids"),
+        ({"forced": "go on"}, "forced='go on': expected a list of token ids"),
+        ({"watch": (1.5,)}, "watch=(1.5,): expected a list of token ids"),
+        ({"forced": (280,)}, "an id that is given is outside the model's vocabulary, 0 to 279"),
+        ({"forced": (-1,)}, "an id that is given is outside the model's vocabulary, 0 to 279"),
+        ({"forced": (0, 9)}, "ids given end the turn after"),
+    ],
+)
+def test_a_fork_that_cannot_be_is_told_in_a_line(player: Any, how: dict[str, Any], told: str) -> None:
+    assert told in refused(player(2), leaving(**how))
+
+
+@pytest.mark.parametrize(
+    ("returned", "told"),
+    [
+        (lambda task, played: None, "it returned nothing; return the Group"),
+        (lambda task, played: played, "it returned a list of Trajectory; return the Group"),
+        (
+            lambda task, played: Group(task=task, trajectories=tuple(played[1:])),
+            "sample 1 is a fork of sample 0, which the Group lacks; return it too",
+        ),
+    ],
+)
+def test_what_a_sampler_may_not_return_is_told_in_a_line(player: Any, returned: Any, told: str) -> None:
+    def sample(task: Task) -> Growth:
+        played = yield [Start(task=task, sample=0)]
+        played += yield [leave(played[0], sample=1, turn=0)]
+        return returned(task, played)
+
+    assert told in refused(player(2), sample)
+
+
+def test_a_sampler_that_is_no_coroutine_is_told_in_a_line(player: Any) -> None:
+    assert "it gave a list of Start at once" in refused(player(2), lambda task: [Start(task=task, sample=0)])
 
 
 def test_an_error_in_a_sampler_is_told_by_every_rank(player: Any, kit: Any) -> None:

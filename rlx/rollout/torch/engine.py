@@ -35,7 +35,7 @@ from rlx.model.masks import Masks
 from rlx.protocol.automaton import Automaton
 from rlx.rollout.choice import Chooser
 from rlx.rollout.engine import Counts
-from rlx.rollout.row import Row, open_row
+from rlx.rollout.row import Row, Vocabulary, open_row
 from rlx.rollout.stops import token_bytes
 from rlx.rollout.torch.decoder import Decoder, build_decoder
 from rlx.rollout.torch.kept import Kept, Saved
@@ -72,11 +72,11 @@ class TorchEngine:
             raise ValueError(f"torch engine: num_slots is {num_slots}; it must be 1 or more")
         self.config, self.num_slots, self.dtype = config, num_slots, dtype
         self.device = torch.device(device)
-        self.eos_ids = frozenset(eos_ids)
-        self._counts = Counts()
-        self._tick = 0
-        self._num_added = 0
-        self._spelled = token_bytes(tokenizer)
+        self.vocabulary = Vocabulary(
+            num_ids=config.vocab_size, eos_ids=frozenset(eos_ids), spelled=token_bytes(tokenizer)
+        )
+        self.counts = Counts()
+        self.tick = self._num_added = 0
         self._waiting: deque[Row] = deque()
         self._rows: list[Row] = []
         self._active: dict[int, Row | None] = {}
@@ -88,14 +88,6 @@ class TorchEngine:
         self.use(automaton)
         self._runner = Runner(self._build(weights), num_slots, self.device, dtype)
         self.version = version
-
-    @property
-    def tick(self) -> int:
-        return self._tick
-
-    @property
-    def counts(self) -> Counts:
-        return self._counts
 
     def load(self, weights: Mapping[str, Tensor], version: int) -> None:
         if any(not row.over for row in self._rows):
@@ -117,16 +109,9 @@ class TorchEngine:
         self._automaton, self._chooser = automaton, Chooser(masks)
 
     def add(self, request: Request) -> None:
-        where = f"session {request.session}"
         if request.session in self._active:
-            raise ValueError(f"{where} has a request under way; wait for it or release the session")
-        if not request.prompt_ids:
-            raise ValueError(f"{where}: the prompt is empty; give it at least one token")
-        row = open_row(self._num_added, request, self._automaton, self.eos_ids, self._spelled)
-        if not (min(row.ids) >= 0 and max(row.ids) < len(self._runner.decoder.embedding)):
-            raise ValueError(f"{where}: the prompt has ids outside the model's vocabulary")
-        if any(not 0 <= watched < self._runner.decoder.head.shape[1] for watched in request.watch):
-            raise ValueError(f"{where}: an id to watch is outside the model's vocabulary")
+            raise ValueError(f"session {request.session} has a request under way; wait for it or release the session")
+        row = open_row(self._num_added, request, self._automaton, self.vocabulary)
         self._longest = max(self._longest, request.sampling.max_context)
         self._active[request.session] = None
         self._waiting.append(row)
@@ -148,7 +133,7 @@ class TorchEngine:
 
     @torch.inference_mode()
     def step(self) -> list[tuple[Request, Completion]]:
-        self._tick += 1
+        self.tick += 1
         self._settle()
         admitted, finished = self._admit()
         rows = self._rows
@@ -208,9 +193,9 @@ class TorchEngine:
         return logits
 
     def _count(self, length: int, found: int, is_own: bool) -> None:
-        self._counts.num_prefilled += length - found
-        self._counts.num_reused += found if is_own else 0
-        self._counts.num_shared += 0 if is_own else found
+        self.counts.num_prefilled += length - found
+        self.counts.num_reused += found if is_own else 0
+        self.counts.num_shared += 0 if is_own else found
 
     def _compute(self, computed: list[tuple[Row, Saved | None, int]]) -> Tensor:
         """Prefill what is new to each row, after what is kept of it."""
@@ -239,7 +224,7 @@ class TorchEngine:
         self._runner.cache.reserve(first + len(rows), length)
         self._runner.cache.restore(first, len(rows), saved.cache, length)
         self._rows += rows
-        self._counts.num_shared += length * len(rows)
+        self.counts.num_shared += length * len(rows)
         return saved.logits.repeat(len(rows), 1)
 
     def _choose(self, logits_BV: Tensor) -> list[Finished]:
@@ -248,8 +233,8 @@ class TorchEngine:
         _, tokens, scores = self._chooser.choose(logits_BV, rows)
         if not math.isfinite(sum(scores)):
             self._refuse([row.request.session for row, score in zip(rows, scores) if not math.isfinite(score)])
-        self._counts.num_sampled += len(rows)
-        ends = [row.take(token, score, self.eos_ids, self._spelled) for row, token, score in zip(rows, tokens, scores)]
+        self.counts.num_sampled += len(rows)
+        ends = [row.take(token, score) for row, token, score in zip(rows, tokens, scores)]
         return [self._end(row, stop) for row, stop in zip(rows, ends) if stop is not None]
 
     def _refuse(self, sessions: list[int]) -> None:

@@ -30,8 +30,8 @@ from torch import Tensor
 
 from rlx.hardware.profile import SPLIT_TEMPERATURES
 from rlx.protocol.automaton import Automaton
-from rlx.rollout.engine import Counts
-from rlx.rollout.row import Row, common_prefix, open_row
+from rlx.rollout.engine import Counts, RequestError
+from rlx.rollout.row import Row, Vocabulary, common_prefix, open_row
 from rlx.rollout.stops import listen, token_bytes
 from rlx.rollout.vllm.llm import end_idle, give_back, lend
 from rlx.rollout.vllm.settings import Settings, check_vllm, config_of
@@ -61,11 +61,12 @@ class VllmEngine:
         """As for the torch engine. `max_context`: tokens of the longest session, at most what the model can hold;
         `memory`: share of the device's memory to take; `sleeps`: give it back while no session is held (CUDA)."""
         check_vllm()
-        self.eos_ids = frozenset(eos_ids)
         self.max_context = min(max_context or config.max_position_embeddings, config.max_position_embeddings)
-        self._tick = self._num_added = 0
-        self._counts = Counts()
-        self._spelled = token_bytes(tokenizer)
+        self.vocabulary = Vocabulary(
+            num_ids=config.vocab_size, eos_ids=frozenset(eos_ids), spelled=token_bytes(tokenizer)
+        )
+        self.counts = Counts()
+        self.tick = self._num_added = 0
         self._refused: list[Row] = []
         """Without room for a token; they end at the next step."""
         self._known: dict[int, list[int]] = {}
@@ -87,14 +88,6 @@ class VllmEngine:
         self.use(automaton)
         self.load(weights, version)
 
-    @property
-    def tick(self) -> int:
-        return self._tick
-
-    @property
-    def counts(self) -> Counts:
-        return self._counts
-
     def load(self, weights: Mapping[str, Tensor], version: int) -> None:
         if self._vllm.rows:
             raise ValueError("vLLM engine: a request is being decoded; step until it ends or release it before load")
@@ -111,25 +104,18 @@ class VllmEngine:
         self._vllm.use(automaton)
 
     def add(self, request: Request) -> None:
-        where = f"session {request.session}"
         if self.version < 0:
-            raise ValueError(f"{where}: the engine gave its weights up; load some first")
+            raise ValueError(f"session {request.session}: the engine gave its weights up; load some first")
         if self._under_way(request.session):
-            raise ValueError(f"{where} has a request under way; wait for it or release the session")
-        if not request.prompt_ids:
-            raise ValueError(f"{where}: the prompt is empty; give it at least one token")
+            raise ValueError(f"session {request.session} has a request under way; wait for it or release the session")
         self._check(request)
-        row = open_row(self._num_added, request, self._automaton, self.eos_ids, self._spelled)
-        if not (min(row.ids) >= 0 and max(row.ids) < self._vllm.settings.num_ids):
-            raise ValueError(f"{where}: the prompt has ids outside the model's vocabulary")
-        if any(not 0 <= watched < self._vllm.settings.num_ids for watched in request.watch):
-            raise ValueError(f"{where}: an id to watch is outside the model's vocabulary")
+        row = open_row(self._num_added, request, self._automaton, self.vocabulary)
         self._num_added += 1
         self._known.setdefault(request.session, [])
         if row.stop is not None:
             self._refused.append(row)
         else:
-            self._vllm.add(row, self.eos_ids)
+            self._vllm.add(row)
 
     def _under_way(self, session: int) -> list[Row]:
         return [row for row in (*self._vllm.rows.values(), *self._refused) if row.request.session == session]
@@ -139,7 +125,7 @@ class VllmEngine:
         where, sampling = f"session {request.session}", request.sampling
         listen(request.stops)
         if sampling.max_context > self.max_context:
-            raise ValueError(
+            raise RequestError(
                 f"{where}: sampling.max_context is {sampling.max_context} and the engine holds {self.max_context}; "
                 "raise model.max_context, as far as the model goes"
             )
@@ -147,11 +133,11 @@ class VllmEngine:
             return
         low, high = SPLIT_TEMPERATURES
         if sampling.temperature and not low <= sampling.temperature <= high:
-            raise ValueError(
+            raise RequestError(
                 f"{where}: sampling.temperature is {sampling.temperature}; vLLM takes 0, or {low} to {high}"
             )
         if request.watch:
-            raise ValueError(f"{where}: watched ids need hardware.tensor_parallel=1 with engine=vllm")
+            raise RequestError(f"{where}: watched ids need hardware.tensor_parallel=1 with engine=vllm")
 
     def release(self, session: int) -> None:
         for row in self._under_way(session):
@@ -160,7 +146,7 @@ class VllmEngine:
         self._known.pop(session, None)
 
     def step(self) -> list[tuple[Request, Completion]]:
-        self._tick += 1
+        self.tick += 1
         finished = [(row, row.complete(row.stop or "context", self.version)) for row in self._refused]
         self._refused.clear()
         for row, output, sampled in self._vllm.step():
@@ -175,8 +161,8 @@ class VllmEngine:
             self._count(row, output.num_cached_tokens or 0)
         stop = None
         for token, logprob in sampled:
-            stop = row.take(token, self._finite(row, logprob), self.eos_ids, self._spelled)
-            self._counts.num_sampled += 1
+            stop = row.take(token, self._finite(row, logprob))
+            self.counts.num_sampled += 1
         if stop is None and output.finished:
             raise RuntimeError(
                 f"session {row.request.session}: vLLM ended its request: {output.outputs[0].finish_reason}"
@@ -197,9 +183,9 @@ class VllmEngine:
 
     def _count(self, row: Row, cached: int) -> None:
         own = min(cached, common_prefix(self._known[row.request.session], row.ids))
-        self._counts.num_reused += own
-        self._counts.num_shared += cached - own
-        self._counts.num_prefilled += len(row.ids) - cached
+        self.counts.num_reused += own
+        self.counts.num_shared += cached - own
+        self.counts.num_prefilled += len(row.ids) - cached
 
     def rest(self, keep: bool = True) -> None:
         if self._vllm.settings.sleeps and not self._known:

@@ -27,7 +27,7 @@ import json
 import logging
 import warnings
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -98,7 +98,7 @@ class Vllm:
             raise ValueError(f"vLLM engine: {has} action rows for an automaton of {self.num_added} actions")
         return rows_AH.detach().to(self.settings.device, self.settings.dtype, copy=True)
 
-    def add(self, row: Row, eos_ids: Iterable[int]) -> None:
+    def add(self, row: Row) -> None:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
@@ -107,7 +107,7 @@ class Vllm:
         parameters = SamplingParams(
             **(NO_CHOICE if self.settings.in_process else own_sampling(request)),
             max_tokens=row.limit - len(row.ids),
-            stop_token_ids=sorted(eos_ids),
+            stop_token_ids=sorted(row.vocabulary.eos_ids),
             ignore_eos=True,
             detokenize=False,
             output_kind=RequestOutputKind.DELTA,

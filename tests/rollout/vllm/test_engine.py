@@ -13,7 +13,7 @@ import torch
 
 from rlx.rollout.choice import Chooser, force
 from rlx.rollout.play import Rollout
-from rlx.rollout.row import open_row
+from rlx.rollout.row import Vocabulary, open_row
 from rlx.rollout.vllm import engine as vllm_engine
 from rlx.rollout.vllm import llm as vllm
 from rlx.rollout.vllm.engine import VllmEngine
@@ -108,8 +108,9 @@ def test_equal_configs_have_one_folder_and_others_another(cache_folder: Path) ->
 
 def test_a_tick_waits_for_the_device_once_whatever_the_rows_ask(monkeypatch: pytest.MonkeyPatch) -> None:
     hows = [Sampling(), Sampling(top_k=3), Sampling(top_p=0.5, temperature=0.6), Sampling(temperature=0)] * 8
+    vocabulary = Vocabulary(num_ids=50, eos_ids=frozenset(), spelled=())
     rows = [
-        open_row(place, Request(session=place, stream=place, prompt_ids=(1,), sampling=how), None, frozenset(), ())
+        open_row(place, Request(session=place, stream=place, prompt_ids=(1,), sampling=how), None, vocabulary)
         for place, how in enumerate(hows)
     ]
     chooser, waits = Chooser(), []
