@@ -248,12 +248,12 @@ def test_a_disturbed_run_ends_as_the_undisturbed(
 
 
 def test_a_run_out_of_time_goes_on(words: tuple[str, ...], tmp_path: Path) -> None:
-    longer = [word for word in words if word != "steps=4"] + ["steps=8"]
+    longer = [word for word in words if word != "steps=4"] + ["steps=13"]
     whole = start(*longer, f"hydra.run.dir={tmp_path / 'whole'}")
     finish(whole)
     limits = ("hydra.launcher.timeout_min=1", "hydra.launcher.signal_delay_s=5", "hydra.launcher.max_num_timeout=20")
-    # eight steps of eight seconds or more (the episodes of a step wait side by side) never fit into the minute
-    process = submit(tmp_path / "run", *longer, "env.seconds=8", *limits)
+    # thirteen steps of five seconds or more (the episodes of a step wait side by side) never fit into the minute
+    process = submit(tmp_path / "run", *longer, "env.seconds=5", *limits)
     out = finish(process)
     assert process.returncode == 0, out
     found = kinds(tmp_path / "run")
