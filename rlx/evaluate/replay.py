@@ -104,15 +104,22 @@ def replay(
 def judge_stored(file: str, stored: Stored, env: Environment, speech: Speech | None = None) -> list[Mistake]:
     """The mistakes of one line of a file."""
     one = stored.trajectory
-    part = part_of(env, one.task)
-    rehearsal = rehearse(part, one, rounds_of(part) if stored.max_rounds is None else stored.max_rounds)
-    found = list(judge_outcome(part, one, rehearsal))
-    if speech is not None:
-        found += judge_tokens(one, bind(env, speech, one.task.env), rehearsal)
     return [
         Mistake(file=file, line=stored.line, task=one.task.id, sample=one.sample, turn=turn, what=what)
-        for turn, what in found
+        for turn, what in differences(stored, env, speech)
     ]
+
+
+def differences(stored: Stored, env: Environment, speech: Speech | None) -> Iterator[Found]:
+    one = stored.trajectory
+    if one.task.env not in parts_of(env):
+        yield None, f"its environment {one.task.env!r:.60} is none of the run's"
+        return
+    part = part_of(env, one.task)
+    rehearsal = rehearse(part, one, rounds_of(part) if stored.max_rounds is None else stored.max_rounds)
+    yield from judge_outcome(part, one, rehearsal)
+    if speech is not None:
+        yield from judge_tokens(one, bind(env, speech, one.task.env), rehearsal)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

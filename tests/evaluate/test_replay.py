@@ -147,6 +147,7 @@ WRONG: dict[str, tuple[Trajectory, int | None, str]] = {
     "unended": (replace(GOOD, turns=GOOD.turns[:2]), None, "status truncated, stored done"),
     "longer": (replace(GOOD, turns=(*GOOD.turns, GOOD.turns[2])), 3, "had ended"),
     "raises": (replace(GOOD, task=replace(GOOD.task, data={})), 0, "raised KeyError"),
+    "environment": (replace(GOOD, task=replace(GOOD.task, env="other")), None, "'other' is none of the run's"),
 }
 
 
