@@ -30,9 +30,9 @@ def build_run(tree: Tree, folder: Path, words: Sequence[str] = ()) -> Run:
 
 def build_part(tree: Tree, key: str) -> Any:
     """What one of a configuration's root keys stands for: an environment, a model, the seed."""
-    value, run = build_value(tree[key], key), signature("rlx.run.run.Run")
+    value = build_value(tree[key], key)
     if is_call(tree[key]):
-        check_made(value, tree[key]["_target_"], run.parameters[key], run.module, key)
+        check_made(value, tree[key]["_target_"], signature("rlx.run.run.Run").parameters[key], key)
     return value
 
 
@@ -55,10 +55,10 @@ def build_value(value: Any, path: str) -> Any:
 
 def check_arguments(call: Tree, arguments: Mapping[str, Any], path: str) -> None:
     """Each argument that a call made is what the signature names."""
-    found = signature(call["_target_"])
+    parameters = signature(call["_target_"]).parameters
     for key, child in call.items():
-        if is_call(child) and key in found.parameters:
-            check_made(arguments[key], child["_target_"], found.parameters[key], found.module, f"{path}.{key}")
+        if is_call(child) and key in parameters:
+            check_made(arguments[key], child["_target_"], parameters[key], f"{path}.{key}")
 
 
 def call_target(call: Tree, arguments: Mapping[str, Any], path: str) -> Any:

@@ -7,16 +7,24 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rlx.config.signature import Parameter, Signature, resolve, signature
+from rlx.config.signature import LISTS, MAPPINGS, Annotation, Parameter, last_word, signature
 
 Tree = Mapping[str, Any]
 
 SPECIAL = ("_target_", "_partial_")
 MISSING = "???"
-SCALARS: Mapping[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "str": (str,), "Path": (str,)}
-LISTS = ("list", "tuple", "Sequence", "Iterable", "Collection", "set", "frozenset")
-MAPPINGS = ("dict", "Mapping")
+SCALARS: Mapping[str, tuple[type, ...]] = {
+    "None": (type(None),),
+    "bool": (bool,),
+    "int": (int,),
+    "float": (int, float),
+    "str": (str,),
+    "Path": (str,),
+}
 WORDS = {
+    "None": "null",
+    "Any": "anything",
+    "object": "anything",
     "int": "an integer",
     "float": "a number",
     "str": "text",
@@ -57,7 +65,7 @@ def check_tree(tree: Tree, keys: Sequence[str]) -> None:
             raise UnknownKeyError(str(key), keys)
     run = signature("rlx.run.run.Run")
     for key in keys:
-        _check_parameter(tree, run.parameters[key], run, "")
+        _check_parameter(tree, run.parameters[key], "")
 
 
 def refuse_strangers(value: Any, known: set[str], path: str) -> None:
@@ -102,10 +110,10 @@ def check_call(call: Tree, path: str) -> None:
         if key not in found.parameters and key not in SPECIAL and not found.takes_any:
             raise UnknownKeyError(f"{path}.{key}", found.parameters)
     for parameter in found.parameters.values():
-        _check_parameter(call, parameter, found, path)
+        _check_parameter(call, parameter, path)
 
 
-def _check_parameter(call: Tree, parameter: Parameter, found: Signature, path: str) -> None:
+def _check_parameter(call: Tree, parameter: Parameter, path: str) -> None:
     where = f"{path}.{parameter.name}".lstrip(".")
     if parameter.name not in call:
         if parameter.required and not call.get("_partial_"):
@@ -113,10 +121,10 @@ def _check_parameter(call: Tree, parameter: Parameter, found: Signature, path: s
         return
     value = call[parameter.name]
     check_value(value, where)
-    if parameter.annotation is None or matches(parameter.annotation, value, found.module):
+    if parameter.annotation is None or matches(parameter.annotation, value):
         return
-    choices = [str(choice) for choice in literals(parameter.annotation, found.module)]
-    hint = near(str(value), choices) if choices else f": expected {describe(parameter.annotation, found.module)}"
+    choices = [str(choice) for choice in literals(parameter.annotation)]
+    hint = near(str(value), choices) if choices else f": expected {describe(parameter.annotation)}"
     raise ConfigError(f"{where}={show(value)}{' is not an option' if choices else ''}{hint}")
 
 
@@ -134,39 +142,18 @@ def spell(value: Any) -> str:
     return words[value] if value is None or isinstance(value, bool) else str(value)
 
 
-def describe(annotation: ast.AST, module: str) -> str:
+def describe(annotation: Annotation) -> str:
     """What an annotation asks for, in words."""
-    if isinstance(annotation, ast.Constant):
-        inner = ast.parse(annotation.value, mode="eval").body if isinstance(annotation.value, str) else None
-        return "null" if inner is None else describe(inner, module)
-    if isinstance(annotation, ast.BinOp):
-        return f"{describe(annotation.left, module)} or {describe(annotation.right, module)}"
-    if isinstance(annotation, ast.Subscript):
-        return _describe_subscript(annotation, module)
-    return _describe_name(ast.unparse(annotation), module)
-
-
-def _describe_name(name: str, module: str) -> str:
-    if name.split(".")[-1] in WORDS:
-        return WORDS[name.split(".")[-1]]
-    found = resolve(module, name)
-    if found is None or isinstance(found[1], ast.ClassDef):
-        return f"the keys of {name.split('.')[-1]}, with a _target_"
-    return describe(found[1], found[0])
-
-
-def _describe_subscript(annotation: ast.Subscript, module: str) -> str:
-    name, inner = _opened(annotation)
-    if name == "Literal":
-        return " or ".join(str(option) for option in literals(annotation, module))
-    if name == "Optional":
-        return f"{describe(inner[0], module)} or null"
-    if name in LISTS:
-        many = "" if len(inner) == 1 or _is_ellipsis(inner[-1]) else f"{len(inner)} "
-        return f"a list of {many}{_plural(describe(inner[0], module))}"
-    if name in MAPPINGS:
-        return f"names, each with {describe(inner[-1], module)}"
-    return " or ".join(describe(item, module) for item in inner)
+    name, inner = annotation.opened()
+    if name in LISTS and inner:
+        many = "" if _is_repeated(inner) else f"{len(inner)} "
+        return f"a list of {many}{_plural(describe(inner[0]))}"
+    if name in MAPPINGS and inner:
+        return f"names, each with {describe(inner[-1])}"
+    if name in ("or", "Literal"):
+        return " or ".join(map(describe, inner) if name == "or" else map(str, literals(annotation)))
+    node = inner[0].node if name == "class" else annotation.node
+    return WORDS.get(name) or f"the keys of {last_word(node)}, with a _target_"
 
 
 def _plural(words: str) -> str:
@@ -174,86 +161,40 @@ def _plural(words: str) -> str:
     return "words" if words == "text" else f"{words.split(' ', 1)[-1]}s" if words[:2] in ("a ", "an") else words
 
 
-def _opened(annotation: ast.Subscript) -> tuple[str, list[ast.expr]]:
-    """`tuple[int, str]` as its last name and what stands in the brackets."""
-    inner = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
-    return ast.unparse(annotation.value).split(".")[-1], inner
+def _is_repeated(inner: list[Annotation]) -> bool:
+    """Of a list: any number of the first, as in `list[int]` and `tuple[int, ...]`."""
+    return len(inner) == 1 or (isinstance(inner[-1].node, ast.Constant) and inner[-1].node.value is Ellipsis)
 
 
-def _is_ellipsis(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is Ellipsis
-
-
-def matches(annotation: ast.AST, value: Any, module: str) -> bool:
+def matches(annotation: Annotation, value: Any) -> bool:
     """Whether a YAML value fits an annotation; names that cannot be resolved accept anything."""
-    if isinstance(annotation, ast.Constant):
-        if isinstance(annotation.value, str):
-            return matches(ast.parse(annotation.value, mode="eval").body, value, module)
-        return annotation.value is None and value is None
-    if isinstance(annotation, ast.BinOp):
-        return matches(annotation.left, value, module) or matches(annotation.right, value, module)
-    if isinstance(annotation, ast.Attribute | ast.Name):
-        return _matches_name(ast.unparse(annotation), value, module)
-    if isinstance(annotation, ast.Subscript):
-        return _matches_subscript(annotation, value, module)
-    return True
+    name, inner = annotation.opened()
+    if name == "or":
+        return any(matches(each, value) for each in inner)
+    if name == "Literal":
+        return any(type(value) is type(option) and value == option for option in literals(annotation))
+    if name in LISTS:
+        return isinstance(value, list) and (not inner or _matches_items(inner, value))
+    if name in MAPPINGS:
+        return isinstance(value, Mapping) and all(matches(inner[-1], item) for item in value.values() if inner)
+    if name in ("class", "Callable"):
+        return isinstance(value, Mapping) and "_target_" in value
+    return name not in SCALARS or _is_scalar(value, SCALARS[name])
+
+
+def _matches_items(inner: list[Annotation], value: list[Any]) -> bool:
+    each = inner[:1] * len(value) if _is_repeated(inner) else inner
+    return len(each) == len(value) and all(map(matches, each, value))
 
 
 def _is_scalar(value: Any, kinds: tuple[type, ...]) -> bool:
-    """Of one of these kinds; nan is no number."""
-    return isinstance(value, kinds) and not isinstance(value, bool) and value == value
+    """Of one of these kinds, `true` being no integer and nan no number."""
+    return isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool)) and value == value
 
 
-def _matches_name(dotted: str, value: Any, module: str) -> bool:
-    name = dotted.split(".")[-1]
-    if name in ("Any", "object"):
-        return True
-    if name == "bool":
-        return isinstance(value, bool)
-    if name in SCALARS:
-        return _is_scalar(value, SCALARS[name])
-    if name in LISTS:
-        return isinstance(value, list)
-    if name in MAPPINGS:
-        return isinstance(value, Mapping)
-    found = resolve(module, dotted)
-    if found is None:
-        return True
-    if isinstance(found[1], ast.ClassDef):
-        return isinstance(value, Mapping) and "_target_" in value
-    return matches(found[1], value, found[0])
-
-
-def _matches_subscript(annotation: ast.Subscript, value: Any, module: str) -> bool:
-    name, inner = _opened(annotation)
-    if name == "Literal":
-        options = [item.value for item in inner if isinstance(item, ast.Constant)]
-        return any(type(value) is type(option) and value == option for option in options)
-    if name == "Optional":
-        return value is None or matches(inner[0], value, module)
-    if name == "Union":
-        return any(matches(item, value, module) for item in inner)
-    if name in ("Annotated", "Final"):
-        return matches(inner[0], value, module)
-    if name in LISTS:
-        return isinstance(value, list) and _matches_items(inner, value, module)
-    if name in MAPPINGS:
-        return isinstance(value, Mapping) and all(matches(inner[-1], item, module) for item in value.values())
-    return name != "Callable" or (isinstance(value, Mapping) and "_target_" in value)
-
-
-def _matches_items(inner: list[ast.expr], value: list[Any], module: str) -> bool:
-    if len(inner) == 1 or (len(inner) == 2 and _is_ellipsis(inner[1])):
-        return all(matches(inner[0], item, module) for item in value)
-    return len(inner) == len(value) and all(matches(a, item, module) for a, item in zip(inner, value, strict=True))
-
-
-def literals(annotation: ast.AST, module: str) -> list[Any]:
+def literals(annotation: Annotation) -> list[Any]:
     """The options of an annotation that is (or names) a Literal."""
-    if isinstance(annotation, ast.Name | ast.Attribute):
-        found = resolve(module, ast.unparse(annotation))
-        return literals(found[1], found[0]) if found is not None else []
-    if isinstance(annotation, ast.BinOp):
-        return literals(annotation.left, module) + literals(annotation.right, module)
-    name, inner = _opened(annotation) if isinstance(annotation, ast.Subscript) else ("", [])
-    return [item.value for item in inner if isinstance(item, ast.Constant)] if name == "Literal" else []
+    name, inner = annotation.opened()
+    if name == "or":
+        return [option for each in inner for option in literals(each)]
+    return [each.node.value for each in inner if isinstance(each.node, ast.Constant)] if name == "Literal" else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -57,7 +58,13 @@ def read_option(group: str, name: str) -> dict[str, Any]:
     """A shipped option's keys, its defaults below its own, without the time that Hydra takes."""
     tree = yaml.safe_load((shipped_folder("conf") / group / f"{name}.yaml").read_text(encoding="utf-8"))
     below = [_read_default(group, other) for other in tree.pop("defaults", []) if other != "_self_"]
-    return {key: value for part in (*below, tree) for key, value in part.items()}
+    return functools.reduce(_merge, [*below, tree], {})
+
+
+def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """As Hydra does it: of two mappings under one key the keys of both."""
+    both = {key for key in below.keys() & above if isinstance(below[key], dict) and isinstance(above[key], dict)}
+    return below | above | {key: _merge(below[key], above[key]) for key in both}
 
 
 def _read_default(group: str, default: str | dict[str, str]) -> dict[str, Any]:

@@ -127,14 +127,13 @@ def _list(tree: Tree, above: str, parent: Meaning, target: str, found: Mapping[s
 def kind_of(target: str, name: str) -> str:
     """What a keyword of a target may be, in words; nothing where the source does not say."""
     try:
-        found = signature(target)
+        parameter = signature(target).parameters.get(name)
     except LookupError:
         return ""
-    parameter = found.parameters.get(name)
     if parameter is None or parameter.annotation is None:
         return ""
-    choices = literals(parameter.annotation, found.module)
-    return " or ".join(map(str, choices)) if choices else describe(parameter.annotation, found.module)
+    choices = literals(parameter.annotation)
+    return " or ".join(map(str, choices)) if choices else describe(parameter.annotation)
 
 
 def docstring(target: str) -> str:

@@ -10,33 +10,27 @@ from dataclasses import is_dataclass
 from typing import Any
 
 from rlx.config.check import ConfigError, describe, matches
-from rlx.config.signature import Parameter, resolve
+from rlx.config.signature import Annotation, Parameter, resolve
 
 CAPABLE = "rlx.world"
 """Where it is written what an environment may have."""
-Definition = tuple[str, ast.ClassDef]
-"""A module, and a class it defines."""
 
 
-def check_made(value: Any, target: str, parameter: Parameter, module: str, path: str) -> None:
+def check_made(value: Any, target: str, parameter: Parameter, path: str) -> None:
     """Refuse what `target` made if it is none of the classes that the key's annotation names."""
-    wanted = list(classes(parameter.annotation, module)) if parameter.annotation is not None else []
-    mistakes = [mistake(value, target, *definition) for definition in wanted]
+    wanted = classes(parameter.annotation) if parameter.annotation is not None else ()
+    mistakes = [mistake(value, target, module, node) for node, module in wanted if isinstance(node, ast.ClassDef)]
     if mistakes and all(mistakes):
         raise ConfigError(f"{path}: {mistakes[0]}")
 
 
-def classes(annotation: ast.AST, module: str) -> Iterator[Definition]:
+def classes(annotation: Annotation) -> Iterator[Annotation]:
     """The classes an annotation names, by whatever name."""
-    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
-        yield from classes(ast.parse(annotation.value, mode="eval").body, module)
-    elif isinstance(annotation, ast.BinOp):
-        yield from classes(annotation.left, module)
-        yield from classes(annotation.right, module)
-    elif isinstance(annotation, ast.Name | ast.Attribute):
-        found = resolve(module, ast.unparse(annotation))
-        if found is not None and isinstance(found[1], ast.ClassDef):
-            yield found[0], found[1]
+    name, inner = annotation.opened()
+    if name == "class":
+        yield from inner
+    for each in inner if name == "or" else ():
+        yield from classes(each)
 
 
 def mistake(value: Any, target: str, module: str, wanted: ast.ClassDef) -> str:
@@ -81,16 +75,17 @@ def unlike(value: Any, target: str, module: str, members: Sequence[ast.FunctionD
 def possible(module: str, wanted: ast.ClassDef) -> list[ast.FunctionDef]:
     """The members that a value may have besides: those of `CapableX`, where X is wanted."""
     found = resolve(CAPABLE, f"Capable{wanted.name}") if module == "rlx.types" else None
-    body = found[1].body if found is not None and isinstance(found[1], ast.ClassDef) else []
+    body = found.node.body if found is not None and isinstance(found.node, ast.ClassDef) else []
     return [node for node in body if isinstance(node, ast.FunctionDef)]
 
 
 def misread(found: Any, name: str, module: str, node: ast.FunctionDef) -> Iterator[str]:
     """A member that is a value and has the wrong type."""
     plain = [as_call(item) for item in found] if isinstance(found, tuple) else as_call(found)
-    if node.returns is not None and (callable(found) or not matches(node.returns, plain, module)):
+    wanted = None if node.returns is None else Annotation(node.returns, module)
+    if wanted is not None and (callable(found) or not matches(wanted, plain)):
         given = "a method" if callable(found) else repr(found)[:40]
-        yield f"{name} is {given}: expected {describe(node.returns, module)}"
+        yield f"{name} is {given}: expected {describe(wanted)}"
 
 
 def as_call(item: Any) -> Any:

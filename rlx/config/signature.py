@@ -12,12 +12,55 @@ import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 Scope = Mapping[str, ast.AST]
 """What a module's top level defines: classes, functions, assigned expressions and imports by name."""
 
 NOT_FIELDS = ("ClassVar", "KW_ONLY", "InitVar")
+LISTS = ("list", "tuple", "Sequence", "Iterable", "Collection", "set", "frozenset")
+MAPPINGS = ("dict", "Mapping")
+PLAIN = (*LISTS, *MAPPINGS, "int", "float", "str", "bool", "Path", "Any", "object")
+"""Names of types that stand for themselves, wherever they come from."""
+
+
+class Annotation(NamedTuple):
+    """A type as the source has it, and the module whose names it uses."""
+
+    node: ast.AST
+    module: str
+
+    def opened(self) -> tuple[str, list[Annotation]]:
+        """Its last name, once other names for it are followed, and what stands in its brackets; `or` and the parts of a
+        union; `class` and its definition."""
+        match self.node:
+            case ast.Constant(value=str(text)):
+                return self.at(ast.parse(text, mode="eval").body).opened()
+            case ast.Constant(value=None):
+                return "None", []
+            case ast.BinOp(left=left, right=right):
+                return "or", [self.at(left), self.at(right)]
+            case ast.Subscript(value=value, slice=inside):
+                name, inner = last_word(value), inside.elts if isinstance(inside, ast.Tuple) else [inside]
+                if name in ("Annotated", "Final"):
+                    return self.at(inner[0]).opened()
+                more = [ast.Constant(value=None)] * (name == "Optional")
+                return "or" if name in ("Optional", "Union") else name, [self.at(node) for node in [*inner, *more]]
+            case ast.Name() | ast.Attribute():
+                name = last_word(self.node)
+                found = None if name in PLAIN else resolve(self.module, ast.unparse(self.node))
+                if found is None:
+                    return name, []
+                return ("class", [found]) if isinstance(found.node, ast.ClassDef) else found.opened()
+        return "", []
+
+    def at(self, node: ast.AST) -> Annotation:
+        return self._replace(node=node)
+
+
+def last_word(node: ast.AST) -> str:
+    """Of a dotted name, or of a class's definition."""
+    return node.name if isinstance(node, ast.ClassDef) else ast.unparse(node).rpartition(".")[2]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,16 +68,15 @@ class Parameter:
     """One keyword of a target; `annotation` is None where the source names no type."""
 
     name: str
-    annotation: ast.expr | None
+    annotation: Annotation | None
     required: bool
 
 
 @dataclass(frozen=True, kw_only=True)
 class Signature:
-    """The keywords a target takes, and the module whose names its annotations use."""
+    """The keywords a target takes."""
 
     parameters: Mapping[str, Parameter]
-    module: str
     takes_any: bool = False
 
 
@@ -99,8 +141,8 @@ def _definitions(node: ast.stmt) -> Iterator[tuple[str, ast.AST]]:
             yield from _definitions(child)
 
 
-def resolve(module: str, name: str) -> tuple[str, ast.AST] | None:
-    """The module that defines `name` (or `other.name`) as `module` sees it, and the definition; None where it cannot
+def resolve(module: str, name: str) -> Annotation | None:
+    """The definition of `name` (or `other.name`) as `module` sees it, and the module that has it; None where it cannot
     be told."""
     try:
         head, _, rest = name.partition(".")
@@ -110,12 +152,12 @@ def resolve(module: str, name: str) -> tuple[str, ast.AST] | None:
         if isinstance(node, ast.ImportFrom):
             source = f"{node.module}.{node.names[0].name}" if rest else node.module
             return resolve(source, rest or node.names[0].name) if source and not node.level else None
-        return (module, node) if node is not None and not rest else None
+        return Annotation(node, module) if node is not None and not rest else None
     except LookupError:
         return None
 
 
-def _resolve_below(imported: ast.alias, rest: str) -> tuple[str, ast.AST] | None:
+def _resolve_below(imported: ast.alias, rest: str) -> Annotation | None:
     """`rest` of what `import a.b` or `import a.b as c` made known: after `a`, or after `c`."""
     whole = f"{imported.name if imported.asname else imported.name.partition('.')[0]}.{rest}"
     module, _, name = whole.rpartition(".")
@@ -127,8 +169,13 @@ def _of_function(node: ast.FunctionDef, module: str, *, skip_self: bool) -> Sign
     num_required = len(plain) - len(node.args.defaults)
     pairs = [(arg, index < num_required) for index, arg in enumerate(plain)]
     pairs += [(arg, default is None) for arg, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)]
-    parameters = {a.arg: Parameter(name=a.arg, annotation=a.annotation, required=needed) for a, needed in pairs}
-    return Signature(parameters=parameters, module=module, takes_any=node.args.kwarg is not None)
+    parameters = {arg.arg: _parameter(arg.arg, arg.annotation, module, required) for arg, required in pairs}
+    return Signature(parameters=parameters, takes_any=node.args.kwarg is not None)
+
+
+def _parameter(name: str, annotation: ast.expr | None, module: str, required: bool) -> Parameter:
+    told = None if annotation is None else Annotation(annotation, module)
+    return Parameter(name=name, annotation=told, required=required)
 
 
 def _of_class(node: ast.ClassDef, module: str) -> Signature:
@@ -138,13 +185,13 @@ def _of_class(node: ast.ClassDef, module: str) -> Signature:
     parameters: dict[str, Parameter] = {}
     for base in node.bases:
         found = resolve(module, base.id) if isinstance(base, ast.Name) else None
-        if found is not None and isinstance(found[1], ast.ClassDef):
-            parameters |= _of_class(found[1], found[0]).parameters
+        if found is not None and isinstance(found.node, ast.ClassDef):
+            parameters |= _of_class(found.node, found.module).parameters
     for child in node.body:
         if isinstance(child, ast.AnnAssign) and isinstance(child.target, ast.Name) and _is_field(child):
             name = child.target.id
-            parameters[name] = Parameter(name=name, annotation=child.annotation, required=_is_required(child.value))
-    return Signature(parameters=parameters, module=module)
+            parameters[name] = _parameter(name, child.annotation, module, _is_required(child.value))
+    return Signature(parameters=parameters)
 
 
 def _is_field(node: ast.AnnAssign) -> bool:
@@ -171,6 +218,5 @@ def _of_object(target: str, module: str, name: str) -> Signature:
     named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     return Signature(
         parameters={p.name: Parameter(name=p.name, annotation=None, required=p.default is p.empty) for p in named},
-        module=module,
         takes_any=inspect.Parameter.VAR_KEYWORD in kinds,
     )

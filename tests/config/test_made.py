@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from rlx.config.check import check_value
 from rlx.config.compose import ConfigError, build_part, build_run, compose
 from rlx.world import rounds_of
 
@@ -121,3 +122,15 @@ def test_every_environment_that_is_shipped_can_be_built() -> None:
         env = build_part(compose([f"env={option}", "protocol=tags"]), "env")
         if not getattr(env, "fetches", False):
             assert env.start(next(iter(env.tasks("train", 0)))), option
+
+
+def test_a_parents_fields_are_read_where_the_parent_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    head = "from dataclasses import dataclass\n"
+    kind = 'from typing import Literal\nKind = Literal["a", "b"]\n\n@dataclass\nclass Parent:\n    kind: Kind = "a"\n'
+    child = "from kind_of_parent import Parent\n\n@dataclass\nclass Child(Parent):\n    size: int = 0\n"
+    (tmp_path / "kind_of_parent.py").write_text(head + kind)
+    (tmp_path / "kind_of_child.py").write_text(head + child)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    check_value({"_target_": "kind_of_child.Child", "kind": "b", "size": 1}, "env")
+    with pytest.raises(ConfigError, match=r"env\.kind=c is not an option; there is a, b"):
+        check_value({"_target_": "kind_of_child.Child", "kind": "c"}, "env")

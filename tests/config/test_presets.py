@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rlx.config.folders import shipped_folder
+from rlx.config.folders import read_option, shipped_folder
 
 CONF = shipped_folder("conf")
 
@@ -42,3 +42,13 @@ def test_an_option_repeats_nothing_that_it_inherits(file: Path) -> None:
 def test_every_option_of_a_group_but_one_builds_on_another(group: str) -> None:
     whole = [file.stem for file in sorted((CONF / group).glob("*.yaml")) if file not in CHILDREN]
     assert len(whole) == 1, whole
+
+
+def test_an_option_keeps_what_it_inherits_below_a_key_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "base.yaml").write_text("path: base\nshape: {width: 4, layers: 2}\n")
+    (tmp_path / "model" / "wide.yaml").write_text("defaults: [base, _self_]\nshape: {width: 8}\n")
+    monkeypatch.setattr("rlx.config.folders.shipped_folder", lambda path: tmp_path)
+    assert read_option("model", "wide") == {"path": "base", "shape": {"width": 8, "layers": 2}}
