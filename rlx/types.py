@@ -23,8 +23,11 @@ token limit, or the context's end."""
 CUT: frozenset[Stop] = frozenset({"length", "context"})
 """Ends that nobody chose: a completion that was cut is never a valid action."""
 
-Status = Literal["done", "truncated", "error"]
-"""How an episode ended: by the environment, by a budget (rounds, context), or by an exception."""
+Status = Literal["done", "truncated", "context", "error"]
+"""How an episode ended: by the environment, by its limit of turns, where no context was left, or by an exception.
+
+A limit of turns belongs to the task, and nothing follows it; the context's end belongs to the machine, and the task
+would have gone on (Pardo et al. 2018, "Time limits in reinforcement learning", arXiv:1712.00378)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +114,7 @@ class Step:
     reward: float = 0.0
     done: bool = False
     truncated: bool = False
-    """Done because a budget ran out, not because the agent ended it."""
+    """Done because no more turns may pass, not because the agent ended it."""
     success: bool | None = None
     tool: ToolUse = ToolUse()
     legal: tuple[str, ...] | None = None
@@ -246,7 +249,8 @@ class Completion:
     """One per token, or empty where they are all `token_ids`: an added action's id where the first token of its
     description stands."""
     watched: tuple[tuple[float, ...], ...] = ()
-    """One per token, or empty: the log-probs of watched ids there; none of a token that was not sampled here."""
+    """One per token, or empty: the log-probs of watched ids there, in their order; none of a token that was not sampled
+    here."""
     stop: Stop
     version: int = 0
     """Of the policy that sampled it."""
@@ -361,17 +365,17 @@ class Rows:
     turn: tuple[int, ...]
     """Which turn of its episode, from 0; a fork's first row is the turn it left."""
     parent: tuple[int, ...]
-    """The row before it in its episode, or -1 at the start; of a fork's first row, one of the episode that it left."""
+    """The row before it in its episode, or -1 at the start; of a fork's first row, one of another `trajectory`."""
     reward: tuple[float, ...]
     """The turn's own, less the cost of its tool use."""
     num_tokens: tuple[int, ...]
-    """Sampled tokens of the turn."""
+    """Sampled tokens of the turn; of a fork's first row those that it was not given."""
     success: tuple[bool, ...]
     """Of the row's whole episode."""
     fork: tuple[int, ...] = field(default=())
-    """The row that it left, for a fork's first row; -1 for others."""
+    """The row that it left, of whoever sampled that turn, for a fork's first row; -1 for others."""
     status: tuple[Status, ...] = field(default=())
-    """How the row's whole episode ended; those that ended in an error have no rows."""
+    """How the row's whole episode ended: done, truncated or context; those that ended in an error have no rows."""
     env: tuple[str, ...] = field(default=())
     """`Task.env` of the row's episode."""
     logp: tuple[tuple[float, ...], ...] = field(default=())

@@ -69,7 +69,7 @@ def test_two_environments_with_protocols_of_their_own_learn_from_one_batch(
     assert [group.task.env for group in groups] == ["guess", "countdown", "guess", "guess", "countdown", "guess"]
     for group in groups:
         assert {(t.task.env, t.task.id) for t in group.trajectories} == {(group.task.env, group.task.id)}
-        assert {t.status for t in group.trajectories} <= {"done", "truncated"}
+        assert all(t.status != "error" for t in group.trajectories)
         kinds = {turn.action.kind for t in group.trajectories for turn in t.turns}
         assert kinds <= ({"act", "invalid"} if group.task.env == "guess" else {"call", "answer", "invalid"})
         starts = {agent.policy.speech.decode(t.turns[0].prompt_ids) for t in group.trajectories}

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from itertools import islice
-from math import comb, sqrt
+from itertools import islice, pairwise
+from math import comb, nan, sqrt
 from typing import TYPE_CHECKING, Literal
 
 from rlx.algo.parts import Credit, Credited, PerRow, PerToken
@@ -134,7 +134,8 @@ def gae(rewards: Sequence[float], values: Sequence[float], after: float, gamma: 
 
 def gae_over_turns(*, gamma: float = 1.0, lam: float = 0.95, bootstrap: bool = True) -> Credit:
     """`gae` over an episode's turns: V of a turn is the value before its first token, and all of its tokens are drawn
-    to A + V. With `bootstrap` an episode that a budget cut off is worth its last `value_after`, else nothing."""
+    to A + V. With `bootstrap` an episode that the context's end cut off is worth its last `value_after`, which is drawn
+    to the return of the turn that follows; one that ended (by a limit of turns too, `Status`) is worth nothing."""
     check_discounts(gamma, lam)
 
     def credit(rows: Rows) -> Credited:
@@ -146,7 +147,9 @@ def gae_over_turns(*, gamma: float = 1.0, lam: float = 0.95, bootstrap: bool = T
             for row, advantage in zip(episode, gae(rewards, values, after, gamma, lam), strict=True):
                 advantages[row] = advantage
         returns = [advantage + value for advantage, value in zip(advantages, first, strict=True)]
-        return Credited(advantage=PerRow(advantages), returns=PerRow(returns))
+        return Credited(
+            advantage=PerRow(advantages), returns=PerRow(returns), returns_after=returns_after(rows, returns)
+        )
 
     return credit
 
@@ -166,7 +169,8 @@ def gae_over_tokens(*, gamma: float = 1.0, lam: float = 0.95, bootstrap: bool = 
             for row in episode:
                 advantages[row] = list(islice(found, len(value[row])))
         returns = [[a + v for a, v in zip(*own, strict=True)] for own in zip(advantages, value, strict=True)]
-        return Credited(advantage=PerToken(advantages), returns=PerToken(returns))
+        after = returns_after(rows, [own[0] if own else nan for own in returns])
+        return Credited(advantage=PerToken(advantages), returns=PerToken(returns), returns_after=after)
 
     return credit
 
@@ -195,7 +199,16 @@ def at_last(reward: float, num: int) -> list[float]:
 
 def value_at_end(rows: Rows, row: int, bootstrap: bool) -> float:
     """What an episode is worth after its last row."""
-    return rows.value_after[row] if bootstrap and rows.status[row] == "truncated" else 0.0
+    return rows.value_after[row] if bootstrap and rows.status[row] == "context" else 0.0
+
+
+def returns_after(rows: Rows, returns: Sequence[float]) -> PerRow:
+    """After each row the return of the next in its episode; after the last 0, or not a number where it was cut off."""
+    after = [nan if status == "context" else 0.0 for status in rows.status]
+    for episode in by_trajectory(rows):
+        for row, following in pairwise(episode):
+            after[row] = returns[following]
+    return PerRow(after)
 
 
 def imitate(rows: Rows) -> Credited:

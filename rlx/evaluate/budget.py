@@ -19,7 +19,7 @@ def cut_episode(whole: Trajectory, max_rounds: int) -> Trajectory:
     *before, last = whole.turns[: max_rounds + 1]
     if last.action.kind in ("call", "invalid"):  # it would not have been made
         last = replace(last, observation=(), reward=0.0, tool=ToolUse(), metrics={})
-    elif len(whole.turns) == max_rounds + 1 and whole.status != "error":
+    elif len(whole.turns) == max_rounds + 1 and whole.status in ("done", "truncated"):
         return whole
     return replace(whole, turns=(*before, last), status="truncated", success=False, error="")
 

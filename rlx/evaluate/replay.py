@@ -175,7 +175,7 @@ def judge_step(env: Environment, turn: Turn, step: Step) -> Iterator[str]:
 
 def judge_end(stored: Trajectory, last: Step) -> Iterator[str]:
     """How the outcome differs. An episode that the environment did not end was cut by the context, or by an error."""
-    status = ("truncated" if last.truncated else "done") if last.done else "truncated"
+    status = ("truncated" if last.truncated else "done") if last.done else "context"
     success = last.done and bool(last.success)
     if stored.status not in (status, "error") or (stored.status == "error" and last.done):
         yield f"status {status}, stored {stored.status}"

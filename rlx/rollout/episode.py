@@ -205,7 +205,7 @@ def play_episode(
                 context = yield partial(scene.act, context, completion)
                 if scene.step.done:
                     return scene.end("truncated" if scene.step.truncated else "done", success=bool(scene.step.success))
-            return scene.end("truncated")
+            return scene.end("context")
     except Exception as error:
         return scene.end("error", error=f"{type(error).__name__}: {error}")
 

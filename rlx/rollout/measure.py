@@ -37,7 +37,7 @@ def describe(episode: Trajectory) -> dict[str, float]:
         "tool/tokens": tool.num_tokens,
         "episode/turns": len(episode.turns),
         "episode/tokens": episode.num_tokens,
-        "episode/truncated": episode.status == "truncated",
+        "episode/truncated": episode.status in ("truncated", "context"),
         "episode/errors": episode.status == "error",
     }
 

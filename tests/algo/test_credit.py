@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from itertools import combinations
-from math import sqrt
+from math import isnan, sqrt
 
 import pytest
 from hypothesis import given, settings
@@ -138,12 +138,25 @@ def test_gae_over_turns_reads_the_value_before_each_turn():
     # d_1 = 2 - 4 = -2; d_0 = 1 + .5 * 4 - 2 = 1, A_0 = 1 + .25 * -2
     assert found.advantage == PerRow([0.5, -2.0])
     assert found.returns == PerRow([2.5, 2.0])
-    cut = gae_over_turns(gamma=0.5, lam=0.5)(chain((1.0, 2.0), ((2.0, 9.0), (4.0,)), "truncated", after=6.0))
-    assert cut.advantage == PerRow([1.25, 1.0]), "what was cut off goes on to be worth 6"
-    ended = gae_over_turns(gamma=0.5, lam=0.5, bootstrap=False)(
-        chain((1.0, 2.0), ((2.0, 9.0), (4.0,)), "truncated", after=6.0)
+    assert found.returns_after == PerRow([2.0, 0.0]), "the next turn's, and nothing after the end"
+
+
+@pytest.mark.parametrize(("make", "flat"), [(gae_over_turns, list), (gae_over_tokens, lambda own: [x for (x,) in own])])
+def test_what_the_contexts_end_cut_off_is_worth_its_last_value_and_what_a_limit_of_turns_ended_nothing(make, flat):
+    credit = make(gamma=0.5, lam=0.5)
+    cut, ended, done = (
+        credit(chain((1.0, 2.0), ((2.0,), (4.0,)), how, after=6.0)) for how in ("context", "truncated", "done")
     )
-    assert ended == found
+    # d_1 = 2 + .5 * 6 - 4 = 1; d_0 = 1 + .5 * 4 - 2 = 1, A_0 = 1 + .25 * 1; G = A + V
+    assert flat(cut.advantage.values) == [1.25, 1.0]
+    assert flat(cut.returns.values) == [3.25, 5.0]
+    assert cut.returns_after.values[0] == 5.0
+    assert isnan(cut.returns_after.values[1]), "nobody knows"
+    assert ended == done
+    assert flat(ended.advantage.values) == [0.5, -2.0]
+    assert ended.returns_after == PerRow([2.0, 0.0])
+    plain = make(gamma=0.5, lam=0.5, bootstrap=False)(chain((1.0, 2.0), ((2.0,), (4.0,)), "context", after=6.0))
+    assert plain.advantage == ended.advantage
 
 
 def test_gae_over_tokens_goes_on_from_a_turn_to_the_next():
@@ -152,6 +165,7 @@ def test_gae_over_tokens_goes_on_from_a_turn_to_the_next():
     # d = (.5 * 4 - 2, 1 + .5 * 6 - 4, 2 - 6) = (0, 0, -4)
     assert found.advantage == PerToken([[-0.25, -1.0], [-4.0]])
     assert found.returns == PerToken([[1.75, 3.0], [2.0]])
+    assert found.returns_after == PerRow([2.0, 0.0])
     one_each = chain((1.0, 2.0), ((2.0,), (4.0,)))
     by_token, by_turn = (make(gamma=0.5, lam=0.5)(one_each) for make in (gae_over_tokens, gae_over_turns))
     assert [own[0] for own in by_token.advantage.values] == by_turn.advantage.values

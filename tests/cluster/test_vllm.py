@@ -248,7 +248,7 @@ def test_countdown_episodes_reuse_what_their_sessions_computed(start: Any, agent
     before = start.counts.num_reused
     tasks = [task for task, _ in zip(run.env.tasks("train", 5), range(6), strict=False)]
     episodes = rollout.play([Start(task=task, sample=0) for task in tasks])
-    assert all(episode.status in ("done", "truncated") for episode in episodes)
+    assert all(episode.status != "error" for episode in episodes)
     assert sum(episode.tool.num_calls for episode in episodes) > 0
     turns = [turn for episode in episodes for turn in episode.turns]
     assert len(turns) > len(episodes)

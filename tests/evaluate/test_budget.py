@@ -48,7 +48,7 @@ def play(env: Environment, max_rounds: int, actions: Sequence[Action]) -> Trajec
         )
         if step.done:
             break
-    status: Status = "done" if step.done and not step.truncated else "truncated"
+    status: Status = "context" if not step.done else "truncated" if step.truncated else "done"
     return Trajectory(task=TASK, sample=0, turns=tuple(turns), status=status, success=bool(step.success))
 
 

@@ -101,7 +101,7 @@ def play(env: Doubling, *said: str) -> Trajectory:
             )
         )
         context = context + ids(text) + told
-    status = "done" if step.done and not step.truncated else "truncated"
+    status = "context" if not step.done else "truncated" if step.truncated else "done"
     return Trajectory(task=task, sample=1, turns=tuple(turns), status=status, success=bool(step.success))
 
 
@@ -144,7 +144,7 @@ WRONG: dict[str, tuple[Trajectory, int | None, str]] = {
     "success": (replace(GOOD, success=False), None, "success True, stored False"),
     "status": (replace(GOOD, status="truncated"), None, "status done, stored truncated"),
     "error": (replace(GOOD, status="error"), None, "status done, stored error"),
-    "unended": (replace(GOOD, turns=GOOD.turns[:2]), None, "status truncated, stored done"),
+    "unended": (replace(GOOD, turns=GOOD.turns[:2]), None, "status context, stored done"),
     "longer": (replace(GOOD, turns=(*GOOD.turns, GOOD.turns[2])), 3, "had ended"),
     "raises": (replace(GOOD, task=replace(GOOD.task, data={})), 0, "raised KeyError"),
     "environment": (replace(GOOD, task=replace(GOOD.task, env="other")), None, "'other' is none of the run's"),

@@ -4,7 +4,7 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rlx.record.codec import FORMAT, CodecError, from_json, to_json
 from rlx.record.store import StoreError, good_lines, growing, load, read, save, step_path
-from rlx.types import Action, Completion, Fork, Group, Task, Text, ToolUse, Trajectory, Turn
+from rlx.types import Action, Completion, Fork, Group, Status, Task, Text, ToolUse, Trajectory, Turn
 
 NUMBERS = st.integers(0, 2**31 - 1)
 COUNTS = st.integers(0, 99)
@@ -80,7 +80,7 @@ TRAJECTORIES = st.builds(
     task=TASKS,
     sample=COUNTS,
     turns=turns(),
-    status=st.sampled_from(["done", "truncated", "error"]),
+    status=st.sampled_from(get_args(Status)),
     success=st.booleans(),
     error=st.text(),
     fork=st.none() | FORKS,

@@ -152,10 +152,10 @@ def test_a_broken_environment_ends_its_own_episode_only() -> None:
     assert second.status == "done"
 
 
-def test_rounds_and_context_truncate() -> None:
+def test_a_limit_of_turns_truncates_and_the_contexts_end_cuts_off() -> None:
     assert rollout(Script({0: ["a"] * 3})).play(starts(1))[0].status == "truncated"
     short = rollout(Script({0: ["a"] * 9}), env=Echo(max_rounds=9), sampling=Sampling(max_context=8)).play(starts(1))[0]
-    assert (short.status, len(short.turns)) == ("truncated", 2)
+    assert (short.status, len(short.turns)) == ("context", 2)
 
 
 def test_the_schedule_does_not_depend_on_how_long_a_tool_takes() -> None:
