@@ -1,7 +1,8 @@
-"""The pages on adding an environment and an algorithm, followed to the letter in an empty folder."""
+"""The pages on adding an environment and an algorithm, followed to the letter in an empty folder; what they list."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -12,6 +13,23 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"^```\w+ file=(\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+MEASURED = ("algo/*.py", "learner/*.py", "rollout/measure.py", "run/fleet.py", "train.py")
+"""Where metrics are named."""
+
+
+def listed_metrics() -> set[str]:
+    """All that docs/metrics.md lists."""
+    page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    return {name for row in re.findall(r"^\|(.+?)\|", page, re.MULTILINE) for name in re.findall(r"`(.+?)`", row)}
+
+
+def metrics_of(folder: Path) -> set[str]:
+    """All that a run wrote, those that others name by their nouns."""
+    lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    names = {name for line in lines for name in json.loads(line)} - {"step"}
+    return {re.sub(r"^(known|env|eval)/.*", r"\1/NAME", name) for name in names}
 
 
 def follow(page: str, folder: Path) -> None:
@@ -46,3 +64,13 @@ def test_a_page_can_be_followed_as_it_stands(page: str, tmp_path: Path) -> None:
     assert re.search(rf"^{first.stem} +{first.read_text().splitlines()[0][2:]}$", tried, re.MULTILINE)
     for option in [*tmp_path.glob("conf/algo/*.yaml"), *tmp_path.glob("conf/env/*.yaml")]:
         assert (tmp_path / "outputs" / option.stem / "summary.json").is_file()
+    for folder in (tmp_path / "outputs").iterdir():
+        written = metrics_of(folder)
+        parts = {name for name in written if name.count("/") > 1}
+        assert {name.split("/", 1)[1] for name in parts} | (written - parts) <= listed_metrics()
+
+
+def test_the_list_of_metrics_is_that_of_the_code() -> None:
+    text = "".join(file.read_text() for pattern in MEASURED for file in (ROOT / "rlx").glob(pattern))
+    named = set(re.findall(r'"([a-z]+/[a-z_]+)"', text))
+    assert listed_metrics() - {"known/NAME", "env/NAME", "eval/NAME"} == named

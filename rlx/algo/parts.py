@@ -133,6 +133,7 @@ class Tokens:
     reference: Columns
     """Of the start policy, where the algorithm needs it; else empty."""
     advantage: Tensor
+    """What credit says that the token was worth."""
     returns: Tensor | None = None
     """What `value` is drawn to, where credit says."""
     returns_after: Tensor | None = None
@@ -140,9 +141,11 @@ class Tokens:
     weight: Tensor
     """Truncated importance weight between learner and engine; ones where not asked for."""
     row: Tensor
+    """Which of the batch's `Rows` the token is of."""
     trajectory: Tensor
+    """As in `Rows`; one is never split over micro-batches."""
     group: Tensor
-    """Indices into the whole batch; a trajectory is never split over micro-batches."""
+    """As in `Rows`; one may be split over micro-batches, unless the algorithm's `unit` is the group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,10 +185,11 @@ class Credited:
     """What each decision was worth, what the critic should have said of it, and which decisions are learned from."""
 
     advantage: PerRow | PerToken
+    """What each turn, or each of its sampled tokens, was worth."""
     returns: PerRow | PerToken | None = None
     """What `value`, the critic's before each sampled token, is drawn to."""
     returns_after: PerRow | None = None
-    """What `value_after`, the critic's after each turn's last token, is drawn to."""
+    """What `value_after`, the critic's after each turn's last token, is drawn to; not a number where nobody knows."""
     keep: PerRow | PerToken | None = None
     """What is trained: what is false (0) here is left out before anything is packed or counted. None keeps all."""
 
