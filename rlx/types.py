@@ -379,8 +379,8 @@ class Rows:
     env: tuple[str, ...] = field(default=())
     """`Task.env` of the row's episode."""
     logp: tuple[tuple[float, ...], ...] = field(default=())
-    """Per row, the log-prob of each sampled token: of the policy that sampled it, as the learner measured it or else as
-    the engine said."""
+    """Per row, the log-prob of each sampled token, as the engine said; where the hardware weighs its distance from the
+    learner (`importance_cap`), as this measured it before the update."""
     reference_logp: tuple[tuple[float, ...], ...] = field(default=())
     """The same under the start policy, where the algorithm needs `reference`."""
     value: tuple[tuple[float, ...], ...] = field(default=())

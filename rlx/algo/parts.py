@@ -129,7 +129,7 @@ class Tokens:
     now: Columns
     """As the weights are, with gradient."""
     old: Columns
-    """As they were before the update: `logp` of the policy that sampled, and whatever else was measured."""
+    """As they were before the update: `logp` as in `Rows`, and whatever else the learner measured."""
     reference: Columns
     """Of the start policy, where the algorithm needs it; else empty."""
     advantage: Tensor

@@ -77,6 +77,11 @@ class Batch:
     def num_tokens(self) -> int:
         return len(self.position_M)
 
+    @property
+    def old_logp_M(self) -> Tensor:
+        """What a policy is compared with: the engine's, or the learner's where the distance of these is weighed."""
+        return self.engine_logp_M if self.weight_M is None else self.old_M["logp"]
+
     def with_credit(self, credited: Credited) -> Batch:
         """What credit says of each trained token, those that it keeps alone."""
         returns, after = credited.returns, credited.returns_after
@@ -141,9 +146,8 @@ def decisions(groups: Sequence[Group]) -> Iterator[Decision]:
     """
     kept = ((g, t) for g, group in enumerate(groups) for t in group.trajectories if t.status != "error" and t.turns)
     for number, (group, trajectory) in enumerate(kept):
-        for turn, what in enumerate(trajectory.turns):
-            if turn >= first_own(trajectory):
-                yield Decision(group=group, trajectory=number, turn=turn, what=what, of=trajectory)
+        for turn, what in enumerate(trajectory.own, first_own(trajectory)):
+            yield Decision(group=group, trajectory=number, turn=turn, what=what, of=trajectory)
 
 
 def rows(groups: Sequence[Group], batch: Batch) -> Rows:
@@ -166,7 +170,7 @@ def rows(groups: Sequence[Group], batch: Batch) -> Rows:
         fork=tuple(left for _, left in linked),
         status=tuple(d.of.status for d in table),
         env=tuple(d.of.task.env for d in table),
-        logp=per_token(batch.old_M.get("logp", batch.engine_logp_M)),
+        logp=per_token(batch.old_logp_M),
         reference_logp=per_token(batch.reference_M.get("logp")),
         value=per_token(batch.old_M.get("value")),
         value_after=tuple(own[-1] if own else math.nan for own in per_token(batch.old_M.get("value_after"))),
@@ -248,8 +252,7 @@ def append_trajectory(columns: Draft, numbered: Sequence[tuple[int, Decision]], 
 
 def num_given(d: Decision) -> int:
     """Leading tokens of the turn that its trajectory did not sample: a fork's, taken over or forced."""
-    fork = d.of.fork
-    return fork.token + len(fork.forced) if fork is not None and d.turn == fork.turn else 0
+    return d.of.fork.num_given if d.of.fork and d.turn == d.of.fork.turn else 0
 
 
 def begin_segment(columns: Draft, context: list[int], trajectory: int, first: int) -> None:

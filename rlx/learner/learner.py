@@ -233,7 +233,7 @@ class Learner(ABC):
             raise ValueError("update: the batch has no advantages; call batch.with_credit(credit(rows)) first")
         return Tokens(
             now=now,
-            old=take_all({"logp": batch.engine_logp_M, **batch.old_M}),
+            old=take_all({**batch.old_M, "logp": batch.old_logp_M}),
             reference=take_all(batch.reference_M),
             advantage=take(batch.advantage_M),
             returns=None if batch.returns_M is None else take(batch.returns_M),

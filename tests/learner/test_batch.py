@@ -172,7 +172,8 @@ def test_rows_say_how_episodes_ended_where_they_were_played_and_what_was_likely(
     assert table.logp == tuple(pytest.approx(row) for row in ((-1.02, -1.03), (-1.04,), (-1.05,)))
     assert table.reference_logp == ()
     measured = replace(batch, old_M={"logp": -torch.arange(4.0)}, reference_M={"logp": -2 * torch.arange(4.0)})
-    assert rows(groups, measured).logp == ((0.0, -1.0), (-2.0,), (-3.0,))
+    assert rows(groups, measured).logp == table.logp
+    assert rows(groups, replace(measured, weight_M=torch.ones(4))).logp == ((0.0, -1.0), (-2.0,), (-3.0,))
     assert rows(groups, measured).reference_logp == ((0.0, -2.0), (-4.0,), (-6.0,))
 
 

@@ -79,7 +79,7 @@ def test_values_and_gradients_are_those_of_plain_autograd(model, groups, rewrite
         torch.testing.assert_close(batch.old_M[name], column.detach(), atol=1e-5, rtol=1e-5)
     batch = credited(batch)
     old = {name: column.detach() + 0.03 for name, column in expected.items()}  # so that some of it is clipped
-    batch = replace(batch, old_M=old)
+    batch = replace(batch, old_M=old, engine_logp_M=old["logp"])
     ratio = (expected["logp"] - old["logp"]).exp()
     surrogate = torch.minimum(ratio * batch.advantage_M, ratio.clamp(0.8, 1.2) * batch.advantage_M)
 
@@ -100,6 +100,18 @@ def test_values_and_gradients_are_those_of_plain_autograd(model, groups, rewrite
     scale = torch.cat([g.flatten() for g in by_hand]).norm()
     for ours, theirs in zip(kept[0], by_hand, strict=True):
         assert (ours - theirs).norm() < 1e-6 * scale
+
+
+@pytest.mark.parametrize(("gap_cap", "trusted"), [(None, True), (2.0, False)])
+def test_beside_a_critic_too_the_policy_is_compared_with_what_sampled_unless_the_gap_is_weighed(
+    model, groups, gap_cap, trusted
+):
+    trainer, given, seen = learner(model(), 10_000), groups(), []
+    trainer.gap_cap = gap_cap
+    batch = credited(trainer.annotate(collate(given), NONE))
+    trainer.update(batch, lambda tokens, totals: seen.append(tokens.old["logp"]) or LOSS(tokens, totals))
+    assert torch.equal(seen[0], batch.engine_logp_M if trusted else batch.old_M["logp"])
+    assert not torch.equal(batch.engine_logp_M, batch.old_M["logp"])
 
 
 def test_rows_have_the_values_of_their_tokens_and_the_one_after(turn):
