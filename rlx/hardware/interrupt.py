@@ -4,7 +4,7 @@ has, and says so."""
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -45,13 +45,20 @@ def is_heard(signum: int) -> bool:
 
 
 @contextmanager
+def hearing(receive: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Give it the signals of `STOP` for as long as the block lasts."""
+    former = {signum: signal.signal(signum, receive) for signum in STOP if is_heard(signum)}
+    try:
+        yield
+    finally:
+        for signum, handler in former.items():
+            signal.signal(signum, handler)
+
+
+@contextmanager
 def listen() -> Iterator[Interrupt]:
     """Take the signals for the time of a run, and give them back afterwards; within another `listen`, share its ear."""
     outer = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
     interrupt = outer if isinstance(outer, Interrupt) else Interrupt()
-    former = {signum: signal.signal(signum, interrupt.receive) for signum in STOP if is_heard(signum)}
-    try:
+    with hearing(interrupt.receive):
         yield interrupt
-    finally:
-        for signum, handler in former.items():
-            signal.signal(signum, handler)

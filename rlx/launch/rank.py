@@ -7,7 +7,6 @@ politely: a launcher that saw one rank leave otherwise would kill those that are
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -16,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO
 
-from rlx.hardware.interrupt import STOP, is_heard
+from rlx.hardware.interrupt import hearing
 from rlx.launch.ending import Ended, kind_of, log_of, record_end
 from rlx.record.folder import LOGS
 
@@ -48,11 +47,10 @@ def run(command: Sequence[str], outputs: Sequence[IO[bytes]]) -> int:
     def pass_on(signum: int, frame: FrameType | None) -> None:
         process.send_signal(signum)
 
-    for signum in filter(is_heard, STOP):
-        signal.signal(signum, pass_on)
     copier = threading.Thread(target=copy, args=(process.stdout, outputs), daemon=True)
-    copier.start()
-    code = process.wait()
+    with hearing(pass_on):
+        copier.start()
+        code = process.wait()
     copier.join(timeout=5)  # a child of its own may hold the pipe open
     return code
 

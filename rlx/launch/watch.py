@@ -13,12 +13,11 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
-from rlx.hardware.interrupt import STOP, is_heard
+from rlx.hardware.interrupt import hearing
 from rlx.launch.ending import (
     ENDED,
     STOPPED,
@@ -53,24 +52,13 @@ class Ears:
             self.process.send_signal(signal.SIGUSR2)  # what srun and torchrun pass on without ending the ranks
 
 
-@contextmanager
-def listen() -> Iterator[Ears]:
-    ears = Ears()
-    signals = tuple(filter(is_heard, STOP))
-    former = {signum: signal.signal(signum, ears.receive) for signum in signals}
-    try:
-        yield ears
-    finally:
-        for signum, handler in former.items():
-            signal.signal(signum, handler)
-
-
 def watch(command: Sequence[str], folder: Path, limit: int) -> int:
     """Attempts, until the run has ended or this job has; the exit code."""
     words = [word.replace(FOLDER, str(folder)) for word in command]
     (folder / LOGS).mkdir(parents=True, exist_ok=True)
     job = own_id() if os.environ.get("ENVIRONMENT") == "BATCH" else None
-    with listen() as ears:
+    ears = Ears()
+    with hearing(ears.receive):
         while True:
             attempt, code = try_once(words, folder, job, ears)
             record_attempt(folder, attempt)
