@@ -20,6 +20,7 @@ from typing import Any
 
 from rlx.check.remains import half_written
 from rlx.check.trial import CLEAR, NUDGES, SAID, Attempt, Memory, attempt, tolerance
+from rlx.config.check import spell
 from rlx.config.compose import ConfigError, build_run, compose
 from rlx.console import hung
 from rlx.hardware.machine import size
@@ -79,7 +80,7 @@ def at(tree: Any, key: str) -> Any:
 
 
 def as_words(changed: Mapping[str, tuple[Any, Any]]) -> list[str]:
-    return [f"{key}={json.dumps(value).replace(' ', '')}" for key, (_, value) in changed.items()]
+    return [f"{key}={spell(value)}" for key, (_, value) in changed.items()]
 
 
 @dataclass(frozen=True, kw_only=True)

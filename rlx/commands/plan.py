@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rlx.config.check import spell
 from rlx.console import counted, hung
 from rlx.hardware.command import devices_per_node
 from rlx.hardware.machine import size
@@ -34,8 +33,6 @@ from rlx.run.run import Run
 Tree = Mapping[str, Any]
 
 LEFT = 12
-PLAIN = re.compile(r"[\w./:@+-]+")
-"""Text that needs no quotes in an override."""
 DERIVED = ("model.recipe", "model.shape")
 """What settings leave out: what others have taken their values from, and what the model's own config.json says."""
 
@@ -74,15 +71,6 @@ def describe_setting(key: str, value: Any) -> str:
         return f"{key}={spell(value)}"
     name = str(value).rpartition(".")[2]
     return f"{owner}={name}" if owner else name
-
-
-def spell(value: Any) -> str:
-    """As an override spells it, without blanks of its own."""
-    if isinstance(value, list):
-        return f"[{','.join(map(spell, value))}]"
-    if isinstance(value, str):
-        return value if PLAIN.fullmatch(value) else "'" + value.replace("'", "\\'") + "'"
-    return json.dumps(value, separators=(",", ":"))
 
 
 def describe_devices(hardware: Hardware) -> list[str]:

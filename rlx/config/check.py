@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import difflib
+import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +15,8 @@ Tree = Mapping[str, Any]
 
 SPECIAL = ("_target_", "_partial_")
 MISSING = "???"
+UNQUOTED = re.compile(r"[\w./:@+-]+")
+"""Text that needs no quotes in an override."""
 SCALARS: Mapping[str, tuple[type, ...]] = {
     "None": (type(None),),
     "bool": (bool,),
@@ -134,12 +138,14 @@ def show(value: Any) -> str:
 
 
 def spell(value: Any) -> str:
+    """As an override spells it, without blanks of its own."""
     if isinstance(value, list):
         return f"[{','.join(map(spell, value))}]"
     if isinstance(value, Mapping):
         return f"{{{','.join(f'{key}:{spell(child)}' for key, child in value.items())}}}"
-    words = {None: "null", True: "true", False: "false"}
-    return words[value] if value is None or isinstance(value, bool) else str(value)
+    if isinstance(value, str):
+        return value if UNQUOTED.fullmatch(value) else "'" + value.replace("'", "\\'") + "'"
+    return json.dumps(value, default=str)
 
 
 def describe(annotation: Annotation) -> str:
