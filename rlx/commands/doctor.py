@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from rlx.config.build import build_value
-from rlx.config.folders import config_folders, read_option, shipped_folder
+from rlx.config.folders import config_folders, shipped_options
 from rlx.console import counted, hung
 from rlx.hardware.command import cpus_per_task, processes_per_node
 from rlx.hardware.machine import Gpu, gpus, machine_memory, num_cores, size
@@ -74,14 +74,9 @@ def examine_extras() -> list[str]:
 def examine_profiles() -> list[str]:
     """Which hardware profiles this machine can run, those of one verdict together."""
     groups: dict[str, list[str]] = {}
-    for file in sorted((shipped_folder("conf") / "hardware").glob("*.yaml")):
-        groups.setdefault(can_run(read_profile(file.stem)), []).append(f"hardware={file.stem}")
+    for name, keys in shipped_options("hardware").items():
+        groups.setdefault(can_run(build_value(keys, "hardware")), []).append(f"hardware={name}")
     return [f"profile  {', '.join(names)}: {text}" for text, names in sorted(groups.items())]
-
-
-def read_profile(name: str) -> Hardware:
-    profile: Hardware = build_value(read_option("hardware", name), "hardware")
-    return profile
 
 
 def can_run(hardware: Hardware) -> str:

@@ -6,7 +6,6 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -113,13 +112,8 @@ def how_chosen(group: str) -> str:
 def chosen_below() -> set[str]:
     """Groups within groups of which some option chooses one, such as a model its recipe."""
     files = [(group, file) for group in list_groups() for file in (shipped_folder("conf") / group).glob("*.yaml")]
-    trees = [(group, yaml.safe_load(file.read_text(encoding="utf-8"))) for group, file in files]
-    return {f"{group}/{name}" for group, tree in trees for part in tree.get("defaults", ()) for name in names_of(part)}
-
-
-def names_of(part: Any) -> list[str]:
-    """The groups that an entry of a defaults list chooses of."""
-    return [str(name).partition("@")[0] for name in part] if isinstance(part, dict) else []
+    chosen = [(group, name) for group, file in files for name in default_options(f"{group}/{file.stem}")]
+    return {f"{group}/{name.partition('@')[0]}" for group, name in chosen}
 
 
 def options_of(group: str, folders: Sequence[Path] | None = None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from rlx.config.folders import read_option, shipped_folder
+from rlx.config.folders import shipped_options
 from rlx.model.load import Model, local_folder
 from rlx.model.packaged import is_packaged
 from rlx.model.shape import num_parameters, read_shape
@@ -43,7 +43,7 @@ def check_recipe(run: Run) -> None:
 
 def size_of(model: Model) -> int | None:
     """Its parameters: as its path is known to have, or as its folder or its shape say; None where nothing says it."""
-    known = [read_shape(option["shape"]) for option in options("model").values() if is_of(option, model.path)]
+    known = [read_shape(option["shape"]) for option in shipped_options("model").values() if is_of(option, model.path)]
     shape = known[0] if known else shape_of(model)
     return None if shape is None else num_parameters(shape)
 
@@ -59,18 +59,11 @@ def is_elsewhere(model: Model) -> bool:
 
 def remedy(path: str, num: int | None) -> str:
     """The words that choose what suits a model: its own option, else the recipe for its size."""
-    named = [f"model={name}" for name, option in options("model").items() if is_of(option, path)]
+    named = [f"model={name}" for name, option in shipped_options("model").items() if is_of(option, path)]
     if named:
         return named[0]
-    sizes = {name: option["num_parameters"] for name, option in options("model/recipe").items()}
+    sizes = {name: option["num_parameters"] for name, option in shipped_options("model/recipe").items()}
     if num is not None:
         return f"model/recipe={min(sizes, key=lambda name: abs(math.log(sizes[name] / num)))}"
     large = sorted((name for name in sizes if sizes[name] >= SMALLEST), key=lambda name: sizes[name])
     return f"model/recipe= one of {', '.join(large)}"
-
-
-def options(group: str) -> dict[str, dict[str, Any]]:
-    """The shipped ones, read whole."""
-    return {
-        file.stem: read_option(group, file.stem) for file in sorted((shipped_folder("conf") / group).glob("*.yaml"))
-    }

@@ -61,6 +61,12 @@ def read_option(group: str, name: str) -> dict[str, Any]:
     return functools.reduce(_merge, [*below, tree], {})
 
 
+def shipped_options(group: str) -> dict[str, dict[str, Any]]:
+    """The keys of every shipped option of a group."""
+    files = sorted((shipped_folder("conf") / group).glob("*.yaml"))
+    return {file.stem: read_option(group, file.stem) for file in files}
+
+
 def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
     """As Hydra does it: of two mappings under one key the keys of both."""
     both = {key for key in below.keys() & above if isinstance(below[key], dict) and isinstance(above[key], dict)}

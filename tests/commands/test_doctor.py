@@ -51,7 +51,7 @@ def test_a_profile_is_slow_where_threads_tools_and_servers_have_no_cores(
 ) -> None:
     pretend(monkeypatch, 1, "1")
     monkeypatch.setattr(doctor, "num_cores", lambda: cores)
-    assert doctor.can_run(doctor.read_profile("gpu1")) == verdict
+    assert verdicts()["gpu1"] == verdict
 
 
 def test_missing_packages_are_named_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

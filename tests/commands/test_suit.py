@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rlx.commands.suit import check_recipe, options
+from rlx.commands.suit import check_recipe
 from rlx.config.compose import build_run, compose
-from rlx.config.folders import read_option
+from rlx.config.folders import read_option, shipped_options
 from rlx.run.fit import FitError
 
 
@@ -51,7 +51,7 @@ def test_a_recipe_near_enough_may_be_chosen() -> None:
     check("model.path=nobody/nothing", "model/recipe=3b")
 
 
-@pytest.mark.parametrize("option", options("model"))
+@pytest.mark.parametrize("option", shipped_options("model"))
 def test_every_shipped_model_has_the_recipe_of_its_size(option: str) -> None:
     run = build_run(compose([f"model={option}"]), Path())
     check_recipe(run)
@@ -60,6 +60,6 @@ def test_every_shipped_model_has_the_recipe_of_its_size(option: str) -> None:
     if shape:
         sizes = {
             name: abs(num["num_parameters"] - run.model.recipe.num_parameters)
-            for name, num in options("model/recipe").items()
+            for name, num in shipped_options("model/recipe").items()
         }
         assert min(sizes.values()) == 0

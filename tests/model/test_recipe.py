@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from rlx.commands.suit import options
 from rlx.config.check import ConfigError
 from rlx.config.compose import build_value, compose
+from rlx.config.folders import shipped_options
 
 
 def rates(tree: dict[str, Any]) -> tuple[float, float]:
@@ -83,7 +83,7 @@ def test_a_recipe_that_cannot_be_is_refused_with_its_place(word: str, message: s
         build_value(compose([f"model.recipe.{word}"])["model"], "model")
 
 
-@pytest.mark.parametrize("name", options("model/recipe"))
+@pytest.mark.parametrize("name", shipped_options("model/recipe"))
 def test_every_recipe_composes_and_is_whole(name: str) -> None:
     recipe = build_value(compose([f"model/recipe={name}"])["model"]["recipe"], "model.recipe")
     assert recipe.turn_tokens <= recipe.max_context
@@ -92,7 +92,7 @@ def test_every_recipe_composes_and_is_whole(name: str) -> None:
 
 
 def test_larger_models_never_learn_faster() -> None:
-    found = sorted(options("model/recipe").values(), key=lambda option: option["num_parameters"])
+    found = sorted(shipped_options("model/recipe").values(), key=lambda option: option["num_parameters"])
     for name in ("reinforce_lr", "prefer_lr", "imitate_lr"):
         values = [float(option[name]) for option in found]
         assert values == sorted(values, reverse=True), name
