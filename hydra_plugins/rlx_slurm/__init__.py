@@ -86,7 +86,7 @@ class SlurmLauncher(Base):  # type: ignore[misc, valid-type]
         from submitit.core.utils import pickle_load
         from submitit.slurm.slurm import SlurmExecutor
 
-        from rlx.config.compose import build_run
+        from rlx.config.compose import build_run, to_tree
         from rlx.launch.array import (
             Job,
             list_folders,
@@ -97,7 +97,7 @@ class SlurmLauncher(Base):  # type: ignore[misc, valid-type]
             watch_command,
         )
 
-        runs = [build_run(plain(config), Path()) for config in configs]
+        runs = [build_run(to_tree(config), Path()) for config in configs]
         shape = one_shape([run.hardware for run in runs], self.params)
         params = {**self.params, "mem_gb": self.params["mem_gb"] or memory_gb(runs)}
         sweep = Path(str(self.config.hydra.sweep.dir)).absolute()
@@ -125,11 +125,3 @@ class SlurmLauncher(Base):  # type: ignore[misc, valid-type]
                 for job, name, folder in zip(submitted, names, folders, strict=True)]  # fmt: skip
         paths = [job.task(0).paths.result_pickle for job in submitted]
         return jobs, [partial(lambda path: pickle_load(path)[1], path) for path in paths]
-
-
-def plain(config: DictConfig) -> dict[str, Any]:
-    """What is rlx's of it, without Hydra's own."""
-    from rlx.config.build import ROOT_KEYS
-
-    return {key: OmegaConf.to_container(config[key], resolve=True) if OmegaConf.is_config(config[key]) else config[key]
-            for key in ROOT_KEYS}  # fmt: skip

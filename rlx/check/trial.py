@@ -160,5 +160,5 @@ def phase_of(runs: Path) -> str:
 def why(runs: Path, code: int) -> str:
     """What the process that ended first said last."""
     ended = read_end(runs)
-    lines = [line for line in last_lines(log_of(runs, ended.rank if ended else 0), num=100) if line.strip()]
-    return one_line(f"{ended or f'exit code {code}'}: {lines[-1] if lines else 'it said nothing'}", 400)
+    said = last_lines(log_of(runs, ended.rank if ended else 0), num=1)
+    return one_line(f"{ended or f'exit code {code}'}: {said[0] if said else 'it said nothing'}", 400)

@@ -178,13 +178,14 @@ def read_json(path: Path) -> Mapping[str, Any]:
 
 
 def last_lines(path: Path, num: int = 10) -> list[str]:
-    """The end of a log, whatever its length."""
+    """The end of a log, whatever its length, less its empty lines."""
     try:
         with open(path, "rb") as file:
             file.seek(max(0, path.stat().st_size - 64 * 1024))
-            return file.read().decode(errors="replace").splitlines()[-num:]
+            lines = file.read().decode(errors="replace").splitlines()
     except OSError:
         return []
+    return [line for line in lines if line.strip()][-num:]
 
 
 def set_aside(path: Path) -> Path:

@@ -8,7 +8,6 @@ when that is closed, however the parent ended, the server ends too.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import secrets
@@ -18,12 +17,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rlx.console import one_line
 from rlx.hardware.profile import Hardware
 from rlx.hardware.ranks import ALONE, Ranks
-from rlx.record.folder import CONFIG, LOGS, last_lines
+from rlx.record.folder import LOGS, claim_config, last_lines, make_folder
 from rlx.rollout.remote.engine import RemoteEngine
 from rlx.rollout.remote.link import Link, ServerError, link_all, token_here
 from rlx.rollout.remote.server import TOKEN_VARIABLE
@@ -152,7 +151,9 @@ def open_fleet(run: Run, ranks: Ranks = ALONE) -> Iterator[Fleet | None]:
     )
     try:
         if mine and not given:
-            write_config(run.folder, run.config, f"server-{mine[0]}")
+            place = run.folder / LOGS / f"server-{mine[0]}"  # where `rlx serve run=DIR` looks for it
+            make_folder(place)
+            claim_config(place, run.config)
         for number in () if given else mine:
             fleet.children.append(start(run, number, devices_of(hardware, ranks.size, number), fleet.token, mine[0]))
         yield fleet
@@ -169,13 +170,6 @@ def given_addresses(num_servers: int, environ: Mapping[str, str] = os.environ) -
     if given and len(given) != num_servers:
         raise ServerError(f"{SERVERS_VARIABLE} names {len(given)} servers; hardware.num_servers={num_servers}")
     return given
-
-
-def write_config(folder: Path, config: Mapping[str, Any], name: str) -> None:
-    """What servers are started with, where `rlx serve run=DIR` looks for it."""
-    place = folder / LOGS / name
-    place.mkdir(parents=True, exist_ok=True)
-    (place / CONFIG).write_text(json.dumps(config) + "\n", encoding="utf-8")
 
 
 def start(run: Run, number: int, devices: Sequence[int], token: str, first: int) -> Child:
@@ -204,5 +198,4 @@ def start(run: Run, number: int, devices: Sequence[int], token: str, first: int)
 
 def last_words(log: Path) -> str:
     """The end of a log on one line."""
-    lines = [line.strip() for line in last_lines(log, num=100) if line.strip()]
-    return one_line(" | ".join(lines[-WORDS:]), 400) or "nothing"
+    return one_line(" | ".join(map(str.strip, last_lines(log, num=WORDS))), 400) or "nothing"
