@@ -386,7 +386,7 @@ class Rows:
     value: tuple[tuple[float, ...], ...] = field(default=())
     """Per row, the critic's value before each sampled token, where the algorithm has a critic."""
     value_after: tuple[float, ...] = field(default=())
-    """The critic's value after each row's last token."""
+    """The critic's value after each row's last token; not a number where its turn sampled none."""
     replayed: tuple[float, ...] = field(default=())
     """What the row's episode earned in turns that it replays, which are rows of another: part of its return. Empty
     where nothing forks."""

@@ -113,8 +113,8 @@ class Batch:
 
     def kept(self, keep_M: Tensor) -> Batch:
         """As if nothing else had been sampled; what is not trained is context, where something after it is."""
-        sequence_M = torch.arange(len(self.token_start_S) - 1).repeat_interleave(self.token_start_S.diff())
-        num_S = sequence_M[keep_M].bincount(minlength=len(self.token_start_S) - 1)
+        segment_M = torch.arange(len(self.token_start_S) - 1).repeat_interleave(self.token_start_S.diff())
+        num_S = segment_M[keep_M].bincount(minlength=len(self.token_start_S) - 1)
         columns = {f.name: getattr(self, f.name) for f in fields(self) if f.name.endswith("_M")}
         chosen: dict[str, Any] = {name: chosen_of(column, keep_M) for name, column in columns.items()}
         return replace(self, token_start_S=starts(num_S.tolist()), **chosen)
