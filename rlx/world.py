@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol, get_args
 
 from rlx.limits import refuse
@@ -179,6 +180,25 @@ def opening_of(episode: Episode) -> Step:
     return step
 
 
+def lawful(env: Environment, step: Step) -> Step:
+    """The step, if what it calls legal is declared, and something can be done next."""
+    names = [verb.name for verb in actions_of(env)]
+    for name in step.legal or ():
+        if name not in names:
+            raise ValueError(f"env: a step calls {name!r:.60} legal, and its actions are {', '.join(names) or 'none'}")
+    if step.legal == () and not step.done and not tools_of(env):
+        raise ValueError("env: a step calls nothing legal and goes on: end the episode, or give None for all actions")
+    return step
+
+
+def only_legal(action: Action, legal: tuple[str, ...] | None) -> Action:
+    """The action, unless it is a declared one that may not come now."""
+    name = {"act": action.name, "answer": "answer"}.get(action.kind)
+    if name is None or legal is None or name in legal:
+        return action
+    return Action(kind="invalid", text=f"{name} is not possible now; possible: {', '.join(legal)}")
+
+
 @contextmanager
 def open_episode(env: Environment, task: Task) -> Iterator[Episode]:
     """A fresh episode, closed however the block ends."""
@@ -188,3 +208,51 @@ def open_episode(env: Environment, task: Task) -> Iterator[Episode]:
     finally:
         if hasattr(episode, "close"):
             episode.close()
+
+
+class DemonstrationError(ValueError):
+    """An expert that fails; the message is one line with the task, the move and what was legal."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """A move of an expert: how one says it, and what came of it."""
+
+    move: Move
+    text: str
+    step: Step
+
+
+def demonstration(env: Environment, dialect: Dialect, task: Task, seed: int) -> tuple[Step, list[Shown]]:
+    """The environment's own expert, acting for real: the opening, and every move with the environment's answer."""
+    shown: list[Shown] = []
+    move, legal = None, None
+    try:
+        with open_episode(env, task) as episode:
+            opening = lawful(env, opening_of(episode))
+            legal = opening.legal
+            for move in moves_of(env, task, seed, dialect.tools):
+                told = only_legal(move.action, legal)
+                if told != move.action:
+                    raise ValueError(told.text)
+                shown.append(Shown(move=move, text=dialect.write(move), step=lawful(env, episode.step(move.action))))
+                legal = shown[-1].step.legal
+    except Exception as error:
+        raise DemonstrationError(f"env: {failure(task, move, len(shown), legal)}: {reason(error)}") from error
+    return opening, shown
+
+
+def failure(task: Task, move: Move | None, index: int, legal: tuple[str, ...] | None) -> str:
+    """Where an expert failed."""
+    if move is None:
+        return f"the expert fails in task {task.key!r:.60}"
+    words = " ".join(filter(None, (move.action.kind, move.action.name, f"{move.action.text!r:.60}")))
+    may = "" if legal is None else f", where {', '.join(legal)} may come"
+    return f"the expert's move {index + 1} in task {task.key!r:.60} is {words}{may}"
+
+
+def reason(error: Exception) -> str:
+    """An environment's own refusal is for the user; anything else is named, as it is a fault of the environment."""
+    return str(error).removeprefix("env: ") if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"

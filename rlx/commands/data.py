@@ -11,7 +11,7 @@ from typing import Any
 
 from rlx.protocol.history import first_prompt
 from rlx.types import Dialect, Environment, Task
-from rlx.world import cost_of, dialect_of, moves_of, open_episode, opening_of, part_of
+from rlx.world import DemonstrationError, Shown, cost_of, demonstration, dialect_of, open_episode, opening_of, part_of
 
 Row = dict[str, Any]
 
@@ -29,20 +29,25 @@ def build_rows(env: Environment, protocol: Dialect, split: str, seed: int, num: 
 
 def trace(env: Environment, protocol: Dialect, task: Task, seed: int) -> Row:
     """The expert's turns, acted for real: every observation is the environment's answer."""
-    turns, reward, success = [], 0.0, None
-    prompt = protocol.open(task)
+    with open_episode(env, task) as episode:
+        prompt = first_prompt(protocol, task, opening_of(episode).observation)
     try:
-        with open_episode(env, task) as episode:
-            prompt = first_prompt(protocol, task, opening_of(episode).observation)
-            for move in moves_of(env, task, seed, protocol.tools):
-                step = episode.step(move.action)
-                observation = protocol.render(step.observation) if step.observation else ""
-                turns.append({"text": protocol.write(move), "observation": observation, "action": asdict(move.action)})
-                reward += step.reward - cost_of(env, step.tool)
-                success = step.success
-    except ValueError as error:
+        _, moves = demonstration(env, protocol, task, seed)
+    except DemonstrationError as error:
         return {"prompt": prompt, "turns": [], "error": str(error)}
-    return {"prompt": prompt, "turns": turns, "reward": round(reward, 6), "success": success}
+    turns = [turn_of(shown, protocol) for shown in moves]
+    reward = sum(shown.step.reward - cost_of(env, shown.step.tool) for shown in moves)
+    return {
+        "prompt": prompt,
+        "turns": turns,
+        "reward": round(reward, 6),
+        "success": moves[-1].step.success if moves else None,
+    }
+
+
+def turn_of(shown: Shown, protocol: Dialect) -> Row:
+    observation = protocol.render(shown.step.observation) if shown.step.observation else ""
+    return {"text": shown.text, "observation": observation, "action": asdict(shown.move.action)}
 
 
 def show_row(row: Row) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from rlx.protocol.history import History
@@ -73,9 +73,7 @@ class Blocks(History):
         body = action.text.strip()
         said = f"<{name}>\n{body}\n</{name}>" if action.kind == "call" else f"<{name}>{body}</{name}>"
         text = f"<think>\n{neutralise(thought)}\n</think>\n{said}" if thought else said
-        heard = self.read(text)
-        if (heard.kind, heard.name, heard.text) != (action.kind, action.name, body):
-            raise ValueError(f"protocol: no turn says this {action.kind} ({heard.text[:80]})")
+        require_heard(self.read(text), action)
         return text
 
     def render(self, observation: tuple[Part, ...]) -> str:
@@ -114,6 +112,13 @@ def end_at_stop(text: str, stops: Sequence[str]) -> str:
 
 def invalid(reason: str) -> Action:
     return Action(kind="invalid", text=reason)
+
+
+def require_heard(heard: Action, meant: Action) -> None:
+    """ValueError unless a turn is heard as what it was to say."""
+    if heard != replace(meant, text=meant.text.strip()):
+        why = "an answer is of kind='answer'" if (meant.kind, meant.name) == ("act", ANSWER) else heard.text[:80]
+        raise ValueError(f"protocol: no turn says this {meant.kind}: {why}")
 
 
 def uncut(action: Action, stop: Stop) -> Action:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from rlx.protocol.blocks import ANSWER, end_at_stop, invalid, printable, uncut
+from rlx.protocol.blocks import ANSWER, end_at_stop, invalid, printable, require_heard, uncut
 from rlx.protocol.history import History
 from rlx.types import Action, Move, Part, Stop, Task, Verb
 
@@ -68,13 +68,8 @@ class Direct(History):
         action = move.action
         name, body = (ANSWER if action.kind == "answer" else action.name), action.text.strip()
         said = body if self.is_bare else f"{name} {body}".strip()
-        heard = self.read(said)
-        if (heard.kind, heard.name, heard.text) != (action.kind, action.name, body) or said != self.whole(said):
-            raise ValueError(f"protocol: no turn says this {action.kind} ({heard.text[:80]})")
+        require_heard(self.read(said) if said == without_end(said, self.stops) else invalid(said), action)
         return said + (self.stops[0] if self.stops else "")
-
-    def whole(self, said: str) -> str:
-        return without_end(said, self.stops)
 
     def render(self, observation: tuple[Part, ...]) -> str:
         return "".join(f"{printable(part.text)}\n" for part in observation)

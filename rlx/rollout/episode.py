@@ -27,7 +27,18 @@ from rlx.types import (
     Trajectory,
     Turn,
 )
-from rlx.world import cost_of, dialect_of, is_replayable, moves_of, open_episode, opening_of, parts_of, rounds_of
+from rlx.world import (
+    cost_of,
+    demonstration,
+    dialect_of,
+    is_replayable,
+    lawful,
+    only_legal,
+    open_episode,
+    opening_of,
+    parts_of,
+    rounds_of,
+)
 
 Asked = Request | Callable[[], Any]
 """What an episode waits for: a completion of a request, or what comes of work in its environment."""
@@ -70,7 +81,7 @@ class World:
     """Turns that may pass without ending an episode; None: any number."""
 
     def step(self, episode: Episode, action: Action, num_turns: int) -> Step:
-        return step_within(episode, action, num_turns, self.max_rounds)
+        return lawful(self.env, step_within(episode, action, num_turns, self.max_rounds))
 
     def close_turn(
         self, prompt: tuple[int, ...], completion: Completion, action: Action, step: Step, encode: Encode
@@ -119,13 +130,6 @@ def step_within(episode: Episode, action: Action, num_turns: int, max_rounds: in
     return step if step.done else replace(step, done=True, truncated=True, success=False)
 
 
-def only_legal(action: Action, legal: tuple[str, ...] | None) -> Action:
-    """The action, unless it is one that may not come now."""
-    if action.kind != "act" or legal is None or action.name in legal:
-        return action
-    return Action(kind="invalid", text=f"{action.name} is not possible now; possible: {', '.join(legal)}")
-
-
 def refuse_replay(world: World, start: Start) -> None:
     """A start that repeats recorded actions needs an environment that answers them alike."""
     if (start.prefix or start.fork) and not is_replayable(world.env):
@@ -147,7 +151,7 @@ class Scene:
     def begin(self) -> tuple[int, ...]:
         """Start, and repeat recorded actions."""
         self.episode = self.stack.enter_context(open_episode(self.world.env, self.start.task))
-        self.opening = self.step = opening_of(self.episode)
+        self.opening = self.step = lawful(self.world.env, opening_of(self.episode))
         for index, turn in enumerate(self.turns):
             self.step = self.world.step(self.episode, turn.action, index)
             if self.step.observation != turn.observation:
@@ -213,11 +217,10 @@ def play_episode(
 def demonstrate_episode(world: World, task: Task, seed: int) -> Trajectory:
     """The environment's own expert, acting for real: every observation is the environment's answer."""
     turns: list[Turn] = []
-    step, encode = Step(), world.remembering()
-    with open_episode(world.env, task) as episode:
-        opening = opening_of(episode)
-        for move in moves_of(world.env, task, seed, world.speech.dialect.tools):
-            context = world.speech.context(task, opening.observation, turns, encode)
-            step = episode.step(move.action)
-            turns.append(world.close_turn(context, world.speech.spell(move), move.action, step, encode))
-    return Trajectory(task=task, sample=0, turns=tuple(turns), status="done", success=bool(step.success))
+    encode = world.remembering()
+    opening, moves = demonstration(world.env, world.speech.dialect, task, seed)
+    for shown in moves:
+        context = world.speech.context(task, opening.observation, turns, encode)
+        turns.append(world.close_turn(context, world.speech.spell(shown.text), shown.move.action, shown.step, encode))
+    success = bool(moves and moves[-1].step.success)
+    return Trajectory(task=task, sample=0, turns=tuple(turns), status="done", success=success)

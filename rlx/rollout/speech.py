@@ -10,7 +10,7 @@ from typing import Any
 from rlx.model.chat import Marks, find_marks
 from rlx.model.load import encode_text
 from rlx.rollout.stops import decoder
-from rlx.types import Action, Completion, Dialect, Move, Part, Piece, Task, Turn
+from rlx.types import Action, Completion, Dialect, Part, Piece, Task, Turn
 
 Encode = Callable[[str], Sequence[int]]
 Decode = Callable[[Sequence[int]], str]
@@ -40,8 +40,9 @@ class Speech:
     def hear(self, completion: Completion) -> Action:
         return hear(self.dialect, self.decode, completion)
 
-    def spell(self, move: Move) -> Completion:
-        ids = tuple(self.encode(self.dialect.write(move)))
+    def spell(self, text: str) -> Completion:
+        """What an expert says, as if it had been sampled."""
+        ids = tuple(self.encode(text))
         return Completion(token_ids=ids, logprobs=(0.0,) * len(ids), stop="stop")
 
 

@@ -6,6 +6,7 @@ What a user's own environment does wrong is told in one line with its place, as 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from rlx.evaluate.evaluate import EvaluateError, held_out
 from rlx.model.load import Model
@@ -13,7 +14,7 @@ from rlx.model.shape import find_file, find_positions
 from rlx.protocol.history import first_prompt
 from rlx.run.run import Run
 from rlx.types import Environment, Step, Task
-from rlx.world import open_episode, opening_of, part_of
+from rlx.world import demonstration, lawful, open_episode, opening_of, part_of, parts_of
 
 
 class TaskError(ValueError):
@@ -42,7 +43,8 @@ def check_own(run: Run, *, fetch: bool, trains: bool = True, tests: bool = False
         return
     try:
         held = held_out(run.evaluate, run.env)[:1] if tests else []
-        tasks = [*held, *(first(run.env.tasks("train", run.seed)) if trains else ())]
+        begun = list(first_tasks(run)) if trains else []
+        tasks = [*held, *begun]
         openings = [look(part_of(run.env, task), task) for task in tasks]
         seen = [() if opening is None else opening.observation for opening in openings]
         prompts = [first_prompt(run.dialects[task.env], task, shown) for task, shown in zip(tasks, seen, strict=True)]
@@ -53,20 +55,23 @@ def check_own(run: Run, *, fetch: bool, trains: bool = True, tests: bool = False
     if None in openings:
         raise TaskError("env: what start(task) gives has no step(action), which every Episode needs")
     check_room(run, prompts)
+    for task in begun if run.algo.imitates else ():
+        demonstration(part_of(run.env, task), run.dialects[task.env], task, run.seed)
 
 
 def look(env: Environment, task: Task) -> Step | None:
     """What an episode begins with; None if it cannot go on."""
     with open_episode(env, task) as episode:
-        return opening_of(episode) if hasattr(episode, "step") else None
+        return lawful(env, opening_of(episode)) if hasattr(episode, "step") else None
 
 
-def first(tasks: Iterator[Task]) -> Iterator[Task]:
-    """The first of an endless stream."""
-    try:
-        yield next(tasks)
-    except StopIteration:
-        raise ValueError("tasks('train') gives no task") from None
+def first_tasks(run: Run) -> Iterator[Task]:
+    """The first of each endless stream: of every part."""
+    for name, env in parts_of(run.env).items():
+        task = next(env.tasks("train", run.seed), None)
+        if task is None:
+            raise ValueError("tasks('train') gives no task")
+        yield replace(task, env=name)
 
 
 def told(error: Exception) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from rlx.env.countdown import Countdown, describe
-from rlx.rollout.episode import only_legal, step_within
+from rlx.rollout.episode import step_within
 from rlx.types import Action, Step, Text
+from rlx.world import only_legal
 
 TASK = describe([44, 19, 35], 98)
 WHY = Action(kind="invalid", text="why")
@@ -62,4 +63,6 @@ def test_an_act_that_may_not_come_now_is_told_what_may() -> None:
     act = Action(kind="act", name="left", text="")
     assert only_legal(act, None) == only_legal(act, ("left", "right")) == act
     assert only_legal(act, ("right", "up")).text == "left is not possible now; possible: right, up"
-    assert only_legal(answer("1"), ()) == answer("1")
+    assert only_legal(answer("1"), None) == only_legal(answer("1"), ("left", "answer")) == answer("1")
+    assert only_legal(answer("1"), ("left",)).text == "answer is not possible now; possible: left"
+    assert only_legal(call("1"), ()) == call("1"), "of declared actions alone it is said whether they are legal"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ from typing import Any
 import pytest
 
 from rlx.env.countdown import Countdown
+from rlx.env.mixture import Mixture, Portion
 from rlx.run.tasks import check_tasks
+from rlx.types import Action, Move
 
 
 @pytest.mark.parametrize(
@@ -61,4 +64,27 @@ def test_a_fault_of_an_environment_is_one_line(
     run = small_run(tmp_path)
     object.__setattr__(run, "env", env)
     with pytest.raises(ValueError, match=message):
+        check_tasks(run)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Confused(Countdown):
+    def demonstrate(self, task: Any, seed: int, tools: Any) -> Any:
+        yield Move(thought="", action=Action(kind="act", name="jump", text=""))
+
+
+def test_an_expert_is_tried_where_it_is_to_be_copied(small_run: Callable[..., Any], tmp_path: Path) -> None:
+    message = r"^env: the expert's move 1 in task '.*' is act jump '': protocol: no turn says this act: "
+    for words, fails in ((["warm_start=none"], False), (["warm_start=sft", "warm_start.steps=1"], True)):
+        run = small_run(tmp_path, *words)
+        object.__setattr__(run, "env", Confused())
+        with pytest.raises(ValueError, match=message) if fails else nullcontext():
+            check_tasks(run)
+
+
+def test_every_part_of_a_mixture_is_looked_at(small_run: Callable[..., Any], tmp_path: Path) -> None:
+    run = small_run(tmp_path)
+    parts = {"good": Portion(env=Countdown(), weight=9.0), "bad": Portion(env=Broken())}
+    object.__setattr__(run, "env", Mixture(parts=parts))
+    with pytest.raises(ValueError, match="KeyError"):
         check_tasks(run)

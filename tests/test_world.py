@@ -1,0 +1,109 @@
+"""What an environment calls legal, and what its expert does, are held to what it declares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import pytest
+
+from rlx.env.game.guess_the_number import GuessTheNumber
+from rlx.protocol.direct import Direct
+from rlx.protocol.tags import Tags
+from rlx.types import Action, Move, Step, Task, Verb
+from rlx.world import DemonstrationError, demonstration, dialect_of, lawful
+
+TASK = Task(id="7", prompt=(), data={})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hall:
+    """Doors to the left and the right; what is legal after each step is given."""
+
+    actions: ClassVar = (Verb(name="left", description="go left"), Verb(name="right", description="go right"))
+    tools: tuple[Verb, ...] = ()
+    legal: tuple[tuple[str, ...] | None, ...] = (None, None)
+    moves: tuple[Action, ...] = ()
+
+    def tasks(self, split: str, seed: int) -> Iterator[Task]:
+        return iter([TASK])
+
+    def start(self, task: Task) -> Any:
+        return Walk(list(self.legal))
+
+    def demonstrate(self, task: Task, seed: int, tools: Any) -> Iterator[Move]:
+        return (Move(thought="", action=action) for action in self.moves)
+
+
+@dataclass
+class Walk:
+    legal: list[tuple[str, ...] | None] = field(default_factory=list)
+
+    def opening(self) -> Step:
+        return Step(legal=self.legal.pop(0))
+
+    def step(self, action: Action) -> Step:
+        if not self.legal:
+            raise KeyError("no door")
+        return Step(legal=self.legal.pop(0))
+
+
+def act(name: str, text: str = "") -> Action:
+    return Action(kind="act", name=name, text=text)
+
+
+@pytest.mark.parametrize(
+    ("legal", "message"),
+    [
+        (("lft",), "^env: a step calls 'lft' legal, and its actions are left, right$"),
+        ((), "^env: a step calls nothing legal and goes on: end the episode, or give None"),
+    ],
+)
+def test_what_is_legal_is_declared_and_something_is(legal: tuple[str, ...], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        lawful(Hall(), Step(legal=legal))
+
+
+def test_nothing_may_be_legal_where_the_episode_ends_or_a_tool_can_be_called() -> None:
+    for env, step in (
+        (Hall(), Step(legal=(), done=True)),
+        (Hall(tools=(Verb(name="map", description="look"),)), Step(legal=())),
+        (Hall(), Step(legal=("right", "left"))),
+        (GuessTheNumber(), Step()),
+    ):
+        assert lawful(env, step) is step
+
+
+def test_an_expert_is_shown_with_what_came_of_each_move() -> None:
+    env = Hall(legal=(("left",), ("right",), None), moves=(act("left"), act("right")))
+    opening, shown = demonstration(env, dialect_of(env, Tags()), TASK, 0)
+    assert opening.legal == ("left",)
+    assert [(one.text, one.step.legal) for one in shown] == [("<left></left>", ("right",)), ("<right></right>", None)]
+
+
+@pytest.mark.parametrize(
+    ("env", "message"),
+    [
+        (
+            Hall(legal=(("left",), ("right",)), moves=(act("left"), act("left"))),
+            "env: the expert's move 2 in task '7' is act left '', where right may come: left is not possible now",
+        ),
+        (Hall(moves=(act("up", "stairs"),)), "env: the expert's move 1 in task '7' is act up 'stairs': "),
+        (Hall(moves=(act("left"), act("left"))), "env: the expert's move 2 in task '7' is act left '': KeyError: "),
+        (Hall(legal=(None, ("lft",)), moves=(act("left"),)), "move 1 in task '7' is act left '': a step calls 'lft'"),
+    ],
+)
+def test_an_experts_wrong_move_is_a_line_that_names_it(env: Hall, message: str) -> None:
+    for protocol in (Tags(), Direct()):
+        with pytest.raises(DemonstrationError) as error:
+            demonstration(env, dialect_of(env, protocol), TASK, 0)
+        assert message in str(error.value)
+        assert "\n" not in str(error.value)
+        assert error.value.exit_code == 2
+
+
+def test_an_answer_that_is_an_act_is_told_what_it_should_be() -> None:
+    env = Hall(moves=(act("answer", "10.05"),))
+    with pytest.raises(DemonstrationError, match=r"no turn says this act: an answer is of kind='answer'"):
+        demonstration(env, Tags(), TASK, 0)
