@@ -16,8 +16,8 @@ from typing import Any
 
 from rlx.commands.tokens import LEGEND, describe_tokens, whose
 from rlx.console import clean, counted, one_line
-from rlx.record.codec import CodecError
 from rlx.record.folder import CHECKPOINTS, STEP, FolderError, read_config
+from rlx.record.form import CodecError
 from rlx.record.index import NoLineError, line_at
 from rlx.record.store import StoreError, parse_line, stored_files
 from rlx.types import Fork, Trajectory, Turn

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from rlx.evaluate.intervals import Estimate
-from rlx.record.codec import parse
 from rlx.record.folder import write_aside
+from rlx.record.form import parse
 
 Ending = Literal["finished", "interrupted", "failed"]
 

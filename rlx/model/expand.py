@@ -28,7 +28,7 @@ from torch import Tensor
 from rlx.model.problem import ModelError
 from rlx.model.shape import ACTIONS as NAMES
 from rlx.protocol.automaton import Actions
-from rlx.record.codec import CodecError, ids, listed, record, string, whole
+from rlx.record.form import CodecError, ids, listed, record, string, whole
 
 ROWS = "action_rows"
 """The parameter's name, in the model, among an engine's weights and in the file."""

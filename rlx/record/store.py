@@ -15,8 +15,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from rlx.record.codec import FORMAT, CodecError, Notes, from_json, parse, record, to_json, whole
+from rlx.record.codec import FORMAT, Notes, from_json, to_json
 from rlx.record.folder import STEP, TRAJECTORIES, write_aside
+from rlx.record.form import CodecError, parse, record, whole
 from rlx.record.index import write_index
 from rlx.types import Group, Trajectory
 

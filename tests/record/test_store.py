@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rlx.record.codec import FORMAT, CodecError, from_json, to_json
+from rlx.record.codec import FORMAT, from_json, to_json
+from rlx.record.form import CodecError
 from rlx.record.store import StoreError, good_lines, growing, load, read, save, step_path
 from rlx.types import Action, Completion, Fork, Group, Status, Task, Text, ToolUse, Trajectory, Turn
 

@@ -12,17 +12,17 @@ from http.client import HTTPConnection, HTTPException
 from typing import TYPE_CHECKING, Any
 
 from rlx.protocol.automaton import Automaton
-from rlx.record.codec import CodecError, parse, record, string
+from rlx.record.form import CodecError, nothing_or, parse, record, string
 from rlx.rollout.engine import Counts
 from rlx.rollout.remote.server import LARGEST_MESSAGE, TOKEN_VARIABLE
 from rlx.rollout.remote.weights import write_weights
 from rlx.rollout.remote.wire import (
+    ADVANCE,
+    ADVANCED,
+    AUTOMATON,
     FORMAT,
     Advance,
     Advanced,
-    advance_to_json,
-    advanced_from_json,
-    automaton_to_json,
     dump,
 )
 from rlx.types import Request
@@ -66,15 +66,15 @@ class Link:
     def step(self, num_ticks: int) -> Advanced:
         """Tell what there is to tell, start the ticks, take what the ones before finished."""
         advance = Advance(num_ticks=num_ticks, release=tuple(self.releases), add=tuple(self.adds.items()))
-        raw = dump(advance_to_json(advance))
-        answer = advanced_from_json(self.ask("/step", lambda: raw, len(raw)))
+        raw = dump(ADVANCE.write(advance))
+        answer = ADVANCED.read(self.ask("/step", lambda: raw, len(raw)), "answer")
         self.adds.clear()
         self.releases.clear()
         self.counts = answer.counts
         return answer
 
     def use(self, automaton: Automaton | None) -> None:
-        raw = dump(None if automaton is None else automaton_to_json(automaton))
+        raw = dump(nothing_or(AUTOMATON).write(automaton))
         self.ask("/use", lambda: raw, len(raw))
 
     def load(self, some: Mapping[str, Tensor], version: int | None) -> None:

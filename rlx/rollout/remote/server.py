@@ -27,16 +27,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 from rlx import __version__
-from rlx.record.codec import parse
+from rlx.record.form import nothing_or, parse
 from rlx.rollout.engine import Engine
 from rlx.rollout.remote.weights import read_weights
 from rlx.rollout.remote.wire import (
+    ADVANCE,
+    ADVANCED,
+    AUTOMATON,
     FORMAT,
     Advance,
     Advanced,
-    advance_from_json,
-    advanced_to_json,
-    automaton_from_json,
     dump,
 )
 from rlx.types import Completion
@@ -106,11 +106,11 @@ class Service:
         return self._answer
 
     def step(self, raw: bytes) -> bytes:
-        advance = advance_from_json(parse(raw))
+        advance = ADVANCE.read(parse(raw), "step")
         finished = self._settle()
         self._on_thread(lambda: self._change(advance))
         self._running = self._thread.submit(self._run, advance.num_ticks)
-        return dump(advanced_to_json(Advanced(finished=tuple(finished), counts=self.engine.counts)))
+        return dump(ADVANCED.write(Advanced(finished=tuple(finished), counts=self.engine.counts)))
 
     def _change(self, advance: Advance) -> None:
         for session in advance.release:
@@ -130,8 +130,7 @@ class Service:
         return finished
 
     def use(self, raw: bytes) -> bytes:
-        told = parse(raw)
-        automaton = None if told is None else automaton_from_json(told)
+        automaton = nothing_or(AUTOMATON).read(parse(raw), "automaton")
         self._settle()
         self._on_thread(lambda: self.engine.use(automaton))
         return dump({})

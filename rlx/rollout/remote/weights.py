@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlx.record.codec import CodecError, listed, parse, record, string, whole
+from rlx.record.form import CodecError, listed, parse, record, string, whole
 
 DTYPES = {
     "F64": torch.float64,

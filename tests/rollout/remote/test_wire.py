@@ -14,18 +14,15 @@ from hypothesis import strategies as st
 from safetensors.torch import load as load_safetensors
 
 from rlx.protocol.automaton import Actions, Automaton, State
-from rlx.record.codec import CodecError, parse
+from rlx.record.form import CodecError, parse
 from rlx.rollout.engine import Counts
 from rlx.rollout.remote.weights import read_weights, write_weights
 from rlx.rollout.remote.wire import (
+    ADVANCE,
+    ADVANCED,
+    AUTOMATON,
     Advance,
     Advanced,
-    advance_from_json,
-    advance_to_json,
-    advanced_from_json,
-    advanced_to_json,
-    automaton_from_json,
-    automaton_to_json,
     dump,
 )
 from rlx.types import Completion, Request, Sampling
@@ -99,25 +96,25 @@ def numbered(values: st.SearchStrategy) -> st.SearchStrategy:
 @given(numbered(REQUESTS), st.lists(COUNTS, max_size=3).map(tuple))
 def test_any_step_survives_the_wire(add: Any, release: tuple[int, ...]) -> None:
     advance = Advance(num_ticks=3, release=release, add=add)
-    assert advance_from_json(parse(dump(advance_to_json(advance)))) == advance
+    assert ADVANCE.read(parse(dump(ADVANCE.write(advance))), "step") == advance
 
 
 @settings(max_examples=100, deadline=None)
 @given(automata())
 def test_any_automaton_survives_the_wire(automaton: Automaton) -> None:
-    assert automaton_from_json(parse(dump(automaton_to_json(automaton)))) == automaton
+    assert AUTOMATON.read(parse(dump(AUTOMATON.write(automaton))), "automaton") == automaton
 
 
 @settings(max_examples=100, deadline=None)
 @given(numbered(completions()))
 def test_any_answer_survives_the_wire(finished: Any) -> None:
     answer = Advanced(finished=finished, counts=Counts(num_prefilled=1, num_reused=2, num_shared=3, num_sampled=2**40))
-    assert advanced_from_json(parse(dump(advanced_to_json(answer)))) == answer
+    assert ADVANCED.read(parse(dump(ADVANCED.write(answer))), "answer") == answer
 
 
 def edited(change: Any) -> Any:
     asked = Request(session=0, stream=0, prompt_ids=(1,), sampling=Sampling(), state=0)
-    value = advance_to_json(Advance(num_ticks=1, add=((7, asked),)))
+    value = ADVANCE.write(Advance(num_ticks=1, add=((7, asked),)))
     change(value)
     return value
 
@@ -141,7 +138,7 @@ def edited(change: Any) -> Any:
 )
 def test_a_step_that_is_not_one_is_refused_in_one_line(change: Any) -> None:
     with pytest.raises(CodecError) as caught:
-        advance_from_json(edited(change))
+        ADVANCE.read(edited(change), "step")
     assert len(str(caught.value).splitlines()) == 1
 
 
@@ -160,10 +157,10 @@ def test_a_step_that_is_not_one_is_refused_in_one_line(change: Any) -> None:
 def test_an_automaton_that_is_not_one_is_refused_in_one_line(change: Any) -> None:
     actions = Actions(first=9, names=("go",), descriptions=((1,),))
     automaton = Automaton(states=(State(allowed=frozenset({1})),), actions=actions)
-    value = automaton_to_json(automaton)
+    value = AUTOMATON.write(automaton)
     change(value)
     with pytest.raises(CodecError) as caught:
-        automaton_from_json(value)
+        AUTOMATON.read(value, "automaton")
     assert len(str(caught.value).splitlines()) == 1
 
 
@@ -171,9 +168,9 @@ def test_an_automaton_that_is_not_one_is_refused_in_one_line(change: Any) -> Non
 @given(JSON)
 def test_any_json_is_a_message_or_a_codec_error(value: Any) -> None:
     for read in (
-        lambda: advance_from_json(value),
-        lambda: advanced_from_json(value),
-        lambda: automaton_from_json(value),
+        lambda: ADVANCE.read(value, "step"),
+        lambda: ADVANCED.read(value, "answer"),
+        lambda: AUTOMATON.read(value, "automaton"),
     ):
         with pytest.raises(CodecError):
             read()

@@ -1,0 +1,185 @@
+"""Values as JSON and back: each kind said once, and read by one who trusts nothing.
+
+JSON has no infinities: a float that is not finite is a string.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Collection, Sequence
+from operator import attrgetter
+from typing import Any, NamedTuple, NoReturn
+
+LARGEST_ID = 2**31 - 1
+NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+
+
+class CodecError(ValueError):
+    """A value that is not what the format says; the message is one line that names it."""
+
+
+def parse(raw: bytes) -> Any:
+    """JSON by the letter, without NaN; CodecError for anything else."""
+    try:
+        return json.loads(raw, parse_constant=refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise CodecError(f"not JSON: {type(error).__name__}") from None
+
+
+def refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def float_to_json(value: float) -> float | str:
+    return float(value) if math.isfinite(value) else str(float(value))
+
+
+def ids(value: Any, where: str) -> tuple[int, ...]:
+    return tuple(whole(number, where, LARGEST_ID) for number in listed(value, where))
+
+
+def record(value: Any, where: str, needed: Collection[str], allowed: Collection[str] = ()) -> dict[str, Any]:
+    """An object with all of `needed` and nothing that is not allowed."""
+    missing = [key for key in needed if key not in mapped(value, where)]
+    unknown = [key for key in value if key not in needed and key not in allowed]
+    if missing or unknown:
+        raise CodecError(
+            f"{where} lacks {missing[0]!r}" if missing else f"{where} has an unknown key {unknown[0]!r:.60}"
+        )
+    return value
+
+
+def mapped(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise CodecError(f"{where} is not an object")
+    return value
+
+
+def listed(value: Any, where: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise CodecError(f"{where} is not a list")
+    return value
+
+
+def string(value: Any, where: str) -> str:
+    if not isinstance(value, str):
+        raise CodecError(f"{where} is not a string")
+    return value
+
+
+def flag(value: Any, where: str) -> bool:
+    if not isinstance(value, bool):
+        raise CodecError(f"{where} is not true or false")
+    return value
+
+
+def whole(value: Any, where: str, largest: int = 2**63 - 1) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= largest:
+        raise CodecError(f"{where} is not a whole number from 0 to {largest}")
+    return value
+
+
+def number(value: Any, where: str) -> float:
+    if isinstance(value, str) and value in NOT_FINITE:
+        return NOT_FINITE[value]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise CodecError(f"{where} is not a number")
+    try:
+        return float(value)
+    except OverflowError:
+        raise CodecError(f"{where} is too large a number") from None
+
+
+REQUIRED = object()
+
+
+class Form(NamedTuple):
+    """How a value of a kind is written as JSON, and read from what may be anything."""
+
+    write: Callable[[Any], Any]
+    read: Callable[[Any, str], Any]
+    """Of a value and the name of its place, which a CodecError begins with."""
+    attribute: str = ""
+    """What it is called where it comes from, if not by its key."""
+    default: Any = REQUIRED
+    """Left out where it has this value."""
+
+    def of(self, attribute: str) -> Form:
+        return self._replace(attribute=attribute)
+
+    def unless(self, default: Any) -> Form:
+        return self._replace(default=default)
+
+
+def made(make: Callable[..., Any], **fields: Form) -> Form:
+    """An object with these keys, made of what they hold; what `make` refuses is told as what cannot be read."""
+    needed = [key for key, form in fields.items() if form.default is REQUIRED]
+    names = {key: form.attribute or key for key, form in fields.items()}
+
+    def write(value: Any) -> dict[str, Any]:
+        held = {key: getattr(value, name) for key, name in names.items()}
+        return {key: form.write(held[key]) for key, form in fields.items() if held[key] != form.default}
+
+    def read(value: Any, where: str) -> Any:
+        found = record(value, where, needed, names)
+        parts = {names[key]: fields[key].read(child, f"{where}.{key}") for key, child in found.items()}
+        try:
+            return make(**parts)
+        except ValueError as error:
+            raise CodecError(f"{where}: {error}") from error
+
+    return Form(write, read)
+
+
+def many(form: Form) -> Form:
+    """A list of any length."""
+    write, read = form.write, form.read
+    return Form(
+        lambda values: [write(value) for value in values],
+        lambda value, where: tuple(read(one, where) for one in listed(value, where)),
+    )
+
+
+def in_order(*forms: Form) -> Form:
+    """A list of just these."""
+
+    def read(value: Any, where: str) -> tuple[Any, ...]:
+        if len(listed(value, where)) != len(forms):
+            raise CodecError(f"{where} has {len(value)} entries, not {len(forms)}")
+        return tuple(form.read(one, where) for form, one in zip(forms, value, strict=True))
+
+    return Form(lambda values: [form.write(value) for form, value in zip(forms, values, strict=True)], read)
+
+
+def counted(make: Callable[..., Any], *names: str) -> Form:
+    """What these counts make, as a list of them."""
+    counts, held = in_order(*[WHOLE] * len(names)), attrgetter(*names)
+
+    def read(value: Any, where: str) -> Any:
+        return make(**dict(zip(names, counts.read(value, where), strict=True)))
+
+    return Form(lambda value: list(held(value)), read)
+
+
+def nothing_or(form: Form) -> Form:
+    """null for None."""
+    return Form(
+        lambda value: None if value is None else form.write(value),
+        lambda value, where: None if value is None else form.read(value, where),
+    )
+
+
+def one_of(choices: Sequence[str]) -> Form:
+    """One of these words."""
+
+    def read(value: Any, where: str) -> str:
+        if value not in choices:
+            raise CodecError(f"{where} is not one of {', '.join(choices)}")
+        return str(value)
+
+    return Form(str, read)
+
+
+WHOLE, NUMBER, STRING = Form(int, whole), Form(float_to_json, number), Form(str, string)
+IDS, NUMBERED = Form(list, ids), many(NUMBER)
