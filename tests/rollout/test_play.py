@@ -11,6 +11,7 @@ import pytest
 
 from rlx.protocol.history import History
 from rlx.rollout.episode import stream_of
+from rlx.rollout.measure import describe
 from rlx.rollout.play import Rollout
 from rlx.rollout.speech import Speech
 from rlx.types import Action, Completion, Move, Request, Sampling, Start, Step, Stop, Task, Text, ToolUse, Verb
@@ -156,6 +157,7 @@ def test_a_limit_of_turns_truncates_and_the_contexts_end_cuts_off() -> None:
     assert rollout(Script({0: ["a"] * 3})).play(starts(1))[0].status == "truncated"
     short = rollout(Script({0: ["a"] * 9}), env=Echo(max_rounds=9), sampling=Sampling(max_context=8)).play(starts(1))[0]
     assert (short.status, len(short.turns)) == ("context", 2)
+    assert describe(short)["episode/truncated"]
 
 
 def test_the_schedule_does_not_depend_on_how_long_a_tool_takes() -> None:
