@@ -70,7 +70,7 @@ def train(run: Run, screen: Screen | None = None) -> Summary:
             start = warm_model(run, partial(warm_up, life))
             with stage_of(life, run, start) as agent:
                 learn(life, agent)
-                figures = judge_run(life, agent, start)
+                figures = judge_run(life, agent)
             summary = end(life, "finished", figures)
         tell_run(life, summary)
         return summary

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from rlx.fetch import snapshot
@@ -114,21 +115,28 @@ def load_tokenizer(model: Model) -> Any:
     return tokenizer
 
 
-def load_model(model: Model, *, dtype: Dtype = "float32", attention: str = "sdpa") -> Any:
+Added = Mapping[str, tuple[int, ...]]
+"""Actions beyond the vocabulary, by name: ids of the description that stands for one in a context."""
+
+
+def load_model(
+    model: Model, *, dtype: Dtype = "float32", attention: str = "sdpa", added: Added = MappingProxyType({})
+) -> Any:
     """The causal language model, ready to train; with `model.lora`, wrapped by peft so that only adapters learn.
 
+    It has an output row for every action of `added`: its own, or a new one.
     Only safetensors are read and no code of the model's own is run. A weight that is missing is an error, not noise.
     """
-    loaded = load_base(model, dtype=dtype, attention=attention)
+    loaded = load_base(model, dtype=dtype, attention=attention, added=added)
     return loaded if model.lora is None else wrap(loaded, model.lora)
 
 
-def load_base(model: Model, *, dtype: Dtype, attention: str) -> Any:
+def load_base(model: Model, *, dtype: Dtype, attention: str, added: Added = MappingProxyType({})) -> Any:
     import torch
     from transformers import AutoModelForCausalLM
     from transformers.utils.logging import disable_progress_bar
 
-    from rlx.model.expand import take_actions
+    from rlx.model.expand import expand, take_actions
 
     disable_progress_bar()
     source = source_of(model)
@@ -148,12 +156,14 @@ def load_base(model: Model, *, dtype: Dtype, attention: str) -> Any:
     if amiss:
         raise ModelError(f"model.path={model.path}: {len(amiss)} weights are missing or misshapen, such as {amiss[0]}")
     take_actions(loaded, Path(source))
+    if added:
+        expand(loaded, added)
     return loaded
 
 
-def load_weights(model: Model, dtype: Dtype) -> Mapping[str, Tensor]:
+def load_weights(model: Model, dtype: Dtype, added: Added = MappingProxyType({})) -> Mapping[str, Tensor]:
     """Hugging Face names to weights: what an engine of this dtype is given to act as this model."""
-    return dict(load_base(model, dtype=dtype, attention="sdpa").state_dict())
+    return dict(load_base(model, dtype=dtype, attention="sdpa", added=added).state_dict())
 
 
 def wrap(loaded: Any, lora: Lora) -> Any:

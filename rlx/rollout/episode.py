@@ -11,8 +11,9 @@ from functools import cache, partial
 from typing import Any
 
 from rlx.algo.parts import SamplerError
+from rlx.protocol.drawn import Encode
 from rlx.rollout.fork import given, joined, left, replayed
-from rlx.rollout.speech import Encode, Speech
+from rlx.rollout.speech import Speech
 from rlx.types import (
     Action,
     Completion,
@@ -116,7 +117,7 @@ def worlds_of(env: Environment, speech: Speech, max_rounds: int | None = None) -
 
 def bind(env: Environment, speech: Speech, part: str = "") -> Speech:
     """How one speaks in an environment, or in a part of it."""
-    return replace(speech, dialect=dialect_of(env, speech.dialect, part))
+    return replace(speech, dialect=dialect_of(env, speech.dialect, part), state=speech.drawn.states.get(part))
 
 
 def step_within(episode: Episode, action: Action, num_turns: int, max_rounds: int | None) -> Step:

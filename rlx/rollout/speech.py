@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from rlx.model.chat import Marks, find_marks
 from rlx.model.load import encode_text
+from rlx.protocol.drawn import Decode, Drawn, Encode, chooses, said_in
 from rlx.rollout.stops import decoder
 from rlx.types import Action, Completion, Dialect, Part, Piece, Task, Turn
-
-Encode = Callable[[str], Sequence[int]]
-Decode = Callable[[Sequence[int]], str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +25,8 @@ class Speech:
     decode: Decode
     marks: Marks = field(default_factory=dict)
     """Of the model's chat template, where it has one."""
+    drawn: Drawn = field(default_factory=Drawn)
+    """What may be chosen, in all parts of a run."""
     state: int | None = None
     """Of the engine's automaton, in which each turn starts."""
 
@@ -38,7 +38,11 @@ class Speech:
         return tuple(join(pieces, past, encode or self.encode, self.marks))
 
     def hear(self, completion: Completion) -> Action:
-        return hear(self.dialect, self.decode, completion)
+        """What a completion meant."""
+        said = list(said_in(completion, self.drawn.actions, self.decode))
+        if chooses(self.dialect):
+            return self.dialect.understand(said, completion.stop)
+        return self.dialect.parse("".join(text for _, text in said), completion.stop)
 
     def spell(self, text: str) -> Completion:
         """What an expert says, as if it had been sampled."""
@@ -46,13 +50,14 @@ class Speech:
         return Completion(token_ids=ids, logprobs=(0.0,) * len(ids), stop="stop")
 
 
-def speech_of(dialect: Dialect, tokenizer: Any, *, chat: bool = False) -> Speech:
+def speech_of(dialect: Dialect, tokenizer: Any, *, chat: bool = False, drawn: Drawn | None = None) -> Speech:
     """The protocol spoken through this tokenizer; with `chat` in messages, by its own template."""
     return Speech(
         dialect=dialect,
         encode=partial(encode_text, tokenizer),
         decode=decoder(tokenizer),
         marks=find_marks(tokenizer) if chat else {},
+        drawn=drawn or Drawn(),
     )
 
 
@@ -81,9 +86,3 @@ def between(marks: Marks, before: str, after: str, ids: Sequence[int]) -> Sequen
         raise ValueError(f"model.chat: the template has nothing from {before or 'the start'} to {after}")
     mark = marks[before, after]
     return mark[1:] if before == "assistant" and ids[-1:] == list(mark[:1]) else mark
-
-
-def hear(dialect: Dialect, decode: Decode, completion: Completion) -> Action:
-    """What a completion meant; an end-of-sequence token is no part of what was said."""
-    ids = completion.token_ids[:-1] if completion.stop == "eos" else completion.token_ids
-    return dialect.parse(decode(ids), completion.stop)

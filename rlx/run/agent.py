@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,12 @@ from rlx.hardware.profile import Hardware
 from rlx.hardware.pulse import nothing
 from rlx.hardware.ranks import ALONE, Ranks
 from rlx.learner.learner import Learner
+from rlx.learner.lora import base_of
 from rlx.learner.torch import TorchLearner
-from rlx.model.load import Model, load_model, load_tokenizer, load_weights
+from rlx.model.expand import actions_of
+from rlx.model.load import Added, Model, encode_text, load_model, load_tokenizer, load_weights
+from rlx.protocol.automaton import Automaton
+from rlx.protocol.drawn import added_by, drawn_by
 from rlx.rollout.engine import Engine
 from rlx.rollout.play import Rollout
 from rlx.rollout.speech import Speech, speech_of
@@ -77,7 +82,8 @@ class Agent:
     learner: Learner
     tokenizer: Any
     start: Model
-    """What both began as."""
+    """What both began as, with rows for the actions that are `added`."""
+    added: Added
 
     def sync(self) -> None:
         """Give the engine the learner's weights, if it has others."""
@@ -86,8 +92,12 @@ class Agent:
 
     def restore(self) -> None:
         """Give the engine back what it began with: a policy that is frozen acts as it did before an evaluation."""
-        self.policy.engine.load(load_weights(self.start, self.policy.hardware.dtype), 0)
+        self.begin()
         self.policy.engine.rest()
+
+    def begin(self) -> None:
+        """Give the engine what it began with."""
+        self.policy.engine.load(load_weights(self.start, self.policy.hardware.dtype, self.added), 0)
 
     def sync_later(self) -> Callable[[], None]:
         """`sync`, with the weights as they are now, for another thread."""
@@ -104,15 +114,23 @@ def build_agent(
     run: Run, model: Model, ranks: Ranks = ALONE, fleet: Fleet | None = None, engine: Engine | None = None
 ) -> Agent:
     """Load `model` once, and make of it what acts and what learns; `engine`, of the stage before, takes its weights."""
-    loaded: Any = load_model(model, dtype=run.hardware.loaded_dtype)
-    learner = learner_of(run, loaded, ranks)
     tokenizer = load_tokenizer(model)
-    policy = policy_of(run, model, loaded, learner.weights(), tokenizer, fleet, engine)
+    added = added_by(run.dialects, partial(encode_text, tokenizer))
+    loaded: Any = load_model(model, dtype=run.hardware.loaded_dtype, added=added)
+    speech = speech_in(run, model, loaded, tokenizer)
+    learner = learner_of(run, loaded, ranks, speech.drawn.automaton)
+    policy = policy_of(run, model, loaded, learner.weights(), tokenizer, speech, fleet, engine)
     policy.engine.rest(keep=run.algo.frozen_policy)
-    return Agent(policy=policy, learner=learner, tokenizer=tokenizer, start=model)
+    return Agent(policy=policy, learner=learner, tokenizer=tokenizer, start=model, added=added)
 
 
-def learner_of(run: Run, loaded: Any, ranks: Ranks) -> Learner:
+def speech_in(run: Run, model: Model, loaded: Any, tokenizer: Any) -> Speech:
+    """How the model speaks, and what may be chosen, in the run's environments."""
+    drawn = drawn_by(run.dialects, actions_of(base_of(loaded)), partial(encode_text, tokenizer))
+    return speech_of(run.protocol, tokenizer, chat=model.chat, drawn=drawn)
+
+
+def learner_of(run: Run, loaded: Any, ranks: Ranks, automaton: Automaton | None) -> Learner:
     """The learner of the run's hardware."""
     hardware = run.hardware
     common: dict[str, Any] = {
@@ -121,6 +139,7 @@ def learner_of(run: Run, loaded: Any, ranks: Ranks) -> Learner:
         "needs": run.algo.needs,
         "critic": run.algo.critic,
         "temperature": run.sampling.temperature,
+        "automaton": automaton,
     }
     if hardware.learner == "deepspeed":
         from rlx.learner.deepspeed import DeepSpeedLearner
@@ -139,8 +158,11 @@ def learner_of(run: Run, loaded: Any, ranks: Ranks) -> Learner:
 
 def build_policy(run: Run, model: Model, fleet: Fleet | None = None) -> Policy:
     """What only acts, for an evaluation."""
-    loaded: Any = load_model(model, dtype=run.hardware.dtype)
-    return policy_of(run, model, loaded, dict(loaded.state_dict()), load_tokenizer(model), fleet)
+    tokenizer = load_tokenizer(model)
+    added = added_by(run.dialects, partial(encode_text, tokenizer))
+    loaded: Any = load_model(model, dtype=run.hardware.dtype, added=added)
+    speech = speech_in(run, model, loaded, tokenizer)
+    return policy_of(run, model, loaded, dict(loaded.state_dict()), tokenizer, speech, fleet)
 
 
 def policy_of(
@@ -149,21 +171,28 @@ def policy_of(
     loaded: Any,
     weights: Mapping[str, Tensor],
     tokenizer: Any,
+    speech: Speech,
     fleet: Fleet | None = None,
     engine: Engine | None = None,
 ) -> Policy:
     """What acts: an engine of this process, one that is there already, or that of the run's servers."""
-    if fleet is not None:
-        engine = fleet.engine(weights)
-    elif engine is None:
-        engine = build_engine(run.hardware, model, loaded, weights, tokenizer)
+    automaton = speech.drawn.automaton
+    engine = engine if fleet is None else fleet.engine()
+    if engine is None:
+        engine = build_engine(run.hardware, model, loaded, weights, tokenizer, automaton)
     else:
+        engine.use(automaton)
         engine.load(weights, 0)
-    return Policy(engine=engine, speech=speech_of(run.protocol, tokenizer, chat=model.chat), hardware=run.hardware)
+    return Policy(engine=engine, speech=speech, hardware=run.hardware)
 
 
 def build_engine(
-    hardware: Hardware, model: Model, loaded: Any, weights: Mapping[str, Tensor], tokenizer: Any
+    hardware: Hardware,
+    model: Model,
+    loaded: Any,
+    weights: Mapping[str, Tensor],
+    tokenizer: Any,
+    automaton: Automaton | None = None,
 ) -> Engine:
     """The engine of a profile, in this process."""
     common: dict[str, Any] = {
@@ -174,6 +203,7 @@ def build_engine(
         "num_slots": hardware.num_slots,
         "device": hardware.device,
         "dtype": getattr(torch, hardware.dtype),
+        "automaton": automaton,
     }
     if hardware.engine == "torch":
         return TorchEngine(**common)

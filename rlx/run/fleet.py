@@ -30,7 +30,7 @@ from rlx.run.run import Run
 from rlx.types import Metrics
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    pass
 
 SERVERS_VARIABLE = "RLX_SERVERS"
 FAREWELL = 10.0
@@ -112,10 +112,9 @@ class Fleet:
             patience=self.patience,
         )
 
-    def engine(self, weights: Mapping[str, Tensor]) -> RemoteEngine:
-        """All of them as one, acting as a policy: the same engine whenever it is asked for."""
+    def engine(self) -> RemoteEngine:
+        """All of them as one: the same engine whenever it is asked for."""
         self._engine = self._engine or RemoteEngine(self.links())
-        self._engine.load(weights, 0)
         return self._engine
 
     def measure(self, ranks: Ranks) -> Metrics:

@@ -20,7 +20,6 @@ from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.summary import Summary
 from rlx.evaluate.tables import to_rich
 from rlx.learner.checkpoint import newest_good, weights_of
-from rlx.model.load import Model, load_weights
 from rlx.model.packaged import cache_folder
 from rlx.record.codec import FORMAT
 from rlx.record.folder import (
@@ -54,12 +53,12 @@ PLAYED = {"eval": "the policy", "start": "the start"}
 NO_CHECKPOINT = "go on with it by its own rlx train command; rlx eval model.path=DIR evaluates a model as it is"
 
 
-def judge_run(life: Life, agent: Agent, start: Model) -> Figures:
+def judge_run(life: Life, agent: Agent) -> Figures:
     """`eval/…` of the trained policy, `start/…` of the one it began with, `gain/…` paired, `random/…` the floor."""
     settings = life.run.evaluate
     act = partial(agent.policy.rollout, prepare=agent.sync, keep=False)
     ours = judge(life, act, "eval", agent.learner.num_updates)
-    theirs = judge_start(life, agent, start)
+    theirs = judge_start(life, agent)
     life.policy = f"{CHECKPOINTS}/{STEP}{life.run.steps}"
     found = floor(settings, life.run.env)
     for mine, other in zip(ours, theirs, strict=True):
@@ -81,17 +80,17 @@ def judge_on_the_way(life: Life, agent: Agent, step: int) -> Metrics:
     return {name: value for evaluation in found for name, value in values(evaluation.figures).items()}
 
 
-def judge_start(life: Life, agent: Agent, start: Model) -> list[Evaluation]:
+def judge_start(life: Life, agent: Agent) -> list[Evaluation]:
     """Evaluate the policy the run began with, or read what another run that began there left of it."""
 
     run = life.run
 
     def prepare() -> None:
         with in_turn(life):
-            agent.policy.engine.load(load_weights(start, run.hardware.dtype), 0)
+            agent.begin()
 
     config = {key: run.config[key] for key in ("env", "protocol", "sampling", "evaluate", "hardware")}
-    digest = digest_of({"config": config, "weights": weights_digest(start), "rlx": __version__, "format": FORMAT})
+    digest = digest_of({"config": config, "weights": weights_digest(agent.start), "rlx": __version__, "format": FORMAT})
     act = partial(agent.policy.rollout, prepare=prepare, keep=False)
     return judge(life, act, "start", digest, cache=cache_folder() / EVALUATIONS / digest)
 

@@ -1,0 +1,96 @@
+"""What may be chosen beyond text, from the protocol that says so to all that need it.
+
+    each part's protocol   added ─────> descriptions' ids ──expand──> rows of the model, as it is loaded
+                           draw ──────> automaton, joined with the others' ──> Engine.use, the learner; its first state
+                           understand <─ what was chosen ── the completion            each turn's request names
+
+A protocol that has these three needs no line anywhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeGuard
+
+from rlx.protocol.automaton import Actions, Automaton, spell_out, union
+from rlx.types import Action, Completion, Dialect, Stop
+
+Encode = Callable[[str], Sequence[int]]
+Decode = Callable[[Sequence[int]], str]
+Said = tuple[str, str]
+"""An added action's name, or none for text; and how the context holds it."""
+
+
+class Choosing(Dialect, Protocol):
+    """A protocol under which not everything may be said everywhere."""
+
+    @property
+    def added(self) -> Mapping[str, str]:
+        """Actions beyond the vocabulary: by name, the description that stands for one in a context."""
+        ...
+
+    def draw(self, actions: Actions | None, encode: Encode) -> Automaton:
+        """What may be chosen where, of the vocabulary and of `actions`, all that the model has; a turn begins in state
+        0."""
+        ...
+
+    def understand(self, said: Sequence[Said], stop: Stop) -> Action:
+        """`parse`, of what was chosen: text that spells an action's description is not that action."""
+        ...
+
+
+def chooses(dialect: Dialect) -> TypeGuard[Choosing]:
+    return hasattr(dialect, "draw")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawn:
+    """The automata of a run as one, and where in it each part's turns begin."""
+
+    automaton: Automaton | None = None
+    states: Mapping[str, int] = field(default_factory=dict)
+    """By `Task.env`; none for a part whose protocol draws nothing."""
+
+    @property
+    def actions(self) -> Actions | None:
+        return None if self.automaton is None else self.automaton.actions
+
+
+def added_by(dialects: Mapping[str, Dialect], encode: Encode) -> dict[str, tuple[int, ...]]:
+    """The actions that the protocols of a run's parts add, which share those of one name."""
+    found: dict[str, tuple[int, ...]] = {}
+    for part, dialect in dialects.items():
+        for name, description in dialect.added.items() if chooses(dialect) else ():
+            ids = tuple(encode(description))
+            if found.setdefault(name, ids) != ids:
+                raise ValueError(f"protocol: part {part!r:.60} describes action {name!r:.60} unlike another; rename it")
+    return found
+
+
+def drawn_by(dialects: Mapping[str, Dialect], actions: Actions | None, encode: Encode) -> Drawn:
+    """What the protocols of a run's parts draw over the model's actions."""
+    own = {part: spell_out(one.draw(actions, encode)) for part, one in dialects.items() if chooses(one)}
+    if not own:
+        return Drawn()
+    automaton, states = union(list(own.values()))
+    return Drawn(automaton=automaton, states=dict(zip(own, states)))
+
+
+def said_in(completion: Completion, actions: Actions | None, decode: Decode) -> Iterator[Said]:
+    """A completion as it was chosen; an end-of-sequence token is no part of what was said."""
+    end = len(completion.token_ids) - (completion.stop == "eos")
+    chosen = completion.chosen_ids or completion.token_ids
+    at = since = 0
+    while at < end:
+        number = -1 if actions is None else chosen[at] - actions.first
+        if actions is None or number < 0:
+            at += 1
+            continue
+        if since < at:
+            yield "", decode(completion.token_ids[since:at])
+        since = min(at + len(actions.descriptions[number]), end)
+        yield actions.names[number], decode(completion.token_ids[at:since])
+        at = since
+    if since < end:
+        yield "", decode(completion.token_ids[since:end])
