@@ -1,15 +1,15 @@
 """What an automaton's masks cost at a vocabulary of 150,000: their share of a decoding tick, and of a learner's head.
 
-A tick is a pass of the torch engine's decoder over a batch of rows, then masks and choice; the three are timed apart in
-one process, taking turns, as process CPU time (medians). `text`: all rows may take any id but the buttons; `inside`:
-buttons alone; `mixed`: half and half, of 50 states. `dense` is a table of states x ids, gathered and filled, for
-comparison. Run `OMP_NUM_THREADS=1 python benchmarks/bench_masks.py`: one JSON object a line.
+A tick is a pass of the torch engine's decoder over a batch of rows, then masks and choice; a head is what the learner
+makes of as many hidden states, logits, masks and log-softmax. All are timed apart in one process, taking turns, as
+process CPU time (medians). `text`: all rows may take any id but the buttons; `inside`: buttons alone; `mixed`: half and
+half, of 50 states. `dense` is a table of states x ids, gathered and filled instead, for comparison.
+Run `OMP_NUM_THREADS=1 python benchmarks/bench_masks.py`.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import time
 from collections.abc import Callable
@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
+from rlx.learner.logprob import Head
 from rlx.model.masks import Masks
 from rlx.protocol.automaton import Actions, Automaton, State
 from rlx.rollout.sampling import read_knobs, sample
@@ -66,11 +67,18 @@ def runner_of(shape: str) -> Runner:
     return Runner(build_decoder(model.config, weights, device, torch.float32, NUM_ADDED), 64, device, torch.float32)
 
 
+def head_of(shape: str, masks: Masks) -> Head:
+    width = SHAPES[shape]["hidden_size"]
+    return Head(weight_VH=torch.randn(VOCABULARY, width), rows_AH=torch.randn(NUM_ADDED, width), masks=masks)
+
+
 @torch.inference_mode()
-def measure(shape: str, kind: str, batch: int, repeats: int, context: int) -> dict[str, Any]:
+def measure(shape: str, kind: str, batch: int, repeats: int, context: int) -> dict[str, float]:
+    """Medians, in milliseconds."""
     runner, whole = runner_of(shape), automaton()
     runner.reserve(batch, context)
     masks, table = Masks(whole, VOCABULARY, torch.device("cpu")), dense_table(whole)
+    head, hidden = head_of(shape, masks), torch.randn(batch, SHAPES[shape]["hidden_size"])
     knobs = read_knobs([Sampling()] * batch, VOCABULARY + NUM_ADDED, torch.device("cpu"))
     uniform, states = torch.rand(batch, 1), states_of(kind, batch)
     logits = runner.decode([5] * batch, [context - 1] * batch)
@@ -79,19 +87,18 @@ def measure(shape: str, kind: str, batch: int, repeats: int, context: int) -> di
         "dense": lambda: logits.masked_fill(table.index_select(0, states), -torch.inf),
         "masks": lambda: masks.apply(logits, states),
         "choice": lambda: sample(logits, uniform, knobs),
+        "head": lambda: head.log_softmax(hidden, states),
     }
     taken = [{name: seconds(run) for name, run in work.items()} for _ in range(repeats)]
-    times = {name: [each[name] for each in taken] for name in work}
-    median = {name: statistics.median(found) for name, found in times.items()}
-    tick = median["pass"] + median["masks"] + median["choice"]
-    told = {f"{name}_ms": round(1000 * value, 2) for name, value in median.items()}
-    share, dense = median["masks"] / tick, median["dense"] / (tick - median["masks"] + median["dense"])
-    found = {"share": round(share, 4), "share_dense": round(dense, 4), "bytes": size_of(masks)}
-    return {"bench": "masks", "shape": shape, "kind": kind, "batch": batch, **told, **found}
+    return {name: 1000 * statistics.median(each[name] for each in taken) for name in work}
 
 
-def size_of(masks: Masks) -> int:
-    return masks.allowed.ids_SK.nbytes + masks.forbidden.ids_SK.nbytes
+def row(shape: str, kind: str, found: dict[str, float]) -> str:
+    beside = found["pass"] + found["choice"]
+    times = "  ".join(f"{found[name]:7.2f}" for name in ("pass", "choice", "head", "masks", "dense"))
+    shares = (found["masks"] / (beside + found["masks"]), found["masks"] / found["head"])
+    dense = found["dense"] / (beside + found["dense"])
+    return f"{shape:5} {kind:7} {times}  {shares[0]:9.2%}  {shares[1]:9.2%}  {dense:9.2%}"
 
 
 def main() -> None:
@@ -102,9 +109,10 @@ def main() -> None:
     parser.add_argument("--shapes", nargs="*", default=list(SHAPES))
     given = parser.parse_args()
     torch.set_num_threads(1)
+    print(f"{'milliseconds':12}     pass   choice     head    masks    dense  of a tick  of a head  dense, of a tick")
     for shape in given.shapes:
         for kind in ("text", "inside", "mixed"):
-            print(json.dumps(measure(shape, kind, given.batch, given.repeats, given.context)), flush=True)
+            print(row(shape, kind, measure(shape, kind, given.batch, given.repeats, given.context)), flush=True)
 
 
 if __name__ == "__main__":
