@@ -115,8 +115,9 @@ class Optimizer:
 class Critic:
     """A value head beside the model: one linear map of its last hidden state, from zero (rlx/model/value.py)."""
 
-    lr: float = 1e-3
-    """Of the head, under the optimizer's schedule; the model it reads moves at the optimizer's rate."""
+    lr: float
+    """Of the head, under the optimizer's schedule; the model it reads moves at the optimizer's rate. A step moves a
+    value by up to this times the model's width: what suits a small model is far too much for a large one."""
 
     def __post_init__(self) -> None:
         within(0.0, 1.0, lr=self.lr)

@@ -172,8 +172,9 @@ def saved_plainly(network, folder):
 
 
 def test_the_start_has_no_critic(model, groups):
-    trainer = TorchLearner(model(), optimizer=Optimizer(), num_steps=1, critic=Critic(), needs=frozenset({"reference"}))
-    batch = trainer.annotate(collate(groups()), frozenset({"reference"}))
+    needs = frozenset({"reference"})
+    trainer = TorchLearner(model(), optimizer=Optimizer(), num_steps=1, critic=Critic(lr=1e-3), needs=needs)
+    batch = trainer.annotate(collate(groups()), needs)
     assert set(batch.reference_M) == {"logp", "entropy"}
     assert set(batch.old_M) == {"logp", "entropy", "value", "value_after"}
     assert batch.old_M["value"].abs().max() == 0
