@@ -43,7 +43,7 @@ class Column:
     """A figure's place in a table."""
 
     stat: str
-    """The figure's name after its noun."""
+    """The figure's name after `eval/`."""
     title: str
     percent: bool = False
     digits: int = 1
@@ -68,31 +68,31 @@ TOOL_USE = (
 """Table 3 of cost-aware Tool-RLOO, and observation tokens."""
 
 
-def pass_columns(names: Iterable[str], noun: str = "eval") -> tuple[Column, ...]:
-    """A column for each `noun/pass@k` among the names of figures: those that were asked for."""
-    found = {int(match[1]) for name in names if (match := re.fullmatch(re.escape(noun) + r"/pass@(\d+)", name))}
+def pass_columns(names: Iterable[str]) -> tuple[Column, ...]:
+    """A column for each `eval/pass@k` among the names of figures: those that were asked for."""
+    found = {int(match[1]) for name in names if (match := re.fullmatch(r"eval/pass@(\d+)", name))}
     return tuple(Column(stat=f"pass@{k}", title=f"Pass@{k}", percent=True) for k in sorted(found))
 
 
-def accuracy_table(runs: Mapping[str, Figures], *, noun: str = "eval", published: Published | None = None) -> Table:
+def accuracy_table(runs: Mapping[str, Figures], *, published: Published | None = None) -> Table:
     """Pass@k in percent with 95% intervals: a row per named run."""
-    columns = pass_columns((name for figures in runs.values() for name in figures), noun)
-    return figure_table("Pass@k, % [95% interval]", columns, runs, noun=noun, published=published)
+    columns = pass_columns(name for figures in runs.values() for name in figures)
+    return figure_table("Pass@k, % [95% interval]", columns, runs, published=published)
 
 
-def tool_table(runs: Mapping[str, Figures], *, noun: str = "eval", published: Published | None = None) -> Table:
+def tool_table(runs: Mapping[str, Figures], *, published: Published | None = None) -> Table:
     """What the answers cost: calls, failed calls, mismatches, observation tokens, reward."""
-    columns = use_columns(runs.values(), noun)
-    return figure_table("Tool use per episode [95% interval]", columns, runs, noun=noun, published=published)
+    columns = use_columns(runs.values())
+    return figure_table("Tool use per episode [95% interval]", columns, runs, published=published)
 
 
-def use_columns(runs: Iterable[Figures], noun: str = "eval") -> tuple[Column, ...]:
+def use_columns(runs: Iterable[Figures]) -> tuple[Column, ...]:
     """Of what was measured: the use of tools where some were, what the environment itself says, the reward."""
     known = [figures for figures in runs if figures]
     *tools, reward = TOOL_USE
-    used = tools if any(has_value(figures, f"{noun}/{c.stat}") for c in tools for figures in known) else []
-    own = sorted({name for figures in known for name in figures if name.startswith(f"{noun}/env/")})
-    told = [Column(stat=name.removeprefix(f"{noun}/"), title=title_of(name), digits=2) for name in own]
+    used = tools if any(has_value(figures, f"eval/{c.stat}") for c in tools for figures in known) else []
+    own = sorted({name for figures in known for name in figures if name.startswith("eval/env/")})
+    told = [Column(stat=name.removeprefix("eval/"), title=title_of(name), digits=2) for name in own]
     return (*used, *told, reward)
 
 
@@ -110,25 +110,24 @@ def figure_table(
     columns: Sequence[Column],
     runs: Mapping[str, Figures],
     *,
-    noun: str = "eval",
     published: Published | None = None,
 ) -> Table:
     """A row per run, nothing empty, and what a paper printed beside what was measured."""
     papers = published or {}
-    known = [c for c in columns if any(f"{noun}/{c.stat}" in figures for figures in runs.values())]
-    printed = {c.stat: any(f"{noun}/{c.stat}" in papers.get(name, {}) for name in runs) for c in known}
+    known = [c for c in columns if any(f"eval/{c.stat}" in figures for figures in runs.values())]
+    printed = {c.stat: any(f"eval/{c.stat}" in papers.get(name, {}) for name in runs) for c in known}
     header = ["run"]
     for column in known:
         header += [column.title, "paper"] if printed[column.stat] else [column.title]
     rows = []
     for name, figures in runs.items():
-        if not any(f"{noun}/{column.stat}" in figures for column in known):
+        if not any(f"eval/{column.stat}" in figures for column in known):
             continue
         row = [name]
         for column in known:
-            row.append(estimate_cell(figures.get(f"{noun}/{column.stat}"), column))
+            row.append(estimate_cell(figures.get(f"eval/{column.stat}"), column))
             if printed[column.stat]:
-                row.append(number_cell(papers.get(name, {}).get(f"{noun}/{column.stat}"), column))
+                row.append(number_cell(papers.get(name, {}).get(f"eval/{column.stat}"), column))
         rows.append(tuple(row))
     return Table(title=title, header=tuple(header), rows=tuple(rows))
 

@@ -45,11 +45,6 @@ def test_tool_use_has_the_columns_of_table_3() -> None:
     assert table.rows == (("Tool-RLOO", "4.63 [4.50,4.75]", "0.08 [0.00,0.20]", "0.431 [-0.020,0.500]"),)
 
 
-def test_another_noun_reads_another_budget() -> None:
-    five = {"eval@5/pass@1": Estimate(value=0.5, low=0.4, high=0.6)}
-    assert accuracy_table({"a": FIGURES | five}, noun="eval@5").rows == (("a", "50.0 [40.0,60.0]"),)
-
-
 def test_what_the_paper_printed_stands_beside_what_was_measured() -> None:
     table = tool_table({"Tool-RLOO": FIGURES, "ours": FIGURES}, published=PUBLISHED)
     assert table.header == ("run", "Calls", "paper", "Failed", "paper", "Reward", "paper")
