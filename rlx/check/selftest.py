@@ -29,6 +29,7 @@ from rlx.hardware.profile import set_threads
 from rlx.hardware.scaling import Load, estimate_step
 from rlx.launch.start import check_allocation
 from rlx.record.folder import CHECKPOINTS, METRICS, STEP, SUMMARY, steps_in
+from rlx.record.track import is_clock, read_metrics
 from rlx.run.duration import efficiency_of, machine_of
 from rlx.run.fit import device_memory, job_of, shape_of
 from rlx.run.run import Run
@@ -168,13 +169,8 @@ def cut_back(runs: Path, step: int) -> None:
 
 def metrics_of(runs: Path) -> dict[str, Any]:
     """The last step's, without what the clock says."""
-    from rlx.record.track import is_clock
-
-    try:
-        last = json.loads((runs / METRICS).read_text(encoding="utf-8").splitlines()[-1])
-    except (OSError, IndexError):
-        return {}
-    return {name: value for name, value in last.items() if not is_clock(name)}
+    last = read_metrics(runs / METRICS)[-1:]
+    return {name: value for line in last for name, value in line.items() if not is_clock(name)}
 
 
 def outcome(name: str, tried: Attempt) -> Check:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -20,7 +19,7 @@ from rlx.hardware.command import every_rank
 from rlx.hardware.profile import Hardware
 from rlx.hardware.pulse import rank_path
 from rlx.launch.ending import log_of, read_end
-from rlx.record.folder import last_lines
+from rlx.record.folder import last_lines, read_json
 
 SAID = "said"
 """Where in a run's folder its processes leave what they measured."""
@@ -151,10 +150,7 @@ def end_all(process: subprocess.Popen[bytes], others: Collection[int]) -> list[s
 
 def phase_of(runs: Path) -> str:
     """Where the first process was."""
-    try:
-        return str(json.loads(rank_path(runs, 0).read_text(encoding="utf-8"))["phase"])
-    except (OSError, ValueError, KeyError):
-        return "before its start"
+    return str(read_json(rank_path(runs, 0)).get("phase", "before its start"))
 
 
 def why(runs: Path, code: int) -> str:
