@@ -7,6 +7,13 @@ that is an int of integers where the value is one.
 
 from __future__ import annotations
 
+
+class MistakeError(ValueError):
+    """What was asked for cannot be; the message is one line that says what, where and what to do."""
+
+    exit_code = 2
+
+
 LARGEST = 1e30
 """Of a number without a limit of its own: it and its product with others stay within a float32."""
 MANY = 10**6

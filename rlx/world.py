@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, get_args
 
-from rlx.limits import refuse
+from rlx.limits import MistakeError, refuse
 from rlx.types import Action, Dialect, Environment, Episode, Move, Step, Task, ToolUse, Verb
 
 Pace = Literal["inline", "ticks", "live"]
@@ -210,10 +210,8 @@ def open_episode(env: Environment, task: Task) -> Iterator[Episode]:
             episode.close()
 
 
-class DemonstrationError(ValueError):
+class DemonstrationError(MistakeError):
     """An expert that fails; the message is one line with the task, the move and what was legal."""
-
-    exit_code = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

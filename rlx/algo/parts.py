@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from rlx.limits import LARGEST, MANY, above, at_least, refuse, within
+from rlx.limits import LARGEST, MANY, MistakeError, above, at_least, refuse, within
 from rlx.record.store import StoreError, load
 from rlx.types import Fork, Group, Metrics, Rows, Start, Task, Trajectory
 
@@ -35,10 +35,8 @@ class Flat:
     """Played by the environment's own expert, once a task, and not by the policy."""
 
 
-class SamplerError(ValueError):
+class SamplerError(MistakeError):
     """A sampler asked for what cannot be played, or returned what is no group; the message is one line that says so."""
-
-    exit_code = 2
 
 
 Growth = Generator[Sequence[Start], list[Trajectory], Group]

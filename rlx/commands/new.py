@@ -14,6 +14,7 @@ from string import Template
 import yaml
 
 from rlx.config.folders import list_options
+from rlx.limits import MistakeError
 
 TEMPLATES = Path(__file__).parent / "scaffold"
 KINDS = ("env", "algo")
@@ -28,10 +29,8 @@ TRY = {
 }
 
 
-class NewError(ValueError):
+class NewError(MistakeError):
     """Nothing was written; the message is one line that says why."""
-
-    exit_code = 2
 
 
 def write_new(kind: str, name: str, folder: Path) -> list[Path]:

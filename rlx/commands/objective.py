@@ -16,6 +16,7 @@ from typing import Any
 from rlx.config.check import near
 from rlx.evaluate.figures import figures, score
 from rlx.evaluate.summary import Summary
+from rlx.limits import MistakeError
 from rlx.record.folder import METRICS, SUMMARY
 from rlx.rollout.measure import measure
 from rlx.run.run import Run
@@ -28,10 +29,8 @@ SAID = re.compile(r"\benv/.+")
 """What an environment measures, by a name of its own."""
 
 
-class ObjectiveError(ValueError):
+class ObjectiveError(MistakeError):
     """An objective that the run does not have: one line that says which it has."""
-
-    exit_code = 2
 
 
 def names_of(run: Run) -> list[str]:

@@ -16,6 +16,7 @@ from typing import Any
 
 from rlx.commands.tokens import LEGEND, describe_tokens, whose
 from rlx.console import clean, counted, one_line
+from rlx.limits import MistakeError
 from rlx.record.folder import CHECKPOINTS, STEP, FolderError, read_config
 from rlx.record.form import CodecError
 from rlx.record.index import NoLineError, line_at
@@ -32,10 +33,8 @@ UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError
 FOREIGN = "it is not as a run wrote it"
 
 
-class ShowError(ValueError):
+class ShowError(MistakeError):
     """There is no such episode; the message is one line that says what there is."""
-
-    exit_code = 2
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rlx.config.signature import LISTS, MAPPINGS, Annotation, Parameter, last_word, signature
+from rlx.limits import MistakeError
 
 Tree = Mapping[str, Any]
 
@@ -39,10 +40,8 @@ WORDS = {
 }
 
 
-class ConfigError(ValueError):
+class ConfigError(MistakeError):
     """A configuration that cannot run: one line that says what, where and what to do."""
-
-    exit_code = 2
 
 
 class UnknownKeyError(ConfigError):

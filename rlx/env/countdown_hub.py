@@ -11,6 +11,7 @@ from typing import Any
 
 from rlx.env.solver import solve
 from rlx.fetch import snapshot
+from rlx.limits import MistakeError
 
 Row = tuple[list[int], int]
 """Numbers and a target."""
@@ -25,10 +26,8 @@ LOOKED_AT = 200
 """Rows among which a file that is looked at early must have a problem that can be solved."""
 
 
-class DataError(ValueError):
+class DataError(MistakeError):
     """A data set that holds no problems; the message is one line that names it and says what is wrong."""
-
-    exit_code = 2
 
 
 def is_file(name: str) -> bool:

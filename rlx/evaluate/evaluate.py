@@ -15,7 +15,7 @@ from rlx.evaluate.budget import cut_groups
 from rlx.evaluate.figures import Score, figures, name_figures, pass_ratios, score
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.passk import estimates
-from rlx.limits import MANY, at_least, refuse, within
+from rlx.limits import MANY, MistakeError, at_least, refuse, within
 from rlx.types import Action, Environment, Group, Sampling, Start, Task, Trajectory
 from rlx.world import has_tries, open_episode, part_of, parts_of, rounds_of, tries_of
 
@@ -23,10 +23,8 @@ Play = Callable[[int | None, Sampling, Sequence[Start]], list[Trajectory]]
 """Plays episodes with the policy under a limit of turns (None: the environment's own), in the order of the starts."""
 
 
-class EvaluateError(ValueError):
+class EvaluateError(MistakeError):
     """An evaluation that cannot be; the message is one line with the remedy."""
-
-    exit_code = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

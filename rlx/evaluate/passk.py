@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from math import comb
 
 from rlx.evaluate.intervals import Estimate, Ratio, difference, intervals
+from rlx.limits import MistakeError
 
 
 def pass_at_k(num_samples: int, num_correct: int, k: int) -> float:
@@ -41,10 +42,8 @@ def compare(
     return {name: difference(ours[name], theirs[name], mine[name], other[name]) for name in names}
 
 
-class UnpairedError(ValueError):
+class UnpairedError(MistakeError):
     """Two runs were not evaluated on the same tasks; the message is one line that says how they differ."""
-
-    exit_code = 2
 
 
 def require_same_tasks(ours: Sequence[str], theirs: Sequence[str]) -> None:

@@ -39,16 +39,14 @@ from rlx.evaluate.tables import (
     to_markdown,
     tool_table,
 )
-from rlx.limits import at_least
+from rlx.limits import MistakeError, at_least
 from rlx.record.folder import METRICS, SUMMARY
 
 Figures = dict[str, Estimate]
 
 
-class ReproductionError(ValueError):
+class ReproductionError(MistakeError):
     """A reproduction that cannot be; the message is one line with its place."""
-
-    exit_code = 2
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,13 +11,12 @@ from typing import Any
 from rlx.console import counted
 from rlx.evaluate.summary import Summary, plain, read_summary
 from rlx.evaluate.tables import Table, estimate_cell, pass_columns, use_columns
+from rlx.limits import MistakeError
 from rlx.record.folder import CONFIG, SUMMARY, flatten, read_config
 
 
-class SweepError(ValueError):
+class SweepError(MistakeError):
     """A folder that is no sweep; the message is one line that names it."""
-
-    exit_code = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,21 +46,21 @@ def read_member(folder: Path) -> Member:
     return Member(name=folder.name, config=flatten(read_config(folder)), summary=summary)
 
 
-def sweep_table(members: Sequence[Member], *, noun: str = "eval") -> Table:
+def sweep_table(members: Sequence[Member]) -> Table:
     """A row per run: its name, the keys that differ, how it ended if not all finished, its figures."""
     keys = differing_keys([member.config for member in members])
     columns = (
-        *pass_columns((name for member in members for name in figures(member)), noun),
-        *use_columns(map(figures, members), noun),
+        *pass_columns(name for member in members for name in figures(member)),
+        *use_columns(map(figures, members)),
     )
-    known = [column for column in columns if any(f"{noun}/{column.stat}" in figures(member) for member in members)]
+    known = [column for column in columns if any(f"eval/{column.stat}" in figures(member) for member in members)]
     finished = all(status(member) == "finished" for member in members)
     rows = [
         (
             member.name,
             *(config_cell(member.config.get(key)) for key in keys),
             *(() if finished else (status(member),)),
-            *(estimate_cell(figures(member).get(f"{noun}/{column.stat}"), column) for column in known),
+            *(estimate_cell(figures(member).get(f"eval/{column.stat}"), column) for column in known),
         )
         for member in members
     ]

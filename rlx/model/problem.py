@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from rlx.limits import MistakeError
 
-class ModelError(ValueError):
+
+class ModelError(MistakeError):
     """A model that cannot be loaded or spoken to: one line that says what, where and what to do."""
-
-    exit_code = 2

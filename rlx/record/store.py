@@ -15,6 +15,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from rlx.limits import MistakeError
 from rlx.record.codec import FORMAT, Notes, from_json, to_json
 from rlx.record.folder import STEP, TRAJECTORIES, write_aside
 from rlx.record.form import CodecError, parse, record, whole
@@ -22,10 +23,8 @@ from rlx.record.index import write_index
 from rlx.types import Group, Trajectory
 
 
-class StoreError(ValueError):
+class StoreError(MistakeError):
     """A trajectory file that cannot be read; the message is one line, `file:line: what`."""
-
-    exit_code = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

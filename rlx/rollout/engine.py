@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from rlx.limits import MistakeError
 from rlx.protocol.automaton import Automaton
 from rlx.types import Completion, Request
 
@@ -36,10 +37,8 @@ class Counts:
     num_sampled: int = 0
 
 
-class RequestError(ValueError):
+class RequestError(MistakeError):
     """A request that can never be sampled; the message is one line that says why."""
-
-    exit_code = 2
 
 
 class Engine(Protocol):

@@ -14,6 +14,7 @@ from rlx.hardware.machine import gpus, machine_memory, size
 from rlx.hardware.memory import Budget, Job, budgets, engine_amounts, num_trained
 from rlx.hardware.packages import how_to_get, installed, lacks
 from rlx.hardware.profile import Hardware
+from rlx.limits import MistakeError
 from rlx.model.load import Model
 from rlx.model.shape import Shape, find_shape
 from rlx.run.run import Run
@@ -21,10 +22,8 @@ from rlx.run.run import Run
 CPU_VLLM = "make setup-cluster in a checkout, and start the run with .venv-cluster/bin/rlx"
 
 
-class FitError(ValueError):
+class FitError(MistakeError):
     """A run that its hardware cannot do: one line that says what is missing and the remedy."""
-
-    exit_code = 2
 
 
 def check_run(run: Run, *, here: bool = True, trains: bool = True) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from rlx.evaluate.evaluate import EvaluateError, held_out
+from rlx.limits import MistakeError
 from rlx.model.load import Model
 from rlx.model.shape import find_file, find_positions
 from rlx.protocol.history import first_prompt
@@ -17,10 +18,8 @@ from rlx.types import Environment, Step, Task
 from rlx.world import demonstration, lawful, open_episode, opening_of, part_of, parts_of
 
 
-class TaskError(ValueError):
+class TaskError(MistakeError):
     """Tasks that a run cannot have; the message is one line with the remedy."""
-
-    exit_code = 2
 
 
 def check_tasks(run: Run, *, fetch: bool = True, trains: bool = True) -> None:
