@@ -73,6 +73,7 @@ class Load:
     observed: int = 50
     """Of tools' answers, prefilled but not sampled."""
     reference: bool = False
+    critic: bool = False
     plays: bool = True
     """A policy samples them; demonstrations cost no rollout."""
     epochs: int = 1
@@ -137,7 +138,7 @@ def estimate_step(
 ) -> Step:
     """One step of a run on a profile of such machines."""
     shares, adam = efficiency or Efficiency(), load.trained or num_parameters(shape)
-    flops = load.epochs * update_flops(shape, hardware, load)
+    flops = update_flops(shape, hardware, load)
     return Step(
         decode=decode_seconds(shape, hardware, machine, load, shares) if load.plays else 0.0,
         prefill=prefill_seconds(shape, hardware, machine, load, shares) if load.plays else 0.0,
@@ -211,14 +212,18 @@ def prefill_seconds(shape: Shape, hardware: Hardware, machine: Machine, load: Lo
 
 
 def update_flops(shape: Shape, hardware: Hardware, load: Load) -> float:
-    """Forward and backward of all tokens, the head's at sampled tokens only and forward twice (logprob.py); a forward
-    pass more for the reference, and for importance weights."""
-    passes = (8 if hardware.recompute else 6) - 2 * (load.trained is not None)
-    extra = 2 * load.reference + 2 * (hardware.importance_cap is not None)
+    """Forward and backward of all tokens in each epoch, the head's at sampled tokens only and forward twice
+    (logprob.py), after what is measured before."""
+    frozen, measured = 2 * (load.trained is not None), 2 * num_measured(hardware, load)
     body = body_parameters(shape) + attention_flops(shape, load.context) / 2
-    return load.tokens * (passes + extra) * body + load.episodes * load.sampled * (
-        8 - 2 * (load.trained is not None) + extra
-    ) * head_parameters(shape)
+    passes = load.epochs * ((8 if hardware.recompute else 6) - frozen) + measured
+    of_head = load.epochs * (8 - frozen) + measured
+    return load.tokens * passes * body + load.episodes * load.sampled * of_head * head_parameters(shape)
+
+
+def num_measured(hardware: Hardware, load: Load) -> int:
+    """Forward passes before the update: under the start policy, and under the weights that are about to move."""
+    return load.reference + (load.critic or (load.plays and hardware.importance_cap is not None))
 
 
 def num_micro_batches(hardware: Hardware, load: Load) -> int:
@@ -227,13 +232,15 @@ def num_micro_batches(hardware: Hardware, load: Load) -> int:
 
 
 def message_bytes(shape: Shape, hardware: Hardware, load: Load) -> float:
-    """What each process sends in a step: gradients in float32, added up once (stage 0, 1) or scattered after every
-    micro-batch (2, 3); weights gathered once (1, 2), or for every pass of every micro-batch (3)."""
+    """What each process sends in a step: gradients in float32, added up once an update (stage 0, 1) or scattered after
+    every micro-batch (2, 3); weights gathered once an update (1, 2), or for every pass of every micro-batch (3)."""
     num, count = num_parameters(shape), num_micro_batches(hardware, load)
     stage, number = zero_stage(hardware), BYTES[hardware.learner_dtype]
-    passes = 2 + hardware.recompute + load.reference + (hardware.importance_cap is not None)
-    gradients = 4 * (load.trained or num) * {0: 2, 1: 2, 2: count, 3: count}[stage]
-    weights = number * num * {0: 0, 1: 1, 2: 1, 3: passes * count}[stage]
+    passes, scattered = load.epochs * (2 + hardware.recompute) + num_measured(hardware, load), load.epochs * count
+    gradients = (
+        4 * (load.trained or num) * {0: 2 * load.updates, 1: 2 * load.updates, 2: scattered, 3: scattered}[stage]
+    )
+    weights = number * num * {0: 0, 1: load.updates, 2: load.updates, 3: passes * count}[stage]
     return (gradients + weights) * (hardware.num_processes - 1) / hardware.num_processes
 
 

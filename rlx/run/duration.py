@@ -61,6 +61,7 @@ def stage_of(run: Run, name: str) -> Stage:
     load = replace(
         usual(run, algo.num_prompts * samples, samples),
         reference="reference" in algo.needs,
+        critic=algo.critic is not None,
         plays=not algo.imitates,
         epochs=algo.optimizer.num_epochs,
         updates=algo.optimizer.num_epochs * algo.optimizer.num_minibatches,

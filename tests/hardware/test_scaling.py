@@ -76,6 +76,22 @@ def test_recomputing_and_comparing_are_passes_more() -> None:
     assert again - plain == pytest.approx(52 * 2 * (BODY + 56))
     compared = update_flops(SMALL, Hardware(), replace(LOAD, reference=True))
     assert compared - plain == pytest.approx(52 * 2 * (BODY + 56) + 24 * 2 * HEAD)
+    weighed, valued = Hardware(importance_cap=2.0), replace(LOAD, critic=True)
+    assert update_flops(SMALL, weighed, LOAD) == compared
+    assert update_flops(SMALL, Hardware(), valued) == update_flops(SMALL, weighed, valued) == compared
+    assert update_flops(SMALL, weighed, replace(LOAD, plays=False)) == plain, "demonstrations are weighed by nothing"
+
+
+def test_what_is_measured_before_an_update_is_measured_once_whatever_the_epochs() -> None:
+    plain, compared = LOAD, replace(LOAD, reference=True)
+    once, twice = ({"epochs": num, "updates": 2 * num} for num in (1, 2))
+    more = [update_flops(SMALL, Hardware(), replace(compared, **by)) for by in (once, twice)]
+    less = [update_flops(SMALL, Hardware(), replace(plain, **by)) for by in (once, twice)]
+    assert less[1] == 2 * less[0]
+    assert more[1] - less[1] == more[0] - less[0]
+    for stage in (0, 1, 2):
+        sent = [message_bytes(SMALL, many(zero_stage=stage), replace(plain, **by)) for by in (once, twice)]
+        assert sent[1] == pytest.approx(2 * sent[0])
 
 
 @pytest.mark.parametrize(("stage", "expected"), [(0, 2 * 264), (1, 3 * 264), (2, 4 * 264), (3, 9 * 264)])
