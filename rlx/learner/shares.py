@@ -101,8 +101,8 @@ def shares(batch: Batch, chosen: Sequence[Unit], budget: int, size: int) -> list
 
 
 def in_step(found: list[list[MicroBatch]], budget: int) -> list[list[MicroBatch]]:
-    """A unit beyond the budget takes no more memory than one within it did, for a third more time: its layers are
-    computed again, on every rank, as ranks meet in each layer."""
+    """The layers of a unit beyond the budget are computed again, a third more time for far less memory: on every rank,
+    as ranks meet in each layer."""
     beyond = [any(what.num_tokens > budget for what in at_once) for at_once in zip(*found)]
     return [[replace(what, recompute=again) for what, again in zip(share, beyond)] for share in found]
 
