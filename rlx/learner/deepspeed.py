@@ -82,11 +82,6 @@ class DeepSpeedLearner(Learner):
         self.start = None if start is None else self.wrap_start(start, config)
         self.open_moments()
 
-    @property
-    def model(self) -> Any:
-        """The Hugging Face model, with its adapters."""
-        return self.scorer.model
-
     def wrap(self, scorer: Scorer, config: dict[str, Any], adam: torch.optim.Optimizer | None) -> Any:
         """DeepSpeed's engine around a module; tables of angles and the like keep their precision."""
         import deepspeed

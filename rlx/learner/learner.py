@@ -59,6 +59,11 @@ class Learner(ABC):
     device: torch.device
     ranks: Ranks = ALONE
 
+    @property
+    def model(self) -> Any:
+        """The Hugging Face model, with its adapters."""
+        return self.scorer.model
+
     @abstractmethod
     def score(self, packed: Packed, state_m: Tensor) -> Columns:
         """What the scorer computes under the weights as they are, with gradient unless that is off."""

@@ -57,11 +57,6 @@ class TorchLearner(Learner):
         self.adam = build_adam(self.scorer.trained(), optimizer, critic)
         self.start = frozen_copy(self.scorer) if "reference" in needs and not is_adapted(self.model) else None
 
-    @property
-    def model(self) -> Any:
-        """The Hugging Face model, with its adapters."""
-        return self.scorer.model
-
     def score(self, packed: Packed, state_m: Tensor) -> Columns:
         return self.under(self.scorer, packed, state_m)
 
