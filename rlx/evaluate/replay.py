@@ -6,7 +6,7 @@ context is made of the pieces that the protocol makes it of.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -73,7 +73,6 @@ def replay(
     env: Environment,
     *,
     speech: Speech | None = None,
-    progress: Callable[[int], Any] = lambda done: None,
 ) -> Report:
     """Replay every file of `folder`/trajectories through the run's environment; ValueError if there is none."""
     files = stored_files(folder)
@@ -89,7 +88,6 @@ def replay(
                 num_trajectories += 1
                 num_turns += len(stored.trajectory.turns)
                 mistakes += judge_stored(str(path.relative_to(folder)), stored, env, speech)
-                progress(1)
         except (StoreError, OSError) as error:
             unreadable.append(str(error))
     return Report(
