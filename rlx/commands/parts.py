@@ -37,9 +37,17 @@ class Overview(typer.core.TyperGroup):
 
 
 def complete_words(ctx: typer.Context, args: list[str], incomplete: str) -> list[str]:
-    from rlx.commands.completion import complete_words
+    """bash splits at `=`, so a word may come in three pieces of which it wants the last."""
+    from rlx.config.compose import complete
 
-    return complete_words([*(ctx.params.get("words") or ()), *args], incomplete)
+    words = " ".join([*(ctx.params.get("words") or ()), *args]).replace(" = ", "=").split()
+    head = ""
+    if words and words[-1] == "=" and len(words) > 1:
+        head = words[-2] + "="
+    elif words and "=" not in words[-1] and not words[-1].startswith("-"):
+        head = words[-1] + "="
+    found = complete([word for word in words if "=" in word[1:]], head + incomplete)
+    return [word.removeprefix(head) for word in found]
 
 
 Words = Annotated[
