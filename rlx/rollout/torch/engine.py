@@ -95,7 +95,7 @@ class TorchEngine:
         self._runner.decoder = self._build(weights)
         self.version = version
         self._rows.clear()
-        self._kept.clear()
+        self._kept = Kept()
         self._prompts.clear()
 
     def _build(self, weights: Mapping[str, Tensor]) -> Decoder:

@@ -50,6 +50,10 @@ class Kept:
     def __init__(self) -> None:
         self._saved: dict[int, Saved] = {}
         self._group: dict[int, int] = {}
+        self._members: dict[int, dict[int, None]] = {}
+        """By group, its sessions in the order in which they came."""
+        self._bound = 0
+        """The groups' contexts have no more tokens: counting them at every one that is parked would cost their square."""
         self._left: dict[int, tuple[Saved, int]] = {}
         """What a session found of another's context, and how much of it."""
 
@@ -59,9 +63,9 @@ class Kept:
         own = self._saved.pop(session, None)
         found = [] if own is None else [own]
         if group is not None:
-            found += [
-                self._saved[other] for other in self._group if self._group[other] == group and other in self._saved
-            ]
+            members = self._members.setdefault(group, {})
+            found += [self._saved[other] for other in members if other in self._saved]
+            members[session] = None
             self._group[session] = group
         lengths = [common_prefix(saved.ids, context[:-1]) for saved in found]
         longest = max(lengths, default=0)
@@ -78,8 +82,16 @@ class Kept:
         if base is not None and common_prefix(base.ids, ids) < start:
             base, start = None, 0
         self._saved[session] = Saved(ids, cache.save(row, len(ids), start), start=start, base=base)
-        while session in self._group and self.num_tokens > most:
+        if session in self._group:
+            self._bound += len(ids) - start
+            if self._bound > most:
+                self._shed(most)
+
+    def _shed(self, most: int) -> None:
+        """Release the oldest contexts of groups until they have `most` tokens."""
+        while (num_tokens := self.num_tokens) > most:
             self.release(next(other for other in self._group if other in self._saved))
+        self._bound = num_tokens
 
     @property
     def num_tokens(self) -> int:
@@ -89,9 +101,10 @@ class Kept:
         return sum(len(piece.ids) - piece.start for piece in pieces.values())
 
     def release(self, session: int) -> None:
-        for table in (self._saved, self._group, self._left):
-            table.pop(session, None)
-
-    def clear(self) -> None:
-        for table in (self._saved, self._group, self._left):
-            table.clear()
+        self._saved.pop(session, None)
+        self._left.pop(session, None)
+        group = self._group.pop(session, None)
+        if group is not None:
+            del self._members[group][session]
+            if not self._members[group]:
+                del self._members[group]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 
 import pytest
 import torch
+
+from rlx.rollout.torch.kept import Kept
 
 GIVEN = (60, 61, 62)
 
@@ -99,6 +102,19 @@ def test_what_groups_keep_is_bounded(qwen2, tokenizer, kit):
         engine.step()
         assert engine._kept.num_tokens <= 2 * 40
     assert engine._kept.num_tokens > 40
+
+
+def test_what_is_kept_is_counted_when_it_may_be_too_much_and_not_before(monkeypatch):
+    counted = []
+    monkeypatch.setattr(Kept, "num_tokens", property(lambda kept: counted.append(kept) or 100))
+    kept = Kept()
+    for session in range(64):
+        kept.find(session, session // 16, range(10))
+        kept.park(SimpleNamespace(save=lambda *of: None), 0, session, range(10), 640)
+    assert not counted
+    kept.find(64, 4, range(10))
+    kept.park(SimpleNamespace(save=lambda *of: None), 0, 64, range(10), 640)
+    assert len(counted) == 1
 
 
 def test_watched_ids_are_worth_what_transformers_says_at_every_token(model, tokenizer, device, kit):
