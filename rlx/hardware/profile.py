@@ -73,7 +73,8 @@ class Hardware:
     """Cores for environment steps and tool calls, beside each process on a GPU; threads there are for every episode
     that waits."""
     tool_ticks: int = 1
-    """Decoding ticks after which an observation is admitted: fixed, so that no schedule depends on the clock."""
+    """Decoding ticks after which an observation is admitted: fixed, so that no schedule depends on the clock. About as
+    many as a slow tool takes: one that is later holds decoding up."""
     step_minutes: float = 60.0
     """Minutes a step may take before the run is stopped as hanging, the slowest process named."""
 

@@ -53,7 +53,7 @@ class Kept:
         self._members: dict[int, dict[int, None]] = {}
         """By group, its sessions in the order in which they came."""
         self._bound = 0
-        """The groups' contexts have no more tokens: counting them at every one that is parked would cost their square."""
+        """No fewer than the groups' tokens, which are counted only beyond it: at every park it would cost a square."""
         self._left: dict[int, tuple[Saved, int]] = {}
         """What a session found of another's context, and how much of it."""
 

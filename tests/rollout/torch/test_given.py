@@ -107,13 +107,12 @@ def test_what_groups_keep_is_bounded(qwen2, tokenizer, kit):
 def test_what_is_kept_is_counted_when_it_may_be_too_much_and_not_before(monkeypatch):
     counted = []
     monkeypatch.setattr(Kept, "num_tokens", property(lambda kept: counted.append(kept) or 100))
-    kept = Kept()
-    for session in range(64):
-        kept.find(session, session // 16, range(10))
-        kept.park(SimpleNamespace(save=lambda *of: None), 0, session, range(10), 640)
-    assert not counted
-    kept.find(64, 4, range(10))
-    kept.park(SimpleNamespace(save=lambda *of: None), 0, 64, range(10), 640)
+    kept, cache = Kept(), SimpleNamespace(save=lambda *of: None)
+    for session in range(65):
+        assert not counted
+        ids = range(10 * session, 10 * session + 10)
+        kept.find(session, session // 16, ids)
+        kept.park(cache, 0, session, ids, 640)
     assert len(counted) == 1
 
 
