@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import difflib
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -16,6 +15,7 @@ Tree = Mapping[str, Any]
 
 SPECIAL = ("_target_", "_partial_")
 MISSING = "???"
+CONSTANTS = {"None": "null", "True": "true", "False": "false"}
 UNQUOTED = re.compile(r"[\w./:@+-]+")
 """Text that needs no quotes in an override."""
 SCALARS: Mapping[str, tuple[type, ...]] = {
@@ -132,8 +132,8 @@ def _check_parameter(call: Tree, parameter: Parameter, path: str) -> None:
 
 
 def show(value: Any) -> str:
-    """A value as an override would spell it, on one short line."""
-    return spell(value).encode("unicode_escape").decode()[:80]
+    """A value on one short line: text as it is, else as an override would spell it."""
+    return (value if isinstance(value, str) else spell(value)).encode("unicode_escape").decode()[:80]
 
 
 def spell(value: Any) -> str:
@@ -144,7 +144,7 @@ def spell(value: Any) -> str:
         return f"{{{','.join(f'{key}:{spell(child)}' for key, child in value.items())}}}"
     if isinstance(value, str):
         return value if UNQUOTED.fullmatch(value) else "'" + value.replace("'", "\\'") + "'"
-    return json.dumps(value, default=str)
+    return CONSTANTS.get(str(value), str(value))
 
 
 def describe(annotation: Annotation) -> str:
