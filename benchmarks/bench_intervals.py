@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rlx.evaluate.intervals import Estimate, Floats, Ratio, difference, intervals, mean_interval, share_of
+from rlx.evaluate.intervals import Estimate, Floats, Ratio, difference, intervals, mean_interval, mean_of, share_of
 from rlx.evaluate.passk import pass_at_k
 
 NUM_SAMPLES = 16
@@ -63,6 +63,8 @@ OTHERS = (
     Setting(a=1, b=1, num_problems=100, gain=0.0, noise=0.5),
     Setting(a=2, b=1, num_problems=50, gain=1.0, noise=1.0),
 )
+SAID = ((5, 0.3), (8, 0.3), (20, 0.1), (50, 0.05), (50, 0.5))
+"""Problems, and in what share of their episodes the environment says a thing."""
 MEANS: dict[str, Callable[[Generator, tuple[int, ...]], Floats]] = {
     "calls, Poisson(2)": lambda generator, shape: generator.poisson(2.0, shape).astype(np.float64),
     "tokens, log-normal (s = .7)": lambda generator, shape: generator.lognormal(0.0, 0.7, shape),
@@ -136,7 +138,7 @@ def mean_coverage(draw: Callable[[Generator, tuple[int, ...]], Floats], trials: 
     generator = np.random.default_rng(seed)
     truth = float(draw(generator, (8_000_000,)).mean())
     drawn = draw(generator, (trials, 50))
-    ours = [holds(mean_interval(values), truth) for values in drawn]
+    ours = [holds(mean_interval(mean_of(values)), truth) for values in drawn]
     theirs = [holds(found, truth) for rows in np.split(drawn, trials // TOGETHER) for found in percentile(rows, seed)]
     return [share_of_trials(ours), share_of_trials(theirs)]
 
@@ -155,6 +157,26 @@ def rate_coverage(chance: float, trials: int, seed: int) -> float:
         seed,
     )
     return share_of_trials([holds(one, chance) for one in found])
+
+
+def said_coverage(num_problems: int, chance: float, trials: int, seed: int) -> tuple[float, float, float]:
+    """Of what an environment says in a share of the episodes only: problems that say it, and how often the interval of
+    its mean, and of a gain of .5, hold the truth."""
+    generator = np.random.default_rng([seed, num_problems])
+    nums, alone, gains = [], [], []
+    for _ in range(trials):
+        place, said = generator.standard_normal(num_problems), generator.beta(2 * chance, 2 - 2 * chance, num_problems)
+        runs = []
+        for shift in (0.0, 0.5):
+            num = generator.binomial(NUM_SAMPLES, said).astype(np.float64)
+            top = num * (place + shift) + np.sqrt(num) * generator.standard_normal(num_problems)
+            runs.append(Ratio(top=top[None], bottom=num[None]))
+        one, two = map(mean_interval, runs)
+        gain = difference(runs[1], runs[0], two, one)
+        nums.append(float(runs[0].told.sum()))
+        alone += [holds(one, 0.0)] if np.isfinite(one.low) else []
+        gains += [holds(gain, 0.5)] if np.isfinite(gain.low) else []
+    return float(np.mean(nums)), share_of_trials(alone), share_of_trials(gains)
 
 
 def seeds_coverage(spread: float, trials: int, seed: int) -> tuple[float, float]:
@@ -201,6 +223,9 @@ def main() -> None:
         print(row([name, f"{ours:.3f} ({theirs:.3f})"]))
     for chance in (0.2, 0.01, 0.0005):
         print(row([f"rate of failed calls, {chance:.2%}", f"{rate_coverage(chance, trials, seed):.3f}"]))
+    for num, chance in SAID:
+        told, alone, gain = said_coverage(num, chance, trials, seed)
+        print(row([f"said in {chance:.0%} of episodes: {told:.1f} of {num} problems", f"{alone:.3f}, gain {gain:.3f}"]))
     for spread in (0.0, 0.2, 0.4):
         these, others = seeds_coverage(spread, trials, seed)
         print(row([f"mean of three seeds {spread:g} logits apart", f"these seeds {these:.3f}, new seeds {others:.3f}"]))

@@ -75,7 +75,7 @@ def ratios(scores: Sequence[Score], ks: Iterable[int]) -> dict[str, Ratio]:
     whole = pass_ratios(scores, ks) | stat_ratios(scores)
     found = dict(whole)
     for part in sorted({row.env for row in scores} - {""}):
-        chosen = [row.env == part for row in scores]
+        chosen = np.array([row.env == part for row in scores])
         own = {name: ratio.of(chosen) for name, ratio in whole.items()}
         found |= {f"{part}/{name}": one for name, one in own.items() if not name.startswith("env/") or one.bottom.any()}
     return found
@@ -93,7 +93,8 @@ def stat_ratios(scores: Sequence[Score]) -> dict[str, Ratio]:
     for name in sorted({name for row in scores for name in row.said}):
         told = [row.said.get(name, ()) for row in scores]
         sums, nums = (np.array([list(map(each, told))], dtype=np.float64) for each in (sum, len))
-        found[name] = Ratio(top=sums, bottom=nums)
+        is_flag = {value for episodes in told for value in episodes} <= {0.0, 1.0}
+        found[name] = Ratio(top=sums, bottom=nums, is_share=is_flag)
     return found
 
 
@@ -107,7 +108,7 @@ def mean_ratios(tables: Sequence[Sequence[Score]], ks: Sequence[int]) -> dict[st
         name: Ratio(
             top=np.concatenate([found[name].top for found in each]),
             bottom=np.concatenate([found[name].bottom for found in each]),
-            is_share=each[0][name].is_share,
+            is_share=all(found[name].is_share for found in each),
         )
         for name in each[0]
         if all(name in found for found in each)

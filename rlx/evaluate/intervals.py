@@ -9,9 +9,15 @@ Jeffreys' interval; and as Brown, Cai and DasGupta (2001, Statistical Science 16
 problems say 1 the lower end is .025^(1/n), which is Clopper's and Pearson's, and likewise where all say 0.
 
 Any **other mean** (reward, calls, tokens) has Student's interval corrected for skewness (Willink 2005, Communications
-in Statistics 34: 753-766). The **difference of two shares** on the same problems is put together from their two
-intervals and the correlation of the problems' values (Newcombe 1998, Statistics in Medicine 17: 2635-2650; Zou and
-Donner 2008). `benchmarks/bench_intervals.py` measures how often all of them hold the truth. Numpy only.
+in Statistics 34: 753-766). A mean over episodes that say a thing is a ratio of sums: its problems are those
+of which some do, its spread is that of their jackknife pseudo-values, and it has one degree of freedom less than the
+problems of equal weight that it amounts to, B^2 / sum b^2 for b such episodes of each (Carter, Schnepel, Steigerwald
+2017, Review of Economics and Statistics 99: 698-709). Where that leaves none, or fewer than `ALIKE` problems all say
+the same, nothing is bounded: the interval has no ends.
+
+The **difference of two shares** on the same problems is put together from their two intervals and the correlation of
+the problems' values (Newcombe 1998, Statistics in Medicine 17: 2635-2650; Zou and Donner 2008).
+`benchmarks/bench_intervals.py` measures how often all of them hold the truth. Numpy only.
 
 Shapes: S runs whose figures are averaged, P problems, R resamples.
 """
@@ -20,12 +26,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import sqrt
+from math import inf, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 
 LEVELS = (0.025, 0.975)
 """The quantiles that bound a 95% interval."""
@@ -35,13 +42,15 @@ METHOD = (
     "95%, over problems: Bayesian bootstrap of shares, Student's t corrected for skewness of other means "
     "(rlx/evaluate/intervals.py, docs/intervals.md)"
 )
+ALIKE = 6
+"""Problems that all say the same from which on this is no chance: five tossed coins fall alike once in sixteen."""
 BLOCK = 1 << 20
 """Weights drawn at once, to bound memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A figure and its 95% interval."""
+    """A figure and its 95% interval, whose ends are infinite where too few problems bound nothing."""
 
     value: float
     low: float
@@ -53,6 +62,7 @@ class Ratio:
     """A figure that is a sum over problems divided by another: a mean where `bottom` is ones, else a rate.
 
     0 where `bottom` sums to 0: no calls, none of them failed. Of several runs, the mean of their ratios.
+    A problem whose `bottom` is 0 says nothing of it.
     """
 
     top: Floats
@@ -67,15 +77,31 @@ class Ratio:
 
     @property
     def values(self) -> Floats:
-        """What each problem says of the ratio, whose mean is the ratio: its own value where that is a mean, else the
-        first order of what the problem adds (the delta method)."""
-        ratio = _divide(self.top.sum(axis=1), self.bottom.sum(axis=1))[:, None]
-        rest = _divide(self.top - ratio * self.bottom, np.broadcast_to(_mean(self.bottom), self.top.shape))
-        return (ratio + rest).mean(axis=0)
+        """What each problem says of the ratio: its own value where that is a mean, else the jackknife's, P times the
+        ratio less P - 1 times that of the other problems (Tukey 1958)."""
+        whole = self.bottom.sum(axis=1, keepdims=True)
+        ratio = _divide(self.top.sum(axis=1, keepdims=True), whole)
+        others = _divide(np.full_like(self.top, self.top.shape[1] - 1), whole - self.bottom)
+        return (ratio + others * (self.top - ratio * self.bottom)).mean(axis=0)
 
-    def of(self, chosen: Sequence[bool]) -> Ratio:
-        """That of some problems alone."""
+    @property
+    def freedom(self) -> int:
+        """One less than the problems of equal weight that it amounts to, of the run that has the fewest."""
+        whole, squares = self.bottom.sum(axis=1), (self.bottom**2).sum(axis=1)
+        return int(_divide(whole**2, squares).min() + 1e-9) - 1
+
+    @property
+    def told(self) -> Flags:
+        """Which problems say anything of it."""
+        return self.bottom.max(axis=0) > 0
+
+    def of(self, chosen: Flags) -> Ratio:
+        """The same of some problems, of which the others say nothing."""
         return replace(self, top=self.top * chosen, bottom=self.bottom * chosen)
+
+    def at(self, chosen: Flags) -> Ratio:
+        """The same of some problems, without the others."""
+        return replace(self, top=self.top[:, chosen], bottom=self.bottom[:, chosen])
 
 
 def mean_of(values: ArrayLike) -> Ratio:
@@ -94,7 +120,13 @@ def intervals(ratios: Sequence[Ratio], num_resamples: int, seed: int) -> list[Es
     """Each ratio with its interval; all shares by the same draws."""
     _require_finite(ratios, num_resamples)
     drawn = iter(share_intervals([ratio for ratio in ratios if ratio.is_share], num_resamples, seed))
-    return [next(drawn) if ratio.is_share else mean_interval(ratio.values) for ratio in ratios]
+    return [next(drawn) if ratio.is_share else mean_interval(ratio) for ratio in ratios]
+
+
+def mean_interval(ratio: Ratio) -> Estimate:
+    """Of the problems that say anything of it."""
+    own = ratio.at(ratio.told)
+    return student_interval(own.values, own.freedom, ratio.value)
 
 
 def share_intervals(ratios: Sequence[Ratio], num_resamples: int, seed: int) -> list[Estimate]:
@@ -106,7 +138,7 @@ def share_intervals(ratios: Sequence[Ratio], num_resamples: int, seed: int) -> l
     top_RF, bottom_RF = weighted_sums(top_PF, bottom_PF, num_resamples, seed)
     imagined = np.random.default_rng([seed, 1])
     near_R1, far_R1 = (imagined.standard_gamma(IMAGINED, (num_resamples, 1)) for _ in range(2))
-    size_F = bottom_PF.mean(axis=0)
+    size_F = _divide(bottom_PF.sum(axis=0), (bottom_PF > 0).sum(axis=0).astype(np.float64))
     whole_RF = bottom_RF + (near_R1 + far_R1) * size_F
     least_F, most_F = seen(top_PF, bottom_PF)
     low_RF = _divide(top_RF + far_R1 * size_F * most_F, whole_RF)
@@ -135,18 +167,21 @@ def seen(top_PF: Floats, bottom_PF: Floats) -> tuple[Floats, Floats]:
     return np.where(bottom_PF > 0, share_PF, 1.0).min(axis=0), np.where(bottom_PF > 0, share_PF, 0.0).max(axis=0)
 
 
-def mean_interval(values_P: Floats) -> Estimate:
+def student_interval(values_P: Floats, freedom: int, value: float) -> Estimate:
     """Student's interval with Willink's correction: with skewness g and a = g / (6 sqrt(n)), the mean less
-    t' s / sqrt(n), t' = ((1 + 6a(t - a))^(1/3) - 1) / 2a. No width where all problems say the same, or there is one."""
-    mean, num = float(values_P.mean()), len(values_P)
-    rest = values_P - mean
+    t' s / sqrt(n), t' = ((1 + 6a(t - a))^(1/3) - 1) / 2a. No width where enough problems all say the same."""
+    num = len(values_P)
+    rest = values_P - values_P.mean() if num else values_P
     spread = sqrt(float((rest**2).sum()) / max(num - 1, 1))
-    if spread <= 1e-12 * max(1.0, abs(mean)):
-        return Estimate(value=mean, low=mean, high=mean)
+    is_even = spread <= 1e-12 * max(1.0, abs(value))
+    if freedom < 1 or (is_even and num < ALIKE):
+        return Estimate(value=value, low=-inf, high=inf)
+    if is_even:
+        return Estimate(value=value, low=value, high=value)
     skew = num / max((num - 1) * (num - 2), 1) * float(((rest / spread) ** 3).sum())
-    bend, reach = skew / (6 * sqrt(num)), student(num - 1)
-    low, high = (mean - unbend(side, bend) * spread / sqrt(num) for side in (reach, -reach))
-    return _around(mean, low, high)
+    bend, reach = skew / (6 * sqrt(num)), student(freedom)
+    low, high = (value - unbend(side, bend) * spread / sqrt(num) for side in (reach, -reach))
+    return _around(value, low, high)
 
 
 def unbend(t: float, bend: float) -> float:
@@ -155,7 +190,9 @@ def unbend(t: float, bend: float) -> float:
 
 
 def student(freedom: int) -> float:
-    """Student's .975 quantile, by Fisher's expansion (Abramowitz and Stegun 26.7.5): within .1% from 3 degrees up."""
+    """Student's .975 quantile, by Fisher's expansion (Abramowitz and Stegun 26.7.5) where it is within .1%."""
+    if freedom < 3:
+        return (12.7062, 4.3027)[freedom - 1]
     z = 1.959963984540054
     terms = (
         (z**3 + z) / 4,
@@ -169,7 +206,9 @@ def student(freedom: int) -> float:
 def difference(ours: Ratio, theirs: Ratio, mine: Estimate, other: Estimate) -> Estimate:
     """Ours less theirs on the same problems, of which `mine` and `other` are the intervals."""
     if not (ours.is_share and theirs.is_share):
-        return mean_interval(ours.values - theirs.values)
+        told = ours.told | theirs.told
+        one, two = ours.at(told), theirs.at(told)
+        return student_interval(one.values - two.values, min(one.freedom, two.freedom), ours.value - theirs.value)
     alike = correlation(ours.values, theirs.values)
     gap = mine.value - other.value
     down = reach(mine.value - mine.low, other.high - other.value, alike)
@@ -212,10 +251,6 @@ def _weigh(weights: Floats, values: Floats) -> Floats:
 
 def _around(value: float, low: float, high: float) -> Estimate:
     return Estimate(value=value, low=min(low, value), high=max(high, value))
-
-
-def _mean(values: Floats) -> Floats:
-    return values.mean(axis=1, keepdims=True)
 
 
 def _divide(top: Floats, bottom: Floats) -> Floats:

@@ -139,7 +139,7 @@ def number_cell(value: float | None, column: Column) -> str:
 
 
 def estimate_cell(figure: Estimate | None, column: Column) -> str:
-    """`53.5 [50.1,57.0]`, or the value alone where it has no interval."""
+    """`53.5 [50.1,57.0]`; `[–,–]` where nothing bounds it, the value alone where nothing varied."""
     if figure is None:
         return MISSING
     value, low, high = (number_cell(bound, column) for bound in (figure.value, figure.low, figure.high))
@@ -169,7 +169,7 @@ def to_rich(table: Table) -> Fitted:
 
 def stacked(cell: str) -> str:
     """The interval below its value."""
-    return re.sub(r" (?=\[[-\d])", "\n", cell)
+    return re.sub(r" (?=\[[-–\d])", "\n", cell)
 
 
 def fit(table: Table, width: int) -> Iterator[tuple[Table, tuple[int, ...]]]:

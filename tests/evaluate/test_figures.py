@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import pytest
@@ -149,6 +150,18 @@ def test_a_part_that_never_says_a_thing_has_no_figure_of_it() -> None:
     assert found["eval/env/steps"].value == found["eval/told/env/steps"].value == 4.0
     assert "eval/silent/env/steps" not in found
     assert found["eval/silent/tool/failed_rate"].value == 0.0, "no calls, none of them failed"
+
+
+def test_what_is_said_by_0_or_1_is_a_share_and_lies_between_them() -> None:
+    def said(*told: tuple[float, ...]) -> dict[str, Any]:
+        rows = [replace(row(str(i), 1), said={"env/met": one} if one else {}) for i, one in enumerate(told)]
+        return figures(rows, ks=(1,), num_resamples=500)
+
+    few = said((1.0,), (1.0, 0.0), (1.0,), (), ())["eval/env/met"]
+    assert few.value == 0.75
+    assert 0.2 < few.low < 0.75 < few.high < 1.0
+    counted = said((1.0,), (2.0, 0.0), (1.0,), (), ())["eval/env/met"]
+    assert counted.low == -inf, "one of three, who all say the same"
 
 
 def test_a_mean_over_runs_is_of_what_all_of_them_say() -> None:
