@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from rlx.protocol.automaton import Automaton
-from rlx.rollout.engine import Counts
+from rlx.rollout.engine import Counts, RequestError
 from rlx.rollout.remote.link import GoneError, Link, ServerError
 from rlx.types import Completion, Request
 
@@ -45,8 +45,7 @@ class RemoteEngine:
         """Of no policy yet: servers hold whatever they began with."""
         self.num_moved = 0
         """Requests that a dead server left, so far."""
-        self._tick = 0
-        self._num_added = 0
+        self.tick = self._num_added = 0
         self._home: dict[int, Link] = {}
         self._group: dict[int, int] = {}
         """By session, where it has one."""
@@ -56,10 +55,6 @@ class RemoteEngine:
         """By session."""
         self._threads = ThreadPoolExecutor(max(len(self.links), 1), thread_name_prefix="server")
         self._everyone(lambda link: link.step(0))
-
-    @property
-    def tick(self) -> int:
-        return self._tick
 
     @property
     def counts(self) -> Counts:
@@ -112,7 +107,7 @@ class RemoteEngine:
         if request.session in self._number_of:
             raise ValueError(f"session {request.session} has a request under way; wait for it or release the session")
         if not request.prompt_ids:
-            raise ValueError(f"session {request.session}: the prompt is empty; give it at least one token")
+            raise RequestError(f"session {request.session}: the prompt is empty; give it at least one token")
         if not self.links:
             raise ValueError(f"session {request.session}: this process has no rollout server")
         number, self._num_added = self._num_added, self._num_added + 1
@@ -146,7 +141,7 @@ class RemoteEngine:
             link.adds.pop(-1 if number is None else number, None)
 
     def step(self) -> list[tuple[Request, Completion]]:
-        self._tick += 1
+        self.tick += 1
         answers = self._everyone(lambda link: link.step(self.num_ticks))
         finished = sorted(
             ((number, completion) for answer in answers for number, completion in answer.finished),
