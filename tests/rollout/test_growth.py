@@ -154,6 +154,7 @@ def refused(player: Rollout, sampler: Any) -> str:
         player.sample(sampler, tasks(1))
     line = one_line_of(error.value)
     assert line is not None
+    assert error.value.exit_code == 2
     assert "\n" not in line
     assert "task 'train0'" in line or "expected" in line
     return line
