@@ -157,8 +157,8 @@ def describe(annotation: Annotation) -> str:
         return f"names, each with {describe(inner[-1])}"
     if name in ("or", "Literal"):
         return " or ".join(map(describe, inner) if name == "or" else map(str, literals(annotation)))
-    node = inner[0].node if name == "class" else annotation.node
-    return WORDS.get(name) or f"the keys of {last_word(node)}, with a _target_"
+    what = last_word(inner[0].node) if name == "class" else name
+    return WORDS.get(name) or f"the keys of {what}, with a _target_"
 
 
 def _plural(words: str) -> str:
