@@ -29,7 +29,7 @@ def metrics_of(folder: Path) -> set[str]:
     """All that a run wrote, those that others name by their nouns."""
     lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     names = {name for line in lines for name in json.loads(line)} - {"step"}
-    return {re.sub(r"^(known|env|eval)/.*", r"\1/NAME", name) for name in names}
+    return {re.sub(r"\b(known|env|eval)/.*", r"\1/NAME", name) for name in names}
 
 
 def follow(page: str, folder: Path) -> None:

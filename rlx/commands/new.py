@@ -20,7 +20,7 @@ TEMPLATES = Path(__file__).parent / "scaffold"
 KINDS = ("env", "algo")
 NEXT = """\
     python -m pytest tests/test_$name.py
-    export PYTHONPATH=$$PWD    # where rlx finds my_${kind}s
+    export PYTHONPATH="$$PWD$${PYTHONPATH:+:$$PYTHONPATH}"    # where rlx finds my_${kind}s
     rlx list $kind
 """
 TRY = {

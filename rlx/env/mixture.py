@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from rlx.limits import LARGEST, above, refuse
 from rlx.types import Dialect, Environment, Episode, Task
 
-NOUNS = ("eval", "start", "gain", "random", "tool", "episode", "env")
-"""What figures begin with: no part is named so."""
+NOUNS = ("eval", "start", "gain", "random", "tool", "episode", "env", "time", "rate", "memory")
+"""What figures and what depends on the clock begin with: no part is named so."""
 
 
 @dataclass(frozen=True, kw_only=True)

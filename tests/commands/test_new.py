@@ -74,4 +74,4 @@ def test_names_are_those_of_modules_and_classes(tmp_path: Path) -> None:
     assert fill("$name ${Name}Episode $$", "guess_it2") == "guess_it2 GuessIt2Episode $"
     told = describe_new("env", "x", Path("a b"), [Path("a b/my_envs/x.py")])
     assert "    cd 'a b'\n" in told
-    assert "export PYTHONPATH=$PWD" in told
+    assert 'export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"' in told
