@@ -75,3 +75,4 @@ def test_names_are_those_of_modules_and_classes(tmp_path: Path) -> None:
     told = describe_new("env", "x", Path("a b"), [Path("a b/my_envs/x.py")])
     assert "    cd 'a b'\n" in told
     assert 'export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"' in told
+    assert "algo=rloo evaluate=quick" in told, "the scaffold has fewer held-out tasks than a whole evaluation"
