@@ -15,11 +15,11 @@ published: by row, figures as the source prints them; expected: by row or gain, 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import yaml
 
@@ -41,8 +41,12 @@ from rlx.evaluate.tables import (
 )
 from rlx.limits import MistakeError, at_least
 from rlx.record.folder import METRICS, SUMMARY
+from rlx.record.form import FLAG, NUMBER, STRING, WHOLE, CodecError, made, many, named
+from rlx.record.form import in_order as both
 
 Figures = dict[str, Estimate]
+NAME = re.compile(r"[\w-]+")
+"""Of a run: it is a folder's too, and a word of what rows name."""
 
 
 class ReproductionError(MistakeError):
@@ -81,6 +85,9 @@ class Reproduction:
 
     def __post_init__(self) -> None:
         at_least(1, seeds=self.seeds)
+        for name in self.runs:
+            if not NAME.fullmatch(name):
+                raise ValueError(f"a run's name is letters, digits, _ and -, not {name!r:.60}")
         if any(" " not in what for what in (*self.rows.values(), *(x for both in self.gains.values() for x in both))):
             raise ValueError("rows and gains name a run and one of its evaluations, such as `mine eval-8`")
         named = [(name, other) for name, arm in self.runs.items() for other in arm.waits_for]
@@ -106,41 +113,39 @@ def in_order(runs: Mapping[str, Arm]) -> list[str]:
     return found
 
 
+WORDS = many(STRING).unless(())
+ARM = made(
+    Arm,
+    words=WORDS,
+    every_seed=FLAG.unless(False),
+    needs=WORDS,
+    as_long_as=STRING.unless(""),
+    by_steps_of=STRING.unless(""),
+)
+REPRODUCTION = made(
+    Reproduction,
+    source=STRING,
+    setting=STRING.unless(""),
+    seeds=WHOLE.unless(1),
+    words=WORDS,
+    runs=named(ARM),
+    ks=many(WHOLE).unless((1,)),
+    rows=named(STRING),
+    gains=named(both(STRING, STRING)).unless({}),
+    published=named(named(NUMBER)).unless({}),
+    expected=named(named(both(NUMBER, NUMBER))).unless({}),
+)
+
+
 def read_reproduction(path: Path) -> Reproduction:
     """What a file says; ReproductionError with one line that names it."""
     try:
-        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
-        return reproduction_of(tree)
-    except (OSError, yaml.YAMLError, RecursionError) as error:
+        found: Reproduction = REPRODUCTION.read(yaml.safe_load(path.read_text(encoding="utf-8")), "reproduction")
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
         raise ReproductionError(f"{path} cannot be read: {' '.join(str(error).split())[:200]}") from None
-    except (ValueError, TypeError, AttributeError, KeyError) as error:
-        reason = " ".join(
-            str(error).replace("Reproduction.__init__()", "it").replace("Arm.__init__()", "a run").split()
-        )
-        raise ReproductionError(f"{path}: {reason[:200]}") from None
-
-
-def reproduction_of(tree: Mapping[str, Any]) -> Reproduction:
-    """Of a file's values; ValueError or TypeError where they are others than it has."""
-    if not isinstance(tree, dict):
-        raise ValueError("it is no table of keys")
-    runs = {str(name): arm_of(arm) for name, arm in tree.pop("runs").items()}
-    gains = {str(name): (str(ours), str(theirs)) for name, (ours, theirs) in tree.pop("gains", {}).items()}
-    expected = {
-        str(row): {str(name): (float(low), float(high)) for name, (low, high) in bands.items()}
-        for row, bands in tree.pop("expected", {}).items()
-    }
-    published = {
-        str(row): {str(name): float(value) for name, value in figures.items()}
-        for row, figures in tree.pop("published", {}).items()
-    }
-    lists: dict[str, Any] = {key: tuple(tree.pop(key)) for key in ("words", "ks") if key in tree}
-    return Reproduction(**tree, **lists, runs=runs, gains=gains, expected=expected, published=published)
-
-
-def arm_of(tree: Mapping[str, Any]) -> Arm:
-    lists = {key: tuple(map(str, tree[key])) for key in ("words", "needs") if key in tree}
-    return Arm(**{**tree, **lists})
+    except CodecError as error:
+        raise ReproductionError(f"{path}: {error}") from None
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)

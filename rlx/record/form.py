@@ -141,6 +141,17 @@ def many(form: Form) -> Form:
     )
 
 
+def named(form: Form) -> Form:
+    """Any names, each with one of these."""
+    return Form(
+        lambda values: {name: form.write(value) for name, value in values.items()},
+        lambda value, where: {
+            string(name, f"a key of {where}"): form.read(one, f"{where}.{name}"[:200])
+            for name, one in mapped(value, where).items()
+        },
+    )
+
+
 def in_order(*forms: Form) -> Form:
     """A list of just these."""
 
@@ -181,5 +192,5 @@ def one_of(choices: Sequence[str]) -> Form:
     return Form(str, read)
 
 
-WHOLE, NUMBER, STRING = Form(int, whole), Form(float_to_json, number), Form(str, string)
+WHOLE, NUMBER, STRING, FLAG = Form(int, whole), Form(float_to_json, number), Form(str, string), Form(bool, flag)
 IDS, NUMBERED = Form(list, ids), many(NUMBER)

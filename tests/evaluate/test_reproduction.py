@@ -87,14 +87,19 @@ def test_a_control_takes_as_long_as_what_it_is_a_control_of(tmp_path: Path) -> N
     [
         ({"rows": {"x": "nobody eval-2"}}, "x: there is no run 'nobody' among control, own, trial"),
         ({"rows": {"x": "own"}}, "rows and gains name a run and one of its evaluations"),
-        ({"gains": {"x": ["own eval-2"]}}, "not enough values"),
+        ({"gains": {"x": ["own eval-2"]}}, "reproduction.gains.x has 1 entries, not 2"),
         ({"published": {"z": {"pass@1": 1}}}, "z: there is no such row or gain"),
         ({"runs": {"own": {"needs": ["own"]}}}, "own wait for each other"),
         ({"runs": {"own": {"needs": ["other"]}}}, "own: there is no run 'other' among own"),
         ({"runs": {"own": {"needs": ["trial"]}, "trial": {"needs": ["own"]}}}, "own, trial wait for each other"),
-        ({"runs": {"own": {"word": ["a"]}, "trial": {}}}, "unexpected keyword argument 'word'"),
+        ({"runs": {"own": {"word": ["a"]}, "trial": {}}}, "reproduction.runs.own has an unknown key 'word'"),
         ({"seeds": 0}, "seeds=0: expected"),
-        ({"row": {}}, "unexpected keyword argument 'row'"),
+        ({"row": {}}, "reproduction has an unknown key 'row'"),
+        ({"runs": [1, 2]}, "reproduction.runs is not an object"),
+        ({"runs": {"../up": {}}}, "a run's name is letters, digits, _ and -, not '../up'"),
+        ({"seeds": [0, 1]}, "reproduction.seeds is not a whole number"),
+        ({"words": [3]}, "reproduction.words is not a string"),
+        ({"expected": {"x": {"pass@1": ["low", 1]}}}, "reproduction.expected.x.pass@1 is not a number"),
     ],
 )
 def test_what_a_file_cannot_say_is_one_line_that_names_it(
