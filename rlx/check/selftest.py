@@ -218,8 +218,8 @@ def memory_check(run: Run, memory: Memory, told: Sequence[Tree]) -> Check:
     if job is None or not told:
         return Check(name=name, ok=None, told="not come to" if job else "the model's shape is not known to the plan")
     on_cpu = run.hardware.device == "cpu"
-    peak = sum(memory.peaks.values()) if on_cpu else max(each["device"] for each in told)
-    where = f"{len(memory.peaks)} processes held" if on_cpu else "a GPU held"
+    peak = memory.most if on_cpu else max(each["device"] for each in told)
+    where = f"{memory.num} processes held" if on_cpu else "a GPU held"
     most = max(budget.total.most for budget in budgets(run.hardware, job, have))
     return Check(name=name, ok=peak <= most, told=f"{where} {size(peak)} at most, the plan says {size(most)} at most")
 

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from rlx.check.remains import children
@@ -43,15 +43,20 @@ def tolerance(hardware: Hardware) -> float:
 
 @dataclass(kw_only=True)
 class Memory:
-    """Bytes that each process below this one had in the machine's memory at most."""
+    """What the processes below this one held at most, those of one moment together, each by its own highest until then:
+    an engine may start another for a while, to look at a model's class."""
 
-    peaks: dict[int, int] = field(default_factory=dict)
+    most: int = 0
+    num: int = 0
 
     def look(self) -> None:
+        held = []
         for pid, _ in children(os.getpid()):
             with suppress(OSError):
                 if is_of_the_run(Path(f"/proc/{pid}/cmdline").read_bytes()):
-                    self.peaks[pid] = max(self.peaks.get(pid, 0), high_water(Path(f"/proc/{pid}/status").read_text()))
+                    held.append(high_water(Path(f"/proc/{pid}/status").read_text()))
+        if sum(held) > self.most:
+            self.most, self.num = sum(held), len(held)
 
 
 def is_of_the_run(command: bytes) -> bool:

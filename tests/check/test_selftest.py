@@ -15,7 +15,7 @@ import pytest
 
 from rlx.check.probe import Bars, gone_on
 from rlx.check.selftest import agreement, as_words, check, reductions
-from rlx.check.trial import attempt, high_water, phase_of
+from rlx.check.trial import Memory, attempt, high_water, phase_of
 from rlx.config.compose import ConfigError, compose
 from rlx.hardware.profile import Hardware
 from rlx.rollout import choice
@@ -150,6 +150,19 @@ def test_a_run_that_fails_says_why(tmp_path: Path) -> None:
 def test_the_high_water_mark_of_a_process_is_read() -> None:
     assert high_water("Name:\tx\nVmHWM:\t   12 kB\nVmRSS:\t 3 kB\n") == 12 * 1024
     assert high_water("Name: kernel thread") == 0
+
+
+def test_memory_is_of_the_processes_of_one_moment() -> None:
+    held, memory = "x = bytearray(150_000_000); print('held', flush=True); input()", Memory()
+    for _ in range(2):  # one after the other: never both at once
+        command = [sys.executable, "-c", held]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            memory.look()
+            process.communicate(b"\n")
+    assert 150e6 < memory.most < 250e6
+    assert memory.num == 1
 
 
 def test_a_folder_that_holds_something_is_not_written_to(tmp_path: Path) -> None:
