@@ -72,10 +72,6 @@ class Scripted:
     def __post_init__(self) -> None:
         self.next: Iterator[Script] = cycle(self.scripts)
 
-    @property
-    def max_rounds(self) -> int:
-        return self.countdown.max_rounds
-
     def start(self, task: Task) -> ScriptedEpisode:
         return ScriptedEpisode(iter(next(self.next)), self.countdown.start(task))
 
@@ -98,11 +94,9 @@ class ScriptedEngine:
     def __init__(self, scripts: Sequence[Script], engine: TorchEngine) -> None:
         self.engine, self.scripts = engine, scripts
         self.turns = [0] * len(scripts)
-        self.load, self.step = engine.load, engine.step
 
-    @property
-    def version(self) -> int:
-        return self.engine.version
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.engine, name)
 
     def add(self, request: Request) -> None:
         num_new, _ = self.scripts[request.session][self.turns[request.session]]
