@@ -59,7 +59,12 @@ def seconds(run: Callable[[], Any]) -> float:
 
 
 def runner_of(shape: str) -> Runner:
-    sizes = {**SHAPES[shape], "num_key_value_heads": 1, "tie_word_embeddings": True, "vocab_size": VOCABULARY}
+    sizes: dict[str, Any] = {
+        **SHAPES[shape],
+        "num_key_value_heads": 1,
+        "tie_word_embeddings": True,
+        "vocab_size": VOCABULARY,
+    }
     torch.manual_seed(0)
     model = Qwen2ForCausalLM(Qwen2Config(**sizes))
     weights = {**model.state_dict(), "action_rows": torch.randn(NUM_ADDED, sizes["hidden_size"])}

@@ -72,6 +72,9 @@ class Scripted:
     def __post_init__(self) -> None:
         self.next: Iterator[Script] = cycle(self.scripts)
 
+    def tasks(self, split: str, seed: int) -> Iterator[Task]:
+        return self.countdown.tasks(split, seed)
+
     def start(self, task: Task) -> ScriptedEpisode:
         return ScriptedEpisode(iter(next(self.next)), self.countdown.start(task))
 

@@ -54,7 +54,7 @@ def work(size: int, folder: Path, arguments: argparse.Namespace) -> None:
         for step in range(arguments.repeats + 1):
             life.ranks.wait()
             began, used = time.monotonic(), time.process_time()
-            metrics, _ = take_step(life, agent, step, rollouts)
+            metrics, *_ = take_step(life, agent, step, rollouts)
             row = {"busy": time.process_time() - used, "step": time.monotonic() - began}
             row |= {name: metrics[f"time/{name}"] for name in ("rollout", "update")}
             began, used = time.monotonic(), time.process_time()

@@ -13,6 +13,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,8 +71,8 @@ def compare(
     times: dict[str, list[float]] = {"transformers": [], "engine": []}
     for _ in range(repeats):
         these = prompts()
-        times["transformers"].append(cpu_seconds(lambda these=these: sample_transformers(model, these, sampled)))
-        times["engine"].append(cpu_seconds(lambda these=these: sample_engine(engine, these, sampled)))
+        times["transformers"].append(cpu_seconds(partial(sample_transformers, model, these, sampled)))
+        times["engine"].append(cpu_seconds(partial(sample_engine, engine, these, sampled)))
     median = {name: statistics.median(seconds) for name, seconds in times.items()}
     return {
         "bench": "rollout",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +38,9 @@ class OneTurn:
     """An environment that scores the first completion; it is its own episode, having no state."""
 
     max_rounds: int = 0
+
+    def tasks(self, split: str, seed: int) -> Iterator[Task]:
+        return iter(())
 
     def start(self, task: Task) -> OneTurn:
         return self

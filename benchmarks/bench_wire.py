@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from rlx.protocol.automaton import Automaton
 from rlx.rollout.engine import Counts
 from rlx.rollout.remote.engine import RemoteEngine
 from rlx.rollout.remote.link import Link
@@ -32,6 +33,9 @@ class Taker:
         self.weights = {f"w{i}": torch.ones(num) for i in range(NUM_TENSORS)}
         self.tick, self.version, self.counts = 0, -1, Counts()
 
+    def use(self, automaton: Automaton | None) -> None:
+        pass
+
     def load(self, weights: Mapping[str, torch.Tensor], version: int) -> None:
         for name, weight in weights.items():
             self.weights[name].copy_(weight)
@@ -44,6 +48,12 @@ class Taker:
         return []
 
     def release(self, session: int) -> None:
+        pass
+
+    def rest(self, keep: bool = True) -> None:
+        pass
+
+    def close(self) -> None:
         pass
 
 
