@@ -182,8 +182,10 @@ def opening_of(episode: Episode) -> Step:
 
 def lawful(env: Environment, step: Step) -> Step:
     """The step, if what it calls legal is declared, and something can be done next."""
+    if step.legal is None:
+        return step
     names = [verb.name for verb in actions_of(env)]
-    for name in step.legal or ():
+    for name in step.legal:
         if name not in names:
             raise ValueError(f"env: a step calls {name!r:.60} legal, and its actions are {', '.join(names) or 'none'}")
     if step.legal == () and not step.done and not tools_of(env):

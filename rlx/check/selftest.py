@@ -262,7 +262,7 @@ def rates(run: Run, told: Sequence[Tree]) -> list[tuple[str, str, str]]:
 
 def estimated(run: Run, found: Tree) -> dict[str, str]:
     """By hardware/scaling.py, for as many episodes of as many tokens as were played, if it knows machine and model."""
-    shape = shape_of(run.model)
+    shape = shape_of(run)
     machine = None if shape is None else machine_of(run.hardware, shape)
     if shape is None or machine is None:
         return {}

@@ -11,7 +11,7 @@ from typing import Any
 
 from rlx.protocol.history import first_prompt
 from rlx.types import Dialect, Environment, Task
-from rlx.world import DemonstrationError, Shown, cost_of, demonstration, dialect_of, open_episode, opening_of, part_of
+from rlx.world import Shown, cost_of, demonstration, dialect_of, open_episode, opening_of, part_of
 
 Row = dict[str, Any]
 
@@ -29,11 +29,12 @@ def build_rows(env: Environment, protocol: Dialect, split: str, seed: int, num: 
 
 def trace(env: Environment, protocol: Dialect, task: Task, seed: int) -> Row:
     """The expert's turns, acted for real: every observation is the environment's answer."""
-    with open_episode(env, task) as episode:
-        prompt = first_prompt(protocol, task, opening_of(episode).observation)
+    prompt = protocol.open(task)
     try:
+        with open_episode(env, task) as episode:
+            prompt = first_prompt(protocol, task, opening_of(episode).observation)
         _, moves = demonstration(env, protocol, task, seed)
-    except DemonstrationError as error:
+    except ValueError as error:
         return {"prompt": prompt, "turns": [], "error": str(error)}
     turns = [turn_of(shown, protocol) for shown in moves]
     reward = sum(shown.step.reward - cost_of(env, shown.step.tool) for shown in moves)

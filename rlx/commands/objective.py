@@ -7,17 +7,16 @@ its name before its own (`first/success/mean`, `eval/first/pass@1`). Several nam
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from pathlib import Path
-from typing import Any
 
 from rlx.config.check import near
 from rlx.evaluate.figures import figures, score
 from rlx.evaluate.summary import Summary
 from rlx.limits import MistakeError
 from rlx.record.folder import METRICS, SUMMARY
+from rlx.record.track import read_metrics
 from rlx.rollout.measure import measure
 from rlx.run.run import Run
 from rlx.types import Action, Completion, Group, Task, Trajectory, Turn
@@ -75,7 +74,7 @@ def value_of(run: Run, summary: Summary) -> float | list[float] | None:
 
 
 def value_named(name: str, folder: Path, summary: Summary) -> float:
-    lines = last_lines(folder / METRICS)
+    lines = read_metrics(folder / METRICS)[-LAST:]
     if name in summary.metrics:
         value, place = summary.metrics[name].value, SUMMARY
     else:
@@ -86,9 +85,3 @@ def value_named(name: str, folder: Path, summary: Summary) -> float:
         hint = near(name, known) if SAID.search(name) and name not in known else ""
         raise ObjectiveError(f"objective={name} has no value in {folder / place}{hint}")
     return value
-
-
-def last_lines(path: Path) -> list[dict[str, Any]]:
-    """Of a run's metrics, as it wrote them down."""
-    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    return [json.loads(line) for line in lines[-LAST:]]

@@ -129,7 +129,7 @@ def describe_host(hardware: Hardware, job: Job) -> list[str]:
 
 def describe_work(run: Run) -> list[str]:
     """Steps, episodes and tokens of each stage; with a known shape also the disk and the time they take."""
-    stages, shape = stages_of(run), shape_of(run.model)
+    stages, shape = stages_of(run), shape_of(run)
     lines = [line for stage in stages for line in row(stage.name, describe_stage(stage))]
     lines += describe_idle(run.hardware, stages[-1])
     return lines if shape is None else [*lines, *describe_disk(run, shape), *describe_time(run, stages, shape)]

@@ -87,7 +87,7 @@ def describe(what: Reproduction, members: Sequence[Member], jobs: int) -> list[s
 
 def seconds_of(run: Run, *, warm: bool) -> float | None:
     """Of a run with its evaluations, and with its warm starts where they count; None where nothing tells."""
-    shape = shape_of(run.model)
+    shape = shape_of(run)
     machine = None if shape is None else machine_of(run.hardware, shape)
     if shape is None or machine is None:
         return None

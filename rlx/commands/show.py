@@ -154,9 +154,9 @@ def describe_line(line: Line) -> str:
     """One episode of a list."""
     outcome = "solved" if line.success else line.status if line.status != "done" else "failed"
     turns = counted(line.num_turns, "turn")
-    whose = f"/{line.sample}" if line.parent is None else f"/{line.sample}, a fork of {line.parent}"
+    which = f"/{line.sample}" if line.parent is None else f"/{line.sample}, a fork of {line.parent}"
     told = f"{line.number:>6}  {outcome:<9}  {line.reward:>7.3f}  {turns:<8}  "
-    return told + one_line(line.task, min(30, WIDTH - len(told) - len(whose))) + whose
+    return told + one_line(line.task, max(4, min(30, WIDTH - len(told) - len(which)))) + which
 
 
 def describe_episode(file: Path, line: Line, decode: Decode | None, *, tokens: bool = False) -> str:

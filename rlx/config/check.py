@@ -18,6 +18,10 @@ MISSING = "???"
 CONSTANTS = {"None": "null", "True": "true", "False": "false"}
 UNQUOTED = re.compile(r"[\w./:@+-]+")
 """Text that needs no quotes in an override."""
+OTHER = re.compile(r"null|true|false|nan|[+-]?(inf|[\d.][\d._]*(e[+-]?\d+)?)", re.IGNORECASE)
+"""What would be read as something else than text."""
+QUOTED = re.compile(r"(\\+)(?='|$)")
+"""Backslashes that a quote follows, which need another each."""
 SCALARS: Mapping[str, tuple[type, ...]] = {
     "None": (type(None),),
     "bool": (bool,),
@@ -143,7 +147,8 @@ def spell(value: Any) -> str:
     if isinstance(value, Mapping):
         return f"{{{','.join(f'{key}:{spell(child)}' for key, child in value.items())}}}"
     if isinstance(value, str):
-        return value if UNQUOTED.fullmatch(value) else "'" + value.replace("'", "\\'") + "'"
+        is_plain = UNQUOTED.fullmatch(value) and not OTHER.fullmatch(value)
+        return value if is_plain else "'" + QUOTED.sub(r"\1\1", value).replace("'", "\\'") + "'"
     return CONSTANTS.get(str(value), str(value))
 
 

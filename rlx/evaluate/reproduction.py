@@ -14,7 +14,6 @@ published: by row, figures as the source prints them; expected: by row or gain, 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -43,6 +42,7 @@ from rlx.limits import MistakeError, at_least
 from rlx.record.folder import METRICS, SUMMARY
 from rlx.record.form import FLAG, NUMBER, STRING, WHOLE, CodecError, made, many, named
 from rlx.record.form import in_order as both
+from rlx.record.track import read_metrics
 
 Figures = dict[str, Estimate]
 NAME = re.compile(r"[\w-]+")
@@ -199,8 +199,7 @@ def words_of(what: Reproduction, member: Member, runs: Runs) -> tuple[str, ...]:
 
 def step_seconds(run: Path) -> list[float]:
     """How long each step took."""
-    lines = (run / METRICS).read_text(encoding="utf-8").splitlines()
-    return [json.loads(line)["time/step"] for line in lines]
+    return [line["time/step"] for line in read_metrics(run / METRICS)]
 
 
 def tables_in(runs: Runs, what: str) -> list[list[Score]]:

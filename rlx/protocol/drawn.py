@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeGuard
 
+from rlx.limits import MistakeError
 from rlx.protocol.automaton import Actions, Automaton, spell_out, union
 from rlx.types import Action, Completion, Dialect, Stop
 
@@ -57,14 +58,14 @@ class Drawn:
         return None if self.automaton is None else self.automaton.actions
 
 
-def added_by(dialects: Mapping[str, Dialect], encode: Encode) -> dict[str, tuple[int, ...]]:
-    """The actions that the protocols of a run's parts add, which share those of one name."""
-    found: dict[str, tuple[int, ...]] = {}
+def added_by(dialects: Mapping[str, Dialect]) -> dict[str, str]:
+    """The actions that the protocols of a run's parts add, and their descriptions; parts share those of one name."""
+    found: dict[str, str] = {}
     for part, dialect in dialects.items():
         for name, description in dialect.added.items() if chooses(dialect) else ():
-            ids = tuple(encode(description))
-            if found.setdefault(name, ids) != ids:
-                raise ValueError(f"protocol: part {part!r:.60} describes action {name!r:.60} unlike another; rename it")
+            if found.setdefault(name, description) != description:
+                what = f"part {part!r:.60} describes action {name!r:.60}"
+                raise MistakeError(f"protocol: {what} unlike another; rename it")
     return found
 
 

@@ -14,6 +14,7 @@ from typing import Any, get_args
 
 from rlx.record.form import (
     IDS,
+    NUMBER,
     NUMBERED,
     STRING,
     WHOLE,
@@ -27,6 +28,7 @@ from rlx.record.form import (
     made,
     many,
     mapped,
+    named,
     number,
     one_of,
     record,
@@ -69,6 +71,7 @@ COMPLETION_KEYS = {
     "version": WHOLE,
 }
 COMPLETION = made(completion_of, **COMPLETION_KEYS)
+METRICS = named(NUMBER)
 ACTION = made(Action, kind=one_of(KINDS), text=STRING, name=STRING)
 TOOL = counted(ToolUse, "num_calls", "num_failed", "num_mismatches", "num_tokens")
 TASK = made(Task, id=STRING, prompt=TEXTS, data=Form(dict, mapped), env=STRING.unless(""))
@@ -105,7 +108,7 @@ def turn_to_json(turn: Turn, before: tuple[int, ...]) -> dict[str, Any]:
         "reward": float_to_json(turn.reward),
         "tool": TOOL.write(turn.tool),
         **({"lent": turn.tool.name} if turn.tool.name else {}),
-        **({"metrics": {name: float_to_json(value) for name, value in turn.metrics.items()}} if turn.metrics else {}),
+        **({"metrics": METRICS.write(turn.metrics)} if turn.metrics else {}),
     }
 
 
@@ -141,7 +144,6 @@ def turn_from_json(value: Any, before: tuple[int, ...], where: str) -> Turn:
     shared = whole(fields["shared"], f"{where}.shared")
     if shared > len(before):
         raise CodecError(f"{where}.shared is {shared}, but the turn before has {len(before)} tokens")
-    metrics = mapped(fields.get("metrics", {}), f"{where}.metrics")
     return Turn(
         prompt_ids=before[:shared] + ids(fields["prompt"], f"{where}.prompt"),
         completion=COMPLETION.read({key: fields[key] for key in COMPLETION_KEYS if key in fields}, where),
@@ -149,7 +151,7 @@ def turn_from_json(value: Any, before: tuple[int, ...], where: str) -> Turn:
         observation=TEXTS.read(fields["observation"], f"{where}.observation"),
         reward=number(fields["reward"], f"{where}.reward"),
         tool=replace(TOOL.read(fields["tool"], f"{where}.tool"), name=string(fields.get("lent", ""), f"{where}.lent")),
-        metrics={name: number(one, f"{where}.metrics") for name, one in metrics.items()},
+        metrics=METRICS.read(fields.get("metrics", {}), f"{where}.metrics"),
     )
 
 

@@ -141,12 +141,17 @@ def many(form: Form) -> Form:
     )
 
 
+def escaped(name: str) -> str:
+    """A key as part of a place: short, and obeyed by no terminal."""
+    return name.encode("unicode_escape").decode()[:60]
+
+
 def named(form: Form) -> Form:
     """Any names, each with one of these."""
     return Form(
         lambda values: {name: form.write(value) for name, value in values.items()},
         lambda value, where: {
-            string(name, f"a key of {where}"): form.read(one, f"{where}.{name}"[:200])
+            string(name, f"a key of {where}"): form.read(one, f"{where}.{escaped(name)}")
             for name, one in mapped(value, where).items()
         },
     )

@@ -115,13 +115,18 @@ def build_agent(
 ) -> Agent:
     """Load `model` once, and make of it what acts and what learns; `engine`, of the stage before, takes its weights."""
     tokenizer = load_tokenizer(model)
-    added = added_by(run.dialects, partial(encode_text, tokenizer))
+    added = added_in(run, tokenizer)
     loaded: Any = load_model(model, dtype=run.hardware.loaded_dtype, added=added)
     speech = speech_in(run, model, loaded, tokenizer)
     learner = learner_of(run, loaded, ranks, speech.drawn.automaton)
     policy = policy_of(run, model, loaded, learner.weights(), tokenizer, speech, fleet, engine)
     policy.engine.rest(keep=run.algo.frozen_policy)
     return Agent(policy=policy, learner=learner, tokenizer=tokenizer, start=model, added=added)
+
+
+def added_in(run: Run, tokenizer: Any) -> Added:
+    """What the run's protocols add to a model."""
+    return {name: tuple(encode_text(tokenizer, text)) for name, text in added_by(run.dialects).items()}
 
 
 def speech_in(run: Run, model: Model, loaded: Any, tokenizer: Any) -> Speech:
@@ -159,7 +164,7 @@ def learner_of(run: Run, loaded: Any, ranks: Ranks, automaton: Automaton | None)
 def build_policy(run: Run, model: Model, fleet: Fleet | None = None) -> Policy:
     """What only acts, for an evaluation."""
     tokenizer = load_tokenizer(model)
-    added = added_by(run.dialects, partial(encode_text, tokenizer))
+    added = added_in(run, tokenizer)
     loaded: Any = load_model(model, dtype=run.hardware.dtype, added=added)
     speech = speech_in(run, model, loaded, tokenizer)
     return policy_of(run, model, loaded, dict(loaded.state_dict()), tokenizer, speech, fleet)

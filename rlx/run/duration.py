@@ -72,7 +72,7 @@ def stage_of(run: Run, name: str) -> Stage:
 
 def usual(run: Run, episodes: int, samples: int) -> Load:
     """As the page on scaling takes an episode, cut where the context ends."""
-    shape, lora = shape_of(run.model), run.model.lora
+    shape, lora = shape_of(run), run.model.lora
     trained = None if shape is None or lora is None else num_trained(lora, shape)
     load = Load(episodes=episodes, samples=samples, trained=trained)
     whole = load.prompt + load.sampled + load.observed

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 
 from rlx.hardware.command import devices_per_node
 from rlx.hardware.machine import gpus, machine_memory, size
@@ -15,8 +16,8 @@ from rlx.hardware.memory import Budget, Job, budgets, engine_amounts, num_traine
 from rlx.hardware.packages import how_to_get, installed, lacks
 from rlx.hardware.profile import Hardware
 from rlx.limits import MistakeError
-from rlx.model.load import Model
 from rlx.model.shape import Shape, find_shape
+from rlx.protocol.drawn import added_by
 from rlx.run.run import Run
 
 CPU_VLLM = "make setup-cluster in a checkout, and start the run with .venv-cluster/bin/rlx"
@@ -184,7 +185,7 @@ def device_memory(hardware: Hardware) -> int | None:
 
 def job_of(run: Run) -> Job | None:
     """What memory depends on; None where the model's shape is not known yet."""
-    shape = shape_of(run.model)
+    shape = shape_of(run)
     if shape is None:
         return None
     stages = run.stages()
@@ -201,5 +202,7 @@ def job_of(run: Run) -> Job | None:
     )
 
 
-def shape_of(model: Model) -> Shape | None:
-    return find_shape({"path": model.path, "shape": model.shape})
+def shape_of(run: Run) -> Shape | None:
+    """Of the run's model, with a row for every action that it has or that the run's protocols add."""
+    found = find_shape({"path": run.model.path, "shape": run.model.shape})
+    return found and replace(found, added=max(found.added, len(added_by(run.dialects))))

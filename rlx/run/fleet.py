@@ -17,7 +17,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rlx.console import one_line
 from rlx.hardware.profile import Hardware
@@ -28,9 +27,6 @@ from rlx.rollout.remote.link import Link, ServerError, link_all, token_here
 from rlx.rollout.remote.server import TOKEN_VARIABLE
 from rlx.run.run import Run
 from rlx.types import Metrics
-
-if TYPE_CHECKING:
-    pass
 
 SERVERS_VARIABLE = "RLX_SERVERS"
 FAREWELL = 10.0

@@ -99,6 +99,7 @@ def test_a_control_takes_as_long_as_what_it_is_a_control_of(tmp_path: Path) -> N
         ({"runs": {"../up": {}}}, "a run's name is letters, digits, _ and -, not '../up'"),
         ({"seeds": [0, 1]}, "reproduction.seeds is not a whole number"),
         ({"words": [3]}, "reproduction.words is not a string"),
+        ({"rows": {"\x1b[31m": 3}}, r"reproduction.rows.\x1b[31m is not a string"),
         ({"expected": {"x": {"pass@1": ["low", 1]}}}, "reproduction.expected.x.pass@1 is not a number"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,11 +18,13 @@ from rlx.console import Screen
 from rlx.env.mixture import Mixture, Portion
 from rlx.learner.batch import collate
 from rlx.model.load import Model, load_model
+from rlx.model.shape import num_parameters
 from rlx.protocol.automaton import Actions, Automaton, State
 from rlx.protocol.drawn import Encode, Said, added_by, said_in
 from rlx.protocol.tags import Tags
 from rlx.record.folder import CHECKPOINTS
 from rlx.run.agent import build_agent, build_policy
+from rlx.run.fit import shape_of
 from rlx.train import train
 from rlx.types import Action, Completion, Group, Step, Stop, Task, Text
 
@@ -146,9 +149,9 @@ def test_parts_share_an_action_or_name_it_otherwise() -> None:
             return {"enter": "!"}
 
     parts = {"a": Keys(), "b": Keys(keys=("one",)), "c": Tags()}
-    assert added_by(parts, lambda text: [len(text)]) == {"one": (1,), "two": (4,), "enter": (1,)}
+    assert added_by(parts) == {"one": "1", "two": " two", "enter": "="}
     with pytest.raises(ValueError, match="part 'd' describes action 'enter' unlike another; rename it"):
-        added_by(parts | {"d": Other()}, lambda text: text.encode())
+        added_by(parts | {"d": Other()})
 
 
 def test_what_was_chosen_is_told_from_what_spells_it() -> None:
@@ -166,3 +169,12 @@ def test_what_was_chosen_is_told_from_what_spells_it() -> None:
     assert told((49, 50), (49, 301), "length") == [("", "1"), ("two", "2")]
     assert told((49, 7), (300, 7), "eos") == [("one", "1")]
     assert told((), ()) == []
+
+
+def test_the_plan_counts_a_row_for_every_action_that_a_protocol_adds(small_run: Build, tmp_path: Path) -> None:
+    run = small_run(tmp_path)
+    plain, keyed = shape_of(run), shape_of(replace(run, protocol=Keys()))
+    assert plain is not None
+    assert keyed is not None
+    assert (plain.added, keyed.added) == (0, len(KEYS))
+    assert num_parameters(keyed) == num_parameters(plain) + len(KEYS) * plain.width

@@ -33,7 +33,7 @@ def run_of(*words: str) -> Run:
 
 
 def sized(run: Run) -> tuple[Shape, Machine]:
-    shape = shape_of(run.model)
+    shape = shape_of(run)
     assert shape is not None
     machine = machine_of(run.hardware, shape)
     assert machine is not None
