@@ -36,7 +36,7 @@ CHAT = (
 MIX = Mixture(
     parts={
         "countdown": Portion(env=Countdown(max_rounds=2)),
-        "guess": Portion(env=GuessTheNumber(high=20, max_rounds=3), protocol=Direct(), weight=2.0),
+        "guess": Portion(env=GuessTheNumber(high=20, max_turns=4), protocol=Direct(), weight=2.0),
     }
 )
 
@@ -75,7 +75,7 @@ def test_two_environments_with_protocols_of_their_own_learn_from_one_batch(
         starts = {agent.policy.speech.decode(t.turns[0].prompt_ids) for t in group.trajectories}
         told = Tags().bound(Countdown.tools, ()).open(group.task)
         if group.task.env == "guess":
-            told = "Guess the number that I think of.\nIt is a number from 1 to 20.\n"
+            told = "Guess the number that I think of. You have 4 guesses.\nIt is a number from 1 to 20.\n"
         assert starts == {told}
     assert_learner_agrees(agent, groups)
     table = rows(groups, collate(groups))
@@ -88,7 +88,7 @@ def test_the_learner_finds_the_engines_log_probs_whatever_a_turn_remembers(
     agent: Any, small_run: Build, tmp_path: Path, window: int | None, chat: bool
 ) -> None:
     run, encoded = small_run(tmp_path), []
-    env = GuessTheNumber(high=20, max_rounds=3)
+    env = GuessTheNumber(high=20, max_turns=4)
     tokenizer = agent.tokenizer
     if chat:
         tokenizer = type(tokenizer)(tokenizer_object=tokenizer.backend_tokenizer, chat_template=CHAT)
@@ -112,7 +112,9 @@ def test_the_learner_finds_the_engines_log_probs_whatever_a_turn_remembers(
                 assert any(tuple(kept[i : i + len(ids)]) == ids for i in range(len(kept)))
             if not chat:
                 seen = "It is a number from 1 to 20." if not first else episode.turns[first - 1].observation[0].text
-                assert speech.decode(turn.prompt_ids).startswith(f"Guess the number that I think of.\n{seen}\n")
+                assert speech.decode(turn.prompt_ids).startswith(
+                    f"Guess the number that I think of. You have 4 guesses.\n{seen}\n"
+                )
     texts = [{*(t.turns[i].observation[0].text for i in range(len(t.turns) - 1))} for t in episodes]
     assert len(encoded) == sum(2 + len(observed) for observed in texts)  # prompt, opening, and each once
     trained = collate(groups)
@@ -125,7 +127,7 @@ WORDS = (
     "env@env.parts.second.env=game/guess_the_number",
     "env.parts.first.env.max_rounds=2",
     "env.parts.second.env.high=20",
-    "env.parts.second.env.max_rounds=3",
+    "env.parts.second.env.max_turns=4",
     "steps=2",
     "algo.num_prompts=3",
     "evaluate.num_tasks=4",

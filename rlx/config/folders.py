@@ -74,9 +74,10 @@ def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read_default(group: str, default: str | dict[str, str]) -> dict[str, Any]:
-    """An option of the same group, or of a group inside it (`recipe: 7b`, `override recipe: 7b`)."""
+    """An option of the same group (from a folder within it: `game/sudoku@_here_`), or of a group inside it
+    (`recipe: 7b`, `override recipe: 7b`)."""
     if isinstance(default, str):
-        return read_option(group, default)
+        return read_option(group, default.removesuffix("@_here_"))
     [(inner, name)] = default.items()
     inner = inner.removeprefix("override ")
     return {inner: read_option(f"{group}/{inner}", name)}

@@ -40,11 +40,6 @@ class Direct(History):
     def bound(self, tools: tuple[Verb, ...], actions: tuple[Verb, ...]) -> Direct:
         return replace(self, declared=actions)
 
-    @property
-    def is_bare(self) -> bool:
-        """A turn is an argument, or an answer, and names nothing."""
-        return not self.declared or (len(self.declared) == 1 and bool(self.declared[0].argument))
-
     def open(self, task: Task) -> str:
         told = [self.instruction] if self.instruction else []
         return "\n".join([*told, *(part.text for part in task.prompt), ""])
@@ -54,20 +49,12 @@ class Direct(History):
 
     def read(self, text: str) -> Action:
         """What a whole turn says."""
-        said = without_end(text, self.stops).strip()
-        if self.is_bare:
-            return act(self.declared[0].name if self.declared else ANSWER, said) if said else invalid("say something")
-        name, _, argument = said.partition(" ")
-        for verb in self.declared:
-            if verb.name == name and bool(argument.strip()) == bool(verb.argument):
-                return act(name, argument.strip())
-        return invalid(f"say one of: {', '.join(map(spell, self.declared))}")
+        return meant(without_end(text, self.stops).strip(), self.declared)
 
     def write(self, move: Move) -> str:
         """The text whose action is the move's; a thought cannot be said."""
         action = move.action
-        name, body = (ANSWER if action.kind == "answer" else action.name), action.text.strip()
-        said = body if self.is_bare else f"{name} {body}".strip()
+        said = said_as(action, self.declared)
         require_heard(self.read(said) if said == without_end(said, self.stops) else invalid(said), action)
         return said + (self.stops[0] if self.stops else "")
 
@@ -79,6 +66,28 @@ def without_end(text: str, stops: Sequence[str]) -> str:
     """The text up to its first stop string."""
     turn = end_at_stop(text, stops)
     return next((turn[: -len(stop)] for stop in stops if turn.endswith(stop)), turn)
+
+
+def is_bare(declared: Sequence[Verb]) -> bool:
+    """What is said is an argument, or an answer, and names nothing."""
+    return not declared or (len(declared) == 1 and bool(declared[0].argument))
+
+
+def meant(said: str, declared: Sequence[Verb]) -> Action:
+    """The action that stands there bare, or why there is none."""
+    if is_bare(declared):
+        return act(declared[0].name if declared else ANSWER, said) if said else invalid("say something")
+    name, _, argument = said.partition(" ")
+    for verb in declared:
+        if verb.name == name and bool(argument.strip()) == bool(verb.argument):
+            return act(name, argument.strip())
+    return invalid(f"say one of: {', '.join(map(spell, declared))}")
+
+
+def said_as(action: Action, declared: Sequence[Verb]) -> str:
+    """The inverse of `meant`."""
+    name = ANSWER if action.kind == "answer" else action.name
+    return action.text.strip() if is_bare(declared) else f"{name} {action.text}".strip()
 
 
 def act(name: str, text: str) -> Action:

@@ -16,7 +16,7 @@ CONF = shipped_folder("conf")
 def parents(file: Path) -> list[str]:
     """The options of its own group that a file builds on."""
     listed = (yaml.safe_load(file.read_text(encoding="utf-8")) or {}).get("defaults", [])
-    return [name for name in listed if isinstance(name, str) and name != "_self_"]
+    return [Path(name.removesuffix("@_here_")).name for name in listed if isinstance(name, str) and name != "_self_"]
 
 
 def keys_above(file: Path) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlx.protocol.answer import Answer
+from rlx.protocol.boxed import Boxed
 from rlx.protocol.direct import Direct
 from rlx.protocol.tags import Tags
 from rlx.types import Action, Dialect, Move, Stop, Task, Text, Verb
@@ -52,10 +53,15 @@ DIALECTS: tuple[Dialect, ...] = (
     Direct(),
     Direct().bound((), (GUESS,)),
     Direct().bound((), MAZE),
+    Boxed(),
+    Boxed().bound((PYTHON,), (GUESS,)),
+    Boxed().bound((PYTHON,), MAZE),
 )
 SAID = st.one_of(
     st.text(max_size=40),
-    st.sampled_from(["<answer>1</answer>", "<python>\n1\n</python>", "<left></left>", "left\n", "7\n", "say it\n"]),
+    st.sampled_from(
+        ["<answer>1</answer>", "<python>\n1\n</python>", "<left></left>", "left\n", "7\n", "say it\n", "\\boxed{7}"]
+    ),
 )
 
 
@@ -82,7 +88,7 @@ def test_what_can_be_written_is_read_back(dialect: Dialect, verb: Verb, argument
     except ValueError:
         return
     assert dialect.parse(written, "stop") == action
-    assert written.endswith(dialect.stops)
+    assert written.endswith((*dialect.stops, "}"))
 
 
 def test_tags_speak_the_tools_and_actions_of_any_environment() -> None:
