@@ -1,16 +1,19 @@
 """What each decision was worth: functions from the rows of a whole batch to `Credited`.
 
-Without a critic every turn of an episode is credited with the episode's return R (equation 1's tool costs are part of
-each turn's reward already). Groups are sets of episodes on one task; one whose episodes all earned the same gets zeros.
+What an advantage is made of are two choices. What a turn is credited with: its whole episode's return R, or with a
+discount `gamma` its return-to-go, what it and the turns after it earned (tool costs are part of each turn's reward
+already). And what that is compared with: nothing, the others of its group, the whole batch, or a critic's values.
+Groups are sets of episodes on one task; one whose episodes all earned the same gets zeros.
 Sums run in Python floats: a few hundred numbers, exact in the same order everywhere, and no torch at import.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import replace
 from itertools import islice, pairwise
-from math import comb, nan, sqrt
+from math import comb, nan, prod, sqrt
 from typing import TYPE_CHECKING, Literal
 
 from rlx.algo.parts import Credit, Credited, PerRow, PerToken
@@ -22,6 +25,11 @@ if TYPE_CHECKING:
 
 Scale = Literal["none", "std"]
 Deviation = Literal["population", "sample"]
+Among = Literal["batch", "turn"]
+"""Which turns of a batch are compared: all, or those of one number in their episodes."""
+
+Compare = Callable[[list[float]], list[float]]
+"""From what each of some decisions was credited with to what it was worth beside the others."""
 
 
 def per_row(advantages: Sequence[float] | Tensor) -> Credited:
@@ -38,12 +46,71 @@ def episode_returns(rows: Rows) -> dict[int, dict[int, float]]:
     return returns
 
 
-def by_group(rows: Rows, advantages: Callable[[list[float]], list[float]]) -> Credited:
-    """Map each group's returns to advantages and hand every row its trajectory's."""
-    of_trajectory: dict[int, float] = {}
-    for returns in episode_returns(rows).values():
-        of_trajectory.update(zip(returns, advantages(list(returns.values())), strict=True))
-    return per_row([of_trajectory[trajectory] for trajectory in rows.trajectory])
+def returns_to_go(rows: Rows, gamma: float) -> list[float]:
+    """G_t = sum over k of gamma^k r_(t+k), for each row: what its turn and those after it in its episode earned.
+
+    A fork's rows begin with the turn it left, so what it replays is in none of them, and its parent's are its own.
+    """
+    found = list(rows.reward)
+    for episode in by_trajectory(rows):
+        for later, row in pairwise(reversed(episode)):
+            found[row] += gamma * found[later]
+    return found
+
+
+def worth(rows: Rows, gamma: float | None) -> list[float]:
+    """What each row is credited with: its episode's return, or with a discount its own return-to-go."""
+    if gamma is not None:
+        return returns_to_go(rows, gamma)
+    of_trajectory = {t: value for returns in episode_returns(rows).values() for t, value in returns.items()}
+    return [of_trajectory[trajectory] for trajectory in rows.trajectory]
+
+
+def compared(values: Iterable[float], cells: Iterable[Hashable], members: Iterable[int], compare: Compare) -> Credited:
+    """One advantage a row: its member's value beside those of its cell's other members, each of whom counts once."""
+    at = list(zip(cells, members, strict=True))
+    of_cell: dict[Hashable, dict[int, float]] = defaultdict(dict)
+    for value, (cell, member) in zip(values, at, strict=True):
+        of_cell[cell][member] = value
+    for cell, found in of_cell.items():
+        of_cell[cell] = dict(zip(found, compare(list(found.values())), strict=True))
+    return per_row([of_cell[cell][member] for cell, member in at])
+
+
+def within_groups(compare: Compare, gamma: float | None) -> Credit:
+    """A group's episodes beside each other: their returns, or with a discount turn by turn the returns-to-go of those
+    that got so far.
+
+    So a good first try is compared with first tries, and a fifth with what fifth tries still earn; those that ended
+    before say nothing of that. An episode that is alone at a turn is like one alone in its group: nothing shows what
+    another would have earned there, and the turn is worth 0, be its return what it may.
+    """
+    check_discounts(gamma=gamma)
+
+    def credit(rows: Rows) -> Credited:
+        cells = rows.group if gamma is None else zip(rows.group, rows.turn, strict=True)
+        return compared(worth(rows, gamma), cells, rows.trajectory, compare)
+
+    return credit
+
+
+def discounted(gamma: float) -> Credit:
+    """Every turn's return-to-go as it is, beside nothing (REINFORCE, Williams 1992)."""
+    check_discounts(gamma=gamma)
+    return lambda rows: per_row(returns_to_go(rows, gamma))
+
+
+def batch_normalised(*, gamma: float, among: Among = "batch", eps: float = 1e-9) -> Credit:
+    """A_t = (G_t - mean) / (population std + eps) over the returns-to-go of all turns of the batch (return batch
+    normalisation, Liu et al. 2025, arXiv:2510.01051), or of all that are as far in their episodes."""
+    check_discounts(gamma=gamma)
+    at_least(0.0, eps=eps)
+
+    def credit(rows: Rows) -> Credited:
+        cells = rows.turn if among == "turn" else (0,) * len(rows.turn)
+        return compared(returns_to_go(rows, gamma), cells, range(len(rows.turn)), standardised("population", eps))
+
+    return credit
 
 
 def centred(returns: list[float]) -> list[float]:
@@ -59,12 +126,24 @@ def deviation(returns: list[float], kind: Deviation) -> float:
     return sqrt(sum(c * c for c in centred(returns)) / degrees) if degrees > 0 else 0.0
 
 
-def leave_one_out(*, scale: Scale = "none", deviation_floor: float = 0.0, eps: float = 1e-6) -> Credit:
+def standardised(std: Deviation, eps: float) -> Compare:
+    """(r - mean) / (std + eps); equal returns are 0 whatever `eps` is."""
+
+    def compare(returns: list[float]) -> list[float]:
+        divisor = deviation(returns, std) + eps
+        return [c / divisor if c else 0.0 for c in centred(returns)]
+
+    return compare
+
+
+def leave_one_out(
+    *, scale: Scale = "none", deviation_floor: float = 0.0, eps: float = 1e-6, gamma: float | None = None
+) -> Credit:
     """A_i = R_i - mean of the other episodes' returns (Kool et al. 2019; Ahmadian et al. 2024, arXiv:2402.14740).
 
     It equals n/(n-1) times the group-centred advantage. `scale="std"` divides by max(population std, `deviation_floor`)
     + `eps`, which makes easy and hard tasks weigh the same. An episode alone in its group has nothing to be compared
-    with: 0.
+    with: 0. `gamma` as in `within_groups`.
     """
     at_least(0.0, deviation_floor=deviation_floor, eps=eps)
 
@@ -75,31 +154,28 @@ def leave_one_out(*, scale: Scale = "none", deviation_floor: float = 0.0, eps: f
         divisor = max(deviation(returns, "population"), deviation_floor) + eps if scale == "std" else 1.0
         return [n / (n - 1) * c / divisor if c else 0.0 for c in centred(returns)]
 
-    return lambda rows: by_group(rows, advantages)
+    return within_groups(advantages, gamma)
 
 
-def group_centred(*, scale: Scale = "std", std: Deviation = "sample", eps: float = 1e-6) -> Credit:
+def group_centred(
+    *, scale: Scale = "std", std: Deviation = "sample", eps: float = 1e-6, gamma: float | None = None
+) -> Credit:
     """A_i = (R_i - mean) / (std + eps), the mean over the whole group (GRPO, Shao et al. 2024, arXiv:2402.03300).
 
     `std` names the divisor: over n (`population`) or n-1 (`sample`); projects differ. `scale="none"` leaves it out
-    (Dr. GRPO).
+    (Dr. GRPO). `gamma` as in `within_groups`.
     """
     at_least(0.0, eps=eps)
-
-    def advantages(returns: list[float]) -> list[float]:
-        divisor = deviation(returns, std) + eps if scale == "std" else 1.0
-        return [c / divisor if c else 0.0 for c in centred(returns)]
-
-    return lambda rows: by_group(rows, advantages)
+    return within_groups(standardised(std, eps) if scale == "std" else centred, gamma)
 
 
-def best_of(k: int) -> Credit:
+def best_of(k: int, gamma: float | None = None) -> Credit:
     """A_i = E_B[max(0, R_i - max B)], B any k-1 of the other n-1 episodes: what i adds to the best of k.
 
     The gradient is that of E[best of k] (up to the factor k), with a baseline that does not depend on i: Walder and
     Karkhanis 2025 (arXiv:2505.15201), the leave-one-out form. It moves no task that one of k tries nearly always
     solves, which is meant to spare Pass@k. `k=1` would have an empty B; that is `leave_one_out`.
-    Where errors left fewer than k episodes, k is as many as there are.
+    Where errors left fewer than k episodes, k is as many as there are. `gamma` as in `within_groups`.
     """
     if k < 2:
         raise ValueError(f"best_of: k is {k}; it compares with k-1 others, so use 2 or more (1 is leave_one_out)")
@@ -110,13 +186,41 @@ def best_of(k: int) -> Credit:
             return [0.0]
         return [marginal_best(r, sorted(returns[:i] + returns[i + 1 :]), size) for i, r in enumerate(returns)]
 
-    return lambda rows: by_group(rows, advantages)
+    return within_groups(advantages, gamma)
 
 
 def marginal_best(value: float, others: list[float], size: int) -> float:
     """E[max(0, value - max B)] over the subsets B of `others` (ascending) with `size` members."""
     gains = (max(0.0, value - top) * comb(rank, size - 1) for rank, top in enumerate(others))
     return sum(gains) / comb(len(others), size)
+
+
+def where_unsolved(credit: Credit, num_tries: int) -> Credit:
+    """`credit`, each task's times the chance that it stays unsolved in `num_tries` tries, so that what is solved anyway
+    moves the policy less (on overtraining such tasks: arXiv:2606.15455)."""
+
+    def gated(rows: Rows) -> Credited:
+        found = credit(rows)
+        won: dict[int, dict[int, bool]] = defaultdict(dict)
+        for group, trajectory, success in zip(rows.group, rows.trajectory, rows.success, strict=True):
+            won[group][trajectory] = success
+        chance = {group: chance_unsolved(sum(of.values()), len(of), num_tries) for group, of in won.items()}
+        return replace(found, advantage=scaled(found.advantage, [chance[group] for group in rows.group]))
+
+    return gated
+
+
+def chance_unsolved(num_solved: int, num_seen: int, num_tries: int) -> float:
+    """E[(1 - p)^k] = prod over j < k of (1 + n - s + j) / (2 + n + j), for p ~ Beta(1 + s, 1 + n - s): what is known of
+    a task's chance p of success after s successes in n episodes, where any p was as likely before."""
+    return prod((1 + num_seen - num_solved + j) / (2 + num_seen + j) for j in range(num_tries))
+
+
+def scaled(column: PerRow | PerToken, factors: Sequence[float]) -> PerRow | PerToken:
+    """Each row's own times its factor."""
+    if isinstance(column, PerRow):
+        return PerRow([factor * value for factor, value in zip(factors, column.values, strict=True)])
+    return PerToken([[factor * value for value in own] for factor, own in zip(factors, column.values, strict=True)])
 
 
 def gae(rewards: Sequence[float], values: Sequence[float], after: float, gamma: float, lam: float) -> list[float]:
@@ -136,7 +240,7 @@ def gae_over_turns(*, gamma: float = 1.0, lam: float = 0.95, bootstrap: bool = T
     """`gae` over an episode's turns: V of a turn is the value before its first token, and all of its tokens are drawn
     to A + V. With `bootstrap` an episode that the context's end cut off is worth its last `value_after`, which is drawn
     to the return of the turn that follows; one that ended (by a limit of turns too, `Status`) is worth nothing."""
-    check_discounts(gamma, lam)
+    check_discounts(gamma=gamma, lam=lam)
 
     def credit(rows: Rows) -> Credited:
         first = [own[0] if own else 0.0 for own in of_critic(rows)]
@@ -157,7 +261,7 @@ def gae_over_turns(*, gamma: float = 1.0, lam: float = 0.95, bootstrap: bool = T
 def gae_over_tokens(*, gamma: float = 1.0, lam: float = 0.95, bootstrap: bool = True) -> Credit:
     """`gae` over all that an episode sampled, token by token: a turn's reward comes with its last token, and the token
     after that is the next turn's first. `bootstrap` as in `gae_over_turns`."""
-    check_discounts(gamma, lam)
+    check_discounts(gamma=gamma, lam=lam)
 
     def credit(rows: Rows) -> Credited:
         value = of_critic(rows)
@@ -175,8 +279,8 @@ def gae_over_tokens(*, gamma: float = 1.0, lam: float = 0.95, bootstrap: bool = 
     return credit
 
 
-def check_discounts(gamma: float, lam: float) -> None:
-    within(0.0, 1.0, gamma=gamma, lam=lam)
+def check_discounts(**discounts: float | None) -> None:
+    within(0.0, 1.0, **discounts)
 
 
 def of_critic(rows: Rows) -> tuple[tuple[float, ...], ...]:

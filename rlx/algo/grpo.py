@@ -1,11 +1,12 @@
 """GRPO: PPO's clip with a group of samples in the critic's place.
 
-    A_i = (R_i - mean R) / (std R + eps)
+    A_i = (R_i - mean R) / (std R + eps)                       (or, with gamma, of each turn's return-to-go G_it)
     loss = - mean over tokens of min(r A_i, clip(r, 1 - clip_low, 1 + clip_high) A_i)  [+ kl * KL(pi || reference)]
 
 r = pi / pi_old. Source: Shao et al. 2024, DeepSeekMath (arXiv:2402.03300). Projects differ in the divisor (`std`,
 `eps`) and in how tokens are added up (`loss.normalisation`: the paper's is `sequence`); the others describe themselves
-against this one.
+against this one. `gamma` is for episodes of several turns: each is credited with what it and those after it earned,
+beside the same turn of the others.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ def grpo(
     scale: Scale = "std",
     std: Deviation = "sample",
     eps: float = 1e-6,
+    gamma: float | None = None,
     clip_low: float = 0.2,
     clip_high: float = 0.2,
     loss: PolicyLoss = PLAIN,
@@ -37,7 +39,7 @@ def grpo(
     token_loss = partial(policy_loss, clip(clip_low, clip_high))
     return Algorithm(
         sample=independent(num_samples),
-        credit=group_centred(scale=scale, std=std, eps=eps),
+        credit=group_centred(scale=scale, std=std, eps=eps, gamma=gamma),
         loss=token_loss(loss),
         memory=adaptive_kl(loss, token_loss),
         needs=loss.needs,

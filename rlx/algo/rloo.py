@@ -1,6 +1,6 @@
 """RLOO: REINFORCE with the mean of the other samples as baseline.
 
-    A_i = R_i - 1/(n-1) * sum of R_j over j != i
+    A_i = R_i - 1/(n-1) * sum of R_j over j != i               (or, with gamma, of each turn's return-to-go G_it)
     loss = - 1/|tokens| * sum of w A_i log pi(token | context)  [+ kl * KL(pi || reference) - entropy * H]
 
 Source: Ahmadian et al. 2024, "Back to Basics" (arXiv:2402.14740); here the KL is a term of the loss, not of the reward.
@@ -25,6 +25,7 @@ def rloo(
     num_prompts: int = 16,
     num_samples: int = 16,
     scale: Scale = "none",
+    gamma: float | None = None,
     sequence_cap: float | None = None,
     loss: PolicyLoss = PLAIN,
 ) -> Algorithm:
@@ -33,7 +34,7 @@ def rloo(
     token_loss = partial(policy_loss, policy_gradient(sequence_cap))
     return Algorithm(
         sample=independent(num_samples),
-        credit=leave_one_out(scale=scale),
+        credit=leave_one_out(scale=scale, gamma=gamma),
         loss=token_loss(loss),
         memory=adaptive_kl(loss, token_loss),
         needs=loss.needs,

@@ -7,7 +7,8 @@
 Source: "Cost-Aware Tool-Integrated Reasoning for Countdown Arithmetic", section 3. Equation 1 is not computed here: the
 environment prices each turn's tool use and `Turn.reward` is net of it, so credit sees R as it is. Observations are
 context and carry no loss. It expects a start from `tool_sft` and a protocol that lends tools; the mathematics is
-`rloo`'s, with options meant to keep Pass@k: `kl`, `entropy`, `best_of`, no division by the standard deviation.
+`rloo`'s, with options meant to keep Pass@k: `kl`, `entropy`, `best_of`, `unsolved_in`, a discount `gamma` that compares
+turn by turn, no division by the standard deviation.
 Against GRPO: the baseline leaves i out, returns are not divided by their standard deviation, and the ratio is clipped
 only if `clip` is given.
 """
@@ -18,7 +19,7 @@ from functools import partial
 
 from rlx.algo import credit, losses
 from rlx.algo.parts import Algorithm, Optimizer, independent
-from rlx.limits import above, at_least, refuse
+from rlx.limits import MANY, above, at_least, refuse, within
 
 
 def tool_rloo(
@@ -29,6 +30,8 @@ def tool_rloo(
     best_of: int = 1,
     scale: credit.Scale = "none",
     deviation_floor: float = 0.0,
+    gamma: float | None = None,
+    unsolved_in: int | None = None,
     clip: float | None = None,
     sequence_cap: float | None = None,
     loss: losses.PolicyLoss = losses.PLAIN,
@@ -36,17 +39,19 @@ def tool_rloo(
     """RLOO with tools; `clip` (PPO's, both sides) is for more than one optimizer step a batch."""
     at_least(2, num_samples=num_samples)
     above(0, 1, clip=clip)
+    within(1, MANY, unsolved_in=unsolved_in)
     if not 1 <= best_of <= num_samples:
         refuse("best_of", best_of, f"an integer from 1 to num_samples={num_samples}")
     if best_of > 1 and scale != "none":
         refuse("scale", scale, f"none, as it is for plain leave-one-out credit (best_of=1) and best_of={best_of}")
-    leave_one_out = credit.leave_one_out(scale=scale, deviation_floor=deviation_floor)
+    leave_one_out = credit.leave_one_out(scale=scale, deviation_floor=deviation_floor, gamma=gamma)
+    plain = leave_one_out if best_of == 1 else credit.best_of(best_of, gamma)
     token_loss = partial(
         losses.policy_loss, losses.policy_gradient(sequence_cap) if clip is None else losses.clip(clip, clip)
     )
     return Algorithm(
         sample=independent(num_samples),
-        credit=leave_one_out if best_of == 1 else credit.best_of(best_of),
+        credit=plain if unsolved_in is None else credit.where_unsolved(plain, unsolved_in),
         loss=token_loss(loss),
         memory=losses.adaptive_kl(loss, token_loss),
         needs=loss.needs,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 from collections.abc import Iterable, Sequence
 
-from rlx.types import Environment, Group, Metrics, Task, Trajectory
+from rlx.types import Action, Environment, Group, Metrics, Task, Trajectory
 from rlx.world import parts_of, tools_of
 
 
@@ -86,6 +86,8 @@ def measure_some(groups: Sequence[Group], *, lends: bool) -> Metrics:
         "success/mean": share(episode.success for episode in episodes),
         "success/any": share(any(t.success for t in trajectories) for trajectories in fresh),
         "group/informative": share(informative(group.trajectories) for group in groups),
+        "group/distinct": mean(distinct(acts) for acts in map(actions, fresh) if acts),
+        "action/repeated": ratio(sum(map(num_repeated, episodes)), len(actions(episodes))),
         **({**means("tool/"), "tool/failed_rate": failed_rate(episodes)} if lends else {}),
         **means("episode/"),
         "episode/errors": share(episode.status == "error" for episode in everything),
@@ -130,6 +132,22 @@ def lag_of(groups: Sequence[Group], num_updates: int) -> float:
 def informative(trajectories: Sequence[Trajectory]) -> bool:
     """Whether the rewards of a group differ, so that a group-relative advantage is not zero."""
     return len({round(trajectory.reward, 9) for trajectory in trajectories}) > 1
+
+
+def actions(episodes: Iterable[Trajectory]) -> list[Action]:
+    """What was done: all that a protocol could read."""
+    return [turn.action for episode in episodes for turn in episode.turns if turn.action.kind != "invalid"]
+
+
+def num_repeated(episode: Trajectory) -> int:
+    """Actions of an episode that it had taken before: of the same kind, name and text."""
+    acts = actions([episode])
+    return len(acts) - len(set(acts))
+
+
+def distinct(acts: Sequence[Action]) -> float:
+    """Of actions, the share that is left when each is counted once."""
+    return ratio(len(set(acts)), len(acts))
 
 
 def peak_memory() -> float:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from math import isnan, sqrt
 
@@ -7,7 +8,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlx.algo.credit import best_of, gae, gae_over_tokens, gae_over_turns, group_centred, imitate, leave_one_out, pairs
+from rlx.algo.credit import (
+    batch_normalised,
+    best_of,
+    chance_unsolved,
+    discounted,
+    gae,
+    gae_over_tokens,
+    gae_over_turns,
+    group_centred,
+    imitate,
+    leave_one_out,
+    pairs,
+    returns_to_go,
+    where_unsolved,
+)
 from rlx.algo.parts import PerRow, PerToken
 from rlx.types import Rows
 
@@ -95,6 +110,140 @@ def test_best_of_one_is_another_credit():
 def test_best_of_more_than_are_left_is_the_best_of_those(rows):
     table = rows((0, [1.0], True), (0, [0.25], False), (1, [1.0], True))
     assert best_of(4)(table).advantage.values == [0.75, 0.0, 0.0]
+
+
+def played(episodes):
+    """Rows of episodes, each (group, rewards of its turns)."""
+    table = [(g, t, at, r) for t, (g, rewards) in enumerate(episodes) for at, r in enumerate(rewards)]
+    group, trajectory, turn, reward = map(tuple, zip(*table, strict=True))
+    return Rows(
+        group=group, trajectory=trajectory, turn=turn, parent=(-1,) * len(turn), reward=reward,
+        num_tokens=(1,) * len(turn), success=(False,) * len(turn),
+    )  # fmt: skip
+
+
+EPISODES = st.lists(
+    st.tuples(st.integers(0, 2), st.lists(st.floats(-2, 2, width=16), min_size=1, max_size=4)), min_size=1, max_size=6
+)
+BY_TURN = {
+    "discounted": discounted(0.9),
+    "batch": batch_normalised(gamma=0.9),
+    "turn": batch_normalised(gamma=0.9, among="turn"),
+    "leave_one_out": leave_one_out(gamma=0.9),
+    "group_centred": group_centred(gamma=0.9, eps=0.1),
+    "best_of": best_of(2, gamma=0.9),
+}
+
+
+def test_returns_to_go_by_hand(rows):
+    table = rows((0, [1.0, 0.0, 4.0], True), (0, [2.0], True), (1, [0.0, 1.0], True))
+    assert discounted(0.5)(table).advantage.values == [1 + 0.5 * 2, 2.0, 4.0, 2.0, 0.5, 1.0]
+    assert discounted(0.0)(table).advantage.values == list(table.reward)
+
+
+@given(EPISODES)
+def test_returns_to_go_telescope(episodes):
+    table = played(episodes)
+    for gamma in (1.0, 0.5):
+        found = returns_to_go(table, gamma)
+        for i, reward in enumerate(table.reward):
+            goes_on = table.trajectory[i : i + 1] == table.trajectory[i + 1 : i + 2]
+            assert found[i] == pytest.approx(reward + gamma * found[i + 1] if goes_on else reward)
+    first = [value for value, turn in zip(returns_to_go(table, 1.0), table.turn, strict=True) if turn == 0]
+    assert first == pytest.approx([sum(rewards) for _, rewards in episodes])
+
+
+@pytest.mark.parametrize("credit", BY_TURN.values(), ids=BY_TURN)
+@given(episodes=EPISODES, order=st.randoms(use_true_random=False))
+def test_in_another_order_episodes_have_the_same_advantages(credit, episodes, order):
+    shuffled = order.sample(range(len(episodes)), len(episodes))
+    plain, moved = (played(given) for given in (episodes, [episodes[i] for i in shuffled]))
+    expected = dict(zip(zip(plain.trajectory, plain.turn, strict=True), credit(plain).advantage.values, strict=True))
+    found = zip(moved.trajectory, moved.turn, credit(moved).advantage.values, strict=True)
+    assert [value for *_, value in found] == pytest.approx(
+        [expected[shuffled[t], turn] for t, turn in zip(moved.trajectory, moved.turn, strict=True)], abs=1e-6
+    )
+
+
+@given(EPISODES)
+def test_batch_normalised_advantages_have_mean_0_and_deviation_1(episodes):
+    table = played(episodes)
+    values = batch_normalised(gamma=0.9, eps=0.0)(table).advantage.values
+    n, spread = len(values), max(returns_to_go(table, 0.9)) - min(returns_to_go(table, 0.9))
+    assert sum(values) / n == pytest.approx(0.0, abs=1e-6)
+    assert sum(value**2 for value in values) / n == pytest.approx(1.0 if spread else 0.0)
+
+
+def test_batch_normalised_by_hand_over_all_turns_and_over_those_of_one_number(rows):
+    table = rows((0, [0.0, 2.0], True), (1, [3.0], True))  # G = 1, 2 | 3 with gamma .5
+    over = sqrt(2 / 3) + 0.1
+    assert batch_normalised(gamma=0.5, eps=0.1)(table).advantage.values == pytest.approx([-1 / over, 0.0, 1 / over])
+    by_number = batch_normalised(gamma=0.5, among="turn", eps=0.25)(table).advantage.values
+    assert by_number == pytest.approx([-1 / 1.25, 0.0, 1 / 1.25]), "first turns 1 and 3; alone at the second"
+
+
+def test_with_a_discount_a_turn_is_compared_with_the_same_turn_of_its_group(rows):
+    # G with gamma .5: 1, 2 | 0, 0 | 4; another group's are its own
+    table = rows((0, [0.0, 2.0], True), (0, [0.0, 0.0], False), (0, [4.0], True), (1, [7.0], True), (1, [5.0], True))
+    first = [1 - 4 / 2, 0 - 5 / 2, 4 - 1 / 2]
+    expected = [first[0], 2.0, first[1], -2.0, first[2], 2.0, -2.0]
+    assert leave_one_out(gamma=0.5)(table).advantage.values == pytest.approx(expected)
+    centred = [value * (2 / 3 if at in (0, 2, 4) else 1 / 2) for at, value in enumerate(expected)]
+    assert group_centred(scale="none", gamma=0.5)(table).advantage.values == pytest.approx(centred)
+    assert best_of(2, gamma=0.5)(table).advantage.values == pytest.approx([0.5, 2.0, 0.0, 0.0, 3.5, 2.0, 0.0])
+
+
+@pytest.mark.parametrize("credit", [leave_one_out(gamma=1.0), group_centred(gamma=1.0, eps=0.0), best_of(2, gamma=1.0)])
+def test_a_turn_that_no_other_of_the_group_got_to_is_worth_nothing(rows, credit):
+    table = rows((0, [0.0, 1.0], True), (0, [1.0], True))
+    assert credit(table).advantage.values == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("make", [leave_one_out, group_centred, lambda gamma: best_of(2, gamma)])
+@given(st.lists(st.floats(-2, 2, width=16), min_size=2, max_size=6))
+def test_in_episodes_of_one_turn_a_discount_changes_nothing(make, values):
+    assert make(gamma=0.3)(flat(values)) == make(gamma=None)(flat(values))
+
+
+def test_a_forks_turns_go_by_what_they_earned_themselves(rows):
+    # one that earned 1, then 2; a fork of its second turn that earned 5 there: its first turn is its parent's row
+    table = rows((0, [1.0, 2.0], True), (0, [5.0], True))
+    forked = replace(table, turn=(0, 1, 1), parent=(-1, 0, 0), fork=(-1, -1, 1), replayed=(0.0, 0.0, 1.0))
+    assert returns_to_go(forked, 0.5) == [2.0, 2.0, 5.0]
+    assert leave_one_out(gamma=0.5)(forked).advantage.values == [0.0, -3.0, 3.0]
+
+
+def test_the_chance_that_a_task_stays_unsolved():
+    assert chance_unsolved(0, 0, 1) == 0.5
+    assert chance_unsolved(1, 2, 1) == 0.5
+    assert chance_unsolved(2, 2, 3) == pytest.approx(1 / 4 * 2 / 5 * 3 / 6)  # p ~ Beta(3, 1)
+    assert chance_unsolved(0, 4, 10**3) == pytest.approx(5 / (5 + 10**3))
+    few, some, many = (chance_unsolved(solved, 16, 15) for solved in (1, 3, 6))
+    assert (some / few, many / few) == pytest.approx((0.24, 0.02), abs=5e-3)
+
+
+@given(st.integers(0, 8), st.integers(0, 8), st.integers(1, 16))
+def test_the_chance_is_the_mean_over_what_the_task_may_be(solved, failed, num_tries):
+    num = 2000
+    points = [(i + 0.5) / num for i in range(num)]
+    likely = [p**solved * (1 - p) ** failed for p in points]
+    mean = sum((1 - p) ** num_tries * weight for p, weight in zip(points, likely, strict=True)) / sum(likely)
+    assert chance_unsolved(solved, solved + failed, num_tries) == pytest.approx(mean, rel=1e-3)
+
+
+def test_the_likelier_a_task_is_solved_the_less_it_moves(rows):
+    table = rows((0, [0.0, 1.0], True), (0, [0.0], False), (1, [1.0], True), (1, [0.5], True))
+    plain, gated = (credit(table).advantage.values for credit in (leave_one_out(), where_unsolved(leave_one_out(), 2)))
+    chances = [chance_unsolved(1, 2, 2)] * 3 + [chance_unsolved(2, 2, 2)] * 2
+    assert gated == pytest.approx([chance * value for chance, value in zip(chances, plain, strict=True)])
+
+
+def test_what_is_credited_token_by_token_is_weighed_too():
+    table = chain((1.0, 2.0), ((2.0, 4.0), (6.0,)))
+    plain, gated = (
+        credit(table).advantage.values for credit in (gae_over_tokens(), where_unsolved(gae_over_tokens(), 1))
+    )
+    assert gated == [[2 / 3 * value for value in own] for own in plain]
 
 
 def test_demonstrations_are_all_worth_copying(rows):

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from math import exp, log
+from math import exp, log, sqrt
 
 import pytest
 
@@ -18,3 +18,10 @@ def test_grpo_from_rewards_to_loss(rows, tokens, totals):
     # token 0: clipped to 1.28; token 1: ratio 1, and k3 = e^-1 - 1 + 1
     assert algorithm.loss(seen, totals(seen)).value.item() == pytest.approx((-1.28 + 1.0 + 0.5 * exp(-1)) / 2)
     assert algorithm.needs == frozenset({"reference"})
+
+
+def test_with_a_discount_each_turn_is_measured_by_the_same_turns_of_its_group(rows):
+    table = rows((0, [0.5, 1.0], True), (0, [0.5, 0.0], False), (0, [0.0], False))
+    algorithm = grpo(optimizer=Optimizer(), std="population", eps=0.0, gamma=0.5)
+    first = sqrt(1 / 6)  # population std of 1, .5, 0
+    assert algorithm.credit(table).advantage.values == pytest.approx([0.5 / first, 1.0, 0.0, -1.0, -0.5 / first])

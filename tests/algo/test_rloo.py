@@ -21,3 +21,8 @@ def test_rloo_from_rewards_to_gradient(rows, tokens, totals):
 def test_a_reference_is_needed_only_for_the_kl():
     assert rloo(optimizer=Optimizer()).needs == frozenset()
     assert rloo(optimizer=Optimizer(), loss=PolicyLoss(kl=0.1)).needs == frozenset({"reference"})
+
+
+def test_with_a_discount_turns_are_compared_with_the_same_turns(rows):
+    table = rows((0, [0.0, 1.0], True), (0, [0.0, 0.0], False))
+    assert rloo(optimizer=Optimizer(), gamma=0.5).credit(table).advantage.values == [0.5, 1.0, -0.5, -1.0]

@@ -1,0 +1,55 @@
+"""What is told of actions: by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlx.rollout.measure import measure
+from rlx.types import Action, Completion, Fork, Group, Task, Trajectory, Turn
+
+TASK = Task(id="t", prompt=(), data={})
+
+
+def act(said: str) -> Action:
+    """`name text`, of the kind that its first letter says."""
+    name, _, text = said.partition(" ")
+    kinds = {"c": "call", "d": "act", "a": "answer", "i": "invalid"}
+    return Action(kind=kinds[name[0]], name=name, text=text)  # type: ignore[arg-type]
+
+
+def episode(sample: int, *said: str, fork: Fork | None = None) -> Trajectory:
+    done = Completion(token_ids=(1,), logprobs=(0.0,), stop="stop")
+    turns = tuple(Turn(prompt_ids=(0,), completion=done, action=act(one)) for one in said)
+    return Trajectory(task=TASK, sample=sample, turns=turns, status="done", fork=fork)
+
+
+def told(*groups: list[Trajectory]) -> dict[str, float]:
+    return measure([Group(task=TASK, trajectories=tuple(of)) for of in groups])
+
+
+def test_an_action_repeats_an_earlier_one_of_its_own_episode_by_kind_name_and_text() -> None:
+    once = [episode(0, "call 1", "call 2", "c 1", "do 1", "answer 1"), episode(1, "call 1", "do 1")]
+    assert told(once)["action/repeated"] == 0.0
+    again = [episode(0, "call 1", "call 1", "call 2", "call 1"), episode(1, "do 3", "do 3"), episode(2, "answer 3")]
+    assert told(again)["action/repeated"] == pytest.approx(3 / 7), "two in the first, one in the second"
+
+
+def test_what_a_group_does_is_distinct_where_no_other_of_its_episodes_does_it() -> None:
+    same = [episode(sample, "call 1", "answer 2") for sample in range(4)]
+    other = [episode(0, "call 1", "answer 2"), episode(1, "call 3", "answer 2")]
+    assert told(same)["group/distinct"] == 2 / 8
+    assert told(other)["group/distinct"] == 3 / 4
+    assert told(same, other)["group/distinct"] == (2 / 8 + 3 / 4) / 2, "groups of whatever size weigh the same"
+
+
+def test_what_could_not_be_read_is_no_action() -> None:
+    silent = [episode(0, "i why", "i why"), episode(1)]
+    assert (told(silent)["action/repeated"], told(silent)["group/distinct"]) == (0.0, 0.0)
+    assert told(silent, [episode(0, "i why", "call 1")])["group/distinct"] == 1.0
+
+
+def test_what_a_fork_does_is_not_counted() -> None:
+    root = episode(0, "call 1", "answer 2")
+    fork = episode(1, "call 1", "call 1", fork=Fork(parent=0, turn=1))
+    assert told([root, fork])["group/distinct"] == 1.0
+    assert told([root, fork])["action/repeated"] == 0.0
