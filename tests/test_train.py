@@ -107,6 +107,12 @@ def test_a_checkpoint_is_a_plain_model_folder(finished: Path) -> None:
     assert AutoTokenizer.from_pretrained(folder).encode(text) == load_tokenizer(Model(path="nano")).encode(text)
 
 
+def test_it_is_said_how_many_tokens_an_update_learned_from(finished: Path, small_run: Build, tmp_path: Path) -> None:
+    train(small_run(tmp_path, "steps=1", "algo.optimizer.num_epochs=3"), QUIET)
+    once, thrice = told(finished)[0], told(tmp_path)[0]
+    assert thrice["update/tokens"] == 3 * once["update/tokens"] == 3 * 2 * 2 * once["episode/tokens"]
+
+
 def test_one_seed_gives_one_result(finished: Path, small_run: Build, tmp_path: Path) -> None:
     train(small_run(tmp_path / "same"), QUIET)
     train(small_run(tmp_path / "other", "seed=1", "steps=1"), QUIET)
@@ -128,6 +134,8 @@ def test_what_an_algorithm_remembers_goes_on_with_a_run_that_was_cut_off(small_r
     assert len(set(weights)) == 3, "it is adapted"
     assert weights[1] == weights[0] * (1 + 0.1 * max(-0.2, whole[0]["kl/mean"] / 1e-4 - 1))
     assert all(line["optimizer/steps"] < 6 for line in whole), "two steps a pass, three passes, stopped early"
+    num_sampled = [line["episode/tokens"] * 4 for line in whole]  # two tasks, two episodes each
+    assert all(line["update/tokens"] < 3 * num for line, num in zip(whole, num_sampled, strict=True))
     train(small_run(tmp_path / "cut", "steps=2", *words), Screen(silent=True))
     state = json.loads((tmp_path / "cut" / "checkpoints" / "step-2" / "run.json").read_text())
     assert state["memory"] == {"kl": weights[2]}

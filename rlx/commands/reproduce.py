@@ -74,7 +74,7 @@ def describe(what: Reproduction, members: Sequence[Member], jobs: int) -> list[s
         for member, run in runs.items()
     }
     for member in members:
-        like = what.runs[member.arm].as_long_as
+        like = what.runs[member.arm].like
         took[member.name] = took[f"{like}/0"] if like else took[member.name]
     known = [seconds for seconds in took.values() if seconds is not None]
     memory = max((memory_of(run) for run in runs.values()), key=lambda amount: amount.most)

@@ -3,8 +3,8 @@
 source, setting: of the published numbers
 seeds: how many, 0 and on; words: of every run's command line
 runs: by name, `words` of its own; `every_seed`, or seed 0 alone; `needs`, the runs that come before it;
-      `as_long_as` a run: as many steps as take the time of its steps, where `by_steps_of` is a run that tells
-      how long one takes
+      `as_long_as` a run: as many steps as take the time of its steps, or `as_much_as` a run: as many as learn from
+      as many tokens, where `by_steps_of` is a run that tells of one step
 ks: for which pass@k is reported
 rows: by name, a run and one of its evaluations (`tool_rloo eval-8`: eight rounds; `random`: the floor). Of several
       seeds the mean
@@ -61,11 +61,21 @@ class Arm:
     every_seed: bool = False
     needs: tuple[str, ...] = ()
     as_long_as: str = ""
+    as_much_as: str = ""
     by_steps_of: str = ""
+
+    def __post_init__(self) -> None:
+        if self.as_long_as and self.as_much_as:
+            raise ValueError("as_long_as and as_much_as: expected one of them, as a run has one length")
+
+    @property
+    def like(self) -> str:
+        """Whose length it takes."""
+        return self.as_long_as or self.as_much_as
 
     @property
     def waits_for(self) -> tuple[str, ...]:
-        return (*self.needs, *(name for name in (self.as_long_as, self.by_steps_of) if name))
+        return (*self.needs, *(name for name in (self.like, self.by_steps_of) if name))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +130,7 @@ ARM = made(
     every_seed=FLAG.unless(False),
     needs=WORDS,
     as_long_as=STRING.unless(""),
+    as_much_as=STRING.unless(""),
     by_steps_of=STRING.unless(""),
 )
 REPRODUCTION = made(
@@ -189,17 +200,18 @@ def folders_of(members: Sequence[Member]) -> Runs:
 
 
 def words_of(what: Reproduction, member: Member, runs: Runs) -> tuple[str, ...]:
-    """A run's, with the steps that take as long as another's where it is to be so."""
+    """A run's, with the steps that take as long as another's, or learn as much, where it is to be so."""
     arm = what.runs[member.arm]
-    if not arm.as_long_as:
+    if not arm.like:
         return member.words
-    whole, one = (step_seconds(runs[name][0]) for name in (arm.as_long_as, arm.by_steps_of or arm.as_long_as))
+    spent = "time/step" if arm.as_long_as else "update/tokens"
+    whole, one = (each_step(runs[name][0], spent) for name in (arm.like, arm.by_steps_of or arm.like))
     return (*member.words, f"steps={max(1, round(len(whole) * median(whole) / median(one)))}")
 
 
-def step_seconds(run: Path) -> list[float]:
-    """How long each step took."""
-    return [line["time/step"] for line in read_metrics(run / METRICS)]
+def each_step(run: Path, name: str) -> list[float]:
+    """A metric of each step."""
+    return [line[name] for line in read_metrics(run / METRICS)]
 
 
 def tables_in(runs: Runs, what: str) -> list[list[Score]]:

@@ -155,14 +155,17 @@ class Learner(ABC):
         chosen = minibatches(units(batch, unit), self.optimizer.num_minibatches)
         parts = [prepare(batch, part, *given) for part in chosen]
         steps: list[Metrics] = []
+        num_tokens = 0
         for part in parts * self.optimizer.num_epochs:
             steps.append(self.step(batch, part, loss))
+            num_tokens += part.totals.num_tokens
             if self.optimizer.max_kl is not None and steps[-1]["kl/step"] > self.optimizer.max_kl:
                 break
         self.num_updates += 1
         first = {name: steps[0][name] for name in ("gap/engine",) if steps and batch.sampled}
         taken = {} if self.optimizer.max_kl is None else {"optimizer/steps": float(len(steps))}
-        return {**averaged(steps), **first, **explained(batch), **taken, "optimizer/lr": lr}
+        told = {"optimizer/lr": lr, "update/tokens": float(num_tokens)}
+        return {**averaged(steps), **first, **explained(batch), **taken, **told}
 
     def step(self, batch: Batch, part: MiniBatch, loss: TokenLoss) -> Metrics:
         """One optimizer step on a part of the batch."""

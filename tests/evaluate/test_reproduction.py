@@ -71,14 +71,21 @@ def test_runs_come_after_those_they_wait_for_and_seeds_one_after_another(tmp_pat
     assert members[3].folder == tmp_path / "own" / "1"
 
 
-def test_a_control_takes_as_long_as_what_it_is_a_control_of(tmp_path: Path) -> None:
-    what = read_reproduction(write(tmp_path))
+@pytest.mark.parametrize(
+    ("key", "steps"),
+    [("as_long_as", 6), ("as_much_as", 30)],  # 3 steps of 4 s at 2 s a step; of 100 tokens at 10 a step
+)
+def test_a_control_has_the_length_of_what_it_is_a_control_of(tmp_path: Path, key: str, steps: int) -> None:
+    control = {"words": ["algo=tool_sft"], key: "own", "by_steps_of": "trial"}
+    what = read_reproduction(write(tmp_path, {"runs": TINY["runs"] | {"control": control}}))
     members = members_of(what, tmp_path, 2, [])
-    for member, seconds in zip(members, ([4.0, 9.0, 4.0], [1.0, 2.0, 60.0]), strict=False):
-        member.folder.mkdir(parents=True)
-        lines = [json.dumps({"step": step, "time/step": each}) for step, each in enumerate(seconds, start=1)]
-        (member.folder / "metrics.jsonl").write_text("".join(f"{line}\n" for line in lines))
-    assert words_of(what, members[2], folders_of(members))[-1] == "steps=6", "3 steps of 4 s at 2 s a step"
+    spent = {0: ([4.0, 9.0, 4.0], [90, 100, 110]), 1: ([1.0, 2.0, 60.0], [5, 10, 10])}
+    for index, columns in spent.items():
+        members[index].folder.mkdir(parents=True)
+        rows = enumerate(zip(*columns, strict=True), start=1)
+        lines = [{"step": step, "time/step": seconds, "update/tokens": num} for step, (seconds, num) in rows]
+        (members[index].folder / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    assert words_of(what, members[2], folders_of(members))[-1] == f"steps={steps}"
     assert words_of(what, members[0], folders_of(members)) == members[0].words
 
 
@@ -93,6 +100,7 @@ def test_a_control_takes_as_long_as_what_it_is_a_control_of(tmp_path: Path) -> N
         ({"runs": {"own": {"needs": ["other"]}}}, "own: there is no run 'other' among own"),
         ({"runs": {"own": {"needs": ["trial"]}, "trial": {"needs": ["own"]}}}, "own, trial wait for each other"),
         ({"runs": {"own": {"word": ["a"]}, "trial": {}}}, "reproduction.runs.own has an unknown key 'word'"),
+        ({"runs": {"own": {"as_long_as": "x", "as_much_as": "x"}}}, "as_long_as and as_much_as: expected one of them"),
         ({"seeds": 0}, "seeds=0: expected"),
         ({"row": {}}, "reproduction has an unknown key 'row'"),
         ({"runs": [1, 2]}, "reproduction.runs is not an object"),
