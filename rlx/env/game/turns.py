@@ -57,3 +57,11 @@ def whole_number(text: str) -> int | None:
     """A number of at most nine digits; None for anything else, whatever a host's own parser would take."""
     text = text.strip()
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def whole_numbers(text: str) -> tuple[int, ...] | None:
+    """Such numbers, blanks between them; None if there is none, or anything else."""
+    words = text.split()
+    if not (text.isascii() and "".join(words).isdigit()) or max(map(len, words)) > 9:
+        return None
+    return tuple(map(int, words))

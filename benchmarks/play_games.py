@@ -1,0 +1,80 @@
+"""What random play and the expert get in each game, and how fast steps are: `play_games.py [NAME ...]`.
+
+A name is the beginning of an option of conf/env/game, such as `mastermind`. Random play is `random_tries`, one after
+the other in one episode; success is the share of games won, reward the mean sum of an episode's.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from itertools import islice
+from statistics import mean
+from typing import Any
+
+from rlx.config.folders import list_options, read_option, shipped_folder
+from rlx.types import Action, Step, Task
+from rlx.world import has_expert, has_tries, moves_of, opening_of, tries_of
+
+NUM_TASKS = 200
+Player = Callable[[Any, Task, int], Iterable[Action]]
+
+
+def make(name: str) -> Any:
+    keys = read_option("env", name)
+    module, _, what = keys.pop("_target_").rpartition(".")
+    return getattr(import_module(module), what)(**keys)
+
+
+def at_random(env: Any, task: Task, seed: int) -> Iterable[Action]:
+    return tries_of(env, task, task.data["max_turns"], seed)
+
+
+def expert(env: Any, task: Task, seed: int) -> Iterable[Action]:
+    return (move.action for move in moves_of(env, task, seed, ()))
+
+
+def play(env: Any, task: Task, actions: Iterable[Action]) -> list[Step]:
+    episode = env.start(task)
+    steps: list[Step] = [opening_of(episode)]
+    for action in actions:
+        steps.append(episode.step(action))
+        if steps[-1].done:
+            break
+    return steps[1:]
+
+
+def score(env: Any, tasks: list[Task], player: Player) -> str:
+    games = [play(env, task, player(env, task, seed)) for seed, task in enumerate(tasks)]
+    success = mean(bool(steps and steps[-1].success) for steps in games)
+    reward = mean(sum(step.reward for step in steps) for steps in games)
+    return f"{success:.3f} | {reward:.3f} | {mean(map(len, games)):.1f}"
+
+
+def speed(env: Any, tasks: list[Task]) -> float:
+    """Steps per second of random play, the starts of its episodes with it; what is played is chosen before."""
+    games = [(task, list(at_random(env, task, seed))) for seed, task in enumerate(tasks)]
+    start, num_steps = time.perf_counter(), 0
+    while time.perf_counter() - start < 1:
+        num_steps += sum(len(play(env, task, actions)) for task, actions in games)
+    return num_steps / (time.perf_counter() - start)
+
+
+def main() -> None:
+    names = tuple(f"game/{name}" for name in sys.argv[1:]) or ("game/",)
+    print("| game | tasks | random: success | reward | turns | expert: success | reward | turns | steps/s |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for name in list_options("env", [shipped_folder("conf")]):
+        if name.startswith("game/") and name.startswith(names):
+            env = make(name)
+            tasks = list(islice(env.tasks("test", 0), NUM_TASKS))
+            random = score(env, tasks, at_random) if has_tries(env) else "- | - | -"
+            best = score(env, tasks, expert) if has_expert(env) else "- | - | -"
+            steps = f"{speed(env, tasks) / 1000:.0f}k" if has_tries(env) else "-"
+            print(f"| {name.removeprefix('game/')} | {len(tasks)} | {random} | {best} | {steps} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""Mastermind: find a code of digits; a guess is told how many of them are right.
+
+Find the code of 4 different digits from 1 to 8.  ->  1 2 3 4  ->  black 1 white 2  ->  ...  ->  correct
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import permutations, product
+from math import perm
+from operator import eq
+from random import Random
+from typing import ClassVar
+
+from rlx.env.game.turns import Turns, told, whole_numbers, won
+from rlx.env.split import split_tasks
+from rlx.limits import MANY, refuse, within
+from rlx.types import Action, Move, Step, Task, Text, Verb
+
+Code = tuple[int, ...]
+
+SIZES = ((2, 4, 10), (4, 6, 20), (4, 8, 30))
+"""Of random games: digits of the code, the highest of them, guesses."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mastermind:
+    """The reward is the share of the code's digits that are right and in place for the first time: 1 in all."""
+
+    actions: ClassVar = (Verb(name="guess", description="guess", argument="digits"),)
+    pace: ClassVar = "inline"
+
+    length: int = 4
+    """Digits of the code."""
+    highest: int = 6
+    """The digits are from 1 to this one."""
+    repeats: bool = False
+    """A digit may stand in the code more than once."""
+    max_turns: int = 20
+    """Guesses of a game."""
+    random: bool = False
+    """Each task has a length, a highest digit and a number of guesses of its own."""
+    num_test: int = 500
+    """Test tasks, at most."""
+
+    def __post_init__(self) -> None:
+        within(1, 6, length=self.length)
+        within(2, 9, highest=self.highest)
+        if self.length > self.highest and not self.repeats:
+            refuse("length", self.length, f"at most highest={self.highest} digits, or repeats=true")
+        within(1, MANY, max_turns=self.max_turns, num_test=self.num_test)
+
+    def tasks(self, split: str, seed: int) -> Iterator[Task]:
+        return split_tasks("mastermind", self.draw, split, seed, self.num_test)
+
+    def draw(self, rng: Random) -> Task:
+        size = rng.choice(SIZES) if self.random else (self.length, self.highest, self.max_turns)
+        return describe(draw_code(rng, *size[:2], self.repeats), size[1], self.repeats, size[2])
+
+    def start(self, task: Task) -> MastermindEpisode:
+        return MastermindEpisode(task.data["code"], task.data["highest"], task.data["max_turns"])
+
+    def demonstrate(self, task: Task, seed: int, tools: Sequence[str]) -> Iterator[Move]:
+        """The first code, in an order drawn at random, that all earlier answers allow."""
+        rng = Random(f"mastermind/expert/{seed}/{task.id}")
+        code = tuple(task.data["code"])
+        told: list[tuple[Code, tuple[int, int]]] = []
+        for one in every_code(rng, len(code), task.data["highest"], task.data["repeats"]):
+            if all(pegs(one, guessed) == answer for guessed, answer in told):
+                yield Move(thought="It fits every answer." if told else "I start anywhere.", action=guess(one))
+                told.append((one, pegs(code, one)))
+            if one == code:
+                return
+
+    def random_tries(self, task: Task, num: int, seed: int) -> list[Action]:
+        """The honest floor: distinct random codes (fewer, if there are no more)."""
+        rng = Random(f"mastermind/random/{seed}/{task.id}")
+        length, highest, repeats = len(task.data["code"]), task.data["highest"], task.data["repeats"]
+        num_codes = highest**length if repeats else perm(highest, length)
+        codes: dict[Code, None] = {}
+        while len(codes) < min(num, num_codes):
+            codes[draw_code(rng, length, highest, repeats)] = None
+        return [guess(code) for code in codes]
+
+
+def describe(code: Iterable[int], highest: int, repeats: bool, max_turns: int) -> Task:
+    code = list(code)
+    which = "digits" if repeats else "different digits"
+    return Task(
+        id=f"{highest}/{''.join(map(str, code))}",
+        prompt=(
+            Text(
+                f"Find the code of {len(code)} {which} from 1 to {highest}. You are told how many digits of a guess "
+                "are right and in place (black), and how many are right but elsewhere (white). "
+                f"You have {max_turns} guesses."
+            ),
+        ),
+        data={"code": code, "highest": highest, "repeats": repeats, "max_turns": max_turns},
+    )
+
+
+def draw_code(rng: Random, length: int, highest: int, repeats: bool) -> Code:
+    digits = range(1, highest + 1)
+    return tuple(rng.choices(digits, k=length) if repeats else rng.sample(digits, length))
+
+
+def every_code(rng: Random, length: int, highest: int, repeats: bool) -> Iterator[Code]:
+    digits = rng.sample(range(1, highest + 1), highest)
+    return product(digits, repeat=length) if repeats else permutations(digits, length)
+
+
+def pegs(code: Sequence[int], guess: Sequence[int]) -> tuple[int, int]:
+    """How many are right and in place, and how many more are right; no digit of the code counts twice."""
+    black = sum(map(eq, code, guess))
+    left = list(code)
+    for digit in guess:
+        if digit in left:
+            left.remove(digit)
+    return black, len(code) - len(left) - black
+
+
+class MastermindEpisode(Turns):
+    def __init__(self, code: Iterable[int], highest: int, max_turns: int) -> None:
+        super().__init__(max_turns)
+        self.code, self.highest = tuple(code), highest
+        self.most_black = 0
+        self.guesses: set[Code] = set()
+
+    def play(self, action: Action) -> Step | None:
+        guess = whole_numbers(action.text) if action.kind == "act" else None
+        if guess is None:
+            return None
+        if len(guess) != len(self.code):
+            return told(f"the code has {len(self.code)} digits")
+        if not all(1 <= digit <= self.highest for digit in guess):
+            return told(f"digits are from 1 to {self.highest}")
+        if guess in self.guesses:
+            return told("you guessed it before")
+        self.guesses.add(guess)
+        return self.answer(*pegs(self.code, guess))
+
+    def answer(self, black: int, white: int) -> Step:
+        gain = max(0, black - self.most_black) / len(self.code)
+        self.most_black = max(self.most_black, black)
+        return won("correct", gain) if black == len(self.code) else told_pegs(black, white, gain)
+
+
+@cache
+def told_pegs(black: int, white: int, gain: float) -> Step:
+    return told(f"black {black} white {white}", gain)
+
+
+def guess(code: Code) -> Action:
+    return Action(kind="act", name="guess", text=" ".join(map(str, code)))

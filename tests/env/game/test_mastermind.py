@@ -1,0 +1,174 @@
+"""Mastermind: pegs are counted, a better guess is paid for, the expert's guesses fit what it was told."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from itertools import islice
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlx.env.game.mastermind import SIZES, Mastermind, describe, guess, pegs
+from rlx.types import Action, Step, Task, Text
+
+ENV = Mastermind(highest=8, max_turns=30)
+TASK = describe((3, 1, 4, 2), 8, False, 30)
+CODES = st.lists(st.integers(1, 6), min_size=4, max_size=4)
+
+
+@pytest.mark.parametrize(
+    ("code", "guessed", "answer"),
+    [
+        ((3, 1, 4, 2), (3, 1, 4, 2), (4, 0)),
+        ((3, 1, 4, 2), (1, 3, 2, 4), (0, 4)),
+        ((3, 1, 4, 2), (3, 3, 3, 3), (1, 0)),
+        ((1, 1, 2, 2), (2, 1, 1, 1), (1, 2)),
+        ((1, 2, 3, 4), (5, 6, 7, 8), (0, 0)),
+    ],
+)
+def test_pegs_by_hand(code: Sequence[int], guessed: Sequence[int], answer: tuple[int, int]) -> None:
+    assert pegs(code, guessed) == answer
+
+
+@given(CODES, CODES)
+def test_pegs_count_each_digit_of_the_code_once(code: list[int], guessed: list[int]) -> None:
+    black, white = pegs(code, guessed)
+    assert black == sum(one == other for one, other in zip(code, guessed))
+    assert black + white == (Counter(code) & Counter(guessed)).total()
+    assert (black, white) == pegs(guessed, code)
+
+
+def test_only_more_digits_in_place_than_ever_before_are_paid() -> None:
+    episode = ENV.start(TASK)
+    steps = [episode.step(guess(code)) for code in [(3, 5, 6, 7), (5, 1, 6, 7), (3, 1, 4, 5), (3, 1, 4, 2)]]
+    assert [step.reward for step in steps] == [0.25, 0.0, 0.5, 0.25]
+    assert [step.observation[0].text for step in steps] == [
+        "black 1 white 0",
+        "black 1 white 0",
+        "black 3 white 0",
+        "correct",
+    ]
+    assert steps[-1].success
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("1 2 3", "the code has 4 digits"), ("1 2 3 9", "digits are from 1 to 8"), ("0 1 2 3", "digits are from 1 to 8")],
+)
+def test_what_is_no_code_costs_a_turn(text: str, said: str) -> None:
+    assert ENV.start(TASK).step(Action(kind="act", name="guess", text=text)) == Step(observation=(Text(said),))
+
+
+def test_a_guess_made_before_costs_a_turn() -> None:
+    episode = ENV.start(TASK)
+    assert episode.step(guess((3, 1, 5, 6))).reward == 0.5
+    assert episode.step(guess((3, 1, 5, 6))) == Step(observation=(Text("you guessed it before"),))
+
+
+@pytest.mark.parametrize("text", ["", "3,1,4,2", "a b c d", "[3 1 4 2]", "-3 1 4 2", "٣ 1 4 2", "3 1 4 " + "2" * 9999])
+def test_what_is_no_row_of_numbers_ends_the_game_at_a_price(text: str) -> None:
+    step = ENV.start(TASK).step(Action(kind="act", name="guess", text=text))
+    assert (step.reward, step.done, step.success) == (-0.1, True, False)
+
+
+def test_the_last_turn_keeps_what_it_earned() -> None:
+    step = ENV.start(describe((3, 1, 4, 2), 8, False, 1)).step(guess((3, 1, 2, 4)))
+    assert step == Step(observation=(Text("black 2 white 2"),), reward=0.5, done=True, truncated=True, success=False)
+
+
+@pytest.mark.parametrize(("env", "most"), [(ENV, 9), (Mastermind(length=2), 6), (Mastermind(repeats=True), 11)])
+def test_the_expert_finds_every_code_soon(env: Mastermind, most: int) -> None:
+    for seed, task in enumerate(islice(env.tasks("train", 0), 50)):
+        episode = env.start(task)
+        steps = [episode.step(move.action) for move in env.demonstrate(task, seed, ())]
+        assert [step.done for step in steps] == [False] * (len(steps) - 1) + [True]
+        assert sum(step.reward for step in steps) == 1.0
+        assert len(steps) <= most
+
+
+def test_codes_have_no_digit_twice_unless_they_may() -> None:
+    drawn = [task.data["code"] for task in islice(ENV.tasks("train", 0), 200)]
+    assert all(len(set(code)) == 4 for code in drawn)
+    assert any(len(set(task.data["code"])) < 4 for task in islice(Mastermind(repeats=True).tasks("train", 0), 200))
+    assert "different digits" in TASK.prompt[0].text
+    assert "different" not in describe((1, 1), 6, True, 9).prompt[0].text
+
+
+def test_random_games_are_of_the_three_sizes() -> None:
+    sizes = {
+        (len(task.data["code"]), task.data["highest"], task.data["max_turns"])
+        for task in islice(Mastermind(random=True).tasks("train", 0), 60)
+    }
+    assert sizes == set(SIZES)
+
+
+def test_random_tries_are_distinct_codes_as_many_as_there_are() -> None:
+    assert len({action.text for action in ENV.random_tries(TASK, 40, 0)}) == 40
+    assert len(ENV.random_tries(describe((1, 2, 3, 4), 4, False, 9), 40, 0)) == 24
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"length": 7}, "^length=7: expected an integer from 1 to 6"),
+        ({"highest": 10}, "^highest=10: expected an integer from 2 to 9"),
+        ({"length": 5, "highest": 4}, "^length=5: expected at most highest=4 digits, or repeats=true"),
+        ({"max_turns": 0}, "^max_turns=0"),
+    ],
+)
+def test_codes_that_cannot_be_are_refused(wrong: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Mastermind(**wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "env"),
+    [
+        ("easy", Mastermind(length=2, max_turns=10)),
+        ("hard", ENV),
+        ("random", Mastermind(random=True)),
+    ],
+)
+def test_gem_plays_the_same(gem: Any, name: str, env: Mastermind) -> None:
+    for _, ours, theirs in gem.beside(env, f"game:Mastermind-v0-{name}", gem_state, random_words):
+        for step, answer in zip(ours[1:], theirs[1:]):
+            found = re.search(r"(\d+) black peg\(s\) and (\d+) white", answer["text"])
+            if found:
+                assert step.observation[0].text == f"black {found[1]} white {found[2]}"
+            for hint in ("has length", "outside the range", "guessed before", "Congratulations"):
+                assert (hint in answer["text"]) == (AS_OURS[hint] in step.observation[0].text and not step.truncated)
+
+
+AS_OURS = {
+    "has length": "the code has",
+    "outside the range": "digits are from",
+    "guessed before": "you guessed it before",
+    "Congratulations": "correct",
+}
+
+
+def gem_state(task: Task) -> dict[str, Any]:
+    data = task.data
+    sizes = {"code_length": len(data["code"]), "num_numbers": data["highest"], "max_turns": data["max_turns"]}
+    return {"game_code": data["code"], **sizes}
+
+
+def random_words(rng: Random, task: Task) -> list[str]:
+    """Guesses, sometimes of a wrong length, of wrong digits, or none at all; the right one in half of the games."""
+    code, highest = task.data["code"], task.data["highest"]
+
+    def one() -> str:
+        number = len(code) if rng.random() < 0.9 else rng.randint(1, 5)
+        return " ".join(str(rng.randint(1, highest + (rng.random() < 0.1))) for _ in range(number))
+
+    words = [one() for _ in range(task.data["max_turns"])]
+    if rng.random() < 0.5:
+        words[rng.randrange(len(words))] = " ".join(map(str, code))
+    if rng.random() < 0.2:
+        words[rng.randrange(len(words))] = rng.choice(["", "x", "1, 2", "1 2 a"])
+    return words
