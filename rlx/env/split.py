@@ -20,34 +20,35 @@ def is_held_out(task: Task) -> bool:
     return sha256(task.id.encode()).digest()[0] % ONE_IN == 0
 
 
-def split_tasks(name: str, draw: Draw, split: str, seed: int, num_test: int) -> Iterator[Task]:
+def split_tasks(name: str, draw: Draw, split: str, seed: int, num_test: int, *, apart: bool = True) -> Iterator[Task]:
     """Endless `train` tasks for a seed, or `num_test` different `test` tasks, fewer if there are no more, which are the
-    same for every seed. `name` keys the random numbers."""
+    same for every seed. `name` keys the random numbers. Not `apart`: there are too few to hold any out, and both splits
+    have all of them."""
     if split == "train":
-        return train_tasks(draw, Random(f"{name}/train/{seed}"))
+        return train_tasks(draw, Random(f"{name}/train/{seed}"), apart)
     if split == "test":
-        return test_tasks(draw, Random(f"{name}/test"), num_test)
+        return test_tasks(draw, Random(f"{name}/test"), num_test, apart)
     raise ValueError(f"split={split}: expected train or test")
 
 
-def train_tasks(draw: Draw, rng: Random) -> Iterator[Task]:
+def train_tasks(draw: Draw, rng: Random, apart: bool) -> Iterator[Task]:
     num_skipped = 0
     while num_skipped < PATIENCE:
         task = draw(rng)
         num_skipped += 1
-        if not is_held_out(task):
+        if not (apart and is_held_out(task)):
             num_skipped = 0
             yield task
     raise ValueError("env: every task is held out for the test, as there are so few of them: allow for more")
 
 
-def test_tasks(draw: Draw, rng: Random, num: int) -> Iterator[Task]:
+def test_tasks(draw: Draw, rng: Random, num: int, apart: bool) -> Iterator[Task]:
     seen: set[str] = set()
     num_skipped = 0
     while len(seen) < num and num_skipped < PATIENCE:
         task = draw(rng)
         num_skipped += 1
-        if is_held_out(task) and task.id not in seen:
+        if task.id not in seen and (is_held_out(task) or not apart):
             num_skipped = 0
             seen.add(task.id)
             yield task

@@ -1,0 +1,139 @@
+"""Tower of Hanoi: bring all disks to tower C, one at a time, never a larger one onto a smaller one.
+
+A: 3 2 1, B:, C:  ->  A C  ->  moved disk 1, A: 3 2, B:, C: 1  ->  ...  ->  solved
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import ClassVar
+
+from rlx.env.game.turns import Turns, told, won
+from rlx.env.split import split_tasks
+from rlx.limits import MANY, within
+from rlx.types import Action, Move, Step, Task, Text, Verb
+
+TOWERS = "ABC"
+GOAL = "C"
+SIZES = ((3, 10), (4, 20), (5, 35))
+"""Of random games: disks, moves."""
+MOVE = re.compile(r"([abc])\s*,?\s*([abc])", re.IGNORECASE | re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TowerOfHanoi:
+    """The reward is 1 for all disks on tower C, and after the last move the share of them that is there."""
+
+    actions: ClassVar = (Verb(name="move", description="move the last disk of a tower", argument="towers"),)
+    pace: ClassVar = "inline"
+
+    num_disks: int = 4
+    """Disks."""
+    max_turns: int = 20
+    """Moves of a game."""
+    scattered: bool = True
+    """Disks start on any towers. Otherwise all are on tower A, a single task for each number of disks: both splits are
+    the same then."""
+    random: bool = False
+    """Each task has a number of disks and of moves of its own."""
+    num_test: int = 500
+    """Test tasks, at most."""
+
+    def __post_init__(self) -> None:
+        within(1, 9, num_disks=self.num_disks)
+        within(1, MANY, max_turns=self.max_turns, num_test=self.num_test)
+
+    def tasks(self, split: str, seed: int) -> Iterator[Task]:
+        return split_tasks("tower_of_hanoi", self.draw, split, seed, self.num_test, apart=self.scattered)
+
+    def draw(self, rng: Random) -> Task:
+        num_disks, max_turns = rng.choice(SIZES) if self.random else (self.num_disks, self.max_turns)
+        return describe(draw_places(rng, num_disks) if self.scattered else "A" * num_disks, max_turns)
+
+    def start(self, task: Task) -> HanoiEpisode:
+        return HanoiEpisode(**task.data)
+
+    def demonstrate(self, task: Task, seed: int, tools: Sequence[str]) -> Iterator[Move]:
+        """The one shortest way."""
+        for disk, source, target in shortest(task.data["places"], GOAL):
+            yield Move(thought=f"Disk {disk} goes to {target}.", action=move(source, target))
+
+
+def draw_places(rng: Random, num_disks: int) -> str:
+    """Any but the solved position."""
+    goal = GOAL * num_disks
+    while (places := "".join(rng.choices(TOWERS, k=num_disks))) == goal:
+        pass
+    return places
+
+
+def describe(places: str, max_turns: int) -> Task:
+    """`places` has the tower of every disk, the largest first."""
+    return Task(
+        id=places,
+        prompt=(
+            Text(
+                f"Bring all {len(places)} disks to tower {GOAL}. A move puts the last disk of a tower last "
+                "on another, never after a smaller one: A C moves one from A to C. "
+                f"You have {max_turns} moves."
+            ),
+        ),
+        data={"places": places, "max_turns": max_turns},
+    )
+
+
+def shortest(places: str, goal: str) -> Iterator[tuple[int, str, str]]:
+    """Disk, from and to, of each move that brings all disks to `goal`. The largest that is elsewhere moves once, when
+    all smaller ones are on the third tower."""
+    if not places:
+        return
+    largest, smaller = places[0], places[1:]
+    if largest == goal:
+        yield from shortest(smaller, goal)
+        return
+    third = next(tower for tower in TOWERS if tower not in (largest, goal))
+    yield from shortest(smaller, third)
+    yield len(places), largest, goal
+    yield from shortest(third * len(smaller), goal)
+
+
+class HanoiEpisode(Turns):
+    def __init__(self, places: str, max_turns: int) -> None:
+        super().__init__(max_turns)
+        self.num_disks = len(places)
+        self.towers: dict[str, list[int]] = {tower: [] for tower in TOWERS}
+        for size, tower in zip(range(len(places), 0, -1), places, strict=True):
+            self.towers[tower].append(size)
+
+    def opening(self) -> Step:
+        return told(self.board())
+
+    def play(self, action: Action) -> Step | None:
+        said = MOVE.fullmatch(action.text.strip()) if action.kind == "act" else None
+        if said is None:
+            return None
+        what = self.move(said[1].upper(), said[2].upper())
+        return won("solved") if len(self.towers[GOAL]) == self.num_disks else told(f"{what}\n{self.board()}")
+
+    def move(self, source: str, target: str) -> str:
+        """What comes of it, in words."""
+        disks, onto = self.towers[source], self.towers[target]
+        if not disks:
+            return f"tower {source} is empty"
+        if onto and disks[-1] > onto[-1]:
+            return f"disk {disks[-1]} is larger than disk {onto[-1]}"
+        onto.append(disks.pop())
+        return f"moved disk {onto[-1]} from {source} to {target}"
+
+    def at_limit(self, step: Step) -> float:
+        return len(self.towers[GOAL]) / self.num_disks
+
+    def board(self) -> str:
+        return "\n".join(" ".join([f"{tower}:", *map(str, disks)]) for tower, disks in self.towers.items())
+
+
+def move(source: str, target: str) -> Action:
+    return Action(kind="act", name="move", text=f"{source} {target}")
