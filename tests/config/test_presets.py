@@ -13,17 +13,21 @@ from rlx.config.folders import read_option, shipped_folder
 CONF = shipped_folder("conf")
 
 
-def parents(file: Path) -> list[str]:
-    """The options of its own group that a file builds on."""
+def parents(file: Path) -> list[Path]:
+    """The options of its own group that a file builds on: beside it, or by a name from its family's folder."""
     listed = (yaml.safe_load(file.read_text(encoding="utf-8")) or {}).get("defaults", [])
-    return [Path(name.removesuffix("@_here_")).name for name in listed if isinstance(name, str) and name != "_self_"]
+    names = [name for name in listed if isinstance(name, str) and name != "_self_"]
+    family = CONF / file.relative_to(CONF).parts[0]
+    return [
+        family / f"{name.removesuffix('@_here_')}.yaml" if "@" in name else file.with_name(f"{name}.yaml")
+        for name in names
+    ]
 
 
 def keys_above(file: Path) -> dict[str, Any]:
     """What a file inherits, nearest word last."""
     found: dict[str, Any] = {}
-    for name in parents(file):
-        above = file.with_name(f"{name}.yaml")
+    for above in parents(file):
         found |= keys_above(above) | yaml.safe_load(above.read_text(encoding="utf-8"))
     return found
 

@@ -1,0 +1,140 @@
+"""What every family of questions owes, each option of it that needs no network by itself: splits apart, tasks in JSON,
+an expert that is right in every protocol, and a judgement of whatever is answered."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cache
+from importlib import import_module
+from itertools import islice
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlx.config.folders import list_options, read_option, shipped_folder
+from rlx.protocol.answer import Answer
+from rlx.protocol.boxed import Boxed
+from rlx.protocol.tags import Tags
+from rlx.types import Action, Step, Task, Text
+from rlx.world import dialect_of, has_tries, moves_of, rounds_of, tries_of
+
+FAMILIES = ("logic",)
+HOSTILE = st.one_of(
+    st.text(max_size=40),
+    st.sampled_from(
+        [
+            *(
+                "",
+                " ",
+                "\x00",
+                "\x1b[2J",
+                "\ud800",
+                "x" * 100_000,
+                "{" * 5000,
+                "\\boxed{" * 500,
+                "9" * 5000,
+                "١٢",
+                "nan",
+            ),
+            *("__import__('os').system('touch /tmp/rlx-was-here')", "9**9**9**9", "1/0", "[" * 3000, "-", ".", "1e999"),
+        ]
+    ),
+)
+
+
+def build(keys: dict[str, Any]) -> Any:
+    """What a configuration's keys call for."""
+    given = {key: build(value) if isinstance(value, dict) else value for key, value in keys.items()}
+    target = given.pop("_target_", None)
+    if target is None:
+        return given
+    module, _, name = target.rpartition(".")
+    return getattr(import_module(module), name)(**given)
+
+
+@cache
+def make(name: str) -> Any:
+    return build(read_option("env", name))
+
+
+def is_here(name: str) -> bool:
+    return name.partition("/")[0] in FAMILIES and read_option("env", name).get("source") != "hub"
+
+
+OPTIONS = [name for name in list_options("env", [shipped_folder("conf")]) if is_here(name)]
+
+
+@cache
+def some(name: str, split: str) -> tuple[Task, ...]:
+    return tuple(islice(make(name).tasks(split, 0), 12))
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_splits_never_overlap_and_the_test_is_the_same_for_every_seed(name: str) -> None:
+    env = make(name)
+    test = [task.id for task in some(name, "test")]
+    assert len(set(test)) == len(test) == 12
+    assert test == [task.id for task in islice(env.tasks("test", 1), 12)]
+    train = [task.id for task in some(name, "train")]
+    assert train == [task.id for task in islice(env.tasks("train", 0), 12)]
+    assert train != [task.id for task in islice(env.tasks("train", 1), 12)]
+    asked = {task.prompt[0].text for task in islice(env.tasks("train", 2), 200)}
+    assert asked.isdisjoint(task.prompt[0].text for task in islice(env.tasks("test", 0), 200))
+    with pytest.raises(ValueError, match=r"^split=other: expected train or test"):
+        env.tasks("other", 0)
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_a_task_is_json_and_its_expert_is_right_in_one_turn(name: str) -> None:
+    env = make(name)
+    assert rounds_of(env) == 0
+    for task in (*some(name, "train"), *some(name, "test")):
+        again = replace(task, data=json.loads(json.dumps(task.data)))
+        assert again == task
+        [move] = moves_of(env, task, 0, ())
+        step = env.start(again).step(move.action)
+        assert (step.reward, step.done, step.success) == (1.0, True, True)
+        for protocol in (Boxed(), Tags(), Answer()):
+            dialect = dialect_of(env, protocol)
+            assert env.start(task).step(dialect.parse(dialect.write(move), "stop")) == step
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+@given(data=st.data())
+def test_whatever_is_answered_is_judged_and_the_same_each_time(name: str, data: st.DataObject) -> None:
+    task, text = data.draw(st.sampled_from(some(name, "train"))), data.draw(HOSTILE)
+    action = Action(kind=data.draw(st.sampled_from(["answer", "answer", "call", "invalid"])), text=text)
+    step = make(name).start(task).step(action)
+    assert step == make(name).start(task).step(action)
+    assert step.done == (action.kind == "answer")
+    if step.done:
+        assert 0.0 <= step.reward <= 1.0
+        assert step.success is not None
+    else:
+        assert step.observation[0].text.startswith("Error: ")
+        assert len(step.observation[0].text) < 300
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_an_answer_that_is_too_long_is_wrong_and_a_turn_without_one_goes_on(name: str) -> None:
+    env, task = make(name), some(name, "train")[0]
+    assert env.start(task).step(Action(kind="answer", text="x" * 100_000)) == Step(done=True, success=False)
+    episode = env.start(task)
+    told = episode.step(Action(kind="invalid", text="say it in a box"))
+    assert told == Step(observation=(Text("Error: say it in a box"),))
+    [move] = moves_of(env, task, 0, ())
+    assert episode.step(move.action).success
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_random_tries_are_judged(name: str) -> None:
+    if not has_tries(make(name)):
+        pytest.skip("it has none")
+    task = some(name, "train")[0]
+    tries = list(tries_of(make(name), task, 20, 0))
+    assert tries == list(tries_of(make(name), task, 20, 0))
+    assert 0 < len(tries) <= 20
+    assert all(make(name).start(task).step(action).done for action in tries)
