@@ -66,7 +66,7 @@ class Logic(Questions):
 
     def judge(self, data: Mapping[str, Any], text: str) -> Step:
         right = MEANINGS.get(normal(text)) == data["key"]["answer"]
-        return judged(float(right), **{f"depth_{data['key']['depth']}": float(right)})
+        return judged(float(right), metrics={f"depth_{data['key']['depth']}": float(right)})
 
     def random_tries(self, task: Task, num: int, seed: int) -> list[str]:
         """The honest floor: a coin, thrown each time."""
@@ -102,12 +102,12 @@ def draw_theory(rng: Random, depth: int, num_distractors: int) -> tuple[Theory, 
     words = draw_words(rng, depth + 12)
     people, chained, others = [word.capitalize() for word in words[:3]], words[3 : depth + 4], words[depth + 4 :]
     leaves, rules = [chained[0]], []
-    for body, head in pairwise(chained):
+    for word, head in pairwise(chained):
         beside = rng.sample(others, rng.randint(0, 1))
         leaves += beside
-        rules.append(Rule(tuple(rng.sample([body, *beside], 1 + len(beside))), head))
+        rules.append(Rule(tuple(rng.sample([word, *beside], 1 + len(beside))), head))
     for _ in range(num_distractors):
-        *body, head = rng.sample([*others, *chained[1:]], rng.randint(2, 3))
+        head, *body = rng.sample([*others, *chained[1:]], rng.randint(2, 3))
         rules.append(Rule(tuple(body), head))
     missing = rng.choice(leaves)
     facts = {(people[0], word) for word in (*leaves, rng.choice(others)) if word != missing}

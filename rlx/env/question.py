@@ -89,6 +89,6 @@ def describe(question: Question) -> Task:
     return Task(id=sha256(question.text.encode()).hexdigest()[:16], prompt=(Text(question.text),), data=data)
 
 
-def judged(reward: float, success: bool | None = None, **metrics: float) -> Step:
+def judged(reward: float, success: bool | None = None, metrics: Mapping[str, float] | None = None) -> Step:
     """The end; a success is an answer of full reward, unless it is said."""
-    return Step(reward=reward, done=True, success=reward == 1.0 if success is None else success, metrics=metrics)
+    return Step(reward=reward, done=True, success=reward == 1.0 if success is None else success, metrics=metrics or {})
