@@ -137,7 +137,8 @@ class Run:
         for name, env in parts_of(self.env).items():
             if self.algo.imitates and not has_expert(env):
                 who = f"its part {name}" if name else type(env).__name__
-                raise ValueError(f"algo copies an expert, and env has none: {who} has no demonstrate")
+                told = f"algo copies an expert, and env has none: {who} has no demonstrate"
+                raise ValueError(f"{told}; choose warm_start=none, or an algo that samples")
 
     @property
     def dialects(self) -> dict[str, Dialect]:

@@ -3,16 +3,21 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rlx.algo.a2c import a2c
 from rlx.algo.credit import leave_one_out
 from rlx.algo.grpo import grpo
 from rlx.algo.ipo import ipo
 from rlx.algo.losses import PolicyLoss
-from rlx.algo.parts import Algorithm, Optimizer, demonstrations, independent
+from rlx.algo.parts import Algorithm, Critic, Optimizer, demonstrations, independent
+from rlx.algo.ppo import ppo
+from rlx.algo.rebn import rebn
+from rlx.algo.reinforce import reinforce
 from rlx.algo.rloo import rloo
 from rlx.algo.sft import sft
 from rlx.algo.tool_rloo import tool_rloo
@@ -20,6 +25,7 @@ from rlx.config.compose import build_value, compose
 from rlx.rollout.growth import sample_flat
 from rlx.types import Rows, Task, Trajectory
 
+CRITIC = Critic(lr=1e-3)
 CONF = Path(__file__).parents[2] / "conf" / "algo"
 TASKS = [Task(id=name, prompt=(), data={}) for name in "ab"]
 
@@ -109,6 +115,13 @@ def test_an_optimizer_that_cannot_be_is_refused_by_its_key(bad: dict[str, Any]) 
         (grpo, {"gamma": math.nan}),
         (ipo, {"beta": 0.0}),
         (sft, {"num_prompts": -1}),
+        (reinforce, {"gamma": 1.01}),
+        (reinforce, {"clip": 0.0}),
+        (rebn, {"gamma": math.nan}),
+        (rebn, {"eps": -1.0}),
+        (partial(ppo, critic=CRITIC), {"lam": 2.0}),
+        (partial(ppo, critic=CRITIC), {"clip": 0.0}),
+        (partial(a2c, critic=CRITIC), {"gamma": -1.0}),
     ],
 )
 def test_an_algorithm_that_cannot_be_is_refused_by_its_key(make: Any, bad: dict[str, Any]) -> None:

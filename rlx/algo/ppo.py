@@ -1,0 +1,50 @@
+"""PPO over turns: a critic says what a turn should earn, and policy and critic stay near where they sampled.
+
+    d_t  = r_t + gamma V_(t+1) - V_t;   A_t = sum over k of (gamma lam)^k d_(t+k);   G_t = A_t + V_t   (t counts turns)
+    loss = - 1/|tokens| * sum of min(r A, clip(r, 1 - clip, 1 + clip) A)
+           + value_weight * mean of (V - G)^2                            [+ kl * KL(pi || reference) - entropy * H]
+
+r = pi / pi_old. V_t is read before a turn's first token; all tokens of a turn have its A, and are drawn to its G; with
+`value_clip`, V counts as at most that far from its old value where this is the worse. Source: Schulman et al. 2017
+(arXiv:1707.06347); for turns as in GEM (Liu et al. 2025, arXiv:2510.01051). Against GRPO: a critic in the group's
+place, so that an episode alone will do and every turn has an advantage of its own.
+"""
+
+from __future__ import annotations
+
+from rlx.algo import losses
+from rlx.algo.credit import gae_over_turns
+from rlx.algo.parts import Algorithm, Critic, Optimizer, TokenLoss, independent
+from rlx.limits import above
+
+
+def ppo(
+    *,
+    optimizer: Optimizer,
+    critic: Critic,
+    num_prompts: int = 16,
+    num_samples: int = 8,
+    gamma: float = 0.9,
+    lam: float = 0.95,
+    clip: float = 0.2,
+    value_weight: float = 0.5,
+    value_clip: float | None = None,
+    loss: losses.PolicyLoss = losses.PLAIN,
+) -> Algorithm:
+    """`num_samples` independent episodes a task, whose turns are measured by what the critic expected."""
+    above(0, 1, clip=clip)
+    of_critic = losses.value_loss(weight=value_weight, clip=value_clip)
+
+    def token_loss(loss: losses.PolicyLoss) -> TokenLoss:
+        return losses.together(losses.policy_loss(losses.clip(clip, clip), loss), of_critic)
+
+    return Algorithm(
+        sample=independent(num_samples),
+        credit=gae_over_turns(gamma=gamma, lam=lam),
+        loss=token_loss(loss),
+        memory=losses.adaptive_kl(loss, token_loss),
+        needs=loss.needs,
+        critic=critic,
+        optimizer=optimizer,
+        num_prompts=num_prompts,
+    )
