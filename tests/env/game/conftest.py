@@ -43,14 +43,19 @@ class Gem:
         name: str,
         state: Callable[[Task], Mapping[str, Any]],
         said: Callable[[Random, Task], Sequence[str]],
+        excused: Callable[[Step, dict[str, Any]], bool] = lambda step, answer: False,
     ) -> Iterator[tuple[Task, list[Step], list[dict[str, Any]]]]:
         """Games that both play, our steps and GEM's answers, the openings first. Rewards and ends are the same, but
-        that GEM calls a turn truncated which cannot be read, if it is the last."""
+        that GEM calls a turn truncated which cannot be read, if it is the last; the ends of steps that are `excused`
+        may differ, and what follows them."""
         for seed, task in zip(range(NUM_GAMES), env.tasks("train", 0)):
             words = said(Random(f"{name}/{seed}"), task)
             ours, theirs = play(env, task, words), self.play(name, state(task), words)
-            for step, answer in zip(ours[1:], theirs[1:], strict=True):
+            assert len(ours) == len(theirs) or any(map(excused, ours, theirs))
+            for step, answer in zip(ours[1:], theirs[1:]):
                 assert step.reward == pytest.approx(answer["reward"])
+                if excused(step, answer):
+                    break
                 assert step.done == answer["terminated"]
                 assert step.truncated == answer["truncated"] or step.reward == UNREADABLE
             yield task, ours, theirs

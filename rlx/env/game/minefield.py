@@ -1,0 +1,100 @@
+"""How likely each hidden cell of a minefield is a mine, exactly, given the numbers that are seen.
+
+Cells that the same numbers see are alike, a group. Groups that share a number make a part; the ways to lay mines in one
+part do not ask about another but for how many mines there are in all, so each part has a table of its own.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from functools import cache, reduce
+from math import comb, prod
+
+Numbers = Sequence[int | None]
+"""Of each cell, row by row: the mines around it, or None if it is hidden."""
+Group = frozenset[int]
+"""Hidden cells, by the numbers that see them."""
+Table = dict[int, tuple[int, dict[Group, int]]]
+"""Of a number of mines: the ways to lay them, and for each group the mines in it, summed over those ways."""
+
+
+@cache
+def around(rows: int, cols: int) -> tuple[tuple[int, ...], ...]:
+    """Of each cell: the cells around it."""
+    return tuple(
+        tuple(
+            r * cols + c
+            for r in range(max(0, row - 1), min(rows, row + 2))
+            for c in range(max(0, col - 1), min(cols, col + 2))
+            if (r, c) != (row, col)
+        )
+        for row in range(rows)
+        for col in range(cols)
+    )
+
+
+def risks(numbers: Numbers, cols: int, num_mines: int) -> dict[int, float]:
+    """The probability of a mine in each hidden cell, all ways to lay them being equally likely."""
+    groups = group_cells(numbers, cols)
+    tables = [table_of({group: len(groups[group]) for group in part}, numbers) for part in parts_of(groups)]
+    ways, mines = reduce(join, tables)[num_mines]
+    return {cell: mines[group] / (ways * len(cells)) for group, cells in groups.items() for cell in cells}
+
+
+def group_cells(numbers: Numbers, cols: int) -> dict[Group, list[int]]:
+    near = around(len(numbers) // cols, cols)
+    groups: dict[Group, list[int]] = defaultdict(list)
+    for cell, number in enumerate(numbers):
+        if number is None:
+            groups[frozenset(one for one in near[cell] if numbers[one] is not None)].append(cell)
+    return groups
+
+
+def parts_of(groups: Sequence[Group] | dict[Group, list[int]]) -> Iterator[list[Group]]:
+    """Groups that hang together by the numbers that they share, neighbours next to each other."""
+    left = list(groups)
+    while left:
+        part = [left.pop(0)]
+        for group in part:
+            part += [other for other in left if other & group]
+            left = [other for other in left if not other & group]
+        yield part
+
+
+def table_of(sizes: dict[Group, int], numbers: Numbers) -> Table:
+    seen = frozenset[int]().union(*sizes)
+    need = {number: numbers[number] or 0 for number in seen}
+    room = {number: sum(size for group, size in sizes.items() if number in group) for number in seen}
+    table: Table = {}
+    for mines in solutions(list(sizes.items()), need, room):
+        ways = prod(map(comb, sizes.values(), mines))
+        found, sums = table.get(sum(mines), (0, dict.fromkeys(sizes, 0)))
+        table[sum(mines)] = found + ways, {group: sums[group] + ways * num for group, num in zip(sizes, mines)}
+    return table
+
+
+def solutions(groups: list[tuple[Group, int]], need: dict[int, int], room: dict[int, int]) -> Iterator[tuple[int, ...]]:
+    """How many mines each group may have, so that every number has what it needs; `room`: cells it still sees."""
+    if not groups:
+        yield ()
+        return
+    (group, size), *rest = groups
+    low = max([0, *(need[number] - room[number] + size for number in group)])
+    high = min([size, *(need[number] for number in group)])
+    for num in range(low, high + 1):
+        less = {number: need[number] - num for number in group}
+        smaller = {number: room[number] - size for number in group}
+        for others in solutions(rest, need | less, room | smaller):
+            yield (num, *others)
+
+
+def join(first: Table, second: Table) -> Table:
+    """Both parts together."""
+    table: Table = {}
+    for num, (ways, sums) in first.items():
+        for more, (times, others) in second.items():
+            found, old = table.get(num + more, (0, dict.fromkeys([*sums, *others], 0)))
+            both = {group: sums[group] * times for group in sums} | {group: others[group] * ways for group in others}
+            table[num + more] = found + ways * times, {group: old[group] + both[group] for group in both}
+    return table

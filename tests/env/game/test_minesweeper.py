@@ -1,0 +1,233 @@
+"""Minesweeper: the first cell is never a mine, numbers count, blanks open, flags protect, the expert takes no risk that
+it need not take."""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlx.env.game.minefield import risks
+from rlx.env.game.minesweeper import CLEARED, Minesweeper, describe, reveal
+from rlx.types import Action, Step, Task
+
+ENV = Minesweeper(rows=5, cols=5, num_mines=5, max_turns=25)
+TASK = describe([0, 1, 9, 20, 24, *range(2, 11)], 5, 5, 5, 25)
+"""If one begins in the middle:
+
+* * 1 1 1
+2 2 1 1 *
+0 0 0 1 1
+1 1 0 1 1
+* 1 0 1 *
+"""
+
+
+def flag(row: int, col: int) -> Action:
+    return Action(kind="act", name="flag", text=f"{row} {col}")
+
+
+def said(step: Step) -> str:
+    return step.observation[0].text.split("\n")[0]
+
+
+def board(step: Step) -> str:
+    return step.observation[0].text.partition("\n")[2]
+
+
+def test_a_board_by_hand() -> None:
+    episode = ENV.start(TASK)
+    opening = "  0 1 2 3 4\n" + "\n".join(f"{row} . . . . ." for row in range(5))
+    assert episode.opening().observation[0].text == opening
+    step = episode.step(reveal(2, 2))
+    assert said(step) == "15 cells revealed"
+    assert board(step) == "  0 1 2 3 4\n0 . . . . .\n1 2 2 1 1 .\n2 0 0 0 1 .\n3 1 1 0 1 .\n4 . 1 0 1 ."
+    assert step.reward == 15 / 20
+
+
+@pytest.mark.parametrize("first", range(25))
+def test_wherever_one_begins_there_is_no_mine_nor_beside_it(first: int) -> None:
+    for task in islice(ENV.tasks("train", 0), 20):
+        episode = ENV.start(task)
+        step = episode.step(reveal(*divmod(first, 5)))
+        assert not step.done or step.success
+        assert step.success or board(step).split("\n")[first // 5 + 1].split(" ")[first % 5 + 1] == "0"
+        assert len(episode.mines) == 5
+
+
+@given(st.integers(3, 10), st.integers(3, 10), st.data())
+def test_every_number_counts_the_mines_around_it(rows: int, cols: int, data: st.DataObject) -> None:
+    most = rows * cols - CLEARED
+    if most < 1:
+        return
+    env = Minesweeper(rows=rows, cols=cols, num_mines=data.draw(st.integers(1, most)), max_turns=100)
+    task = next(env.tasks("train", data.draw(st.integers(0, 9))))
+    episode = env.start(task)
+    rewards = [episode.step(reveal(*data.draw(st.sampled_from([(0, 0), (1, 2), (2, 1)])))).reward]
+    mines = {divmod(mine, cols) for mine in episode.mines}
+    for cell in range(rows * cols):
+        row, col = divmod(cell, cols)
+        if (row, col) not in mines and episode.shown()[cell] is None:
+            rewards.append(episode.step(reveal(row, col)).reward)
+        near = [(r, c) for r, c in mines if abs(r - row) < 2 and abs(c - col) < 2]
+        assert (row, col) in mines or episode.shown()[cell] == len(near)
+    assert sum(rewards) == pytest.approx(1.0)
+
+
+def test_a_flag_keeps_a_cell_from_being_revealed_until_it_is_taken() -> None:
+    episode = ENV.start(TASK)
+    assert said(episode.step(flag(3, 2))) == "flag put"
+    assert said(episode.step(reveal(3, 2))) == "3 2 has a flag"
+    assert not episode.mines
+    step = episode.step(reveal(2, 2))
+    assert said(step) == "11 cells revealed"
+    assert board(step).endswith("3 1 1 F 1 .\n4 . . . . .")
+    episode.step(flag(0, 0))
+    assert said(episode.step(reveal(0, 0))) == "0 0 has a flag"
+    assert said(episode.step(flag(3, 2))) == "flag taken"
+    assert said(episode.step(reveal(3, 2))) == "4 cells revealed"
+    assert said(episode.step(flag(3, 2))) == "3 2 is revealed already"
+
+
+def test_a_mine_ends_the_game_and_costs_nothing() -> None:
+    episode = ENV.start(TASK)
+    episode.step(reveal(2, 2))
+    step = episode.step(reveal(0, 0))
+    assert (said(step), step.reward, step.done, step.truncated, step.success) == (
+        "that was a mine",
+        0.0,
+        True,
+        False,
+        False,
+    )
+
+
+def test_all_safe_cells_win_without_a_flag() -> None:
+    episode = ENV.start(TASK)
+    steps = [episode.step(reveal(*cell)) for cell in [(2, 2), (0, 4), (0, 3), (0, 2), (2, 4), (3, 4)]]
+    assert [said(step) for step in steps] == ["15 cells revealed", *["1 cell revealed"] * 4, "all clear"]
+    assert steps[-1].success
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [("5 0", "5 0 is not on the board"), ("0 5", "0 5 is not on the board"), ("2 2", "2 2 is revealed already")],
+)
+def test_cells_that_cannot_be_revealed_cost_a_turn(text: str, answer: str) -> None:
+    episode = ENV.start(TASK)
+    episode.step(reveal(2, 2))
+    step = episode.step(Action(kind="act", name="reveal", text=text))
+    assert (said(step), step.reward, step.done) == (answer, 0.0, False)
+
+
+@pytest.mark.parametrize("text", ["", "1", "1 2 3", "a b", "-1 0", "1,2"])
+def test_what_is_no_cell_ends_the_game_at_a_price(text: str) -> None:
+    assert ENV.start(TASK).step(Action(kind="act", name="reveal", text=text)).reward == -0.1
+
+
+def test_the_expert_takes_the_least_risk_and_wins_most_games() -> None:
+    env = Minesweeper(num_mines=12, max_turns=64)
+    wins = 0
+    for seed, task in enumerate(islice(env.tasks("train", 0), 30)):
+        episode = env.start(task)
+        for move in env.demonstrate(task, seed, ()):
+            risk = risks(episode.shown(), 8, 12)
+            row, col = map(int, move.action.text.split())
+            assert risk[row * 8 + col] == min(risk.values())
+            step = episode.step(move.action)
+        wins += bool(step.success)
+    assert wins >= 18
+
+
+def test_random_boards_are_square_and_a_fifth_mined() -> None:
+    for task in islice(Minesweeper(random=True).tasks("train", 0), 40):
+        width = task.data["rows"]
+        assert 5 <= width <= 8
+        assert (task.data["cols"], task.data["num_mines"], task.data["max_turns"]) == (width, width**2 // 5, width**2)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"rows": 2}, "^rows=2: expected an integer from 3 to 10"),
+        ({"cols": 11}, "^cols=11: expected an integer from 3 to 10"),
+        ({"rows": 4, "cols": 4, "num_mines": 8}, r"^num_mines=8: expected 1 or more, and 9 less than rows \* cols"),
+        ({"num_mines": 0}, "^num_mines=0"),
+        ({"max_turns": 0}, "^max_turns=0"),
+    ],
+)
+def test_boards_that_leave_no_room_are_refused(wrong: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Minesweeper(**wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "env"),
+    [("easy", ENV), ("hard", Minesweeper(num_mines=12, max_turns=64)), ("random", Minesweeper(random=True))],
+)
+def test_gem_plays_the_same(gem: Any, name: str, env: Minesweeper) -> None:
+    for _, ours, theirs in gem.beside(env, f"game:Minesweeper-v0-{name}", gem_state, random_words, is_won):
+        for step, answer in zip(ours[1:], theirs[1:]):
+            if not step.done:
+                assert board(step).split() == re.findall(
+                    r"[\d.F]+", answer["suffix"].partition("\n")[2].rpartition("\n")[0]
+                )
+            for hint, own in AS_OURS.items():
+                assert (hint in answer["text"]) == (own in said(step) and not (own not in ENDS and step.truncated))
+
+
+AS_OURS = {
+    "outside the bounds": "is not on the board",
+    "already been revealed": "is revealed already",
+    "added a flag": "flag put",
+    "removed a flag": "flag taken",
+    "hit a mine": "that was a mine",
+}
+ENDS = {"that was a mine"}
+
+
+def is_won(step: Step, answer: dict[str, Any]) -> bool:
+    """All that is safe is revealed: GEM goes on, unless every mine has a flag too."""
+    return bool(step.success)
+
+
+def first_cell(task: Task) -> int:
+    return Random(task.id).randrange(task.data["rows"] * task.data["cols"])
+
+
+def gem_state(task: Task) -> dict[str, Any]:
+    """GEM's board, mined as ours once the first cell is revealed."""
+    episode = ENV.start(task)
+    episode.lay(first_cell(task))
+    rows, cols = task.data["rows"], task.data["cols"]
+    counts = [-1 if cell in episode.mines else count for cell, count in enumerate(episode.counts)]
+    grid = [counts[row * cols : row * cols + cols] for row in range(rows)]
+    sizes = {name: task.data[name] for name in ("rows", "cols", "num_mines", "max_turns")}
+    blank = [[False] * cols for _ in range(rows)]
+    return {"grid": grid, "first_reveal": False, "revealed": blank, "flags": blank, **sizes}
+
+
+def random_words(rng: Random, task: Task) -> list[str]:
+    """Cells in random order, most of them safe, some of them flagged for a while or for good; none that has a flag is
+    revealed, as GEM's flags do not protect mines."""
+    cols, first = task.data["cols"], first_cell(task)
+    episode = ENV.start(task)
+    episode.lay(first)
+    cells = rng.sample(range(task.data["rows"] * cols), task.data["rows"] * cols)
+    safe = [cell for cell in cells if cell not in episode.mines]
+    mined = rng.sample(sorted(episode.mines), rng.choice([0, 3, len(episode.mines)]))
+    words = [("flag", mine) for mine in mined] + [("reveal", first)]
+    for cell in safe + cells[: rng.choice([0, 3])]:
+        kind = rng.random()
+        twice = [("flag", cell), ("flag", cell)] if kind < 0.1 else []
+        words += [*twice, ("reveal", cell)] if cell not in mined else []
+    spelled = [f"{verb} {cell // cols} {cell % cols}" for verb, cell in words]
+    for wrong in ("reveal 0 99", "flag 99 0", "flag 0 0 0", "reveal"):
+        if rng.random() < 0.1:
+            spelled.insert(rng.randrange(len(spelled)), wrong)
+    return spelled
