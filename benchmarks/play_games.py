@@ -1,7 +1,8 @@
 """What random play and the expert get in each game, and how fast steps are: `play_games.py [NAME ...]`.
 
 A name is the beginning of an option of conf/env/game, such as `mastermind`. Random play is `random_tries`, one after
-the other in one episode; success is the share of games won, reward the mean sum of an episode's.
+the other in one episode, or where one action alone decides nothing, actions drawn anew each turn; success is the share
+of games won, reward the mean sum of an episode's.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ import time
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from itertools import islice
+from random import Random
 from statistics import mean
 from typing import Any
 
 from rlx.config.folders import list_options, read_option, shipped_folder
 from rlx.types import Action, Step, Task
-from rlx.world import has_expert, has_tries, moves_of, opening_of, tries_of
+from rlx.world import actions_of, has_expert, has_tries, moves_of, opening_of, tries_of
 
 NUM_TASKS = 200
 Player = Callable[[Any, Task, int], Iterable[Action]]
@@ -28,8 +30,19 @@ def make(name: str) -> Any:
     return getattr(import_module(module), what)(**keys)
 
 
+ARGUMENTS: dict[str, Callable[[Random, Task], str]] = {
+    "": lambda rng, task: "",
+    "towers": lambda rng, task: " ".join(rng.sample("ABC", 2)),
+}
+"""Of random actions, by what a game calls them."""
+
+
 def at_random(env: Any, task: Task, seed: int) -> Iterable[Action]:
-    return tries_of(env, task, task.data["max_turns"], seed)
+    if has_tries(env):
+        return tries_of(env, task, task.data["max_turns"], seed)
+    rng = Random(f"play_games/{seed}/{task.id}")
+    verbs = rng.choices(actions_of(env), k=task.data["max_turns"])
+    return [Action(kind="act", name=verb.name, text=ARGUMENTS[verb.argument](rng, task)) for verb in verbs]
 
 
 def expert(env: Any, task: Task, seed: int) -> Iterable[Action]:
@@ -70,9 +83,9 @@ def main() -> None:
         if name.startswith("game/") and name.startswith(names):
             env = make(name)
             tasks = list(islice(env.tasks("test", 0), NUM_TASKS))
-            random = score(env, tasks, at_random) if has_tries(env) else "- | - | -"
+            random = score(env, tasks, at_random)
             best = score(env, tasks, expert) if has_expert(env) else "- | - | -"
-            steps = f"{speed(env, tasks) / 1000:.0f}k" if has_tries(env) else "-"
+            steps = f"{speed(env, tasks) / 1000:.0f}k"
             print(f"| {name.removeprefix('game/')} | {len(tasks)} | {random} | {best} | {steps} |", flush=True)
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from itertools import chain, islice, product
+from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rlx.env.game.tower_of_hanoi import TowerOfHanoi, describe, move
-from rlx.types import Action, Text
+from rlx.types import Action, Task, Text
 
 ENV = TowerOfHanoi()
 
@@ -108,3 +110,41 @@ def test_scattered_starts_are_all_but_the_end() -> None:
 def test_sizes_without_a_game_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=f"^{next(iter(wrong))}={next(iter(wrong.values()))}: expected an integer"):
         TowerOfHanoi(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "env"),
+    [
+        ("easy", TowerOfHanoi(num_disks=3, max_turns=10)),
+        ("hard", TowerOfHanoi(num_disks=5, max_turns=35)),
+        ("random", TowerOfHanoi(random=True)),
+    ],
+)
+def test_gem_plays_the_same(gem: Any, name: str, env: TowerOfHanoi) -> None:
+    for _, ours, theirs in gem.beside(env, f"game:TowerofHanoi-v0-{name}", gem_state, gem_words):
+        for step, answer in zip(ours, theirs):
+            said = step.observation[0].text
+            if "\n" in said:
+                assert said.split("\n")[-3:] == board_of(answer["suffix"])
+            assert (said == "solved") == ("Congratulations" in answer["text"])
+            for why in ("is empty", "is larger than"):
+                assert step.done or (why in answer["text"]) == (why in said)
+
+
+def board_of(suffix: str) -> list[str]:
+    return [line.replace("[", "").replace("]", "").replace(",", "").strip() for line in suffix.split("\n")[1:4]]
+
+
+def gem_state(task: Task) -> dict[str, Any]:
+    sizes = {"num_disks": len(task.data["places"]), "max_turns": task.data["max_turns"]}
+    return {"board": ENV.start(task).towers, **sizes}
+
+
+def gem_words(rng: Random, task: Task) -> list[str]:
+    """Moves, of which many are forbidden; in half of the games they solve it; sometimes one that cannot be read."""
+    words = [rng.choice(["A C", "A B", "B C", "C A", "b,a", "CB", "A A"]) for _ in range(task.data["max_turns"])]
+    if rng.random() < 0.5:
+        words = [move.action.text for move in ENV.demonstrate(task, 0, ())]
+    if rng.random() < 0.2:
+        words[rng.randrange(len(words))] = rng.choice(["", "x", "A D", "A B C"])
+    return words

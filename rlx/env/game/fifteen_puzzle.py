@@ -1,0 +1,185 @@
+"""Fifteen puzzle: slide tiles into the gap until they stand in order.
+
+1 2 3 / 4 . 6 / 7 5 8  ->  up  ->  moved 5 up, 1 2 3 / 4 5 6 / 7 . 8  ->  left  ->  solved
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from heapq import heappop, heappush
+from random import Random
+from typing import ClassVar
+
+from rlx.env.game.board import in_rows
+from rlx.env.game.turns import Turns, told, won
+from rlx.env.split import split_tasks
+from rlx.limits import MANY, within
+from rlx.types import Action, Move, Step, Task, Text, Verb
+
+Tiles = tuple[int, ...]
+"""From the left and from the top; 0 is the gap."""
+
+FROM = {"up": (1, 0), "down": (-1, 0), "left": (0, 1), "right": (0, -1)}
+"""Where the tile that slides so stands, in rows and columns from the gap."""
+SIZES = ((2, 10), (3, 20), (4, 50))
+"""Of random games: rows, slides."""
+FARTHEST = 80
+"""Slides from the end that a board of four rows can be; of three it is 31, of two 6."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FifteenPuzzle:
+    """The reward is 1 for the order, and after the last slide the share of the cells that are right."""
+
+    actions: ClassVar = tuple(Verb(name=name, description=f"slide a tile {name}") for name in FROM)
+    pace: ClassVar = "inline"
+
+    num_rows: int = 3
+    """Rows, and columns."""
+    max_turns: int = 20
+    """Slides of a game."""
+    distance: int | None = None
+    """A start is a number of random slides from the end, evenly from 1 to this one; null: to `max_turns`."""
+    random: bool = False
+    """Each task has a number of rows and of slides of its own."""
+    num_test: int = 500
+    """Test tasks, at most."""
+
+    def __post_init__(self) -> None:
+        within(2, 4, num_rows=self.num_rows)
+        within(1, MANY, max_turns=self.max_turns, num_test=self.num_test)
+        within(1, FARTHEST, distance=self.distance)
+
+    def tasks(self, split: str, seed: int) -> Iterator[Task]:
+        return split_tasks("fifteen_puzzle", self.draw, split, seed, self.num_test)
+
+    def draw(self, rng: Random) -> Task:
+        num_rows, max_turns = rng.choice(SIZES) if self.random else (self.num_rows, self.max_turns)
+        return describe(shuffled(rng, num_rows, min(self.distance or max_turns, FARTHEST)), num_rows, max_turns)
+
+    def start(self, task: Task) -> FifteenEpisode:
+        return FifteenEpisode(**task.data)
+
+    def demonstrate(self, task: Task, seed: int, tools: Sequence[str]) -> Iterator[Move]:
+        """The shortest way on small boards; on one of four rows a shorter one is sought where it is over the limit."""
+        tiles, num_rows = tuple(task.data["tiles"]), task.data["num_rows"]
+        for weight in (1.0,) if num_rows < 4 else (3.0, 2.0, 1.5):
+            way = solve(tiles, num_rows, weight)
+            if len(way) <= task.data["max_turns"]:
+                break
+        for left, name in zip(range(len(way), 0, -1), way, strict=True):
+            yield Move(thought=f"{left} to go.", action=Action(kind="act", name=name, text=""))
+
+
+def describe(tiles: Tiles, num_rows: int, max_turns: int) -> Task:
+    return Task(
+        id=".".join(map(str, tiles)),
+        prompt=(
+            Text(
+                f"Put the tiles in order: 1 to {num_rows**2 - 1} row by row, the gap last. A tile beside the gap can "
+                f"slide into it: up, down, left or right. You have {max_turns} slides."
+            ),
+        ),
+        data={"tiles": list(tiles), "num_rows": num_rows, "max_turns": max_turns},
+    )
+
+
+@cache
+def slides_of(num_rows: int) -> list[dict[str, int]]:
+    """For each place of the gap, where the tile comes from that slides up, down, left or right."""
+    return [
+        {
+            name: (row + down) * num_rows + column + right
+            for name, (down, right) in FROM.items()
+            if 0 <= row + down < num_rows and 0 <= column + right < num_rows
+        }
+        for row in range(num_rows)
+        for column in range(num_rows)
+    ]
+
+
+def in_order(num_rows: int) -> Tiles:
+    return (*range(1, num_rows**2), 0)
+
+
+def shuffled(rng: Random, num_rows: int, distance: int) -> Tiles:
+    """Random slides away from the order, none of which takes back the one before, until it is left."""
+    tiles, gap, last = list(in_order(num_rows)), num_rows**2 - 1, -1
+    for _ in range(rng.randint(1, distance)):
+        place = rng.choice([place for place in slides_of(num_rows)[gap].values() if place != last])
+        tiles[gap], tiles[place] = tiles[place], 0
+        last, gap = gap, place
+    return tuple(tiles) if tuple(tiles) != in_order(num_rows) else shuffled(rng, num_rows, distance)
+
+
+@cache
+def distances(num_rows: int) -> list[list[int]]:
+    """For each tile and place, how many slides it is from where it belongs, if nothing were in its way."""
+    places = [divmod(place, num_rows) for place in range(num_rows**2)]
+    far = [[abs(row - ends[0]) + abs(column - ends[1]) for row, column in places] for ends in places[:-1]]
+    return [[0] * num_rows**2, *far]
+
+
+def solve(tiles: Tiles, num_rows: int, weight: float) -> list[str]:
+    """Slides that bring the order, at most `weight` times as many as the fewest: A* by the sum of `distances`, weighted
+    (Pohl 1970)."""
+    slides, far, goal = slides_of(num_rows), distances(num_rows), in_order(num_rows)
+    left = sum(far[tile][place] for place, tile in enumerate(tiles))
+    came: dict[Tiles, tuple[int, Tiles, str]] = {tiles: (0, tiles, "")}
+    queue = [(weight * left, 0, left, tiles)]
+    while queue:
+        _, minus_so_far, left, now = heappop(queue)
+        if now == goal:
+            break
+        gap, so_far = now.index(0), 1 - minus_so_far
+        for name, place in slides[gap].items():
+            moved = list(now)
+            moved[gap], moved[place] = now[place], 0
+            after = tuple(moved)
+            if after not in came or so_far < came[after][0]:
+                came[after] = (so_far, now, name)
+                rest = left - far[now[place]][place] + far[now[place]][gap]
+                heappush(queue, (so_far + weight * rest, -so_far, rest, after))
+    return way_back(came, goal)
+
+
+def way_back(came: dict[Tiles, tuple[int, Tiles, str]], goal: Tiles) -> list[str]:
+    names: list[str] = []
+    while came[goal][0]:
+        _, goal, name = came[goal]
+        names.append(name)
+    return names[::-1]
+
+
+class FifteenEpisode(Turns):
+    def __init__(self, tiles: Sequence[int], num_rows: int, max_turns: int) -> None:
+        super().__init__(max_turns)
+        self.tiles, self.num_rows = list(tiles), num_rows
+        self.goal = list(in_order(num_rows))
+        self.gap = self.tiles.index(0)
+
+    def opening(self) -> Step:
+        return told(self.board())
+
+    def play(self, action: Action) -> Step | None:
+        if action.kind != "act" or action.name not in FROM:
+            return None
+        what = self.slide(action.name)
+        return won("solved") if self.tiles == self.goal else told(f"{what}\n{self.board()}")
+
+    def slide(self, name: str) -> str:
+        """What comes of it, in words."""
+        place = slides_of(self.num_rows)[self.gap].get(name)
+        if place is None:
+            return f"nothing can slide {name}"
+        self.tiles[self.gap], self.tiles[place] = self.tiles[place], 0
+        self.gap, place = place, self.gap
+        return f"moved {self.tiles[place]} {name}"
+
+    def at_limit(self, step: Step) -> float:
+        return sum(map(int.__eq__, self.tiles, self.goal)) / len(self.goal)
+
+    def board(self) -> str:
+        return in_rows([tile or "." for tile in self.tiles], self.num_rows)

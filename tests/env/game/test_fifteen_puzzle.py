@@ -1,0 +1,142 @@
+"""Fifteen puzzle: every start can be solved in its slides, the expert's way is the shortest on small boards."""
+
+from __future__ import annotations
+
+from itertools import islice
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlx.env.game.fifteen_puzzle import FROM, FifteenPuzzle, Tiles, describe, in_order, shuffled, solve
+from rlx.types import Action, Task, Text
+
+ENV = FifteenPuzzle()
+
+
+def slide(name: str) -> Action:
+    return Action(kind="act", name=name, text="")
+
+
+def distances(num_rows: int) -> dict[Tiles, int]:
+    """How far each position is from the order, by the rules alone."""
+    far = {in_order(num_rows): 0}
+    for tiles in (queue := list(far)):
+        gap = tiles.index(0)
+        for place in range(num_rows**2):
+            if abs(gap // num_rows - place // num_rows) + abs(gap % num_rows - place % num_rows) == 1:
+                other = list(tiles)
+                other[gap], other[place] = other[place], 0
+                if tuple(other) not in far:
+                    far[tuple(other)] = far[tiles] + 1
+                    queue.append(tuple(other))
+    return far
+
+
+def test_all_small_boards_are_solved_by_the_shortest_way() -> None:
+    far = distances(2)
+    assert (len(far), max(far.values())) == (12, 6)
+    for tiles, distance in far.items():
+        assert len(solve(tiles, 2, 1.0)) == distance
+
+
+@given(st.integers(2, 4), st.integers(1, 30), st.integers(0, 10**6))
+def test_the_expert_solves_any_start_within_its_slides(num_rows: int, distance: int, seed: int) -> None:
+    task = describe(shuffled(Random(seed), num_rows, distance), num_rows, 60)
+    episode = ENV.start(task)
+    steps = [episode.step(move.action) for move in ENV.demonstrate(task, 0, ())]
+    assert steps[-1].success
+    assert [step.reward for step in steps] == [0.0] * (len(steps) - 1) + [1.0]
+    if num_rows < 4:
+        assert len(steps) <= distance
+
+
+@pytest.mark.slow
+def test_the_shortest_ways_of_three_rows_are_those_of_a_search_of_all_positions() -> None:
+    far = distances(3)
+    assert (len(far), max(far.values())) == (181440, 31)
+    for tiles in Random(0).sample(sorted(far), 300):
+        assert len(solve(tiles, 3, 1.0)) == far[tiles]
+
+
+def test_a_game_shows_the_board_and_says_what_cannot_slide() -> None:
+    episode = ENV.start(describe((1, 2, 3, 4, 5, 6, 0, 7, 8), 3, 20))
+    assert episode.opening().observation == (Text("1 2 3\n4 5 6\n. 7 8"),)
+    said = [episode.step(slide(name)).observation[0].text for name in ("right", "up", "down", "up", "left", "left")]
+    assert said == [
+        "nothing can slide right\n1 2 3\n4 5 6\n. 7 8",
+        "nothing can slide up\n1 2 3\n4 5 6\n. 7 8",
+        "moved 4 down\n1 2 3\n. 5 6\n4 7 8",
+        "moved 4 up\n1 2 3\n4 5 6\n. 7 8",
+        "moved 7 left\n1 2 3\n4 5 6\n7 . 8",
+        "solved",
+    ]
+
+
+def test_numbers_of_two_digits_stand_in_columns() -> None:
+    start = ENV.start(describe(in_order(4), 4, 50)).opening().observation[0].text
+    assert start == " 1  2  3  4\n 5  6  7  8\n 9 10 11 12\n13 14 15  ."
+
+
+def test_the_last_slide_is_paid_by_the_cells_that_are_right() -> None:
+    episode = ENV.start(describe((1, 2, 3, 4, 5, 6, 0, 7, 8), 3, 2))
+    assert episode.step(slide("down")).reward == 0.0
+    step = episode.step(slide("right"))
+    assert (step.reward, step.done, step.truncated, step.success) == (5 / 9, True, True, False)
+
+
+@pytest.mark.parametrize("size", [(2, 10), (3, 20), (4, 50)])
+def test_starts_are_near_enough_and_never_in_order(size: tuple[int, int]) -> None:
+    num_rows, max_turns = size
+    for task in islice(FifteenPuzzle(num_rows=num_rows, max_turns=max_turns).tasks("train", 0), 100):
+        assert tuple(task.data["tiles"]) != in_order(num_rows)
+        if num_rows < 4:
+            assert len(solve(tuple(task.data["tiles"]), num_rows, 1.0)) <= max_turns
+    near = FifteenPuzzle(num_rows=num_rows, distance=1)
+    assert len({task.id for task in islice(near.tasks("train", 0), 30)}) <= 2
+
+
+def test_all_eleven_small_starts_are_in_the_splits() -> None:
+    env = FifteenPuzzle(num_rows=2, max_turns=10)
+    starts = {task.id for task in islice(env.tasks("train", 0), 500)} | {task.id for task in env.tasks("test", 0)}
+    assert len(starts) == 11
+
+
+def test_random_games_are_of_the_three_sizes() -> None:
+    tasks = islice(FifteenPuzzle(random=True).tasks("train", 0), 60)
+    assert {(task.data["num_rows"], task.data["max_turns"]) for task in tasks} == {(2, 10), (3, 20), (4, 50)}
+
+
+@pytest.mark.parametrize("wrong", [{"num_rows": 1}, {"num_rows": 5}, {"max_turns": 0}, {"distance": 0}])
+def test_sizes_without_a_game_are_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match=f"^{next(iter(wrong))}={next(iter(wrong.values()))}: expected an integer"):
+        FifteenPuzzle(**wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("name", "num_rows", "max_turns"), [("easy", 2, 10), ("hard", 4, 50)])
+def test_gem_plays_the_same(gem: Any, name: str, num_rows: int, max_turns: int) -> None:
+    env = FifteenPuzzle(num_rows=num_rows, max_turns=max_turns)
+    for _, ours, theirs in gem.beside(env, f"game:FifteenPuzzle-v0-{name}", gem_state, gem_words):
+        for step, answer in zip(ours, theirs):
+            said = step.observation[0].text
+            if "\n" in said:
+                assert said.replace(".", "__").split()[-(num_rows**2) :] == answer["suffix"].split()[6:-3]
+            assert (said == "solved") == ("Congratulations" in answer["text"])
+            assert not answer["text"].count("outside") or said.startswith("nothing can slide")
+
+
+def gem_state(task: Task) -> dict[str, Any]:
+    rows, tiles = task.data["num_rows"], [tile or None for tile in task.data["tiles"]]
+    return {"board": [tiles[start : start + rows] for start in range(0, rows**2, rows)]}
+
+
+def gem_words(rng: Random, task: Task) -> list[str]:
+    """Slides, of which some cannot be; in half of the games they solve it; sometimes one that cannot be read."""
+    words = rng.choices(list(FROM), k=task.data["max_turns"])
+    if rng.random() < 0.5:
+        words = [move.action.name for move in ENV.demonstrate(task, 0, ())][: len(words)]
+    if rng.random() < 0.2:
+        words[rng.randrange(len(words))] = rng.choice(["", "x", "up down", "1"])
+    return words
