@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, get_args
 
 from rlx.limits import MistakeError, refuse
@@ -193,10 +193,23 @@ def lawful(env: Environment, step: Step) -> Step:
     return step
 
 
+def step_within(episode: Episode, action: Action, num_turns: int, max_rounds: int | None) -> Step:
+    """A step of an episode in which `num_turns` have passed. Where no more may pass it is the last: a call or an
+    invalid turn ends nothing, so it is not made; an act or an answer that does not end the episode is cut off."""
+    if max_rounds is None or num_turns < max_rounds:
+        return episode.step(action)
+    if action.kind in ("call", "invalid"):
+        return Step(done=True, truncated=True, success=False)
+    step = episode.step(action)
+    return step if step.done else replace(step, done=True, truncated=True, success=False)
+
+
 def only_legal(action: Action, legal: tuple[str, ...] | None) -> Action:
     """The action, unless it is a declared one that may not come now."""
+    if legal is None:
+        return action
     name = {"act": action.name, "answer": "answer"}.get(action.kind)
-    if name is None or legal is None or name in legal:
+    if name is None or name in legal:
         return action
     return Action(kind="invalid", text=f"{name} is not possible now; possible: {', '.join(legal)}")
 

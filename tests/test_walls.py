@@ -25,7 +25,7 @@ FLOORS = (
     ("run",),
     ("train", "launch"),
     ("config",),
-    ("check",),
+    ("check", "gym"),
     ("commands",),
     ("cli",),
 )
@@ -40,6 +40,7 @@ ALONE = {
     "deepspeed": "rlx/learner/deepspeed.py",
     "wandb": "rlx/record/track.py",
     "typer": ("rlx/cli", "rlx/commands"),
+    "gymnasium": "rlx/gym/",
 }
 """Packages that one file imports, or those whose names begin so, and no other."""
 
@@ -119,7 +120,7 @@ def test_only_the_configuration_knows_hydra() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["rlx.env.countdown", "rlx.tool.python", "rlx.protocol.tags", "rlx.types", "rlx.cli"]
+    "module", ["rlx.env.countdown", "rlx.tool.python", "rlx.protocol.tags", "rlx.types", "rlx.cli", "rlx.gym"]
 )
 def test_text_and_values_load_no_torch(module: str) -> None:
     """Also through what they import in turn."""

@@ -46,18 +46,25 @@ def config_folders(first: Path | None = None) -> list[Path]:
 
 def list_options(group: str, folders: Sequence[Path] | None = None) -> dict[str, str]:
     """The options of a group, each with the description that its file's first line gives."""
-    options: dict[str, str] = {}
+    return {name: describe_file(file) for name, file in option_files(group, folders).items()}
+
+
+def option_files(group: str, folders: Sequence[Path] | None = None) -> dict[str, Path]:
+    """The options of a group, each with its file."""
+    options: dict[str, Path] = {}
     for folder in folders or config_folders():
         for file in sorted((folder / group).glob("**/*.yaml" if group in FAMILIES else "*.yaml")):
-            name = file.relative_to(folder / group).with_suffix("").as_posix()
-            options.setdefault(name, describe_file(file))
+            options.setdefault(file.relative_to(folder / group).with_suffix("").as_posix(), file)
     return dict(sorted(options.items()))
 
 
-def read_option(group: str, name: str) -> dict[str, Any]:
-    """A shipped option's keys, its defaults below its own, without the time that Hydra takes."""
-    tree = yaml.safe_load((shipped_folder("conf") / group / f"{name}.yaml").read_text(encoding="utf-8"))
-    below = [_read_default(group, other) for other in tree.pop("defaults", []) if other != "_self_"]
+def read_option(group: str, name: str, folders: Sequence[Path] | None = None) -> dict[str, Any]:
+    """An option's keys, its defaults below its own, without the time that Hydra takes; a shipped one unless there are
+    `folders`."""
+    places = [folder / group / f"{name}.yaml" for folder in folders or [shipped_folder("conf")]]
+    file = next((place for place in places if place.is_file()), places[0])
+    tree = yaml.safe_load(file.read_text(encoding="utf-8"))
+    below = [_read_default(group, other, folders) for other in tree.pop("defaults", []) if other != "_self_"]
     return functools.reduce(_merge, [*below, tree], {})
 
 
@@ -73,14 +80,17 @@ def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
     return below | above | {key: _merge(below[key], above[key]) for key in both}
 
 
-def _read_default(group: str, default: str | dict[str, str]) -> dict[str, Any]:
-    """An option of the same group (from a folder within it: `game/sudoku@_here_`), or of a group inside it
-    (`recipe: 7b`, `override recipe: 7b`)."""
+def _read_default(group: str, default: str | dict[str, str], folders: Sequence[Path] | None) -> dict[str, Any]:
+    """An option of the same group (from a folder within it: `game/sudoku@_here_`), of a group inside it (`recipe: 7b`,
+    `override recipe: 7b`), or of any group below a key (`/env@parts.first.env: countdown`)."""
     if isinstance(default, str):
-        return read_option(group, default.removesuffix("@_here_"))
+        return read_option(group, default.removesuffix("@_here_"), folders)
     [(inner, name)] = default.items()
-    inner = inner.removeprefix("override ")
-    return {inner: read_option(f"{group}/{inner}", name)}
+    inner, _, place = inner.removeprefix("override ").partition("@")
+    tree = read_option(inner[1:] if inner.startswith("/") else f"{group}/{inner}", name, folders)
+    for key in reversed((place or inner).split(".")):
+        tree = {key: tree}
+    return tree
 
 
 def list_groups(folders: Sequence[Path] | None = None) -> list[str]:

@@ -13,7 +13,7 @@ from rlx.types import Group, ToolUse, Trajectory
 
 
 def cut_episode(whole: Trajectory, max_rounds: int) -> Trajectory:
-    """The trajectory as `rlx.rollout.episode.step_within` would have let it go."""
+    """The trajectory as `rlx.world.step_within` would have let it go."""
     if len(whole.turns) <= max_rounds:
         return whole
     *before, last = whole.turns[: max_rounds + 1]

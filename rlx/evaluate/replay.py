@@ -13,11 +13,21 @@ from typing import Any
 
 from rlx.console import counted, one_line
 from rlx.record.store import Stored, StoreError, read, stored_files
-from rlx.rollout.episode import bind, step_within
+from rlx.rollout.episode import bind
 from rlx.rollout.row import common_prefix
 from rlx.rollout.speech import Speech
 from rlx.types import Environment, Step, Trajectory, Turn
-from rlx.world import cost_of, is_replayable, only_legal, open_episode, opening_of, part_of, parts_of, rounds_of
+from rlx.world import (
+    cost_of,
+    is_replayable,
+    only_legal,
+    open_episode,
+    opening_of,
+    part_of,
+    parts_of,
+    rounds_of,
+    step_within,
+)
 
 MOST_SHOWN = 20
 """Mistakes listed by name; the rest are counted."""

@@ -142,4 +142,6 @@ def neutralise(text: str) -> str:
 
 def printable(text: str) -> str:
     """`text` without control characters."""
+    if text.replace("\n", "").isprintable():
+        return text
     return "".join(letter for letter in text if letter in "\n\t" or not unicodedata.category(letter).startswith("C"))

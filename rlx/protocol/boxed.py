@@ -61,8 +61,8 @@ class Boxed(History):
 
     def read(self, text: str) -> Action:
         """What a whole turn says."""
-        turn = end_at_stop(text, self.stops) if self.stops else text
-        for name in self.tools:
+        turn = end_at_stop(text, self.stops) if self.lent or self.stops_at else text
+        for name in self.tools if self.lent else ():
             if turn.endswith(f"</{name}>"):
                 return self.call(name, turn)
         box = last_box(turn)
@@ -82,15 +82,22 @@ class Boxed(History):
         return text
 
     def render(self, observation: tuple[Part, ...]) -> str:
-        return "".join(f"\n{printable(part.text)}" for part in observation) + "\n" * bool(observation)
+        return "".join([f"\n{printable(part.text)}" for part in observation]) + ("\n" if observation else "")
 
 
 def last_box(text: str) -> str | None:
     r"""What the last \boxed{} holds, braces within it in pairs; None where there is none, or none that is closed."""
-    boxes = list(BOX.finditer(text))
-    if not boxes:
+    at = text.rfind("\\")
+    while at >= 0 and BOX.match(text, at) is None:
+        at = text.rfind("\\", 0, at)
+    if at < 0:
         return None
-    start = boxes[-1].end()
+    start = text.index("{", at) + 1
+    end = text.find("}", start)
+    if end < 0:
+        return None
+    if text.find("{", start, end) < 0:
+        return text[start:end]
     depth = 1
     for brace in re.finditer(r"[{}]", text[start:]):
         depth += 1 if brace[0] == "{" else -1

@@ -12,10 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from rlx.protocol.blocks import ANSWER, end_at_stop, invalid, printable, require_heard, uncut
 from rlx.protocol.history import History
 from rlx.types import Action, Move, Part, Stop, Task, Verb
+
+BRIEF = 40
+"""Characters of a turn that is remembered."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +63,7 @@ class Direct(History):
         return said + (self.stops[0] if self.stops else "")
 
     def render(self, observation: tuple[Part, ...]) -> str:
-        return "".join(f"{printable(part.text)}\n" for part in observation)
+        return "".join([f"{printable(part.text)}\n" for part in observation])
 
 
 def without_end(text: str, stops: Sequence[str]) -> str:
@@ -91,7 +95,15 @@ def said_as(action: Action, declared: Sequence[Verb]) -> str:
 
 
 def act(name: str, text: str) -> Action:
+    return said_before(name, text) if len(text) <= BRIEF else said_anew(name, text)
+
+
+def said_anew(name: str, text: str) -> Action:
     return Action(kind="answer", text=text) if name == ANSWER else Action(kind="act", name=name, text=text)
+
+
+said_before = lru_cache(maxsize=4096)(said_anew)
+"""A game has few moves, which come again and again."""
 
 
 def spell(verb: Verb) -> str:

@@ -39,6 +39,7 @@ from rlx.world import (
     opening_of,
     parts_of,
     rounds_of,
+    step_within,
 )
 
 Asked = Request | Callable[[], Any]
@@ -118,17 +119,6 @@ def worlds_of(env: Environment, speech: Speech, max_rounds: int | None = None) -
 def bind(env: Environment, speech: Speech, part: str = "") -> Speech:
     """How one speaks in an environment, or in a part of it."""
     return replace(speech, dialect=dialect_of(env, speech.dialect, part), state=speech.drawn.states.get(part))
-
-
-def step_within(episode: Episode, action: Action, num_turns: int, max_rounds: int | None) -> Step:
-    """A step of an episode in which `num_turns` have passed. Where no more may pass it is the last: a call or an
-    invalid turn ends nothing, so it is not made; an act or an answer that does not end the episode is cut off."""
-    if max_rounds is None or num_turns < max_rounds:
-        return episode.step(action)
-    if action.kind in ("call", "invalid"):
-        return Step(done=True, truncated=True, success=False)
-    step = episode.step(action)
-    return step if step.done else replace(step, done=True, truncated=True, success=False)
 
 
 def refuse_replay(world: World, start: Start) -> None:

@@ -9,9 +9,8 @@ import pytest
 
 from rlx.env.countdown import Countdown, describe
 from rlx.evaluate.budget import cut_episode, cut_groups
-from rlx.rollout.episode import step_within
 from rlx.types import Action, Completion, Environment, Group, Status, Step, Task, Text, Trajectory, Turn
-from rlx.world import cost_of
+from rlx.world import cost_of, step_within
 
 TASK = describe((44, 19, 35), 98)
 CALLS = ["((44 - 35) * 19)", "((44 * 35) * 19)", "((19 + 35) + 44)"]

@@ -9,9 +9,9 @@ import pytest
 from rlx.evaluate.replay import replay
 from rlx.protocol.history import History
 from rlx.record.store import save, step_path
-from rlx.rollout.episode import step_within
 from rlx.rollout.speech import Speech
 from rlx.types import Action, Completion, Group, Move, Part, Step, Stop, Task, Text, ToolUse, Trajectory, Turn, Verb
+from rlx.world import step_within
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from rlx.env.countdown import Countdown, describe
-from rlx.rollout.episode import step_within
 from rlx.types import Action, Step, Text
-from rlx.world import only_legal
+from rlx.world import only_legal, step_within
 
 TASK = describe([44, 19, 35], 98)
 WHY = Action(kind="invalid", text="why")

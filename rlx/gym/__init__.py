@@ -1,0 +1,26 @@
+"""Environments for trainers other than ours: Gymnasium's five values, text in and text out, GEM's names understood.
+
+env = rlx.gym.make("game:GuessTheNumber-v0")      # or "game/guess_the_number", as `rlx list env` has it
+observation, info = env.reset(seed=0)
+observation, reward, terminated, truncated, info = env.step(r"I halve what is left: \\boxed{25}")
+"""
+
+from __future__ import annotations
+
+try:
+    import gymnasium  # noqa: F401
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError("rlx.gym needs Gymnasium: pip install 'rlx[gym]'", name="gymnasium") from error
+
+from rlx.gym.named import make, print_envs
+from rlx.gym.single import Cut, TextEnv
+from rlx.gym.spaces import AnyText, Messages
+
+__all__ = [
+    "AnyText",
+    "Cut",
+    "Messages",
+    "TextEnv",
+    "make",
+    "print_envs",
+]

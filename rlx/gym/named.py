@@ -1,0 +1,86 @@
+"""From a name to an environment: the options of conf/env, by their own names or as GEM writes them.
+
+    game:GuessTheNumber-v0-extreme-hard  ->  game/guess_the_number_extreme_hard        rg:chain_sum  ->  rg/chain_sum
+
+The rule: what stands before the colon is the folder; the version is dropped, and so are case, `-` and `_`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from gymnasium.envs.registration import EnvSpec
+
+from rlx.config.check import ConfigError, check_call, near
+from rlx.config.folders import config_folders, list_options, option_files, read_option
+from rlx.gym.single import TextEnv
+from rlx.types import Dialect, Environment
+from rlx.world import is_replayable, is_reproducible, parts_of
+
+VERSION = re.compile(r"-v\d+")
+
+
+def make(env_id: str, *, protocol: str | Dialect = "boxed", window: int | None = None, **keywords: Any) -> TextEnv:
+    """The environment of that name. `keywords` are those of `TextEnv`, the others are keys of the environment's own
+    option, as in `max_turns=5`; `window` is the protocol's."""
+    option = find_option(env_id)
+    settings = {name: value for name, value in keywords.items() if name in SETTINGS}
+    env = build_env(option, {name: value for name, value in keywords.items() if name not in SETTINGS})
+    spoken = build_protocol(protocol, {} if window is None else {"window": window})
+    told = {"env_id": option, "protocol": protocol, "window": window, **keywords}
+    is_same = is_reproducible(env) and all(map(is_replayable, parts_of(env).values()))
+    spec = EnvSpec(id=f"{option}-v0", entry_point="rlx.gym:make", nondeterministic=not is_same, kwargs=told)
+    return TextEnv(env, spoken, spec=spec, **settings)
+
+
+def print_envs() -> None:
+    """Every environment by its name, with a line of what it is."""
+    for option, text in list_options("env", config_folders()).items():
+        print(f"{option:<40} {text}")
+
+
+SETTINGS = set(inspect.signature(TextEnv).parameters) - {"env", "protocol", "spec"}
+
+
+def find_option(name: str) -> str:
+    """The option of conf/env that a name means; ConfigError with names near it where there is none."""
+    options = option_files("env", config_folders())
+    if name in options:
+        return name
+    known = {bare(option): option for option in reversed(options)}
+    if bare(name) not in known:
+        raise ConfigError(f"there is no environment {name!r:.80}{near(name, options)}")
+    return known[bare(name)]
+
+
+def bare(name: str) -> str:
+    """What counts of a name."""
+    return re.sub(r"[-_]", "", VERSION.sub("", name)).replace(":", "/", 1).lower()
+
+
+def build_env(option: str, keys: Mapping[str, Any]) -> Environment:
+    """The environment of an option, with these keys in place of its own; ConfigError for what it does not have."""
+    env: Environment = build("env", option, keys)
+    return env
+
+
+def build_protocol(protocol: str | Dialect, keys: Mapping[str, Any]) -> Dialect:
+    """A protocol by its name in conf/protocol, or as it is."""
+    found: Dialect = build("protocol", protocol, keys) if isinstance(protocol, str) else protocol
+    return found
+
+
+def build(group: str, option: str, keys: Mapping[str, Any]) -> Any:
+    """What an option makes, under the checks of every configuration."""
+    from rlx.config.build import build_part  # the types of a whole run come with it
+
+    folders = config_folders()
+    known = option_files(group, folders)
+    if option not in known:
+        raise ConfigError(f"{group} has no option {option!r:.80}{near(option, known)}")
+    tree = {**read_option(group, option, folders), **keys}
+    check_call(tree, group)
+    return build_part({group: tree}, group)

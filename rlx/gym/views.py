@@ -1,0 +1,45 @@
+"""What an observation holds of its episode: the pieces of a protocol's context (rlx.protocol.history), told apart.
+
+    pieces        task  opening  [said 0]  seen 0  [said 1]  seen 1
+    last          task  opening, then what came of each turn alone: seen 0, seen 1      (GEM without a wrapper)
+    observations  task  opening            seen 0            seen 1                     (`concat`)
+    history       task  opening   said 0   seen 0   said 1   seen 1                     (`concat_with_action`)
+    chat          the same in messages, or as a tokenizer's chat template has them      (`concat_chat`)
+
+A protocol's `window` holds in all but the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+from rlx.types import Piece
+
+View = Literal["last", "observations", "history", "chat"]
+
+
+def observations_of(pieces: Iterable[Piece]) -> str:
+    return "".join(piece.text for piece in pieces if piece.turn is None)
+
+
+def history_of(pieces: Iterable[Piece], said: Sequence[str]) -> str:
+    return "".join(piece.text if piece.turn is None else said[piece.turn] for piece in pieces)
+
+
+def messages_of(pieces: Iterable[Piece], said: Sequence[str]) -> list[dict[str, str]]:
+    """Pieces of one role in a row are one message."""
+    messages: list[dict[str, str]] = []
+    for piece in pieces:
+        text = piece.text if piece.turn is None else said[piece.turn]
+        if messages and messages[-1]["role"] == piece.role:
+            messages[-1]["content"] += text
+        else:
+            messages.append({"role": piece.role, "content": text})
+    return messages
+
+
+def templated(messages: list[dict[str, str]], tokenizer: Any) -> str:
+    """As a model is spoken to, up to where it speaks."""
+    text: str = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    return text

@@ -1,0 +1,279 @@
+"""One environment as Gymnasium has it: every shipped option passes its checker, and plays by a run's own rules."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gymnasium.error import ResetNeeded
+from gymnasium.utils.env_checker import check_env
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rlx.gym
+from rlx.config.folders import list_options, shipped_folder
+from rlx.env.game.guess_the_number import GuessTheNumber
+from rlx.gym.single import TextEnv
+from rlx.protocol.boxed import Boxed
+from rlx.protocol.direct import Direct
+from rlx.types import Action, Step, Task, Text, ToolUse
+from rlx.world import moves_of, opening_of
+
+ROOT = Path(__file__).resolve().parents[2]
+OPTIONS = list(list_options("env", [shipped_folder("conf")]))
+GUESS = "game:GuessTheNumber-v0"
+
+
+def made(name: str, **keywords: Any) -> TextEnv:
+    env = rlx.gym.make(name, **keywords)
+    if getattr(env.world, "fetches", False):
+        pytest.skip(f"{name} fetches its tasks from a hub")
+    return env
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_gymnasiums_checker_passes_without_a_warning(name: str) -> None:
+    env = made(name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(env)
+    env.close()
+
+
+@pytest.mark.parametrize("view", ["last", "observations", "history", "chat"])
+def test_every_view_passes_the_checker(view: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(rlx.gym.make(GUESS, observation=view))
+
+
+def play(env: TextEnv, *texts: str) -> list[Any]:
+    return [env.step(text) for text in texts]
+
+
+def test_the_same_seed_gives_the_same_tasks_and_whoever_draws_beside_changes_nothing() -> None:
+    import random
+
+    first, second = rlx.gym.make(GUESS), rlx.gym.make(GUESS)
+    random.seed(1)
+    ours = [first.reset(seed=5), first.reset(), first.reset()]
+    random.seed(2)
+    theirs = []
+    for seed in (5, None, None):
+        theirs.append(second.reset(seed=seed))
+        second.sample_random_action()
+        rlx.gym.make(GUESS, seed=9).reset()
+    assert ours == theirs
+    tasks = [task.key for task in islice(GuessTheNumber().tasks("train", 5), 3)]
+    assert [info["task"] for _, info in ours] == tasks
+    assert rlx.gym.make(GUESS, seed=5).reset() == ours[0]
+    assert random.random() == random.Random(2).random()
+
+
+def test_a_game_is_played_by_text_alone() -> None:
+    env = rlx.gym.make(GUESS)
+    observation, _ = env.reset(options={"task": task_of(30)})
+    assert observation == (
+        "Put your number in \\boxed{}.\nGuess the number that I think of. You have 10 guesses.\n"
+        "\nIt is a number from 1 to 50.\n"
+    )
+    assert play(env, r"Half is \boxed{25}.", r"\boxed{30}") == [
+        ("\nhigher\n", 0.0, False, False, {}),
+        ("\ncorrect\n", 1.0, True, False, {"success": True}),
+    ]
+    with pytest.raises(ResetNeeded):
+        env.step(r"\boxed{1}")
+
+
+def task_of(secret: int, max_turns: int = 10) -> Task:
+    from rlx.env.game.guess_the_number import describe
+
+    return describe(secret, 1, 50, max_turns)
+
+
+def test_a_limit_of_turns_terminates_and_truncates() -> None:
+    env = rlx.gym.make(GUESS)
+    env.reset(options={"task": task_of(50, max_turns=1)})
+    assert env.step(r"\boxed{1}")[1:] == (0.0, True, True, {"success": False})
+
+
+def test_a_turn_that_was_cut_is_no_turn() -> None:
+    env = rlx.gym.make(GUESS)
+    env.reset(options={"task": task_of(30)})
+    _, reward, terminated, _, info = env.step(rlx.gym.Cut(r"\boxed{30}"))
+    assert (reward, terminated) == (-0.1, True)
+    assert info == {"success": False, "invalid": "the turn was cut off: say less"}
+
+
+def test_what_an_observation_holds() -> None:
+    told = {}
+    for view in ("last", "observations", "history", "chat"):
+        env = rlx.gym.make(GUESS, observation=view, protocol=Direct())
+        told[view] = [env.reset(options={"task": task_of(30)})[0], *(step[0] for step in play(env, "25\n", "40\n"))]
+    first = "Guess the number that I think of. You have 10 guesses.\nIt is a number from 1 to 50.\n"
+    assert told["last"] == [first, "higher\n", "lower\n"]
+    assert told["observations"] == [first, f"{first}higher\n", f"{first}higher\nlower\n"]
+    assert told["history"] == [first, f"{first}25\nhigher\n", f"{first}25\nhigher\n40\nlower\n"]
+    assert told["chat"][1] == [
+        {"role": "user", "content": first},
+        {"role": "assistant", "content": "25\n"},
+        {"role": "user", "content": "higher\n"},
+    ]
+
+
+def test_a_window_forgets_what_lies_before_it() -> None:
+    env = rlx.gym.make(GUESS, observation="history", protocol="direct", window=0)
+    env.reset(options={"task": task_of(30)})
+    assert play(env, "25\n", "40\n")[-1][0] == "Guess the number that I think of. You have 10 guesses.\nlower\n"
+
+
+class Spoken:
+    """A tokenizer: a token a letter."""
+
+    def apply_chat_template(self, messages: Any, tokenize: bool, add_generation_prompt: bool) -> str:
+        return "".join(f"<{one['role']}>{one['content']}" for one in messages) + "<assistant>" * add_generation_prompt
+
+    def encode(self, text: str, add_special_tokens: bool) -> list[int]:
+        return [ord(letter) for letter in text]
+
+
+def test_a_tokenizer_makes_chat_one_text() -> None:
+    env = rlx.gym.make(GUESS, observation="chat", protocol="direct", tokenizer=Spoken())
+    env.reset(options={"task": task_of(30)})
+    assert play(env, "25\n")[-1][0].endswith("<assistant>25\n<user>higher\n<assistant>")
+
+
+def test_an_experts_words_win() -> None:
+    env = rlx.gym.make(GUESS)
+    env.reset(seed=2)
+    total, over = 0.0, False
+    for move in moves_of(env.world, env.task, 0, ()):
+        _, reward, over, _, info = env.step(env.dialect.write(move))
+        total += reward
+    assert (total, over, info) == (1.0, True, {"success": True})
+
+
+def test_split_and_task_are_chosen_by_options() -> None:
+    env = rlx.gym.make(GUESS, num_test=2)
+    test = [task.key for task in GuessTheNumber(num_test=2).tasks("test", 0)]
+    assert env.reset(seed=0, options={"split": "test"})[1]["task"] == test[0]
+    assert [env.reset()[1]["task"] for _ in range(3)] == [test[1], test[0], test[1]], "all of them, and again"
+    assert env.reset(options={"task": 1})[1]["task"] == test[1]
+    with pytest.raises(ValueError, match=r"^options: task=2: the test split has fewer$"):
+        env.reset(options={"task": 2})
+    with pytest.raises(ValueError, match=r"^options: there is no 'tsk'; did you mean task\?$"):
+        env.reset(options={"tsk": 2})
+    with pytest.raises(ValueError, match=r"^split=tset: expected train or test"):
+        env.reset(options={"split": "tset"})
+
+
+@given(st.integers(0, 2**40), st.lists(st.text(max_size=20) | st.integers(0, 60).map(r"\boxed{{{}}}".format)))
+def test_spawned_in_the_same_state_it_goes_on_alike(seed: int, texts: list[str]) -> None:
+    env = rlx.gym.make(GUESS)
+    env.reset(seed=seed)
+    for text in texts:
+        if env.step(text)[2]:
+            return
+    other = env.spawn(same_state=True)
+    action = env.sample_random_action()
+    assert env.step(action) == other.step(action)
+
+
+def test_spawned_with_keywords_it_has_those() -> None:
+    env = rlx.gym.make(GUESS, max_turns=3, observation="history")
+    other = env.spawn(observation="last")
+    assert (other.view, other.world) == ("last", env.world)
+    assert env.spawn(max_turns=4).world == GuessTheNumber(max_turns=4)
+
+
+def test_gymnasium_makes_it_again_by_its_spec() -> None:
+    env = rlx.gym.make("game:GuessTheNumber-v0-easy", seed=4)
+    assert env.env_id == "game/guess_the_number_easy-v0"
+    again = env.spec.make().unwrapped if env.spec else None
+    assert again is not None
+    assert again.reset() == env.reset()
+
+
+@given(st.text() | st.just("\x1b[2J") | st.just("x" * 100_000) | st.just("\\boxed{" * 5000))
+def test_whatever_is_said_has_an_outcome(text: str) -> None:
+    for protocol in ("boxed", "direct", "tags"):
+        env = rlx.gym.make(GUESS, protocol=protocol)
+        env.reset(seed=0)
+        observation, reward, *_ = env.step(text)
+        assert observation in env.observation_space
+        assert -0.1 <= reward <= 1.0
+
+
+@dataclass(frozen=True)
+class Priced:
+    """A tool with a price, an answer, and a record of what was closed."""
+
+    closed: list[int]
+    max_rounds: int = 2
+
+    def tasks(self, split: str, seed: int) -> Iterator[Task]:
+        return iter([Task(id="t", prompt=(Text("say"),), data={})])
+
+    def start(self, task: Task) -> PricedEpisode:
+        return PricedEpisode(self.closed)
+
+    def cost(self, tool: ToolUse) -> float:
+        return tool.num_calls * 0.5 + tool.num_tokens
+
+
+@dataclass
+class PricedEpisode:
+    closed: list[int]
+
+    def step(self, action: Action) -> Step:
+        return Step(
+            observation=(Text("ok"),), reward=2.0, tool=ToolUse(num_calls=1), metrics={"said": len(action.text)}
+        )
+
+    def close(self) -> None:
+        self.closed.append(1)
+
+
+def test_tools_cost_turns_are_limited_and_an_episode_is_closed_once() -> None:
+    closed: list[int] = []
+    env = TextEnv(Priced(closed), Boxed(), tokenizer=Spoken())
+    env.reset(seed=0)
+    told = {"metrics": {"said": 1}, "tool": {"calls": 1, "failed": 0}}
+    assert env.step(r"\boxed{a}") == ("\nok\n", 2.0 - 0.5 - 4, False, False, told)
+    env.step(r"\boxed{a}")
+    assert env.step(r"\boxed{a}")[2:4] == (True, True)
+    assert closed == [1]
+    env.close()
+    env.reset()
+    env.reset()
+    assert closed == [1, 1]
+
+
+def test_importing_it_brings_neither_torch_nor_hydra() -> None:
+    code = "import rlx.gym, sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert not {"torch", "transformers", "hydra", "omegaconf", "datasets"} & set(done.stdout.split())
+
+
+def test_without_gymnasium_one_line_says_what_to_install() -> None:
+    code = "import sys; sys.modules['gymnasium'] = None; import rlx.gym"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.stderr.splitlines()[-1] == "ModuleNotFoundError: rlx.gym needs Gymnasium: pip install 'rlx[gym]'"
+
+
+def test_a_mixture_speaks_as_each_of_its_parts_does() -> None:
+    env = rlx.gym.make("mixture")
+    firsts: dict[str, str] = {}
+    for _ in range(2):
+        text, _ = env.reset()
+        firsts[env.task.env] = text
+    assert "\\boxed" in firsts["first"]
+    assert "\\boxed" not in firsts["second"], "its own protocol is direct"
+    assert opening_of(env.world.start(env.task)) == opening_of(env.part.start(replace(env.task, env="")))
