@@ -12,15 +12,18 @@ try:
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError("rlx.gym needs Gymnasium: pip install 'rlx[gym]'", name="gymnasium") from error
 
-from rlx.gym.named import make, print_envs
+from rlx.gym.named import make, make_vec, print_envs
 from rlx.gym.single import Cut, TextEnv
 from rlx.gym.spaces import AnyText, Messages
+from rlx.gym.vector import TextVectorEnv
 
 __all__ = [
     "AnyText",
     "Cut",
     "Messages",
     "TextEnv",
+    "TextVectorEnv",
     "make",
+    "make_vec",
     "print_envs",
 ]

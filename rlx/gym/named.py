@@ -9,17 +9,22 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
+import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
 from rlx.config.check import ConfigError, check_call, near
 from rlx.config.folders import config_folders, list_options, option_files, read_option
 from rlx.gym.single import TextEnv
+from rlx.gym.vector import TextVectorEnv
+from rlx.limits import MANY, MistakeError, within
 from rlx.types import Dialect, Environment
 from rlx.world import is_replayable, is_reproducible, parts_of
 
+Wrapper = Callable[[gymnasium.Env[Any, str]], gymnasium.Env[Any, str]]
 VERSION = re.compile(r"-v\d+")
 
 
@@ -34,6 +39,38 @@ def make(env_id: str, *, protocol: str | Dialect = "boxed", window: int | None =
     is_same = is_reproducible(env) and all(map(is_replayable, parts_of(env).values()))
     spec = EnvSpec(id=f"{option}-v0", entry_point="rlx.gym:make", nondeterministic=not is_same, kwargs=told)
     return TextEnv(env, spoken, spec=spec, **settings)
+
+
+def make_vec(
+    env_ids: str | Sequence[str],
+    num_envs: int | None = None,
+    *,
+    asynchronous: bool = True,
+    autoreset: str = "same_step",
+    num_threads: int | None = None,
+    seed: int = 0,
+    wrappers: Sequence[Wrapper] | None = None,
+    vec_kwargs: Sequence[Mapping[str, Any]] | None = None,
+    async_mode: bool | None = None,
+    **keywords: Any,
+) -> TextVectorEnv:
+    """So many environments, of these names in turn (one of each, unless `num_envs` says how many), with `seed` and the
+    numbers after it. `vec_kwargs` are keywords of each alone; `async_mode` is GEM's word for `asynchronous`."""
+    names = [env_ids] if isinstance(env_ids, str) else list(env_ids)
+    num = len(names) if num_envs is None else num_envs
+    within(1, MANY, num_envs=num)
+    own = [dict(one) for one in vec_kwargs or [{}] * num]
+    if len(own) != num:
+        raise MistakeError(f"{len(own)} vec_kwargs: expected one for each of {num} environments")
+    made: dict[str, TextEnv] = {}
+    envs: list[gymnasium.Env[Any, str]] = []
+    for i in range(num):
+        told = {"env_id": names[i % len(names)], **keywords, **own[i]}
+        its_seed = told.pop("seed", seed + i)
+        first = made.get(repr(told)) or made.setdefault(repr(told), make(**told))
+        envs.append(reduce(lambda env, wrap: wrap(env), wrappers or (), first.another(its_seed)))
+    is_threaded = asynchronous if async_mode is None else async_mode
+    return TextVectorEnv(envs, autoreset=autoreset, asynchronous=is_threaded, num_threads=num_threads)
 
 
 def print_envs() -> None:

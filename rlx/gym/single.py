@@ -22,6 +22,7 @@ from gymnasium.error import ResetNeeded
 from rlx.config.check import near
 from rlx.gym.spaces import AnyText, Messages
 from rlx.gym.views import View, history_of, messages_of, observations_of, templated
+from rlx.limits import MistakeError
 from rlx.types import Action, Completion, Dialect, Environment, Episode, Move, Part, Step, Task, Turn
 from rlx.world import (
     cost_of,
@@ -38,6 +39,7 @@ from rlx.world import (
 )
 
 CHOICES = ("split", "task")
+SPLITS = ("train", "test")
 SAID = Completion(token_ids=(), logprobs=(), stop="stop")
 """The tokens of a turn of which only the text is known."""
 
@@ -94,7 +96,9 @@ class TextEnv(gymnasium.Env[Any, str]):
         """The task to play next."""
         for name in options:
             if name not in CHOICES:
-                raise ValueError(f"options: there is no {name!r:.60}{near(str(name), CHOICES)}")
+                raise MistakeError(f"options: there is no {name!r:.60}{near(str(name), CHOICES)}")
+        if options.get("split", "train") not in SPLITS:
+            raise MistakeError(f"options: split={options['split']!r:.60}: expected {' or '.join(SPLITS)}")
         if isinstance(options.get("task"), Task):
             return options["task"]
         if seed is not None or self.tasks is None or "split" in options:
@@ -113,7 +117,7 @@ class TextEnv(gymnasium.Env[Any, str]):
         """The task of that number in its split, from 0."""
         found = next(islice(self.world.tasks(self.split, self.stream_seed), index, None), None)
         if found is None:
-            raise ValueError(f"options: task={index}: the {self.split} split has fewer")
+            raise MistakeError(f"options: task={index}: the {self.split} split has fewer")
         return found
 
     def begin(self, task: Task) -> None:
@@ -177,6 +181,19 @@ class TextEnv(gymnasium.Env[Any, str]):
         action = next(iter(tries_of(self.part, replace(self.task, env=""), 1, int(self.np_random.integers(2**31)))))
         return self.dialect.write(Move(thought="", action=action))
 
+    def another(self, seed: int | None) -> TextEnv:
+        """A fresh one of the same settings, on what this one was made of."""
+        return TextEnv(
+            self.world,
+            self.protocol,
+            observation=self.view,
+            tokenizer=self.tokenizer,
+            split=self.split,
+            seed=seed,
+            render_mode=self.render_mode,
+            spec=self.spec,
+        )
+
     def spawn(self, same_state: bool = False, **keywords: Any) -> TextEnv:
         """Another of the same keywords but for these; in the same state by saying again all that was said."""
         from rlx.gym.named import make
@@ -206,7 +223,7 @@ def told_of(step: Step) -> dict[str, Any]:
     if step.legal is not None:
         info["legal"] = list(step.legal)
     if step.metrics:
-        info["metrics"] = dict(step.metrics)
+        info["metrics"] = {name: float(value) for name, value in step.metrics.items()}
     if step.tool.num_calls:
         info["tool"] = {"calls": step.tool.num_calls, "failed": step.tool.num_failed}
     if step.done:

@@ -170,7 +170,7 @@ def test_split_and_task_are_chosen_by_options() -> None:
         env.reset(options={"task": 2})
     with pytest.raises(ValueError, match=r"^options: there is no 'tsk'; did you mean task\?$"):
         env.reset(options={"tsk": 2})
-    with pytest.raises(ValueError, match=r"^split=tset: expected train or test"):
+    with pytest.raises(ValueError, match=r"^options: split='tset': expected train or test$"):
         env.reset(options={"split": "tset"})
 
 

@@ -1,0 +1,200 @@
+"""Many environments as Gymnasium's vector: exact seeds, autoreset that hands out the last observation, threads for the
+slow alone, and one that fails stops no other.
+
+    actions ──> those whose pace is inline: one after another, here
+            └─> all others: a thread each, at most `num_threads` at once; the results do not depend on how many
+
+An episode that raises ends `truncated`, its `info` says the `error`, and the next task begins. rlx.rollout.stage is not
+used: it lives by the ticks of an engine that samples, and here the trainer samples. Both take a turn as one piece of
+work for any thread, and an environment's pace as what says where that is done.
+
+`autoreset`: `same_step` unless said otherwise, as GEM has it and as it costs no completion: the observation is the
+next episode's first, and infos have the last one's `final_obs` and `final_info`. With `next_step`, Gymnasium's default,
+a step whose action is ignored begins the next episode, so that a policy samples a turn for nothing each time.
+`disabled` leaves it to `reset(options={"reset_mask": …})`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from rlx.gym.spaces import AnyText
+from rlx.limits import MANY, MistakeError, refuse, within
+from rlx.world import pace_of, parts_of
+
+Outcome = tuple[Any, float, bool, bool, dict[str, Any]]
+T = TypeVar("T")
+MODES = {mode.name.lower(): mode for mode in AutoresetMode}
+
+
+class Infos(dict[str, Any]):
+    """Gymnasium's: columns by name, `_name` saying of whom they are; and one environment's own by its number, as GEM
+    has them: `infos[3]`."""
+
+    def __missing__(self, key: Any) -> dict[str, Any]:
+        if not isinstance(key, (int, np.integer)):
+            raise KeyError(key)
+        return {name: self[name][key] for name in self if f"_{name}" in self and self[f"_{name}"][key]}
+
+    def add(self, info: Mapping[str, Any], place: int, num: int) -> None:
+        """What one of `num` says; a mapping in it is columns in columns."""
+        for name, value in info.items():
+            if name not in self:
+                self[name] = Infos() if isinstance(value, dict) else empty(value, num)
+                self[f"_{name}"] = np.zeros(num, bool)
+            if isinstance(value, dict):
+                self[name].add(value, place, num)
+            else:
+                self[name][place] = value
+            self[f"_{name}"][place] = True
+
+
+def empty(value: Any, num: int) -> np.ndarray:
+    """A column for such values."""
+    return np.zeros(num, type(value)) if isinstance(value, (bool, int, float)) else np.full(num, None)
+
+
+class TextVectorEnv(VectorEnv[Any, Any, Any]):
+    """Environments that step together; those of an option share what it made, and have their own streams of tasks."""
+
+    def __init__(
+        self,
+        envs: Sequence[gymnasium.Env[Any, str]],
+        *,
+        autoreset: str = "same_step",
+        asynchronous: bool = True,
+        num_threads: int | None = None,
+    ) -> None:
+        """`asynchronous`: threads for those that are slow, `num_threads` at most; None: one for each."""
+        if autoreset not in MODES:
+            refuse("autoreset", autoreset, ", ".join(MODES))
+        within(1, MANY, num_threads=num_threads)
+        self.envs, self.num_envs, self.mode = list(envs), len(envs), MODES[autoreset]
+        self.metadata = {**self.envs[0].metadata, "autoreset_mode": self.mode}
+        self.render_mode = self.envs[0].render_mode
+        self.single_observation_space = self.envs[0].observation_space
+        self.single_action_space = self.envs[0].action_space
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        self.slow = {i for i, env in enumerate(self.envs) if asynchronous and is_slow(env)}
+        num = min(num_threads or self.num_envs, len(self.slow))
+        self.pool = ThreadPoolExecutor(num, thread_name_prefix="gym") if num else None
+        self.seen: list[Any] = [self.blank()] * self.num_envs
+        self.over = [True] * self.num_envs
+        """Whose episode has ended."""
+
+    def reset(
+        self, seed: int | Sequence[int | None] | None = None, *, options: Mapping[str, Any] | None = None
+    ) -> tuple[tuple[Any, ...], Infos]:
+        """All of them, or those of `reset_mask`: environment i with seed + i, and its own of a list of tasks."""
+        choices = dict(options or {})
+        mask = choices.pop("reset_mask", None)
+        chosen = range(self.num_envs) if mask is None else [int(i) for i in np.flatnonzero(mask)]
+        seeds = self.seeds_of(seed)
+        told = self.all_of(self.begin, [(i, seeds[i], self.choices_of(choices, i)) for i in chosen])
+        infos = Infos()
+        for i, (observation, info) in zip(chosen, told):
+            self.seen[i] = observation
+            infos.add(info, i, self.num_envs)
+        return tuple(self.seen), infos
+
+    def seeds_of(self, seed: int | Sequence[int | None] | None) -> Sequence[int | None]:
+        if seed is None:
+            return [None] * self.num_envs
+        if isinstance(seed, (int, np.integer)):
+            return [int(seed) + i for i in range(self.num_envs)]
+        return self.one_each("seeds", seed)
+
+    def choices_of(self, choices: Mapping[str, Any], i: int) -> dict[str, Any]:
+        """Options of a reset, as they are for one environment."""
+        if not isinstance(choices.get("task"), (list, tuple)):
+            return dict(choices)
+        return {**choices, "task": self.one_each("tasks", choices["task"])[i]}
+
+    def one_each(self, what: str, values: Sequence[Any]) -> Sequence[Any]:
+        if len(values) != self.num_envs:
+            raise MistakeError(f"{len(values)} {what}: expected one for each of {self.num_envs} environments")
+        return values
+
+    def step(
+        self, actions: Sequence[str] | Mapping[int, str]
+    ) -> tuple[tuple[Any, ...], np.ndarray, np.ndarray, np.ndarray, Infos]:
+        """A turn of each; of a mapping, only of the environments that it names, in its order."""
+        if not isinstance(actions, Mapping):
+            actions = dict(enumerate(self.one_each("actions", actions)))
+        if self.mode is AutoresetMode.DISABLED and any(self.over[i] for i in actions):
+            raise ValueError("an episode that is over waits for reset(options={'reset_mask': …})")
+        outcomes = self.all_of(self.turn, list(actions.items()))
+        infos = Infos()
+        for place, (i, outcome) in enumerate(zip(actions, outcomes)):
+            self.seen[i] = outcome[0]
+            if outcome[4]:
+                infos.add(outcome[4], place, len(outcomes))
+        observations, rewards, terminated, truncated, _ = zip(*outcomes) if outcomes else ((),) * 5
+        return observations, np.array(rewards, float), np.array(terminated, bool), np.array(truncated, bool), infos
+
+    def all_of(self, work: Callable[..., T], given: Sequence[tuple]) -> list[T]:
+        """What comes of the work for each environment, whose number is the first of what is given."""
+        if self.pool is None:
+            return [work(*arguments) for arguments in given]
+        waited = {one[0]: self.pool.submit(work, *one) for one in given if one[0] in self.slow}
+        done = {one[0]: work(*one) for one in given if one[0] not in waited}
+        return [waited[one[0]].result() if one[0] in waited else done[one[0]] for one in given]
+
+    def turn(self, i: int, action: str) -> Outcome:
+        """A step of one environment, and what its end brings with it."""
+        if self.mode is AutoresetMode.NEXT_STEP and self.over[i]:
+            observation, info = self.begin(i)
+            return observation, 0.0, False, False, info
+        outcome = self.try_step(i, action)
+        self.over[i] = outcome[2] or outcome[3]
+        if not self.over[i] or self.mode is not AutoresetMode.SAME_STEP:
+            return outcome
+        last, reward, terminated, truncated, said = outcome
+        observation, info = self.begin(i)
+        return observation, reward, terminated, truncated, {**info, "final_obs": last, "final_info": said}
+
+    def try_step(self, i: int, action: str) -> Outcome:
+        try:
+            return self.envs[i].step(action)  # type: ignore[return-value]
+        except Exception as error:
+            return self.blank(), 0.0, False, True, {"error": named(error)}
+
+    def begin(
+        self, i: int, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """The next episode of one environment. One that cannot begin tries again at its next step."""
+        try:
+            observation, info = self.envs[i].reset(seed=seed, options=options)
+        except (MistakeError, gymnasium.error.Error):  # of whoever called
+            raise
+        except Exception as error:
+            return self.blank(), {"error": named(error)}
+        self.over[i] = False
+        return observation, info
+
+    def blank(self) -> Any:
+        """What is seen where nothing can be."""
+        return "" if isinstance(self.single_observation_space, AnyText) else []
+
+    def close_extras(self, **kwargs: Any) -> None:
+        if self.pool is not None:
+            self.pool.shutdown(cancel_futures=True)
+        for env in self.envs:
+            env.close()
+
+
+def is_slow(env: gymnasium.Env) -> bool:
+    """Whether a step of it, or of a part of it, may take long."""
+    return any(pace_of(part) != "inline" for part in parts_of(env.unwrapped.world).values())  # type: ignore[attr-defined]
+
+
+def named(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

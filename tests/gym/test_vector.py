@@ -1,0 +1,217 @@
+"""Vectors: exact seeds whoever works, autoreset with the last observation, and a failure that stays where it is."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.wrappers.vector import RecordEpisodeStatistics
+
+import rlx.gym
+from rlx.env.game.guess_the_number import GuessTheNumber
+from rlx.gym.single import TextEnv
+from rlx.gym.vector import TextVectorEnv
+from rlx.limits import MistakeError
+from rlx.protocol.direct import Direct
+from rlx.types import Action, Step, Task, Text
+from rlx.world import Pace
+
+GUESS = "game:GuessTheNumber-v0"
+
+
+@dataclass(frozen=True)
+class Count:
+    """Says how many turns have passed; ends after `turns`, and does not take every word well."""
+
+    pace: Pace = "inline"
+    turns: int = 3
+    seconds: float = 0.0
+
+    def tasks(self, split: str, seed: int) -> Iterator[Task]:
+        number = seed * 100
+        while True:
+            yield Task(id=str(number), prompt=(Text(f"task {number}"),), data={})
+            number += 1
+
+    def start(self, task: Task) -> CountEpisode:
+        if task.id.endswith("66"):
+            raise RuntimeError("no start")
+        return CountEpisode(self)
+
+
+@dataclass
+class CountEpisode:
+    env: Count
+    turn: int = 0
+
+    def step(self, action: Action) -> Step:
+        time.sleep(self.env.seconds)
+        self.turn += 1
+        if action.text == "raise":
+            raise RuntimeError("boom")
+        if action.text == "nonsense":
+            return None  # type: ignore[return-value]
+        return Step(
+            observation=(Text(f"{self.turn} {action.text}"),), reward=self.turn, done=self.turn == self.env.turns
+        )
+
+
+def vector(env: Count, num: int = 3, **keywords: Any) -> TextVectorEnv:
+    return TextVectorEnv([TextEnv(env, Direct(), seed=i) for i in range(num)], **keywords)
+
+
+def test_every_environment_has_the_stream_of_its_own_seed() -> None:
+    first = rlx.gym.make_vec(GUESS, num_envs=3, seed=7)
+    _, infos = first.reset()
+    tasks = [next(GuessTheNumber().tasks("train", 7 + i)).key for i in range(3)]
+    assert list(infos["task"]) == tasks
+    assert list(first.reset(seed=7)[1]["task"]) == tasks
+    assert list(first.reset(seed=[9, 8, 7])[1]["task"])[2] == tasks[0]
+    again = [list(islice(GuessTheNumber().tasks("train", 9 - i), 2))[1].key for i in range(3)]
+    assert list(first.reset()[1]["task"]) == again, "without a seed the streams go on"
+    with pytest.raises(MistakeError, match=r"^2 seeds: expected one for each of 3 environments$"):
+        first.reset(seed=[1, 2])
+
+
+def test_names_take_turns_and_keywords_may_be_of_one_alone() -> None:
+    envs = rlx.gym.make_vec([GUESS, "game:GuessTheNumber-v0-easy"], num_envs=4, vec_kwargs=[{}, {}, {"high": 9}, {}])
+    assert [env.unwrapped.world.high for env in envs.envs] == [50, 10, 9, 10]  # type: ignore[attr-defined]
+    assert rlx.gym.make_vec([GUESS, GUESS]).num_envs == 2
+    assert envs.envs[1].unwrapped.world is envs.envs[3].unwrapped.world  # type: ignore[attr-defined]
+    with pytest.raises(MistakeError, match=r"^1 vec_kwargs: expected one for each of 2"):
+        rlx.gym.make_vec([GUESS, GUESS], vec_kwargs=[{}])
+    with pytest.raises(ValueError, match=r"^num_envs=0: expected an integer from 1"):
+        rlx.gym.make_vec(GUESS, num_envs=0)
+
+
+def test_the_same_step_ends_an_episode_and_begins_the_next() -> None:
+    envs = vector(Count(turns=2), 2)
+    envs.reset(seed=1)
+    assert envs.step(["a", "b"])[0] == ("1 a\n", "1 b\n")
+    observations, rewards, terminated, truncated, infos = envs.step(["c", "d"])
+    assert observations == ("task 101\n", "task 201\n")
+    assert (list(rewards), list(terminated), list(truncated)) == ([2.0, 2.0], [True, True], [False, False])
+    assert list(infos["final_obs"]) == ["2 c\n", "2 d\n"]
+    assert list(infos["final_info"]["success"]) == [False, False]
+    assert infos[1] == {"task": "201", "final_obs": "2 d\n", "final_info": {"success": False}}
+    assert envs.step(["e", "f"])[0] == ("1 e\n", "1 f\n")
+
+
+def test_the_next_step_begins_an_episode_with_an_action_that_is_ignored() -> None:
+    envs = vector(Count(turns=1), 1, autoreset="next_step")
+    envs.reset(seed=1)
+    observations, *_, infos = envs.step(["a"])
+    assert (observations, infos[0]) == (("1 a\n",), {"success": False})
+    observations, rewards, terminated, _, infos = envs.step(["b"])
+    assert (observations, rewards[0], terminated[0], infos[0]) == (("task 101\n",), 0.0, False, {"task": "101"})
+    assert envs.step(["c"])[0] == ("1 c\n",)
+
+
+def test_without_autoreset_those_that_are_over_are_reset_by_a_mask() -> None:
+    envs = vector(Count(turns=1), 2, autoreset="disabled")
+    envs.reset(seed=1)
+    envs.step({1: "a"})
+    with pytest.raises(ValueError, match="reset_mask"):
+        envs.step(["a", "a"])
+    observations, infos = envs.reset(options={"reset_mask": np.array([False, True])})
+    assert observations == ("task 100\n", "task 201\n")
+    assert (infos[0], infos[1]) == ({}, {"task": "201"})
+    assert envs.step(["x", "y"])[0] == ("1 x\n", "1 y\n")
+
+
+def test_a_mapping_steps_only_whom_it_names() -> None:
+    envs = vector(Count())
+    envs.reset(seed=0)
+    observations, rewards, *_ = envs.step({2: "a", 0: "b"})
+    assert (observations, list(rewards)) == (("1 a\n", "1 b\n"), [1.0, 1.0])
+    assert envs.step(["x"] * 3)[0] == ("2 x\n", "1 x\n", "2 x\n")
+    with pytest.raises(MistakeError, match=r"^2 actions: expected one for each of 3 environments$"):
+        envs.step(["a", "b"])
+
+
+@pytest.mark.parametrize("word", ["raise", "nonsense"])
+@pytest.mark.parametrize("pace", ["inline", "live"])
+def test_one_that_fails_ends_its_own_episode_alone(word: str, pace: Pace) -> None:
+    envs = vector(Count(pace))
+    envs.reset(seed=1)
+    observations, rewards, terminated, truncated, infos = envs.step(["a", word, "b"])
+    assert observations == ("1 a\n", "task 201\n", "1 b\n")
+    assert (list(rewards), list(terminated), list(truncated)) == ([1.0, 0.0, 1.0], [False] * 3, [False, True, False])
+    assert infos[1]["final_info"]["error"].startswith("RuntimeError: boom" if word == "raise" else "AttributeError")
+    assert envs.step(["a", "b", "c"])[0] == ("2 a\n", "1 b\n", "2 c\n")
+    envs.close()
+
+
+def test_one_that_cannot_begin_tries_again() -> None:
+    envs = vector(Count(turns=1), 2)
+    observations, infos = envs.reset(seed=[0, 1], options={"task": [66, 3]})
+    assert (observations, infos[0]) == (("", "task 103\n"), {"error": "RuntimeError: no start"})
+    observations, _, terminated, truncated, infos = envs.step(["a", "b"])
+    assert (observations[0], terminated[0], truncated[0]) == ("task 0\n", False, True)
+    assert infos[0]["final_info"]["error"].startswith("ResetNeeded: ")
+
+
+def test_what_a_caller_may_not_ask_is_raised() -> None:
+    envs = rlx.gym.make_vec(GUESS, num_envs=2)
+    with pytest.raises(MistakeError, match=r"^options: there is no 'tsk'; did you mean task"):
+        envs.reset(options={"tsk": 1})
+    with pytest.raises(MistakeError, match=r"^1 tasks: expected one for each of 2"):
+        envs.reset(options={"task": [1]})
+    with pytest.raises(ValueError, match=r"^autoreset=sometimes: expected next_step, same_step, disabled"):
+        rlx.gym.make_vec(GUESS, autoreset="sometimes")
+    with pytest.raises(ValueError, match=r"^num_threads=0: expected an integer from 1"):
+        rlx.gym.make_vec(GUESS, num_threads=0)
+
+
+def played(**keywords: Any) -> list[Any]:
+    envs = vector(Count("live", seconds=0.001), 8, **keywords)
+    told: list[Any] = [envs.reset(seed=3)[0]]
+    told += [envs.step([f"{turn} {i}" for i in range(8)])[0] for turn in range(7)]
+    envs.close()
+    return told
+
+
+def test_results_do_not_depend_on_how_many_threads_there_are() -> None:
+    one, *others = (played(**keywords) for keywords in ({"asynchronous": False}, {"num_threads": 2}, {}))
+    assert others == [one, one]
+
+
+def test_there_are_no_more_threads_than_asked_for_and_none_for_what_is_fast() -> None:
+    seen: list[str] = []
+
+    class Telling(Count):
+        def start(self, task: Task) -> CountEpisode:
+            seen.append(threading.current_thread().name)
+            time.sleep(0.002)
+            return super().start(task)
+
+    envs = vector(Telling("ticks"), 8, num_threads=2)
+    envs.reset(seed=0)
+    assert {name.rpartition("_")[0] for name in seen} == {"gym"}
+    assert len(set(seen)) <= 2
+    assert vector(Count("inline")).pool is None
+    assert vector(Count("live"), asynchronous=False).pool is None
+    envs.close()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("gym_")]
+
+
+def test_gymnasiums_own_wrappers_go_around_it() -> None:
+    envs: Any = RecordEpisodeStatistics(rlx.gym.make_vec(GUESS, num_envs=2, max_turns=2))
+    envs.reset(seed=0)
+    for _ in range(2):
+        *_, infos = envs.step([r"\boxed{0}", r"\boxed{0}"])
+    assert list(infos["episode"]["l"]) == [2, 2]
+
+
+def test_what_it_returns_is_in_its_spaces() -> None:
+    for view in ("last", "chat"):
+        envs = rlx.gym.make_vec(GUESS, num_envs=3, observation=view)
+        observations, _ = envs.reset(seed=0)
+        assert observations in envs.observation_space
+        assert envs.step(envs.action_space.sample())[0] in envs.observation_space
