@@ -3,8 +3,9 @@
     reset   the next task of a stream that `seed` begins; the same seed, the same tasks
     step    text --protocol--> Action --> Step --protocol--> text; the same rules as a run's player (rlx.world)
 
-An episode that ends by a limit of turns is `terminated` and `truncated`, as in GEM: the limit is a rule that the task
-tells, and nothing follows it whose value should be guessed. What raises, raises; a vector goes on (rlx.gym.vector).
+An episode that ends by its limit of turns is `terminated`, and `info["status"]` says `truncated`: the limit is a rule
+of the task, and nothing follows it whose value should be guessed (`truncated` here, as Gymnasium means it, would have
+a trainer do so). What raises, raises; a vector goes on (rlx.gym.vector).
 """
 
 from __future__ import annotations
@@ -144,7 +145,7 @@ class TextEnv(gymnasium.Env[Any, str]):
         if step.done:
             self.end()
         reward = step.reward if self.is_free else self.reward_of(step)
-        return self.observe(meant), reward, step.done, step.truncated, info
+        return self.observe(meant), reward, step.done, False, info
 
     def reward_of(self, step: Step) -> float:
         """Less what the use of tools costs."""
@@ -227,5 +228,5 @@ def told_of(step: Step) -> dict[str, Any]:
     if step.tool.num_calls:
         info["tool"] = {"calls": step.tool.num_calls, "failed": step.tool.num_failed}
     if step.done:
-        info["success"] = bool(step.success)
+        info["success"], info["status"] = bool(step.success), "truncated" if step.truncated else "done"
     return info

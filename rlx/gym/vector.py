@@ -4,7 +4,7 @@ slow alone, and one that fails stops no other.
     actions ──> those whose pace is inline: one after another, here
             └─> all others: a thread each, at most `num_threads` at once; the results do not depend on how many
 
-An episode that raises ends `truncated`, its `info` says the `error`, and the next task begins. rlx.rollout.stage is not
+An episode that raises is `truncated`, its `info` says the `error`, and the next task begins. rlx.rollout.stage is not
 used: it lives by the ticks of an engine that samples, and here the trainer samples. Both take a turn as one piece of
 work for any thread, and an environment's pace as what says where that is done.
 
@@ -165,7 +165,7 @@ class TextVectorEnv(VectorEnv[Any, Any, Any]):
         try:
             return self.envs[i].step(action)  # type: ignore[return-value]
         except Exception as error:
-            return self.blank(), 0.0, False, True, {"error": named(error)}
+            return self.blank(), 0.0, False, True, {"error": named(error), "status": "error"}
 
     def begin(
         self, i: int, seed: int | None = None, options: dict[str, Any] | None = None

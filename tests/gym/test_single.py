@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rlx.gym
@@ -29,6 +29,7 @@ from rlx.world import moves_of, opening_of
 ROOT = Path(__file__).resolve().parents[2]
 OPTIONS = list(list_options("env", [shipped_folder("conf")]))
 GUESS = "game:GuessTheNumber-v0"
+SPOKEN = [rlx.gym.make(GUESS, protocol=protocol) for protocol in ("boxed", "direct", "tags")]
 
 
 def made(name: str, **keywords: Any) -> TextEnv:
@@ -86,7 +87,7 @@ def test_a_game_is_played_by_text_alone() -> None:
     )
     assert play(env, r"Half is \boxed{25}.", r"\boxed{30}") == [
         ("\nhigher\n", 0.0, False, False, {}),
-        ("\ncorrect\n", 1.0, True, False, {"success": True}),
+        ("\ncorrect\n", 1.0, True, False, {"success": True, "status": "done"}),
     ]
     with pytest.raises(ResetNeeded):
         env.step(r"\boxed{1}")
@@ -98,10 +99,10 @@ def task_of(secret: int, max_turns: int = 10) -> Task:
     return describe(secret, 1, 50, max_turns)
 
 
-def test_a_limit_of_turns_terminates_and_truncates() -> None:
+def test_a_limit_of_turns_is_an_end_and_told_to_be_one() -> None:
     env = rlx.gym.make(GUESS)
     env.reset(options={"task": task_of(50, max_turns=1)})
-    assert env.step(r"\boxed{1}")[1:] == (0.0, True, True, {"success": False})
+    assert env.step(r"\boxed{1}")[1:] == (0.0, True, False, {"success": False, "status": "truncated"})
 
 
 def test_a_turn_that_was_cut_is_no_turn() -> None:
@@ -109,7 +110,7 @@ def test_a_turn_that_was_cut_is_no_turn() -> None:
     env.reset(options={"task": task_of(30)})
     _, reward, terminated, _, info = env.step(rlx.gym.Cut(r"\boxed{30}"))
     assert (reward, terminated) == (-0.1, True)
-    assert info == {"success": False, "invalid": "the turn was cut off: say less"}
+    assert info == {"success": False, "status": "done", "invalid": "the turn was cut off: say less"}
 
 
 def test_what_an_observation_holds() -> None:
@@ -157,7 +158,7 @@ def test_an_experts_words_win() -> None:
     for move in moves_of(env.world, env.task, 0, ()):
         _, reward, over, _, info = env.step(env.dialect.write(move))
         total += reward
-    assert (total, over, info) == (1.0, True, {"success": True})
+    assert (total, over, info) == (1.0, True, {"success": True, "status": "done"})
 
 
 def test_split_and_task_are_chosen_by_options() -> None:
@@ -174,6 +175,7 @@ def test_split_and_task_are_chosen_by_options() -> None:
         env.reset(options={"split": "tset"})
 
 
+@settings(max_examples=20)
 @given(st.integers(0, 2**40), st.lists(st.text(max_size=20) | st.integers(0, 60).map(r"\boxed{{{}}}".format)))
 def test_spawned_in_the_same_state_it_goes_on_alike(seed: int, texts: list[str]) -> None:
     env = rlx.gym.make(GUESS)
@@ -203,8 +205,7 @@ def test_gymnasium_makes_it_again_by_its_spec() -> None:
 
 @given(st.text() | st.just("\x1b[2J") | st.just("x" * 100_000) | st.just("\\boxed{" * 5000))
 def test_whatever_is_said_has_an_outcome(text: str) -> None:
-    for protocol in ("boxed", "direct", "tags"):
-        env = rlx.gym.make(GUESS, protocol=protocol)
+    for env in SPOKEN:
         env.reset(seed=0)
         observation, reward, *_ = env.step(text)
         assert observation in env.observation_space
@@ -248,7 +249,7 @@ def test_tools_cost_turns_are_limited_and_an_episode_is_closed_once() -> None:
     told = {"metrics": {"said": 1}, "tool": {"calls": 1, "failed": 0}}
     assert env.step(r"\boxed{a}") == ("\nok\n", 2.0 - 0.5 - 4, False, False, told)
     env.step(r"\boxed{a}")
-    assert env.step(r"\boxed{a}")[2:4] == (True, True)
+    assert env.step(r"\boxed{a}")[2:] == (True, False, {**told, "success": False, "status": "truncated"})
     assert closed == [1]
     env.close()
     env.reset()

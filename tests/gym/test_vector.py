@@ -99,7 +99,7 @@ def test_the_same_step_ends_an_episode_and_begins_the_next() -> None:
     assert (list(rewards), list(terminated), list(truncated)) == ([2.0, 2.0], [True, True], [False, False])
     assert list(infos["final_obs"]) == ["2 c\n", "2 d\n"]
     assert list(infos["final_info"]["success"]) == [False, False]
-    assert infos[1] == {"task": "201", "final_obs": "2 d\n", "final_info": {"success": False}}
+    assert infos[1] == {"task": "201", "final_obs": "2 d\n", "final_info": {"success": False, "status": "done"}}
     assert envs.step(["e", "f"])[0] == ("1 e\n", "1 f\n")
 
 
@@ -107,7 +107,7 @@ def test_the_next_step_begins_an_episode_with_an_action_that_is_ignored() -> Non
     envs = vector(Count(turns=1), 1, autoreset="next_step")
     envs.reset(seed=1)
     observations, *_, infos = envs.step(["a"])
-    assert (observations, infos[0]) == (("1 a\n",), {"success": False})
+    assert (observations, infos[0]) == (("1 a\n",), {"success": False, "status": "done"})
     observations, rewards, terminated, _, infos = envs.step(["b"])
     assert (observations, rewards[0], terminated[0], infos[0]) == (("task 101\n",), 0.0, False, {"task": "101"})
     assert envs.step(["c"])[0] == ("1 c\n",)
