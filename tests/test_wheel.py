@@ -53,6 +53,7 @@ def test_the_wheel_carries_configuration_sweeps_plugin_and_model(wheel: Path) ->
     places = {file.relative_to(ROOT).as_posix().removeprefix("scripts/") for file in shipped}
     assert {f"rlx/{place}" for place in places} <= names
     assert {"hydra_plugins/rlx_searchpath/__init__.py", "rlx/py.typed", "rlx/model/nano/config.json"} <= names
+    assert {file.relative_to(ROOT).as_posix() for file in ROOT.glob("rlx/env/game/*.txt")} <= names
     assert "hydra_plugins/__init__.py" not in names
     assert not any(name.startswith(("tests/", "outputs/")) for name in names)
 

@@ -1,0 +1,32 @@
+"""Common English words of 3 to 8 letters, in words.txt beside this file."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+SHORTEST, LONGEST = 3, 8
+
+
+@cache
+def words_of(length: int) -> tuple[str, ...]:
+    return tuple(word for word in every_word() if len(word) == length)
+
+
+@cache
+def every_word() -> tuple[str, ...]:
+    """In the file's order, read when they are first asked for."""
+    return tuple(Path(__file__).with_name("words.txt").read_text(encoding="ascii").split())
+
+
+def letter_counts(words: Iterable[str]) -> Counter[str]:
+    """Of each letter, the words that have it; in an order that no hash seed changes."""
+    return Counter(letter for word in words for letter in dict.fromkeys(word))
+
+
+def letters_of(text: str) -> str | None:
+    """The letters a to z that a text spells, in small ones; blanks between them are nothing. None for other text."""
+    letters = "".join(text.split())
+    return letters.lower() if letters.isascii() and letters.isalpha() else None

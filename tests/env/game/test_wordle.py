@@ -1,0 +1,140 @@
+"""Wordle: marks are right for letters that come twice, rewards add up, the expert's words fit what it was told."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from itertools import islice
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlx.env.game.wordle import Wordle, describe, guess, marks
+from rlx.env.game.words import words_of
+from rlx.types import Action, Step, Task, Text
+
+ENV = Wordle()
+TASK = describe("crane", 20)
+WORDS = st.text("abc", min_size=5, max_size=5)
+
+
+@pytest.mark.parametrize(
+    ("word", "guessed", "found"),
+    [
+        ("crane", "crane", "GGGGG"),
+        ("crane", "nacre", "YYYYG"),
+        ("crane", "geese", "XXXXG"),
+        ("geese", "eerie", "YGXXG"),
+        ("abbey", "babes", "YYGGX"),
+        ("apple", "puppy", "YXGXX"),
+        ("crane", "moist", "XXXXX"),
+    ],
+)
+def test_marks_by_hand(word: str, guessed: str, found: str) -> None:
+    assert marks(word, guessed) == found
+
+
+@given(WORDS, WORDS)
+def test_marks_count_each_letter_of_the_word_once(word: str, guessed: str) -> None:
+    found = marks(word, guessed)
+    assert [mark == "G" for mark in found] == [one == other for one, other in zip(word, guessed)]
+    for letter in "abc":
+        marked = sum(mark != "X" for mark, guess in zip(found, guessed) if guess == letter)
+        assert marked == min(Counter(word)[letter], Counter(guessed)[letter])
+
+
+def test_a_letter_in_place_is_paid_once_and_the_word_by_the_rest() -> None:
+    episode = ENV.start(TASK)
+    steps = [episode.step(guess(word)) for word in ("crown", "crimp", "plane", "crane")]
+    assert [step.reward for step in steps] == pytest.approx([0.2, 0.0, 0.3, 0.5])
+    assert steps[0].observation[0].text == "c r o w n\nG G X X Y"
+    assert steps[-1].success
+
+
+@pytest.mark.parametrize(("text", "said"), [("cranes", "the word has 5 letters"), ("a", "the word has 5 letters")])
+def test_words_of_other_lengths_cost_a_turn(text: str, said: str) -> None:
+    assert ENV.start(TASK).step(guess(text)) == Step(observation=(Text(said),))
+
+
+def test_a_guess_made_before_costs_a_turn_however_it_is_spelled() -> None:
+    episode = ENV.start(TASK)
+    episode.step(guess("react"))
+    assert episode.step(guess("R e a c t")) == Step(observation=(Text("you guessed it before"),))
+
+
+@pytest.mark.parametrize("text", ["", "cr4ne", "crâne", "crane!", "c-r-a-n-e", "[crane]"])
+def test_what_is_no_word_ends_the_game_at_a_price(text: str) -> None:
+    step = ENV.start(TASK).step(Action(kind="act", name="guess", text=text))
+    assert (step.reward, step.done, step.success) == (-0.1, True, False)
+
+
+@pytest.mark.parametrize(("length", "most"), [(3, 12), (5, 9), (8, 5)])
+def test_the_expert_finds_words_soon_and_its_guesses_fit_all_marks(length: int, most: int) -> None:
+    env = Wordle(length=length)
+    for seed, task in enumerate(islice(env.tasks("train", 0), 10)):
+        word = task.data["word"]
+        guesses = [move.action.text for move in env.demonstrate(task, seed, ())]
+        assert len(guesses) <= most
+        assert guesses[-1] == word
+        for place, one in enumerate(guesses):
+            assert all(marks(one, earlier) == marks(word, earlier) for earlier in guesses[:place])
+
+
+def test_random_words_have_3_to_5_letters_and_five_guesses_for_each() -> None:
+    drawn = {(len(task.id), task.data["max_turns"]) for task in islice(Wordle(random=True).tasks("train", 0), 60)}
+    assert drawn == {(3, 15), (4, 20), (5, 25)}
+
+
+def test_random_tries_are_distinct_words() -> None:
+    tries = [action.text for action in ENV.random_tries(TASK, 50, 0)]
+    assert len(set(tries)) == 50
+    assert set(tries) <= set(words_of(5))
+
+
+@pytest.mark.parametrize("wrong", [{"length": 2}, {"length": 9}, {"max_turns": 0}, {"num_test": 0}])
+def test_lengths_that_no_word_has_are_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(
+        ValueError, match=f"^{next(iter(wrong))}={next(iter(wrong.values()))}: expected an integer from"
+    ):
+        Wordle(**wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "env"),
+    [("easy", Wordle(length=3, max_turns=15)), ("hard", Wordle(max_turns=25)), ("random", Wordle(random=True))],
+)
+def test_gem_plays_the_same(gem: Any, name: str, env: Wordle) -> None:
+    for _, ours, theirs in gem.beside(env, f"game:Wordle-v0-{name}", gem_state, random_words):
+        for step, answer in zip(ours[1:], theirs[1:]):
+            text = step.observation[0].text
+            found = re.search(r"Feedback:\n(\w+)\n(.*)", answer["text"])
+            if found:
+                assert text == f"{' '.join(found[1].lower())}\n{' '.join(re.findall('[GYX]', found[2]))}"
+            if not step.truncated:
+                assert ("guessed before" in answer["text"]) == ("guessed it before" in text)
+                assert ("but the secret word has" in answer["text"]) == ("the word has" in text)
+
+
+def gem_state(task: Task) -> dict[str, Any]:
+    word = task.data["word"]
+    sizes = {"word_length": len(word), "max_turns": task.data["max_turns"]}
+    return {"secret_word": word.upper(), "milestones": [0] * len(word), **sizes}
+
+
+def random_words(rng: Random, task: Task) -> list[str]:
+    """Words, letters drawn from the word's own, some of another length, the word itself in half of the games."""
+    word = task.data["word"]
+
+    def one() -> str:
+        drawn = "".join(rng.choices(word + "es", k=len(word)))
+        return rng.choice([drawn, rng.choice(words_of(len(word))), rng.choice(words_of(rng.randint(3, 6))).upper()])
+
+    said = [one() for _ in range(task.data["max_turns"])]
+    if rng.random() < 0.5:
+        said[rng.randrange(len(said))] = rng.choice([word, word.upper(), " ".join(word)])
+    if rng.random() < 0.2:
+        said[rng.randrange(len(said))] = rng.choice(["", "1", "cr4ne", "a, b"])
+    return said
