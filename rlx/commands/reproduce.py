@@ -6,7 +6,7 @@ cut off, and one that is finished is not begun.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -16,10 +16,12 @@ from rlx.config.check import ConfigError, near
 from rlx.config.compose import build_run, compose
 from rlx.config.folders import shipped_folder
 from rlx.console import Screen, counted
+from rlx.evaluate.curves import Line, curves_svg
 from rlx.evaluate.reproduction import (
     Member,
     Reproduction,
     cost_table,
+    curve_lines,
     folders_of,
     members_of,
     read_reproduction,
@@ -29,12 +31,15 @@ from rlx.evaluate.reproduction import (
 )
 from rlx.evaluate.tables import to_rich, to_svg
 from rlx.hardware.memory import Amount, budgets
+from rlx.hardware.packages import how_to_get, lacks
 from rlx.record.folder import LOCK, RESULTS, make_folder, write_aside
 from rlx.record.lock import hold
 from rlx.run.duration import machine_of, stages_of
 from rlx.run.fit import job_of, shape_of
 from rlx.run.run import Run
 from rlx.run.warm import start_digest
+
+CURVES = "curves.svg"
 
 
 def find_reproduction(name: str) -> Path:
@@ -103,13 +108,26 @@ def memory_of(run: Run) -> Amount:
 
 
 def report(name: str, what: Reproduction, members: Sequence[Member], folder: Path, screen: Screen) -> bool:
-    """The tables, on the screen, in results.md and in results.svg; whether every figure is where it is expected."""
-    tables, is_good = report_tables(what, folders_of(members))
+    """The tables, on the screen, in results.md and in results.svg, and the curves in curves.svg; whether every figure
+    is where it is expected."""
+    runs = folders_of(members)
+    tables, is_good = report_tables(what, runs)
     write_aside(folder / RESULTS, report_text(name, what, [*tables, cost_table(members)]))
     write_aside(folder / "results.svg", to_svg(tables[:2], title=f"rlx reproduce {name}"))
     for table in tables:
         screen.show(to_rich(table))
-    screen.say(f"left in {folder}: {RESULTS}, results.svg, and a folder per run")
+    files = [RESULTS, "results.svg", *drawn(curve_lines(what, runs), folder)]
+    screen.say(f"left in {folder}: {', '.join(files)}, and a folder per run")
     if not is_good:
         screen.say("some figures are not where they are expected")
     return is_good
+
+
+def drawn(lines: Mapping[str, Mapping[str, Line]], folder: Path) -> list[str]:
+    """The picture of the curves, if there are some, or what it needs."""
+    if not lines:
+        return []
+    if lacks("plots"):
+        return [f"no picture of the curves ({how_to_get('plots')})"]
+    write_aside(folder / CURVES, curves_svg(lines))
+    return [CURVES]

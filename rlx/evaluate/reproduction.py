@@ -9,14 +9,16 @@ ks: for which pass@k is reported
 rows: by name, a run and one of its evaluations (`tool_rloo eval-8`: eight rounds; `random`: the floor). Of several
       seeds the mean
 gains: by name, two such: what the first has over the second, problem by problem
-published: by row, figures as the source prints them; expected: by row or gain, from where to where a figure may be
+curves: by title, a metric of each step and the runs whose curves are drawn beside each other
+published: by row, figures as the source prints them; expected: by row or gain, from where to where a figure may be, and
+      by curve, from where to where each run may end
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 
@@ -24,14 +26,17 @@ import yaml
 
 from rlx.console import duration
 from rlx.evaluate.compare import scores_of
+from rlx.evaluate.curves import Curve, Line, line_of
 from rlx.evaluate.figures import Score, mean_gains, mean_ratios, name_figures
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.passk import estimates
 from rlx.evaluate.summary import read_summary
 from rlx.evaluate.tables import (
     TOOL_USE,
+    Column,
     Table,
     accuracy_table,
+    estimate_cell,
     figure_table,
     number_cell,
     pass_columns,
@@ -47,6 +52,8 @@ from rlx.record.track import read_metrics
 Figures = dict[str, Estimate]
 NAME = re.compile(r"[\w-]+")
 """Of a run: it is a folder's too, and a word of what rows name."""
+PLAIN = Column(stat="", title="", digits=3)
+"""Any other figure."""
 
 
 class ReproductionError(MistakeError):
@@ -90,6 +97,7 @@ class Reproduction:
     ks: tuple[int, ...] = (1,)
     rows: Mapping[str, str]
     gains: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    curves: Mapping[str, Curve] = field(default_factory=dict)
     published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     expected: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
 
@@ -103,12 +111,13 @@ class Reproduction:
         named = [(name, other) for name, arm in self.runs.items() for other in arm.waits_for]
         told = [(row, what.split(" ")[0]) for row, what in self.rows.items()]
         told += [(gain, what.split(" ")[0]) for gain, both in self.gains.items() for what in both]
+        told += [(curve, name) for curve, what in self.curves.items() for name in what.of]
         for place, name in (*named, *told):
             if name not in self.runs:
                 raise ValueError(f"{place}: there is no run {name!r} among {', '.join(self.runs)}")
         for row in (*self.published, *self.expected):
-            if row not in self.rows and row not in self.gains:
-                raise ValueError(f"{row}: there is no such row or gain")
+            if row not in self.rows and row not in self.gains and row not in self.curves:
+                raise ValueError(f"{row}: there is no such row, gain or curve")
         in_order(self.runs)
 
 
@@ -133,6 +142,7 @@ ARM = made(
     as_much_as=STRING.unless(""),
     by_steps_of=STRING.unless(""),
 )
+CURVE = made(Curve, metric=STRING, of=many(STRING), window=WHOLE.unless(10))
 REPRODUCTION = made(
     Reproduction,
     source=STRING,
@@ -143,6 +153,7 @@ REPRODUCTION = made(
     ks=many(WHOLE).unless((1,)),
     rows=named(STRING),
     gains=named(both(STRING, STRING)).unless({}),
+    curves=named(CURVE).unless({}),
     published=named(named(NUMBER)).unless({}),
     expected=named(named(both(NUMBER, NUMBER))).unless({}),
 )
@@ -240,13 +251,33 @@ def gain_figures(what: Reproduction, runs: Runs) -> dict[str, Figures]:
     return found
 
 
+def curve_lines(what: Reproduction, runs: Runs) -> dict[str, dict[str, Line]]:
+    """Of each curve, each run's."""
+    return {
+        title: {name: line_of(runs[name], curve.metric, curve.window) for name in curve.of}
+        for title, curve in what.curves.items()
+    }
+
+
+def ends_table(what: Reproduction, lines: Mapping[str, Mapping[str, Line]]) -> Table:
+    """Where each curve ends."""
+    rows = [
+        (title, what.curves[title].metric, name, estimate_cell(line.end, PLAIN))
+        for title, told in lines.items()
+        for name, line in told.items()
+    ]
+    title = "Ends of the curves [95% interval over seeds]"
+    return Table(title=title, header=("curve", "metric", "run", "at the end"), rows=tuple(rows))
+
+
 def expected_table(what: Reproduction, found: Mapping[str, Figures]) -> tuple[Table, bool]:
     """What was measured beside the bands, and whether all of it lies within them."""
     rows, is_good = [], True
     known = {column.stat: column for column in (*pass_columns(f"eval/pass@{k}" for k in what.ks), *TOOL_USE)}
     for name, bands in what.expected.items():
         for stat, (low, high) in bands.items():
-            value, column = found[name][f"eval/{stat}"].value, known[stat]
+            value = found[name][f"eval/{stat}"].value
+            column = known.get(stat, replace(PLAIN, stat=stat, title=stat))
             is_good &= low <= value <= high
             cells = [number_cell(number, column) for number in (value, low, high)]
             rows.append((name, column.title, *cells, "yes" if low <= value <= high else "NO"))
@@ -258,14 +289,17 @@ def report_tables(what: Reproduction, runs: Runs) -> tuple[list[Table], bool]:
     """The tables of a report, and whether every figure is where it is expected."""
     rows = {name: row_figures(what, row, runs) for name, row in what.rows.items()}
     gains = gain_figures(what, runs)
+    lines = curve_lines(what, runs)
+    ends = {title: {f"eval/{name}": line.end for name, line in told.items()} for title, told in lines.items()}
     printed = {row: {f"eval/{name}": x for name, x in told.items()} for row, told in what.published.items()}
     columns = (*pass_columns(name for found in gains.values() for name in found), TOOL_USE[0], TOOL_USE[-1])
     title = "Gain of these seeds, points and reward [95% paired interval over problems]"
-    expected, is_good = expected_table(what, {**rows, **gains})
+    expected, is_good = expected_table(what, {**rows, **gains, **ends})
     tables = [
         accuracy_table(rows, published=printed),
         tool_table(rows, published=printed),
         figure_table(title, columns, gains),
+        ends_table(what, lines),
         expected,
     ]
     return [table for table in tables if table.rows], is_good

@@ -39,6 +39,7 @@ def tiny(small_words: tuple[str, ...], tmp_path: Path) -> Path:
         },
         "rows": {"ours": "own eval-2", "control": "control eval-2"},
         "gains": {"ours over the control": ["own eval-2", "control eval-2"]},
+        "curves": {"Rewards": {"metric": "reward/mean", "of": ["own", "control"]}},
         "published": {"ours": {"pass@1": 0.5}},
         "expected": {"ours over the control": {"pass@1": [-1, 1]}},
     }
@@ -82,6 +83,7 @@ def test_a_reproduction_killed_in_the_middle_goes_on_and_reports(
     assert "ours over the control, seed 1" in report
     assert "| ours | " in report
     assert (out / "results.svg").is_file()
+    assert (out / "curves.svg").is_file() or "no picture of the curves" in told
     assert reproduce(str(tiny), [], seeds=None, jobs=2, folder=out, plan=False)
     assert (out / "results.md").read_text() == report, "and nothing is run again"
     assert len(begun(out)) == 4

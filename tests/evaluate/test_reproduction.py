@@ -26,6 +26,7 @@ from rlx.evaluate.reproduction import (
     words_of,
 )
 from rlx.record.store import load
+from rlx.record.track import read_metrics
 
 ROOT = Path(__file__).resolve().parents[2]
 TINY: dict[str, Any] = {
@@ -40,8 +41,9 @@ TINY: dict[str, Any] = {
     "ks": [1, 2],
     "rows": {"floor": "own random", "start": "own start-2", "ours": "own eval-2"},
     "gains": {"ours over the start": ["own eval-2", "own start-2"]},
+    "curves": {"Rewards": {"metric": "reward/mean", "of": ["own"], "window": 2}},
     "published": {"ours": {"pass@1": 0.5}},
-    "expected": {"ours": {"pass@1": [0, 1], "reward": [-9, 9]}},
+    "expected": {"ours": {"pass@1": [0, 1], "reward": [-9, 9]}, "Rewards": {"own": [-9, 9]}},
 }
 
 
@@ -95,7 +97,9 @@ def test_a_control_has_the_length_of_what_it_is_a_control_of(tmp_path: Path, key
         ({"rows": {"x": "nobody eval-2"}}, "x: there is no run 'nobody' among control, own, trial"),
         ({"rows": {"x": "own"}}, "rows and gains name a run and one of its evaluations"),
         ({"gains": {"x": ["own eval-2"]}}, "reproduction.gains.x has 1 entries, not 2"),
-        ({"published": {"z": {"pass@1": 1}}}, "z: there is no such row or gain"),
+        ({"published": {"z": {"pass@1": 1}}}, "z: there is no such row, gain or curve"),
+        ({"curves": {"c": {"metric": "x", "of": ["nobody"]}}}, "c: there is no run 'nobody' among control, own, trial"),
+        ({"curves": {"c": {"metric": "x", "of": [], "window": 0}}}, "window=0: expected an integer, at least 1"),
         ({"runs": {"own": {"needs": ["own"]}}}, "own wait for each other"),
         ({"runs": {"own": {"needs": ["other"]}}}, "own: there is no run 'other' among own"),
         ({"runs": {"own": {"needs": ["trial"]}, "trial": {"needs": ["own"]}}}, "own, trial wait for each other"),
@@ -143,7 +147,7 @@ def test_a_report_has_means_over_seeds_beside_the_paper_s_and_what_is_expected(
     save_to(members[1].folder, other)
     tables, is_good = report_tables(what, folders_of(members))
     assert is_good
-    accuracy, _, gain, expected = tables
+    accuracy, _, gain, ends, expected = tables
     both = [[score(g) for g in load(m.folder / "trajectories" / "eval-2.jsonl")] for m in members]
     mean = estimates(mean_ratios(both, (1, 2)))["pass@1"].value
     (ours,) = (row for row in accuracy.rows if row[0] == "ours")
@@ -155,7 +159,10 @@ def test_a_report_has_means_over_seeds_beside_the_paper_s_and_what_is_expected(
         "ours over the start, seed 0",
         "ours over the start, seed 1",
     ]
-    assert [row[-1] for row in expected.rows] == ["yes", "yes"]
+    assert [row[-1] for row in expected.rows] == ["yes", "yes", "yes"]
+    rewards = [line["reward/mean"] for line in read_metrics(finished_run / "metrics.jsonl")]
+    assert ends.rows[0][:3] == ("Rewards", "reward/mean", "own")
+    assert ends.rows[0][3].split(" ")[0] == f"{sum(rewards) / 2:.3f}", "of the last two of two steps"
     text = report_text("tiny", what, [*tables, cost_table(members)])
     assert text.startswith("# tiny\n\nPublished: a paper. ")
     assert "own/1" in text

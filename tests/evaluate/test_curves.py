@@ -1,0 +1,51 @@
+"""Learning curves: means over seeds and steps, and a picture that is the same each time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rlx.evaluate.curves import curves_svg, line_of, running_mean
+from rlx.limits import MistakeError
+
+
+def write(folder: Path, *values: float | None) -> Path:
+    """A run whose steps say these; None: nothing."""
+    folder.mkdir()
+    lines = [{"step": n} | ({} if x is None else {"x/y": x}) for n, x in enumerate(values, start=1)]
+    (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return folder
+
+
+def test_a_point_is_the_mean_of_a_window_that_ends_there() -> None:
+    assert running_mean(np.array([1.0, 3.0, 5.0, 7.0]), 2).tolist() == [1.0, 2.0, 4.0, 6.0]
+    assert running_mean(np.array([1.0, 3.0]), 9).tolist() == [1.0, 2.0]
+    assert running_mean(np.array([4.0, 3.0]), 1).tolist() == [4.0, 3.0]
+
+
+def test_a_line_is_the_mean_over_seeds_as_far_as_all_of_them_are(tmp_path: Path) -> None:
+    folders = [write(tmp_path / "0", 1, 2, 3), write(tmp_path / "1", 3, None, 4, 5, 6), write(tmp_path / "2", 5, 6, 7)]
+    line = line_of(folders, "x/y", 1)
+    assert line.mean.tolist() == [3.0, 4.0, 5.0]
+    # 3, 5, 7: deviation 2, t = 4.3027 with two degrees of freedom
+    assert line.end.value == 5.0
+    assert (line.end.low, line.end.high) == pytest.approx((5 - 4.3027 * 2 / 3**0.5, 5 + 4.3027 * 2 / 3**0.5))
+
+
+def test_a_metric_that_no_step_says_is_named_with_the_file(tmp_path: Path) -> None:
+    with pytest.raises(MistakeError, match=r"metrics.jsonl: no step says 'z/w'"):
+        line_of([write(tmp_path / "0", 1, 2)], "z/w", 1)
+
+
+def test_a_picture_is_the_same_each_time_and_nothing_in_it_is_markup(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    folders = [write(tmp_path / "0", 1, 2, 3), write(tmp_path / "1", 3, 4, 4)]
+    lines = {"<script>$x^2$": line_of(folders, "x/y", 2), "other": line_of(folders[:1], "x/y", 1)}
+    text = curves_svg({"Reward <b>": lines, "Turns": lines})
+    assert text == curves_svg({"Reward <b>": lines, "Turns": lines})
+    assert "&lt;script&gt;$x^2$" in text
+    assert "<script" not in text
+    assert text.count("Turns") == 1
