@@ -2,10 +2,13 @@
 key: `clip=-0.2: expected a number above 0`; `rlx.config` puts the key's place in the configuration before it.
 
 A value of None was allowed to be null and passes; nan and infinity never do. A limit that is a float is of numbers, one
-that is an int of integers where the value is one.
+that is an int of integers where the value is one. Of a name that is not known, `near` says which ones are.
 """
 
 from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
 
 
 class MistakeError(ValueError):
@@ -45,6 +48,15 @@ def within(low: float, high: float, /, **values: float | None) -> None:
 def refuse(name: str, value: object, expected: str) -> None:
     """The ValueError of a value that cannot be, in one line."""
     raise ValueError(f"{name}={value}: expected {expected}")
+
+
+def near(name: str, names: Iterable[str]) -> str:
+    """`; did you mean …?` with close names, or all of them where none is close."""
+    known = sorted(set(names))
+    close = difflib.get_close_matches(name, known, n=4, cutoff=0.5)
+    if close:
+        return f"; did you mean {', '.join(close)}?"
+    return f"; there is {', '.join(known)}" if known else ""
 
 
 def plain(number: float) -> str:

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import yaml
 
-from rlx.config.check import ConfigError, near
+from rlx.config.check import ConfigError
 from rlx.config.folders import config_folders, every_group, list_groups, list_options, shipped_folder
 from rlx.console import hung
+from rlx.limits import near
 
 EXAMPLES = """\
 rlx train env=countdown algo=tool_rloo    train and evaluate, in outputs/

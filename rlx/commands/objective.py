@@ -11,10 +11,9 @@ import math
 import re
 from pathlib import Path
 
-from rlx.config.check import near
 from rlx.evaluate.figures import figures, score
 from rlx.evaluate.summary import Summary
-from rlx.limits import MistakeError
+from rlx.limits import MistakeError, near
 from rlx.record.folder import METRICS, SUMMARY
 from rlx.record.track import read_metrics
 from rlx.rollout.measure import measure

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rlx.commands.graph import play_all
 from rlx.commands.plan import between, clock, row, total_seconds
-from rlx.config.check import ConfigError, near
+from rlx.config.check import ConfigError
 from rlx.config.compose import build_run, compose
 from rlx.config.folders import shipped_folder
 from rlx.console import Screen, counted
@@ -32,6 +32,7 @@ from rlx.evaluate.reproduction import (
 from rlx.evaluate.tables import to_rich, to_svg
 from rlx.hardware.memory import Amount, budgets
 from rlx.hardware.packages import how_to_get, lacks
+from rlx.limits import near
 from rlx.record.folder import LOCK, RESULTS, make_folder, write_aside
 from rlx.record.lock import hold
 from rlx.run.duration import machine_of, stages_of

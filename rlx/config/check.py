@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rlx.config.signature import LISTS, MAPPINGS, Annotation, Parameter, last_word, signature
-from rlx.limits import MistakeError
+from rlx.limits import MistakeError, near
 
 Tree = Mapping[str, Any]
 
@@ -54,15 +53,6 @@ class UnknownKeyError(ConfigError):
     def __init__(self, path: str, names: Iterable[str]) -> None:
         self.path, self.names = path, sorted(names)
         super().__init__(f"unknown key {path!r}{near(path.rpartition('.')[2], self.names)}")
-
-
-def near(name: str, names: Iterable[str]) -> str:
-    """`; did you mean …?` with close names, or all of them where none is close."""
-    known = sorted(set(names))
-    close = difflib.get_close_matches(name, known, n=4, cutoff=0.5)
-    if close:
-        return f"; did you mean {', '.join(close)}?"
-    return f"; there is {', '.join(known)}" if known else ""
 
 
 def check_tree(tree: Tree, keys: Sequence[str]) -> None:

@@ -25,7 +25,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from rlx.config.build import ROOT_KEYS, build_part, build_run, build_value
-from rlx.config.check import ConfigError, UnknownKeyError, near
+from rlx.config.check import ConfigError, UnknownKeyError
 from rlx.config.check import check_tree as compare_tree
 from rlx.config.folders import list_groups, list_options, shipped_folder
 from rlx.config.keys import Source, list_keys, suggest
@@ -33,6 +33,7 @@ from rlx.config.words import check_sweeper, one_line, parse_overrides, parse_wor
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.hardware.profile import set_threads
 from rlx.hardware.ranks import find_place
+from rlx.limits import near
 from rlx.run.run import Run
 
 __all__ = [

@@ -16,9 +16,10 @@ from typing import Any
 
 import yaml
 
-from rlx.config.check import SPECIAL, ConfigError, Tree, describe, literals, near
+from rlx.config.check import SPECIAL, ConfigError, Tree, describe, literals
 from rlx.config.folders import config_files, describe_file
 from rlx.config.signature import lookup, signature
+from rlx.limits import near
 
 Source = tuple[str, Path]
 """A file that a configuration is made of, and the key that its own keys stand below."""

@@ -15,7 +15,8 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import IntervalSweep, Override
 from hydra.errors import OverrideParseException
 
-from rlx.config.check import ConfigError, near
+from rlx.config.check import ConfigError
+from rlx.limits import near
 
 GAINS = re.compile(r".*/(pass@\d+|reward|success)|(reward|success)/.*")
 """Metrics of which nobody wants less."""

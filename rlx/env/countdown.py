@@ -15,9 +15,10 @@ from itertools import islice, product
 from math import isclose
 from typing import ClassVar, Literal
 
-from rlx.env.countdown_hub import MAX_NUMBER, MAX_NUMBERS, DataError, check_rows, is_elsewhere, is_solvable, load_rows
+from rlx.env.countdown_hub import MAX_NUMBER, MAX_NUMBERS, check_rows, is_solvable, load_rows
 from rlx.env.countdown_traces import random_tries, right_candidate, spoken, staged, wrong_candidates
 from rlx.env.expression import Candidate, random_candidate, verify
+from rlx.env.hub import DataError, is_elsewhere
 from rlx.limits import MANY, refuse, within
 from rlx.tool.python import Python
 from rlx.types import Action, Move, Step, Task, Text, ToolUse

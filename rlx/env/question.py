@@ -2,7 +2,7 @@
 
 drawn from   a generator of the project, or the rows of a data set (rlx.env.hub)
 Question     text  key  answer  worked
-Task         its prompt is the text, its data all the rest, its id the text's hash, which decides on its split too
+Task         its prompt is the text, its data all the rest, its id a hash of what is asked, which says its split too
 answer       --judge(data, text)--> reward and success, which ends the episode
 else         told so: a turn of the `max_rounds` that may pass, which the player counts
 """
@@ -33,6 +33,8 @@ class Question:
     """What an expert says; empty where no one knows it."""
     worked: str = ""
     """How it is found."""
+    identity: str = ""
+    """What the split goes by, where that is not all of the text."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +88,8 @@ class QuestionEpisode:
 
 def describe(question: Question) -> Task:
     data = {"key": question.key, "answer": question.answer, "worked": question.worked}
-    return Task(id=sha256(question.text.encode()).hexdigest()[:16], prompt=(Text(question.text),), data=data)
+    identity = sha256((question.identity or question.text).encode(errors="replace")).hexdigest()[:16]
+    return Task(id=identity, prompt=(Text(question.text),), data=data)
 
 
 def judged(reward: float, success: bool | None = None, metrics: Mapping[str, float] | None = None) -> Step:

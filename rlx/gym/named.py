@@ -16,11 +16,11 @@ from typing import Any
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
-from rlx.config.check import ConfigError, check_call, near
+from rlx.config.check import ConfigError, check_call
 from rlx.config.folders import config_folders, list_options, option_files, read_option
 from rlx.gym.single import TextEnv
 from rlx.gym.vector import TextVectorEnv
-from rlx.limits import MANY, MistakeError, within
+from rlx.limits import MANY, MistakeError, near, within
 from rlx.types import Dialect, Environment
 from rlx.world import is_replayable, is_reproducible, parts_of
 

@@ -20,10 +20,9 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
 
-from rlx.config.check import near
 from rlx.gym.spaces import AnyText, Messages
 from rlx.gym.views import View, history_of, messages_of, observations_of, templated
-from rlx.limits import MistakeError
+from rlx.limits import MistakeError, near
 from rlx.types import Action, Completion, Dialect, Environment, Episode, Move, Part, Step, Task, Turn
 from rlx.world import (
     cost_of,

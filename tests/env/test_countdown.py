@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from rlx.env.countdown import Countdown, canonical, describe, held_out, sums_to
-from rlx.env.countdown_hub import DataError
 from rlx.env.countdown_traces import ROUNDED, random_tries
 from rlx.env.expression import verify
+from rlx.env.hub import DataError
 from rlx.env.solver import solve
 from rlx.protocol.tags import Tags
 from rlx.types import Action, Step, Task, Text, ToolUse

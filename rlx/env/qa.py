@@ -1,0 +1,89 @@
+"""Questions answered in a few words: token F1 and exact match, the best of several right answers.
+
+The project's own are on an invented world (rlx.env.invented): its pages are given with the question, or must be found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Literal
+
+from rlx.env.invented import LONGEST, draw_pages, draw_path, make_world
+from rlx.env.question import Question, judged
+from rlx.env.sourced import SourcedQuestions
+from rlx.env.wording import exact_match, f1
+from rlx.limits import MANY, refuse, within
+from rlx.types import Step, Task
+
+NAME = re.compile(r"[A-Z][a-z]+(?: [A-Z][a-z]+)*|\d+ [A-Z][a-z]+|\d{4}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class QA(SourcedQuestions):
+    """A success is an exact match; the reward is that, or the F1."""
+
+    reward: Literal["f1", "em"] = "f1"
+    """Of words in common with a right answer, or of an exact match alone."""
+    context: Literal["given", "none"] = "given"
+    """Whether what an answer needs is told with the question."""
+    hops: tuple[int, ...] = (1, 2)
+    """With source=generated: facts that a question needs, one of these, drawn evenly."""
+    num_distractors: int = 3
+    """With source=generated: pages given beside those that are needed."""
+    world: int = 0
+    """With source=generated: which invented world."""
+    context_key: str | None = None
+    """The data set's column of what to read; null: it has none."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "hops", tuple(self.hops))
+        if not self.hops or not all(1 <= hops <= LONGEST for hops in self.hops):
+            refuse("hops", list(self.hops), f"integers from 1 to {LONGEST}, at least one")
+        within(0, 100, num_distractors=self.num_distractors)
+        within(0, MANY, world=self.world)
+
+    @property
+    def stream(self) -> str:
+        return f"qa/{self.world}"
+
+    @property
+    def columns(self) -> dict[str, str]:
+        return super().columns | ({"context_key": self.context_key} if self.context_key else {})
+
+    def draw(self, rng: Random) -> Question:
+        world = make_world(self.world)
+        path = draw_path(rng, world, rng.choice(self.hops))
+        pages = draw_pages(Random(f"{self.stream}/{path.question}"), world, path, self.num_distractors)
+        return self.put("\n".join(pages), path.question, path.golds, " ".join(path.sentences))
+
+    def read(self, row: Mapping[str, Any]) -> Question | None:
+        golds = right_answers(row[self.answer_key])
+        told = str(row[self.context_key]) if self.context_key else ""
+        return self.put(told, str(row[self.question_key]), golds) if golds else None
+
+    def put(self, told: str, asked: str, golds: list[str], worked: str = "") -> Question:
+        """A question's split goes by what is asked alone, whatever is told with it."""
+        shown = f"{told}\n" if told and self.context == "given" else ""
+        return Question(text=f"{shown}Question: {asked}", identity=asked, key=golds, answer=golds[0], worked=worked)
+
+    def judge(self, data: Mapping[str, Any], text: str) -> Step:
+        match, score = exact_match(text, data["key"]), f1(text, data["key"])
+        reward = score if self.reward == "f1" else float(match)
+        return judged(reward, match, {"f1": score, "exact_match": float(match)})
+
+    def random_tries(self, task: Task, num: int, seed: int) -> list[str]:
+        """The honest floor: distinct names, dates and years that the task shows (fewer, if there are no more)."""
+        shown = sorted(set(NAME.findall(task.prompt[0].text.replace("Question: ", ""))))
+        return Random(f"qa/random/{seed}/{task.id}").sample(shown, min(num, len(shown)))
+
+
+def right_answers(value: Any) -> list[str]:
+    """Of a data set's cell: a text or number, several of them, or an object that has them as `text`, as SQuAD's do."""
+    if isinstance(value, Mapping):
+        return right_answers(value.get("text"))
+    several = value if isinstance(value, list | tuple) else [value]
+    return [str(one) for one in several if isinstance(one, str | int | float) and str(one).strip()]

@@ -1,0 +1,105 @@
+"""Questions of a data set: passes over its rows, splits apart, and one line for what cannot be asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlx.env.hub import DataError
+from rlx.env.qa import QA
+from rlx.types import Action
+
+ROWS = [
+    {"question": f"Who is number {i}?", "answer": [f"Person {i}", str(i)], "told": f"{i} is it."} for i in range(60)
+]
+
+
+def write(path: Path, rows: Iterable[Any]) -> str:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+def open_set(path: Path, rows: Iterable[Any] = ROWS, **keys: Any) -> QA:
+    return QA(**{"source": "hub", "hub": write(path / "rows.jsonl", rows), **keys})
+
+
+def test_rows_are_asked_in_new_orders_and_a_hash_holds_some_out(tmp_path: Path) -> None:
+    env = open_set(tmp_path)
+    env.check()
+    test = [task.id for task in env.tasks("test", 0)]
+    assert 5 < len(set(test)) == len(test) < 30
+    assert test == [task.id for task in env.tasks("test", 1)]
+    one_pass = 60 - len(test)
+    train = [task.id for task in islice(env.tasks("train", 0), 2 * one_pass)]
+    assert set(train).isdisjoint(test)
+    assert set(train[:one_pass]) == set(train[one_pass:])
+    assert train[:one_pass] != train[one_pass:]
+    assert len(list(open_set(tmp_path, num_test=3).tasks("test", 0))) == 3
+
+
+def test_a_row_is_asked_and_judged_by_its_answers(tmp_path: Path) -> None:
+    env = open_set(tmp_path, context_key="told")
+    task = next(env.tasks("train", 0))
+    number = task.data["key"][1]
+    assert task.prompt[0].text == f"{number} is it.\nQuestion: Who is number {number}?"
+    assert env.start(task).step(Action(kind="answer", text=number)).success
+    bare = next(open_set(tmp_path, context_key="told", context="none").tasks("train", 0))
+    assert (bare.id, bare.prompt[0].text) == (task.id, f"Question: Who is number {number}?")
+
+
+def test_a_data_set_may_have_a_split_for_the_test(tmp_path: Path) -> None:
+    write(tmp_path / "train.jsonl", ROWS[:40])
+    write(tmp_path / "test.jsonl", ROWS[35:])
+    env = QA(source="hub", hub=str(tmp_path), test_split="test")
+    test = [task.data["answer"] for task in env.tasks("test", 0)]
+    assert test == [f"Person {i}" for i in range(35, 60)]
+    train = {task.data["answer"] for task in islice(env.tasks("train", 0), 100)}
+    assert train == {f"Person {i}" for i in range(35)}
+
+
+def test_what_is_all_held_out_trains_nobody(tmp_path: Path) -> None:
+    write(tmp_path / "test.jsonl", ROWS)
+    env = QA(source="hub", hub=str(tmp_path), split="test", test_split="test")
+    assert len(list(env.tasks("test", 0))) == 60
+    with pytest.raises(DataError, match="all of split 'test' is held out"):
+        next(env.tasks("train", 0))
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (
+            [{"Question": "?", "answers": "x"}],
+            r"^env.question_key=question: no column of row 0 .*; did you mean Que",
+        ),
+        ([{"question": "?", "answers": "x"}], r"^env.answer_key=answer: no column of row 0 .*; did you mean answers"),
+        ([*ROWS, {"question": "?", "answer": []}], "row 60 has no question with an answer"),
+        ([[1]], "row 0 is not an object"),
+        ([], "it has no rows"),
+    ],
+)
+def test_a_data_set_that_cannot_be_asked_is_told_in_one_line(tmp_path: Path, rows: list[Any], message: str) -> None:
+    env = open_set(tmp_path, rows)
+    for look in (env.check, lambda: list(islice(env.tasks("train", 0), 100))):
+        with pytest.raises(DataError, match=message) as caught:
+            look()
+        assert str(tmp_path) in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["nowhere", "./no/where", "/no/where", "a/b/c"])
+def test_what_is_neither_here_nor_a_hubs_name_is_refused(name: str) -> None:
+    with pytest.raises(DataError, match=r"^env.hub=.*there is no such file or folder"):
+        QA(source="hub", hub=name).check()
+
+
+def test_a_json_file_may_be_a_list(tmp_path: Path) -> None:
+    (tmp_path / "rows.json").write_text(json.dumps(ROWS, indent=1))
+    env = QA(source="hub", hub=str(tmp_path / "rows.json"))
+    env.check()
+    assert next(env.tasks("train", 0)).data["key"][0].startswith("Person ")
