@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from functools import cache
 
 
-def in_rows(cells: Sequence[object], width: int) -> str:
-    """Cells from the left and from the top, blanks between them, as wide as the widest."""
-    words = [str(cell) for cell in cells]
-    widest = max(map(len, words))
-    rows = (words[start : start + width] for start in range(0, len(words), width))
-    return "\n".join(" ".join(word.rjust(widest) for word in row) for row in rows)
+def in_rows(cells: Iterable[object], num_rows: int, num_columns: int, widest: int = 1) -> str:
+    """Cells from the left and from the top, blanks between them, each as wide as the widest."""
+    return form(num_rows, num_columns, widest) % tuple(cells)
+
+
+@cache
+def form(num_rows: int, num_columns: int, widest: int) -> str:
+    return "\n".join([" ".join([f"%{widest}s"] * num_columns)] * num_rows)

@@ -182,4 +182,4 @@ class FifteenEpisode(Turns):
         return sum(map(int.__eq__, self.tiles, self.goal)) / len(self.goal)
 
     def board(self) -> str:
-        return in_rows([tile or "." for tile in self.tiles], self.num_rows)
+        return in_rows([tile or "." for tile in self.tiles], self.num_rows, self.num_rows, len(str(self.goal[-2])))

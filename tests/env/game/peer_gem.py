@@ -3,8 +3,9 @@
 in:   {"id": "game:Mastermind-v0-easy", "state": {"game_code": [3, 1]}, "said": ["1 2", "3 1"]}
 out:  [{"text": "...", "suffix": "...", "reward": 0.5, "terminated": false, "truncated": false}, ...]
 
-`state` is laid over the environment's own after a reset, each value as the type that stands there; the first answer is
-the reset's. What is said stands in a box; an episode ends where GEM ends it.
+`state` is laid over the environment's own after a reset, each value as the type that stands there; a `seed` in it is
+the reset's, and goes on after it. The first answer is the reset's. What is said stands in a box; an episode ends where
+GEM ends it.
 """
 
 from __future__ import annotations
@@ -39,11 +40,19 @@ def answer(text: str, reward: float, terminated: bool, truncated: bool, info: di
     return {"text": text, "suffix": suffix, "reward": reward, "terminated": terminated, "truncated": truncated}
 
 
-def play(env: Any, state: dict[str, Any], said: list[str], seed: int = 0) -> list[dict[str, Any]]:
-    text, _ = env.reset(seed=seed)
-    random.seed(seed)
+def make(name: str) -> Any:
+    """Without the example in its prompt, which is drawn from the generator that draws the puzzle."""
+    env = gem.make(name)
+    env.sample_random_action = lambda **_: r"\boxed{reveal 0 0}"
+    return env
+
+
+def play(env: Any, state: dict[str, Any], said: list[str]) -> list[dict[str, Any]]:
+    text, _ = env.reset(seed=state.get("seed", 0))
+    if "seed" not in state:
+        random.seed(0)
     for name, value in state.items():
-        setattr(env, name, like(getattr(env, name), value))
+        setattr(env, name, like(getattr(env, name, None), value))
     answers = [answer(text, 0.0, False, False, {"suffix": env.get_task_suffix()})]
     for one in said:
         answers.append(answer(*env.step(rf"\boxed{{{one}}}")))
@@ -57,7 +66,7 @@ def main() -> None:
     for line in sys.stdin:
         asked = json.loads(line)
         name = asked["id"]
-        envs[name] = envs.get(name) or gem.make(name)
+        envs[name] = envs.get(name) or make(name)
         print(json.dumps(play(envs[name], asked["state"], asked["said"])), flush=True)
 
 

@@ -1,0 +1,158 @@
+"""2048: tiles slide and merge by the rules, doublings are paid once, a seed brings the tiles that GEM draws from it."""
+
+from __future__ import annotations
+
+from itertools import islice, zip_longest
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlx.env.game.game_2048 import DIRECTIONS, Game2048, describe, merged, slide, slides
+from rlx.types import Action, Task
+
+ENV = Game2048()
+ROWS = st.lists(st.sampled_from([0, 0, 2, 2, 4, 8, 16]), min_size=2, max_size=6).map(tuple)
+BOARDS = st.integers(2, 5).flatmap(
+    lambda size: st.lists(
+        st.lists(st.sampled_from([0, 2, 4]), min_size=size, max_size=size).map(tuple), min_size=size, max_size=size
+    ).map(tuple)
+)
+
+
+def act(name: str) -> Action:
+    return Action(kind="act", name=name, text="")
+
+
+@pytest.mark.parametrize(
+    ("row", "after"),
+    [
+        ((2, 0, 0, 2), (4, 0, 0, 0)),
+        ((2, 2, 2, 2), (4, 4, 0, 0)),
+        ((2, 2, 2, 0), (4, 2, 0, 0)),
+        ((4, 2, 2, 0), (4, 4, 0, 0)),
+        ((4, 0, 2, 2), (4, 4, 0, 0)),
+        ((0, 0, 0, 8), (8, 0, 0, 0)),
+        ((2, 4, 2, 4), (2, 4, 2, 4)),
+        ((8, 4, 4, 8), (8, 8, 8, 0)),
+    ],
+)
+def test_rows_slide_by_hand(row: tuple[int, ...], after: tuple[int, ...]) -> None:
+    assert merged(row) == after
+
+
+@given(ROWS)
+def test_a_slide_keeps_the_sum_and_leaves_no_gap(row: tuple[int, ...]) -> None:
+    after = merged(row)
+    assert (len(after), sum(after)) == (len(row), sum(row))
+    assert after == tuple(sorted(after, key=lambda tile: tile == 0))
+
+
+@given(BOARDS)
+def test_directions_are_turns_of_one_another(board: tuple[tuple[int, ...], ...]) -> None:
+    assert slide(board, "right") == tuple(row[::-1] for row in slide(tuple(row[::-1] for row in board), "left"))
+    assert slide(board, "up") == tuple(zip(*slide(tuple(zip(*board)), "left")))
+    assert slide(board, "down") == slide(board[::-1], "up")[::-1]
+    if any(0 in row for row in board) and any(map(any, board)):
+        assert slides(board)
+
+
+def test_a_game_shows_the_board_and_says_what_does_not_move() -> None:
+    episode = ENV.start(describe(3, 128, 4, 100))
+    first = episode.opening().observation[0].text
+    assert sorted(first.split()) == ["."] * 14 + ["2"] * 2
+    episode.board = ((16, 2, 4, 8), (0,) * 4, (0,) * 4, (0,) * 4)
+    episode.most = 16
+    step = episode.step(act("left"))
+    assert step.observation[0].text == "nothing moves left\n16  2  4  8\n" + "\n".join([" .  .  .  ."] * 3)
+    assert (step.reward, step.done) == (0.0, False)
+
+
+def test_doublings_are_paid_once_and_add_up_to_one() -> None:
+    episode = ENV.start(describe(3, 32, 2, 100))
+    episode.board, episode.most, episode.least = ((8, 8), (2, 0)), 8, 2
+    assert episode.step(act("left")).reward == 1 / 4
+    episode.board = ((8, 8), (2, 0))
+    assert episode.step(act("left")).reward == 0.0
+    episode.board = ((16, 16), (0, 0))
+    step = episode.step(act("left"))
+    assert (step.reward, step.success, step.observation[0].text) == (1 / 4, True, "reached 32")
+
+
+def test_a_full_board_in_which_nothing_moves_ends_the_game() -> None:
+    ends = 0
+    for task in islice(Game2048(size=2, target=128, max_turns=1000).tasks("train", 0), 10):
+        episode = ENV.start(task)
+        steps = [episode.step(act(name)) for name in DIRECTIONS * 100 if not slides_are_over(episode)]
+        assert (steps[-1].done, steps[-1].truncated, steps[-1].success) == (True, False, False)
+        assert steps[-1].observation[0].text.startswith("nothing can move\n")
+        assert not any(step.done for step in steps[:-1])
+        ends += 1
+    assert ends == 10
+
+
+def slides_are_over(episode: Any) -> bool:
+    return not slides(episode.board)
+
+
+def test_the_expert_reaches_64_and_knows_no_tile_to_come() -> None:
+    env = Game2048(target=64, max_turns=50)
+    wins = 0
+    for seed, task in enumerate(islice(env.tasks("train", 0), 30)):
+        episode = env.start(task)
+        steps = [episode.step(move.action) for move in env.demonstrate(task, seed, ())]
+        assert steps[-1].done
+        wins += bool(steps[-1].success)
+    assert wins >= 27
+    first = [next(iter(env.demonstrate(describe(seed, 64, 4, 50), 0, ()))).action for seed in (3, 4)]
+    assert first[0].name in DIRECTIONS
+
+
+def test_random_games_are_of_the_three_sizes() -> None:
+    tasks = islice(Game2048(random=True).tasks("train", 0), 60)
+    assert {(task.data["target"], task.data["max_turns"]) for task in tasks} == {(16, 20), (32, 30), (64, 50)}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"target": 100}, "^target=100: expected a power of two from 8 to 131072"),
+        ({"target": 4}, "^target=4"),
+        ({"size": 1}, "^size=1: expected an integer from 2 to 8"),
+        ({"max_turns": 0}, "^max_turns=0"),
+    ],
+)
+def test_games_that_cannot_be_are_refused(wrong: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Game2048(**wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "max_turns"), [("easy", 64, 50), ("hard", 512, 50), ("extreme-hard", 2048, 100)]
+)
+def test_gem_plays_the_same_and_draws_the_same_tiles(gem: Any, name: str, target: int, max_turns: int) -> None:
+    env = Game2048(target=target, max_turns=max_turns)
+    for _, ours, theirs in gem.beside(env, f"game:Game2048-v0-{name}", gem_state, gem_words):
+        for step, answer in zip_longest(ours, theirs):
+            said = step.observation[0].text
+            if "\n" in said:
+                assert said.split()[-16:] == answer["suffix"].split()[2:18]
+            assert said.startswith("reached") == ("Congratulations" in answer["text"])
+            assert said.startswith("nothing can move") == ("Game over" in answer["text"])
+            assert step.done or said.startswith("nothing moves") == ("doesn't change" in answer["text"])
+
+
+def gem_state(task: Task) -> dict[str, Any]:
+    return {"seed": task.data["seed"]}
+
+
+def gem_words(rng: Random, task: Task) -> list[str]:
+    """Directions, mostly two of them, so that games are long; in half of them the expert's; sometimes none."""
+    words = rng.choices(DIRECTIONS, (1, 5, 5, 1), k=task.data["max_turns"])
+    if rng.random() < 0.5:
+        words = [move.action.name for move in ENV.demonstrate(task, 0, ())]
+    if rng.random() < 0.2:
+        words[rng.randrange(len(words))] = rng.choice(["", "x", "up down", "1"])
+    return words
