@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from rlx.config.compose import build_value, compose
 from rlx.env.countdown import Countdown
 from rlx.env.mixture import Mixture, Portion
+from rlx.evaluate.evaluate import held_out
 from rlx.run.tasks import check_tasks
 from rlx.types import Action, Move
 
@@ -34,6 +36,35 @@ def test_what_cannot_be_had_is_told_before_a_run(
         check_tasks(small_run(tmp_path, *words))
     assert error.value.exit_code == 2
     assert "\n" not in str(error.value)
+
+
+SHIPPED = sorted((Path(__file__).parents[2] / "conf" / "env").rglob("*.yaml"))
+
+
+@pytest.mark.parametrize("file", SHIPPED, ids=lambda file: file.stem)
+def test_every_shipped_environment_has_as_many_problems_as_it_is_evaluated_on(file: Path) -> None:
+    name = file.relative_to(file.parents[[one.name for one in file.parents].index("env")]).with_suffix("")
+    tree = compose([f"env={name}", "protocol=tags", "algo=grpo", "warm_start=none"])
+    env = build_value(tree["env"], "env")
+    if getattr(env, "fetches", False):
+        pytest.skip("its tasks come from elsewhere")
+    assert held_out(build_value(tree["evaluate"], "evaluate"), env)
+
+
+@pytest.mark.parametrize(
+    ("words", "num"),
+    [
+        (["env=game/guess_the_number"], 12),
+        (["env=lend"], 12),
+        (["env=game/guess_the_number", "evaluate=quick"], 12),
+        (["env=countdown", "evaluate=quick"], 20),
+        (["env=countdown"], 50),
+        (["env=mixture"], 50),
+        (["env=game/guess_the_number", "evaluate.num_tasks=30"], 30),
+    ],
+)
+def test_an_evaluation_is_on_all_problems_where_there_are_few_unless_it_says_how_many(words: Any, num: int) -> None:
+    assert compose(words)["evaluate"]["num_tasks"] == num
 
 
 def test_tasks_that_come_from_elsewhere_are_not_waited_for(small_run: Callable[..., Any], tmp_path: Path) -> None:
