@@ -16,6 +16,7 @@ from rlx.gym.named import make, make_vec, print_envs
 from rlx.gym.single import Cut, TextEnv
 from rlx.gym.spaces import AnyText, Messages
 from rlx.gym.vector import TextVectorEnv
+from rlx.gym.wrappers import get_wrapper_fns
 
 __all__ = [
     "AnyText",
@@ -23,6 +24,7 @@ __all__ = [
     "Messages",
     "TextEnv",
     "TextVectorEnv",
+    "get_wrapper_fns",
     "make",
     "make_vec",
     "print_envs",

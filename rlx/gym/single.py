@@ -70,7 +70,7 @@ class TextEnv(gymnasium.Env[Any, str]):
         """`seed`: of a first reset that gives none. `tokenizer`: makes `chat` one text, counts what tools say."""
         if observation not in get_args(View):
             raise ValueError(f"observation={observation}: expected {', '.join(get_args(View))}")
-        self.world, self.protocol, self.view, self.tokenizer = env, protocol, observation, tokenizer
+        self.world, self.protocol, self.observation, self.tokenizer = env, protocol, observation, tokenizer
         self.split, self.first_seed, self.render_mode, self.spec = split, seed, render_mode, spec
         self.observation_space = Messages() if observation == "chat" and tokenizer is None else AnyText()
         self.action_space = AnyText()
@@ -158,14 +158,14 @@ class TextEnv(gymnasium.Env[Any, str]):
 
     def observe(self, action: Action | None = None) -> Any:
         """What the agent sees when it has done that, by this environment's view."""
-        if self.view == "last" and action is not None:
+        if self.observation == "last" and action is not None:
             return self.dialect.render(self.seen.observation) if self.seen.observation else ""
         if action is not None:
             self.past.append(Turn(prompt_ids=(), completion=SAID, action=action, observation=self.seen.observation))
         pieces = self.dialect.context(self.task, self.opening.observation, self.past)
-        if self.view == "observations":
+        if self.observation == "observations":
             return observations_of(pieces)
-        if self.view in ("last", "history"):
+        if self.observation in ("last", "history"):
             return history_of(pieces, self.said)
         messages = messages_of(pieces, self.said)
         return messages if self.tokenizer is None else templated(messages, self.tokenizer)
@@ -181,18 +181,10 @@ class TextEnv(gymnasium.Env[Any, str]):
         action = next(iter(tries_of(self.part, replace(self.task, env=""), 1, int(self.np_random.integers(2**31)))))
         return self.dialect.write(Move(thought="", action=action))
 
-    def another(self, seed: int | None) -> TextEnv:
-        """A fresh one of the same settings, on what this one was made of."""
-        return TextEnv(
-            self.world,
-            self.protocol,
-            observation=self.view,
-            tokenizer=self.tokenizer,
-            split=self.split,
-            seed=seed,
-            render_mode=self.render_mode,
-            spec=self.spec,
-        )
+    def another(self, seed: int | None, **settings: Any) -> TextEnv:
+        """A fresh one of the same settings but for these, on what this one was made of."""
+        own = {name: getattr(self, name) for name in ("observation", "tokenizer", "split", "render_mode", "spec")}
+        return TextEnv(self.world, self.protocol, seed=seed, **{**own, **settings})
 
     def spawn(self, same_state: bool = False, **keywords: Any) -> TextEnv:
         """Another of the same keywords but for these; in the same state by saying again all that was said."""

@@ -88,7 +88,7 @@ class TextVectorEnv(VectorEnv[Any, Any, Any]):
         self.pool = ThreadPoolExecutor(num, thread_name_prefix="gym") if num else None
         self.seen: list[Any] = [self.blank()] * self.num_envs
         self.over = [True] * self.num_envs
-        """Whose episode has ended."""
+        """Whose episode has ended, or has not begun."""
 
     def reset(
         self, seed: int | Sequence[int | None] | None = None, *, options: Mapping[str, Any] | None = None
@@ -150,22 +150,23 @@ class TextVectorEnv(VectorEnv[Any, Any, Any]):
 
     def turn(self, i: int, action: str) -> Outcome:
         """A step of one environment, and what its end brings with it."""
-        if self.mode is AutoresetMode.NEXT_STEP and self.over[i]:
+        if self.over[i] and self.mode is AutoresetMode.NEXT_STEP:
             observation, info = self.begin(i)
             return observation, 0.0, False, False, info
-        outcome = self.try_step(i, action)
-        self.over[i] = outcome[2] or outcome[3]
-        if not self.over[i] or self.mode is not AutoresetMode.SAME_STEP:
+        try:
+            outcome: Outcome = self.envs[i].step(action)  # type: ignore[assignment]
+        except Exception as error:
+            outcome = self.blank(), 0.0, False, True, {"error": named(error), "status": "error"}
+        return self.ended(i, outcome) if outcome[2] or outcome[3] else outcome
+
+    def ended(self, i: int, outcome: Outcome) -> Outcome:
+        """What is told of an episode's last step."""
+        self.over[i] = True
+        if self.mode is not AutoresetMode.SAME_STEP:
             return outcome
         last, reward, terminated, truncated, said = outcome
         observation, info = self.begin(i)
         return observation, reward, terminated, truncated, {**info, "final_obs": last, "final_info": said}
-
-    def try_step(self, i: int, action: str) -> Outcome:
-        try:
-            return self.envs[i].step(action)  # type: ignore[return-value]
-        except Exception as error:
-            return self.blank(), 0.0, False, True, {"error": named(error), "status": "error"}
 
     def begin(
         self, i: int, seed: int | None = None, options: dict[str, Any] | None = None

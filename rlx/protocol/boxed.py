@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from rlx.protocol.blocks import end_at_stop, invalid, printable, require_heard, uncut
 from rlx.protocol.direct import is_bare, meant, said_as, spell
@@ -53,8 +54,12 @@ class Boxed(History):
         return replace(self, lent=tools, declared=actions)
 
     def open(self, task: Task) -> str:
-        told = instruct(self.lent, self.declared) if self.instruction is None else self.instruction
-        return "\n".join([told, *(part.text for part in task.prompt), ""])
+        return "\n".join([self.told, *(part.text for part in task.prompt), ""])
+
+    @cached_property
+    def told(self) -> str:
+        """The line before a task's own text."""
+        return instruct(self.lent, self.declared) if self.instruction is None else self.instruction
 
     def parse(self, text: str, stop: Stop) -> Action:
         return uncut(self.read(text), stop)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from rlx.limits import MANY, refuse, within
 from rlx.types import Action, Environment, Episode, Step, Task, Text, ToolUse, Verb
-from rlx.world import cost_of, has_opening, opening_of, portions_of, tools_of
+from rlx.world import Pace, cost_of, has_opening, opening_of, pace_of, portions_of, tools_of
 
 if TYPE_CHECKING:
     from rlx.tool.python import Result
@@ -59,6 +59,12 @@ class Lend:
     @property
     def tools(self) -> tuple[Verb, ...]:
         return (*tools_of(self.env), self.tool.verb)
+
+    @property
+    def pace(self) -> Pace:
+        """A call takes its time, however quick the environment's own steps are."""
+        own = pace_of(self.env)
+        return "ticks" if own == "inline" else own
 
     def tasks(self, split: str, seed: int) -> Iterator[Task]:
         return self.env.tasks(split, seed)

@@ -191,7 +191,7 @@ def test_spawned_in_the_same_state_it_goes_on_alike(seed: int, texts: list[str])
 def test_spawned_with_keywords_it_has_those() -> None:
     env = rlx.gym.make(GUESS, max_turns=3, observation="history")
     other = env.spawn(observation="last")
-    assert (other.view, other.world) == ("last", env.world)
+    assert (other.observation, other.world) == ("last", env.world)
     assert env.spawn(max_turns=4).world == GuessTheNumber(max_turns=4)
 
 

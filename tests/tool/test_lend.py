@@ -13,7 +13,7 @@ from rlx.env.mixture import Mixture, Portion
 from rlx.tool.lend import Lend
 from rlx.tool.python import Python, Result
 from rlx.types import Action, Step, Text, ToolUse, Verb
-from rlx.world import cost_of, has_expert, has_tries, moves_of, open_episode, opening_of, rounds_of, tools_of
+from rlx.world import cost_of, has_expert, has_tries, moves_of, open_episode, opening_of, pace_of, rounds_of, tools_of
 
 GAME = GuessTheNumber()
 LENT = Lend(env=GAME, tool=Python(), max_calls=2, lambda_call=0.02, lambda_token=0.001, lambda_error=0.1)
@@ -103,3 +103,8 @@ def test_what_cannot_be_lent_is_refused() -> None:
         Lend(env=Mixture(parts={"game": Portion(env=GAME)}), tool=Python())
     with pytest.raises(ValueError, match=r"^max_calls=-1"):
         Lend(env=GAME, tool=Python(), max_calls=-1)
+
+
+def test_calls_take_their_time_where_steps_take_none() -> None:
+    assert pace_of(GuessTheNumber()) == "inline"
+    assert pace_of(Lend(env=GuessTheNumber(), tool=Python())) == "ticks"
