@@ -13,10 +13,9 @@ from typing import Any
 
 import gymnasium
 
-from rlx.config.check import near
 from rlx.gym.single import TextEnv
 from rlx.gym.views import View
-from rlx.limits import MistakeError
+from rlx.limits import MistakeError, near
 
 Env = gymnasium.Env[Any, str]
 
