@@ -31,7 +31,9 @@ def test_an_option_of_ones_own_is_found_by_the_same_rule(tmp_path: Path, monkeyp
     (tmp_path / "env" / "rg").mkdir(parents=True)
     (tmp_path / "env" / "rg" / "letter_count.yaml").write_text("defaults: [game/guess_the_number@_here_]\nhigh: 9\n")
     monkeypatch.setenv("RLX_CONF_DIR", str(tmp_path))
-    assert rlx.gym.make("rg:LetterCount").world == GuessTheNumber(high=9)
+    world = rlx.gym.make("rg:LetterCount").world
+    assert isinstance(world, GuessTheNumber)
+    assert world.high == 9
 
 
 @pytest.mark.parametrize(
