@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from random import Random
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from rlx.env.question import Question, Questions, judged
+from rlx.env.question import DrawnQuestions, Question, judged
 from rlx.env.wording import normal
 from rlx.limits import refuse, within
 from rlx.types import Step, Task
@@ -37,7 +37,7 @@ class Rule(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Logic(Questions):
+class Logic(DrawnQuestions):
     """The reward is 1 for the right one of yes and no."""
 
     depths: tuple[int, ...] = (0, 1, 2, 3)
@@ -64,9 +64,10 @@ class Logic(Questions):
             if whole.chain().get(theory.goal) == depth and theory.goal not in theory.chain():
                 return ask(rng, whole if follows else theory, follows, is_denied, depth)
 
-    def judge(self, data: Mapping[str, Any], text: str) -> Step:
-        right = MEANINGS.get(normal(text)) == data["key"]["answer"]
-        return judged(float(right), metrics={f"depth_{data['key']['depth']}": float(right)})
+    def judge(self, task: Task, text: str) -> Step:
+        key = task.data["key"]
+        right = float(MEANINGS.get(normal(text)) == key["answer"])
+        return judged(right, metrics={f"depth_{key['depth']}": right})
 
     def random_tries(self, task: Task, num: int, seed: int) -> list[str]:
         """The honest floor: a coin, thrown each time."""

@@ -70,8 +70,8 @@ class QA(SourcedQuestions):
         shown = f"{told}\n" if told and self.context == "given" else ""
         return Question(text=f"{shown}Question: {asked}", identity=asked, key=golds, answer=golds[0], worked=worked)
 
-    def judge(self, data: Mapping[str, Any], text: str) -> Step:
-        match, score = exact_match(text, data["key"]), f1(text, data["key"])
+    def judge(self, task: Task, text: str) -> Step:
+        match, score = exact_match(text, task.data["key"]), f1(text, task.data["key"])
         reward = score if self.reward == "f1" else float(match)
         return judged(reward, match, {"f1": score, "exact_match": float(match)})
 

@@ -3,7 +3,7 @@
 drawn from   a generator of the project, or the rows of a data set (rlx.env.hub)
 Question     text  key  answer  worked
 Task         its prompt is the text, its data all the rest, its id a hash of what is asked, which says its split too
-answer       --judge(data, text)--> reward and success, which ends the episode
+answer       --judge(task, text)--> reward and success, which ends the episode
 else         told so: a turn of the `max_rounds` that may pass, which the player counts
 """
 
@@ -39,7 +39,7 @@ class Question:
 
 @dataclass(frozen=True, kw_only=True)
 class Questions(ABC):
-    """A family of them: how one is drawn, and how an answer is judged."""
+    """A family of them: where they are from, and how an answer is judged."""
 
     num_test: int = 500
     """Test questions, at most."""
@@ -50,6 +50,26 @@ class Questions(ABC):
         within(1, MANY, num_test=self.num_test)
         within(0, MANY, max_rounds=self.max_rounds)
 
+    @abstractmethod
+    def tasks(self, split: str, seed: int) -> Iterator[Task]: ...
+
+    @abstractmethod
+    def judge(self, task: Task, text: str) -> Step:
+        """What an answer is worth, whatever it says."""
+
+    def start(self, task: Task) -> QuestionEpisode:
+        return QuestionEpisode(self, task)
+
+    def demonstrate(self, task: Task, seed: int, tools: Sequence[str]) -> Iterator[Move]:
+        if not task.data["answer"]:
+            raise ValueError("env: no answer of an expert comes with these questions")
+        yield Move(thought=task.data["worked"], action=Action(kind="answer", text=task.data["answer"]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawnQuestions(Questions):
+    """A family with a generator."""
+
     @property
     @abstractmethod
     def stream(self) -> str:
@@ -58,29 +78,17 @@ class Questions(ABC):
     @abstractmethod
     def draw(self, rng: Random) -> Question: ...
 
-    @abstractmethod
-    def judge(self, data: Mapping[str, Any], text: str) -> Step:
-        """What an answer is worth, whatever it says."""
-
     def tasks(self, split: str, seed: int) -> Iterator[Task]:
         return split_tasks(self.stream, lambda rng: describe(self.draw(rng)), split, seed, self.num_test)
 
-    def start(self, task: Task) -> QuestionEpisode:
-        return QuestionEpisode(self, task.data)
-
-    def demonstrate(self, task: Task, seed: int, tools: Sequence[str]) -> Iterator[Move]:
-        if not task.data["answer"]:
-            raise ValueError("env: no answer of an expert comes with these questions")
-        yield Move(thought=task.data["worked"], action=Action(kind="answer", text=task.data["answer"]))
-
 
 class QuestionEpisode:
-    def __init__(self, questions: Questions, data: Mapping[str, Any]) -> None:
-        self.questions, self.data = questions, data
+    def __init__(self, questions: Questions, task: Task) -> None:
+        self.questions, self.task = questions, task
 
     def step(self, action: Action) -> Step:
         if action.kind == "answer":
-            return self.questions.judge(self.data, action.text) if len(action.text) <= LONGEST else judged(0.0)
+            return self.questions.judge(self.task, action.text) if len(action.text) <= LONGEST else judged(0.0)
         if action.kind == "call":
             return Step(observation=(Text("Error: there is no such tool"),), tool=ToolUse(num_calls=1, num_failed=1))
         return Step(observation=(Text(f"Error: {action.text:.200}"),))

@@ -13,14 +13,14 @@ from typing import Any, Literal
 
 from rlx.env import hub
 from rlx.env.hub import DataError
-from rlx.env.question import Question, Questions, describe
+from rlx.env.question import DrawnQuestions, Question, describe
 from rlx.env.split import is_held_out
 from rlx.limits import refuse
 from rlx.types import Task
 
 
 @dataclass(frozen=True, kw_only=True)
-class SourcedQuestions(Questions):
+class SourcedQuestions(DrawnQuestions):
     """A hash of a data set's question says to which split it belongs, unless the data set has one for the test."""
 
     source: Literal["generated", "hub"] = "generated"
