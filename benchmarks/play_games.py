@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from itertools import islice
+from math import isqrt
 from random import Random
 from statistics import mean
 from typing import Any
@@ -32,6 +33,9 @@ def make(name: str) -> Any:
 
 ARGUMENTS: dict[str, Callable[[Random, Task], str]] = {
     "": lambda rng, task: "",
+    "row column digit": lambda rng, task: " ".join(
+        str(rng.randint(1, isqrt(len(task.data["puzzle"])))) for _ in range(3)
+    ),
     "towers": lambda rng, task: " ".join(rng.sample("ABC", 2)),
 }
 """Of random actions, by what a game calls them."""

@@ -1,0 +1,210 @@
+"""Sudoku grids: full ones at random, puzzles with one solution, what it takes to solve them.
+
+A cell is *single* if one digit can stand in it (naked), or if a row, column or box has no other cell for a digit
+(hidden). A clue that is single once it is taken away follows from those left; only where it is not, a search has to
+tell whether another digit would do. If each clue that was taken away followed, one after the other, no other grid fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from math import isqrt
+from random import Random
+
+NAKED, HIDDEN, SEARCH = 1, 2, 3
+"""Grades: the hardest that a cell takes, where the easiest comes first."""
+PATIENCE = 1000
+"""Cells that a search may fill before it is given up."""
+TRIES = 8
+"""Orders in which clues are taken away, until there are few enough."""
+
+Grid = list[int]
+"""Cells from the left and from the top; 0 is empty."""
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Where the units of a grid are: rows, columns, boxes."""
+
+    units: tuple[tuple[int, ...], ...]
+    """Cells of each: first the rows, then the columns, then the boxes."""
+    of: tuple[tuple[int, int, int], ...]
+    """A cell's row, column and box."""
+
+
+@cache
+def lines(size: int) -> Lines:
+    box = isqrt(size)
+    places = [divmod(cell, size) for cell in range(size**2)]
+    of = tuple((row, size + col, 2 * size + row // box * box + col // box) for row, col in places)
+    units = tuple(tuple(cell for cell in range(size**2) if unit in of[cell]) for unit in range(3 * size))
+    return Lines(units, of)
+
+
+class Board:
+    """A grid that knows which digits, as bits, each unit has."""
+
+    def __init__(self, grid: Grid) -> None:
+        self.grid, self.size = list(grid), isqrt(len(grid))
+        self.all = 2 ** (self.size + 1) - 2
+        lined = lines(self.size)
+        self.units, self.of = lined.units, lined.of
+        self.has = [0] * len(self.units)
+        for cell, digit in enumerate(grid):
+            if digit:
+                self.toggle(cell, 1 << digit)
+
+    def toggle(self, cell: int, bit: int) -> None:
+        has = self.has
+        for unit in self.of[cell]:
+            has[unit] ^= bit
+
+    def put(self, cell: int, digit: int) -> None:
+        self.grid[cell] = digit
+        self.toggle(cell, 1 << digit)
+
+    def take(self, cell: int) -> int:
+        digit, self.grid[cell] = self.grid[cell], 0
+        self.toggle(cell, 1 << digit)
+        return digit
+
+    def fits(self, cell: int) -> int:
+        """Digits that the cell's units do not have, as bits."""
+        row, column, box = self.of[cell]
+        return self.all & ~(self.has[row] | self.has[column] | self.has[box])
+
+    def empty(self) -> list[int]:
+        return [cell for cell, digit in enumerate(self.grid) if not digit]
+
+    def is_hidden(self, cell: int, digit: int) -> bool:
+        """Whether one of the cell's units has no other cell for the digit."""
+        grid, of, has, bit = self.grid, self.of, self.has, 1 << digit
+        for unit in of[cell]:
+            for other in self.units[unit]:
+                if not grid[other] and other != cell:
+                    row, column, box = of[other]
+                    if not (has[row] | has[column] | has[box]) & bit:
+                        break
+            else:
+                return True
+        return False
+
+
+def digits(bits: int) -> list[int]:
+    return [digit for digit in range(1, 10) if bits >> digit & 1]
+
+
+def solutions(grid: Grid, rng: Random | None = None, patience: int = PATIENCE) -> Iterator[Grid]:
+    """Full grids with the digits that are given, in a random order if there is an `rng`. TimeoutError where `patience`
+    cells were filled and there may be more."""
+    board = Board(grid)
+    left = [patience]
+
+    def fill(empty: list[int]) -> Iterator[Grid]:
+        if not empty:
+            yield list(board.grid)
+            return
+        fewest, cell, bits = 10, 0, 0
+        for other in empty:
+            fits = board.fits(other)
+            if fits.bit_count() < fewest:
+                fewest, cell, bits = fits.bit_count(), other, fits
+                if fewest <= 1:
+                    break
+        rest = [other for other in empty if other != cell]
+        tries = digits(bits)
+        if rng and len(tries) > 1:
+            rng.shuffle(tries)
+        for digit in tries:
+            left[0] -= 1
+            if left[0] < 0:
+                raise TimeoutError
+            board.put(cell, digit)
+            yield from fill(rest)
+            board.take(cell)
+
+    return fill(board.empty())
+
+
+def full_grid(rng: Random, size: int) -> Grid:
+    grid = [0] * size**2
+    for cell, digit in zip(lines(size).units[2 * size], rng.sample(range(1, size + 1), size), strict=True):
+        grid[cell] = digit
+    try:
+        return next(solutions(grid, rng))
+    except TimeoutError:
+        return full_grid(rng, size)
+
+
+def puzzle_of(full: Grid, rng: Random, num_clues: int, grade: int) -> Grid:
+    """As few clues as that, or as few more as were found, with one solution."""
+    fewest = full
+    for _ in range(TRIES):
+        fewest = max(take_away(full, rng, num_clues, grade), fewest, key=num_empty)
+        if num_empty(fewest) >= len(full) - num_clues:
+            break
+    return fewest
+
+
+def take_away(full: Grid, rng: Random, num_clues: int, grade: int) -> Grid:
+    """Take clues away that follow from those left. One that does not now never will, with fewer of them."""
+    board = Board(full)
+    num_left = len(full)
+    for cell in rng.sample(range(len(full)), len(full)):
+        if num_left == num_clues:
+            break
+        digit = board.take(cell)
+        if follows(board, cell, digit, grade):
+            num_left -= 1
+        else:
+            board.put(cell, digit)
+    return board.grid
+
+
+def follows(board: Board, cell: int, digit: int, grade: int) -> bool:
+    """Whether nothing but the digit can stand in the cell, as far as the grade tells."""
+    others = board.fits(cell) & ~(1 << digit)
+    if not others or (grade > NAKED and board.is_hidden(cell, digit)):
+        return True
+    return grade == SEARCH and not any(has_solution(board, cell, other) for other in digits(others))
+
+
+def has_solution(board: Board, cell: int, digit: int) -> bool:
+    """With the digit in the cell; in doubt there is one."""
+    grid = list(board.grid)
+    grid[cell] = digit
+    try:
+        return any(True for _ in solutions(grid))
+    except TimeoutError:
+        return True
+
+
+def num_empty(grid: Grid) -> int:
+    return grid.count(0)
+
+
+def deductions(puzzle: Grid, solution: Grid) -> Iterator[tuple[int, int]]:
+    """Cells in an order in which they can be filled, the easiest first, and the grade of each."""
+    board = Board(puzzle)
+    empty = board.empty()
+    while empty:
+        cell, grade = easiest(board, empty, solution)
+        board.put(cell, solution[cell])
+        empty.remove(cell)
+        yield cell, grade
+
+
+def easiest(board: Board, empty: list[int], solution: Grid) -> tuple[int, int]:
+    for cell in empty:
+        if board.fits(cell).bit_count() == 1:
+            return cell, NAKED
+    for cell in empty:
+        if board.is_hidden(cell, solution[cell]):
+            return cell, HIDDEN
+    return min(empty, key=lambda cell: board.fits(cell).bit_count()), SEARCH
+
+
+def grade_of(puzzle: Grid, solution: Grid) -> int:
+    return max((grade for _, grade in deductions(puzzle, solution)), default=NAKED)
