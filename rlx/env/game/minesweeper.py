@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from hashlib import sha256
 from random import Random
 from typing import ClassVar
 
+from rlx.env.game.board import numbered
 from rlx.env.game.minefield import Numbers, around, risks
 from rlx.env.game.turns import Turns, lost, told, whole_numbers, won
 from rlx.env.split import split_tasks
@@ -111,20 +111,11 @@ def describe(cells: list[int], rows: int, cols: int, num_mines: int, max_turns: 
     )
 
 
-@cache
-def blank(rows: int, cols: int) -> tuple[bytes, tuple[int, ...]]:
-    """A board with all hidden, as it is shown, and where in it each cell stands."""
-    lines = [f"{row} {' '.join('.' * cols)}" for row in range(rows)]
-    text = "\n".join([f"  {' '.join(map(str, range(cols)))}", *lines])
-    width = 2 * cols + 2
-    return text.encode(), tuple(width * (row + 1) + 2 * col + 2 for row in range(rows) for col in range(cols))
-
-
 class MinesweeperEpisode(Turns):
     def __init__(self, cells: Sequence[int], rows: int, cols: int, num_mines: int, max_turns: int) -> None:
         super().__init__(max_turns)
         self.cells, self.rows, self.cols, self.num_mines = cells, rows, cols, num_mines
-        empty, self.places = blank(rows, cols)
+        empty, self.places = numbered(rows, cols)
         self.board = bytearray(empty)
         self.around = around(rows, cols)
         self.mines: frozenset[int] = frozenset()

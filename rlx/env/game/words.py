@@ -1,4 +1,4 @@
-"""Common English words of 3 to 8 letters, in words.txt beside this file."""
+"""Common English words of 3 to 8 letters, in words.txt beside this file; some of them with a clue, in clues.txt."""
 
 from __future__ import annotations
 
@@ -15,10 +15,21 @@ def words_of(length: int) -> tuple[str, ...]:
     return tuple(word for word in every_word() if len(word) == length)
 
 
+def words_between(shortest: int, longest: int) -> tuple[str, ...]:
+    return tuple(word for length in range(shortest, longest + 1) for word in words_of(length))
+
+
 @cache
 def every_word() -> tuple[str, ...]:
     """In the file's order, read when they are first asked for."""
     return tuple(Path(__file__).with_name("words.txt").read_text(encoding="ascii").split())
+
+
+@cache
+def every_clue() -> dict[str, str]:
+    """The words of clues.txt, each with what one asks for it."""
+    lines = Path(__file__).with_name("clues.txt").read_text(encoding="ascii").splitlines()
+    return dict(line.split(": ", 1) for line in lines)
 
 
 def letter_counts(words: Iterable[str]) -> Counter[str]:

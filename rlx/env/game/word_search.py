@@ -1,0 +1,174 @@
+"""Word search: find words among letters, across or down.
+
+Find 3 words of 3 to 4 letters.  ->  0 1 2 1  ->  found hot, 2 words left, then the board, where it is in capitals
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import chain
+from random import Random
+from re import findall
+from string import ascii_lowercase
+from typing import ClassVar
+
+from rlx.env.game.board import numbered
+from rlx.env.game.crossing import LENGTHS, Laid, Way, layouts, letters_on, places_of
+from rlx.env.game.turns import Turns, told, whole_numbers, won
+from rlx.env.game.words import LONGEST, SHORTEST, words_between
+from rlx.env.split import split_tasks
+from rlx.limits import MANY, refuse, within
+from rlx.types import Action, Move, Step, Task, Text, Verb
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordSearch:
+    """The reward is an equal share for each word: 1 in all."""
+
+    actions: ClassVar = (Verb(name="mark", description="mark a word", argument="row column row column"),)
+    pace: ClassVar = "inline"
+
+    num_words: int = 5
+    """Words to be found."""
+    shortest: int = 3
+    """Letters that they have at least."""
+    longest: int = 5
+    """Letters that they have at most. The board is one and a half times as wide as the longest word drawn."""
+    max_turns: int = 20
+    """Turns of a game."""
+    random: bool = False
+    """Each task has either words of 3 to 5 letters or words of 6 to 8."""
+    num_test: int = 500
+    """Test tasks, at most."""
+
+    def __post_init__(self) -> None:
+        within(1, 10, num_words=self.num_words)
+        within(SHORTEST, LONGEST, shortest=self.shortest, longest=self.longest)
+        if self.shortest > self.longest:
+            refuse("shortest", self.shortest, f"at most longest={self.longest}")
+        within(1, MANY, max_turns=self.max_turns, num_test=self.num_test)
+
+    def tasks(self, split: str, seed: int) -> Iterator[Task]:
+        return split_tasks("word_search", self.draw, split, seed, self.num_test)
+
+    def draw(self, rng: Random) -> Task:
+        lengths = rng.choice(LENGTHS) if self.random else (self.shortest, self.longest)
+        drawn = layouts(rng, words_between(*lengths), self.num_words)
+        boards = ((filled(rng, laid, side), laid) for laid, side in drawn)
+        return next(describe(rows, laid, self.max_turns) for rows, laid in boards if is_plain(rows, laid))
+
+    def start(self, task: Task) -> WordSearchEpisode:
+        return WordSearchEpisode(**task.data)
+
+    def demonstrate(self, task: Task, seed: int, tools: Sequence[str]) -> Iterator[Move]:
+        """Every word that is read on the board, the longest first, until all are found: it does not know which were
+        hidden."""
+        rng = Random(f"word_search/expert/{seed}/{task.id}")
+        episode = self.start(task)
+        lengths = [len(word) for word, *_ in task.data["words"]]
+        read = words_on(task.data["rows"], min(lengths), max(lengths))
+        for one in sorted(rng.sample(read, len(read)), key=lambda one: -len(one.word)):
+            move = Move(thought=f"I read {one.word} {one.way}.", action=mark(one))
+            yield move
+            if episode.step(move.action).done:
+                return
+
+    def random_tries(self, task: Task, num: int, seed: int) -> list[Action]:
+        """The honest floor: distinct random rows of letters as long as words are (fewer, if there are no more)."""
+        rng = Random(f"word_search/random/{seed}/{task.id}")
+        lengths = [len(word) for word, *_ in task.data["words"]]
+        sizes = range(min(lengths), max(lengths) + 1)
+        places = list(chain.from_iterable(places_of("?" * size, len(task.data["rows"])) for size in sizes))
+        return [mark(one) for one in rng.sample(places, min(num, len(places)))]
+
+
+def describe(rows: Sequence[str], laid: Sequence[Laid], max_turns: int) -> Task:
+    lengths = sorted(len(one.word) for one in laid)
+    span = f"{lengths[0]} to {lengths[-1]}" if lengths[0] < lengths[-1] else f"{lengths[0]}"
+    what = f"{len(laid)} words" if len(laid) > 1 else "a word"
+    return Task(
+        id=f"{'-'.join(one.word for one in laid)}/{sha256(''.join(rows).encode()).hexdigest()[:12]}",
+        prompt=(
+            Text(
+                f"Find {what} of {span} letters on the board, across or down. Say the row and the column of a word's "
+                f"first letter, then of its last. What is found is shown in capitals. You have {max_turns} turns."
+            ),
+        ),
+        data={"rows": list(rows), "words": [list(one) for one in laid], "max_turns": max_turns},
+    )
+
+
+def filled(rng: Random, laid: Sequence[Laid], side: int) -> list[str]:
+    """The rows of the board, random letters where no word is."""
+    letters = letters_on(laid, side)
+    text = "".join(letters.get(cell) or rng.choice(ascii_lowercase) for cell in range(side * side))
+    return [text[start : start + side] for start in range(0, side * side, side)]
+
+
+def is_plain(rows: Sequence[str], laid: Sequence[Laid]) -> bool:
+    """Whether each word can be read in one place alone, forwards or backwards."""
+    lines = "\n".join([*rows, *map("".join, zip(*rows))])
+    words = [{one.word, one.word[::-1]} for one in laid]
+    return all(sum(len(findall(f"(?={word})", lines)) for word in both) == 1 for both in words)
+
+
+def words_on(rows: Sequence[str], shortest: int, longest: int) -> list[Laid]:
+    """Every word that one knows and can read forwards."""
+    known = set(words_between(shortest, longest))
+    lines: list[tuple[Way, int, str]] = [
+        *(("across", row, line) for row, line in enumerate(rows)),
+        *(("down", col, "".join(line)) for col, line in enumerate(zip(*rows))),
+    ]
+    return [
+        Laid(line[start:end], *((beside, start) if way == "across" else (start, beside)), way)
+        for way, beside, line in lines
+        for start in range(len(line))
+        for end in range(start + shortest, min(start + longest, len(line)) + 1)
+        if line[start:end] in known
+    ]
+
+
+class WordSearchEpisode(Turns):
+    def __init__(self, rows: Sequence[str], words: Sequence[tuple[str, int, int, Way]], max_turns: int) -> None:
+        super().__init__(max_turns)
+        self.side, self.num_words = len(rows), len(words)
+        self.hidden: dict[tuple[int, ...], Laid] = {Laid(*word).ends(): Laid(*word) for word in words}
+        empty, self.places = numbered(self.side, self.side)
+        self.board = bytearray(empty)
+        for place, letter in zip(self.places, "".join(rows).encode()):
+            self.board[place] = letter
+        self.tried: set[tuple[int, ...]] = set()
+
+    def opening(self) -> Step:
+        return told(self.board.decode())
+
+    def play(self, action: Action) -> Step | None:
+        where = whole_numbers(action.text) if action.kind == "act" else None
+        if where is None or len(where) != 4:
+            return None
+        if max(where) >= self.side:
+            return self.show("that is not on the board")
+        ends = (*min(where[:2], where[2:]), *max(where[:2], where[2:]))
+        if ends in self.tried:
+            return self.show("you tried it before")
+        self.tried.add(ends)
+        if ends[0] != ends[2] and ends[1] != ends[3]:
+            return self.show("words are across or down")
+        one = self.hidden.pop(ends, None)
+        return self.found(one) if one else self.show("no hidden word is there")
+
+    def found(self, one: Laid) -> Step:
+        for cell, letter in zip(one.cells(self.side), one.word.upper().encode()):
+            self.board[self.places[cell]] = letter
+        left, share = len(self.hidden), 1 / self.num_words
+        words = "words" if left > 1 else "word"
+        return self.show(f"found {one.word}, {left} {words} left", share) if left else won(f"found {one.word}", share)
+
+    def show(self, text: str, reward: float = 0.0) -> Step:
+        return told(f"{text}\n{self.board.decode()}", reward)
+
+
+def mark(one: Laid) -> Action:
+    return Action(kind="act", name="mark", text=" ".join(map(str, one.ends())))

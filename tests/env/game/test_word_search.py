@@ -1,0 +1,176 @@
+"""Word search: words are marked by their ends, paid once, and stand in one place alone."""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+from random import Random
+from typing import Any
+
+import pytest
+
+from rlx.env.game.crossing import Laid
+from rlx.env.game.word_search import WordSearch, describe, is_plain, mark, words_on
+from rlx.types import Action, Step, Task
+
+ENV = WordSearch()
+TASK = describe(["xhxx", "ionx", "xtxz", "zzzz"], [Laid("hot", 0, 1, "down"), Laid("ion", 1, 0, "across")], 20)
+
+
+def act(text: str) -> Action:
+    return Action(kind="act", name="mark", text=text)
+
+
+def said(step: Step) -> str:
+    return step.observation[0].text.split("\n")[0]
+
+
+def test_a_game_by_hand() -> None:
+    episode = ENV.start(TASK)
+    assert episode.opening().observation[0].text == "  0 1 2 3\n0 x h x x\n1 i o n x\n2 x t x z\n3 z z z z"
+    step = episode.step(act("2 1 0 1"))
+    assert step.observation[0].text == "found hot, 1 word left\n  0 1 2 3\n0 x H x x\n1 i O n x\n2 x T x z\n3 z z z z"
+    assert step.reward == 0.5
+    assert episode.step(act("1 0 1 2")).success
+
+
+def test_a_word_is_paid_once_whichever_way_it_is_marked() -> None:
+    episode = ENV.start(TASK)
+    steps = [episode.step(act(text)) for text in ("0 1 2 1", "2 1 0 1", "0 1 2 1")]
+    assert [step.reward for step in steps] == [0.5, 0.0, 0.0]
+    assert [said(step) for step in steps[1:]] == ["you tried it before"] * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("0 1 0 4", "that is not on the board"),
+        ("0 1 2 3", "words are across or down"),
+        ("0 0 0 2", "no hidden word is there"),
+        ("1 1 1 1", "no hidden word is there"),
+    ],
+)
+def test_what_is_no_hidden_word_costs_a_turn(text: str, answer: str) -> None:
+    step = ENV.start(TASK).step(act(text))
+    assert (said(step), step.reward, step.done) == (answer, 0.0, False)
+
+
+@pytest.mark.parametrize("text", ["", "hot", "0 1", "0 1 2 1 1", "(0, 1) (2, 1)", "0 1 -2 1"])
+def test_what_is_no_two_cells_ends_the_game_at_a_price(text: str) -> None:
+    assert ENV.start(TASK).step(act(text)).reward == -0.1
+
+
+@pytest.mark.parametrize("env", [ENV, WordSearch(shortest=6, longest=8), WordSearch(num_words=10, longest=3)])
+def test_words_stand_where_the_task_says_and_nowhere_else(env: WordSearch) -> None:
+    for task in islice(env.tasks("train", 0), 20):
+        rows, laid = task.data["rows"], [Laid(*word) for word in task.data["words"]]
+        assert len(laid) == env.num_words
+        assert is_plain(rows, laid)
+        for one in laid:
+            row, col, end_row, end_col = one.ends()
+            assert "".join(rows[r][c] for r in range(row, end_row + 1) for c in range(col, end_col + 1)) == one.word
+            assert env.shortest <= len(one.word) <= env.longest
+
+
+def test_a_word_that_could_be_read_twice_is_not_plain() -> None:
+    laid = [Laid("hot", 0, 1, "down")]
+    assert is_plain(["xhxx", "xoxx", "xtxx", "xxxx"], laid)
+    assert not is_plain(["xhxx", "xoxx", "xtxx", "xtoh"], laid)
+    assert not is_plain(["xhot", "xoxx", "xtxx", "xxxx"], laid)
+
+
+def test_words_are_read_forwards_in_rows_and_columns() -> None:
+    assert {(one.word, one.way) for one in words_on(TASK.data["rows"], 3, 3)} == {("hot", "down"), ("ion", "across")}
+
+
+def test_the_expert_reads_the_board_and_finds_nearly_all() -> None:
+    for env in (ENV, WordSearch(shortest=6, longest=8)):
+        earned = 0.0
+        for seed, task in enumerate(islice(env.tasks("train", 0), 20)):
+            episode = env.start(task)
+            earned += sum(episode.step(move.action).reward for move in env.demonstrate(task, seed, ()))
+        assert earned >= 19
+
+
+def test_random_games_have_short_words_or_long_ones() -> None:
+    drawn = [sorted(len(word) for word, *_ in task.data["words"]) for task in
+             islice(WordSearch(random=True).tasks("train", 0), 20)]  # fmt: skip
+    assert all(3 <= lengths[0] <= lengths[-1] <= 5 or 6 <= lengths[0] <= lengths[-1] <= 8 for lengths in drawn)
+    assert len({lengths[0] > 5 for lengths in drawn}) == 2
+
+
+def test_random_tries_are_distinct_rows_of_letters_of_the_words_lengths() -> None:
+    tries = ENV.random_tries(TASK, 99, 0)
+    assert len({action.text for action in tries}) == len(tries) == 16
+    assert mark(Laid("hot", 0, 1, "down")) in tries
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"num_words": 11}, "^num_words=11: expected an integer from 1 to 10"),
+        ({"shortest": 2}, "^shortest=2"),
+        ({"longest": 9}, "^longest=9"),
+        ({"shortest": 6}, "^shortest=6: expected at most longest=5"),
+        ({"max_turns": 0}, "^max_turns=0"),
+    ],
+)
+def test_words_that_cannot_be_had_are_refused(wrong: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        WordSearch(**wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "env"),
+    [("easy", ENV), ("hard", WordSearch(shortest=6, longest=8)), ("random", WordSearch(random=True))],
+)
+def test_gem_plays_the_same(gem: Any, name: str, env: WordSearch) -> None:
+    for _, ours, theirs in gem.beside(env, f"game:WordSearch-v0-{name}", gem_state, random_words):
+        for step, answer in zip(ours[1:], theirs[1:]):
+            if "\n" in step.observation[0].text:
+                _, *rows = step.observation[0].text.split("\n")[1:]
+                grid = re.sub(r"\[(.)\]|(\w)", r"\1\2", answer["suffix"]).split("Words Found")[0].split("\n")[2:]
+                found = re.findall(r"\[(.)\]", answer["suffix"])
+                assert " ".join(rows).upper().split() == re.sub(r"R0?(\d+)", r"\1", " ".join(grid)).split()
+                assert len(found) == sum(map(str.isupper, " ".join(rows)))
+            if not step.truncated:
+                for hint, own in AS_OURS.items():
+                    assert (
+                        hint not in answer["text"]
+                        or own in said(step)
+                        or (hint in BACKWARDS and "before" in said(step))
+                    )
+
+
+AS_OURS = {
+    "out of bounds": "not on the board",
+    "already tried": "tried it before",
+    "not valid": "across or down",
+    "correct! You found": "found ",
+    "Congratulations": "found ",
+    "incorrect attempt": "no hidden word",
+}
+
+
+BACKWARDS = {"not valid", "incorrect attempt"}
+"""What GEM answers to a try that was made the other way round."""
+
+
+def gem_state(task: Task) -> dict[str, Any]:
+    placed = {word.upper(): [row, col, way] for word, row, col, way in task.data["words"]}
+    board = [list(row.upper()) for row in task.data["rows"]]
+    return {"game_board": board, "placed_words": placed, "max_turns": task.data["max_turns"]}
+
+
+def random_words(rng: Random, task: Task) -> list[str]:
+    """Cells at random and words, some backwards; none that was found is marked backwards, as GEM pays it again."""
+    side = len(task.data["rows"])
+    ends = [Laid(*word).ends() for word in task.data["words"]]
+    right = [(*one[2:], *one[:2]) if rng.random() < 0.5 else one for one in ends]
+    words = [tuple(rng.randrange(side + (rng.random() < 0.1)) for _ in range(4)) for _ in range(14)]
+    words = [one for one in words if one not in ends and (*one[2:], *one[:2]) not in ends]
+    words += [one for one in right for _ in range(rng.choice([1, 1, 2])) if rng.random() < 0.9]
+    spelled = [" ".join(map(str, one)) for one in rng.sample(words, len(words))]
+    if rng.random() < 0.2:
+        spelled[rng.randrange(len(spelled))] = rng.choice(["", "1 2 3", "a", "[0 0 0 2]"])
+    return spelled
