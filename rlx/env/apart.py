@@ -49,6 +49,10 @@ class ApartError(RuntimeError):
     """It took too long, ended, or failed; the message is one line."""
 
 
+class StartError(RuntimeError):
+    """It did not start."""
+
+
 class Apart:
     """A module that calls `serve`, started when it is first asked and after it was killed. Threads may share it."""
 
@@ -72,7 +76,10 @@ class Apart:
         settings = {**os.environ, "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         pipe = subprocess.PIPE
         self.child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, env=settings)
-        self.exchange(b"", STARTING)
+        try:
+            self.exchange(b"", STARTING)
+        except ApartError as error:
+            raise StartError(f"{error} as it started: python -m {self.module} says why") from None
 
     def exchange(self, line: bytes, seconds: float) -> bytes:
         """Say a line and hear one."""

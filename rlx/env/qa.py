@@ -14,7 +14,7 @@ from typing import Any, Literal
 from rlx.env.invented import LONGEST, draw_pages, draw_path, make_world
 from rlx.env.question import Question, judged
 from rlx.env.sourced import SourcedQuestions
-from rlx.env.wording import exact_match, f1
+from rlx.env.wording import exact_match, f1, right_answers
 from rlx.limits import MANY, refuse, within
 from rlx.types import Step, Task
 
@@ -79,11 +79,3 @@ class QA(SourcedQuestions):
         """The honest floor: distinct names, dates and years that the task shows (fewer, if there are no more)."""
         shown = sorted(set(NAME.findall(task.prompt[0].text.replace("Question: ", ""))))
         return Random(f"qa/random/{seed}/{task.id}").sample(shown, min(num, len(shown)))
-
-
-def right_answers(value: Any) -> list[str]:
-    """Of a data set's cell: a text or number, several of them, or an object that has them as `text`, as SQuAD's do."""
-    if isinstance(value, Mapping):
-        return right_answers(value.get("text"))
-    several = value if isinstance(value, list | tuple) else [value]
-    return [str(one) for one in several if isinstance(one, str | int | float) and str(one).strip()]

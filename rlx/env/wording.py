@@ -6,7 +6,8 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -33,3 +34,11 @@ def overlap(said: list[str], gold: list[str]) -> float:
         return float(said == gold)
     num_common = (Counter(said) & Counter(gold)).total()
     return 2 * num_common / (len(said) + len(gold))
+
+
+def right_answers(value: Any) -> list[str]:
+    """Of a data set's cell: a text or number, several of them, or an object that has them as `text`, as SQuAD's do."""
+    if isinstance(value, Mapping):
+        return right_answers(value.get("text"))
+    several = value if isinstance(value, list | tuple) else [value]
+    return [str(one) for one in several if isinstance(one, str | int | float) and str(one).strip()]

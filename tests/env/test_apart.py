@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rlx.env.apart import Apart, ApartError
+from rlx.env.apart import Apart, ApartError, StartError
 
 CHILD = """
 import os, sys, time
@@ -86,5 +86,5 @@ def test_nothing_gets_out(child: Apart, tmp_path: Path, escape: str) -> None:
 
 
 def test_a_module_that_does_not_start_is_told(child: Apart) -> None:
-    with pytest.raises(ApartError, match="no_such_module ended"):
+    with pytest.raises(StartError, match="no_such_module ended as it started"):
         Apart("no_such_module").ask("count", 20)

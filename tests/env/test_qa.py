@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlx.env.invented import RELATIONS, draw_path, make_world, pages
-from rlx.env.qa import QA, right_answers
+from rlx.env.qa import QA
+from rlx.env.wording import right_answers
 from rlx.types import Action, Task
 
 

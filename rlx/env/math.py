@@ -1,0 +1,100 @@
+"""Problems with an answer that mathematics decides: word problems of the project, or any data set with a question and
+an answer in each row.
+
+As `numbers` an answer and its key are compared as exact fractions; `math_verify` compares them as formulas, sets,
+intervals and what else it knows (Kydlíček 2025, https://github.com/huggingface/Math-Verify), in a process of its own
+(rlx.env.math_apart).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from random import Random
+from typing import Any, Literal
+
+from rlx.env.apart import ApartError, apart
+from rlx.env.number import read_number, write_number
+from rlx.env.question import Question, judged
+from rlx.env.sourced import SourcedQuestions
+from rlx.env.word_problems import KINDS
+from rlx.env.wording import right_answers
+from rlx.limits import MistakeError, above, near, within
+from rlx.types import Step, Task
+
+CHILD = "rlx.env.math_apart"
+LARGEST = 10**9
+WHOLE = re.compile(r"\d{1,9}", re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Math(SourcedQuestions):
+    """The reward is 1 for an answer that equals the key."""
+
+    verify: Literal["numbers", "math_verify"] = "numbers"
+    """How an answer is compared with the key: as exact numbers, or by math-verify."""
+    kinds: tuple[str, ...] = tuple(KINDS)
+    """With source=generated: kinds of problems, drawn evenly."""
+    high: int = 20
+    """With source=generated: how large numbers get, roughly."""
+    seconds: float = 3.0
+    """For a judgement by math-verify; an answer that takes longer is wrong."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "kinds", tuple(self.kinds))
+        for kind in self.kinds or ("",):
+            if kind not in KINDS:
+                raise ValueError(f"kinds: no kind of problems is {kind!r:.40}{near(kind, KINDS)}")
+        within(2, LARGEST, high=self.high)
+        above(0, 3600, seconds=self.seconds)
+
+    @property
+    def stream(self) -> str:
+        return "math"
+
+    def check(self) -> None:
+        self.require()
+        super().check()
+
+    def require(self) -> None:
+        if self.verify == "math_verify" and find_spec("math_verify") is None:
+            raise MistakeError("env: math_verify is not installed: pip install 'rlx[math]', or env.verify=numbers")
+
+    def tasks(self, split: str, seed: int) -> Iterator[Task]:
+        self.require()
+        return super().tasks(split, seed)
+
+    def draw(self, rng: Random) -> Question:
+        text, value, worked = KINDS[rng.choice(self.kinds)](rng, self.high)
+        answer = write_number(value)
+        return Question(text=text, key=[answer], answer=answer, worked=worked)
+
+    def read(self, row: Mapping[str, Any]) -> Question | None:
+        keys = [key.strip().strip("$") for key in right_answers(row[self.answer_key])]
+        if self.verify == "numbers":
+            keys = [key for key in keys if read_number(key) is not None]
+        return Question(text=str(row[self.question_key]), key=keys, answer=keys[0]) if keys else None
+
+    def judge(self, task: Task, text: str) -> Step:
+        keys = task.data["key"]
+        number = read_number(text)
+        same = text.strip() in keys or (number is not None and number in map(read_number, keys))
+        if not same and self.verify == "math_verify":
+            same = self.is_equal(keys, text)
+        return judged(float(same))
+
+    def is_equal(self, keys: list[str], text: str) -> bool:
+        try:
+            return bool(apart(CHILD).ask({"keys": keys, "text": text}, self.seconds))
+        except ApartError:
+            return False
+
+    def random_tries(self, task: Task, num: int, seed: int) -> list[str]:
+        """The honest floor: distinct results of one operation on two of the problem's numbers."""
+        rng = Random(f"math/random/{seed}/{task.id}")
+        shown = [int(number) for number in WHOLE.findall(task.prompt[0].text)] or [0]
+        made = {value for a in shown for b in shown for value in (a + b, abs(a - b), a * b, a // (b or 1))}
+        return [str(value) for value in rng.sample(sorted(made), min(num, len(made)))]
