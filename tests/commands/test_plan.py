@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,16 @@ def test_it_shows_the_settings_that_suit_the_model() -> None:
         "steps=200",
     ):
         assert setting in words, setting
+
+
+def test_a_critic_is_part_of_the_plan_at_the_rate_that_suits_the_model() -> None:
+    small, large = flat("algo=ppo", "env=game/guess_the_number"), flat("algo=ppo", "model=qwen2_5_7b")
+    assert "critic=Critic critic.lr=0.0003" in small
+    num, num_trained = (
+        int(found.replace(",", "")) for found in re.findall(r"([\d,]+) (?:parameters|of them)", small)[:2]
+    )
+    assert num_trained > num, "the head is beside the model"
+    assert "critic=Critic critic.lr=1e-06" in large
 
 
 def test_no_key_of_a_run_is_left_out() -> None:

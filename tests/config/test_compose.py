@@ -49,6 +49,16 @@ def test_an_algorithm_chooses_its_protocol_and_warm_start() -> None:
     assert compose(["algo=tool_sft"])["warm_start"]["steps"] == 0
 
 
+@pytest.mark.parametrize("algo", ["reinforce", "rebn", "a2c", "ppo"])
+@pytest.mark.parametrize("env", ["game/guess_the_number", "countdown"])
+def test_what_learns_from_turns_plays_any_world_after_a_brief_start(algo: str, env: str) -> None:
+    tree = compose([f"algo={algo}", f"env={env}"])
+    assert tree["protocol"]["_target_"] == "rlx.protocol.direct.Direct"
+    assert (tree["warm_start"]["algo"]["_target_"], tree["warm_start"]["steps"]) == ("rlx.algo.sft.sft", 20)
+    assert tree["sampling"]["max_new_tokens"] == tree["model"]["recipe"]["turn_tokens"], "and not of one long answer"
+    assert compose([f"algo={algo}", "warm_start=none"])["warm_start"]["steps"] == 0
+
+
 def test_the_command_line_wins_over_what_an_algorithm_chooses() -> None:
     tree = compose(["algo=tool_rloo", "protocol=answer", "warm_start=sft", "warm_start.steps=7"])
     assert tree["protocol"]["_target_"] == "rlx.protocol.answer.Answer"
