@@ -287,10 +287,24 @@ def test_two_runs_are_compared_task_by_task(finished: Path, small_run: Build, tm
     assert gain_values(gain)["gain"]["eval/pass@1"]["value"] == gain.figures["eval/pass@1"].value
 
 
+@dataclass(frozen=True)
+class Untested(Countdown):
+    """Nothing is held out."""
+
+    def tasks(self, split: str, seed: int) -> Iterator[Task]:
+        return iter(()) if split == "test" else super().tasks(split, seed)
+
+
 def test_an_evaluation_that_cannot_be_is_refused_before_anything_is_trained(small_run: Build, tmp_path: Path) -> None:
-    with pytest.raises(EvaluateError, match=r"set evaluate\.num_tasks=1 or fewer"):
-        train(small_run(tmp_path, "env.num_test=1"), QUIET)
+    run = small_run(tmp_path)
+    with pytest.raises(EvaluateError, match="the test split has no tasks"):
+        train(replace(run, env=Untested()), QUIET)
     assert not (tmp_path / "checkpoints").exists()
+
+
+def test_an_evaluation_takes_what_the_test_split_has(small_run: Build, tmp_path: Path) -> None:
+    train(small_run(tmp_path, "env.num_test=1", "steps=1", "evaluate.num_tasks=9"), QUIET)
+    assert "1 held-out problem x 2 samples = 2 episodes a row" in (tmp_path / "results.md").read_text()
 
 
 def test_a_finished_run_is_told_again_and_not_done_again(finished: Path, small_run: Build) -> None:

@@ -67,14 +67,7 @@ def rate(value: float, *, _root_: DictConfig) -> float:
     return float(f"{value * factor:.12g}")  # as one would write it: 1e-05, not 9.999999999999999e-06
 
 
-def held_out(num: int, *, _root_: DictConfig) -> int:
-    """`${held_out:…}` in conf/evaluate: so many problems, or all where the environment (or what it wraps) has fewer."""
-    told = (OmegaConf.select(_root_, key) for key in ("env.num_test", "env.env.num_test"))
-    return min([num, *(has for has in told if isinstance(has, int) and has > 0)])
-
-
 OmegaConf.register_new_resolver("rate", rate, replace=True)
-OmegaConf.register_new_resolver("held_out", held_out, replace=True)
 
 
 class Unwind(BaseException):

@@ -1,4 +1,4 @@
-"""The shape of a decoder (Qwen2, Llama and their like), read from its config.json; torch is not needed for it."""
+"""The shape of a decoder (Qwen, Llama and their like), read from its config.json; torch is not needed for it."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ class Shape:
     tied: bool
     biased: bool
     """Whether query, key and value maps have biases (Qwen2)."""
+    normed: bool = False
+    """Whether each head's query and key are normalised (Qwen3)."""
     added: int = 0
     """Output rows of actions beyond the vocabulary."""
 
@@ -55,6 +57,7 @@ def read_shape(config: Mapping[str, Any]) -> Shape:
         vocabulary=config["vocab_size"],
         tied=config.get("tie_word_embeddings", False),
         biased=config.get("attention_bias", config.get("model_type") == "qwen2"),
+        normed=config.get("model_type") == "qwen3",
     )
 
 
@@ -73,11 +76,12 @@ def linear_maps(shape: Shape) -> dict[str, tuple[int, int]]:
 
 
 def num_parameters(shape: Shape) -> int:
-    """Embeddings, layers (linear maps, biases of queries, keys and values, two norms), the last norm, the head, and the
-    rows of added actions."""
+    """Embeddings, layers (linear maps, biases of queries, keys and values, two norms and those of a head's query and
+    key), the last norm, the head, and the rows of added actions."""
     maps = linear_maps(shape)
     biases = sum(maps[name][1] for name in ("q_proj", "k_proj", "v_proj")) if shape.biased else 0
     layer = sum(before * after for before, after in maps.values()) + biases + 2 * shape.width
+    layer += 2 * shape.head_size if shape.normed else 0
     rows = shape.vocabulary * (1 if shape.tied else 2) + shape.added
     return rows * shape.width + shape.layers * layer + shape.width
 

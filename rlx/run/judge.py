@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from socket import gethostname
 
@@ -41,7 +40,7 @@ from rlx.run.agent import Agent, build_policy
 from rlx.run.fleet import open_fleet
 from rlx.run.kept import evaluation_key, is_of, keep_whole, name_rounds, own_path, part_path, read_kept, read_parts
 from rlx.run.life import Life, end, fetch_first, living, read_finished, told
-from rlx.run.report import left_in, model_name, name_of, results_text, tables_of
+from rlx.run.report import left_in, model_name, name_of, num_held_out, results_text, tables_of
 from rlx.run.run import Run
 from rlx.run.warm import weights_digest
 from rlx.types import Metrics, Sampling, Start, Trajectory
@@ -244,11 +243,3 @@ def next_commands(life: Life) -> list[list[str]]:
     if num > run.evaluate.num_tasks:
         commands.append(["rlx", "eval", f"run={folder}", f"evaluate.num_tasks={num}"])
     return commands
-
-
-def num_held_out(run: Run, most: int) -> int:
-    """Held-out problems that there are, counted up to `most`."""
-    try:
-        return sum(1 for _ in islice(run.env.tasks("test", run.evaluate.seed), most))
-    except ValueError:  # the environment has fewer than it was told to give
-        return 0

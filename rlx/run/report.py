@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -93,10 +94,19 @@ def facts_of(run: Run, summary: Summary) -> list[tuple[str, str]]:
 def evaluated(run: Run) -> str:
     """How many episodes a row stands for."""
     settings = run.evaluate
-    episodes = counted(settings.num_tasks * settings.num_samples, "episode")
-    problems = counted(settings.num_tasks, "held-out problem")
+    num = num_held_out(run, settings.num_tasks) or settings.num_tasks
+    episodes = counted(num * settings.num_samples, "episode")
+    problems = counted(num, "held-out problem")
     budgets = ", ".join(map(str, settings.max_rounds)) or (rounds_of(run.env) or "the environment's own")
     return f"{problems} x {counted(settings.num_samples, 'sample')} = {episodes} a row, rounds: {budgets}"
+
+
+def num_held_out(run: Run, most: int) -> int:
+    """Held-out problems that there are, counted up to `most`."""
+    try:
+        return sum(1 for _ in islice(run.env.tasks("test", run.evaluate.seed), most))
+    except ValueError:  # the environment has fewer than it was told to give
+        return 0
 
 
 def cost_text(cost: Cost) -> str:

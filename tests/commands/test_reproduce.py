@@ -92,10 +92,12 @@ def test_a_reproduction_killed_in_the_middle_goes_on_and_reports(
 
 
 def test_a_run_that_fails_is_named_with_its_log(tiny: Path, tmp_path: Path) -> None:
-    words = ["env.num_test=1"]
+    words = ["model.max_context=100000"]
     with pytest.raises(ReproduceError, match=r"own/0 failed with exit code 2: see .*own/0\.log; the same command"):
         reproduce(str(tiny), words, seeds=1, jobs=1, folder=tmp_path / "out", plan=False)
-    assert "evaluate.num_tasks=1 or fewer" in (tmp_path / "out" / "own" / "0.log").read_text().replace("\n", " ")
+    assert "model.max_context=100000: expected at most" in (tmp_path / "out" / "own" / "0.log").read_text().replace(
+        "\n", " "
+    )
 
 
 def test_a_plan_starts_nothing(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

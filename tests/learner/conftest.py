@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from rlx.types import Action, Completion, Group, Task, Trajectory, Turn
 
@@ -28,9 +28,9 @@ SHAPE = {
 def build(family: str, seed: int, tied: bool) -> PreTrainedModel:
     torch.manual_seed(seed)
     shape = {**SHAPE, "tie_word_embeddings": tied, "initializer_range": 0.3}
-    if family == "llama":
-        return LlamaForCausalLM(LlamaConfig(**shape))
-    return Qwen2ForCausalLM(Qwen2Config(**shape))
+    heads = {"head_dim": 8} if family == "qwen3" else {}
+    found: PreTrainedModel = AutoModelForCausalLM.from_config(AutoConfig.for_model(family, **shape, **heads))
+    return found
 
 
 @pytest.fixture

@@ -71,11 +71,11 @@ def moved_weights(model, batch, micro, loss=LOSS, steps=1, unit="trajectory", **
     return {name: x.clone() for name, x in trainer.weights().items()}, metrics
 
 
-@pytest.mark.parametrize("family", ["qwen2", "llama"])
+@pytest.mark.parametrize("family", ["qwen2", "qwen3", "llama"])
 @pytest.mark.parametrize("rewrite", [0.0, 0.5])
 @pytest.mark.parametrize("micro", [40, 10_000])
 def test_log_probs_equal_the_models_own(model, groups, family, rewrite, micro):
-    given, network = groups(rewrite=rewrite), model(family, tied=family == "qwen2")
+    given, network = groups(rewrite=rewrite), model(family, tied=family != "llama")
     expected = naive_logp(network, given, 0.8).detach()
     trainer = learner(network, micro, temperature=0.8)
     batch = trainer.annotate(collate(given), NEEDS)
@@ -115,7 +115,9 @@ def test_what_is_not_kept_costs_nothing_and_moves_nothing(model, groups):
     assert len(given[0].trajectories[last].turns) == 3
     assert through == [len(turn.prompt_ids) + len(turn.completion.token_ids)]
     nothing = collate(given).with_credit(Credited(advantage=PerRow([1.0] * len(keep)), keep=PerRow([0] * len(keep))))
-    assert set(trainer.update(nothing, policy_loss(policy_gradient()))) == {"optimizer/lr"}
+    said = trainer.update(nothing, policy_loss(policy_gradient()))
+    assert said.pop("update/tokens") == 0
+    assert set(said) == {"optimizer/lr"}
 
 
 def test_no_gradient_is_left_after_an_update(model, groups):
@@ -175,7 +177,7 @@ def test_a_batch_without_pairs_changes_nothing(model, groups):
     network = model()
     after, metrics = moved_weights(network, batch, 100, squared_margin(0.5), unit="group")
     assert all(torch.equal(after[name], x) for name, x in network.state_dict().items())
-    assert set(metrics[0]) == {"optimizer/lr"}
+    assert set(metrics[0]) == {"optimizer/lr", "update/tokens"}
 
 
 def test_supervised_steps_lower_the_loss(model, groups):
@@ -188,6 +190,7 @@ def test_metrics_have_the_projects_names(model, groups):
     _, (metrics,) = moved_weights(model(), credited(groups()), 100, policy_loss(clip(0.2, 0.2), PolicyLoss(kl=0.1)))
     assert set(metrics) == {
         "loss/value", "kl/mean", "entropy/mean", "gradient/norm", "ratio/clipped", "optimizer/lr", "gap/engine",
+        "update/tokens",
     }  # fmt: skip
     assert metrics["kl/mean"] == pytest.approx(0.0, abs=1e-6)
     assert metrics["optimizer/lr"] == 1e-2

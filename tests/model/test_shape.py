@@ -29,6 +29,10 @@ QWEN_05B = {
         ("qwen2_5_14b_instruct", 14_770_033_664),
         ("qwen2_5_32b", 32_763_876_352),
         ("qwen2_5_72b", 72_706_203_648),
+        ("qwen3_0_6b", 596_049_920),
+        ("qwen3_1_7b", 1_720_574_976),
+        ("qwen3_4b_instruct", 4_022_468_096),
+        ("qwen3_8b", 8_190_735_360),
     ],
 )
 def test_published_parameter_counts(option: str, parameters: int) -> None:
@@ -43,12 +47,12 @@ def test_a_count_by_hand() -> None:
     assert num_parameters(shape) == 2 * (5 * 2) + (4 * 4 + 3 * 2) + 3 * 6 + 2 * 2 + 2
 
 
-@pytest.mark.parametrize("kind", ["qwen2", "llama"])
+@pytest.mark.parametrize("kind", ["qwen2", "qwen3", "llama"])
 def test_the_count_is_that_of_transformers(kind: str) -> None:
     from transformers import AutoConfig, AutoModelForCausalLM
 
     sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "vocab_size": 30}
-    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "tie_word_embeddings": False}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "tie_word_embeddings": False}
     model = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **sizes, **heads))
     shape = read_shape({"model_type": kind, **sizes, **heads})
     assert num_parameters(shape) == sum(weight.numel() for weight in model.parameters())

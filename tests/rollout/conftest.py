@@ -12,7 +12,15 @@ from typing import Any
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedTokenizerFast,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
 
 from rlx.protocol.history import History
 from rlx.rollout.speech import Speech
@@ -58,6 +66,20 @@ def small_qwen2(**changes: Any) -> Any:
     return randomize(Qwen2ForCausalLM, Qwen2Config(**sizes | changes))
 
 
+def small_qwen3() -> Any:
+    sizes: dict[str, Any] = {
+        "vocab_size": 280,
+        "hidden_size": 48,
+        "intermediate_size": 80,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 16,
+        "tie_word_embeddings": True,
+    }
+    return randomize(Qwen3ForCausalLM, Qwen3Config(**sizes))
+
+
 def small_llama(**changes: Any) -> Any:
     sizes: dict[str, Any] = {
         "vocab_size": 280,
@@ -87,10 +109,12 @@ def qwen2() -> Any:
     return small_qwen2()
 
 
-@pytest.fixture(scope="session", params=["qwen2", "llama", "llama3"])
+@pytest.fixture(scope="session", params=["qwen2", "qwen3", "llama", "llama3"])
 def model(request: pytest.FixtureRequest, qwen2: Any) -> Any:
     if request.param == "qwen2":
         return qwen2
+    if request.param == "qwen3":
+        return small_qwen3()
     return small_llama(rope_parameters=LLAMA3) if request.param == "llama3" else small_llama()
 
 

@@ -13,7 +13,8 @@ import pytest
 from rlx.config.compose import build_value, compose
 from rlx.env.countdown import Countdown
 from rlx.env.mixture import Mixture, Portion
-from rlx.evaluate.evaluate import held_out
+from rlx.evaluate.evaluate import Evaluate, held_out
+from rlx.limits import MistakeError
 from rlx.run.tasks import check_tasks
 from rlx.types import Action, Move
 
@@ -21,7 +22,6 @@ from rlx.types import Action, Move
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["evaluate.num_tasks=100000"], "the test split has 500 tasks: set evaluate.num_tasks=500 or fewer"),
         (["env.target_low=100000000", "env.target_high=100000001"], "^env: 20000 draws gave no problem"),
         (["env.numbers=[2]", "env.low=10", "env.high=10", "env.target_low=100"], "^env: only 1 test problems exist in"),
         (["env.numbers=[2]", "env.low=9", "env.high=9", "env.target_low=81"], "^env: all problems of these ranges"),
@@ -42,29 +42,16 @@ SHIPPED = sorted((Path(__file__).parents[2] / "conf" / "env").rglob("*.yaml"))
 
 
 @pytest.mark.parametrize("file", SHIPPED, ids=lambda file: file.stem)
-def test_every_shipped_environment_has_as_many_problems_as_it_is_evaluated_on(file: Path) -> None:
+def test_every_shipped_environment_holds_something_out(file: Path) -> None:
     name = file.relative_to(file.parents[[one.name for one in file.parents].index("env")]).with_suffix("")
-    tree = compose([f"env={name}", "protocol=tags", "algo=grpo", "warm_start=none"])
-    env = build_value(tree["env"], "env")
+    env = build_value(compose([f"env={name}"])["env"], "env")
     if getattr(env, "fetches", False):
         pytest.skip("its tasks come from elsewhere")
-    assert held_out(build_value(tree["evaluate"], "evaluate"), env)
-
-
-@pytest.mark.parametrize(
-    ("words", "num"),
-    [
-        (["env=game/guess_the_number"], 12),
-        (["env=lend"], 12),
-        (["env=game/guess_the_number", "evaluate=quick"], 12),
-        (["env=countdown", "evaluate=quick"], 20),
-        (["env=countdown"], 50),
-        (["env=mixture"], 50),
-        (["env=game/guess_the_number", "evaluate.num_tasks=30"], 30),
-    ],
-)
-def test_an_evaluation_is_on_all_problems_where_there_are_few_unless_it_says_how_many(words: Any, num: int) -> None:
-    assert compose(words)["evaluate"]["num_tasks"] == num
+    try:
+        held = held_out(Evaluate(num_tasks=3), env)
+    except MistakeError as error:
+        pytest.skip(str(error)) if "is not installed" in str(error) else pytest.fail(str(error))
+    assert 1 <= len(held) <= 3
 
 
 def test_tasks_that_come_from_elsewhere_are_not_waited_for(small_run: Callable[..., Any], tmp_path: Path) -> None:

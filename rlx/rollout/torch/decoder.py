@@ -1,9 +1,10 @@
-"""The forward pass of Qwen2 and Llama for sampling: functional, no autograd, built from Hugging Face tensors.
+"""The forward pass of Qwen2, Qwen3 and Llama for sampling: functional, no autograd, built from Hugging Face tensors.
 
 Equal to transformers' up to rounding, and faster on small models, where the number of operations is what costs. Hence:
 - q, k, v are one matrix, gate and up another, each stored (in, out) so that `addmm` takes it as it is.
 - RMSNorm(x) * w = x / hypot(|x|, sqrt(d * eps)) * sqrt(d) * w, and the constant sqrt(d) * w is folded into the next
-  matrix: three operations are left of eight. The attention's 1 / sqrt(head size) is folded into q likewise.
+  matrix: three operations are left of eight. The attention's 1 / sqrt(head size) is folded into q likewise, or into
+  the norm that Qwen3 has there.
 - RoPE turns the pair (x_j, x_{j + D/2}); the rows of q and k are reordered so that pairs are neighbours and the turn is
   one complex product. Both are reordered alike, so their inner products, all that attention sees, stay the same.
 - Attention is two plain batched products: for one query a row they beat the fused kernel on CPU by twice and more.
@@ -25,15 +26,17 @@ from torch import Tensor
 from rlx.model.expand import ROWS
 from rlx.model.shape import Shape, read_shape
 
-FAMILIES = ("llama", "qwen2")
+FAMILIES = ("llama", "qwen2", "qwen3")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """One block's matrices, norms and scales folded in. `qkv_bias` is None where the model has none."""
+    """One block's matrices, norms and scales folded in. `qkv_bias` and `qk_norm` are None where the model has none."""
 
     qkv: Tensor
     qkv_bias: Tensor | None
+    qk_norm: Tensor | None
+    """What each head's query and key are multiplied by once they are normalised, (H + K, D)."""
     out: Tensor
     gate_up: Tensor
     down: Tensor
@@ -79,6 +82,8 @@ class Decoder:
     head: Tensor
     floor: Tensor
     """sqrt(d * eps), which keeps RMSNorm from dividing by zero."""
+    head_floor: Tensor
+    """Likewise of one head."""
     frequencies: Tensor
     """RoPE's, (D / 2,), float32."""
 
@@ -106,6 +111,8 @@ class Decoder:
         B, G, bias = run.num_rows, H // K, run.bias
         qkv = (h @ layer.qkv) if layer.qkv_bias is None else torch.addmm(layer.qkv_bias, h, layer.qkv)
         heads = qkv.view(-1, H + 2 * K, D)
+        if layer.qk_norm is not None:
+            heads[:, : H + K] = normalize(heads[:, : H + K], self.head_floor) * layer.qk_norm
         rotate(heads[:, : H + K], run.turns)
         cache.flat.index_copy_(0, run.places, heads[:, H:].reshape(-1, D))
         q = heads[:, :H]
@@ -208,6 +215,7 @@ def build_decoder(
             layers=tuple(build_layer(shape, f"model.layers.{i}.", take, store, weights) for i in range(shape.layers)),
             head=store(head * (take("model.norm.weight") * math.sqrt(shape.width))),
             floor=torch.tensor(math.sqrt(shape.width * config.rms_norm_eps), device=device),
+            head_floor=torch.tensor(math.sqrt(shape.head_size * config.rms_norm_eps), device=device),
             frequencies=frequencies,
         )
 
@@ -221,17 +229,23 @@ def check_rows(rows_AH: Tensor, num_added: int) -> Tensor:
 def build_layer(shape: Shape, prefix: str, take: Any, store: Any, weights: Mapping[str, Tensor]) -> Layer:
     """One layer's fused matrices, see the module's docstring."""
     root = math.sqrt(shape.width)
-    scale = 1 / math.sqrt(shape.head_size)
+    scale = 1.0 if shape.normed else 1 / math.sqrt(shape.head_size)
     before, after = (take(f"{prefix}{name}_layernorm.weight") * root for name in ("input", "post_attention"))
 
     def fuse(kind: str) -> Tensor:
         q, k, v = (take(f"{prefix}self_attn.{name}_proj.{kind}") for name in "qkv")
         return torch.cat((pair_neighbours(q * scale, shape.head_size), pair_neighbours(k, shape.head_size), v))
 
+    def norms() -> Tensor:
+        """RMSNorm's sqrt(D), and the attention's 1 / sqrt(D) for queries: together 1 for these."""
+        q, k = (pair_neighbours(take(f"{prefix}self_attn.{name}_norm.weight"), shape.head_size) for name in "qk")
+        return torch.cat((q.expand(shape.heads, -1), (k * math.sqrt(shape.head_size)).expand(shape.key_heads, -1)))
+
     biased = f"{prefix}self_attn.q_proj.bias" in weights
     return Layer(
         qkv=store(fuse("weight") * before),
         qkv_bias=store(fuse("bias")) if biased else None,
+        qk_norm=store(norms().t()) if shape.normed else None,
         out=store(take(f"{prefix}self_attn.o_proj.weight")),
         gate_up=store(torch.cat([take(f"{prefix}mlp.{name}_proj.weight") for name in ("gate", "up")]) * after),
         down=store(take(f"{prefix}mlp.down_proj.weight")),

@@ -97,7 +97,7 @@ def test_cache_keeps_rows_while_it_grows_and_sheds(qwen2, kit):
 @pytest.mark.parametrize(
     ("config", "told"),
     [
-        (GPT2Config(n_layer=1, n_embd=8, n_head=2), "'gpt2' is not one of llama, qwen2"),
+        (GPT2Config(n_layer=1, n_embd=8, n_head=2), "'gpt2' is not one of llama, qwen2, qwen3"),
         (Qwen2Config(use_sliding_window=True, max_window_layers=1), "sliding-window"),
         (Qwen2Config(hidden_act="gelu"), "'gelu'"),
         (Qwen2Config(rope_parameters={"rope_type": "yarn", "rope_theta": 1e4, "factor": 2.0}), "'yarn'"),
