@@ -22,8 +22,8 @@ import signal
 import subprocess
 import sysconfig
 import unicodedata
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -94,10 +94,16 @@ class Python:
             return Result(output="EmptyError: there is no code to run", failed=True)
         if len(code) > self.max_characters:
             return Result(output=f"LengthError: the code is longer than {self.max_characters} characters", failed=True)
+        with self.session() as session:
+            return self.feed(session, code)
+
+    @contextmanager
+    def session(self) -> Iterator[MontySession]:
+        """A fresh sandbox."""
         with STARTING:
             sandboxes = pool(os.getpid(), self.processes)
         with sandboxes.checkout(limits=limits(self), os_policy=FROZEN, print_flush_interval=0) as session:
-            return self.feed(session, code)
+            yield session
 
     def feed(self, session: MontySession, code: str) -> Result:
         printed = Printed(self.max_characters, session.worker_pid)

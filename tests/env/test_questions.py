@@ -21,7 +21,7 @@ from rlx.protocol.tags import Tags
 from rlx.types import Action, Step, Task, Text
 from rlx.world import dialect_of, has_tries, moves_of, rounds_of, tries_of
 
-FAMILIES = ("logic", "math", "qa")
+FAMILIES = ("code", "logic", "math", "qa")
 HOSTILE = st.one_of(
     st.text(max_size=40),
     st.sampled_from(

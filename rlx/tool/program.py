@@ -1,0 +1,121 @@
+"""Whole programs in the sandbox of rlx.tool.python: what one prints for what it reads, or what its functions return.
+
+    stdin  "3\\n4\\n"     program  a = int(input()) ...     prints  "17\\n"
+    after  "repr(f([1, 2]))"                               is "3"
+
+The interpreter is the sandbox's, not this one: it has plain classes, comprehensions, recursion and the modules bisect,
+collections, datetime, functools, itertools, json, math, re and typing, but no `yield`, `del`, inheritance, heapq or
+third-party modules: a program that needs them fails. It has no stdin either: `input` and what programs use of `sys` are
+made here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from pydantic_monty import MontyRuntimeError, MontySession
+
+from rlx.tool.python import Printed, Python, Result, describe, explain, too_much
+from rlx.tool.snippet import TOKENS
+
+PRELUDE = """
+EOFError = IndexError
+class _Stdin:
+    def __init__(self, text):
+        self.text = text
+    def readline(self):
+        end = self.text.find("\\n") + 1 or len(self.text)
+        line, self.text = self.text[:end], self.text[end:]
+        return line
+    def read(self):
+        text, self.text = self.text, ""
+        return text
+    def readlines(self):
+        return self.read().splitlines(True)
+class _Stdout:
+    def write(self, text):
+        print(text, end="")
+    def flush(self):
+        pass
+sys_stdin, sys_stdout = _Stdin(_told), _Stdout()
+def input(prompt=None):
+    line = sys_stdin.readline()
+    if not line:
+        raise EOFError("EOF when reading a line")
+    return line.rstrip("\\n")
+def sys_exit(code=None):
+    raise SystemExit
+def sys_setrecursionlimit(limit):
+    pass
+exit = quit = sys_exit
+"""
+MADE = ("stdin", "stdout", "exit", "setrecursionlimit")
+"""What is made here of `sys`."""
+FROM_SYS = re.compile(r"^([^\S\n]*)from sys import ([\w, ]+)$", re.MULTILINE)
+
+
+def run_programs(python: Python, code: str, stdins: Iterable[str]) -> Iterator[Result]:
+    """What a program prints for each; or, where it fails, why in one line. Total, whatever it is."""
+    for stdin in stdins:
+        with python.session() as session:
+            yield begin(python, session, code, stdin)
+
+
+def run_calls(python: Python, code: str, calls: Iterable[str]) -> Iterator[Result]:
+    """The value of each expression after a program, which is run afresh for it; what is printed does not count."""
+    for call in calls:
+        with python.session() as session:
+            begun = begin(python, session, code, "")
+            yield begun if begun.failed else feed(python, session, f"({call}\n)", lambda value, _: str(value))
+
+
+def begin(python: Python, session: MontySession, code: str, stdin: str) -> Result:
+    if len(code) > python.max_characters:
+        return Result(output=f"LengthError: the code is longer than {python.max_characters} characters", failed=True)
+    told = feed(python, session, PRELUDE, inputs={"_told": stdin})
+    return told if told.failed else feed(python, session, f"{with_sys(code)}\nNone")
+
+
+def feed(
+    python: Python,
+    session: MontySession,
+    code: str,
+    said: Callable[[Any, str], str] = lambda value, printed: printed,
+    inputs: dict[str, Any] | None = None,
+) -> Result:
+    """What `said` makes of a snippet's last value and of what it printed."""
+    printed, value = Printed(python.max_characters, session.worker_pid), None
+    try:
+        value = session.feed_run(code, inputs=inputs, print_callback=printed)
+    except Exception as error:  # whatever the code did, it ends here
+        if not is_exit(error):
+            return Result(output=explain(error, printed, python), failed=True)
+    output = said(value, printed.text)
+    return (
+        Result(output=too_much(python), failed=True) if len(output) > python.max_characters else Result(output=output)
+    )
+
+
+def is_exit(error: Exception) -> bool:
+    return isinstance(error, MontyRuntimeError) and describe(error).startswith("SystemExit")
+
+
+def with_sys(code: str) -> str:
+    """The code, with the prelude's names in place of `sys.stdin` and the like; strings and comments stay."""
+    code = FROM_SYS.sub(from_sys, code.replace("\r\n", "\n").replace("\r", "\n"))
+    tokens = [match[0] for match in TOKENS.finditer(code)]
+    said: list[str] = []
+    while tokens:
+        is_made = tokens[:2] == ["sys", "."] and tokens[2:3] and tokens[2] in MADE and said[-1:] != ["."]
+        is_listed = is_made and tokens[2] == "stdin" and "".join(said).rstrip().endswith(" in")
+        said.append(f"sys_{tokens[2]}{'.readlines()' * bool(is_listed)}" if is_made else tokens[0])
+        del tokens[: 3 if is_made else 1]
+    return "".join(said)
+
+
+def from_sys(found: re.Match[str]) -> str:
+    """`from sys import stdin`, as what it comes to."""
+    names = [name.strip() for name in found[2].split(",")]
+    return found[1] + "; ".join(f"{name} = sys_{name}" if name in MADE else f"from sys import {name}" for name in names)
