@@ -25,7 +25,7 @@ def rlx(*words: str, cwd: Path = ROOT, **environ: str) -> subprocess.CompletedPr
 def test_help_names_every_command() -> None:
     done = rlx("--help")
     assert done.returncode == 0
-    for name in ("train", "eval", "plan", "list", "data", "doctor", "replay", "sweep-table"):
+    for name in ("train", "eval", "plan", "list", "data", "play", "doctor", "replay", "sweep-table"):
         assert f"  {name} " in done.stdout
 
 

@@ -73,6 +73,30 @@ def data(
         show(show_row(row))
 
 
+@commands.command(context_settings=MIXED, rich_help_panel=BEFORE)
+def play(
+    words: Words = None,
+    task: Annotated[int, typer.Option(min=1, help="Which task of the split, from 1.")] = 1,
+    split: Annotated[Literal["train", "test"], typer.Option(help="Which tasks.")] = "train",
+    expert: Annotated[bool, typer.Option("--expert", help="Watch the environment's expert.")] = False,
+    tokens: Annotated[bool, typer.Option("--tokens", help="Texts cut into their tokens, with | between.")] = False,
+) -> None:
+    """An episode by hand, seeing what the model would see.
+
+    `rlx play env=game/guess_the_number protocol=boxed`; words are those of `rlx train`. A turn ends with an empty line,
+    or with what ends a model's; the end of the input, or Ctrl-C, ends the episode.
+    """
+    from rlx.commands.play import Play, expert_turns, find_task, player, typed_turns
+    from rlx.config.compose import build_part, compose
+
+    tree = compose(words or [])
+    env = build_part(tree, "env")
+    chosen = find_task(env, split, tree["seed"], task)
+    world, sampling = player(tree, env, chosen)
+    turns = expert_turns(env, world, chosen, tree["seed"]) if expert else typed_turns(world.speech.dialect.stops)
+    Play(world=world, task=chosen, sampling=sampling, tokens=tokens).run(turns, show)
+
+
 @commands.command(rich_help_panel=BEFORE)
 def new(
     kind: Annotated[str, typer.Argument(help="env or algo.")],

@@ -1,0 +1,178 @@
+"""`rlx play`: an episode by hand, or by the environment's expert, and exactly what a model would see of it.
+
+The player is a run's own (rlx.rollout.episode): contexts are the ids that a model would be given, shown as they decode,
+and a turn is what its tokens mean. Text of tasks and tools is shown as it is, but for what a terminal would obey.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from rlx.commands.show import block, totals
+from rlx.console import counted, one_line
+from rlx.limits import MistakeError
+from rlx.protocol.blocks import end_at_stop
+from rlx.rollout.episode import Scene, World
+from rlx.types import Action, Environment, Sampling, Start, Status, Task
+from rlx.world import has_expert, moves_of, part_of
+
+UNCLOSED = "left"
+"""How an episode ends that nobody played to its end."""
+
+
+class PlayError(MistakeError):
+    """There is no such task, or no expert; the message is one line."""
+
+
+def find_task(env: Environment, split: str, seed: int, number: int) -> Task:
+    """A split's task by its number, from 1."""
+    task = next(islice(env.tasks(split, seed), number - 1, None), None)
+    if task is None:
+        raise PlayError(f"--task {number}: the {split} split has fewer tasks")
+    return task
+
+
+def expert_turns(env: Environment, world: World, task: Task, seed: int) -> Iterator[str]:
+    """What the environment's expert says."""
+    part, dialect = part_of(env, task), world.speech.dialect
+    if not has_expert(part):
+        raise PlayError(f"--expert: {type(part).__name__} has no expert")
+    return (dialect.write(move) for move in moves_of(part, task, seed, dialect.tools))
+
+
+def typed_turns(stops: Sequence[str], prompt: str = "> ") -> Iterator[str]:
+    """Turns from standard input, until it ends."""
+    yield from turns_of(typed_lines(prompt), stops)
+
+
+def typed_lines(prompt: str) -> Iterator[str]:
+    """Lines as they are typed; a prompt only for a person."""
+    if not sys.stdin.isatty():
+        yield from sys.stdin
+        return
+    while True:
+        try:
+            yield input(prompt) + "\n"
+        except EOFError:
+            return
+
+
+def turns_of(lines: Iterable[str], stops: Sequence[str]) -> Iterator[str]:
+    """A turn ends with what ends a model's, or with an empty line; one that is begun, with the input."""
+    text = ""
+    for line in lines:
+        if line.strip("\r\n") or any(stop in line for stop in stops):
+            text += line
+            if not any(stop in text for stop in stops):
+                continue
+        if text:
+            yield spoken(text, stops)
+        text = ""
+    if text:
+        yield spoken(text, stops)
+
+
+def spoken(text: str, stops: Sequence[str]) -> str:
+    """A turn as a model would have said it: no letters that cannot be, nothing after its end."""
+    said = text.encode("utf-8", "replace").decode()
+    return end_at_stop(said, stops) if any(stop in said for stop in stops) else said.rstrip("\r\n")
+
+
+@dataclass
+class Play:
+    """An episode that is played turn by turn, and what is shown of it."""
+
+    world: World
+    task: Task
+    sampling: Sampling
+    tokens: bool = False
+    """Whether texts are cut into their tokens."""
+    status: Status | str = UNCLOSED
+    error: str = ""
+    known: tuple[int, ...] = field(default=(), init=False)
+    """Ids that were shown."""
+
+    def run(self, turns: Iterator[str], tell: Callable[[str], None]) -> None:
+        """Tell what there is to see, and at last how it ended, if by an interrupt."""
+        with ExitStack() as stack:
+            scene = Scene(self.world, Start(task=self.task, sample=0), stack)
+            try:
+                for text in self.live(scene, turns):
+                    tell(text)
+            except KeyboardInterrupt:
+                tell("")
+            except Exception as error:  # a run would go on with its other episodes
+                self.status, self.error = "error", f"{type(error).__name__}: {error}"
+        tell(self.summary(scene))
+
+    def live(self, scene: Scene, turns: Iterator[str]) -> Iterator[str]:
+        context = scene.begin()
+        while True:
+            yield self.describe_context(context)
+            if len(context) >= self.sampling.max_context:
+                self.status = "context"
+                return
+            text = next(turns, None)
+            if text is None:
+                return
+            completion = self.world.speech.spell(text)
+            self.known = context + completion.token_ids
+            context = scene.act(context, completion)
+            yield self.describe_turn(scene)
+            if scene.step.done:
+                self.status = "truncated" if scene.step.truncated else "done"
+                return
+
+    def describe_context(self, context: tuple[int, ...]) -> str:
+        """All that a model would see, or what is new of it."""
+        shown = len(self.known)
+        if not shown or context[:shown] != self.known:
+            return block(f"the model sees {counted(len(context), 'token')}", self.text(context))
+        new = counted(len(context) - shown, "token")
+        return block(f"the model sees {new} more, {len(context):,} in all", self.text(context[shown:]))
+
+    def describe_turn(self, scene: Scene) -> str:
+        """A turn that was made; its observation only where no context follows that has it."""
+        turn, num = scene.turns[-1], len(scene.turns)
+        ids = turn.completion.token_ids
+        cut = " (a model's would be cut)" if len(ids) > self.sampling.max_new_tokens else ""
+        title = f"turn {num}: {meaning(turn.action)}, {counted(len(ids), 'token')}{cut}, reward {turn.reward:.3f}"
+        parts = [block(title, self.text(ids))]
+        if scene.step.done and turn.observation:
+            parts.append(block("observation", "".join(part.text for part in turn.observation)))
+        return "\n".join(parts)
+
+    def text(self, ids: Sequence[int]) -> str:
+        decode = self.world.speech.decode
+        return "|".join(decode([one]) for one in ids) if self.tokens else decode(list(ids))
+
+    def summary(self, scene: Scene) -> str:
+        """What came of it."""
+        turns = scene.turns
+        reward, num_tokens = sum(turn.reward for turn in turns), sum(len(t.completion.token_ids) for t in turns)
+        outcome = "solved" if scene.step.success else "not solved"
+        ended = f"{outcome} ({self.status}), reward {reward:.3f}, {totals(turns, num_tokens)}"
+        return f"{ended}\nerror: {one_line(self.error)}" if self.error else ended
+
+
+def meaning(action: Action) -> str:
+    """What a turn was heard as, in a few words."""
+    name = f" {one_line(action.name, 20)}" if action.name else ""
+    return f"{action.kind}{name}"
+
+
+def player(tree: dict[str, Any], env: Environment, task: Task) -> tuple[World, Sampling]:
+    """The world of a task under a run's protocol and its model's tokenizer."""
+    from rlx.config.build import build_part
+    from rlx.model.load import load_tokenizer
+    from rlx.rollout.episode import worlds_of
+    from rlx.rollout.speech import speech_of
+
+    protocol, model, sampling = (build_part(tree, key) for key in ("protocol", "model", "sampling"))
+    speech = speech_of(protocol, load_tokenizer(model), chat=model.chat)
+    return worlds_of(env, speech)[task.env], sampling

@@ -1,0 +1,142 @@
+"""An episode by hand, through the command itself: what a model would see, what a turn meant, and how it ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlx.commands.play import turns_of
+
+ROOT = Path(__file__).resolve().parents[2]
+GUESS = ("env=game/guess_the_number", "protocol=boxed")
+
+
+def environ() -> dict[str, str]:
+    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", "PYTHONPATH": str(ROOT)}
+
+
+def play(*words: str, said: str | bytes = "", cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    told = said.encode() if isinstance(said, str) else said
+    done = subprocess.run(
+        [sys.executable, "-m", "rlx", "play", *words],
+        input=told,
+        capture_output=True,
+        cwd=cwd,
+        env=environ(),
+        timeout=120,
+    )
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+@pytest.mark.parametrize(
+    ("stops", "typed", "turns"),
+    [
+        (("\n",), "25\n12\n", ["25\n", "12\n"]),
+        ((), "a\nb\n\nc\n\n\n", ["a\nb", "c"]),
+        (("</a>",), "x\n<a>1</a> and more\n\ny\n\n", ["x\n<a>1</a>", "y"]),
+        (("</a>",), "no end", ["no end"]),
+        ((), "", []),
+        ((), "\ud800\r\n\r\n", ["?"]),
+    ],
+)
+def test_a_turn_ends_as_a_models_does_or_with_an_empty_line(
+    stops: tuple[str, ...], typed: str, turns: list[str]
+) -> None:
+    assert list(turns_of(typed.splitlines(keepends=True), stops)) == turns
+
+
+@given(st.lists(st.text()), st.sampled_from([(), ("\n",), ("</a>",)]))
+def test_whatever_is_typed_is_some_turns(lines: list[str], stops: tuple[str, ...]) -> None:
+    for turn in turns_of([f"{line}\n" for line in lines], stops):
+        assert turn.encode()
+
+
+def test_a_game_is_played_by_hand_and_its_end_told() -> None:
+    done = play(*GUESS, "env.high=2", "env.max_turns=5", said="First \\boxed{1}\n\n\\boxed{2}\n\n\\boxed{1}\n\n")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("the model sees ")
+    assert r"  Put your number in \boxed{}." in lines
+    assert "  First \\boxed{1}" in lines
+    assert lines[-1].startswith("solved (done), reward 1.000, ")
+    assert lines[-3:-1] == ["observation", "  correct"]
+    assert max(map(len, lines)) <= 80
+
+
+def test_the_end_of_the_input_ends_it() -> None:
+    done = play("env=game/guess_the_number", "protocol=direct", said="0\n")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-1] == "not solved (left), reward 0.000, 1 turn, 0 tool calls, 2 tokens"
+    assert play(*GUESS).stdout.endswith("not solved (left), reward 0.000, 0 turns, 0 tool calls, 0 tokens\n")
+
+
+def test_an_interrupt_ends_it() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rlx", "play", *GUESS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ()
+    )
+    assert process.stdout is not None
+    while b"It is a number" not in process.stdout.readline():
+        pass
+    process.send_signal(signal.SIGINT)
+    assert process.stdout.read().decode().splitlines()[-1].startswith("not solved (left)")
+    assert process.wait(timeout=60) == 0
+
+
+def test_an_expert_is_watched_and_tokens_are_told_apart() -> None:
+    done = play(
+        "env=game/guess_the_number", "protocol=direct", "--expert", "--tokens", "--split", "test", "--task", "2"
+    )
+    assert done.stdout.splitlines()[-1].startswith("solved (done), reward 1.000, ")
+    assert "  2|5|" in done.stdout.splitlines()
+
+
+def test_with_a_window_the_whole_context_is_shown_anew() -> None:
+    done = play("env=game/guess_the_number", "protocol=direct", "protocol.window=0", said="0\n0\n")
+    assert done.stdout.count("Guess the number that I think of.") == 3
+
+
+def test_what_a_terminal_would_obey_is_not_passed_on() -> None:
+    done = play(*GUESS, said=b"\x1b[2J\xff\xfe \\boxed{\x1b[31m}\n\n")
+    assert done.returncode == 0
+    assert "\x1b" not in done.stdout
+    assert "reward -0.100" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--task", "100000", "--split", "test"], "rlx: --task 100000: the test split has fewer tasks\n"),
+        (["--task", "0"], "rlx: Invalid value for '--task'"),
+        (["env=countdwn"], "rlx: env has no option 'countdwn'"),
+    ],
+)
+def test_what_cannot_be_played_is_one_line(words: list[str], message: str) -> None:
+    done = play(*words)
+    assert done.returncode == 2
+    assert done.stderr.startswith(message)
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_environment_that_raises_ends_as_it_would_in_a_run(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text(
+        "from rlx.types import Task, Text\n"
+        "class Broken:\n"
+        "    def tasks(self, split, seed): yield Task(id='t', prompt=(Text('go'),), data={})\n"
+        "    def start(self, task): return self\n"
+        "    def step(self, action): raise RuntimeError('boom')\n"
+    )
+    (tmp_path / "conf" / "env").mkdir(parents=True)
+    (tmp_path / "conf" / "env" / "broken.yaml").write_text("# It raises\n_target_: broken.Broken\n")
+    done = play("env=broken", "protocol=direct", said="x\n", cwd=tmp_path)
+    assert done.stdout.splitlines()[-2:] == [
+        "not solved (error), reward 0.000, 0 turns, 0 tool calls, 0 tokens",
+        "error: RuntimeError: boom",
+    ]
+    assert play("env=broken", "--expert", cwd=tmp_path).stderr == "rlx: --expert: Broken has no expert\n"
