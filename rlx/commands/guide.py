@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import yaml
 
 from rlx.config.check import ConfigError
-from rlx.config.folders import config_folders, every_group, list_groups, list_options, shipped_folder
+from rlx.config.folders import (
+    FAMILIES,
+    config_folders,
+    every_group,
+    list_groups,
+    list_options,
+    option_files,
+    shipped_folder,
+)
 from rlx.console import hung
 from rlx.limits import near
 
@@ -70,6 +78,7 @@ Examples:
   rlx eval run=outputs/mine
   rlx eval run=outputs/mine evaluate=paper evaluate.num_tasks=20
   rlx eval model=nano env=countdown_hard
+  rlx eval model=nano env=[countdown,game/guess_the_number] protocol=boxed
   rlx eval model.path=outputs/mine/checkpoints/step-24
 
 evaluate, * being the default:
@@ -102,7 +111,31 @@ def describe_group(group: str, config_dir: Path | None = None) -> str:
     folders = config_folders(config_dir)
     if group not in every_group(folders):
         raise ConfigError(f"there is no group {group!r}{near(group, every_group(folders))}")
-    return columns(list_options(group, folders), indent="", width=screen_width())
+    options, width = list_options(group, folders), screen_width()
+    left = max(map(len, options), default=0) + 2
+    rows = {name: hung(name.ljust(left), text, width) for name, text in options.items()}
+    families = families_of(options).values()
+    return "\n\n".join("\n".join(row for name in names for row in rows[name]) for names in families)
+
+
+def families_of(options: Iterable[str]) -> dict[str, list[str]]:
+    """Options by the folder that they stand in, those in none first."""
+    families: dict[str, list[str]] = {}
+    for name in sorted(options, key=lambda name: (name.rpartition("/")[0], name)):
+        families.setdefault(name.rpartition("/")[0], []).append(name)
+    return families
+
+
+def presets_of(names: Sequence[str]) -> dict[str, list[str]]:
+    """Options of one folder, each with what others add to its name: `sudoku` with `_easy` and `_hard`."""
+    presets: dict[str, list[str]] = {}
+    for name in sorted(names):
+        plain = next((other for other in presets if name.startswith(f"{other}_")), None)
+        if plain is None:
+            presets[name] = []
+        else:
+            presets[plain].append(name.removeprefix(plain))
+    return presets
 
 
 def how_chosen(group: str) -> str:
@@ -118,9 +151,14 @@ def chosen_below() -> set[str]:
 
 
 def options_of(group: str, folders: Sequence[Path] | None = None) -> str:
-    """All options of a group in a line, the default marked."""
+    """All options of a group in a line, the default marked; where there are many, presets behind what they begin as."""
     default = defaults().get(group)
-    return ", ".join(f"{name}*" if name == default else name for name in list_options(group, folders))
+    if group not in FAMILIES:
+        return ", ".join(f"{name}*" if name == default else name for name in option_files(group, folders))
+    families = families_of(option_files(group, folders)).values()
+    presets = [one for names in families for one in presets_of(names).items()]
+    marked = [(f"{name}*" if name == default else name, ", ".join(more)) for name, more in presets]
+    return ", ".join(f"{name} ({more})" if more else name for name, more in marked)
 
 
 def defaults() -> Mapping[str, str]:

@@ -29,7 +29,7 @@ from rlx.config.check import ConfigError, UnknownKeyError
 from rlx.config.check import check_tree as compare_tree
 from rlx.config.folders import list_groups, list_options, shipped_folder
 from rlx.config.keys import Source, list_keys, suggest
-from rlx.config.words import check_sweeper, one_line, parse_overrides, parse_words, values_of
+from rlx.config.words import check_sweeper, mixed, one_line, parse_overrides, parse_words, values_of
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.hardware.profile import set_threads
 from rlx.hardware.ranks import find_place
@@ -79,7 +79,7 @@ class Unwind(BaseException):
 
 def compose(words: Sequence[str]) -> dict[str, Any]:
     """The checked, resolved configuration that these words choose, as plain values; the first of a multirun's."""
-    arguments = parse_words(words)
+    arguments = parse_words(mixed(words))
     with open_loader(arguments.config_dir) as loader:
         overrides = arguments.overrides
         return compose_tree(loader, next(sweep_cases(loader, overrides)) if arguments.multirun else overrides)
@@ -89,6 +89,7 @@ def launch(words: Sequence[str], job: Job, check: Check = lambda run, here: None
     """Check every configuration the words mean, then let Hydra run `job` on each: once, or for all of a multirun."""
     import hydra
 
+    words = mixed(words)
     arguments = parse_words(words)
     if not any(getattr(arguments, name) for name in SHOWING):
         check_words(arguments, check)
@@ -125,7 +126,7 @@ def as_sweep_of_one(words: Sequence[str], arguments: argparse.Namespace) -> list
 
 def compose_sources(words: Sequence[str]) -> tuple[dict[str, Any], list[Source]]:
     """What `compose` gives, and the files that it comes from, in the order in which they speak."""
-    arguments = parse_words(words)
+    arguments = parse_words(mixed(words))
     with open_loader(arguments.config_dir) as loader:
         tree = compose_tree(loader, arguments.overrides)
         parts = loader.compute_defaults_list(ROOT, list(arguments.overrides), RunMode.RUN).defaults
@@ -151,7 +152,7 @@ def check_tree(tree: Mapping[str, Any], parts: Sequence[str] = ROOT_KEYS) -> Non
 
 def run_folder(words: Sequence[str]) -> str:
     """Where a run of these words would go."""
-    arguments = parse_words(words)
+    arguments = parse_words(mixed(words))
     with open_loader(arguments.config_dir) as loader:
         compose_tree(loader, arguments.overrides)
         check_folders(HydraConfig.get())

@@ -15,7 +15,7 @@ from rlx.config.build import ROOT_KEYS
 from rlx.config.check import ConfigError, refuse_strangers
 from rlx.config.compose import COMPOSE_ERRORS, HYDRA_ERRORS, ROOT, check_tree, compose_tree, open_loader, plain
 from rlx.config.folders import config_folders, known_targets, list_groups
-from rlx.config.words import one_line, parse_overrides, parse_words
+from rlx.config.words import mixed, one_line, parse_overrides, parse_words
 from rlx.record.folder import CONFIG, read_config, told_format
 
 
@@ -82,7 +82,7 @@ def is_choice(override: Override, groups: Sequence[str]) -> bool:
 
 def option_of(override: Override, place: str, first: Path | None) -> DictConfig:
     """The keys of an option, as its file has them: with references that are not looked up yet."""
-    words = [f"{override.get_key_element()}={single(override)}"]
+    words = mixed([f"{override.get_key_element()}={single(override)}"])
     with open_loader(None if first is None else str(first)) as loader:
         compose_tree(loader, words)  # for its errors
         chosen = OmegaConf.select(loader.load_configuration(ROOT, words, RunMode.RUN), place)

@@ -6,6 +6,7 @@ import argparse
 import re
 import shlex
 import textwrap
+from collections import Counter
 from collections.abc import Sequence
 from enum import Enum
 from typing import Any, NoReturn
@@ -18,6 +19,7 @@ from hydra.errors import OverrideParseException
 from rlx.config.check import ConfigError
 from rlx.limits import near
 
+SEVERAL = re.compile(r"env=\[(.*)\]")
 GAINS = re.compile(r".*/(pass@\d+|reward|success)|(reward|success)/.*")
 """Metrics of which nobody wants less."""
 
@@ -67,6 +69,27 @@ def parse_words(words: Sequence[str]) -> argparse.Namespace:
         raise ConfigError("--resolve needs --cfg")
     parse_overrides(arguments.overrides)
     return arguments
+
+
+def mixed(words: Sequence[str]) -> list[str]:
+    """The words, with `env=[a,b]` spelled out as a mixture whose parts are these options, named after them."""
+    return [other for word in words for other in spelled_out(word)]
+
+
+def spelled_out(word: str) -> list[str]:
+    found = SEVERAL.fullmatch(word)
+    if found is None:
+        return [word]
+    names = [name.strip(" '") for name in found[1].split(",")]
+    for name, num in Counter(names).items():
+        if num > 1 or not name:
+            raise ConfigError(f"{word}: expected different options, with commas between")
+    parts = {re.sub(r"\W", "_", name): name for name in names}
+    words = ["env=mixture", "~env.parts.first", "~env.parts.second"]
+    for part, name in parts.items():
+        portion = "{_target_:rlx.env.mixture.Portion,weight:1.0,protocol:null}"
+        words += [f"+env@env.parts.{part}.env={name}", f"+env.parts.{part}={portion}"]
+    return words
 
 
 def parse_overrides(words: Sequence[str]) -> list[Override]:

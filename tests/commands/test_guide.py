@@ -7,8 +7,17 @@ import shlex
 
 import pytest
 
-from rlx.commands.guide import EXAMPLES, columns, describe_groups, eval_help, train_help
-from rlx.config.compose import compose, list_groups
+from rlx.commands.guide import (
+    EXAMPLES,
+    columns,
+    describe_group,
+    describe_groups,
+    eval_help,
+    families_of,
+    presets_of,
+    train_help,
+)
+from rlx.config.compose import compose, list_groups, list_options
 
 PAGES = {"train": train_help(), "eval": eval_help()}
 SHOWN = [line.strip() for line in (EXAMPLES + "".join(PAGES.values())).splitlines() if line.strip().startswith("rlx ")]
@@ -34,3 +43,16 @@ def test_the_default_of_every_group_is_marked() -> None:
 
 def test_columns_wrap_what_is_said_beside_its_name() -> None:
     assert columns({"a": "one two", "long": ""}, width=12) == "  a     one\n        two\n  long"
+
+
+def test_families_stand_together_and_presets_behind_what_they_begin_as() -> None:
+    names = ["b", "a_hard", "a", "game/y_easy", "game/x", "game/y", "game/x_y"]
+    assert families_of(names) == {"": ["a", "a_hard", "b"], "game": ["game/x", "game/x_y", "game/y", "game/y_easy"]}
+    assert presets_of(["a_hard", "b", "a", "ab", "a_very_hard"]) == {"a": ["_hard", "_very_hard"], "ab": [], "b": []}
+    page = " ".join(describe_groups().split())
+    assert "game/guess_the_number (_easy, _hard, _random)" in page
+    assert "countdown* (_4digit" in page
+    blocks = describe_group("env").split("\n\n")
+    assert blocks[0].startswith("countdown ")
+    assert all(len({line.partition(" ")[0].rpartition("/")[0] for line in block.splitlines()}) == 1 for block in blocks)
+    assert len(describe_group("env").replace("\n\n", "\n").splitlines()) == len(list_options("env"))

@@ -28,6 +28,8 @@ def test_a_run_folder_gives_its_configuration_back_with_overrides(tmp_path: Path
     assert changed["seed"] == 4
     with pytest.raises(ConfigError, match=r"unknown key 'env.max_round'"):
         load_tree(tmp_path, ["env.max_round=5"])
+    several = ["env=[countdown,game/guess_the_number]"]
+    assert load_tree(tmp_path, several)["env"] == compose(several)["env"]
 
 
 def write(folder: Path, tree: dict[str, Any]) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from rlx.config.compose import ConfigError, launch
-from rlx.config.words import check_sweeper, one_line, parse_overrides, values_of
+from rlx.config.compose import ConfigError, build_part, compose, launch
+from rlx.config.words import check_sweeper, mixed, one_line, parse_overrides, values_of
 from rlx.run.run import Run
 
 STUB = '''
@@ -154,3 +154,31 @@ def test_optuna_finds_the_best_of_what_jobs_give(tmp_path: Path) -> None:
     found = yaml.safe_load((tmp_path / "optimization_results.yaml").read_text())
     assert len(seen) == 6
     assert found["best_params"]["algo.loss.kl"] == min(seen, key=lambda kl: abs(kl - 0.5))
+
+
+def test_several_environments_are_a_mixture_of_parts_named_after_them() -> None:
+    tree = compose(["env=[countdown, game/guess_the_number_hard]", "env.parts.countdown.weight=2.0"])
+    parts = tree["env"]["parts"]
+    assert list(parts) == ["countdown", "game_guess_the_number_hard"]
+    for part, option in zip(parts.values(), ("countdown", "game/guess_the_number_hard")):
+        assert part["env"] == compose([f"env={option}"])["env"]
+    assert [part["weight"] for part in parts.values()] == [2.0, 1.0]
+    assert mixed(["env=countdown", "seed=1"]) == ["env=countdown", "seed=1"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["env=[countdown,countdown]"], "^env=.*: expected different options, with commas between$"),
+        (["env=[]"], "^env=.*: expected different options"),
+        (["env=[countdown,countdwn]"], "^env has no option 'countdwn'; did you mean countdown"),
+        (
+            ["env=[countdown]", "env.parts.countdown.wait=1"],
+            r"^unknown key 'env.parts.countdown.wait'; did you mean weight",
+        ),
+        (["env=[mixture,countdown]"], "^env.parts=mixture: expected environments that are not mixtures"),
+    ],
+)
+def test_what_is_no_mixture_is_refused_as_any_configuration(words: list[str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        build_part(compose(words), "env")
