@@ -21,6 +21,7 @@ import rlx.gym
 from rlx.config.folders import list_options, shipped_folder
 from rlx.env.game.guess_the_number import GuessTheNumber
 from rlx.gym.single import TextEnv
+from rlx.limits import MistakeError
 from rlx.protocol.boxed import Boxed
 from rlx.protocol.direct import Direct
 from rlx.types import Action, Step, Task, Text, ToolUse
@@ -36,6 +37,12 @@ def made(name: str, **keywords: Any) -> TextEnv:
     env = rlx.gym.make(name, **keywords)
     if getattr(env.world, "fetches", False):
         pytest.skip(f"{name} fetches its tasks from a hub")
+    try:
+        env.reset()
+    except MistakeError as error:
+        if "is not installed" in str(error):
+            pytest.skip(f"{name}: {error}")
+        raise
     return env
 
 
