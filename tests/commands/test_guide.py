@@ -53,6 +53,6 @@ def test_families_stand_together_and_presets_behind_what_they_begin_as() -> None
     assert "game/guess_the_number (_easy, _hard, _random)" in page
     assert "countdown* (_4digit" in page
     blocks = describe_group("env").split("\n\n")
-    assert blocks[0].startswith("countdown ")
+    assert "\ncountdown " in f"\n{blocks[0]}"
     assert all(len({line.partition(" ")[0].rpartition("/")[0] for line in block.splitlines()}) == 1 for block in blocks)
     assert len(describe_group("env").replace("\n\n", "\n").splitlines()) == len(list_options("env"))
