@@ -24,11 +24,11 @@ NOUNS = (
 )
 JOBS = (
     *("baker", "painter", "doctor", "sailor", "farmer", "weaver", "miller", "singer", "printer", "mason", "potter"),
-    *("clerk"),
+    "clerk",
 )
 MONTHS = (
     *("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November"),
-    *("December"),
+    "December",
 )
 SIZES = {"person": 240, "town": 40, "school": 24, "country": 8, "book": 160}
 """How many there are of each kind."""

@@ -6,8 +6,8 @@ The project's own are on an invented world (rlx.env.invented): its pages are giv
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Literal
 
@@ -16,7 +16,7 @@ from rlx.env.question import Question, judged
 from rlx.env.sourced import SourcedQuestions
 from rlx.env.wording import exact_match, f1, right_answers
 from rlx.limits import MANY, refuse, within
-from rlx.types import Step, Task
+from rlx.types import Action, Move, Step, Task
 
 NAME = re.compile(r"[A-Z][a-z]+(?: [A-Z][a-z]+)*|\d+ [A-Z][a-z]+|\d{4}")
 
@@ -58,22 +58,30 @@ class QA(SourcedQuestions):
         world = make_world(self.world)
         path = draw_path(rng, world, rng.choice(self.hops))
         pages = draw_pages(Random(f"{self.stream}/{path.question}"), world, path, self.num_distractors)
-        return self.put("\n".join(pages), path.question, path.golds, " ".join(path.sentences))
+        asked = self.put("\n".join(pages), path.question, path.golds)
+        return replace(asked, worked=" ".join(path.sentences), key={**asked.key, "searches": path.met[:-1]})
 
     def read(self, row: Mapping[str, Any]) -> Question | None:
         golds = right_answers(row[self.answer_key])
         told = str(row[self.context_key]) if self.context_key else ""
         return self.put(told, str(row[self.question_key]), golds) if golds else None
 
-    def put(self, told: str, asked: str, golds: list[str], worked: str = "") -> Question:
+    def put(self, told: str, asked: str, golds: list[str]) -> Question:
         """A question's split goes by what is asked alone, whatever is told with it."""
         shown = f"{told}\n" if told and self.context == "given" else ""
-        return Question(text=f"{shown}Question: {asked}", identity=asked, key=golds, answer=golds[0], worked=worked)
+        return Question(text=f"{shown}Question: {asked}", identity=asked, key={"golds": golds}, answer=golds[0])
 
     def judge(self, task: Task, text: str) -> Step:
-        match, score = exact_match(text, task.data["key"]), f1(text, task.data["key"])
+        golds = task.data["key"]["golds"]
+        match, score = exact_match(text, golds), f1(text, golds)
         reward = score if self.reward == "f1" else float(match)
         return judged(reward, match, {"f1": score, "exact_match": float(match)})
+
+    def demonstrate(self, task: Task, seed: int, tools: Sequence[str]) -> Iterator[Move]:
+        """With a search, what an answer needs is looked up first, one page after the other."""
+        for name in task.data["key"].get("searches", ()) if "search" in tools and self.context == "none" else ():
+            yield Move(thought=f"I need the page of {name}.", action=Action(kind="call", name="search", text=name))
+        yield from super().demonstrate(task, seed, tools)
 
     def random_tries(self, task: Task, num: int, seed: int) -> list[str]:
         """The honest floor: distinct names, dates and years that the task shows (fewer, if there are no more)."""

@@ -35,6 +35,10 @@ class Lend:
     tool: Tool
     max_calls: int | None = None
     """Calls an episode may have; one more is told so. Null: any number."""
+    reward_call: float = 0.0
+    """Reward of a call; GEM's `tool_reward` (Liu et al. 2025, arXiv:2510.01051)."""
+    reward_success: float = 0.0
+    """Reward of a call that does not fail, beside that of the call; GEM's `tool_success_reward`."""
     lambda_call: float = 0.0
     """Cost of a call."""
     lambda_token: float = 0.0
@@ -44,6 +48,7 @@ class Lend:
 
     def __post_init__(self) -> None:
         within(0, MANY, max_calls=self.max_calls)
+        within(0.0, 1e6, reward_call=self.reward_call, reward_success=self.reward_success)
         within(0.0, 1e6, lambda_call=self.lambda_call, lambda_token=self.lambda_token, lambda_error=self.lambda_error)
         if portions_of(self.env):
             refuse("env", "a mixture", "an environment: lend the tool to the mixture's parts")
@@ -111,7 +116,8 @@ class LentEpisode:
             return self.say(f"Error: no call of {name} is left", ToolUse(num_calls=1, num_failed=1, name=name))
         self.num_calls += 1
         result = self.lend.tool.run(action.text)
-        return self.say(result.output, ToolUse(num_calls=1, num_failed=int(result.failed), name=name))
+        reward = self.lend.reward_call + self.lend.reward_success * (not result.failed)
+        return self.say(result.output, ToolUse(num_calls=1, num_failed=int(result.failed), name=name), reward)
 
-    def say(self, text: str, tool: ToolUse) -> Step:
-        return Step(observation=(Text(text),), tool=tool, legal=self.legal)
+    def say(self, text: str, tool: ToolUse, reward: float = 0.0) -> Step:
+        return Step(observation=(Text(text),), reward=reward, tool=tool, legal=self.legal)

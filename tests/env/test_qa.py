@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlx.env.invented import RELATIONS, draw_path, make_world, pages
+from rlx.env.invented import JOBS, MONTHS, RELATIONS, draw_path, make_world, pages
 from rlx.env.qa import QA
 from rlx.env.wording import right_answers
+from rlx.tool.lend import Lend
+from rlx.tool.search import Search
 from rlx.types import Action, Task
 
 
@@ -37,7 +39,7 @@ def split_prompt(task: Task) -> tuple[str, str]:
 def test_the_given_pages_and_no_fewer_give_the_answer(hops: int) -> None:
     for task in islice(QA(hops=(hops,)).tasks("train", 0), 40):
         told, asked = split_prompt(task)
-        assert look_up(told, asked) == task.data["answer"] == task.data["key"][0]
+        assert look_up(told, asked) == task.data["answer"] == task.data["key"]["golds"][0]
         assert len(told.splitlines()) == hops + 3
         found = [look_up("\n".join({*told.splitlines()} - {page}), asked) for page in told.splitlines()]
         assert found.count(None) == hops
@@ -56,6 +58,30 @@ def test_a_question_is_told_with_the_same_pages_each_time() -> None:
     told: dict[str, str] = {}
     for task in islice(QA(hops=(1,)).tasks("train", 3), 3000):
         assert told.setdefault(task.id, task.prompt[0].text) == task.prompt[0].text
+
+
+def test_every_value_is_a_word_of_its_own() -> None:
+    for subject, facts in make_world(0).facts.items():
+        assert all(len(word) > 2 or word.isdigit() or word == "a" for found in facts.values() for word in found.split())
+        assert len(subject) > 4
+    assert {found for facts in make_world(0).facts.values() for r, found in facts.items() if r.object == "job"} == {
+        *JOBS
+    }
+    assert len({*MONTHS}) == len(MONTHS) == 12
+
+
+@pytest.mark.parametrize("hops", [1, 2, 4])
+def test_with_a_search_the_expert_finds_what_it_says(hops: int) -> None:
+    env = Lend(env=QA(context="none", hops=(hops,), max_rounds=5), tool=Search(pages=pages()))
+    for task in islice(env.tasks("train", 0), 20):
+        episode, seen = env.start(task), ""
+        *calls, last = env.demonstrate(task, 0, ("search",))
+        assert len(calls) == hops
+        for move in calls:
+            seen += episode.step(move.action).observation[0].text
+        assert all(sentence in seen for sentence in re.findall(r"\S[^.]+\.", task.data["worked"]))
+        assert episode.step(last.action).success
+        assert len(list(env.demonstrate(task, 0, ()))) == 1
 
 
 def test_worlds_differ_and_names_in_one_do_not_repeat() -> None:
@@ -78,7 +104,7 @@ def test_a_path_meets_nothing_twice(rng: object, length: int) -> None:
 )
 def test_a_family_name_is_enough_and_words_too_many_cost_f1(reward: str, text: str, paid: float) -> None:
     env = QA(reward=reward)  # type: ignore[arg-type]
-    data = {"key": ["Mivo Lanopi", "Lanopi"], "answer": "Mivo Lanopi", "worked": ""}
+    data = {"key": {"golds": ["Mivo Lanopi", "Lanopi"]}, "answer": "Mivo Lanopi", "worked": ""}
     step = env.start(Task(id="x", prompt=(), data=data)).step(Action(kind="answer", text=text))
     assert step.reward == pytest.approx(paid)
     assert step.success == ("is" not in text)

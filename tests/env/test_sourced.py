@@ -45,7 +45,7 @@ def test_rows_are_asked_in_new_orders_and_a_hash_holds_some_out(tmp_path: Path) 
 def test_a_row_is_asked_and_judged_by_its_answers(tmp_path: Path) -> None:
     env = open_set(tmp_path, context_key="told")
     task = next(env.tasks("train", 0))
-    number = task.data["key"][1]
+    number = task.data["key"]["golds"][1]
     assert task.prompt[0].text == f"{number} is it.\nQuestion: Who is number {number}?"
     assert env.start(task).step(Action(kind="answer", text=number)).success
     bare = next(open_set(tmp_path, context_key="told", context="none").tasks("train", 0))
@@ -102,4 +102,4 @@ def test_a_json_file_may_be_a_list(tmp_path: Path) -> None:
     (tmp_path / "rows.json").write_text(json.dumps(ROWS, indent=1))
     env = QA(source="hub", hub=str(tmp_path / "rows.json"))
     env.check()
-    assert next(env.tasks("train", 0)).data["key"][0].startswith("Person ")
+    assert next(env.tasks("train", 0)).data["key"]["golds"][0].startswith("Person ")

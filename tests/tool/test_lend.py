@@ -108,3 +108,10 @@ def test_what_cannot_be_lent_is_refused() -> None:
 def test_calls_take_their_time_where_steps_take_none() -> None:
     assert pace_of(GuessTheNumber()) == "inline"
     assert pace_of(Lend(env=GuessTheNumber(), tool=Python())) == "ticks"
+
+
+def test_calls_may_be_rewarded_up_to_their_limit() -> None:
+    lend = Lend(env=GAME, tool=Python(), max_calls=3, reward_call=0.05, reward_success=0.25)
+    with open_episode(lend, TASK) as episode:
+        rewards = [episode.step(action).reward for action in (call("1"), call("1 / 0"), guess(5), call("2"), call("3"))]
+    assert rewards == pytest.approx([0.3, 0.05, 0.0, 0.3, 0.0])

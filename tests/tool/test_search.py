@@ -1,0 +1,72 @@
+"""BM25 by hand, whatever is asked; pages of a file."""
+
+from __future__ import annotations
+
+import json
+from math import log
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlx.limits import MistakeError
+from rlx.tool.search import Search, read_pages
+
+PAGES = ["Cat: a cat sleeps", "Dog: a dog and a dog", "Fox: the fox sleeps near the dog"]
+
+
+def test_scores_are_those_of_the_formula() -> None:
+    """Lengths are 4, 6 and 7 words, 17 / 3 on average."""
+    idf = {"dog": log(1 + 1.5 / 2.5), "sleeps": log(1 + 1.5 / 2.5)}
+
+    def weight(tf: int, length: int) -> float:
+        return tf * 2.2 / (tf + 1.2 * (0.25 + 0.75 * length / (17 / 3)))
+
+    found = dict(Search(pages=PAGES).best("Dog sleeps?"))
+    expected = {
+        0: idf["sleeps"] * weight(1, 4),
+        1: idf["dog"] * weight(3, 6),
+        2: idf["dog"] * weight(1, 7) + idf["sleeps"] * weight(1, 7),
+    }
+    assert found == pytest.approx(expected)
+    assert list(found) == sorted(expected, key=lambda page: -expected[page])
+
+
+def test_pages_are_shown_best_first_and_cut() -> None:
+    tool = Search(pages=PAGES, top_k=2, max_characters=12)
+    assert tool.run("dog").output == "Dog: a dog a\nFox: the fox"
+    assert tool.run("cat fish").output == "Cat: a cat s"
+
+
+def test_of_equal_pages_the_first_comes_first() -> None:
+    assert [page for page, _ in Search(pages=["x y", "y x", "x y"], top_k=2).best("x")] == [0, 1]
+
+
+@pytest.mark.parametrize("query", ["", "...", "horse", "\x00", "x" * 100_000])
+def test_a_query_that_finds_nothing_fails(query: str) -> None:
+    result = Search(pages=PAGES).run(query)
+    assert result.failed
+    assert result.output == "Error: no page has any of these words"
+
+
+@given(st.text(max_size=50), st.lists(st.text(max_size=20), max_size=5))
+def test_any_query_over_any_pages_has_an_answer(query: str, pages: list[str]) -> None:
+    result = Search(pages=pages).run(query)
+    assert result.failed == (not Search(pages=pages).best(query))
+
+
+def test_control_characters_of_a_page_are_not_shown() -> None:
+    assert Search(pages=["a\x1b[2J b"]).run("b").output == "a[2J b"
+
+
+def test_pages_may_be_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "pages.jsonl"
+    lines: list[object] = ["Cat: it sleeps", {"title": "Dog", "text": "it barks"}, {"contents": "Fox\nit hides"}]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    assert read_pages(str(path)) == ["Cat: it sleeps", "Dog: it barks", "Fox\nit hides"]
+    path.write_text("{}\n")
+    with pytest.raises(MistakeError, match=r"^pages.path=.*a line is no text"):
+        read_pages(str(path))
+    with pytest.raises(MistakeError, match=r"^pages.path=.*No such file"):
+        read_pages(str(tmp_path / "nowhere"))
