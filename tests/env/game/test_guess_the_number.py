@@ -37,6 +37,18 @@ def test_the_expert_halves_what_is_left(low: int, high: int) -> None:
         assert sum(counts) / len(counts) == pytest.approx(4.86)
 
 
+def test_an_expert_that_guesses_any_number_left_needs_longer() -> None:
+    env, counts = GuessTheNumber(expert="any"), []
+    for seed in range(20):
+        for number in range(1, 51):
+            moves = [int(move.action.text) for move in env.demonstrate(describe(number, 1, 50, 10), seed, ())]
+            assert moves[-1] == number
+            for index, guessed in enumerate(moves):  # on the side that every hint before it points to
+                assert all((guessed - before) * (number - before) > 0 for before in moves[:index])
+            counts.append(len(moves))
+    assert sum(counts) / len(counts) == pytest.approx(6.18, abs=0.2), "2 (1 + 1/50) H_50 - 3"
+
+
 def test_hints_point_to_the_number() -> None:
     episode = ENV.start(TASK)
     assert episode.opening().observation == (Text("It is a number from 1 to 50."),)
