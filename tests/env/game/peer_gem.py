@@ -24,6 +24,12 @@ words.words = lambda *_: ["cat", "dogs", "crane", "planet", "capital", "elephant
 """The words are downloaded; nobody looks at them, as the state brings its own."""
 
 import gem  # noqa: E402
+from gem.envs.game_env import sudoku  # noqa: E402
+from gem.envs.game_env.sokoban import sokoban  # noqa: E402
+
+sokoban.generate_room = lambda **_: (np.ones((1, 1)), np.full((1, 1), 5), {})
+sudoku.SudokuEnv._remove_cells = lambda self, grid, clues: grid
+"""They take seconds, and the state brings others."""
 
 
 def like(old: Any, new: Any) -> Any:
