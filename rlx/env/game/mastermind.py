@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from itertools import permutations, product
 from math import perm
 from operator import eq
@@ -111,7 +111,8 @@ def every_code(rng: Random, length: int, highest: int, repeats: bool) -> Iterato
     return product(digits, repeat=length) if repeats else permutations(digits, length)
 
 
-def pegs(code: Sequence[int], guess: Sequence[int]) -> tuple[int, int]:
+@lru_cache(maxsize=2**14)
+def pegs(code: Code, guess: Code) -> tuple[int, int]:
     """How many are right and in place, and how many more are right; no digit of the code counts twice."""
     black = sum(map(eq, code, guess))
     left = list(code)
@@ -134,7 +135,7 @@ class MastermindEpisode(Turns):
             return None
         if len(guess) != len(self.code):
             return told(f"the code has {len(self.code)} digits")
-        if not all(1 <= digit <= self.highest for digit in guess):
+        if min(guess) < 1 or max(guess) > self.highest:
             return told(f"digits are from 1 to {self.highest}")
         if guess in self.guesses:
             return told("you guessed it before")
@@ -144,12 +145,7 @@ class MastermindEpisode(Turns):
     def answer(self, black: int, white: int) -> Step:
         gain = max(0, black - self.most_black) / len(self.code)
         self.most_black = max(self.most_black, black)
-        return won("correct", gain) if black == len(self.code) else told_pegs(black, white, gain)
-
-
-@cache
-def told_pegs(black: int, white: int, gain: float) -> Step:
-    return told(f"black {black} white {white}", gain)
+        return won("correct", gain) if black == len(self.code) else told(f"black {black} white {white}", gain)
 
 
 def guess(code: Code) -> Action:

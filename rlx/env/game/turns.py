@@ -63,6 +63,11 @@ def whole_number(text: str) -> int | None:
 
 def whole_numbers(text: str) -> tuple[int, ...] | None:
     """Such numbers, blanks between them; None if there is none, or anything else."""
+    return read_numbers(text) if len(text) < 1000 else None
+
+
+@lru_cache(maxsize=4096)
+def read_numbers(text: str) -> tuple[int, ...] | None:
     words = text.split()
     if not (text.isascii() and "".join(words).isdigit()) or max(map(len, words)) > 9:
         return None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from random import Random
 from typing import ClassVar
 
@@ -81,6 +82,7 @@ def describe(word: str, max_turns: int) -> Task:
     )
 
 
+@lru_cache(maxsize=2**14)
 def marks(word: str, guess: str) -> str:
     """G, Y or X for each letter of a guess; no letter of the word counts twice, and those in place count first."""
     left = [letter for letter, guessed in zip(word, guess) if letter != guessed]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
 from itertools import islice
 from random import Random
 from typing import Any
@@ -13,12 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlx.env.game.mastermind import SIZES, Mastermind, describe, guess, pegs
+from rlx.env.game.mastermind import SIZES, Code, Mastermind, describe, guess, pegs
 from rlx.types import Action, Step, Task, Text
 
 ENV = Mastermind(highest=8, max_turns=30)
 TASK = describe((3, 1, 4, 2), 8, False, 30)
-CODES = st.lists(st.integers(1, 6), min_size=4, max_size=4)
+DIGIT = st.integers(1, 6)
+CODES = st.tuples(DIGIT, DIGIT, DIGIT, DIGIT)
 
 
 @pytest.mark.parametrize(
@@ -31,12 +31,12 @@ CODES = st.lists(st.integers(1, 6), min_size=4, max_size=4)
         ((1, 2, 3, 4), (5, 6, 7, 8), (0, 0)),
     ],
 )
-def test_pegs_by_hand(code: Sequence[int], guessed: Sequence[int], answer: tuple[int, int]) -> None:
+def test_pegs_by_hand(code: Code, guessed: Code, answer: tuple[int, int]) -> None:
     assert pegs(code, guessed) == answer
 
 
 @given(CODES, CODES)
-def test_pegs_count_each_digit_of_the_code_once(code: list[int], guessed: list[int]) -> None:
+def test_pegs_count_each_digit_of_the_code_once(code: Code, guessed: Code) -> None:
     black, white = pegs(code, guessed)
     assert black == sum(one == other for one, other in zip(code, guessed))
     assert black + white == (Counter(code) & Counter(guessed)).total()
