@@ -1,6 +1,6 @@
 """From a name to an environment: the options of conf/env, by their own names or as GEM writes them.
 
-    game:GuessTheNumber-v0-extreme-hard  ->  game/guess_the_number_extreme_hard        rg:chain_sum  ->  rg/chain_sum
+    game:GuessTheNumber-v0-extreme-hard  ->  game/guess_the_number_extreme_hard    rg:chain_sum  ->  rg, task=chain_sum
 
 The rule: what stands before the colon is the folder; the version is dropped, and so are case, `-` and `_`.
 """
@@ -31,7 +31,8 @@ VERSION = re.compile(r"-v\d+")
 def make(env_id: str, *, protocol: str | Dialect = "boxed", window: int | None = None, **keywords: Any) -> TextEnv:
     """The environment of that name. `keywords` are those of `TextEnv`, the others are keys of the environment's own
     option, as in `max_turns=5`; `window` is the protocol's."""
-    option = find_option(env_id)
+    option, own = find_task(env_id)
+    keywords = own | keywords
     settings = {name: value for name, value in keywords.items() if name in SETTINGS}
     env = build_env(option, {name: value for name, value in keywords.items() if name not in SETTINGS})
     spoken = build_protocol(protocol, {} if window is None else {"window": window})
@@ -80,6 +81,17 @@ def print_envs() -> None:
 
 
 SETTINGS = set(inspect.signature(TextEnv).parameters) - {"env", "protocol", "spec"}
+
+
+def find_task(name: str) -> tuple[str, dict[str, Any]]:
+    """An option, and the key that a name adds to it: `rg:chain_sum` is the option `rg` with task=chain_sum, where there
+    is no option of that name."""
+    family, _, task = name.partition(":")
+    options = option_files("env", config_folders())
+    is_own = not task or family not in options or bare(name) in map(bare, options)
+    if is_own or "task" not in read_option("env", family, config_folders()):
+        return find_option(name), {}
+    return family, {"task": task}
 
 
 def find_option(name: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 import rlx.gym
 from rlx.config.check import ConfigError
 from rlx.env.game.guess_the_number import GuessTheNumber
-from rlx.gym.named import find_option
+from rlx.gym.named import find_option, find_task
 
 
 @pytest.mark.parametrize(
@@ -34,6 +34,22 @@ def test_an_option_of_ones_own_is_found_by_the_same_rule(tmp_path: Path, monkeyp
     world = rlx.gym.make("rg:LetterCount").world
     assert isinstance(world, GuessTheNumber)
     assert world.high == 9
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "own"),
+    [
+        ("rg:leg_counting", "rg", {"task": "leg_counting"}),
+        ("rg", "rg", {}),
+        ("logic:RuleTaker-d1", "logic/ruletaker_d1", {}),
+        ("math:Math8K-3to5", "math/math_8k_3to5", {}),
+        ("code:Taco8k", "code/taco_8k", {}),
+        ("qa:HotpotQA", "qa/hotpot_qa", {}),
+        ("eval:TriviaQA", "eval/trivia_qa", {}),
+    ],
+)
+def test_ids_of_question_sets_are_options_or_tasks_of_one(name: str, option: str, own: dict[str, str]) -> None:
+    assert find_task(name) == (option, own)
 
 
 @pytest.mark.parametrize(
