@@ -239,7 +239,8 @@ class Shown:
 
 
 def demonstration(env: Environment, dialect: Dialect, task: Task, seed: int) -> tuple[Step, list[Shown]]:
-    """The environment's own expert, acting for real: the opening, and every move with the environment's answer."""
+    """The environment's own expert, acting for real: the opening, and every move up to the end with the environment's
+    answer."""
     shown: list[Shown] = []
     move, legal = None, None
     try:
@@ -252,6 +253,8 @@ def demonstration(env: Environment, dialect: Dialect, task: Task, seed: int) -> 
                     raise ValueError(told.text)
                 shown.append(Shown(move=move, text=dialect.write(move), step=lawful(env, episode.step(move.action))))
                 legal = shown[-1].step.legal
+                if shown[-1].step.done:
+                    break
     except Exception as error:
         raise DemonstrationError(f"env: {failure(task, move, len(shown), legal)}: {reason(error)}") from error
     return opening, shown

@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlx.env.game.guess_the_number import GuessTheNumber, describe, guess
+from rlx.protocol.direct import Direct
 from rlx.types import Action, Step, Task, Text
+from rlx.world import demonstration, dialect_of
 
 ENV = GuessTheNumber()
 TASK = describe(20, 1, 50, 10)
@@ -47,6 +49,14 @@ def test_an_expert_that_guesses_any_number_left_needs_longer() -> None:
                 assert all((guessed - before) * (number - before) > 0 for before in moves[:index])
             counts.append(len(moves))
     assert sum(counts) / len(counts) == pytest.approx(6.18, abs=0.2), "2 (1 + 1/50) H_50 - 3"
+
+
+def test_a_demonstration_ends_with_the_game() -> None:
+    env = GuessTheNumber(expert="any")
+    ends = [demonstration(env, dialect_of(env, Direct()), describe(n, 1, 50, 4), 0)[1] for n in range(1, 51)]
+    assert {len(shown) for shown in ends} == {1, 2, 3, 4}
+    assert all(shown[-1].step.done and not any(one.step.done for one in shown[:-1]) for shown in ends)
+    assert any(shown[-1].step.truncated for shown in ends)
 
 
 def test_hints_point_to_the_number() -> None:
