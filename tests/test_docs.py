@@ -70,6 +70,19 @@ def test_a_page_can_be_followed_as_it_stands(page: str, tmp_path: Path) -> None:
         assert {name.split("/", 1)[1] for name in parts} | (written - parts) <= listed_metrics()
 
 
+def test_the_examples_of_environments_for_other_trainers_run(tmp_path: Path) -> None:
+    follow("gym.md", tmp_path)
+    assert "'status': 'done'" in (one := run(sys.executable, "one.py", cwd=tmp_path)) or "'status': 'truncated'" in one
+    assert run(sys.executable, "from_gem.py", cwd=tmp_path).splitlines()[-1] == "1"
+    assert len(re.findall(r"games solved$", run(sys.executable, "reinforce.py", "2", cwd=tmp_path), re.MULTILINE)) == 2
+
+
+def test_the_example_that_feeds_trl_runs(tmp_path: Path) -> None:
+    pytest.importorskip("trl", reason="without the extra `bench`")
+    follow("gym.md", tmp_path)
+    run(sys.executable, "feed_trl.py", cwd=tmp_path)
+
+
 def test_the_list_of_metrics_is_that_of_the_code() -> None:
     text = "".join(file.read_text() for pattern in MEASURED for file in (ROOT / "rlx").glob(pattern))
     named = set(re.findall(r'"([a-z]+/[a-z_]+)"', text))
