@@ -54,7 +54,7 @@ def test_an_expert_that_guesses_any_number_left_needs_longer() -> None:
 def test_a_demonstration_ends_with_the_game() -> None:
     env = GuessTheNumber(expert="any")
     ends = [demonstration(env, dialect_of(env, Direct()), describe(n, 1, 50, 4), 0)[1] for n in range(1, 51)]
-    assert {len(shown) for shown in ends} == {1, 2, 3, 4}
+    assert max(len(shown) for shown in ends) == 4
     assert all(shown[-1].step.done and not any(one.step.done for one in shown[:-1]) for shown in ends)
     assert any(shown[-1].step.truncated for shown in ends)
 
