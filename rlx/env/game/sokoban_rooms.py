@@ -12,10 +12,11 @@ from heapq import heappop, heappush
 from random import Random
 
 WALL, FLOOR, TARGET, BOX, BOX_ON_TARGET, PLAYER, PLAYER_ON_TARGET = "#_OX*PQ"
-NUM_ROOMS = 4
-"""Rooms that are drawn, of which one is taken."""
-TRIES = 500
-"""Times that one is tried to be drawn."""
+NUM_PULLS = 8
+"""Times that boxes are pulled away over a floor, of which one is taken."""
+TRIES = 200
+"""Floors that are carved until boxes can be."""
+WAYS = ((0, 1), (1, 0), (0, -1), (-1, 0))
 LONGEST = 100
 """Moves that a room takes, at most."""
 NEVER = 10**6
@@ -71,21 +72,17 @@ def rows_of(room: Room, num_rows: int) -> list[str]:
 
 
 def draw_room(rng: Random, num_rows: int, num_columns: int, num_boxes: int, max_moves: int) -> Room:
-    """Of a few rooms that `max_moves` solve, no box of them on a target, the one whose boxes are farthest from them."""
-    rooms: list[Room] = []
+    """Of a few that `max_moves` solve, no box of them on a target, the one whose boxes are farthest from them."""
     for _ in range(TRIES):
-        floor = carve(rng, num_rows, num_columns, rng.uniform(0.5, 0.8))
-        room = pull_away(rng, num_columns, floor, num_boxes, max_moves) if len(floor) > num_boxes else None
-        if room is not None:
-            rooms.append(room)
-        if len(rooms) == NUM_ROOMS:
-            break
-    if not rooms:
-        raise ValueError(
-            f"env: found no room of {num_rows} x {num_columns} cells in which {max_moves} moves bring {num_boxes} "
-            "boxes to targets: ask for fewer boxes, or for more cells or turns"
-        )
-    return max(rooms, key=least_pushes)
+        floor = carve(rng, num_rows, num_columns, 0.5 + 0.3 * rng.random())
+        if len(floor) > num_boxes:
+            rooms = [pull_away(rng, num_columns, floor, num_boxes, max_moves) for _ in range(NUM_PULLS)]
+            if any(rooms):
+                return max(filter(None, rooms), key=least_pushes)
+    raise ValueError(
+        f"env: found no room of {num_rows} x {num_columns} cells in which {max_moves} moves bring {num_boxes} "
+        "boxes to targets: ask for fewer boxes, or for more cells or turns"
+    )
 
 
 def carve(rng: Random, num_rows: int, num_columns: int, share: float) -> Cells:
@@ -98,7 +95,7 @@ def carve(rng: Random, num_rows: int, num_columns: int, share: float) -> Cells:
         floor.add(row * num_columns + column)
         floor.add(min(row + abs(right), num_rows - 2) * num_columns + min(column + abs(down), num_columns - 2))
         if rng.random() < 0.4:
-            down, right = rng.choice(((0, 1), (1, 0), (0, -1), (-1, 0)))
+            down, right = WAYS[int(4 * rng.random())]
         row = min(max(row + down, 1), num_rows - 2)
         column = min(max(column + right, 1), num_columns - 2)
     return frozenset(floor)

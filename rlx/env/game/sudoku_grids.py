@@ -8,6 +8,7 @@ tell whether another digit would do. If each clue that was taken away followed, 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 from functools import cache
 from math import isqrt
@@ -56,6 +57,11 @@ class Board:
             if digit:
                 self.toggle(cell, 1 << digit)
 
+    def copy(self) -> Board:
+        board = copy(self)
+        board.grid, board.has = list(self.grid), list(self.has)
+        return board
+
     def toggle(self, cell: int, bit: int) -> None:
         has = self.has
         for unit in self.of[cell]:
@@ -92,46 +98,66 @@ class Board:
         return False
 
 
-def digits(bits: int) -> list[int]:
-    return [digit for digit in range(1, 10) if bits >> digit & 1]
+@cache
+def digits_of(bits: int) -> tuple[int, ...]:
+    return tuple(digit for digit in range(1, 10) if bits >> digit & 1)
 
 
 def solutions(grid: Grid, rng: Random | None = None, patience: int = PATIENCE) -> Iterator[Grid]:
     """Full grids with the digits that are given, in a random order if there is an `rng`. TimeoutError where `patience`
     cells were filled and there may be more."""
-    board = Board(grid)
-    left = [patience]
+    return search(Board(grid), rng, patience)
+
+
+def search(board: Board, rng: Random | None, patience: int) -> Iterator[Grid]:
+    """The cell with the fewest digits first. The board is spent."""
+    has, of, all_digits = board.has, board.of, board.all
+    num_left = patience
 
     def fill(empty: list[int]) -> Iterator[Grid]:
+        nonlocal num_left
         if not empty:
             yield list(board.grid)
             return
         fewest, cell, bits = 10, 0, 0
         for other in empty:
-            fits = board.fits(other)
-            if fits.bit_count() < fewest:
-                fewest, cell, bits = fits.bit_count(), other, fits
-                if fewest <= 1:
+            row, column, box = of[other]
+            fits = all_digits & ~(has[row] | has[column] | has[box])
+            num = fits.bit_count()
+            if num < fewest:
+                fewest, cell, bits = num, other, fits
+                if num <= 1:
                     break
+        if not bits:
+            return
         rest = [other for other in empty if other != cell]
-        tries = digits(bits)
+        tries = list(digits_of(bits))
         if rng and len(tries) > 1:
             rng.shuffle(tries)
+        row, column, box = of[cell]
         for digit in tries:
-            left[0] -= 1
-            if left[0] < 0:
+            num_left -= 1
+            if num_left < 0:
                 raise TimeoutError
-            board.put(cell, digit)
+            bit = 1 << digit
+            board.grid[cell] = digit
+            has[row] |= bit
+            has[column] |= bit
+            has[box] |= bit
             yield from fill(rest)
-            board.take(cell)
+            has[row] ^= bit
+            has[column] ^= bit
+            has[box] ^= bit
 
     return fill(board.empty())
 
 
 def full_grid(rng: Random, size: int) -> Grid:
+    """Boxes on the diagonal of nine are free of one another, and drawn first; of four, only one is."""
     grid = [0] * size**2
-    for cell, digit in zip(lines(size).units[2 * size], rng.sample(range(1, size + 1), size), strict=True):
-        grid[cell] = digit
+    for box in lines(size).units[2 * size :: 4]:
+        for cell, digit in zip(box, rng.sample(range(1, size + 1), size), strict=True):
+            grid[cell] = digit
     try:
         return next(solutions(grid, rng))
     except TimeoutError:
@@ -168,15 +194,15 @@ def follows(board: Board, cell: int, digit: int, grade: int) -> bool:
     others = board.fits(cell) & ~(1 << digit)
     if not others or (grade > NAKED and board.is_hidden(cell, digit)):
         return True
-    return grade == SEARCH and not any(has_solution(board, cell, other) for other in digits(others))
+    return grade == SEARCH and not any(has_solution(board, cell, other) for other in digits_of(others))
 
 
 def has_solution(board: Board, cell: int, digit: int) -> bool:
     """With the digit in the cell; in doubt there is one."""
-    grid = list(board.grid)
-    grid[cell] = digit
+    board = board.copy()
+    board.put(cell, digit)
     try:
-        return any(True for _ in solutions(grid))
+        return any(True for _ in search(board, None, PATIENCE))
     except TimeoutError:
         return True
 
