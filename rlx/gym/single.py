@@ -25,6 +25,7 @@ from rlx.gym.views import View, history_of, messages_of, observations_of, templa
 from rlx.limits import MistakeError, near
 from rlx.types import Action, Completion, Dialect, Environment, Episode, Move, Part, Step, Task, Turn
 from rlx.world import (
+    actions_of,
     cost_of,
     dialect_of,
     has_tries,
@@ -175,10 +176,19 @@ class TextEnv(gymnasium.Env[Any, str]):
         return self.dialect.render(self.seen.observation) if self.render_mode == "ansi" else None
 
     def sample_random_action(self) -> str:
-        """A random well-formed turn, where the environment has some; else random text."""
-        if not has_tries(self.part):
+        """A random well-formed turn: one of the environment's tries, or of the actions that need no words; random text
+        where it has neither."""
+        if has_tries(self.part):
+            seed = int(self.np_random.integers(2**31))
+            return self.say(next(iter(tries_of(self.part, replace(self.task, env=""), 1, seed))))
+        legal = self.seen.legal
+        names = [v.name for v in actions_of(self.part) if not v.argument and (legal is None or v.name in legal)]
+        if not names:
             return self.action_space.sample()
-        action = next(iter(tries_of(self.part, replace(self.task, env=""), 1, int(self.np_random.integers(2**31)))))
+        return self.say(Action(kind="act", name=names[int(self.np_random.integers(len(names)))], text=""))
+
+    def say(self, action: Action) -> str:
+        """The turn that means it."""
         return self.dialect.write(Move(thought="", action=action))
 
     def another(self, seed: int | None, **settings: Any) -> TextEnv:

@@ -202,6 +202,18 @@ def test_spawned_with_keywords_it_has_those() -> None:
     assert env.spawn(max_turns=4).world == rlx.gym.make(GUESS, max_turns=4).world
 
 
+def test_a_random_action_can_be_read() -> None:
+    for name in ("game:GuessTheNumber-v0", "game:FifteenPuzzle-v0", "game:Minesweeper-v0", "countdown"):
+        env = rlx.gym.make(name, seed=3)
+        env.reset()
+        said = {env.sample_random_action() for _ in range(20)}
+        assert len(said) > 2
+        for text in said:
+            assert env.dialect.parse(text, "stop").kind != "invalid"
+        env.reset(seed=3)
+        assert "invalid" not in env.step(env.sample_random_action())[4]
+
+
 def test_gymnasium_makes_it_again_by_its_spec() -> None:
     env = rlx.gym.make("game:GuessTheNumber-v0-easy", seed=4)
     assert env.env_id == "game/guess_the_number_easy-v0"
