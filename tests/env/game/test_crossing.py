@@ -41,6 +41,11 @@ def test_words_cross_where_they_can() -> None:
     assert len(letters_on(laid, 5)) == 5
 
 
+def test_the_end_of_a_row_does_not_touch_the_next() -> None:
+    boards = [lay(Random(seed), ["cat", "cot"], 3) for seed in range(20)]
+    assert min(len(letters_on(laid, 3)) for laid in boards if laid) == 5
+
+
 def test_a_board_that_has_no_room_is_refused() -> None:
     assert lay(Random(0), ["crane", "moist"], 4) is None
     assert lay(Random(0), ["cat", "dog", "pig", "hen"], 3) is None
