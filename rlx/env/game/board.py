@@ -11,6 +11,12 @@ def in_rows(cells: Iterable[object], num_rows: int, num_columns: int, widest: in
     return form(num_rows, num_columns, widest) % tuple(cells)
 
 
+def in_pieces(board: str, widest: int = 1) -> list[str]:
+    """The cell i at 2 i, and what is between it and the next, so that one is changed without a look at the others."""
+    starts = range(0, len(board), widest + 1)
+    return [piece for start in starts for piece in (board[start : start + widest], board[start + widest :][:1])]
+
+
 @cache
 def form(num_rows: int, num_columns: int, widest: int) -> str:
     return "\n".join([" ".join([f"%{widest}s"] * num_columns)] * num_rows)

@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from random import Random
 from typing import ClassVar
 
-from rlx.env.game.board import in_rows
+from rlx.env.game.board import in_pieces, in_rows
 from rlx.env.game.turns import Turns, told, won
 from rlx.env.split import split_tasks
 from rlx.limits import MANY, within
@@ -157,17 +157,18 @@ class FifteenEpisode(Turns):
     def __init__(self, tiles: Sequence[int], num_rows: int, max_turns: int) -> None:
         super().__init__(max_turns)
         self.tiles, self.num_rows = list(tiles), num_rows
-        self.goal = list(in_order(num_rows))
+        self.goal, widest = list(in_order(num_rows)), len(str(num_rows**2 - 1))
         self.gap = self.tiles.index(0)
+        self.board = in_pieces(in_rows([tile or "." for tile in tiles], num_rows, num_rows, widest), widest)
 
     def opening(self) -> Step:
-        return told(self.board())
+        return told("".join(self.board))
 
     def play(self, action: Action) -> Step | None:
         if action.kind != "act" or action.name not in FROM:
             return None
         what = self.slide(action.name)
-        return won("solved") if self.tiles == self.goal else told(f"{what}\n{self.board()}")
+        return won("solved") if self.tiles == self.goal else told("".join((what, "\n", *self.board)))
 
     def slide(self, name: str) -> str:
         """What comes of it, in words."""
@@ -175,11 +176,10 @@ class FifteenEpisode(Turns):
         if place is None:
             return f"nothing can slide {name}"
         self.tiles[self.gap], self.tiles[place] = self.tiles[place], 0
+        board = self.board
+        board[2 * self.gap], board[2 * place] = board[2 * place], board[2 * self.gap]
         self.gap, place = place, self.gap
         return f"moved {self.tiles[place]} {name}"
 
     def at_limit(self, step: Step) -> float:
         return sum(map(int.__eq__, self.tiles, self.goal)) / len(self.goal)
-
-    def board(self) -> str:
-        return in_rows([tile or "." for tile in self.tiles], self.num_rows, self.num_rows, len(str(self.goal[-2])))

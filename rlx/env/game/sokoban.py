@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
 
+from rlx.env.game.board import in_pieces
 from rlx.env.game.sokoban_rooms import (
     BOX,
     BOX_ON_TARGET,
@@ -104,8 +105,7 @@ class SokobanEpisode(Turns):
         room = room_of(rows)
         self.steps, self.floor, self.targets = room.steps, room.floor, room.targets
         self.boxes, self.player = set(room.boxes), room.player
-        self.board = list("\n".join(map(" ".join, rows)))
-        """A cell's symbol and what is between it and the next, by turns."""
+        self.board = in_pieces("\n".join(map(" ".join, rows)))
 
     def opening(self) -> Step:
         return told(self.drawn())

@@ -104,9 +104,10 @@ class HanoiEpisode(Turns):
     def __init__(self, places: str, max_turns: int) -> None:
         super().__init__(max_turns)
         self.num_disks = len(places)
-        self.towers: dict[str, list[int]] = {tower: [] for tower in TOWERS}
+        self.towers = dict.fromkeys(TOWERS, "")
+        """As they are shown: a blank and a digit for each disk."""
         for size, tower in zip(range(len(places), 0, -1), places, strict=True):
-            self.towers[tower].append(size)
+            self.towers[tower] += f" {size}"
 
     def opening(self) -> Step:
         return told(self.board())
@@ -116,23 +117,28 @@ class HanoiEpisode(Turns):
         if said is None:
             return None
         what = self.move(said[1].upper(), said[2].upper())
-        return won("solved") if len(self.towers[GOAL]) == self.num_disks else told(f"{what}\n{self.board()}")
+        return won("solved") if self.num_there() == self.num_disks else told(f"{what}\n{self.board()}")
 
     def move(self, source: str, target: str) -> str:
         """What comes of it, in words."""
-        disks, onto = self.towers[source], self.towers[target]
-        if not disks:
+        disk, onto = self.towers[source][-1:], self.towers[target][-1:]
+        if not disk:
             return f"tower {source} is empty"
-        if onto and disks[-1] > onto[-1]:
-            return f"disk {disks[-1]} is larger than disk {onto[-1]}"
-        onto.append(disks.pop())
-        return f"moved disk {onto[-1]} from {source} to {target}"
+        if onto and disk > onto:
+            return f"disk {disk} is larger than disk {onto}"
+        self.towers[source] = self.towers[source][:-2]
+        self.towers[target] += f" {disk}"
+        return f"moved disk {disk} from {source} to {target}"
+
+    def num_there(self) -> int:
+        return len(self.towers[GOAL]) // 2
 
     def at_limit(self, step: Step) -> float:
-        return len(self.towers[GOAL]) / self.num_disks
+        return self.num_there() / self.num_disks
 
     def board(self) -> str:
-        return "\n".join(" ".join([f"{tower}:", *map(str, disks)]) for tower, disks in self.towers.items())
+        a, b, c = self.towers.values()
+        return f"A:{a}\nB:{b}\nC:{c}"
 
 
 def move(source: str, target: str) -> Action:
