@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlx.config.folders import list_options, read_option, shipped_folder
@@ -137,6 +137,7 @@ def test_what_an_expert_says_is_heard(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", GAMES)
+@settings(deadline=None)
 @given(data=st.data())
 def test_whatever_is_said_has_an_answer(name: str, data: st.DataObject) -> None:
     env = make(name)
