@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,8 @@ import torch
 from rlx.algo.parts import independent
 from rlx.console import Screen
 from rlx.env.countdown import Countdown
-from rlx.env.game.guess_the_number import GuessTheNumber
+from rlx.env.game.guess_the_number import GuessEpisode, GuessTheNumber
+from rlx.env.game.turns import told as answered
 from rlx.env.mixture import Mixture, Portion
 from rlx.evaluate.replay import replay
 from rlx.learner.batch import collate, rows
@@ -25,7 +26,27 @@ from rlx.protocol.direct import Direct
 from rlx.protocol.tags import Tags
 from rlx.run.agent import build_agent
 from rlx.train import train
-from rlx.types import Group
+from rlx.types import Action, Group, Step, Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patient(GuessTheNumber):
+    """A turn that cannot be read costs the turn, so that what knows nothing plays to the end."""
+
+    def start(self, task: Task) -> GuessEpisode:
+        return PatientEpisode(**task.data)
+
+
+class PatientEpisode(GuessEpisode):
+    def play(self, action: Action) -> Step:
+        return super().play(action) or answered("Error: guess a number")
+
+    def step(self, action: Action) -> Step:
+        return super().step(replace(action, kind="act"))
+
+    def at_limit(self, step: Step) -> float:
+        return 0.0
+
 
 Build = Callable[..., Any]
 QUIET = Screen(silent=True)
@@ -36,7 +57,7 @@ CHAT = (
 MIX = Mixture(
     parts={
         "countdown": Portion(env=Countdown(max_rounds=2)),
-        "guess": Portion(env=GuessTheNumber(high=20, max_turns=4), protocol=Direct(), weight=2.0),
+        "guess": Portion(env=Patient(high=20, max_turns=4), protocol=Direct(), weight=2.0),
     }
 )
 
@@ -88,7 +109,7 @@ def test_the_learner_finds_the_engines_log_probs_whatever_a_turn_remembers(
     agent: Any, small_run: Build, tmp_path: Path, window: int | None, chat: bool
 ) -> None:
     run, encoded = small_run(tmp_path), []
-    env = GuessTheNumber(high=20, max_turns=4)
+    env = Patient(high=20, max_turns=4)
     tokenizer = agent.tokenizer
     if chat:
         tokenizer = type(tokenizer)(tokenizer_object=tokenizer.backend_tokenizer, chat_template=CHAT)
