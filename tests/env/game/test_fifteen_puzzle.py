@@ -98,6 +98,11 @@ def test_starts_are_near_enough_and_never_in_order(size: tuple[int, int]) -> Non
     assert len({task.id for task in islice(near.tasks("train", 0), 30)}) <= 2
 
 
+def test_shuffling_takes_no_slide_back() -> None:
+    far = [len(solve(shuffled(Random(seed), 4, 4), 4, 1.0)) for seed in range(400)]
+    assert all(70 < far.count(distance) < 130 for distance in (1, 2, 3, 4))
+
+
 def test_all_eleven_small_starts_are_in_the_splits() -> None:
     env = FifteenPuzzle(num_rows=2, max_turns=10)
     starts = {task.id for task in islice(env.tasks("train", 0), 500)} | {task.id for task in env.tasks("test", 0)}
