@@ -71,7 +71,9 @@ class Code(SourcedQuestions):
             if not passed and self.reward == "all":
                 break
         share = num_passed / len(tests)
-        return judged(share if self.reward == "share" else float(share == 1.0), metrics={"tests_passed": share})
+        if self.reward == "all":
+            return judged(float(share == 1.0))
+        return judged(share, metrics={"tests_passed": share})
 
     def results(self, program: str, key: Mapping[str, Any]) -> Iterator[bool]:
         given, right = zip(*key["tests"])

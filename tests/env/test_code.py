@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -13,7 +14,7 @@ import pytest
 from rlx.env.code import Code, program_in, read_tests
 from rlx.env.hub import DataError
 from rlx.env.program_problems import KINDS
-from rlx.tool.python import Python
+from rlx.tool.python import Python, Result
 from rlx.types import Action, Step, Task
 
 TOOL = Python(seconds=0.5, memory_mb=64, max_characters=20_000)
@@ -60,6 +61,20 @@ def test_part_of_the_tests_may_be_part_of_the_reward(program: str, share: float)
     assert judge(program).reward == float(share == 1.0)
     assert judge(program, reward="share").success == (share == 1.0)
     assert judge(program, reward="share").metrics == {"tests_passed": share}
+
+
+def test_the_first_test_that_fails_is_the_last_where_all_must_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    run: list[str] = []
+
+    def run_programs(python: Python, code: str, stdins: Iterable[str]) -> Iterator[Result]:
+        for stdin in stdins:
+            run.append(stdin)
+            yield Result(output="2")
+
+    monkeypatch.setattr("rlx.env.code.run_programs", run_programs)
+    assert judge("").metrics == {}
+    assert run == ["1\n", "2\n"]
+    assert judge("", reward="share").reward == 0.25
 
 
 def test_of_several_blocks_the_last_is_the_program() -> None:

@@ -33,6 +33,7 @@ def prints(code: str, stdin: str = "") -> Result:
         ("try:\n    input()\nexcept EOFError:\n    print('end')", "", "end\n"),
         ("print(input() + '|' + input())", "a\r\n\nb", "a|\n"),
         ("x = 1\r\nprint(x)\r\n", "", "1\n"),
+        ("x = []\nx.append(x)\nx", "", ""),
         ("", "", ""),
     ],
 )
