@@ -94,7 +94,7 @@ def evaluate(words: Words = None) -> None:
     named = [word for word in words or [] if word.startswith("run=")]
     rest = [word for word in words or [] if not word.startswith("run=")]
     if not named:
-        launch(rest, evaluate_job, check=check_evaluate)
+        launch([*untrained(rest), *rest], evaluate_job, check=check_evaluate)
         return
     folder = Path(named[-1].removeprefix("run="))
     if any(word.startswith(("model=", "model.path=")) for word in rest):
@@ -106,6 +106,12 @@ def evaluate(words: Words = None) -> None:
     from rlx.run.judge import evaluate_run
 
     evaluate_run(run)
+
+
+def untrained(words: list[str]) -> list[str]:
+    """A model as it stands is trained by nothing, whatever an algorithm asks of environments."""
+    own = {"steps": "steps=0", "warm_start": "warm_start=none"}
+    return [word for key, word in own.items() if not any(given.startswith(key) for given in words)]
 
 
 def check_evaluate(run: Run, here: bool = True) -> None:

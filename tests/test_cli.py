@@ -257,3 +257,12 @@ def test_an_episode_is_chosen_in_one_way(tmp_path: Path) -> None:
         done = rlx("show", str(tmp_path), *words)
         assert done.returncode == 2
         assert done.stderr == "rlx: --best, --worst, --list, --index N and --line N each say which: give one of them\n"
+
+
+def test_a_model_is_evaluated_in_a_world_that_the_default_algorithm_is_not_for(tmp_path: Path) -> None:
+    few = ("evaluate.num_tasks=2", "evaluate.num_samples=1", "evaluate.ks=[1]", "track=disabled")
+    done = rlx("eval", "env=[game/guess_the_number,logic]", *few, f"hydra.run.dir={tmp_path / 'out'}")
+    assert done.returncode == 0, done.stderr
+    table = (tmp_path / "out" / "results.md").read_text()
+    assert "game\\_guess\\_the\\_number" in table
+    assert "logic" in table

@@ -101,8 +101,9 @@ class Run:
             at_least(0, **{f"env.parts.{name}.env.max_rounds" if name else "env.max_rounds": rounds_of(env) or 0})
         self.check_temperatures()
         self.check_context()
-        self.check_tools()
-        self.check_expert()
+        if self.steps:
+            self.check_tools()
+            self.check_expert()
         self.before()
 
     def check_temperatures(self) -> None:
