@@ -8,6 +8,8 @@ CLUSTER := .venv-cluster/installed
 CLUSTER_BIN = $(if $(wildcard $(CLUSTER)),.venv-cluster/bin,$(BIN))
 # What is measured with it
 BENCH_CLUSTER := benchmarks/bench_ranks.py benchmarks/bench_vllm.py
+# Of GEM, scripts/reproduce/NAME.yaml
+GEM := gem_gamma gem_sum
 INDEX := $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 # Workers of `make test`.
 JOBS ?= 2
@@ -15,7 +17,7 @@ JOBS ?= 2
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-cluster quickstart test test-slow test-cluster bench lint nano reproduce clean
+.PHONY: help setup setup-cluster quickstart test test-slow test-cluster bench lint nano reproduce reproduce-gem clean
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-zA-Z_%-]+:.*## /{printf "  make %-22s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,10 +66,14 @@ lint: setup ## Check style and types
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-nano: setup ## Rebuild the embedded model from the project's own text (hours)
-	$(BIN)/python scripts/nano.py
+nano: setup ## Rebuild the embedded model from the project's own text, on up to two cores (hours)
+	$(BIN)/python scripts/nano.py --processes $(if $(filter 1,$(shell nproc)),1,2)
 
-reproduce: reproduce-tool_rloo ## Reproduce every published result
+reproduce: reproduce-tool_rloo reproduce-gem ## Reproduce every published result
+
+reproduce-gem: setup ## Reproduce what GEM shows, one thing after the other
+	@failed=; for name in $(GEM); do $(BIN)/rlx reproduce $$name || failed="$$failed $$name"; done; \
+		test -z "$$failed" || { echo "not as expected:$$failed"; exit 1; }
 
 reproduce-%: setup ## Reproduce one: make reproduce-tool_rloo
 	$(BIN)/rlx reproduce $*

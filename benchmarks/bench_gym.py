@@ -5,7 +5,7 @@
 Both sides take turns in short rounds, with texts of their own random actions that are drawn beforehand; figures are
 medians over rounds, in process time, and count the resets that the episodes need. "resets" are resets alone, and "64"
 is a vector of so many. At last 64 environments with a tool of 50 ms, in wall time, as a share of 1,280 steps/s.
-Without RLX_GEM_PYTHON our own side alone is measured.
+Without RLX_GEM_PYTHON our own side alone is measured. With --parts: what a step and a reset of ours are made of.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable
 from statistics import median
+from timeit import Timer
 from typing import Any
 
 GAMES = ("GuessTheNumber", "Mastermind", "Minesweeper", "FifteenPuzzle")
@@ -152,8 +153,8 @@ def measure(rounds: int) -> dict[str, dict[str, float]]:
     return {name: {side: median(rates[1:]) for side, rates in sides.items()} for name, sides in told.items()}
 
 
-def slow_tool() -> float:
-    """Steps/s of 64 environments whose tool takes its time."""
+def slow_envs(num: int) -> Any:
+    """A vector of environments whose tool takes its time."""
     from dataclasses import dataclass
     from types import SimpleNamespace
 
@@ -176,7 +177,12 @@ def slow_tool() -> float:
         time.sleep(SECONDS)
         return Step(observation=(Text("done"),))
 
-    envs = TextVectorEnv([TextEnv(Slow(), Direct(), seed=i) for i in range(NUM_ENVS)])
+    return TextVectorEnv([TextEnv(Slow(), Direct(), seed=i) for i in range(num)])
+
+
+def slow_tool() -> float:
+    """Steps/s of so many of them."""
+    envs = slow_envs(NUM_ENVS)
     envs.reset()
 
     def work() -> int:
@@ -189,11 +195,41 @@ def slow_tool() -> float:
     return median(rates)
 
 
+def parts() -> dict[str, float]:
+    """Nanoseconds of a step of GuessTheNumber-hard that goes on, of a reset, and of what they are made of."""
+    import rlx.gym
+
+    env = rlx.gym.make(id_of(VECTOR), max_turns=10**6)
+    env.reset(seed=0)
+    text = rf"\boxed{{{env.task.data['low']}}}"
+    action, task = env.dialect.parse(text, "stop"), env.task
+    episode, tasks = env.world.start(task), env.world.tasks("train", 0)
+    told = episode.step(action).observation
+    work: dict[str, Callable[[], Any]] = {
+        "a step": lambda: env.step(text),
+        "  its text, heard before": lambda: env.place.hear(text),
+        "  the same, never heard": lambda: env.dialect.parse(text, "stop"),
+        "  the game": lambda: episode.step(action),
+        "  what is seen": lambda: env.dialect.render(told),
+        "a reset": env.reset,
+        "  the task": lambda: next(tasks),
+        "  its start": lambda: env.begin(task),
+        "  what is seen first": env.observe,
+    }
+    timed = {name: min(Timer(one, timer=time.process_time).repeat(9, 1000)) for name, one in work.items()}
+    return {name: seconds * 1e6 for name, seconds in timed.items()}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--gem", action="store_true")
+    parser.add_argument("--parts", action="store_true")
     arguments = parser.parse_args()
+    if arguments.parts:
+        for name, nanoseconds in parts().items():
+            print(f"{name:<32}{nanoseconds:>8,.0f} ns")
+        return
     if arguments.gem:
         serve()
         return

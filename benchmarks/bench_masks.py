@@ -28,7 +28,7 @@ from rlx.types import Sampling
 
 VOCABULARY, NUM_ADDED, NUM_STATES = 150_000, 20, 50
 SHAPES = {
-    "nano": {"hidden_size": 160, "intermediate_size": 432, "num_hidden_layers": 4, "num_attention_heads": 5},
+    "nano": {"hidden_size": 192, "intermediate_size": 512, "num_hidden_layers": 5, "num_attention_heads": 6},
     "135M": {"hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30, "num_attention_heads": 9},
 }
 """Bodies under a head of 150,000 ids."""

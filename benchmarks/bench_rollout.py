@@ -85,7 +85,10 @@ def compare(
 
 def main(path: str, batches: list[int], repeats: int, num_prompt: int, num_new: int) -> Iterator[dict[str, Any]]:
     torch.set_num_threads(1)
-    model, tokenizer = AutoModelForCausalLM.from_pretrained(path).eval(), AutoTokenizer.from_pretrained(path)
+    model, tokenizer = (
+        AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval(),
+        AutoTokenizer.from_pretrained(path),
+    )
     model.generation_config.eos_token_id, model.generation_config.pad_token_id = None, 0
     engine = TorchEngine(
         config=model.config, weights=model.state_dict(), tokenizer=tokenizer, eos_ids=(), num_slots=max(batches)

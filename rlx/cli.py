@@ -86,6 +86,7 @@ def evaluate(words: Words = None) -> None:
     from rlx.commands.guide import asks_for_help, eval_help
     from rlx.config.compose import ConfigError, build_run, launch
     from rlx.config.saved import load_tree
+    from rlx.config.words import untrained
     from rlx.hardware.profile import set_threads
 
     if asks_for_help(words or []):
@@ -106,12 +107,6 @@ def evaluate(words: Words = None) -> None:
     from rlx.run.judge import evaluate_run
 
     evaluate_run(run)
-
-
-def untrained(words: list[str]) -> list[str]:
-    """A model as it stands is trained by nothing, whatever an algorithm asks of environments."""
-    own = {"steps": "steps=0", "warm_start": "warm_start=none"}
-    return [word for key, word in own.items() if not any(given.startswith(key) for given in words)]
 
 
 def check_evaluate(run: Run, here: bool = True) -> None:

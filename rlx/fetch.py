@@ -1,4 +1,4 @@
-"""What a run takes from a hub: fetched once, in a process of its own, which a signal ends at once.
+"""What a run takes from a hub: fetched once, in a process of its own, which a signal ends at once; and from a file.
 
 `python -m rlx.fetch model NAME` fetches into the hub's own cache and prints where; HF_HUB_OFFLINE, HF_HOME, HF_TOKEN
 and HF_ENDPOINT are huggingface_hub's.
@@ -6,6 +6,7 @@ and HF_ENDPOINT are huggingface_hub's.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -15,7 +16,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TextIO
 
 Kind = Literal["model", "dataset"]
 
@@ -38,6 +39,14 @@ class FetchError(RuntimeError):
 
 found: dict[tuple[str, Kind], Path] = {}
 """What this process has asked for."""
+
+
+def open_text(name: str) -> TextIO:
+    """A file in UTF-8. OSError for a pipe, which would be waited for, and for a device, which may have no end."""
+    path = os.path.expanduser(name)
+    if "\0" in path or (os.path.exists(path) and not os.path.isfile(path)):
+        raise OSError(errno.EINVAL, "it is no file", path)
+    return open(path, encoding="utf-8-sig")
 
 
 def snapshot(name: str, kind: Kind, check: Callable[[], None] = lambda: None) -> Path:

@@ -10,6 +10,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+SHOWN = 25
+"""Names that a message gives where none is close."""
+
 
 class MistakeError(ValueError):
     """What was asked for cannot be; the message is one line that says what, where and what to do."""
@@ -51,12 +54,13 @@ def refuse(name: str, value: object, expected: str) -> None:
 
 
 def near(name: str, names: Iterable[str]) -> str:
-    """`; did you mean …?` with close names, or all of them where none is close."""
+    """`; did you mean …?` with close names, or what there is, where none is close."""
     known = sorted(set(names))
     close = difflib.get_close_matches(name, known, n=4, cutoff=0.5)
     if close:
         return f"; did you mean {', '.join(close)}?"
-    return f"; there is {', '.join(known)}" if known else ""
+    more = f" and {len(known) - SHOWN} more" if len(known) > SHOWN else ""
+    return f"; there is {', '.join(known[:SHOWN])}{more}" if known else ""
 
 
 def plain(number: float) -> str:

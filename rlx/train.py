@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
 from rlx.algo.parts import adapted, recalled
@@ -28,6 +27,7 @@ from rlx.record.folder import STEP
 from rlx.record.track import open_board
 from rlx.rollout.measure import lag_of, measure, peak_memory
 from rlx.rollout.together import together
+from rlx.run import course
 from rlx.run.agent import Agent, build_agent
 from rlx.run.fleet import open_fleet
 from rlx.run.judge import judge_on_the_way, judge_run, tell_run
@@ -112,8 +112,8 @@ def open_pipeline(
 ) -> Iterator[Pipeline[list[Group]]]:
     """Where every step's rollouts come from, `played` being those that the checkpoint had already."""
     run = life.run
-    size, staleness = run.algo.num_prompts, run.hardware.staleness
-    tasks = islice(run.env.tasks("train", run.seed), (first + len(played)) * size, None)
+    staleness = run.hardware.staleness
+    tasks = course.open_tasks(run, first, played, lambda: life.known)
     ranks = life.ranks.apart() if staleness else life.ranks
 
     def launch(step: int) -> Play[list[Group]]:
@@ -128,7 +128,7 @@ def open_pipeline(
             progress=life.told,
         )
         player = together(act, ranks, run.hardware.players(ranks.size))
-        return partial(player.sample, recalled(run.algo, life.memory).sample, list(islice(tasks, size)))
+        return partial(player.sample, recalled(run.algo, life.memory).sample, tasks(step))
 
     rollouts = Pipeline(launch, staleness=staleness, last=run.steps, kept=played)
     life.ahead = rollouts.wait
@@ -167,8 +167,10 @@ def take_step(
         raise keep_evidence(life, step, error) from error
     updated = time.monotonic()
     known = {f"known/{name}": x for name, x in life.memory.items() if isinstance(x, float)}
+    known |= course.tell(run, life.known)
     figures = {**measure(groups, run.env), **stats}
     life.memory = adapted(algo, life.memory, groups, figures)
+    life.known = course.adapt(run, life.known, groups)
     clock = {
         "time/rollout": sampled - began,
         "time/update": updated - sampled,

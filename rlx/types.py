@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
+from rlx.buttons import Buttons
 from rlx.limits import above, at_least
 
 Stop = Literal["stop", "eos", "length", "context"]
@@ -70,6 +71,8 @@ class Verb:
     """What it does, as an order: `run Python`, `swap two items`."""
     argument: str = ""
     """What is said with it; empty where nothing is."""
+    buttons: Buttons | None = field(default=None, hash=False, repr=False)
+    """How the argument is pressed, for a protocol whose actions lie beyond the vocabulary; None: it is any text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,10 +80,11 @@ class Action:
     """What a completion meant, as its protocol reads it.
 
     `call`: run tool `name` on `text`. `act`: do what the environment declares as `name`, with `text`. `answer`: `text`
-    is final. `invalid`: `text` is the reason, told to the agent.
+    is final. `invalid`: `text` is the reason, told to the agent. `summary`: `text` is what the agent goes on from; no
+    environment hears it.
     """
 
-    kind: Literal["call", "act", "answer", "invalid"]
+    kind: Literal["call", "act", "answer", "invalid", "summary"]
     text: str
     name: str = ""
 
@@ -137,8 +141,7 @@ class Move:
     action: Action
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class Piece(NamedTuple):
     """A part of a context: `text`, or what was sampled in turn `turn`, as it was."""
 
     role: Literal["system", "user", "assistant"]
@@ -222,8 +225,8 @@ class Request:
     stream: int
     prompt_ids: tuple[int, ...]
     given: tuple[int, ...] = ()
-    """What the completion begins with, chosen before or forced: it is counted, heard and masked as if it were sampled
-    here, and its log-probs are 0."""
+    """What the completion begins with, chosen before or forced: counted, heard and masked as if sampled here, with
+    log-probs of 0."""
     group: int | None = None
     """Sessions of one group may find their beginnings in each other's caches, until they are released."""
     watch: tuple[int, ...] = ()
@@ -249,8 +252,7 @@ class Completion:
     """One per token, or empty where they are all `token_ids`: an added action's id where the first token of its
     description stands."""
     watched: tuple[tuple[float, ...], ...] = ()
-    """One per token, or empty: the log-probs of watched ids there, in their order; none of a token that was not sampled
-    here."""
+    """One per token, or empty: the log-probs of watched ids there, in their order; none of a token not sampled here."""
     stop: Stop
     version: int = 0
     """Of the policy that sampled it."""
@@ -282,10 +284,12 @@ class Fork:
     turn: int
     token: int = 0
     forced: tuple[int, ...] = ()
+    learned: bool = False
+    """Whether what it was forced to say is learned from too."""
 
     @property
     def num_given(self) -> int:
-        """Leading ids of turn `turn` that are not its own."""
+        """Leading ids of turn `turn` that it did not sample."""
         return self.token + len(self.forced)
 
 
@@ -369,18 +373,19 @@ class Rows:
     reward: tuple[float, ...]
     """The turn's own, less the cost of its tool use."""
     num_tokens: tuple[int, ...]
-    """Sampled tokens of the turn; of a fork's first row those that it was not given."""
+    """Sampled tokens of the turn; of a fork's first row those that it was not given, and forced ones to be learned."""
     success: tuple[bool, ...]
     """Of the row's whole episode."""
     fork: tuple[int, ...] = field(default=())
     """The row that it left, of whoever sampled that turn, for a fork's first row; -1 for others."""
+    fork_token: tuple[int, ...] = field(default=())
+    """Tokens of the row it left that come before a fork's first row; 0 for others."""
     status: tuple[Status, ...] = field(default=())
     """How the row's whole episode ended: done, truncated or context; those that ended in an error have no rows."""
     env: tuple[str, ...] = field(default=())
     """`Task.env` of the row's episode."""
     logp: tuple[tuple[float, ...], ...] = field(default=())
-    """Per row, the log-prob of each sampled token, as the engine said; where the hardware weighs its distance from the
-    learner (`importance_cap`), as this measured it before the update."""
+    """Of each sampled token, as the engine said; with an `importance_cap`, as the learner measured beforehand."""
     reference_logp: tuple[tuple[float, ...], ...] = field(default=())
     """The same under the start policy, where the algorithm needs `reference`."""
     value: tuple[tuple[float, ...], ...] = field(default=())
@@ -388,8 +393,7 @@ class Rows:
     value_after: tuple[float, ...] = field(default=())
     """The critic's value after each row's last token; not a number where its turn sampled none."""
     replayed: tuple[float, ...] = field(default=())
-    """What the row's episode earned in turns that it replays, which are rows of another: part of its return. Empty
-    where nothing forks."""
+    """What the row's episode earned in turns that it replays, part of its return. Empty where nothing forks."""
 
 
 Metrics = dict[str, float]

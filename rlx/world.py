@@ -6,13 +6,16 @@ its own. A task says which part it is of, and whatever is asked about a task is 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from math import isfinite
+from traceback import walk_tb
 from typing import Any, Literal, Protocol, get_args
 
 from rlx.limits import MistakeError, refuse
-from rlx.types import Action, Dialect, Environment, Episode, Move, Step, Task, ToolUse, Verb
+from rlx.types import Action, Dialect, Environment, Episode, Group, Metrics, Move, Step, Task, Text, ToolUse, Turn, Verb
 
 Pace = Literal["inline", "ticks", "live"]
 """How an environment's steps are waited for: at once, a fixed number of ticks, or until they are ready, which no seed
@@ -59,6 +62,11 @@ class CapableEnvironment(Environment, Protocol):
         """That many random well-formed actions, each to be judged in a fresh episode; text alone is an answer."""
         ...
 
+    def edition(self) -> str:
+        """A name for what its tasks depend on beside its configuration, such as what is in a file; empty for
+        nothing."""
+        ...
+
 
 class CapableEpisode(Episode, Protocol):
     """What an episode may have besides."""
@@ -81,6 +89,35 @@ class Portion(Protocol):
     @property
     def protocol(self) -> Dialect | None: ...
 
+    @property
+    def weight(self) -> float: ...
+
+
+Known = Mapping[str, Any]
+"""Of what was played: a small JSON object, saved with the run."""
+
+
+class Course(Protocol):
+    """How a mixture chooses the parts of a run's tasks by what was played: pure functions of what is known of that."""
+
+    def begin(self) -> Known: ...
+
+    def adapt(self, known: Known, groups: Sequence[Group]) -> Known:
+        """After a step."""
+        ...
+
+    def choose(self, known: Known, num: int, *key: object) -> list[str]:
+        """The part of each of a step's tasks; `key` is what random numbers are for."""
+        ...
+
+    def tell(self, known: Known) -> Metrics: ...
+
+
+def course_of(env: Environment) -> Course | None:
+    """None where tasks come in an order of their own."""
+    course: Course | None = _has(env, "course", None)
+    return course
+
 
 def portions_of(env: Environment) -> Mapping[str, Portion]:
     """The parts of a mixture by name; none of an environment that is one."""
@@ -91,6 +128,11 @@ def portions_of(env: Environment) -> Mapping[str, Portion]:
 def parts_of(env: Environment) -> dict[str, Environment]:
     """Every environment that a task may be of, by `Task.env`."""
     return {name: portion.env for name, portion in portions_of(env).items()} or {"": env}
+
+
+def trained_parts(env: Environment) -> dict[str, Environment]:
+    """Those of them that have a share of the tasks of training."""
+    return {name: portion.env for name, portion in portions_of(env).items() if portion.weight} or {"": env}
 
 
 def part_of(env: Environment, task: Task) -> Environment:
@@ -160,6 +202,11 @@ def moves_of(env: Environment, task: Task, seed: int, tools: tuple[str, ...]) ->
     return moves
 
 
+def edition_of(env: Environment) -> str:
+    """Of what all its parts read; empty where they read nothing."""
+    return " ".join(filter(None, (_has(part, "edition", str)() for part in parts_of(env).values())))
+
+
 def has_tries(env: Environment) -> bool:
     return hasattr(env, "random_tries")
 
@@ -170,38 +217,78 @@ def tries_of(env: Environment, task: Task, num: int, seed: int) -> Iterator[Acti
         yield one if isinstance(one, Action) else Action(kind="answer", text=one)
 
 
+NOTHING_SEEN = Step()
+"""Before the first action of an episode without an opening."""
+
+
 def has_opening(episode: Episode) -> bool:
     return hasattr(episode, "opening")
 
 
 def opening_of(episode: Episode) -> Step:
     """What the agent sees before its first action."""
-    step: Step = episode.opening() if hasattr(episode, "opening") else Step()
+    step: Step = episode.opening() if hasattr(episode, "opening") else NOTHING_SEEN
     return step
 
 
 def lawful(env: Environment, step: Step) -> Step:
-    """The step, if what it calls legal is declared, and something can be done next."""
+    """The step, if it is one, its numbers are finite, what it calls legal is declared, and something can be done
+    next."""
+    if not isinstance(step, Step):
+        told = f"env: a step of {type(env).__name__} is {step!r:.60}"
+        raise ValueError(f"{told}: expected Step(observation=(Text(…),), …)")
+    seen = step.observation
+    for one in seen if isinstance(seen, tuple) else (seen,):
+        if not isinstance(seen, tuple) or not isinstance(one, Text) or not isinstance(one.text, str):
+            told = f"env: a step of {type(env).__name__} has the observation {seen!r:.60}"
+            raise ValueError(f"{told}: expected a tuple of Text, as in (Text('warm'),)")
+    if not is_finite(step.reward):
+        raise ValueError(f"env: a step's reward is {step.reward!r:.60}: expected a finite number")
+    if step.metrics and not all(map(is_finite, step.metrics.values())):
+        raise ValueError(f"env: a step's metrics are {dict(step.metrics)!r:.80}: expected finite numbers")
     if step.legal is None:
         return step
     names = [verb.name for verb in actions_of(env)]
     for name in step.legal:
         if name not in names:
             raise ValueError(f"env: a step calls {name!r:.60} legal, and its actions are {', '.join(names) or 'none'}")
-    if step.legal == () and not step.done and not tools_of(env):
+    if not step.legal and not step.done and not tools_of(env):
         raise ValueError("env: a step calls nothing legal and goes on: end the episode, or give None for all actions")
     return step
 
 
-def step_within(episode: Episode, action: Action, num_turns: int, max_rounds: int | None) -> Step:
+def is_finite(number: Any) -> bool:
+    """Whether it is a number that a float can hold, and not nan."""
+    try:
+        return isfinite(number)
+    except (TypeError, OverflowError):
+        return False
+
+
+def heard(turns: Sequence[Turn]) -> list[int]:
+    """Which of the turns the environment heard of. They alone count against a limit of turns."""
+    return [index for index, turn in enumerate(turns) if is_heard(turn.action)]
+
+
+def is_heard(action: Action) -> bool:
+    """All but summaries, which are for the policy alone."""
+    return action.kind != "summary"
+
+
+def step_within(
+    episode: Episode, action: Action, num_turns: int, max_rounds: int | None, before: Step = NOTHING_SEEN
+) -> Step:
     """A step of an episode in which `num_turns` have passed. Where no more may pass it is the last: a call or an
-    invalid turn ends nothing, so it is not made; an act or an answer that does not end the episode is cut off."""
+    invalid turn ends nothing, so it is not made; an act or an answer that does not end the episode is cut off. A
+    summary is none: what was legal after the step `before` it still is."""
+    if not is_heard(action):
+        return Step(legal=before.legal)
     if max_rounds is None or num_turns < max_rounds:
         return episode.step(action)
     if action.kind in ("call", "invalid"):
         return Step(done=True, truncated=True, success=False)
     step = episode.step(action)
-    return step if step.done else replace(step, done=True, truncated=True, success=False)
+    return step if getattr(step, "done", True) else replace(step, done=True, truncated=True, success=False)
 
 
 def only_legal(action: Action, legal: tuple[str, ...] | None) -> Action:
@@ -271,4 +358,16 @@ def failure(task: Task, move: Move | None, index: int, legal: tuple[str, ...] | 
 
 def reason(error: Exception) -> str:
     """An environment's own refusal is for the user; anything else is named, as it is a fault of the environment."""
-    return str(error).removeprefix("env: ") if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+    return str(error).removeprefix("env: ") if isinstance(error, ValueError) else fault(error)
+
+
+def fault(error: BaseException) -> str:
+    """What was raised, and where in the environment's own code: `KeyError at /home/me/maze.py:12: 'left'`. Its own is
+    what is neither rlx's nor Python's."""
+    known = {"rlx", *sys.stdlib_module_names}
+    places = [
+        f" at {frame.f_code.co_filename}:{line}"
+        for frame, line in walk_tb(error.__traceback__)
+        if str(frame.f_globals.get("__name__")).partition(".")[0] not in known
+    ]
+    return f"{type(error).__name__}{places[-1] if places else ''}: {error}"

@@ -8,6 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("busy", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")  # how long an example takes says nothing on a machine that others use
 
 SMALL = (
     "env=countdown",

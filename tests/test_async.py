@@ -146,3 +146,27 @@ def test_a_broken_rollout_ends_the_run_and_its_thread(server: Any, small_run: Bu
         train(replace(run, algo=replace(run.algo, sample=sample)), QUIET)
     assert json.loads((tmp_path / "summary.json").read_text())["status"] == "failed"
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("rollout")]
+
+
+def test_a_curriculum_ahead_of_the_updates_repeats_and_survives_a_stop(
+    server: Any, small_run: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("env=mixture", *STEPS, "env.parts.first.env.max_rounds=1", "env.curriculum_floor=0.05")
+    without = ("env", "steps", "checkpoint.every", "algo.num_prompts")
+    short = ("sampling.max_new_tokens=8", "evaluate=quick", "evaluate.num_tasks=2", "evaluate.max_new_tokens=8")
+
+    def build(name: str) -> Any:
+        return small_run(tmp_path / name, *words, *short, "algo.num_prompts=3", without=without)
+
+    whole = finish(build("whole"))
+    assert [line["version/lag"] for line in whole] == [0, 1, 1, 1]
+    shares = [line["first/known/share"] for line in whole]
+    assert shares[0] == 0.5
+    assert len(set(shares)) == 4
+    crash_in_update_of(monkeypatch, step=4)
+    with pytest.raises(CrashError):
+        finish(build("crashed"))
+    monkeypatch.undo()
+    monkeypatch.setenv("RLX_SERVERS", server.address)
+    monkeypatch.setenv("RLX_SERVER_TOKEN", "s")
+    assert finish(build("crashed")) == whole

@@ -74,7 +74,17 @@ def test_the_examples_of_environments_for_other_trainers_run(tmp_path: Path) -> 
     follow("gym.md", tmp_path)
     assert "'status': 'done'" in (one := run(sys.executable, "one.py", cwd=tmp_path)) or "'status': 'truncated'" in one
     assert run(sys.executable, "from_gem.py", cwd=tmp_path).splitlines()[-1] == "1"
+    assert run(sys.executable, "tools_from_gem.py", cwd=tmp_path).splitlines()[-1] == "python_code False"
     assert len(re.findall(r"games solved$", run(sys.executable, "reinforce.py", "2", cwd=tmp_path), re.MULTILINE)) == 2
+
+
+def test_the_example_of_an_adapter_runs(tmp_path: Path) -> None:
+    follow("other-packages.md", tmp_path)
+    seen = run(sys.executable, "play_echo.py", cwd=tmp_path).splitlines()
+    assert seen[0] == "Say stone backwards."
+    assert "'success': True" in seen[-1]
+    words = "env=echo protocol=whole warm_start=none --num 1 --split test"
+    assert "Say level backwards." in run("bash", "-ec", f"PYTHONPATH=$PWD:$PYTHONPATH rlx data {words}", cwd=tmp_path)
 
 
 def test_the_example_that_feeds_trl_runs(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def refusal(tree: dict[str, Any]) -> ValueError | None:
     return None
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=300, suppress_health_check=list(HealthCheck))
 @given(trees())
 def test_any_value_is_planned_or_refused_in_one_line(tree: dict[str, Any]) -> None:
     error = refusal(tree)
@@ -125,7 +125,7 @@ def keys_of_a_step() -> list[str]:
     return [path for path in found if path != "algo.optimizer.lr"]  # up to 1 it is no mistake, but it may diverge
 
 
-@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=3, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_what_is_planned_takes_a_step(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     path, value = data.draw(st.sampled_from(keys_of_a_step())), data.draw(st.sampled_from(NUMBERS))
@@ -133,7 +133,7 @@ def test_what_is_planned_takes_a_step(tmp_path_factory: pytest.TempPathFactory, 
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_much_of_what_is_planned_takes_a_step(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     path, value = data.draw(st.sampled_from(keys_of_a_step())), data.draw(st.sampled_from((*NUMBERS, *WORDS)))

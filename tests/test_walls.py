@@ -13,7 +13,7 @@ FILES = sorted((ROOT / "rlx").rglob("*.py"))
 HEAVY = {"torch", "transformers", "peft", "deepspeed", "vllm", "wandb"}
 
 FLOORS = (
-    ("limits",),
+    ("limits", "buttons"),
     ("types", "console", "fetch"),
     ("world",),
     ("tool", "protocol", "record"),
@@ -116,7 +116,7 @@ def test_only_the_configuration_knows_hydra() -> None:
     users = {
         name_of(file) for file in FILES for module in imports(file) if module.split(".")[0] in ("hydra", "omegaconf")
     }
-    assert users <= {f"rlx/config/{name}.py" for name in ("compose", "saved", "words")}
+    assert users <= {f"rlx/config/{name}.py" for name in ("compose", "explain", "saved", "words")}
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -11,8 +12,8 @@ import pytest
 from rlx.env.game.guess_the_number import GuessTheNumber
 from rlx.protocol.direct import Direct
 from rlx.protocol.tags import Tags
-from rlx.types import Action, Move, Step, Task, Verb
-from rlx.world import DemonstrationError, demonstration, dialect_of, lawful
+from rlx.types import Action, Move, Step, Task, Text, Verb
+from rlx.world import DemonstrationError, demonstration, dialect_of, fault, lawful, step_within
 
 TASK = Task(id="7", prompt=(), data={})
 
@@ -58,11 +59,42 @@ def act(name: str, text: str = "") -> Action:
     [
         (("lft",), "^env: a step calls 'lft' legal, and its actions are left, right$"),
         ((), "^env: a step calls nothing legal and goes on: end the episode, or give None"),
+        ([], "^env: a step calls nothing legal and goes on: end the episode, or give None"),
     ],
 )
 def test_what_is_legal_is_declared_and_something_is(legal: tuple[str, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         lawful(Hall(), Step(legal=legal))
+
+
+@pytest.mark.parametrize("seen", ["warm", ("warm",), (Text(5),), [Text("warm")]])  # type: ignore[arg-type]
+def test_what_is_no_step_and_what_is_no_observation_is_told_of_the_environment(seen: Any) -> None:
+    with pytest.raises(ValueError, match=r"^env: a step of Hall is None: expected Step\(observation="):
+        lawful(Hall(), None)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"^env: a step of Hall has the observation .*: expected a tuple of Text"):
+        lawful(Hall(), Step(observation=seen))
+
+
+def test_where_an_environment_fails_is_the_last_place_that_is_neither_rlxs_nor_pythons() -> None:
+    with pytest.raises(ValueError, match="Expecting value") as error:
+        json.loads("[")
+    assert fault(error.value).startswith(f"JSONDecodeError at {__file__}:")
+
+
+def test_a_step_that_is_none_is_told_so_where_it_would_have_been_the_last() -> None:
+    class Silent:
+        def step(self, action: Action) -> Any:
+            return None
+
+    assert step_within(Silent(), act("left"), 0, 0) is None
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf"), "1", None, 10**400])
+def test_a_number_that_is_none_is_no_reward_and_no_metric(number: Any) -> None:
+    with pytest.raises(ValueError, match=r"^env: a step's reward is (nan|-?inf|'1'|None|10+): expected a finite"):
+        lawful(Hall(), Step(reward=number))
+    with pytest.raises(ValueError, match=r"^env: a step's metrics are .*: expected finite numbers$"):
+        lawful(Hall(), Step(metrics={"distance": number}))
 
 
 def test_nothing_may_be_legal_where_the_episode_ends_or_a_tool_can_be_called() -> None:
@@ -90,7 +122,10 @@ def test_an_expert_is_shown_with_what_came_of_each_move() -> None:
             "env: the expert's move 2 in task '7' is act left '', where right may come: left is not possible now",
         ),
         (Hall(moves=(act("up", "stairs"),)), "env: the expert's move 1 in task '7' is act up 'stairs': "),
-        (Hall(moves=(act("left"), act("left"))), "env: the expert's move 2 in task '7' is act left '': KeyError: "),
+        (
+            Hall(moves=(act("left"), act("left"))),
+            f"env: the expert's move 2 in task '7' is act left '': KeyError at {__file__}:",
+        ),
         (Hall(legal=(None, ("lft",)), moves=(act("left"),)), "move 1 in task '7' is act left '': a step calls 'lft'"),
     ],
 )

@@ -13,12 +13,14 @@ from typing import Any
 import pytest
 import torch
 
-from rlx.algo.parts import independent
+from rlx.algo.grpo import grpo
+from rlx.algo.parts import Optimizer, independent, leave
 from rlx.console import Screen
 from rlx.env.countdown import Countdown
 from rlx.env.game.guess_the_number import GuessEpisode, GuessTheNumber
 from rlx.env.game.turns import told as answered
 from rlx.env.mixture import Mixture, Portion
+from rlx.evaluate.budget import cut_groups
 from rlx.evaluate.replay import replay
 from rlx.learner.batch import collate, rows
 from rlx.model.chat import find_marks
@@ -26,7 +28,8 @@ from rlx.protocol.direct import Direct
 from rlx.protocol.tags import Tags
 from rlx.run.agent import build_agent
 from rlx.train import train
-from rlx.types import Action, Group, Step, Task
+from rlx.types import Action, Group, Sampling, Step, Task, Trajectory, Turn
+from rlx.world import heard
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,9 +107,9 @@ def test_two_environments_with_protocols_of_their_own_learn_from_one_batch(
 
 
 @pytest.mark.parametrize("chat", [False, True])
-@pytest.mark.parametrize("window", [None, 1, 0])
+@pytest.mark.parametrize(("window", "said"), [(None, True), (1, True), (0, True), (None, False)])
 def test_the_learner_finds_the_engines_log_probs_whatever_a_turn_remembers(
-    agent: Any, small_run: Build, tmp_path: Path, window: int | None, chat: bool
+    agent: Any, small_run: Build, tmp_path: Path, window: int | None, said: bool, chat: bool
 ) -> None:
     run, encoded = small_run(tmp_path), []
     env = Patient(high=20, max_turns=4)
@@ -116,7 +119,7 @@ def test_the_learner_finds_the_engines_log_probs_whatever_a_turn_remembers(
     encode = agent.policy.speech.encode
     speech = replace(
         agent.policy.speech,
-        dialect=Direct(window=window),
+        dialect=Direct(window=window, said=said),
         encode=lambda text: encoded.append(text) or encode(text),
         marks=find_marks(tokenizer) if chat else {},
     )
@@ -127,7 +130,7 @@ def test_the_learner_finds_the_engines_log_probs_whatever_a_turn_remembers(
     for episode in episodes:
         for index, turn in enumerate(episode.turns):
             first = 0 if window is None else max(0, index - window)
-            ends = [t.completion.token_ids for t in episode.turns[first:index]]
+            ends = [t.completion.token_ids for t in episode.turns[first:index] if said]
             kept = list(turn.prompt_ids)
             for ids in ends:  # as they were sampled, one after the other
                 assert any(tuple(kept[i : i + len(ids)]) == ids for i in range(len(kept)))
@@ -199,3 +202,146 @@ def test_a_mixture_that_was_cut_off_goes_on_to_the_same_bits(mixed: Path, small_
     train(small_run(tmp_path / "run", *WORDS, "steps=1", without=without), QUIET)
     train(small_run(tmp_path / "run", *WORDS, without=without), QUIET)
     assert told(tmp_path / "run") == told(mixed)
+
+
+SUMMING = Direct(summarise_at=40, summary_tokens=6)
+GUESSING = Patient(high=20, max_turns=4)
+
+
+def test_a_policy_that_sums_up_goes_on_from_what_it_said_and_learns_from_it(
+    agent: Any, small_run: Build, tmp_path: Path
+) -> None:
+    run = small_run(tmp_path)
+    speech = replace(agent.policy.speech, dialect=SUMMING)
+    groups = play(agent, run, GUESSING, speech, num_tasks=4)
+    episodes = [t for group in groups for t in group.trajectories]
+    assert_learner_agrees(agent, groups)
+    assert max(len(heard(t.turns)) for t in episodes) == 4  # as without summaries
+    for episode in episodes:
+        for index, turn in enumerate(episode.turns):
+            past = episode.turns[:index]
+            summed = [i for i, one in enumerate(past) if one.action.kind == "summary"]
+            asked = bool(past) and past[-1].action.kind != "summary" and len(in_all(past[-1])) >= 40
+            assert (turn.action.kind == "summary") == asked
+            if asked:
+                assert len(turn.completion.token_ids) <= 6
+                assert (turn.reward, turn.observation) == (0.0, ())
+                assert speech.decode(turn.prompt_ids).endswith(SUMMING.ask)
+            elif summed:
+                last = past[summed[-1]].completion
+                said = f"{SUMMING.open(episode.task)}So far: ", "" if last.stop == "stop" else "\n"
+                begins = [*speech.encode(said[0][: -len("So far: ")]), *speech.encode("So far: "), *last.token_ids]
+                begins += [*speech.encode(said[1])] if said[1] else []
+                begins += speech.encode(SUMMING.say(past[summed[-1] - 1].observation))
+                assert list(turn.prompt_ids[: len(begins)]) == begins
+    kinds = [turn.action.kind for t in episodes for turn in t.turns]
+    assert kinds.count("summary") > len(episodes)
+    batch = collate(groups)
+    sampled = [token for t in episodes for turn in t.turns for token in turn.completion.token_ids]
+    assert batch.token_ids_N[batch.position_M].tolist() == sampled  # those of summaries too
+    table = rows(groups, batch)
+    credited = grpo(optimizer=Optimizer()).credit(table).advantage.values
+    by_episode: dict[int, set[float]] = {}
+    for trajectory, advantage in zip(table.trajectory, credited, strict=True):
+        by_episode.setdefault(trajectory, set()).add(float(advantage))
+    assert all(len(values) == 1 for values in by_episode.values())  # a summary has its episode's credit
+
+
+def test_in_messages_a_summary_is_the_agents_own(agent: Any, small_run: Build, tmp_path: Path) -> None:
+    tokenizer = type(agent.tokenizer)(tokenizer_object=agent.tokenizer.backend_tokenizer, chat_template=CHAT)
+    speech = replace(agent.policy.speech, dialect=SUMMING, marks=find_marks(tokenizer))
+    groups = play(agent, small_run(tmp_path), GUESSING, speech, num_tasks=2)
+    assert_learner_agrees(agent, groups)
+    contexts = [
+        (speech.decode(past.completion.token_ids), speech.decode(turn.prompt_ids))
+        for group in groups for t in group.trajectories for past, turn in zip(t.turns, t.turns[1:])
+        if past.action.kind == "summary"
+    ]  # fmt: skip
+    assert contexts
+    assert all(f"So far: <|end|><answer>{said}" in context for said, context in contexts)
+
+
+def lived(episode: Trajectory) -> list[Any]:
+    """An episode without the rounding of its log-probs."""
+    turns = [(t.prompt_ids, t.completion.token_ids, t.action, t.observation, t.reward) for t in episode.turns]
+    return [episode.status, episode.success, *turns]
+
+
+def in_all(turn: Turn) -> tuple[int, ...]:
+    return turn.prompt_ids + turn.completion.token_ids
+
+
+def test_a_fork_leaves_a_summary_in_its_middle_and_a_cut_is_the_play_under_that_limit(
+    agent: Any, small_run: Build, tmp_path: Path
+) -> None:
+    run = small_run(tmp_path)
+    policy = replace(agent.policy, speech=replace(agent.policy.speech, dialect=SUMMING))
+    tasks = list(islice(GUESSING.tasks("train", 0), 3))
+    whole, *shorter = (
+        policy.rollout(GUESSING, run.sampling, ("test",), max_rounds=rounds).sample(independent(2), tasks)
+        for rounds in (None, 1, 3)
+    )
+    for rounds, short in zip((1, 3), shorter):
+        assert [lived(t) for g in cut_groups(whole, rounds) for t in g.trajectories] == [
+            lived(t) for g in short for t in g.trajectories
+        ]
+    (parent, at) = next(
+        (t, i) for g in whole for t in g.trajectories for i, turn in enumerate(t.turns)
+        if turn.action.kind == "summary" and len(turn.completion.token_ids) > 2
+    )  # fmt: skip
+    (fork,) = policy.rollout(GUESSING, run.sampling, ("other",)).play([leave(parent, sample=9, turn=at, token=2)])
+    assert fork.turns[:at] == parent.turns[:at]
+    assert fork.turns[at].action.kind == "summary"
+    assert fork.turns[at].completion.token_ids[:2] == parent.turns[at].completion.token_ids[:2]
+    assert 2 <= len(fork.turns[at].completion.token_ids) <= 6
+    assert fork.status != "error"
+
+
+SHORT = (
+    "env=game/guess_the_number_easy",
+    "algo=grpo",
+    "protocol=direct",
+    "protocol.summarise_at=40",
+    "protocol.summary_tokens=8",
+    "warm_start=sft",
+    "warm_start.steps=2",
+    "sampling.max_new_tokens=8",
+    "evaluate.max_new_tokens=8",
+)
+
+
+def test_a_run_with_summaries_warms_up_learns_replays_and_goes_on_to_the_same_bits(
+    small_run: Build, tmp_path: Path, agent: Any
+) -> None:
+    without = ("env", "algo=", "warm_start", "steps", "sampling.max_new_tokens", "evaluate.max_new_tokens")
+
+    def go(name: str, steps: int) -> list[dict[str, float]]:
+        run = small_run(tmp_path / name, *SHORT, f"steps={steps}", without=without)
+        train(replace(run, env=GUESSING), QUIET)
+        return told(tmp_path / name)
+
+    whole = go("whole", 3)
+    go("run", 1)
+    assert go("run", 3) == whole
+    assert all(line["summary/turns"] > 0 for line in whole)
+    assert all(0 < line["summary/tokens"] <= 8 for line in whole)
+    assert all(line["episode/turns"] <= 4 for line in whole)
+    dialect = Direct(summarise_at=40, summary_tokens=8)
+    report = replay(tmp_path / "whole", GUESSING, speech=replace(agent.policy.speech, dialect=dialect))
+    assert report.ok, str(report)
+    (shown,) = demonstrated(agent, dialect)
+    summaries = [turn.action.text for turn in shown.turns if turn.action.kind == "summary"]
+    assert summaries
+    assert all(len(text) > 3 for text in summaries)
+
+
+def demonstrated(agent: Any, dialect: Direct) -> list[Trajectory]:
+    policy, env = replace(agent.policy, speech=replace(agent.policy.speech, dialect=dialect)), GuessTheNumber(high=50)
+    return policy.rollout(env, Sampling(), ()).demonstrate(list(islice(env.tasks("train", 0), 1)))
+
+
+def test_a_summary_without_room_is_refused(small_run: Build, tmp_path: Path) -> None:
+    room = ("sampling.max_context=1024", "protocol.summary_tokens=34")
+    with pytest.raises(ValueError, match=r"^protocol.summarise_at=990: expected an integer below 990, which is samp"):
+        small_run(tmp_path, *room, "protocol.summarise_at=990")
+    small_run(tmp_path, *room, "protocol.summarise_at=989")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 KL = Literal["k1", "k2", "k3"]
+Over = Literal["all", "vocabulary"]
 Normalisation = Literal["token", "sequence", "constant"]
 Surrogate = Callable[[Tokens], tuple["Tensor", Mapping[str, "Tensor"]]]
 """From tokens to the policy's loss per token, and metrics per token."""
@@ -30,6 +31,8 @@ class PolicyLoss:
     kl: float = 0.0
     """Weight of KL(policy || start policy); 0 needs no reference model."""
     kl_estimator: KL = "k3"
+    kl_over: Over = "all"
+    """With actions beyond the vocabulary: all that may be chosen, or the vocabulary alone, where a token of it was."""
     kl_target: float | None = None
     """The KL per token that `kl` is adapted to, step by step; None keeps `kl` as it is."""
     kl_rate: float = 0.1
@@ -50,7 +53,8 @@ class PolicyLoss:
 
     @property
     def needs(self) -> frozenset[Need]:
-        return frozenset({"reference"}) if self.kl else frozenset()
+        beside: tuple[Need, ...] = ("vocabulary",) if self.kl_over == "vocabulary" else ()
+        return frozenset({"reference", *beside}) if self.kl else frozenset()
 
 
 PLAIN = PolicyLoss()
@@ -136,7 +140,8 @@ def policy_loss(surrogate: Surrogate, loss: PolicyLoss = PLAIN) -> TokenLoss:
         per_token = per_token * tokens.weight
         columns = {"entropy/mean": tokens.now["entropy"], **metrics}
         if tokens.reference:
-            columns["kl/mean"] = kl_estimate(tokens.now["logp"], tokens.reference["logp"], loss.kl_estimator)
+            over = "vocab_logp" if loss.kl_over == "vocabulary" and "vocab_logp" in tokens.now else "logp"
+            columns["kl/mean"] = kl_estimate(tokens.now[over], tokens.reference[over], loss.kl_estimator)
         if loss.kl:
             per_token = per_token + loss.kl * columns["kl/mean"]
         if loss.entropy:

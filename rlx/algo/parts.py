@@ -12,10 +12,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from rlx.limits import LARGEST, MANY, MistakeError, above, at_least, refuse, within
@@ -43,7 +45,26 @@ Growth = Generator[Sequence[Start], list[Trajectory], Group]
 """A sampler at work on one task: it yields starts, is sent their trajectories in that order, again and again, and
 returns the group. Its samples are numbered from 0, each number once; whom a fork leaves is in its group too."""
 
-Sampler = Flat | Callable[[Task], Growth]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """How a verb is entered in a turn: a route beyond the vocabulary, or the tag that begins its block."""
+
+    name: str
+    chosen: tuple[int, ...]
+    """What one chooses to enter it."""
+    words: tuple[int, ...]
+    """Tokens that say its name, whose likelihood tells where one might."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steered:
+    """A sampler that is told how the verbs of a task's environment are entered, and has random numbers of its own."""
+
+    grow: Callable[[Task, Sequence[Entry], Random], Growth]
+
+
+Sampler = Flat | Steered | Callable[[Task], Growth]
 """Where rollouts start and fork, as a value or as a coroutine for each task."""
 
 
@@ -63,12 +84,13 @@ class Player(Protocol):
         ...
 
 
-Need = Literal["reference"]
-"""What the learner must annotate a batch with: what it computes under the start policy."""
+Need = Literal["reference", "vocabulary"]
+"""What the learner must annotate a batch with, what it computes under the start policy; and the column `vocab_logp`."""
 
 Columns = Mapping[str, "Tensor"]
 """What the learner computes of each of some tokens, by name: `logp` of the token under the sampling's temperature and
-mask, `entropy` of the whole distribution in nats, and with a critic `value` before the token and `value_after` it."""
+mask, `entropy` of the whole distribution in nats, with a critic `value` before the token and `value_after` it, and with
+actions beyond the vocabulary `vocab_logp`, a token's log-prob among the vocabulary alone (0 for an action)."""
 
 Unit = Literal["trajectory", "group"]
 """What a micro-batch never splits: a trajectory, or all that is kept of a group."""
@@ -289,9 +311,11 @@ def leave(
     turn: int,
     token: int = 0,
     forced: Sequence[int] = (),
+    learned: bool = False,
     watch: Sequence[int] = (),
 ) -> Start:
-    """A fork: what `parent` said, up to `token` tokens into a turn, then what it is `forced` to say, then its own."""
+    """A fork: what `parent` said, up to `token` tokens into a turn, then what it is `forced` to say, then its own.
+    Whether what is forced is `learned` from, the algorithm says."""
     try:
         within(0, len(parent.turns) - 1, turn=turn)
         within(0, len(parent.turns[turn].completion.token_ids), token=token)
@@ -301,7 +325,7 @@ def leave(
         task=parent.task,
         sample=sample,
         prefix=parent.turns[: turn + 1],
-        fork=Fork(parent=parent.sample, turn=turn, token=token, forced=ids("forced", forced)),
+        fork=Fork(parent=parent.sample, turn=turn, token=token, forced=ids("forced", forced), learned=learned),
         watch=ids("watch", watch),
     )
 
@@ -318,7 +342,7 @@ def stored(path: str) -> Sampler:
 
     @cache
     def groups() -> list[Group]:
-        found = load(Path(path).expanduser())
+        found = load(Path(os.path.expanduser(path)))
         if not found:
             raise StoreError(f"{path} holds no trajectories")
         return found

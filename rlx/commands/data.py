@@ -61,7 +61,7 @@ def show_row(row: Row) -> str:
 def write_rows(rows: Iterable[Row], path: Path) -> int:
     """Write rows as JSON lines; the number of them."""
     num = 0
-    with open(path, "w", encoding="utf-8") as file:
+    with open(path, "w", encoding="utf-8", errors="replace") as file:
         for row in rows:
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
             num += 1

@@ -32,7 +32,11 @@ def one_line_of(error: Exception) -> str | None:
         return None
     if error.filename is not None:
         path = os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes, os.PathLike)) else ""
-        return error.strerror if path in error.strerror else f"{path}: {IN_PLACE.get(error.errno or 0, error.strerror)}"
+        return (
+            error.strerror
+            if path in error.strerror
+            else f"{path:.200}: {IN_PLACE.get(error.errno or 0, error.strerror)}"
+        )
     if error.errno in NO_ROOM:
         print_no_more()
         return f"the output cannot be written: {error.strerror}"

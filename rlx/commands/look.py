@@ -76,7 +76,7 @@ def data(
 @commands.command(context_settings=MIXED, rich_help_panel=BEFORE)
 def play(
     words: Words = None,
-    task: Annotated[int, typer.Option(min=1, help="Which task of the split, from 1.")] = 1,
+    task: Annotated[int, typer.Option(min=1, max=100_000, help="Which task of the split, from 1.")] = 1,
     split: Annotated[Literal["train", "test"], typer.Option(help="Which tasks.")] = "train",
     expert: Annotated[bool, typer.Option("--expert", help="Watch the environment's expert.")] = False,
     tokens: Annotated[bool, typer.Option("--tokens", help="Texts cut into their tokens, with | between.")] = False,
@@ -94,7 +94,7 @@ def play(
     chosen = find_task(env, split, tree["seed"], task)
     world, sampling = player(tree, env, chosen)
     turns = expert_turns(env, world, chosen, tree["seed"]) if expert else typed_turns(world.speech.dialect.stops)
-    Play(world=world, task=chosen, sampling=sampling, tokens=tokens).run(turns, show)
+    Play(world=world, task=chosen, sampling=sampling, tokens=tokens, by_expert=expert).run(turns, show)
 
 
 @commands.command(rich_help_panel=BEFORE)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from rlx.evaluate.figures import figures, score
@@ -43,18 +44,30 @@ def check_objective(run: Run) -> None:
         raise ObjectiveError("objective=[]: expected the name of a metric, a list of names, or null")
     known = metrics_of(run) if run.objective is not None else []
     for name in names_of(run):
-        if name not in known and SAID.sub("env/NAME", name) not in known:
+        if not is_among(name, known):
             raise ObjectiveError(f"objective={name}: the run has no such metric{near(name, known)}")
+
+
+def is_among(name: str, known: Sequence[str]) -> bool:
+    return name in known or SAID.sub("env/NAME", name) in known
 
 
 def metrics_of(run: Run) -> list[str]:
     """The names that a run's evaluation and its rollouts give, of which none depends on the clock: those of an episode
     in each environment. What is measured there no one knows before it is played: `env/NAME` stands for all of it."""
-    settings, groups = run.evaluate, [blank(part, run.evaluate.num_samples) for part in parts_of(run.env)]
-    scores = [score(group) for group in groups]
+    settings = run.evaluate
     nouns = ["eval", *(f"eval@{rounds}" for rounds in settings.max_rounds[1:])]
-    judged = [name for noun in nouns for name in figures(scores, ks=settings.ks, noun=noun, num_resamples=1)]
-    return [*judged, *(measure(groups, run.env) if run.steps else {})]
+    judged = [name for noun in nouns for name in judged_by(run, noun, settings.ks)]
+    return [*judged, *(measure(blanks(run), run.env) if run.steps else {})]
+
+
+def judged_by(run: Run, noun: str, ks: Sequence[int]) -> list[str]:
+    """The figures of one evaluation."""
+    return list(figures([score(group) for group in blanks(run)], ks=ks, noun=noun, num_resamples=1))
+
+
+def blanks(run: Run) -> list[Group]:
+    return [blank(part, run.evaluate.num_samples) for part in parts_of(run.env)]
 
 
 def blank(part: str, num_samples: int) -> Group:

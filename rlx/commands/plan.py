@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlx.config.check import spell
+from rlx.config.check import spell, visible
 from rlx.console import counted, hung
 from rlx.hardware.command import devices_per_node
 from rlx.hardware.machine import size
@@ -54,7 +54,7 @@ def row(label: str, text: str) -> list[str]:
 def describe_settings(tree: Tree) -> list[str]:
     """Every part of the run: what it calls, and every key as one would override it."""
     lines = row(
-        "run", " ".join(f"{key}={spell(value)}" for key, value in tree.items() if not isinstance(value, Mapping))
+        "run", " ".join(describe_setting(key, value) for key, value in tree.items() if not isinstance(value, Mapping))
     )
     for part, value in tree.items():
         if isinstance(value, Mapping):
@@ -68,7 +68,7 @@ def describe_setting(key: str, value: Any) -> str:
     """`lr=0.001`; of what is called, the last word of its name: the part's own stands alone."""
     owner, _, last = key.rpartition(".")
     if last != "_target_":
-        return f"{key}={spell(value)}"
+        return f"{key}={visible(spell(value))}"
     name = str(value).rpartition(".")[2]
     return f"{owner}={name}" if owner else name
 
@@ -131,6 +131,7 @@ def describe_work(run: Run) -> list[str]:
     """Steps, episodes and tokens of each stage; with a known shape also the disk and the time they take."""
     stages, shape = stages_of(run), shape_of(run)
     lines = [line for stage in stages for line in row(stage.name, describe_stage(stage))]
+    lines += describe_lengths(stages[-1], run.sampling.max_context)
     lines += describe_idle(run.hardware, stages[-1])
     return lines if shape is None else [*lines, *describe_disk(run, shape), *describe_time(run, stages, shape)]
 
@@ -149,6 +150,22 @@ def short(num: int) -> str:
         if num >= scale:
             return f"{num / scale:.3g}{unit}"
     return str(num)
+
+
+def describe_lengths(stage: Stage, context: int) -> list[str]:
+    """What an episode is taken to be, and which parts' cannot be played to their end."""
+    load = stage.load
+    least = "as Countdown's were, or as an expert plays them" if stage.told else "as Countdown's were"
+    each = f"{load.prompt:,} tokens of prompt, {load.sampled:,} sampled, {load.observed:,} seen after the first turn"
+    lines = row("episode", f"{each}: {least}")
+    for name, lengths in stage.told.items():
+        if lengths.longest > context:
+            whose = f"an expert's episode of {name}" if name else "an expert's episode"
+            text = (
+                f"{whose} takes up to {lengths.longest:,} tokens, and sampling.max_context={context:,} ends it before"
+            )
+            lines += row("CUT OFF", f"{text}; raise model.max_context, or let turns be forgotten: protocol.window")
+    return lines
 
 
 def describe_idle(hardware: Hardware, stage: Stage) -> list[str]:
@@ -185,7 +202,7 @@ def describe_time(run: Run, stages: Sequence[Stage], shape: Shape) -> list[str]:
     lines += row(
         "time",
         f"evaluation included, {clock(usual)} and {hours(usual * devices)} {unit}; at most {clock(most)} and "
-        f"{hours(most * devices)}, if every episode fills its {run.sampling.max_context:,} tokens",
+        f"{hours(most * devices)}, if every context has its {run.sampling.max_context:,} tokens",
     )
     return lines + row("", f"{basis(run.hardware, machine)} (docs/scaling.md)")
 
@@ -200,22 +217,22 @@ def describe_step(stage: Stage, shape: Shape, machine: Machine) -> str:
 def total_seconds(run: Run, stages: Sequence[Stage], shape: Shape, machine: Machine, *, full: bool) -> float:
     steps = (estimate(stage, stage.full if full else stage.load, shape, machine) for stage in stages)
     learning = (stage.steps * step.seconds for stage, step in zip(stages, steps, strict=True))
-    return sum(learning) + evaluation_seconds(run, shape, machine, full=full)
+    return sum(learning) + evaluation_seconds(run, stages[-1], shape, machine, full=full)
 
 
 def basis(hardware: Hardware, machine: Machine) -> str:
     """What the seconds were computed from, and how far they may be off."""
-    usual = "episodes of 350 tokens, as Countdown's are"
     if hardware.device == "cpu":
-        return f"an estimate within a factor of two: from runs on one thread of an AMD EPYC, {usual}"
-    return f"an estimate, not measured, within a factor of two: from an {machine.name}'s published peaks, {usual}"
+        return "an estimate within a factor of two for such episodes: from runs on one thread of an AMD EPYC"
+    told = f"from an {machine.name}'s published peaks"
+    return f"an estimate, not measured, within a factor of two for such episodes: {told}"
 
 
 def clock(seconds: float) -> str:
     """0.25 s, 14 s, 3.5 min, 2.1 h, 4 days."""
     for unit, scale, least in (("days", 86400, 48 * 3600), ("h", 3600, 5400), ("min", 60, 100)):
         if seconds >= least:
-            return f"{seconds / scale:.2g} {unit}"
+            return f"{seconds / scale:.2g} {unit}" if seconds < 99.5 * scale else f"{seconds / scale:,.0f} {unit}"
     return f"{seconds:.2g} s" if seconds >= 0.01 else "0 s"
 
 

@@ -18,8 +18,8 @@ from rlx.console import counted, one_line
 from rlx.limits import MistakeError
 from rlx.protocol.blocks import end_at_stop
 from rlx.rollout.episode import Scene, World
-from rlx.types import Action, Environment, Sampling, Start, Status, Task
-from rlx.world import has_expert, moves_of, part_of
+from rlx.types import Action, Completion, Environment, Sampling, Start, Status, Task
+from rlx.world import fault, has_expert, moves_of, part_of
 
 UNCLOSED = "left"
 """How an episode ends that nobody played to its end."""
@@ -47,14 +47,15 @@ def expert_turns(env: Environment, world: World, task: Task, seed: int) -> Itera
 
 def typed_turns(stops: Sequence[str], prompt: str = "> ") -> Iterator[str]:
     """Turns from standard input, until it ends."""
-    yield from turns_of(typed_lines(prompt), stops)
+    yield from turns_of(typed_lines(prompt, "a line" if "\n" in stops else "an empty line"), stops)
 
 
-def typed_lines(prompt: str) -> Iterator[str]:
-    """Lines as they are typed; a prompt only for a person."""
+def typed_lines(prompt: str, end: str) -> Iterator[str]:
+    """Lines as they are typed; only for a person a prompt, and at first what ends a turn."""
     if not sys.stdin.isatty():
         yield from sys.stdin
         return
+    print(f"{end} ends your turn, Ctrl-D the episode")
     while True:
         try:
             yield input(prompt) + "\n"
@@ -63,10 +64,11 @@ def typed_lines(prompt: str) -> Iterator[str]:
 
 
 def turns_of(lines: Iterable[str], stops: Sequence[str]) -> Iterator[str]:
-    """A turn ends with what ends a model's, or with an empty line; one that is begun, with the input."""
+    """A turn ends with what ends a model's, or with an empty line, which alone is none; one that is begun, with the
+    input."""
     text = ""
     for line in lines:
-        if line.strip("\r\n") or any(stop in line for stop in stops):
+        if line.strip("\r\n"):
             text += line
             if not any(stop in text for stop in stops):
                 continue
@@ -92,6 +94,8 @@ class Play:
     sampling: Sampling
     tokens: bool = False
     """Whether texts are cut into their tokens."""
+    by_expert: bool = False
+    """Whether the environment's expert plays."""
     status: Status | str = UNCLOSED
     error: str = ""
     known: tuple[int, ...] = field(default=(), init=False)
@@ -107,7 +111,7 @@ class Play:
             except KeyboardInterrupt:
                 tell("")
             except Exception as error:  # a run would go on with its other episodes
-                self.status, self.error = "error", f"{type(error).__name__}: {error}"
+                self.status, self.error = "error", fault(error)
         tell(self.summary(scene))
 
     def live(self, scene: Scene, turns: Iterator[str]) -> Iterator[str]:
@@ -117,16 +121,23 @@ class Play:
             if len(context) >= self.sampling.max_context:
                 self.status = "context"
                 return
-            text = next(turns, None)
-            if text is None:
+            completion = self.said(scene, turns)
+            if completion is None:
                 return
-            completion = self.world.speech.spell(text)
             self.known = context + completion.token_ids
             context = scene.act(context, completion)
             yield self.describe_turn(scene)
             if scene.step.done:
                 self.status = "truncated" if scene.step.truncated else "done"
                 return
+
+    def said(self, scene: Scene, turns: Iterator[str]) -> Completion | None:
+        """What is said next; None where nobody says anything. An expert's summary is made here."""
+        summary = self.world.speech.retell(scene.turns) if self.by_expert else None
+        if summary is not None:
+            return summary
+        text = next(turns, None)
+        return None if text is None else self.world.speech.spell(text)
 
     def describe_context(self, context: tuple[int, ...]) -> str:
         """All that a model would see, or what is new of it."""

@@ -11,22 +11,23 @@ from functools import partial
 from pathlib import Path
 
 from rlx.commands.graph import play_all
+from rlx.commands.objective import is_among, judged_by
 from rlx.commands.plan import between, clock, row, total_seconds
 from rlx.config.check import ConfigError
 from rlx.config.compose import build_run, compose
 from rlx.config.folders import shipped_folder
 from rlx.console import Screen, counted
+from rlx.evaluate.compare import name_rounds
 from rlx.evaluate.curves import Line, curves_svg
+from rlx.evaluate.evaluate import limits_of
+from rlx.evaluate.reproduced import cost_table, curve_lines, report_tables, report_text
 from rlx.evaluate.reproduction import (
     Member,
     Reproduction,
-    cost_table,
-    curve_lines,
+    ReproductionError,
     folders_of,
     members_of,
     read_reproduction,
-    report_tables,
-    report_text,
     words_of,
 )
 from rlx.evaluate.tables import to_rich, to_svg
@@ -61,7 +62,9 @@ def reproduce(
     what, screen = read_reproduction(file), Screen()
     folder = (folder or Path("outputs") / f"reproduce-{file.stem}").absolute()
     members = members_of(what, folder, seeds or what.seeds, words)
-    for line in describe(what, members, jobs):
+    runs = {member: build_run(compose(member.words), member.folder) for member in members}
+    check_report(file, what, {member.arm: run for member, run in runs.items()})
+    for line in describe(what, runs, jobs):
         screen.say(line)
     if plan:
         return True
@@ -71,22 +74,41 @@ def reproduce(
     return report(file.stem, what, members, folder, screen)
 
 
-def describe(what: Reproduction, members: Sequence[Member], jobs: int) -> list[str]:
+def check_report(file: Path, what: Reproduction, runs: Mapping[str, Run]) -> None:
+    """Refuse a report with what its runs will not have, before the first of them."""
+    for name, told in [*((name, (one,)) for name, one in what.rows.items()), *what.gains.items()]:
+        for arm, evaluation in (one.split(" ", 1) for one in told):
+            known = [*evaluations_of(runs[arm]), *(["random"] if name in what.rows else [])]
+            if evaluation not in known:
+                expected = f"expected one of {', '.join(known)}"
+                raise ReproductionError(f"{file}: {name}: {arm} will have no evaluation {evaluation!r:.60}: {expected}")
+        figures = [one.partition("/")[2] for one in judged_by(runs[told[0].split(" ")[0]], "eval", what.ks)]
+        for stat in what.expected.get(name, ()):
+            if not is_among(stat, figures):
+                raise ReproductionError(f"{file}: {name}: expected has no figure {stat!r:.60}{near(stat, figures)}")
+
+
+def evaluations_of(run: Run) -> list[str]:
+    """Those that it will store, by the names of their files."""
+    limits = map(name_rounds, limits_of(run.evaluate, run.env))
+    return [f"{noun}-{limit}" for limit in limits for noun in ("eval", "start")]
+
+
+def describe(what: Reproduction, runs: Mapping[Member, Run], jobs: int) -> list[str]:
     """What will be run, and the memory and the time that it takes, as `rlx plan` says of each."""
-    runs = {member: build_run(compose(member.words), member.folder) for member in members}
-    first = {start_digest(run): member for member, run in reversed(runs.items())}
+    first = {start_digest(run): member for member, run in reversed([*runs.items()])}
     took = {
         member.name: seconds_of(run, warm=first[start_digest(run)] is member)  # a warm start is made once
         for member, run in runs.items()
     }
-    for member in members:
+    for member in runs:
         like = what.runs[member.arm].like
         took[member.name] = took[f"{like}/0"] if like else took[member.name]
     known = [seconds for seconds in took.values() if seconds is not None]
     memory = max((memory_of(run) for run in runs.values()), key=lambda amount: amount.most)
-    at_once = min(jobs, len(members))
+    at_once = min(jobs, len(runs))
     time = f"about {clock(sum(known))} of work, {clock(sum(known) / at_once)} with {at_once} at a time all the while"
-    lines = row("runs", f"{counted(len(members), 'run')}, {at_once} at a time: {', '.join(took)}")
+    lines = row("runs", f"{counted(len(runs), 'run')}, {at_once} at a time: {', '.join(took)}")
     lines += row("memory", f"{between(memory)} for each at a time" if memory.most else "no estimate: no model here yet")
     return lines + row("time", f"{time}: within a factor of two" if len(known) == len(took) else "no estimate")
 

@@ -39,7 +39,8 @@ class Status:
 
     folder: Path
     state: str
-    step: int
+    step: int | None
+    """None of an evaluation, which makes none."""
     steps: int | None
     seconds: float | None
     """Of one step, of late."""
@@ -49,7 +50,7 @@ class Status:
     @property
     def left(self) -> float | None:
         """Seconds that the steps to come will take."""
-        if self.seconds is None or self.steps is None or self.state not in ("running", "queued"):
+        if self.seconds is None or self.step is None or self.steps is None or self.state not in ("running", "queued"):
             return None
         return self.seconds * max(0, self.steps - self.step)
 
@@ -75,7 +76,7 @@ def status_table(folder: Path) -> Table:
 
 def row(run: Status, folder: Path) -> tuple[str, ...]:
     name = run.folder.relative_to(folder).as_posix() if run.folder != folder else run.folder.name
-    steps = f"{run.step}/{'?' if run.steps is None else run.steps}"
+    steps = "" if run.step is None else f"{run.step}/{'?' if run.steps is None else run.steps}"
     rate = f"{1 / run.seconds:.3g} steps/s" if run.seconds else ""
     left = "" if run.left is None else duration(run.left)
     return tuple(one_line(cell, 80) for cell in (name, run.state, steps, rate, left, run.job, run.where))
@@ -109,11 +110,12 @@ def read_status(folder: Path, records: Mapping[str, Record]) -> Status:
     step = max(newest_step(folder), lines[-1]["step"] if lines else 0)
     record = records.get(job)
     state, where = state_of(folder, record)
+    is_evaluation = state == "finished" and not (folder / METRICS).exists()
     return Status(
         folder=folder,
         state=state,
-        step=step,
-        steps=steps_of(folder),
+        step=None if is_evaluation else step,
+        steps=None if is_evaluation else steps_of(folder),
         seconds=sum(times) / len(times) if times else None,
         job=job,
         where=where,

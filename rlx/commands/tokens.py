@@ -16,7 +16,7 @@ LEFT = 31
 LEGEND = """\
 trained: whether the update learned from a token; blank where none was told of
 it. Replayed: said and trained by the episode that was left. Forced: chosen by
-no policy, so trained by nobody."""
+no policy, and trained only where the algorithm says so."""
 
 
 def whose(ids: Sequence[int], turn: int, fork: Fork | None) -> list[str]:

@@ -118,16 +118,30 @@ def _check_parameter(call: Tree, parameter: Parameter, path: str) -> None:
         return
     value = call[parameter.name]
     check_value(value, where)
-    if parameter.annotation is None or matches(parameter.annotation, value):
+    if parameter.annotation is not None:
+        _require(parameter.annotation, value, where)
+
+
+def _require(annotation: Annotation, value: Any, where: str) -> None:
+    """The value fits; of names with values, the first value that does not is told."""
+    if matches(annotation, value):
         return
-    choices = [str(choice) for choice in literals(parameter.annotation)]
-    hint = near(str(value), choices) if choices else f": expected {describe(parameter.annotation)}"
+    name, inner = annotation.opened()
+    for key, item in value.items() if name in MAPPINGS and inner and isinstance(value, Mapping) else ():
+        _require(inner[-1], item, f"{where}.{key}")
+    choices = [str(choice) for choice in literals(annotation)]
+    hint = near(str(value), choices) if choices else f": expected {describe(annotation)}"
     raise ConfigError(f"{where}={show(value)}{' is not an option' if choices else ''}{hint}")
 
 
 def show(value: Any) -> str:
     """A value on one short line: text as it is, else as an override would spell it."""
     return (value if isinstance(value, str) else spell(value)).encode("unicode_escape").decode()[:80]
+
+
+def visible(text: str) -> str:
+    """Text on one line, what cannot be seen of it escaped: `\\n`."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
 def spell(value: Any) -> str:

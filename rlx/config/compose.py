@@ -1,5 +1,5 @@
-"""Compose, check, build: the only place that knows Hydra, but for the grammar of its words (config_words.py). Plain
-dictionaries and a `Run` leave it, no DictConfig."""
+"""Compose, check, build: the only place that knows Hydra, but for the grammar of its words (words.py) and what is told
+of a wrong one (explain.py). Plain dictionaries and a `Run` leave it, no DictConfig."""
 
 from __future__ import annotations
 
@@ -7,33 +7,29 @@ import argparse
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import yaml
 from hydra._internal.hydra import Hydra
 from hydra._internal.utils import create_config_search_path
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.config_search_path import SearchPathQuery
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import HydraException, MissingConfigException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 
-from rlx.config.build import ROOT_KEYS, build_part, build_run, build_value
-from rlx.config.check import ConfigError, UnknownKeyError
-from rlx.config.check import check_tree as compare_tree
+from rlx.config.build import build_part, build_value
+from rlx.config.check import ConfigError
+from rlx.config.explain import COMPOSE_ERRORS, HYDRA_ERRORS, ROOT, build_run, check_tree, explain, to_tree
 from rlx.config.folders import list_groups, list_options, shipped_folder
-from rlx.config.keys import Source, list_keys, suggest
-from rlx.config.words import check_sweeper, mixed, one_line, parse_overrides, parse_words, values_of
+from rlx.config.keys import Source
+from rlx.config.words import check_sweeper, mixed, one_line, options_last, parse_overrides, parse_words, values_of
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.hardware.profile import set_threads
 from rlx.hardware.ranks import find_place
-from rlx.limits import near
 from rlx.run.run import Run
 
 __all__ = [
@@ -50,10 +46,7 @@ __all__ = [
     "run_folder",
 ]
 
-ROOT = "config"
 LAUNCHER, SWEEPER = "hydra/launcher", "hydra/sweeper"
-HYDRA_ERRORS = (HydraException, OmegaConfBaseException, yaml.YAMLError)
-COMPOSE_ERRORS = (*HYDRA_ERRORS, ValueError, OSError)
 SHOWING = ("info", "help", "hydra_help", "shell_completion")
 
 Job = Callable[[Run], Any]
@@ -94,7 +87,7 @@ def launch(words: Sequence[str], job: Job, check: Check = lambda run, here: None
     if not any(getattr(arguments, name) for name in SHOWING):
         check_words(arguments, check)
         words = quieted(as_sweep_of_one(words, arguments), arguments)
-    program, sys.argv = sys.argv, [sys.argv[0], *words]
+    program, sys.argv = sys.argv, [sys.argv[0], *options_last(words)]
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Errors reach us, who tell them in one line, instead of being printed there.
     decorate = hydra.main(version_base="1.3", config_path=str(shipped_folder("conf")), config_name=ROOT)
     try:
@@ -138,16 +131,6 @@ def _file_of(loader: ConfigLoader, name: str) -> Path | None:
     """Where a part of a configuration is written; None for what Hydra has in itself."""
     scheme, _, folder = str(loader.repository.load_config(name).path).partition("://")  # type: ignore[attr-defined]
     return Path(folder) / f"{name}.yaml" if scheme == "file" else None
-
-
-def check_tree(tree: Mapping[str, Any], parts: Sequence[str] = ROOT_KEYS) -> None:
-    """Compare a tree with the signatures it calls; for an unknown key, name what may have been meant."""
-    try:
-        compare_tree(tree, parts)
-    except UnknownKeyError as error:
-        keys = list_keys(tree, [])
-        known = [key for key in keys if key.path != error.path]
-        raise ConfigError(f"unknown key {error.path!r}{suggest(error.path, known, error.names)}") from None
 
 
 def run_folder(words: Sequence[str]) -> str:
@@ -237,43 +220,6 @@ def compose_tree(loader: ConfigLoader, overrides: Sequence[str]) -> dict[str, An
         raise ConfigError(explain(error, loader, overrides)) from error
     check_tree(tree)
     return tree
-
-
-def to_tree(config: DictConfig) -> dict[str, Any]:
-    """Resolved plain values, without Hydra's own node."""
-    return plain(OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"]))
-
-
-def plain(config: DictConfig) -> dict[str, Any]:
-    tree = OmegaConf.to_container(config, resolve=True)
-    assert isinstance(tree, dict)
-    return {str(key): value for key, value in tree.items()}
-
-
-def explain(error: Exception, loader: ConfigLoader, overrides: Sequence[str]) -> str:
-    """One line for an error of Hydra's, with names near the wrong one."""
-    if isinstance(error, MissingConfigException) and error.missing_cfg_file and error.options is not None:
-        group, _, name = error.missing_cfg_file.rpartition("/")
-        return f"{group} has no option {name!r}{near(name, error.options)}"
-    try:
-        check_tree(_compose_anyway(loader, overrides))
-    except ConfigError as mistake:
-        return str(mistake)
-    except COMPOSE_ERRORS:
-        pass
-    lost = "model.recipe" in str(error) or "'recipe'" in str(error)
-    return one_line(error) + ("; a model chooses one: `defaults: [recipe: 3b, _self_]` in its yaml" if lost else "")
-
-
-def _compose_anyway(loader: ConfigLoader, overrides: Sequence[str]) -> dict[str, Any]:
-    """Add keys that are not there, so that the check may name what they should have been."""
-    groups = list_groups()
-    forced = []
-    for override in parse_overrides(overrides):
-        key, line = override.key_or_group, override.input_line or ""
-        is_value = key not in groups and "/" not in key and override.package is None and not override.is_delete()
-        forced.append(f"++{line.lstrip('+')}" if is_value and not key.startswith("hydra.") else line)
-    return to_tree(loader.load_configuration(ROOT, forced, RunMode.RUN))
 
 
 def complete(words: Sequence[str], word: str) -> list[str]:

@@ -30,7 +30,7 @@ def search_folders() -> list[tuple[str, Path]]:
     home = Path(os.environ.get("XDG_CONFIG_HOME", Path.home() / ".config"))
     folders = [("rlx-sweeps", shipped_folder("sweeps"))]
     if os.environ.get("RLX_CONF_DIR"):
-        folders.append(("RLX_CONF_DIR", Path(os.environ["RLX_CONF_DIR"]).expanduser().absolute()))
+        folders.append(("RLX_CONF_DIR", Path(os.path.expanduser(os.environ["RLX_CONF_DIR"])).absolute()))
     folders += [("rlx-here", Path.cwd() / "conf"), ("rlx-home", home / "rlx" / "conf")]
     shipped = shipped_folder("conf")
     return [(name, folder) for name, folder in folders if folder.is_dir() and folder.resolve() != shipped.resolve()]

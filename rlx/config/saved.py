@@ -13,7 +13,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from rlx.config.build import ROOT_KEYS
 from rlx.config.check import ConfigError, refuse_strangers
-from rlx.config.compose import COMPOSE_ERRORS, HYDRA_ERRORS, ROOT, check_tree, compose_tree, open_loader, plain
+from rlx.config.compose import compose_tree, open_loader
+from rlx.config.explain import COMPOSE_ERRORS, HYDRA_ERRORS, ROOT, check_tree, plain
 from rlx.config.folders import config_folders, known_targets, list_groups
 from rlx.config.words import mixed, one_line, parse_overrides, parse_words
 from rlx.record.folder import CONFIG, read_config, told_format

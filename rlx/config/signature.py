@@ -105,15 +105,19 @@ def lookup(module: str, name: str) -> ast.AST | None:
     return scope[name]
 
 
+def lost(module: str) -> str:
+    return f"there is no module {module!r}: install it, or set PYTHONPATH to the folder that holds it"
+
+
 @cache
 def read_scope(module: str) -> Scope | None:
     """Top-level names of a module's source; None where it has no source (an extension module)."""
     try:
         spec = importlib.util.find_spec(module)
     except ModuleNotFoundError as error:
-        raise LookupError(f"there is no module {error.name!r}") from None
+        raise LookupError(lost(str(error.name))) from None
     if spec is None:
-        raise LookupError(f"there is no module {module!r}")
+        raise LookupError(lost(module))
     if spec.origin is None or not spec.origin.endswith(".py"):
         return None
     with open(spec.origin, encoding="utf-8") as file:

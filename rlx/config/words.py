@@ -17,6 +17,7 @@ from hydra.core.override_parser.types import IntervalSweep, Override
 from hydra.errors import OverrideParseException
 
 from rlx.config.check import ConfigError
+from rlx.config.folders import option_files
 from rlx.limits import near
 
 SEVERAL = re.compile(r"env=\[(.*)\]")
@@ -71,6 +72,14 @@ def parse_words(words: Sequence[str]) -> argparse.Namespace:
     return arguments
 
 
+def options_last(words: Sequence[str]) -> list[str]:
+    """The words as Hydra's own parser takes them, which wants all overrides on one side of the options."""
+    overrides = parse_words(words).overrides
+    num_left = Counter(overrides)
+    num_left.subtract(words)
+    return [*overrides, *(word for word in words if num_left[word] < 0)]
+
+
 def mixed(words: Sequence[str]) -> list[str]:
     """The words, with `env=[a,b]` spelled out as a mixture whose parts are these options, named after them."""
     return [other for word in words for other in spelled_out(word)]
@@ -102,6 +111,38 @@ def parse_overrides(words: Sequence[str]) -> list[Override]:
         except OverrideParseException as error:
             raise ConfigError(f"cannot read {word!r}{how_to_write(word)}") from error
     return overrides
+
+
+OUTPUTS = {"run": "outputs", "sweep": "outputs/sweeps"}
+EVALUATED = "${hydra:runtime.choices.env}-eval/${now:%Y-%m-%d_%H-%M-%S}"
+"""As conf/config.yaml has it, without an algorithm."""
+
+
+def untrained(words: Sequence[str]) -> list[str]:
+    """What makes them evaluate a model as it stands, which nothing trains whatever an algorithm asks of environments,
+    where they do not say themselves how it is trained; in a folder that is not named after that."""
+    overrides = parse_overrides(parse_words(words).overrides)
+    named = {str(name).partition(".")[0] for one in overrides for name in (one.key_or_group, one.package)}
+    own = {"steps": "steps=0", "warm_start": "warm_start=none"}
+    folders = [f"hydra.{kind}.dir={place}/{EVALUATED}" for kind, place in OUTPUTS.items()]
+    return [*(word for key, word in own.items() if key not in named), *folders]
+
+
+BRIEF = "warm_start=brief"
+
+
+def explain_toolless(told: str, hydra: Any) -> str:
+    """By the options that were chosen; others are those that are made for `direct`, in which no tool is called, and
+    GRPO, which only begins with tools."""
+    algo, env = hydra.runtime.choices.algo, hydra.runtime.choices.env
+    lend = f"or lend it one (env=lend env@env.env={env})"
+    if told.startswith("warm_start."):
+        return f"{told.partition(' ')[0]} is for agents with tools, and env={env} lends none: choose {BRIEF}, {lend}"
+    default = "" if any(word.startswith("algo=") for word in hydra.overrides.task) else " (the default)"
+    files = option_files("algo").items()
+    direct = [name for name, file in files if "protocol: direct" in file.read_text(encoding="utf-8")]
+    others = f"choose algo={', '.join(direct)} or, with {BRIEF}, grpo"
+    return f"algo={algo}{default} is for agents with tools, and env={env} lends none: {others}, {lend}"
 
 
 def how_to_write(word: str) -> str:

@@ -18,7 +18,7 @@ from typing import ClassVar, Literal
 from rlx.env.countdown_hub import MAX_NUMBER, MAX_NUMBERS, check_rows, is_solvable, load_rows
 from rlx.env.countdown_traces import random_tries, right_candidate, spoken, staged, wrong_candidates
 from rlx.env.expression import Candidate, random_candidate, verify
-from rlx.env.hub import DataError, is_elsewhere
+from rlx.env.hub import DataError, edition, is_elsewhere
 from rlx.limits import MANY, refuse, within
 from rlx.tool.python import Python
 from rlx.types import Action, Move, Step, Task, Text, ToolUse
@@ -123,6 +123,10 @@ class Countdown:
     def data_set(self) -> str:
         """The hub's name of what it reads, if it reads from one."""
         return self.hub if self.source == "hub" and is_elsewhere(self.hub) else ""
+
+    def edition(self) -> str:
+        """What is in the data set, where that is here."""
+        return edition(self.hub) if self.source == "hub" else ""
 
     def start(self, task: Task) -> CountdownEpisode:
         return CountdownEpisode(self, task)

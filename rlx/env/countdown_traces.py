@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterator, Sequence
 from math import isclose
 
-from rlx.env.expression import Candidate, compute, random_candidate
+from rlx.env.expression import Candidate, compute, random_candidate, random_expressions
 from rlx.env.solver import solutions
 from rlx.types import Action, Move, Task
 
@@ -71,13 +71,5 @@ def whole(value: int | float) -> int | float:
 
 
 def random_tries(task: Task, num: int, seed: int) -> list[str]:
-    """The honest floor: `num` distinct random valid expressions (fewer, if there are no more).
-
-    Divisions leave no rest, which solves about half as many problems again as any division does.
-    """
-    rng = random.Random(f"countdown/random/{seed}/{task.id}")
-    found: dict[str, None] = {}
-    for _ in range(20 * num):
-        if len(found) < num:
-            found[random_candidate(task.data["numbers"], rng, whole=True).text] = None
-    return list(found)
+    """The honest floor: `num` distinct random valid expressions (fewer, if there are no more)."""
+    return random_expressions(task.data["numbers"], num, random.Random(f"countdown/random/{seed}/{task.id}"))

@@ -13,19 +13,14 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
+from rlx.tool.arithmetic import Value, WrongExpressionError, parse, tokenize
+
 MAX_CHARACTERS = 500
 MAX_DEPTH = 40
 TOKEN = re.compile(r"\s*(?:(0|[1-9][0-9]*)|([-+*/()]))")
-PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2}
-
-Value = int | float | Fraction
 
 
-class WrongExpressionError(ValueError):
-    """The text is not arithmetic on the given numbers."""
-
-
-def verify(text: str, numbers: Sequence[int], target: int) -> bool:
+def verify(text: str, numbers: Sequence[int], target: int | Fraction) -> bool:
     """Whether `text` uses each number exactly once and equals `target` exactly.
 
     Strict: + - * / , parentheses, signs and white space; no `= 98`, no ×, no decimals, no leading zeros, no powers.
@@ -46,62 +41,10 @@ def compute(text: str, numbers: Sequence[int]) -> int | float:
 
 def evaluate(text: str, numbers: Sequence[int], read: Callable[[str], Value]) -> Value:
     """The value of `text`; WrongExpressionError if malformed or not on these numbers, or ZeroDivisionError."""
-    tokens = tokenize(text)
+    tokens = tokenize(text, TOKEN, MAX_CHARACTERS)
     if sorted(int(token) for token in tokens if token.isdigit()) != sorted(numbers):
         raise WrongExpressionError("each number must be used exactly once")
-    tokens.reverse()
-    value = climb(tokens, 1, MAX_DEPTH, read)
-    if tokens:
-        raise WrongExpressionError("text is left over")
-    return value
-
-
-def tokenize(text: str) -> list[str]:
-    text = text.strip()
-    if len(text) > MAX_CHARACTERS:
-        raise WrongExpressionError("too long")
-    tokens, position = [], 0
-    while position < len(text):
-        match = TOKEN.match(text, position)
-        if match is None:
-            raise WrongExpressionError("not arithmetic")
-        tokens.append(match[1] or match[2])
-        position = match.end()
-    return tokens
-
-
-def climb(tokens: list[str], lowest: int, depth: int, read: Callable[[str], Value]) -> Value:
-    """Precedence climbing over `tokens`, which is reversed and used up from its end."""
-    value = operand(tokens, depth, read)
-    while tokens and PRECEDENCE.get(tokens[-1], 0) >= lowest:
-        operator = tokens.pop()
-        value = apply(operator, value, climb(tokens, PRECEDENCE[operator] + 1, depth - 1, read))
-    return value
-
-
-def operand(tokens: list[str], depth: int, read: Callable[[str], Value]) -> Value:
-    if not tokens or depth <= 0:
-        raise WrongExpressionError("an operand is missing, or the nesting is too deep")
-    token = tokens.pop()
-    if token.isdigit():
-        return read(token)
-    if token in "+-":
-        value = operand(tokens, depth - 1, read)
-        return -value if token == "-" else value
-    if token != "(":
-        raise WrongExpressionError("an operand is missing")
-    value = climb(tokens, 1, depth - 1, read)
-    if not tokens or tokens.pop() != ")":
-        raise WrongExpressionError("a parenthesis is open")
-    return value
-
-
-def apply(operator: str, left: Value, right: Value) -> Value:
-    if operator == "+":
-        return left + right
-    if operator == "-":
-        return left - right
-    return left * right if operator == "*" else left / right
+    return parse(tokens, MAX_DEPTH, read)
 
 
 class Candidate(NamedTuple):
@@ -118,6 +61,16 @@ def random_candidate(numbers: Sequence[int], rng: random.Random, whole: bool = F
         left, right = (parts.pop(int(rng.random() * len(parts))) for _ in range(2))
         parts.append(join(left, right, rng, whole))
     return parts[0]
+
+
+def random_expressions(numbers: Sequence[int], num: int, rng: random.Random) -> list[str]:
+    """Distinct ones, at most `num`. Divisions leave no rest, which solves about half as many problems again as any
+    division does."""
+    found: dict[str, None] = {}
+    for _ in range(20 * num):
+        if len(found) < num:
+            found[random_candidate(numbers, rng, whole=True).text] = None
+    return list(found)
 
 
 def join(left: Candidate, right: Candidate, rng: random.Random, whole: bool) -> Candidate:

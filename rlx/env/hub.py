@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from hashlib import file_digest, sha256
 from itertools import islice
-from pathlib import Path
+from logging import CRITICAL
+from math import isfinite
 from typing import Any
 
-from rlx.fetch import snapshot
+from rlx.fetch import open_text, snapshot
 from rlx.limits import MistakeError, near
 
 LOOKED_AT = 200
@@ -26,7 +29,7 @@ def is_file(name: str) -> bool:
 
 def is_elsewhere(name: str) -> bool:
     """Whether it is a hub's."""
-    return not is_file(name) and not Path(name).expanduser().is_dir()
+    return not is_file(name) and not os.path.isdir(os.path.expanduser(name))
 
 
 def check_place(name: str) -> None:
@@ -44,45 +47,77 @@ def first_rows(name: str) -> list[Any]:
 def read_file(name: str) -> Iterator[Any]:
     """JSON lines, one at a time; of a .json file that is a list, its items."""
     try:
-        with open(Path(name).expanduser(), encoding="utf-8") as file:
-            listed = as_list(file.read()) if name.endswith(".json") else None
+        with open_text(name) as file:
+            whole = as_rows(file.read()) if name.endswith(".json") else None
             file.seek(0)
-            yield from listed or (parse(name, line, number) for number, line in enumerate(file) if line.strip())
+            lines = (parse(name, line, number) for number, line in enumerate(file) if line.strip())
+            yield from lines if whole is None else whole
     except (OSError, UnicodeDecodeError) as error:
-        refuse(name, getattr(error, "strerror", None) or "it is not text")
+        refuse(name, getattr(error, "strerror", None) or "it is not text in UTF-8")
 
 
-def as_list(text: str) -> list[Any] | None:
+def as_rows(text: str) -> list[Any] | None:
+    """Those of a list, or the one that an object is."""
     try:
         whole = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return whole if isinstance(whole, list) else None
+    return whole if isinstance(whole, list) else [whole]
 
 
 def parse(name: str, line: str, number: int) -> Any:
     try:
         return json.loads(line)
-    except (ValueError, RecursionError):
-        refuse(name, f"line {number + 1} is not JSON")
+    except json.JSONDecodeError:
+        why = "is not JSON"
+    except RecursionError:
+        why = "is nested too deeply"
+    except ValueError:  # of Python's own limit
+        why = "has a number of too many digits"
+    return refuse(name, f"line {number + 1} {why}")
 
 
-def read_table(name: str, split: str = "train") -> Any:
+def read_table(name: str, split: str = "train", config: str | None = None) -> Any:
     """What `datasets` makes of a folder, or of a hub's name."""
-    folder = str(snapshot(name, "dataset")) if is_elsewhere(name) else str(Path(name).expanduser())
-    from datasets import disable_progress_bars, load_dataset
+    folder = str(snapshot(name, "dataset")) if is_elsewhere(name) else os.path.expanduser(name)
+    from datasets import disable_progress_bars, load_dataset, logging
 
     disable_progress_bars()
+    logging.set_verbosity(CRITICAL)
     try:
-        return load_dataset(folder, split=split)
+        return load_dataset(folder, config, split=split)
     except Exception as error:
-        refuse(name, f"it cannot be loaded: {' '.join(str(error).split())[:200]}")
+        refuse(name, f"it cannot be loaded: {' '.join(str(error).split())[:200] or type(error).__name__}")
+
+
+def text_of(cell: Any) -> str:
+    """A cell as text: empty where it has none, as null, nan, a list and an object have."""
+    has_text = isfinite(cell) if isinstance(cell, float) else isinstance(cell, str | int)
+    return str(cell) if has_text else ""
 
 
 @cache
-def load_rows(name: str, split: str = "train") -> Sequence[Mapping[str, Any]]:
-    """Every row; a file has no splits."""
-    rows: Sequence[Mapping[str, Any]] = list(read_file(name)) if is_file(name) else read_table(name, split)
+def edition(name: str) -> str:
+    """A name for what a file or a folder holds, so that one that was changed is not taken for what it was; empty for
+    what is a hub's."""
+    if is_elsewhere(name):
+        return ""
+    place, digest = os.path.expanduser(name), sha256()
+    for path in [place] if is_file(name) else sorted(files_below(place)):
+        with open(path, "rb") as file:
+            digest.update(os.path.relpath(path, place).encode() + file_digest(file, "sha256").digest())
+    return digest.hexdigest()[:16]
+
+
+def files_below(folder: str) -> Iterator[str]:
+    for place, _, names in os.walk(folder):
+        yield from (os.path.join(place, name) for name in names if os.path.isfile(os.path.join(place, name)))
+
+
+@cache
+def load_rows(name: str, split: str = "train", config: str | None = None) -> Sequence[Mapping[str, Any]]:
+    """Every row; a file has no splits. `config` is one of several tables that a data set may have."""
+    rows: Sequence[Mapping[str, Any]] = list(read_file(name)) if is_file(name) else read_table(name, split, config)
     if not len(rows):
         refuse(name, "it has no rows")
     return rows
@@ -98,4 +133,4 @@ def require_columns(name: str, index: int, row: Any, columns: Mapping[str, str])
 
 
 def refuse(name: str, why: str) -> Any:
-    raise DataError(f"env.hub={name}: {why}; give a data set's owner/name, a folder or a jsonl file")
+    raise DataError(f"env.hub={name:.200}: {why}; give a data set's owner/name, a folder or a jsonl file")

@@ -100,7 +100,7 @@ class Theory:
 
 def draw_theory(rng: Random, depth: int, num_distractors: int) -> tuple[Theory, Fact]:
     """A proof of `depth` rules among others, without the fact that is given beside it: it is said of another person."""
-    words = draw_words(rng, depth + 12)
+    words = draw_words(rng, depth + 12 + 2 * max(0, num_distractors - 8))  # with few words for many rules all follows
     people, chained, others = [word.capitalize() for word in words[:3]], words[3 : depth + 4], words[depth + 4 :]
     leaves, rules = [chained[0]], []
     for word, head in pairwise(chained):

@@ -9,24 +9,28 @@ intervals and what else it knows (Kydlíček 2025, https://github.com/huggingfac
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from random import Random
 from typing import Any, Literal
 
 from rlx.env.apart import ApartError, apart
-from rlx.env.number import read_number, write_number
+from rlx.env.number import one_operation, read_number, write_number
 from rlx.env.question import Question, judged
 from rlx.env.sourced import SourcedQuestions
 from rlx.env.word_problems import KINDS
 from rlx.env.wording import right_answers
-from rlx.limits import MistakeError, above, near, within
-from rlx.types import Step, Task
+from rlx.limits import MistakeError, above, near, refuse, within
+from rlx.types import Action, Move, Step, Task
 
 CHILD = "rlx.env.math_apart"
 LARGEST = 10**9
+MOST = 64
+"""Numbers of a problem that random tries take two of: a long one has so many pairs that no memory holds them."""
 WHOLE = re.compile(r"\d{1,9}", re.ASCII)
+OPERATION = re.compile(r"(\S+ [-+*/] \S+) = ")
+"""Of a step that was worked out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +49,9 @@ class Math(SourcedQuestions):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "kinds", tuple(self.kinds))
-        for kind in self.kinds or ("",):
+        if not self.kinds:
+            refuse("kinds", [], f"at least one of {', '.join(KINDS)}")
+        for kind in self.kinds:
             if kind not in KINDS:
                 raise ValueError(f"kinds: no kind of problems is {kind!r:.40}{near(kind, KINDS)}")
         within(2, LARGEST, high=self.high)
@@ -92,9 +98,14 @@ class Math(SourcedQuestions):
         except ApartError:
             return False
 
+    def demonstrate(self, task: Task, seed: int, tools: Sequence[str]) -> Iterator[Move]:
+        """With Python, each step is run before the answer is said."""
+        for step in OPERATION.findall(task.data["worked"]) if "python" in tools else ():
+            yield Move(thought=f"I need {step}.", action=Action(kind="call", name="python", text=step))
+        yield from super().demonstrate(task, seed, tools)
+
     def random_tries(self, task: Task, num: int, seed: int) -> list[str]:
-        """The honest floor: distinct results of one operation on two of the problem's numbers."""
+        """The honest floor: distinct results of one operation on two of the problem's first `MOST` numbers."""
         rng = Random(f"math/random/{seed}/{task.id}")
-        shown = [int(number) for number in WHOLE.findall(task.prompt[0].text)] or [0]
-        made = {value for a in shown for b in shown for value in (a + b, abs(a - b), a * b, a // (b or 1))}
-        return [str(value) for value in rng.sample(sorted(made), min(num, len(made)))]
+        shown = list(dict.fromkeys(map(int, WHOLE.findall(task.prompt[0].text))))[:MOST] or [0]
+        return one_operation(shown, num, rng)

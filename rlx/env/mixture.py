@@ -10,8 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heapreplace
+from typing import ClassVar
 
-from rlx.limits import LARGEST, above, refuse
+from rlx.env.curriculum import Curriculum
+from rlx.limits import LARGEST, above, refuse, within
 from rlx.types import Dialect, Environment, Episode, Task
 
 NOUNS = ("eval", "start", "gain", "random", "tool", "episode", "env", "time", "rate", "memory")
@@ -24,12 +27,12 @@ class Portion:
 
     env: Environment
     weight: float = 1.0
-    """Tasks of it, in relation to the other parts' weights."""
+    """Tasks of it, in relation to the other parts' weights; of 0 it is evaluated, and never trained on."""
     protocol: Dialect | None = None
     """How one speaks in it; null: as the run says."""
 
     def __post_init__(self) -> None:
-        above(0, LARGEST, weight=self.weight)
+        within(0.0, LARGEST, weight=self.weight)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +40,15 @@ class Mixture:
     """Every task is of one part, and whatever is asked about it is asked of that part (rlx.world)."""
 
     parts: Mapping[str, Portion]
+    even_test: bool = False
+    """Whether a test has as many tasks of one part as of another, whatever their weights."""
+    curriculum_floor: float | None = None
+    """Of its weight, what a part keeps that is never or always solved (rlx.env.curriculum); null: all of it."""
+    curriculum_decay: float = 0.9
+    """Of what is known of the parts' success, what a step leaves."""
+
+    # where an expert plays, nothing is chosen
+    judging: ClassVar = ("even_test", "curriculum_floor", "curriculum_decay")
 
     def __post_init__(self) -> None:
         if not self.parts:
@@ -46,6 +58,18 @@ class Mixture:
                 refuse("parts", name, f"names of lower-case letters, digits and _, and none of {', '.join(NOUNS)}")
             if getattr(portion.env, "parts", None):
                 refuse("parts", name, "environments that are not mixtures themselves")
+        if not any(portion.weight for portion in self.parts.values()):
+            raise ValueError("parts: every weight is 0: expected one above 0, of a part to train on")
+        above(0, 1, curriculum_floor=self.curriculum_floor)
+        within(0.0, 1.0, curriculum_decay=self.curriculum_decay)
+
+    @property
+    def course(self) -> Curriculum | None:
+        """What chooses the parts of a run's tasks, where what was played does so."""
+        if self.curriculum_floor is None:
+            return None
+        weights = {name: portion.weight for name, portion in self.parts.items() if portion.weight}
+        return Curriculum(weights=weights, floor=self.curriculum_floor, decay=self.curriculum_decay)
 
     @property
     def fetches(self) -> bool:
@@ -53,16 +77,20 @@ class Mixture:
         return any(getattr(portion.env, "fetches", False) for portion in self.parts.values())
 
     def tasks(self, split: str, seed: int) -> Iterator[Task]:
-        """The parts' own tasks in the order of their weights, until all of them have ended."""
-        streams = {name: portion.env.tasks(split, seed) for name, portion in self.parts.items()}
-        taken = dict.fromkeys(streams, 0)
-        while streams:
-            name = min(streams, key=lambda name: (taken[name] + 1) / self.parts[name].weight)
-            taken[name] += 1
+        """The parts' own tasks in the order of their weights, until all of them have ended; in the test, one that is
+        never trained on is as any other of weight 1."""
+        is_test, even = split == "test", split == "test" and self.even_test
+        weights = {name: 1.0 if even else part.weight or float(is_test) for name, part in self.parts.items()}
+        streams = {name: self.parts[name].env.tasks(split, seed) for name, weight in weights.items() if weight}
+        turns = [(1 / weights[name], place, name, 1) for place, name in enumerate(streams)]
+        heapify(turns)
+        while turns:
+            _, place, name, num = turns[0]
             task = next(streams[name], None)
             if task is None:
-                del streams[name]
+                heappop(turns)
             else:
+                heapreplace(turns, ((num + 1) / weights[name], place, name, num + 1))
                 yield replace(task, env=name)
 
     def start(self, task: Task) -> Episode:

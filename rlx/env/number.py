@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from fractions import Fraction
+from random import Random
 
 PLAIN = re.compile(r"([-+]?)\$?(\d{1,40}|\d{1,3}(?:,\d{3}){1,12})?(\.\d{1,40})?(%?)", re.ASCII)
 RATIO = re.compile(r"([-+]?\d{1,40})/(\d{1,40})", re.ASCII)
@@ -41,3 +43,9 @@ def write_number(number: Fraction | int) -> str:
     digits = f"{abs(int(value * 10**places)):0{places + 1}d}"
     point = len(digits) - places
     return "-" * (value < 0) + (f"{digits[:point]}.{digits[point:]}" if places else digits)
+
+
+def one_operation(numbers: Sequence[int], num: int, rng: Random) -> list[str]:
+    """At random, distinct results of one operation on two of the numbers (fewer, if there are no more)."""
+    made = {value for a in numbers for b in numbers for value in (a + b, abs(a - b), a * b, a // (b or 1))}
+    return [str(value) for value in rng.sample(sorted(made), min(num, len(made)))]

@@ -18,7 +18,7 @@ from rlx.env.wording import exact_match, f1, right_answers
 from rlx.limits import MANY, refuse, within
 from rlx.types import Action, Move, Step, Task
 
-NAME = re.compile(r"[A-Z][a-z]+(?: [A-Z][a-z]+)*|\d+ [A-Z][a-z]+|\d{4}")
+NAME = re.compile(r"[A-Z][a-z]+(?: [A-Z][a-z]+)*|(?<!\d)\d+ [A-Z][a-z]+|\d{4}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +63,8 @@ class QA(SourcedQuestions):
 
     def read(self, row: Mapping[str, Any]) -> Question | None:
         golds = right_answers(row[self.answer_key])
-        told = str(row[self.context_key]) if self.context_key else ""
-        return self.put(told, str(row[self.question_key]), golds) if golds else None
+        told = row[self.context_key] if self.context_key else None
+        return self.put("" if told is None else str(told), str(row[self.question_key]), golds) if golds else None
 
     def put(self, told: str, asked: str, golds: list[str]) -> Question:
         """A question's split goes by what is asked alone, whatever is told with it."""

@@ -48,7 +48,7 @@ class ReasoningGym(Questions):
 
     def check(self) -> None:
         """Refuse a task or options that reasoning-gym does not have."""
-        if find_spec("reasoning_gym") is None:
+        if not find_spec("reasoning_gym"):
             raise MistakeError("env: reasoning_gym is not installed: pip install 'rlx[rg]'")
         known = self.ask({"do": "know", "task": self.task})
         if self.task not in known["tasks"]:

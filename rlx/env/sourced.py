@@ -60,6 +60,10 @@ class SourcedQuestions(DrawnQuestions):
         """The hub's name of what it reads, if it reads from one."""
         return self.hub if self.source == "hub" and hub.is_elsewhere(self.hub) else ""
 
+    def edition(self) -> str:
+        """What is in the data set, where that is here."""
+        return hub.edition(self.hub) if self.source == "hub" else ""
+
     def check(self) -> None:
         """Refuse a data set that is here and cannot be asked."""
         if self.source == "hub":
@@ -71,8 +75,8 @@ class SourcedQuestions(DrawnQuestions):
 
     def ask(self, index: int, row: Any) -> Task:
         hub.require_columns(self.hub, index, row, self.columns)
-        question = self.read(row)
-        if question is None or not question.text.strip():
+        question = self.read(row) if hub.text_of(row[self.question_key]).strip() else None
+        if question is None:
             return hub.refuse(self.hub, f"row {index} has no question with an answer to judge by")
         return describe(question)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from hashlib import sha256
 from random import Random
 
@@ -17,18 +18,43 @@ Draw = Callable[[Random], Task]
 
 
 def is_held_out(task: Task) -> bool:
-    return sha256(task.id.encode()).digest()[0] % ONE_IN == 0
+    return is_id_held_out(task.id)
 
 
-def split_tasks(name: str, draw: Draw, split: str, seed: int, num_test: int, *, apart: bool = True) -> Iterator[Task]:
+@lru_cache(maxsize=4096)
+def is_id_held_out(id: str) -> bool:
+    return sha256(id.encode()).digest()[0] % ONE_IN == 0
+
+
+def split_tasks(
+    name: str,
+    draw: Draw,
+    split: str,
+    seed: int,
+    num_test: int,
+    *,
+    apart: bool = True,
+    draw_test: Draw | None = None,
+    num_train: int | None = None,
+) -> Iterator[Task]:
     """Endless `train` tasks for a seed, or `num_test` different `test` tasks, fewer if there are no more, which are the
     same for every seed. `name` keys the random numbers. Not `apart`: there are too few to hold any out, and both splits
-    have all of them."""
-    if split == "train":
-        return train_tasks(draw, Random(f"{name}/train/{seed}"), apart)
+    have all of them. With `num_train` those of training are a set of so many, the same for every seed, in passes over
+    it, each in an order of its own. Tests may be drawn from elsewhere."""
     if split == "test":
-        return test_tasks(draw, Random(f"{name}/test"), num_test, apart)
-    raise ValueError(f"split={split}: expected train or test")
+        return test_tasks(draw_test or draw, Random(f"{name}/test"), num_test, apart)
+    if split != "train":
+        raise ValueError(f"split={split}: expected train or test")
+    if num_train is None:
+        return train_tasks(draw, Random(f"{name}/train/{seed}"), apart)
+    return passes(name, draw, num_train, apart, Random(f"{name}/passes/{seed}"))
+
+
+def passes(name: str, draw: Draw, num: int, apart: bool, rng: Random) -> Iterator[Task]:
+    """A task of the set is drawn when its turn comes: each has random numbers of its own."""
+    while True:
+        for index in rng.sample(range(num), num):
+            yield next(train_tasks(draw, Random(f"{name}/set/{index}"), apart))
 
 
 def train_tasks(draw: Draw, rng: Random, apart: bool) -> Iterator[Task]:
@@ -52,3 +78,5 @@ def test_tasks(draw: Draw, rng: Random, num: int, apart: bool) -> Iterator[Task]
             num_skipped = 0
             seen.add(task.id)
             yield task
+    if not seen:
+        raise ValueError("env: no task is held out for the test, as there are so few of them: allow for more")

@@ -7,6 +7,7 @@ import re
 import string
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from math import isfinite
 from typing import Any
 
 ARTICLES = re.compile(r"\b(?:a|an|the)\b")
@@ -37,8 +38,10 @@ def overlap(said: list[str], gold: list[str]) -> float:
 
 
 def right_answers(value: Any) -> list[str]:
-    """Of a data set's cell: a text or number, several of them, or an object that has them as `text`, as SQuAD's do."""
+    """Of a data set's cell: a text or number, several of them, or an object that has them as `text`, as SQuAD's do; nan
+    says that there is none."""
     if isinstance(value, Mapping):
         return right_answers(value.get("text"))
     several = value if isinstance(value, list | tuple) else [value]
-    return [str(one) for one in several if isinstance(one, str | int | float) and str(one).strip()]
+    told = [one for one in several if isinstance(one, str | int) or (isinstance(one, float) and isfinite(one))]
+    return [str(one) for one in told if str(one).strip()]

@@ -10,16 +10,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rlx.types import Group, ToolUse, Trajectory
+from rlx.world import heard
 
 
 def cut_episode(whole: Trajectory, max_rounds: int) -> Trajectory:
     """The trajectory as `rlx.world.step_within` would have let it go."""
-    if len(whole.turns) <= max_rounds:
+    counted = heard(whole.turns)
+    if len(counted) <= max_rounds:
         return whole
-    *before, last = whole.turns[: max_rounds + 1]
+    end = counted[max_rounds] + 1
+    *before, last = whole.turns[:end]
     if last.action.kind in ("call", "invalid"):  # it would not have been made
         last = replace(last, observation=(), reward=0.0, tool=ToolUse(), metrics={})
-    elif len(whole.turns) == max_rounds + 1 and whole.status in ("done", "truncated"):
+    elif len(whole.turns) == end and whole.status in ("done", "truncated"):
         return whole
     return replace(whole, turns=(*before, last), status="truncated", success=False, error="")
 

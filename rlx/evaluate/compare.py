@@ -40,6 +40,11 @@ def budgets_of(run: Path) -> list[str]:
     return sorted(budgets, key=rounds_in, reverse=True)
 
 
+def name_rounds(max_rounds: int | None) -> str:
+    """A limit of turns in the name of a file; `own` is each environment's own, or none."""
+    return "own" if max_rounds is None else str(max_rounds)
+
+
 def rounds_in(name: str) -> float:
     """The limit that a file's name tells; none at all where each environment had its own."""
     return math.inf if name == "own" else int(name)

@@ -1,4 +1,4 @@
-"""Learning curves: a metric of every step, the mean over seeds, for several runs beside each other."""
+"""Learning curves: a metric of the steps that say it, the mean over seeds, for several runs beside each other."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Curve:
     of: tuple[str, ...]
     """Runs, by name."""
     window: int = 10
-    """Steps that a point is the mean of, itself and those before it."""
+    """Values that a point is the mean of, its own and those before it."""
 
     def __post_init__(self) -> None:
         at_least(1, window=self.window)
@@ -40,6 +40,8 @@ class Curve:
 class Line:
     """Of one run."""
 
+    steps: Floats
+    """Those that say it."""
     smooth: Floats
     """(seeds, steps)"""
 
@@ -54,16 +56,20 @@ class Line:
 
 
 def line_of(folders: Sequence[Path], metric: str, window: int) -> Line:
-    """Of the runs in these folders, one a seed, as far as all of them are."""
-    values = [steps_of(folder, metric) for folder in folders]
-    length = min(map(len, values))
-    if not length:
-        raise MistakeError(f"{folders[0] / METRICS}: no step says {metric!r:.60}")
-    return Line(smooth=np.stack([running_mean(np.asarray(own[:length]), window) for own in values]))
+    """Of the runs in these folders, one a seed, at the steps at which all of them say it."""
+    told = [values_of(folder, metric) for folder in folders]
+    steps = sorted(set(told[0]).intersection(*told))
+    if not steps:
+        others = f" that the other {len(folders) - 1} say too" if all(told) else ""
+        raise MistakeError(f"{folders[0] / METRICS}: no step says {metric!r:.60}{others}")
+    values = np.array([[own[step] for step in steps] for own in told], dtype=np.float64)
+    smooth = np.stack([running_mean(values_T, window) for values_T in values])
+    return Line(steps=np.array(steps, dtype=np.float64), smooth=smooth)
 
 
-def steps_of(folder: Path, metric: str) -> list[float]:
-    return [line[metric] for line in read_metrics(folder / METRICS) if metric in line]
+def values_of(folder: Path, metric: str) -> dict[int, float]:
+    """By step, of those that say it."""
+    return {line["step"]: line[metric] for line in read_metrics(folder / METRICS) if metric in line}
 
 
 def running_mean(values_T: Floats, window: int) -> Floats:
@@ -90,10 +96,9 @@ def curves_svg(panels: Mapping[str, Mapping[str, Line]]) -> str:
 
 def draw(axes: Any, title: str, lines: Mapping[str, Line]) -> None:
     for name, line in lines.items():
-        step_T = np.arange(1, line.smooth.shape[1] + 1)
-        (drawn,) = axes.plot(step_T, line.mean, label=name, linewidth=1.4)
+        (drawn,) = axes.plot(line.steps, line.mean, label=name, linewidth=1.4)
         spread = line.smooth.min(axis=0), line.smooth.max(axis=0)
-        axes.fill_between(step_T, *spread, color=drawn.get_color(), alpha=0.15, linewidth=0)
+        axes.fill_between(line.steps, *spread, color=drawn.get_color(), alpha=0.15, linewidth=0)
     axes.set_title(title, fontsize=9)
     axes.set_xlabel("step", fontsize=8)
     axes.tick_params(labelsize=7)

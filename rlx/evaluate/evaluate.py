@@ -112,17 +112,21 @@ def evaluate(
     """One Evaluation per budget. The first budget's figures are `noun/stat`, another's `noun@5/stat` (5 rounds)."""
     tasks, sampling = held_out(settings, env), settings.sampling(max_context)
     starts = [Start(task=task, sample=sample) for task in tasks for sample in range(settings.num_samples)]
-    limits = settings.max_rounds or (rounds_of(env),)
     largest = max(settings.max_rounds, default=rounds_of(env))
     whole = grouped(tasks, play(largest, sampling, starts), settings.num_samples)
     found: list[Evaluation] = []
-    for rounds in limits:
+    for rounds in limits_of(settings, env):
         groups = whole if rounds is None or rounds == largest else cut_groups(whole, rounds)
         scores = tuple(score(group) for group in groups)
         name = f"{noun}@{rounds}" if found else noun
         said = figures(scores, ks=settings.ks, noun=name, num_resamples=settings.num_resamples, seed=settings.seed)
         found.append(Evaluation(max_rounds=rounds, groups=tuple(groups), scores=scores, figures=said))
     return found
+
+
+def limits_of(settings: Evaluate, env: Environment) -> tuple[int | None, ...]:
+    """The limits of turns under which it is evaluated."""
+    return settings.max_rounds or (rounds_of(env),)
 
 
 def is_right(env: Environment, task: Task, action: Action) -> bool:

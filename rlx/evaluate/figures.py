@@ -11,7 +11,7 @@ counts as a failed attempt, or a crash would flatter the policy.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -89,6 +89,7 @@ def stat_ratios(scores: Sequence[Score]) -> dict[str, Ratio]:
 
     num_P = np.array([row.num_samples for row in scores], dtype=np.float64)
     found = {name: (share_of if name in FLAGS else mean_of)(of(name) / num_P) for name in EMPTY}
+    found |= {name: replace(one, least=0.0) for name, one in found.items() if name != "reward"}
     found["tool/failed_rate"] = Ratio(top=of(FAILED)[None], bottom=of("tool/calls")[None], is_share=True)
     for name in sorted({name for row in scores for name in row.said}):
         told = [row.said.get(name, ()) for row in scores]
@@ -109,6 +110,7 @@ def mean_ratios(tables: Sequence[Sequence[Score]], ks: Sequence[int]) -> dict[st
             top=np.concatenate([found[name].top for found in each]),
             bottom=np.concatenate([found[name].bottom for found in each]),
             is_share=all(found[name].is_share for found in each),
+            least=min(found[name].least for found in each),
         )
         for name in each[0]
         if all(name in found for found in each)

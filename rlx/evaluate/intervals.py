@@ -9,11 +9,11 @@ Jeffreys' interval; and as Brown, Cai and DasGupta (2001, Statistical Science 16
 problems say 1 the lower end is .025^(1/n), which is Clopper's and Pearson's, and likewise where all say 0.
 
 Any **other mean** (reward, calls, tokens) has Student's interval corrected for skewness (Willink 2005, Communications
-in Statistics 34: 753-766). A mean over episodes that say a thing is a ratio of sums: its problems are those
-of which some do, its spread is that of their jackknife pseudo-values, and it has one degree of freedom less than the
-problems of equal weight that it amounts to, B^2 / sum b^2 for b such episodes of each (Carter, Schnepel, Steigerwald
-2017, Review of Economics and Statistics 99: 698-709). Where that leaves none, or fewer than `ALIKE` problems all say
-the same, nothing is bounded: the interval has no ends.
+in Statistics 34: 753-766), cut off at 0 for a count, which is never below. A mean over episodes that say a thing is a
+ratio of sums: its problems are those of which some do, its spread is that of their jackknife pseudo-values, and it has
+one degree of freedom less than the problems of equal weight that it amounts to, B^2 / sum b^2 for b such episodes of
+each (Carter, Schnepel, Steigerwald 2017, Review of Economics and Statistics 99: 698-709). Where that leaves none, or
+fewer than `ALIKE` problems all say the same, nothing is bounded: the interval has no ends.
 
 The **difference of two shares** on the same problems is put together from their two intervals and the correlation of
 the problems' values (Newcombe 1998, Statistics in Medicine 17: 2635-2650; Zou and Donner 2008).
@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import inf, sqrt
+from math import inf, isfinite, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -70,6 +70,8 @@ class Ratio:
     bottom: Floats
     is_share: bool = False
     """On every problem between 0 and 1."""
+    least: float = -inf
+    """What it cannot be below: 0 of a count."""
 
     @property
     def value(self) -> float:
@@ -126,7 +128,8 @@ def intervals(ratios: Sequence[Ratio], num_resamples: int, seed: int) -> list[Es
 def mean_interval(ratio: Ratio) -> Estimate:
     """Of the problems that say anything of it."""
     own = ratio.at(ratio.told)
-    return student_interval(own.values, own.freedom, ratio.value)
+    found = student_interval(own.values, own.freedom, ratio.value)
+    return replace(found, low=max(found.low, ratio.least)) if isfinite(found.low) else found
 
 
 def share_intervals(ratios: Sequence[Ratio], num_resamples: int, seed: int) -> list[Estimate]:

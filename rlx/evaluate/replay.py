@@ -19,6 +19,7 @@ from rlx.rollout.speech import Speech
 from rlx.types import Environment, Step, Trajectory, Turn
 from rlx.world import (
     cost_of,
+    is_heard,
     is_replayable,
     only_legal,
     open_episode,
@@ -143,13 +144,15 @@ def rehearse(env: Environment, stored: Trajectory, max_rounds: int | None) -> Re
     """Repeat the stored actions in a fresh episode."""
     opening = Step()
     steps: list[Step] = []
+    passed = 0
     try:
         with open_episode(env, stored.task) as episode:
             opening = opening_of(episode)
-            for index, turn in enumerate(stored.turns):
+            for turn in stored.turns:
                 if steps and steps[-1].done:
                     break
-                steps.append(step_within(episode, turn.action, index, max_rounds))
+                steps.append(step_within(episode, turn.action, passed, max_rounds, steps[-1] if steps else opening))
+                passed += is_heard(turn.action)
     except Exception as error:
         return Rehearsal(opening=opening, steps=tuple(steps), broke=f"{type(error).__name__}: {error}")
     return Rehearsal(opening=opening, steps=tuple(steps))
@@ -194,15 +197,17 @@ def judge_end(stored: Trajectory, last: Step) -> Iterator[str]:
 def judge_tokens(stored: Trajectory, speech: Speech, found: Rehearsal) -> Iterator[Found]:
     """Where tokens and meaning part: each turn's context, and the action of each completion."""
     legal = [found.opening.legal, *(step.legal for step in found.steps)]
+    past: list[Turn] = []
     for index, turn in enumerate(stored.turns):
-        action = only_legal(speech.hear(turn.completion), legal[min(index, len(legal) - 1)])
+        action = only_legal(speech.hear(turn.completion, past), legal[min(index, len(legal) - 1)])
         if action != turn.action:
             yield index, f"tokens mean {action.kind} {action.text!r}, stored {turn.action.kind} {turn.action.text!r}"
-        context = speech.context(stored.task, found.opening.observation, stored.turns[:index])
+        context = speech.context(stored.task, found.opening.observation, past)
         if context != turn.prompt_ids:
             same = common_prefix(context, turn.prompt_ids)
             told, made = (speech.decode(ids[same : same + 40]) for ids in (turn.prompt_ids, context))
             yield index, f"the context goes on with {told!r}, its pieces with {made!r}"
+        past.append(turn)
 
 
 def shown(observation: tuple[Any, ...]) -> str:

@@ -17,43 +17,23 @@ published: by row, figures as the source prints them; expected: by row or gain, 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
 import yaml
 
-from rlx.console import duration
-from rlx.evaluate.compare import scores_of
-from rlx.evaluate.curves import Curve, Line, line_of
-from rlx.evaluate.figures import Score, mean_gains, mean_ratios, name_figures
-from rlx.evaluate.intervals import Estimate
-from rlx.evaluate.passk import estimates
-from rlx.evaluate.summary import read_summary
-from rlx.evaluate.tables import (
-    TOOL_USE,
-    Column,
-    Table,
-    accuracy_table,
-    estimate_cell,
-    figure_table,
-    number_cell,
-    pass_columns,
-    to_markdown,
-    tool_table,
-)
+from rlx.evaluate.curves import Curve
 from rlx.limits import MistakeError, at_least
-from rlx.record.folder import METRICS, SUMMARY
+from rlx.record.folder import METRICS
 from rlx.record.form import FLAG, NUMBER, STRING, WHOLE, CodecError, made, many, named
 from rlx.record.form import in_order as both
 from rlx.record.track import read_metrics
 
-Figures = dict[str, Estimate]
 NAME = re.compile(r"[\w-]+")
 """Of a run: it is a folder's too, and a word of what rows name."""
-PLAIN = Column(stat="", title="", digits=3)
-"""Any other figure."""
 
 
 class ReproductionError(MistakeError):
@@ -115,10 +95,19 @@ class Reproduction:
         for place, name in (*named, *told):
             if name not in self.runs:
                 raise ValueError(f"{place}: there is no run {name!r} among {', '.join(self.runs)}")
-        for row in (*self.published, *self.expected):
-            if row not in self.rows and row not in self.gains and row not in self.curves:
-                raise ValueError(f"{row}: there is no such row, gain or curve")
+        self.check_figures()
         in_order(self.runs)
+
+    def check_figures(self) -> None:
+        """That whatever is published or expected is of a row, a gain or a curve, and of one alone."""
+        names = (*self.rows, *self.gains, *self.curves)
+        for name in (name for name, num in Counter(names).items() if num > 1):
+            raise ValueError(f"{name}: rows, gains and curves share no names")
+        for name in (name for name in (*self.published, *self.expected) if name not in names):
+            raise ValueError(f"{name}: there is no such row, gain or curve")
+        for title, curve in self.curves.items():
+            for name in (name for name in self.expected.get(title, ()) if name not in curve.of):
+                raise ValueError(f"{title}: expected names {name!r}, which is none of its runs: {', '.join(curve.of)}")
 
 
 def in_order(runs: Mapping[str, Arm]) -> list[str]:
@@ -223,96 +212,3 @@ def words_of(what: Reproduction, member: Member, runs: Runs) -> tuple[str, ...]:
 def each_step(run: Path, name: str) -> list[float]:
     """A metric of each step."""
     return [line[name] for line in read_metrics(run / METRICS)]
-
-
-def tables_in(runs: Runs, what: str) -> list[list[Score]]:
-    """Scores of a run's evaluation, a table a seed: `tool_rloo eval-8`."""
-    arm, evaluation = what.split(" ", 1)
-    return [scores_of(run, evaluation) for run in runs[arm]]
-
-
-def row_figures(what: Reproduction, row: str, runs: Runs) -> Figures:
-    """A row of the tables, `eval/stat` to its estimate; of several seeds the mean."""
-    arm, evaluation = row.split(" ", 1)
-    if evaluation == "random":
-        figures = read_summary(runs[arm][0] / SUMMARY).metrics
-        return {f"eval/{name.split('/', 1)[1]}": value for name, value in figures.items() if name.startswith("random/")}
-    return name_figures("eval", estimates(mean_ratios(tables_in(runs, row), what.ks)))
-
-
-def gain_figures(what: Reproduction, runs: Runs) -> dict[str, Figures]:
-    """What one has over another, the mean over seeds first, then each seed of the first."""
-    found: dict[str, Figures] = {}
-    for name, (ours, theirs) in what.gains.items():
-        mine, other = tables_in(runs, ours), tables_in(runs, theirs)
-        found[name] = mean_gains(mine, other, ks=what.ks, noun="eval")
-        for seed, table in enumerate(mine if len(mine) > 1 else ()):
-            found[f"{name}, seed {seed}"] = mean_gains([table], other, ks=what.ks, noun="eval")
-    return found
-
-
-def curve_lines(what: Reproduction, runs: Runs) -> dict[str, dict[str, Line]]:
-    """Of each curve, each run's."""
-    return {
-        title: {name: line_of(runs[name], curve.metric, curve.window) for name in curve.of}
-        for title, curve in what.curves.items()
-    }
-
-
-def ends_table(what: Reproduction, lines: Mapping[str, Mapping[str, Line]]) -> Table:
-    """Where each curve ends."""
-    rows = [
-        (title, what.curves[title].metric, name, estimate_cell(line.end, PLAIN))
-        for title, told in lines.items()
-        for name, line in told.items()
-    ]
-    title = "Ends of the curves [95% interval over seeds]"
-    return Table(title=title, header=("curve", "metric", "run", "at the end"), rows=tuple(rows))
-
-
-def expected_table(what: Reproduction, found: Mapping[str, Figures]) -> tuple[Table, bool]:
-    """What was measured beside the bands, and whether all of it lies within them."""
-    rows, is_good = [], True
-    known = {column.stat: column for column in (*pass_columns(f"eval/pass@{k}" for k in what.ks), *TOOL_USE)}
-    for name, bands in what.expected.items():
-        for stat, (low, high) in bands.items():
-            value = found[name][f"eval/{stat}"].value
-            column = known.get(stat, replace(PLAIN, stat=stat, title=stat))
-            is_good &= low <= value <= high
-            cells = [number_cell(number, column) for number in (value, low, high)]
-            rows.append((name, column.title, *cells, "yes" if low <= value <= high else "NO"))
-    header = ("row", "figure", "measured", "least", "most", "within")
-    return Table(title="Expected of this reproduction", header=header, rows=tuple(rows)), is_good
-
-
-def report_tables(what: Reproduction, runs: Runs) -> tuple[list[Table], bool]:
-    """The tables of a report, and whether every figure is where it is expected."""
-    rows = {name: row_figures(what, row, runs) for name, row in what.rows.items()}
-    gains = gain_figures(what, runs)
-    lines = curve_lines(what, runs)
-    ends = {title: {f"eval/{name}": line.end for name, line in told.items()} for title, told in lines.items()}
-    printed = {row: {f"eval/{name}": x for name, x in told.items()} for row, told in what.published.items()}
-    columns = (*pass_columns(name for found in gains.values() for name in found), TOOL_USE[0], TOOL_USE[-1])
-    title = "Gain of these seeds, points and reward [95% paired interval over problems]"
-    expected, is_good = expected_table(what, {**rows, **gains, **ends})
-    tables = [
-        accuracy_table(rows, published=printed),
-        tool_table(rows, published=printed),
-        figure_table(title, columns, gains),
-        ends_table(what, lines),
-        expected,
-    ]
-    return [table for table in tables if table.rows], is_good
-
-
-def cost_table(members: Sequence[Member]) -> Table:
-    costs = {member.name: read_summary(member.folder / SUMMARY).cost for member in members}
-    rows = [(name, f"{cost.tokens:,}", f"{cost.tool_calls:,}", duration(cost.seconds)) for name, cost in costs.items()]
-    return Table(title="Cost", header=("run", "tokens sampled", "tool calls", "time"), rows=tuple(rows))
-
-
-def report_text(name: str, what: Reproduction, tables: Sequence[Table]) -> str:
-    """As a page."""
-    notes = "Intervals are over problems (docs/intervals.md); a mean over seeds is of these seeds."
-    head = f"# {name}\n\nPublished: {what.source}. {what.setting}\n"
-    return "\n".join([head, *map(to_markdown, tables), notes, ""])

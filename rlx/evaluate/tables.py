@@ -66,6 +66,8 @@ TOOL_USE = (
     Column(stat="reward", title="Reward", digits=3),
 )
 """Table 3 of cost-aware Tool-RLOO, and observation tokens."""
+TURNS = Column(stat="episode/turns", title="Turns", digits=2)
+ERRORS = Column(stat="episode/errors", title="Errors", percent=True)
 
 
 def pass_columns(names: Iterable[str]) -> tuple[Column, ...]:
@@ -81,19 +83,24 @@ def accuracy_table(runs: Mapping[str, Figures], *, published: Published | None =
 
 
 def tool_table(runs: Mapping[str, Figures], *, published: Published | None = None) -> Table:
-    """What the answers cost: calls, failed calls, mismatches, observation tokens, reward."""
+    """What the answers cost: calls, failed calls, mismatches, observation tokens or turns, and the reward."""
     columns = use_columns(runs.values())
-    return figure_table("Tool use per episode [95% interval]", columns, runs, published=published)
+    what = "Tool use per" if TOOL_USE[0] in columns else "An"
+    return figure_table(f"{what} episode [95% interval]", columns, runs, published=published)
 
 
 def use_columns(runs: Iterable[Figures]) -> tuple[Column, ...]:
-    """Of what was measured: the use of tools where some were, what the environment itself says, the reward."""
+    """Of what was measured: the use of tools where some were, or turns where there was more than one, what the
+    environment itself says, what ended in an error where something did, the reward."""
     known = [figures for figures in runs if figures]
     *tools, reward = TOOL_USE
     used = tools if any(has_value(figures, f"eval/{c.stat}") for c in tools for figures in known) else []
+    if not used and any(num.value not in (0, 1) for figures in known if (num := figures.get("eval/episode/turns"))):
+        used = [TURNS]
     own = sorted({name for figures in known for name in figures if name.startswith("eval/env/")})
     told = [Column(stat=name.removeprefix("eval/"), title=title_of(name), digits=2) for name in own]
-    return (*used, *told, reward)
+    failed = [ERRORS] if any(has_value(figures, f"eval/{ERRORS.stat}") for figures in known) else []
+    return (*used, *told, *failed, reward)
 
 
 def has_value(figures: Figures, name: str) -> bool:

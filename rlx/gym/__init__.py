@@ -15,6 +15,7 @@ except ModuleNotFoundError as error:
 from rlx.gym.named import make, make_vec, print_envs
 from rlx.gym.single import Cut, TextEnv
 from rlx.gym.spaces import AnyText, Messages
+from rlx.gym.tools import PythonCodeTool, SearchTool, ToolEnvWrapper
 from rlx.gym.vector import TextVectorEnv
 from rlx.gym.wrappers import get_wrapper_fns
 
@@ -22,8 +23,11 @@ __all__ = [
     "AnyText",
     "Cut",
     "Messages",
+    "PythonCodeTool",
+    "SearchTool",
     "TextEnv",
     "TextVectorEnv",
+    "ToolEnvWrapper",
     "get_wrapper_fns",
     "make",
     "make_vec",

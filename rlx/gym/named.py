@@ -11,6 +11,7 @@ import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
+from numbers import Integral
 from typing import Any
 
 import gymnasium
@@ -19,13 +20,16 @@ from gymnasium.envs.registration import EnvSpec
 from rlx.config.check import ConfigError, check_call
 from rlx.config.folders import config_folders, list_options, option_files, read_option
 from rlx.gym.single import TextEnv
+from rlx.gym.spaces import require
 from rlx.gym.vector import TextVectorEnv
-from rlx.limits import MANY, MistakeError, near, within
+from rlx.limits import MistakeError, near, within
 from rlx.types import Dialect, Environment
 from rlx.world import is_replayable, is_reproducible, parts_of
 
 Wrapper = Callable[[gymnasium.Env[Any, str]], gymnasium.Env[Any, str]]
 VERSION = re.compile(r"-v\d+")
+MOST = 10**5
+"""Environments of a vector: making so many takes seconds."""
 
 
 def make(env_id: str, *, protocol: str | Dialect = "boxed", window: int | None = None, **keywords: Any) -> TextEnv:
@@ -57,12 +61,14 @@ def make_vec(
 ) -> TextVectorEnv:
     """So many environments, of these names in turn (one of each, unless `num_envs` says how many), with `seed` and the
     numbers after it. `vec_kwargs` are keywords of each alone; `async_mode` is GEM's word for `asynchronous`."""
+    require(Sequence, "a name of an environment, or several", env_ids=env_ids)
     names = [env_ids] if isinstance(env_ids, str) else list(env_ids)
     num = len(names) if num_envs is None else num_envs
-    within(1, MANY, num_envs=num)
-    own = [dict(one) for one in vec_kwargs or [{}] * num]
-    if len(own) != num:
-        raise MistakeError(f"{len(own)} vec_kwargs: expected one for each of {num} environments")
+    require(Integral, "an integer", num_envs=num, seed=seed)
+    within(1, MOST, num_envs=num)
+    own = keywords_of(num, vec_kwargs)
+    for wrap in wrappers if isinstance(wrappers, list | tuple) else [wrappers] * (wrappers is not None):
+        require(Callable, "functions, such as get_wrapper_fns gives", wrappers=wrap)
     made: dict[str, TextEnv] = {}
     envs: list[gymnasium.Env[Any, str]] = []
     for i in range(num):
@@ -72,6 +78,16 @@ def make_vec(
         envs.append(reduce(lambda env, wrap: wrap(env), wrappers or (), first.another(its_seed)))
     is_threaded = asynchronous if async_mode is None else async_mode
     return TextVectorEnv(envs, autoreset=autoreset, asynchronous=is_threaded, num_threads=num_threads)
+
+
+def keywords_of(num: int, each: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]]:
+    """Of each environment alone."""
+    require(Sequence, "a list with keywords for each environment", vec_kwargs=each or [])
+    for own in each or []:
+        require(Mapping, "keywords for each environment", vec_kwargs=own)
+    if each and len(each) != num:
+        raise MistakeError(f"{len(each)} vec_kwargs: expected one for each of {num} environments")
+    return list(map(dict, each or [{}] * num))
 
 
 def print_envs() -> None:
@@ -86,6 +102,8 @@ SETTINGS = set(inspect.signature(TextEnv).parameters) - {"env", "protocol", "spe
 def find_task(name: str) -> tuple[str, dict[str, Any]]:
     """An option, and the key that a name adds to it: `rg:chain_sum` is the option `rg` with task=chain_sum, where there
     is no option of that name."""
+    if not isinstance(name, str):
+        raise ConfigError(f"there is no environment {name!r:.80}: expected a name, such as game:GuessTheNumber-v0")
     family, _, task = name.partition(":")
     options = option_files("env", config_folders())
     is_own = not task or family not in options or bare(name) in map(bare, options)
@@ -118,6 +136,8 @@ def build_env(option: str, keys: Mapping[str, Any]) -> Environment:
 
 def build_protocol(protocol: str | Dialect, keys: Mapping[str, Any]) -> Dialect:
     """A protocol by its name in conf/protocol, or as it is."""
+    if not isinstance(protocol, str) and not hasattr(protocol, "bound"):
+        raise MistakeError(f"protocol={protocol!r:.60}: expected the name of one, or a Dialect")
     found: Dialect = build("protocol", protocol, keys) if isinstance(protocol, str) else protocol
     return found
 

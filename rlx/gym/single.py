@@ -10,19 +10,21 @@ a trainer do so). What raises, raises; a vector goes on (rlx.gym.vector).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import cache
-from itertools import islice
+from functools import lru_cache, partial
+from numbers import Integral
 from typing import Any, get_args
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
 
-from rlx.gym.spaces import AnyText, Messages
+from rlx.gym.numbered import Numbered
+from rlx.gym.spaces import AnyText, Messages, check_choice, check_text
 from rlx.gym.views import View, history_of, messages_of, observations_of, templated
-from rlx.limits import MistakeError, near
+from rlx.limits import MANY, MistakeError, near
+from rlx.protocol.history import first_prompt
 from rlx.types import Action, Completion, Dialect, Environment, Episode, Move, Part, Step, Task, Turn
 from rlx.world import (
     actions_of,
@@ -33,7 +35,9 @@ from rlx.world import (
     lawful,
     only_legal,
     opening_of,
+    pace_of,
     part_of,
+    parts_of,
     rounds_of,
     step_within,
     tries_of,
@@ -45,10 +49,38 @@ SAID = Completion(token_ids=(), logprobs=(), stop="stop")
 """The tokens of a turn of which only the text is known."""
 
 
+BRIEF = 64
+"""Characters of a turn that is remembered: a game has few moves, which come again and again."""
+
+
+First = Callable[[Task, tuple[Part, ...]], str]
+"""What is seen before the first turn."""
+
+
 class Cut(str):
     """The text of a completion that was cut by its length: never a valid turn, whatever it says."""
 
     __slots__ = ()
+
+
+class Place:
+    """A part of an environment, and how one speaks there."""
+
+    def __init__(self, env: Environment, dialect: Dialect) -> None:
+        if getattr(dialect, "summarise_at", None) is not None:
+            raise MistakeError(
+                "protocol.summarise_at: who samples here counts the tokens; give window, or sum up there"
+            )
+        self.env, self.dialect = env, dialect
+        self.is_free, self.max_rounds = not hasattr(env, "cost"), rounds_of(env)
+        self.first: First = getattr(dialect, "begin", None) or partial(first_prompt, dialect)
+        self.heard_before = lru_cache(maxsize=4096)(self.hear_anew)
+
+    def hear(self, text: str) -> Action:
+        return self.hear_anew(text) if len(text) > BRIEF or isinstance(text, Cut) else self.heard_before(text)
+
+    def hear_anew(self, text: str) -> Action:
+        return self.dialect.parse(text, "length" if isinstance(text, Cut) else "stop")
 
 
 class TextEnv(gymnasium.Env[Any, str]):
@@ -69,15 +101,17 @@ class TextEnv(gymnasium.Env[Any, str]):
         spec: EnvSpec | None = None,
     ) -> None:
         """`seed`: of a first reset that gives none. `tokenizer`: makes `chat` one text, counts what tools say."""
-        if observation not in get_args(View):
-            raise ValueError(f"observation={observation}: expected {', '.join(get_args(View))}")
+        check_choice("observation", observation, get_args(View))
+        check_choice("split", split, SPLITS)
+        check_choice("render_mode", render_mode, (None, *self.metadata["render_modes"]))
         self.world, self.protocol, self.observation, self.tokenizer = env, protocol, observation, tokenizer
         self.split, self.first_seed, self.render_mode, self.spec = split, seed, render_mode, spec
         self.observation_space = Messages() if observation == "chat" and tokenizer is None else AnyText()
         self.action_space = AnyText()
         self.tasks: Iterator[Task] | None = None
         self.episode: Episode | None = None
-        self.dialects = cache(lambda part: dialect_of(env, protocol, part))
+        self.places: dict[str, Place] = {}
+        self.numbers = lru_cache(maxsize=2)(partial(Numbered, env))
 
     @property
     def env_id(self) -> str:
@@ -90,16 +124,18 @@ class TextEnv(gymnasium.Env[Any, str]):
             seed = self.first_seed
         super().reset(seed=seed)
         self.end()
-        self.begin(self.choose(seed, options or {}))
+        task = None if seed is not None or options or self.tasks is None else next(self.tasks, None)
+        self.begin(task or self.choose(seed, options or {}))
         return self.observe(), {"task": self.task.key, **told_of(self.seen)}
 
     def choose(self, seed: int | None, options: Mapping[str, Any]) -> Task:
         """The task to play next."""
+        if not isinstance(options, Mapping):
+            raise MistakeError(f"options={options!r:.60}: expected a mapping, such as {{'split': 'test'}}")
         for name in options:
             if name not in CHOICES:
                 raise MistakeError(f"options: there is no {name!r:.60}{near(str(name), CHOICES)}")
-        if options.get("split", "train") not in SPLITS:
-            raise MistakeError(f"options: split={options['split']!r:.60}: expected {' or '.join(SPLITS)}")
+        check_choice("options: split", options.get("split", "train"), SPLITS)
         if isinstance(options.get("task"), Task):
             return options["task"]
         if seed is not None or self.tasks is None or "split" in options:
@@ -114,38 +150,52 @@ class TextEnv(gymnasium.Env[Any, str]):
             task = next(self.tasks)
         return task
 
-    def numbered(self, index: int) -> Task:
+    def numbered(self, index: Any) -> Task:
         """The task of that number in its split, from 0."""
-        found = next(islice(self.world.tasks(self.split, self.stream_seed), index, None), None)
+        if not isinstance(index, Integral) or isinstance(index, bool) or not 0 <= int(index) <= MANY:
+            expected = f"a Task, or its number in the split, from 0 to {MANY}"
+            raise MistakeError(f"options: task={index!r:.60}: expected {expected}")
+        found = self.numbers(self.split, self.stream_seed).at(int(index))
         if found is None:
             raise MistakeError(f"options: task={index}: the {self.split} split has fewer")
         return found
 
     def begin(self, task: Task) -> None:
-        self.task, self.part = task, part_of(self.world, task)
-        self.dialect, self.max_rounds = self.dialects(task.env), rounds_of(self.part)
-        self.is_free = not hasattr(self.part, "cost")
+        place = self.places.get(task.env)
+        if place is None:
+            place = Place(part_of(self.world, task), dialect_of(self.world, self.protocol, task.env))
+            self.places[task.env] = place
+        self.task, self.place, self.max_rounds = task, place, place.max_rounds
         self.said: list[str] = []
         self.past: list[Turn] = []
         self.episode = self.world.start(task)
-        self.opening = self.seen = lawful(self.part, opening_of(self.episode))
+        self.opening = self.seen = lawful(place.env, opening_of(self.episode))
 
     def step(self, action: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """One turn; `Cut(text)` is one that was cut off."""
         episode = self.episode
         if episode is None:
             raise ResetNeeded("the episode is over, or was never begun: call reset() first")
-        heard = self.dialect.parse(action, "length" if isinstance(action, Cut) else "stop")
-        meant = only_legal(heard, self.seen.legal)
-        step = self.seen = lawful(self.part, step_within(episode, meant, len(self.said), self.max_rounds))
+        check_text(action)
+        place = self.place
+        meant = only_legal(place.hear(action), self.seen.legal)
+        step = self.seen = lawful(place.env, step_within(episode, meant, len(self.said), self.max_rounds))
         self.said.append(action)
         info = told_of(step)
         if meant.kind == "invalid":
             info["invalid"] = meant.text
         if step.done:
             self.end()
-        reward = step.reward if self.is_free else self.reward_of(step)
+        reward = step.reward if place.is_free else self.reward_of(step)
         return self.observe(meant), reward, step.done, False, info
+
+    @property
+    def part(self) -> Environment:
+        return self.place.env
+
+    @property
+    def dialect(self) -> Dialect:
+        return self.place.dialect
 
     def reward_of(self, step: Step) -> float:
         """Less what the use of tools costs."""
@@ -160,16 +210,27 @@ class TextEnv(gymnasium.Env[Any, str]):
     def observe(self, action: Action | None = None) -> Any:
         """What the agent sees when it has done that, by this environment's view."""
         if self.observation == "last" and action is not None:
-            return self.dialect.render(self.seen.observation) if self.seen.observation else ""
+            return self.place.dialect.render(self.seen.observation) if self.seen.observation else ""
+        if action is None and self.observation != "chat":
+            return self.place.first(self.about(), self.opening.observation)
         if action is not None:
             self.past.append(Turn(prompt_ids=(), completion=SAID, action=action, observation=self.seen.observation))
-        pieces = self.dialect.context(self.task, self.opening.observation, self.past)
+        pieces = self.dialect.context(self.about(), self.opening.observation, self.past)
         if self.observation == "observations":
             return observations_of(pieces)
-        if self.observation in ("last", "history"):
+        if self.observation == "history":
             return history_of(pieces, self.said)
         messages = messages_of(pieces, self.said)
         return messages if self.tokenizer is None else templated(messages, self.tokenizer)
+
+    def about(self) -> Task:
+        """The task as the agent is told it."""
+        return self.task
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether a step of it, or of a part of it, may take long."""
+        return any(pace_of(part) != "inline" for part in parts_of(self.world).values())
 
     def render(self) -> str | None:
         """The last that was seen, as it is told."""
@@ -194,20 +255,27 @@ class TextEnv(gymnasium.Env[Any, str]):
     def another(self, seed: int | None, **settings: Any) -> TextEnv:
         """A fresh one of the same settings but for these, on what this one was made of."""
         own = {name: getattr(self, name) for name in ("observation", "tokenizer", "split", "render_mode", "spec")}
-        return TextEnv(self.world, self.protocol, seed=seed, **{**own, **settings})
+        other = TextEnv(self.world, self.protocol, seed=seed, **{**own, **settings})
+        other.places = self.places
+        return other
 
     def spawn(self, same_state: bool = False, **keywords: Any) -> TextEnv:
         """Another of the same keywords but for these; in the same state by saying again all that was said."""
-        from rlx.gym.named import make
-
         if same_state and not is_replayable(self.world):
             raise ValueError(f"{self.env_id} does not replay: spawn it without same_state")
-        other = make(**{**(self.spec.kwargs if self.spec else {}), **keywords})
+        other = self.remade(keywords)
         if same_state:
             other.reset(options={"task": self.task})
             for text in self.said:
                 other.step(text)
         return other
+
+    def remade(self, keywords: dict[str, Any]) -> TextEnv:
+        """As it was made and is looked at, but for these."""
+        from rlx.gym.named import make
+
+        seen = {"observation": self.observation, "tokenizer": self.tokenizer}
+        return make(**{**(self.spec.kwargs if self.spec else {}), **seen, **keywords})
 
     def end(self) -> None:
         """Close the episode, once."""

@@ -1,15 +1,38 @@
-"""Spaces of text: whatever the text is, and conversations."""
+"""Spaces of text, whatever it is, and of conversations; who gives something else, or a word not known, is told."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from numbers import Integral
 from string import printable
 from typing import Any
 
 from gymnasium.spaces import Space
 
+from rlx.limits import MistakeError
+
 LONGEST = 20
 """Characters of a sample."""
 LETTERS = [letter for letter in printable if letter.isprintable()]
+
+
+def require(kind: Any, expected: str, **values: Any) -> None:
+    """A MistakeError for a value that is not of that kind, or of those; true and false are no integers."""
+    for name, value in values.items():
+        if not isinstance(value, kind) or (kind is Integral and isinstance(value, bool)):
+            raise MistakeError(f"{name}={value!r:.60}: expected {expected}")
+
+
+def check_choice(name: str, value: Any, choices: Sequence[Any]) -> None:
+    """MistakeError unless it is one of these."""
+    if not any(value == choice for choice in choices):
+        raise MistakeError(f"{name}={value!r:.60}: expected {', '.join(map(str, choices))}")
+
+
+def check_text(action: Any) -> None:
+    """MistakeError unless it is what an agent can say."""
+    if not isinstance(action, str):
+        raise MistakeError(f"an action of type {type(action).__name__}: expected the text of a turn")
 
 
 class AnyText(Space[str]):

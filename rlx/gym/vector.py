@@ -17,17 +17,19 @@ a step whose action is ignored begins the next episode, so that a policy samples
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from numbers import Integral
 from typing import Any, TypeVar
 
 import gymnasium
 import numpy as np
+from gymnasium.error import ClosedEnvironmentError
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from rlx.gym.spaces import AnyText
-from rlx.limits import MANY, MistakeError, refuse, within
-from rlx.world import pace_of, parts_of
+from rlx.gym.crew import Crew
+from rlx.gym.spaces import AnyText, check_choice, check_text, require
+from rlx.limits import MANY, MistakeError, within
+from rlx.world import fault
 
 Outcome = tuple[Any, float, bool, bool, dict[str, Any]]
 T = TypeVar("T")
@@ -73,19 +75,20 @@ class TextVectorEnv(VectorEnv[Any, Any, Any]):
         num_threads: int | None = None,
     ) -> None:
         """`asynchronous`: threads for those that are slow, `num_threads` at most; None: one for each."""
-        if autoreset not in MODES:
-            refuse("autoreset", autoreset, ", ".join(MODES))
+        check_choice("autoreset", autoreset, tuple(MODES))
+        require((Integral, type(None)), "an integer or None", num_threads=num_threads)
         within(1, MANY, num_threads=num_threads)
         self.envs, self.num_envs, self.mode = list(envs), len(envs), MODES[autoreset]
+        self.numbers = range(self.num_envs)
         self.metadata = {**self.envs[0].metadata, "autoreset_mode": self.mode}
         self.render_mode = self.envs[0].render_mode
         self.single_observation_space = self.envs[0].observation_space
         self.single_action_space = self.envs[0].action_space
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
-        self.slow = {i for i, env in enumerate(self.envs) if asynchronous and is_slow(env)}
+        self.slow = {i for i, env in enumerate(self.envs) if asynchronous and env.unwrapped.is_slow}  # type: ignore[attr-defined]
         num = min(num_threads or self.num_envs, len(self.slow))
-        self.pool = ThreadPoolExecutor(num, thread_name_prefix="gym") if num else None
+        self.crew = Crew(num) if num else None
         self.seen: list[Any] = [self.blank()] * self.num_envs
         self.over = [True] * self.num_envs
         """Whose episode has ended, or has not begun."""
@@ -94,9 +97,10 @@ class TextVectorEnv(VectorEnv[Any, Any, Any]):
         self, seed: int | Sequence[int | None] | None = None, *, options: Mapping[str, Any] | None = None
     ) -> tuple[tuple[Any, ...], Infos]:
         """All of them, or those of `reset_mask`: environment i with seed + i, and its own of a list of tasks."""
+        require(Mapping, "options by name", options=options or {})
         choices = dict(options or {})
         mask = choices.pop("reset_mask", None)
-        chosen = range(self.num_envs) if mask is None else [int(i) for i in np.flatnonzero(mask)]
+        chosen = range(self.num_envs) if mask is None else np.flatnonzero(self.one_each("reset_mask", mask)).tolist()
         seeds = self.seeds_of(seed)
         told = self.all_of(self.begin, [(i, seeds[i], self.choices_of(choices, i)) for i in chosen])
         infos = Infos()
@@ -119,8 +123,10 @@ class TextVectorEnv(VectorEnv[Any, Any, Any]):
         return {**choices, "task": self.one_each("tasks", choices["task"])[i]}
 
     def one_each(self, what: str, values: Sequence[Any]) -> Sequence[Any]:
-        if len(values) != self.num_envs:
-            raise MistakeError(f"{len(values)} {what}: expected one for each of {self.num_envs} environments")
+        has_many = hasattr(values, "__len__") and not isinstance(values, str)
+        if not has_many or len(values) != self.num_envs:
+            given = f"{len(values)} {what}" if has_many else f"{what}={values!r:.60}"
+            raise MistakeError(f"{given}: expected one for each of {self.num_envs} environments")
         return values
 
     def step(
@@ -129,6 +135,10 @@ class TextVectorEnv(VectorEnv[Any, Any, Any]):
         """A turn of each; of a mapping, only of the environments that it names, in its order."""
         if not isinstance(actions, Mapping):
             actions = dict(enumerate(self.one_each("actions", actions)))
+        for i, action in actions.items():
+            if i not in self.numbers:
+                raise MistakeError(f"there is no environment {i!r:.60}: expected 0 to {self.num_envs - 1}")
+            check_text(action)
         if self.mode is AutoresetMode.DISABLED and any(self.over[i] for i in actions):
             raise ValueError("an episode that is over waits for reset(options={'reset_mask': …})")
         outcomes = self.all_of(self.turn, list(actions.items()))
@@ -142,11 +152,14 @@ class TextVectorEnv(VectorEnv[Any, Any, Any]):
 
     def all_of(self, work: Callable[..., T], given: Sequence[tuple]) -> list[T]:
         """What comes of the work for each environment, whose number is the first of what is given."""
-        if self.pool is None:
-            return [work(*arguments) for arguments in given]
-        waited = {one[0]: self.pool.submit(work, *one) for one in given if one[0] in self.slow}
-        done = {one[0]: work(*one) for one in given if one[0] not in waited}
-        return [waited[one[0]].result() if one[0] in waited else done[one[0]] for one in given]
+        if self.closed:
+            raise ClosedEnvironmentError("the environments are closed: make them anew")
+        if self.crew is None:
+            return [work(*one) for one in given]
+        waiting = self.crew.begin(work, [one for one in given if one[0] in self.slow])
+        done = iter([work(*one) for one in given if one[0] not in self.slow])
+        waited = iter(waiting.wait())
+        return [next(waited if one[0] in self.slow else done) for one in given]
 
     def turn(self, i: int, action: str) -> Outcome:
         """A step of one environment, and what its end brings with it."""
@@ -155,8 +168,8 @@ class TextVectorEnv(VectorEnv[Any, Any, Any]):
             return observation, 0.0, False, False, info
         try:
             outcome: Outcome = self.envs[i].step(action)  # type: ignore[assignment]
-        except Exception as error:
-            outcome = self.blank(), 0.0, False, True, {"error": named(error), "status": "error"}
+        except (Exception, SystemExit) as error:
+            outcome = self.blank(), 0.0, False, True, {"error": fault(error), "status": "error"}
         return self.ended(i, outcome) if outcome[2] or outcome[3] else outcome
 
     def ended(self, i: int, outcome: Outcome) -> Outcome:
@@ -176,8 +189,8 @@ class TextVectorEnv(VectorEnv[Any, Any, Any]):
             observation, info = self.envs[i].reset(seed=seed, options=options)
         except (MistakeError, gymnasium.error.Error):  # of whoever called
             raise
-        except Exception as error:
-            return self.blank(), {"error": named(error)}
+        except (Exception, SystemExit) as error:
+            return self.blank(), {"error": fault(error)}
         self.over[i] = False
         return observation, info
 
@@ -186,16 +199,7 @@ class TextVectorEnv(VectorEnv[Any, Any, Any]):
         return "" if isinstance(self.single_observation_space, AnyText) else []
 
     def close_extras(self, **kwargs: Any) -> None:
-        if self.pool is not None:
-            self.pool.shutdown(cancel_futures=True)
+        if self.crew is not None:
+            self.crew.dismiss()
         for env in self.envs:
             env.close()
-
-
-def is_slow(env: gymnasium.Env) -> bool:
-    """Whether a step of it, or of a part of it, may take long."""
-    return any(pace_of(part) != "inline" for part in parts_of(env.unwrapped.world).values())  # type: ignore[attr-defined]
-
-
-def named(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"

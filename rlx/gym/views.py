@@ -24,7 +24,7 @@ def observations_of(pieces: Iterable[Piece]) -> str:
 
 
 def history_of(pieces: Iterable[Piece], said: Sequence[str]) -> str:
-    return "".join(piece.text if piece.turn is None else said[piece.turn] for piece in pieces)
+    return "".join([piece.text if piece.turn is None else said[piece.turn] for piece in pieces])
 
 
 def messages_of(pieces: Iterable[Piece], said: Sequence[str]) -> list[dict[str, str]]:

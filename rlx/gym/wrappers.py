@@ -1,25 +1,35 @@
 """GEM's wrappers by their names: what an observation holds (rlx.gym.views), and what an episode has come to.
 
-    get_wrapper_fns("concat_chat,episode_tracking", tokenizer=tokenizer)  ->  functions from environment to environment
+    get_wrapper_fns("python_tool,concat_chat", tokenizer=tokenizer)  ->  functions from environment to environment
 
-Tools are lent by an environment of their own (conf/env/lend.yaml), not by a wrapper: prices are part of a task.
+Tools come first (rlx.gym.tools), with GEM's rewards and number of uses, then what is observed, then the tracking.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import gymnasium
 
 from rlx.gym.single import TextEnv
+from rlx.gym.tools import PythonCodeTool, SearchTool, Tool, ToolEnvWrapper
 from rlx.gym.views import View
 from rlx.limits import MistakeError, near
 
 Env = gymnasium.Env[Any, str]
 
 VIEWS: Mapping[str, View] = {"concat": "observations", "concat_with_action": "history", "concat_chat": "chat"}
+TOOLS: Mapping[str, tuple[Callable[[], Tool], float, float]] = {
+    "python_tool": (PythonCodeTool, 0.05, 0.25),
+    "python_tool_no_int_reward": (PythonCodeTool, 0.0, 0.0),
+    "python_tool_no_int_reward_last_line_error": (PythonCodeTool, 0.0, 0.0),
+    "search_tool": (SearchTool, 0.3, 0.0),
+    "search_tool_no_int_reward": (SearchTool, 0.0, 0.0),
+}
+"""Each with GEM's reward of a call, and of one that succeeds."""
+MAX_USES = 5
 
 
 class EpisodeTracking(gymnasium.Wrapper[Any, str, Any, str]):
@@ -57,6 +67,20 @@ def viewed(env: Env, view: View, tokenizer: Any) -> Env:
     return env.another(env.first_seed, observation=view, tokenizer=env.tokenizer if tokenizer is None else tokenizer)
 
 
+def lent(env: Env, name: str) -> Env:
+    """The environment with a tool beside it."""
+    tool, reward, success_reward = TOOLS[name]
+    if not isinstance(env, TextEnv):
+        raise MistakeError(f"wrapper {name}: a tool goes around the environment itself, not {type(env).__name__}")
+    return ToolEnvWrapper(env, [made(tool)], reward, success_reward, MAX_USES)
+
+
+@cache
+def made(tool: Callable[[], Tool]) -> Tool:
+    """One for all environments."""
+    return tool()
+
+
 def get_wrapper_fns(wrappers: str, tokenizer: Any = None) -> list[Callable[[Env], Env]]:
     """Those of a list of names with commas between; a MistakeError for a name that is none."""
     return [wrapper_of(name.strip(), tokenizer) for name in wrappers.split(",") if name.strip()]
@@ -67,8 +91,6 @@ def wrapper_of(name: str, tokenizer: Any) -> Callable[[Env], Env]:
         return partial(viewed, view=VIEWS[name], tokenizer=tokenizer)
     if name == "episode_tracking":
         return EpisodeTracking
-    if name.startswith(("python_tool", "search_tool")):
-        raise MistakeError(
-            f"wrapper {name}: a tool is lent by an environment: rlx.gym.make('lend') with keys of its own"
-        )
-    raise MistakeError(f"there is no wrapper {name!r:.60}{near(name, [*VIEWS, 'episode_tracking'])}")
+    if name in TOOLS:
+        return partial(lent, name=name)
+    raise MistakeError(f"there is no wrapper {name!r:.60}{near(name, [*TOOLS, *VIEWS, 'episode_tracking'])}")

@@ -40,8 +40,9 @@ BUCKET_ELEMENTS = 500_000_000
 PROGRAM = {"cpu": 500_000_000, "cuda": 1_500_000_000}
 """Of one process before any weight: libraries, the CUDA context, communication."""
 
-VLLM_PROGRAM = 300_000_000
-"""Of vLLM on CPU beside its weights and cache: nano's process grew by 244 MB as it started, by 14 MB as it sampled."""
+VLLM_PROGRAM = 450_000_000
+"""Of vLLM on CPU beside its weights and cache: a process grew by 244 MB as it started, by 14 MB as it sampled; a whole
+run of four processes once held 0.1 GB more than with 300 MB here."""
 
 LIVE_ELEMENTS = 1_050_000_000
 """Weights that ZeRO 3 may keep gathered for their next use, with those that it fetches early: DeepSpeed's defaults."""

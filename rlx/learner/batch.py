@@ -9,8 +9,9 @@ parent's path up to one of its parent's tokens, where its own positions go on.
 
 A prompt that a group begins with is a segment of its own, which trains nothing. A trajectory stays in one segment as
 long as each turn's prompt extends what came before; a turn whose context was rewritten, and a fork, begin another,
-which leaves the group's segments where they stop being alike. What a fork replays or was forced to say is its context:
-it is trained by whoever sampled it, once, or by nobody.
+which leaves the group's segments where they stop being alike. What a fork replays is its context, and is trained by
+whoever sampled it, once. What it was forced to say is context too; or, if it is to be learned from, a token like any
+other, whose log-prob no engine knows: not a number, until the learner has measured it.
 
 Legend: N tokens of all segments, S segments, M trained tokens (row-major: the tokens of row 0, of row 1, ...), R rows;
 `_start` columns have one entry more than they delimit.
@@ -168,6 +169,7 @@ def rows(groups: Sequence[Group], batch: Batch) -> Rows:
         num_tokens=num_tokens,
         success=tuple(d.of.success for d in table),
         fork=tuple(left for _, left in linked),
+        fork_token=tuple(d.of.fork.token if left >= 0 and d.of.fork else 0 for d, (_, left) in zip(table, linked)),
         status=tuple(d.of.status for d in table),
         env=tuple(d.of.task.env for d in table),
         logp=per_token(batch.old_logp_M),
@@ -246,13 +248,19 @@ def append_trajectory(columns: Draft, numbered: Sequence[tuple[int, Decision]], 
             columns.segments[-1].extend(context[len(read) :])
         else:
             begin_segment(columns, context, d.trajectory, first)
-        append_sampled(columns, d.what, given, row)
+        append_sampled(columns, d.what, given, row, num_unknown(d))
         read = [*d.what.prompt_ids, *d.what.completion.token_ids]
 
 
 def num_given(d: Decision) -> int:
-    """Leading tokens of the turn that its trajectory did not sample: a fork's, taken over or forced."""
-    return d.of.fork.num_given if d.of.fork and d.turn == d.of.fork.turn else 0
+    """Leading tokens of the turn that are no part of its trajectory's row: a fork's, taken over or forced."""
+    fork = d.of.fork if d.of.fork and d.turn == d.of.fork.turn else None
+    return 0 if fork is None else fork.token if fork.learned else fork.num_given
+
+
+def num_unknown(d: Decision) -> int:
+    """Tokens of its own after these whose log-probs nobody knows: forced ones, to be learned from."""
+    return len(d.of.fork.forced) if d.of.fork and d.of.fork.learned and d.turn == d.of.fork.turn else 0
 
 
 def begin_segment(columns: Draft, context: list[int], trajectory: int, first: int) -> None:
@@ -297,13 +305,13 @@ def num_alike(segment: list[int], ids: list[int], start: int) -> int:
     return next(i for i in range(num) if segment[i] != ids[start + i])
 
 
-def append_sampled(columns: Draft, turn: Turn, given: int, row: int) -> None:
-    """Extend the last segment by what was sampled of a turn."""
+def append_sampled(columns: Draft, turn: Turn, given: int, row: int, unknown: int = 0) -> None:
+    """Extend the last segment by what was sampled of a turn, or is to be learned from as if it had been."""
     done, own = turn.completion, columns.segments[-1]
     num = len(done.token_ids) - given
     columns.offset.extend(range(len(own), len(own) + num))
     columns.row.extend([row] * num)
-    columns.engine_logp.extend(done.logprobs[given:])
+    columns.engine_logp.extend([math.nan] * unknown + list(done.logprobs[given + unknown :]))
     columns.mask.extend(done.mask_ids[given:] or [-1] * num)
     columns.target.extend((done.chosen_ids or done.token_ids)[given:])
     columns.num_trained[-1] += num

@@ -36,6 +36,7 @@ from rlx.learner.optimizer import build_adam
 from rlx.learner.packing import Packed
 from rlx.learner.scorer import Scorer, frozen_copy
 from rlx.learner.state import Tensors, read_progress, saved_model, told, write_model, write_progress, write_state
+from rlx.limits import refuse
 from rlx.protocol.automaton import Automaton
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
@@ -67,6 +68,10 @@ class DeepSpeedLearner(Learner):
         self.dtype: torch.dtype = getattr(torch, hardware.learner_dtype)
         low = self.dtype != torch.float32
         self.stage = max(hardware.zero_stage, 2) if low else hardware.zero_stage
+        if "vocabulary" in needs and self.stage == 3:
+            refuse(
+                "algo.loss.kl_over", "vocabulary", "all, or hardware.zero_stage=2: ranks of ZeRO 3 wait for each other"
+            )
         self.device = torch.device("cuda", ranks.local_rank) if hardware.device == "cuda" else torch.device("cpu")
         self.optimizer = optimizer
         self.num_steps = num_steps
@@ -74,7 +79,12 @@ class DeepSpeedLearner(Learner):
         self.micro_batch_tokens = hardware.micro_batch_tokens
         self.gap_cap = hardware.importance_cap
         self.scorer = Scorer(
-            model, temperature=temperature, automaton=automaton, recompute=hardware.recompute, critic=critic is not None
+            model,
+            temperature=temperature,
+            automaton=automaton,
+            recompute=hardware.recompute,
+            critic=critic is not None,
+            vocabulary="vocabulary" in needs,
         )
         start = frozen_copy(self.scorer) if "reference" in needs and not is_adapted(model) else None
         config = engine_config(hardware, self.stage, low, optimizer.max_gradient_norm, num_numbers(self.scorer))
@@ -274,9 +284,11 @@ def num_numbers(scorer: Scorer) -> int:
 
 def engine_config(hardware: Hardware, stage: int, low: bool, max_norm: float, num_trained: int) -> dict[str, Any]:
     """DeepSpeed's own configuration. The loop decides what a micro-batch is and when a step ends. Its bucket of
-    gradients is as large whatever is in it."""
+    gradients is as large whatever is in it. Under ZeRO 3 it puts a linear product of its own into torch, for the whole
+    process and for good: on a CPU it must not, where products are ours (rlx/learner/products.py)."""
     zero: dict[str, Any] = {
         "stage": stage,
+        "memory_efficient_linear": hardware.device == "cuda",
         "stage3_param_persistence_threshold": PERSISTENT,
         "reduce_bucket_size": bucket_elements(num_trained),
     }

@@ -116,8 +116,11 @@ class Learner(ABC):
             model = self.scorer.model
             with adapters_off(model) if is_adapted(model) else nullcontext():
                 batch = replace(batch, reference_M=self.measure(batch, of_start=not is_adapted(model)))
-        if self.scorer.heads or (self.gap_cap is not None and batch.sampled):
+        is_forced_M = batch.engine_logp_M.isnan()
+        if self.scorer.heads or (self.gap_cap is not None and batch.sampled) or is_forced_M.any():
             batch = replace(batch, old_M=self.measure(batch))
+            known_M = batch.engine_logp_M.where(~is_forced_M, batch.old_M["logp"])
+            batch = replace(batch, engine_logp_M=known_M)
         if self.gap_cap is not None and batch.sampled:
             weight_M = (batch.old_M["logp"] - batch.engine_logp_M).exp().clamp(max=self.gap_cap)
             batch = replace(batch, weight_M=weight_M)

@@ -2,7 +2,8 @@
 
     z = (h W^T + b) / temperature, minus infinity outside the mask;  logp = z[target] - logsumexp z;  H = -sum p log p
 
-Rows of added actions are joined to W for as long as a chunk of z takes.
+Rows of added actions are joined to W for as long as a chunk of z takes. With them the vocabulary's share is told too,
+log p(V) = logsumexp of logp over it, so that logp - log p(V) is a token's log-prob among the vocabulary alone.
 
 Positions go through in chunks; backward computes each chunk's z again instead of keeping it. Under autocast the
 products of both passes are in its format: hidden states and head are cast once, and kept so between the passes.
@@ -51,15 +52,18 @@ class Head:
         return replace(self, weight_VH=self.weight_VH.to(dtype), bias_V=bias_V, rows_AH=rows_AH)
 
 
-def log_probs(head: Head, hidden_MH: Tensor, target_M: Tensor, state_M: Tensor) -> tuple[Tensor, Tensor]:
-    """log p of each target and the entropy at each position, both differentiable in the hidden states and the head.
+def log_probs(head: Head, hidden_MH: Tensor, target_M: Tensor, state_M: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """log p of each target, the entropy at each position and log p(V) there (0 without added actions), all
+    differentiable in the hidden states and the head.
 
     `state_M` is the automaton state of each position, -1 for none.
     """
-    logp_M, entropy_M = Chunked.apply(hidden_MH, head.weight_VH, head.bias_V, head.rows_AH, target_M, state_M, head)
+    logp_M, entropy_M, share_M = Chunked.apply(
+        hidden_MH, head.weight_VH, head.bias_V, head.rows_AH, target_M, state_M, head
+    )
     if head.masks is not None and (logp_M < FORBIDDEN / 2).any():
         raise ValueError("log_probs: a token lies outside its mask; engine and learner disagree on the automaton")
-    return logp_M, entropy_M
+    return logp_M, entropy_M, share_M
 
 
 class Chunked(torch.autograd.Function):
@@ -75,23 +79,28 @@ class Chunked(torch.autograd.Function):
         target_M: Tensor,
         state_M: Tensor,
         head: Head,
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor, Tensor]:
         dtype = products_dtype(weight_VH)
         ctx.dtypes = hidden_MH.dtype, weight_VH.dtype
         ctx.head = head = head.cast(dtype)
         hidden_MH = hidden_MH.to(dtype)
-        logp_M, entropy_M = (torch.empty(len(hidden_MH), device=hidden_MH.device) for _ in range(2))
+        logp_M, entropy_M, share_M = (torch.zeros(len(hidden_MH), device=hidden_MH.device) for _ in range(3))
         for c in chunks(hidden_MH, weight_VH):
             logp_cW = head.log_softmax(hidden_MH[c], state_M[c])
             logp_M[c] = logp_cW.gather(1, target_M[c, None])[:, 0]
             entropy_M[c] = -logp_cW.exp().mul_(logp_cW).sum(-1)
-        ctx.save_for_backward(hidden_MH, head.weight_VH, head.bias_V, head.rows_AH, target_M, state_M, entropy_M)
+            if rows_AH is not None:
+                share_M[c] = logp_cW[:, : len(weight_VH)].logsumexp(-1)
+        ctx.save_for_backward(
+            hidden_MH, head.weight_VH, head.bias_V, head.rows_AH, target_M, state_M, entropy_M, share_M
+        )
         ctx.set_materialize_grads(False)
-        return logp_M, entropy_M
+        return logp_M, entropy_M, share_M
 
     @staticmethod
-    def backward(ctx: Any, grad_logp_M: Tensor | None, grad_entropy_M: Tensor | None) -> tuple[Tensor | None, ...]:
-        hidden_MH, weight_VH, bias_V, rows_AH, target_M, state_M, entropy_M = ctx.saved_tensors
+    def backward(ctx: Any, *grads_M: Tensor | None) -> tuple[Tensor | None, ...]:
+        grad_logp_M, grad_entropy_M, grad_share_M = grads_M
+        hidden_MH, weight_VH, bias_V, rows_AH, target_M, state_M, entropy_M, share_M = ctx.saved_tensors
         wants_hidden, wants_weight, wants_bias, wants_rows = ctx.needs_input_grad[:4]
         given, trained = ctx.dtypes
         grad_hidden_MH = torch.empty_like(hidden_MH, dtype=given) if wants_hidden else None
@@ -100,9 +109,13 @@ class Chunked(torch.autograd.Function):
         grad_rows_AH = torch.zeros_like(rows_AH, dtype=torch.float32) if wants_rows else None
         for c in chunks(hidden_MH, weight_VH):
             logp_cW = ctx.head.log_softmax(hidden_MH[c], state_M[c])
+            of_share = (
+                None if grad_share_M is None else grad_share(logp_cW, len(weight_VH), share_M[c], grad_share_M[c])
+            )
             grad_cW = grad_logits(
                 logp_cW, target_M[c], entropy_M[c], *(g if g is None else g[c] for g in (grad_logp_M, grad_entropy_M))
             )
+            grad_cW = grad_cW if of_share is None else grad_cW.add_(of_share)
             grad_cW = grad_cW.div_(ctx.head.temperature).to(weight_VH.dtype)
             grad_cV, grad_cA = grad_cW[:, : len(weight_VH)], grad_cW[:, len(weight_VH) :]
             if grad_hidden_MH is not None:
@@ -147,6 +160,13 @@ def grad_logits(
     if grad_logp_c is not None:
         grad_cW.scatter_add_(1, target_c[:, None], grad_logp_c[:, None])
     return grad_cW
+
+
+def grad_share(logp_cW: Tensor, num_V: int, share_c: Tensor, grad_c: Tensor) -> Tensor:
+    """d log p(V) / dz = p / p(V) within V - p. Where all of V is forbidden nobody asks for it: zeros come of it."""
+    grad_cW = -logp_cW.exp()
+    grad_cW[:, :num_V] += (logp_cW[:, :num_V] - share_c[:, None]).exp()
+    return grad_cW.mul_(grad_c[:, None])
 
 
 def add_product(total: Tensor, left: Tensor, right: Tensor) -> None:

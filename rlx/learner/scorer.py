@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -22,12 +23,11 @@ from rlx.learner.attention import PACKED, attention_over
 from rlx.learner.logprob import Head, log_probs
 from rlx.learner.lora import action_rows, base_of, head_weight, is_adapted
 from rlx.learner.packing import Packed
+from rlx.learner.products import computed_again, products_on
 from rlx.model.expand import actions_of
 from rlx.model.masks import Masks
 from rlx.model.value import ValueHead
 from rlx.protocol.automaton import Actions, Automaton, State
-
-NOT_REENTRANT = {"use_reentrant": False}
 
 
 class Scorer(torch.nn.Module):
@@ -41,8 +41,11 @@ class Scorer(torch.nn.Module):
         automaton: Automaton | None = None,
         recompute: bool = False,
         critic: bool = False,
+        vocabulary: bool = False,
     ) -> None:
+        """`vocabulary`: whether the column `vocab_logp` is wanted, where there are added actions."""
         super().__init__()
+        self.vocabulary = vocabulary
         self.model = cast(Any, model)
         heads = {"value": ValueHead(base_of(model).config.hidden_size)} if critic else {}
         self.heads = torch.nn.ModuleDict(heads)
@@ -57,16 +60,24 @@ class Scorer(torch.nn.Module):
 
     def forward(self, packed: Packed, state_m: Tensor) -> Columns:
         """`state_m`: the automaton state of each trained token, -1 for none; on the CPU, whatever the device."""
-        base = base_of(self.model)
         self.keep_layers(not (self.recompute or packed.recompute))
+        with products_on(packed.input_ids_1T.device):
+            return self.columns(packed, state_m)
+
+    def columns(self, packed: Packed, state_m: Tensor) -> Columns:
+        base = base_of(self.model)
         hidden_TH = base.get_decoder()(
             input_ids=packed.input_ids_1T,
             position_ids=packed.position_ids_1T,
             use_cache=False,
             attention=attention_over(packed.layout),
         ).last_hidden_state[0]
-        logp_m, entropy_m = log_probs(self.head(base), hidden_TH[packed.predict_m], packed.target_m, state_m)
+        head = self.head(base)
+        logp_m, entropy_m, share_m = log_probs(head, hidden_TH[packed.predict_m], packed.target_m, state_m)
         columns = {"logp": logp_m, "entropy": entropy_m}
+        if self.vocabulary and head.rows_AH is not None:
+            is_added_m = packed.target_m >= len(head.weight_VH)
+            columns["vocab_logp"] = (logp_m - share_m).masked_fill(is_added_m, 0.0)
         if "value" in self.heads:
             value_T = self.heads["value"](hidden_TH)
             columns |= {"value": value_T[packed.predict_m], "value_after": value_T[packed.after_m]}
@@ -88,7 +99,11 @@ class Scorer(torch.nn.Module):
             return
         base = base_of(self.model)
         with warnings.catch_warnings(category=FutureWarning, action="ignore"):
-            base.gradient_checkpointing_disable() if kept else base.gradient_checkpointing_enable(NOT_REENTRANT)
+            if kept:
+                base.gradient_checkpointing_disable()
+            else:
+                again = partial(computed_again, next(base.parameters()).device)
+                base.gradient_checkpointing_enable({"use_reentrant": False, "context_fn": again})
         self.recomputes = not kept
         if not kept:
             give_back_blocks()

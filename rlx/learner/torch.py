@@ -47,7 +47,12 @@ class TorchLearner(Learner):
         self.device = torch.device(device)
         self.dtype = dtype
         self.scorer = Scorer(
-            model, temperature=temperature, automaton=automaton, recompute=recompute, critic=critic is not None
+            model,
+            temperature=temperature,
+            automaton=automaton,
+            recompute=recompute,
+            critic=critic is not None,
+            vocabulary="vocabulary" in needs,
         ).to(self.device)
         self.optimizer = optimizer
         self.num_steps = num_steps

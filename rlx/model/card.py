@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from functools import cache
+from itertools import chain, islice
+from math import ceil
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,14 +17,15 @@ from tokenizers import Tokenizer
 from torch import nn
 
 from rlx.env.countdown import Countdown
-from rlx.model.corpus import VERDICT, Example, cut_batches, encode
-from rlx.model.lessons import ANSWER, SKILLS, Document, Lesson, is_held_out
+from rlx.model.corpus import VERDICT, Example, encode
+from rlx.model.packed import pack, predict, weigh_loss
+from rlx.model.skills import SKILLS
+from rlx.model.skills.lesson import ANSWER, Document, Lesson, is_held_out
 from rlx.model.traces import write_trace
 from rlx.protocol.tags import Tags
 
-# Shapes: B examples, T tokens.
-
-TOKENS_PER_PASS = 8192
+GOOD = 0.95
+"""Share right from which a lesson is learned."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,16 +34,26 @@ class Score:
 
     skill: str
     lesson: str
-    num: int
-    accuracy: float
+    by_size: Mapping[int, tuple[int, int]]
+    """Of each size, how many are right, of how many."""
+    harder: float
+    """The share right of a size that is never trained on."""
+
+    @property
+    def num(self) -> int:
+        return sum(num for _, num in self.by_size.values())
+
+    @property
+    def accuracy(self) -> float:
+        return sum(right for right, _ in self.by_size.values()) / self.num
 
 
-def held_out_documents(lesson: Lesson, num: int) -> list[Document]:
+def held_out_documents(lesson: Lesson, size: int, num: int) -> list[Document]:
     """Distinct documents about items that training never drew, as far as the lesson has so many."""
-    rng = Random(f"card:{lesson.__name__}")
+    rng = Random(f"card:{lesson.name}:{size}")
     found: dict[str, Document] = {}
-    for _ in range(400 * num):
-        document = lesson(rng)
+    for _ in range(80 * num):
+        document = lesson.draw(rng, size)
         if is_held_out(document):
             found.setdefault("".join(segment.text for segment in document), document)
         if len(found) == num:
@@ -48,30 +61,70 @@ def held_out_documents(lesson: Lesson, num: int) -> list[Document]:
     return list(found.values())
 
 
-@torch.no_grad()
-def predict(model: nn.Module, examples: Sequence[Example]) -> Iterator[tuple[Example, list[int]]]:
-    """With each example, the likeliest token at every place after the first, given the true ones before it."""
-    for batch in cut_batches(examples, TOKENS_PER_PASS):
-        ids_BT = nn.utils.rnn.pad_sequence([torch.tensor(e.ids) for e in batch], batch_first=True)
-        best_BT = model(input_ids=ids_BT, use_cache=False).logits.argmax(-1)
-        yield from ((e, best_BT[row, : len(e.ids) - 1].tolist()) for row, e in enumerate(batch))
+def held_out_by_size(lesson: Lesson, num: int) -> dict[int, list[Document]]:
+    """As training draws them: each size as often as it stands."""
+    each = ceil(num / len(lesson.sizes))
+    return {s: held_out_documents(lesson, s, each * lesson.sizes.count(s)) for s in sorted(set(lesson.sizes))}
 
 
-def is_right(example: Example, predicted: Sequence[int]) -> bool:
-    """Whether every token of the answers, and the end, is the likeliest: just then greedy decoding says them."""
-    pairs = zip(example.ids[1:], example.weights[1:], predicted, strict=True)
-    return all(guess == token for token, weight, guess in pairs if weight >= ANSWER)
+def device_of(model: nn.Module) -> torch.device:
+    return next(model.parameters()).device
+
+
+def are_right(model: nn.Module, examples: Sequence[Example], dtype: torch.dtype = torch.float32) -> list[bool]:
+    """Of each, shortest first, whether all its answers' tokens, and the end, are the likeliest: just then greedy
+    decoding says them."""
+    row = pack(examples, device_of(model))
+    wrong = ((predict(model, row, dtype) != row.targets) & (row.weights >= ANSWER)).tolist()
+    found, start = [], 0
+    for num, length in row.blocks:
+        for index in range(num):
+            found.append(not any(wrong[start + index * length : start + (index + 1) * length]))
+        start += num * length
+    return found
+
+
+def score(
+    model: nn.Module, tokenizer: Tokenizer, documents: Sequence[Document], dtype: torch.dtype = torch.float32
+) -> tuple[int, int]:
+    """How many are right, of how many."""
+    right = are_right(model, [encode(tokenizer, document) for document in documents], dtype)
+    return sum(right), len(right)
+
+
+def score_lesson(model: nn.Module, tokenizer: Tokenizer, skill: str, lesson: Lesson, num: int) -> Score:
+    sizes = held_out_by_size(lesson, num).items()
+    right, asked = score(model, tokenizer, held_out_documents(lesson, lesson.harder, num))
+    by_size = {size: score(model, tokenizer, documents) for size, documents in sizes if documents}
+    return Score(skill=skill, lesson=lesson.name, by_size=by_size, harder=right / max(1, asked))
 
 
 def score_lessons(model: nn.Module, tokenizer: Tokenizer, num: int = 300) -> list[Score]:
-    scores = []
-    for skill, (_, lessons) in SKILLS.items():
-        for lesson in dict.fromkeys(lessons):
-            examples = [encode(tokenizer, document) for document in held_out_documents(lesson, num)]
-            right = [is_right(*pair) for pair in predict(model, examples)]
-            name = lesson.__name__.replace("_", " ")
-            scores.append(Score(skill=skill, lesson=name, num=len(right), accuracy=sum(right) / len(right)))
-    return scores
+    lessons = [(name, lesson) for name, skill in SKILLS.items() for lesson in skill.lessons]
+    return [score_lesson(model, tokenizer, name, lesson, num) for name, lesson in lessons]
+
+
+@cache
+def progress_documents(num: int) -> dict[str, list[Document]]:
+    """Of each lesson a few that are held out."""
+    lessons = [lesson for skill in SKILLS.values() for lesson in skill.lessons]
+    return {lesson.name: list(chain(*held_out_by_size(lesson, num).values())) for lesson in lessons}
+
+
+def score_quickly(model: nn.Module, tokenizer: Tokenizer, num: int = 40) -> dict[str, float]:
+    """By lesson, on few items of the sizes trained on."""
+    found = {}
+    for name, documents in progress_documents(num).items():
+        right, asked = score(model, tokenizer, documents, torch.bfloat16)
+        found[name] = round(right / max(1, asked), 3)
+    return found
+
+
+def mean_by_skill(scores: Mapping[str, float]) -> dict[str, float]:
+    found = {}
+    for name, skill in SKILLS.items():
+        found[name] = sum(scores[lesson.name] for lesson in skill.lessons) / len(skill.lessons)
+    return found
 
 
 def expert_examples(tokenizer: Tokenizer, num: int) -> list[Example]:
@@ -81,46 +134,66 @@ def expert_examples(tokenizer: Tokenizer, num: int) -> list[Example]:
     return [encode(tokenizer, write_trace(env, Tags(), task, seed)) for seed, task in enumerate(tasks)]
 
 
-def score_verdicts(model: nn.Module, tokenizer: Tokenizer, num: int = 200) -> tuple[int, float]:
-    """How often the model says rightly whether an observation is the target, in expert traces on test problems."""
-    verdicts = {i for token, i in tokenizer.get_vocab().items() if VERDICT.search(token)}
-    right = [
-        guess == token
-        for example, predicted in predict(model, expert_examples(tokenizer, num))
-        for token, weight, guess in zip(example.ids[1:], example.weights[1:], predicted, strict=True)
-        if token in verdicts and weight > ANSWER
-    ]
-    return len(right), sum(right) / len(right)
+def score_verdicts(model: nn.Module, tokenizer: Tokenizer, examples: Sequence[Example]) -> tuple[int, float]:
+    """How often the model says rightly whether an observation is the target."""
+    verdicts = torch.tensor(
+        [i for token, i in tokenizer.get_vocab().items() if VERDICT.search(token)],
+        device=device_of(model),
+    )
+    row = pack(examples, device_of(model))
+    asked = torch.isin(row.targets, verdicts) & (row.weights > ANSWER)
+    right = (predict(model, row, torch.float32) == row.targets)[asked]
+    return len(right), right.float().mean().item()
 
 
 @torch.no_grad()
 def measure_loss(model: nn.Module, examples: Sequence[Example]) -> float:
     """Mean weighted cross-entropy per token, in nats."""
-    from rlx.model.pretrain import weigh_loss
-
-    total = sum(sum(example.weights[1:]) for example in examples)
-    return sum(float(weigh_loss(model, batch)) for batch in cut_batches(examples, TOKENS_PER_PASS)) / total
+    row = pack(examples, device_of(model))
+    return (weigh_loss(model, row, torch.float32) / row.weights.sum()).item()
 
 
 def describe_data(trace_share: float) -> str:
-    """One line a skill: its share of the documents at first, and an item of it."""
+    """One line a skill: its share of the tokens, and an item of it."""
     lines = [f"| Countdown traces | {trace_share:.0%} | see rlx/env/countdown_traces.py |"]
-    for skill, (share, lessons) in SKILLS.items():
-        text = "".join(segment.text for segment in lessons[0](Random(7))).replace("\n", " ⏎ ").replace("|", "\\|")
-        lines.append(f"| {skill} | {share * (1 - trace_share):.0%} | `{text}` |")
-    return "\n".join(["| text | share of documents | such as |", "|---|---|---|", *lines])
+    for name, skill in SKILLS.items():
+        lesson = skill.lessons[0]
+        text = "".join(segment.text for segment in lesson.draw(Random(7), lesson.sizes[-1]))
+        shown = text.replace("\n", " ⏎ ").replace("|", "\\|")
+        lines.append(f"| {name} | {skill.share * (1 - trace_share):.0%} | `{shown}` |")
+    return "\n".join(["| text | share of tokens | such as |", "|---|---|---|", *lines])
 
 
 def describe_scores(scores: Sequence[Score]) -> str:
-    rows = [f"| {s.skill} | {s.lesson} | {s.num} | {s.accuracy:.1%} |" for s in scores]
-    return "\n".join(["| skill | lesson | held-out items | right |", "|---|---|---|---|", *rows])
+    rows = [
+        f"| {s.skill} | {s.lesson} | {s.num} | {s.accuracy:.1%} | {describe_sizes(s)} | {s.harder:.1%} |"
+        for s in scores
+    ]
+    head = ["| skill | lesson | items | right | by size | harder |", "|---|---|---|---|---|---|"]
+    return "\n".join([*head, *rows])
+
+
+def describe_sizes(score: Score) -> str:
+    return ", ".join(f"{size}: {right / num:.0%}" for size, (right, num) in score.by_size.items())
+
+
+def describe_course(course: Sequence[Mapping[str, Any]], scores: Sequence[Score], num: int = 8) -> str:
+    """The share right by tokens: the mean of every skill, and each lesson that ended below GOOD."""
+    shown = course[::-1][:: ceil(len(course) / num)][::-1]
+    missed = [s.lesson for s in scores if s.accuracy < GOOD]
+    rows = {name: [mean_by_skill(at["lessons"])[name] for at in shown] for name in SKILLS}
+    rows |= {name: [at["lessons"][name] for at in shown] for name in missed}
+    head = "".join(f" {at['tokens'] / 1e6:.0f}M |" for at in shown)
+    lines = [f"| {name} |" + "".join(f" {share:.0%} |" for share in shares) for name, shares in rows.items()]
+    return "\n".join([f"| after tokens |{head}", "|---|" + "---|" * len(shown), *lines])
 
 
 def write_card(folder: Path, model: nn.Module, tokenizer: Tokenizer, facts: dict[str, Any]) -> None:
     """README.md of the model's folder, all of it from measurements."""
     recipe = facts["recipe"]
-    num_verdicts, verdicts = score_verdicts(model, tokenizer)
-    loss = measure_loss(model, expert_examples(tokenizer, 200))
+    experts = expert_examples(tokenizer, 200)
+    num_verdicts, verdicts = score_verdicts(model, tokenizer, experts)
+    loss, scores = measure_loss(model, experts), score_lessons(model, tokenizer)
     template = Path(__file__).with_name("card.md").read_text(encoding="utf-8")
     filled = template.format(
         num_parameters=f"{sum(p.numel() for p in model.parameters()):,}",
@@ -128,14 +201,13 @@ def write_card(folder: Path, model: nn.Module, tokenizer: Tokenizer, facts: dict
         vocabulary=tokenizer.get_vocab_size(),
         recipe=json.dumps(recipe),
         tokens=f"{facts['tokens'] / 1e6:.1f}",
-        late_step=recipe["late_step"],
-        late_share=f"{recipe['late_trace_share']:.0%}",
         steps=recipe["steps"],
         train_loss=f"{facts['loss']:.3f}",
         trace_loss=f"{loss:.3f}",
         num_verdicts=num_verdicts,
         verdicts=f"{verdicts:.1%}",
         data=describe_data(recipe["trace_share"]),
-        scores=describe_scores(score_lessons(model, tokenizer)),
+        scores=describe_scores(scores),
+        course=describe_course(facts["course"], scores),
     )
     (folder / "README.md").write_text(filled, encoding="utf-8")

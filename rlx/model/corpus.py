@@ -1,32 +1,29 @@
-"""nano's pretraining text: Countdown traces on training tasks, and the lessons, mixed, seeded and endless.
+"""nano's pretraining text: Countdown traces on training tasks, and the lessons, mixed by tokens, seeded and endless.
 
-Documents are encoded segment by segment and never packed together: batches are cut by length, so that each document
-starts a context, as at run time, and attends to nothing else.
+Documents are encoded segment by segment, as at run time. How often a kind is drawn follows from its share of the
+tokens and from how long its documents are, so that a step's text is its seed alone.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from random import Random
 
 from tokenizers import Tokenizer
 
-from rlx.model.lessons import ANSWER, NAMES, NUMERALS, SKILLS, WORDS, Document, is_held_out
-from rlx.model.tokenizer import END, atomic_tokens, end_id
+from rlx.model.skills import SKILLS
+from rlx.model.skills.lesson import ANSWER, Document, Lesson, is_held_out
+from rlx.model.tokenizer import end_id
 from rlx.model.traces import draw_trace
 
 LONGEST_DOCUMENT = 512
-LIKE_LENGTH = 5 / 6
 VERDICT = re.compile("==|!=")
 VERDICT_WEIGHT = 3.0
 """Reading the observation is what a tiny model learns last, so the token that says what it saw counts three times."""
-ATOMS = "|".join(map(re.escape, [*sorted(atomic_tokens(), key=len, reverse=True), END]))
-LONE_LETTER = r"(?<![A-Za-z'])[A-Z](?![A-Za-z'])(?! [a-z])"
-CUTS = re.compile(
-    rf"{ATOMS}|({'|'.join(NAMES)}|{LONE_LETTER})|(?= (?:{'|'.join(sorted(set(WORDS) | set(NUMERALS)))})\b)"
-)
+TRACE = "Countdown traces"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,26 +34,31 @@ class Example:
     weights: tuple[float, ...]
 
 
-def draw_lesson(rng: Random, skill: str | None = None) -> Document:
-    """A lesson that may be trained on, of `skill` or of any."""
-    shares = {name: share for name, (share, _) in SKILLS.items()}
-    chosen = skill or rng.choices(list(shares), list(shares.values()))[0]
+def draw_lesson(rng: Random, lesson: Lesson) -> Document:
+    """An item that may be trained on."""
     while True:
-        document = rng.choice(SKILLS[chosen][1])(rng)
+        document = lesson.draw(rng, rng.choice(lesson.sizes))
         if not is_held_out(document):
             return document
 
 
-def draw_held_out(rng: Random, skill: str) -> Document:
-    """A lesson that is never trained on."""
-    while True:
-        document = rng.choice(SKILLS[skill][1])(rng)
-        if is_held_out(document):
-            return document
+def kinds() -> dict[str, Lesson | None]:
+    """Every lesson by its name, and traces."""
+    return {TRACE: None} | {lesson.name: lesson for skill in SKILLS.values() for lesson in skill.lessons}
 
 
-def draw_document(rng: Random, trace_share: float) -> Document:
-    return draw_trace(rng) if rng.random() < trace_share else draw_lesson(rng)
+def token_shares(trace_share: float) -> dict[str, float]:
+    """Of the tokens, by kind of document: traces, and of what is left each lesson by its weight within its skill."""
+    shares = {TRACE: trace_share}
+    for skill in SKILLS.values():
+        total = sum(lesson.weight for lesson in skill.lessons)
+        for lesson in skill.lessons:
+            shares[lesson.name] = (1 - trace_share) * skill.share * lesson.weight / total
+    return shares
+
+
+def draw_kind(rng: Random, lesson: Lesson | None) -> Document:
+    return draw_trace(rng) if lesson is None else draw_lesson(rng, lesson)
 
 
 def encode(tokenizer: Tokenizer, document: Document) -> Example:
@@ -70,40 +72,44 @@ def encode(tokenizer: Tokenizer, document: Document) -> Example:
     return Example(ids=(*ids, end_id(tokenizer)), weights=(*weights, ANSWER))
 
 
-def draw_examples(tokenizer: Tokenizer, rng: Random, num_tokens: int, trace_share: float) -> list[Example]:
-    """One step's documents, of about `num_tokens` tokens together."""
-    examples: list[Example] = []
-    while sum(len(e.ids) for e in examples) < num_tokens:
-        example = encode(tokenizer, draw_document(rng, trace_share))
-        if len(example.ids) <= LONGEST_DOCUMENT:
-            examples.append(example)
-    return examples
+def mean_lengths(tokenizer: Tokenizer, num: int = 200) -> dict[str, float]:
+    """Tokens of a document, by kind."""
+    lengths = {}
+    for kind, lesson in kinds().items():
+        rng = Random(f"length of {kind}")
+        lengths[kind] = sum(len(encode(tokenizer, draw_kind(rng, lesson)).ids) for _ in range(num)) / num
+    return lengths
 
 
-def cut_batches(examples: Sequence[Example], num_tokens: int) -> Iterator[list[Example]]:
-    """Batches of like length (at most a sixth is padding), none of more than `num_tokens` tokens with it."""
-    batch: list[Example] = []
-    for example in sorted(examples, key=lambda e: len(e.ids)):
-        length = len(example.ids)
-        if batch and ((len(batch) + 1) * length > num_tokens or len(batch[0].ids) < LIKE_LENGTH * length):
-            yield batch
-            batch = []
-        batch.append(example)
-    if batch:
-        yield batch
+@dataclass(frozen=True, kw_only=True)
+class Mixture:
+    """Draws documents whose kinds have their shares of the tokens."""
+
+    tokenizer: Tokenizer
+    lengths: Mapping[str, float]
+
+    def draw(self, seed: str, num_tokens: int, trace_share: float) -> list[Example]:
+        """Of about `num_tokens` tokens together."""
+        rng, lessons, shares = Random(seed), [*kinds().values()], token_shares(trace_share)
+        chances = [*accumulate(share / self.lengths[kind] for kind, share in shares.items())]
+        examples: list[Example] = []
+        total = 0
+        while total < num_tokens:
+            (lesson,) = rng.choices(lessons, cum_weights=chances)
+            example = encode(self.tokenizer, draw_kind(rng, lesson))
+            if len(example.ids) <= LONGEST_DOCUMENT:
+                examples.append(example)
+                total += len(example.ids)
+        return examples
 
 
-def cut_text(text: str) -> Iterator[str]:
-    """`text` cut at atomic tags, around names and lone letters, and before the words of the lessons.
-
-    BPE may merge what is left across words, into stock phrases; what varies inside a phrase stays a token of its own.
-    """
-    yield from filter(None, CUTS.split(text))
+def make_mixture(tokenizer: Tokenizer) -> Mixture:
+    return Mixture(tokenizer=tokenizer, lengths=mean_lengths(tokenizer))
 
 
-def tokenizer_texts(seed: int, trace_share: float, num_documents: int = 12_000) -> Iterator[str]:
-    """What the tokenizer learns from: the corpus's own segments, cut."""
-    rng = Random(f"{seed}:tokenizer")
-    for _ in range(num_documents):
-        for segment in draw_document(rng, trace_share):
-            yield from cut_text(segment.text)
+def tokenizer_texts(seed: int, num_documents: int = 300) -> Iterator[str]:
+    """What the tokenizer learns from: the segments of as many documents of each kind."""
+    for kind, lesson in kinds().items():
+        rng = Random(f"{seed}:tokenizer:{kind}")
+        for _ in range(num_documents):
+            yield from (segment.text for segment in draw_kind(rng, lesson))

@@ -5,6 +5,7 @@ torch and transformers are imported inside the functions, so that planning a run
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,7 +80,7 @@ def local_folder(model: Model) -> Path | None:
         return unpack(model.path)
     if (SHIPPED / model.path / "config.json").is_file() and "/" not in model.path:
         return SHIPPED / model.path
-    folder = Path(model.path).expanduser()
+    folder = Path(os.path.expanduser(model.path))
     if folder.is_dir():
         return folder
     if model.path.count("/") == 1 and not model.path.startswith((".", "/", "~")):
@@ -188,7 +189,9 @@ def wrap(loaded: Any, lora: Lora) -> Any:
 
 
 def encode_text(tokenizer: Any, text: str) -> list[int]:
-    """Tokens of `text` alone. Text that spells a special token stays text: it comes from models and data."""
+    """Tokens of `text` alone. Text that spells a special token stays text: it comes from models and data, and so may
+    letters that no encoding has, which become `?`."""
+    text = text.encode(errors="replace").decode()
     return list(tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True))
 
 

@@ -1,276 +1,248 @@
-"""Builds nano from nothing: `python -m rlx.model.pretrain`, an hour of one core.
+"""Builds nano from nothing: `python -m rlx.model.pretrain`.
 
-Deterministic by seed on one machine, and resumable: the batch of step k is drawn from (seed, k) alone. Hidden
-matrices move by Muon (https://kellerjordan.github.io/posts/muon/): the momentum's nearest orthogonal matrix, by five
-Newton-Schulz steps; embeddings, biases and norms by AdamW. The learning rate ends at zero.
+Deterministic by seed on one kind of machine, and resumable: the text of step k is drawn from (seed, k) alone. Hidden
+matrices move by Muon, embeddings, biases and norms by AdamW. The learning rate ends at zero.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
+import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from rlx.model.corpus import Example, cut_batches, draw_examples, tokenizer_texts
-from rlx.model.tokenizer import VOCABULARY, end_id, save_tokenizer, train_tokenizer
+from rlx.limits import refuse
+from rlx.model.checkpoint import load_checkpoint, name_bits, name_machine, require_fitting, save_checkpoint
+from rlx.model.corpus import Example, Mixture, make_mixture, tokenizer_texts
+from rlx.model.drawing import Order, draw_all, draw_text
+from rlx.model.nano_recipe import Recipe, make_model, make_optimizers, make_shape, scale_rate
+from rlx.model.packed import pack, weigh_loss
+from rlx.model.shards import (
+    SHARDS,
+    flatten_gradients,
+    joined,
+    mean_of_shards,
+    own_shards,
+    spread_gradients,
+    start_others,
+)
+from rlx.model.tokenizer import end_id, save_tokenizer, train_tokenizer
+from rlx.record.folder import write_aside
+from rlx.record.track import read_metrics, truncate_metrics
 
-# Shapes: B examples, T tokens, V vocabulary.
+SHIPPED = Path(__file__).parent / "nano"
+PREFIX = 200
+"""Steps that a test builds again."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe:
-    """What determines nano's weights."""
+class Training:
+    """All that a step needs."""
 
-    seed: int = 0
-    steps: int = 2200
-    tokens_per_step: int = 6144
-    tokens_per_pass: int = 3072
-    """Of each forward pass; a step's gradients are summed over its passes."""
-    matrix_lr: float = 0.02
-    vector_lr: float = 0.004
-    warmup: int = 100
-    trace_share: float = 0.16
-    """Countdown traces among the documents; ten times as long as lessons, they are two thirds of the tokens."""
-    late_trace_share: float = 0.06
-    """The same from `late_step` on, when traces are learned and lessons are not: a third of the tokens."""
-    late_step: int = 1500
-    decay: float = 0.65
-    """The share of steps, at the end, over which the learning rate falls linearly to zero."""
+    recipe: Recipe
+    mixture: Mixture
+    model: nn.Module
+    optimizers: list[torch.optim.Optimizer]
+    device: torch.device
 
 
-SHIPPED = Path(__file__).parent / "nano"
-SHAPE: dict[str, Any] = {
-    "vocab_size": VOCABULARY,
-    "hidden_size": 160,
-    "intermediate_size": 448,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 5,
-    "num_key_value_heads": 5,
-    "max_position_embeddings": 2048,
-    "tie_word_embeddings": True,
-    "initializer_range": 0.02,
-}
+def start_training(tokenizer: Tokenizer, recipe: Recipe, device: str = "cpu") -> Training:
+    model = make_model(recipe, end_id(tokenizer)).to(device)
+    return Training(
+        recipe=recipe,
+        mixture=make_mixture(tokenizer),
+        model=model,
+        optimizers=make_optimizers(model, recipe),
+        device=torch.device(device),
+    )
 
 
-def make_model(seed: int, end: int) -> nn.Module:
-    from transformers import Qwen2Config, Qwen2ForCausalLM
-
-    torch.manual_seed(seed)
-    config = Qwen2Config(**SHAPE, bos_token_id=None, eos_token_id=end, pad_token_id=end)
-    model = Qwen2ForCausalLM(config)
-    for name, parameter in model.named_parameters():
-        if name.endswith(("o_proj.weight", "down_proj.weight")):
-            nn.init.zeros_(parameter)
-    return model
+def order_text(recipe: Recipe, step: int, shard: int) -> Order:
+    return Order(
+        seed=f"{recipe.seed}:{step}:{shard}",
+        num_tokens=recipe.tokens_per_step // SHARDS,
+        trace_share=recipe.trace_share,
+    )
 
 
-def orthogonalise(matrices: Tensor) -> Tensor:
-    """Newton-Schulz towards the nearest orthogonal matrix, for a stack of equal shapes, with Muon's coefficients."""
-    tall = matrices.size(-2) > matrices.size(-1)
-    x = matrices.mT if tall else matrices
-    x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
-    for _ in range(5):
-        gram = x @ x.mT
-        x = 3.4445 * x + (-4.7750 * gram + 2.0315 * gram @ gram) @ x
-    return x.mT if tall else x
+def take_gradient(training: Training, examples: Sequence[Example]) -> Tensor:
+    """Of one shard, with its mean loss and its number of tokens behind it."""
+    row = pack(examples, training.device)
+    loss = weigh_loss(training.model, row) / row.weights.sum()
+    loss.backward()
+    facts = torch.stack((loss.detach(), loss.new_tensor(sum(len(e.ids) for e in examples))))
+    return torch.cat((flatten_gradients(training.model), facts))
 
 
-class Muon(torch.optim.Optimizer):
-    """Nesterov momentum, orthogonalised; one group per shape so that each is one batched product."""
-
-    def __init__(self, parameters: Sequence[nn.Parameter], lr: float, momentum: float = 0.95) -> None:
-        shapes = sorted({tuple(p.shape) for p in parameters})
-        groups = [{"params": [p for p in parameters if tuple(p.shape) == shape]} for shape in shapes]
-        super().__init__(groups, {"lr": lr, "momentum": momentum})
-
-    @torch.no_grad()
-    def step(self, closure: None = None) -> None:  # type: ignore[override]
-        for group in self.param_groups:
-            gradient = torch.stack([p.grad for p in group["params"]])
-            state = self.state[group["params"][0]]
-            buffer = state.setdefault("buffer", torch.zeros_like(gradient))
-            buffer.lerp_(gradient, 1 - group["momentum"])
-            update = orthogonalise(gradient.lerp(buffer, group["momentum"]))
-            scale = group["lr"] * max(1.0, update.size(-2) / update.size(-1)) ** 0.5
-            for parameter, change in zip(group["params"], update, strict=True):
-                parameter.sub_(change, alpha=scale)
-
-
-def make_optimizers(model: nn.Module, recipe: Recipe) -> list[torch.optim.Optimizer]:
-    named = list(model.named_parameters())
-    matrices = [p for n, p in named if p.ndim == 2 and "embed" not in n]
-    others = [p for n, p in named if not (p.ndim == 2 and "embed" not in n)]
-    adamw = torch.optim.AdamW(others, lr=recipe.vector_lr, betas=(0.9, 0.95), weight_decay=0.0)
-    return [Muon(matrices, lr=recipe.matrix_lr), adamw]
-
-
-def scale_rate(step: int, recipe: Recipe) -> float:
-    """Warm-up, a plateau, and a linear fall that ends at zero."""
-    left = (recipe.steps - step) / (recipe.decay * recipe.steps)
-    return min(1.0, (step + 1) / recipe.warmup, left)
-
-
-def share_at(step: int, recipe: Recipe) -> float:
-    return recipe.trace_share if step < recipe.late_step else recipe.late_trace_share
-
-
-def pad(examples: Sequence[Example]) -> tuple[Tensor, Tensor]:
-    """Token ids and weights, both B x T; padding weighs nothing and, coming last, is seen by nothing."""
-    ids_BT = nn.utils.rnn.pad_sequence([torch.tensor(e.ids) for e in examples], batch_first=True)
-    weights_BT = nn.utils.rnn.pad_sequence([torch.tensor(e.weights) for e in examples], batch_first=True)
-    return ids_BT, weights_BT
-
-
-def weigh_loss(model: nn.Module, examples: Sequence[Example]) -> Tensor:
-    """The weighted sum of next-token cross-entropies."""
-    ids_BT, weights_BT = pad(examples)
-    logits_BTV = model(input_ids=ids_BT[:, :-1], use_cache=False).logits
-    losses = F.cross_entropy(logits_BTV.flatten(0, 1), ids_BT[:, 1:].flatten(), reduction="none")
-    return losses @ weights_BT[:, 1:].flatten()
-
-
-def take_step(
-    model: nn.Module,
-    optimizers: Sequence[torch.optim.Optimizer],
-    examples: Sequence[Example],
-    recipe: Recipe,
-    step: int,
-) -> float:
-    total = sum(sum(e.weights[1:]) for e in examples)
-    loss = 0.0
-    for batch in cut_batches(examples, recipe.tokens_per_pass):
-        part = weigh_loss(model, batch) / total
-        part.backward()
-        loss += part.item()
-    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-    for optimizer in optimizers:
+def take_step(training: Training, gradient: Tensor, step: int) -> None:
+    spread_gradients(training.model, gradient)
+    nn.utils.clip_grad_norm_(training.model.parameters(), 1.0)
+    for optimizer in training.optimizers:
         for group in optimizer.param_groups:
             group.setdefault("peak", group["lr"])
-            group["lr"] = group["peak"] * scale_rate(step, recipe)
+            group["lr"] = group["peak"] * scale_rate(step, training.recipe)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-    return loss
-
-
-def flatten_state(optimizers: Sequence[torch.optim.Optimizer]) -> dict[str, Tensor]:
-    return {
-        f"{i}.{key}.{name}": value if isinstance(value, Tensor) else torch.tensor(value)
-        for i, optimizer in enumerate(optimizers)
-        for key, entry in optimizer.state_dict()["state"].items()
-        for name, value in entry.items()
-    }
-
-
-def restore_state(optimizers: Sequence[torch.optim.Optimizer], tensors: Mapping[str, Tensor]) -> None:
-    for i, optimizer in enumerate(optimizers):
-        state: dict[int, dict[str, Tensor]] = {}
-        for name, value in tensors.items():
-            owner, key, field = name.split(".")
-            if int(owner) == i:
-                state.setdefault(int(key), {})[field] = value
-        optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
-
-
-def save_checkpoint(
-    folder: Path, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer], progress: Mapping[str, float]
-) -> None:
-    """One file, written aside and renamed, so that a kill leaves the one before."""
-    tensors = {f"model.{name}": value.detach() for name, value in model.named_parameters()}
-    tensors |= {f"optimizer.{name}": value for name, value in flatten_state(optimizers).items()}
-    aside = folder / "checkpoint.safetensors.aside"
-    save_file(tensors, aside, metadata={"progress": json.dumps(progress)})
-    os.replace(aside, folder / "checkpoint.safetensors")
-
-
-def load_checkpoint(folder: Path, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer]) -> dict[str, float]:
-    from safetensors import safe_open
-
-    path = folder / "checkpoint.safetensors"
-    if not path.exists():
-        return {"step": 0, "tokens": 0}
-    tensors = load_file(path)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.copy_(tensors[f"model.{name}"])
-    optimizer_tensors = {n.removeprefix("optimizer."): t for n, t in tensors.items() if n.startswith("optimizer.")}
-    restore_state(optimizers, optimizer_tensors)
-    with safe_open(path, "pt") as file:
-        return json.loads(file.metadata()["progress"])
 
 
 def prepare_tokenizer(folder: Path, recipe: Recipe) -> Tokenizer:
-    """Trained once a work folder, then read again."""
+    """The one that is shipped, which stays as it is however lessons change, since models and stored runs speak by it;
+    trained where there is none."""
     path = folder / "tokenizer" / "tokenizer.json"
     if not path.exists():
-        save_tokenizer(train_tokenizer(tokenizer_texts(recipe.seed, recipe.trace_share)), path.parent)
+        given = SHIPPED / "tokenizer.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_aside(path, given.read_text(encoding="utf-8") if given.exists() else make_tokenizer(recipe).to_str())
     return Tokenizer.from_file(str(path))
 
 
-def pretrain(folder: Path, recipe: Recipe, save_every: int = 100) -> None:
-    """Run the recipe, or go on with it, in a folder of its checkpoint and log."""
+def make_tokenizer(recipe: Recipe) -> Tokenizer:
+    return train_tokenizer(tokenizer_texts(recipe.seed))
+
+
+def say_needs(training: Training, progress: Mapping[str, float], processes: int) -> None:
+    """What is left will take, from one shard's gradient timed on this machine; it changes nothing."""
+    recipe, step = training.recipe, int(progress["step"])
+    if step == recipe.steps:
+        return
+    for _ in range(2):
+        began = time.monotonic()
+        take_gradient(training, draw_text(training.mixture, order_text(recipe, step, 0))).cpu()
+    seconds = (time.monotonic() - began) * SHARDS / processes * (recipe.steps - step)
+    sizes = f"{recipe.steps} steps of {recipe.tokens_per_step} tokens, {step} of them done"
+    print(f"{sizes}: about {timedelta(seconds=round(seconds))} more on {processes} of this machine's cores", flush=True)
+
+
+def show_progress(folder: Path, training: Training, facts: Mapping[str, float]) -> None:
+    """A line of skills by tokens, printed and kept."""
+    from rlx.model.card import mean_by_skill, score_quickly
+
+    steps, step = training.recipe.steps, int(facts["step"])
+    lessons = score_quickly(training.model, training.mixture.tokenizer)
+    left = timedelta(seconds=round(facts["seconds"] / step * (steps - step)))
+    told = " ".join(f"{name} {share:.0%}" for name, share in mean_by_skill(lessons).items())
+    text = f"step {step} of {steps}, {facts['tokens'] / 1e6:.1f}M tokens, loss {facts['loss']:.3f}"
+    print(f"{text}, {told}, {left} left", flush=True)
+    with (folder / "skills.jsonl").open("a") as file:
+        file.write(json.dumps({**facts, "lessons": lessons}) + "\n")
+
+
+def pretrain(
+    folder: Path,
+    recipe: Recipe,
+    *,
+    processes: int = 1,
+    rank: int = 0,
+    drawers: int = 0,
+    device: str = "cpu",
+    save_every: float = 240,
+    show_every: int = 500,
+) -> None:
+    """Run the recipe, or go on with it, in a folder of its checkpoint and log; saved every so many seconds."""
     folder.mkdir(parents=True, exist_ok=True)
-    tokenizer = prepare_tokenizer(folder, recipe)
-    model = make_model(recipe.seed, end_id(tokenizer))
-    optimizers = make_optimizers(model, recipe)
-    progress = load_checkpoint(folder, model, optimizers)
-    tokens, began, log = int(progress["tokens"]), time.monotonic(), folder / "log.jsonl"
-    for step in range(int(progress["step"]), recipe.steps):
-        examples = draw_examples(
-            tokenizer, Random(f"{recipe.seed}:{step}"), recipe.tokens_per_step, share_at(step, recipe)
-        )
-        loss = take_step(model, optimizers, examples, recipe, step)
-        tokens += sum(len(e.ids) for e in examples)
-        seconds = time.monotonic() - began
-        with log.open("a") as file:
-            file.write(
-                json.dumps({"step": step, "loss": round(loss, 4), "tokens": tokens, "seconds": round(seconds)}) + "\n"
-            )
-        if (step + 1) % save_every == 0 or step + 1 == recipe.steps:
-            save_checkpoint(folder, model, optimizers, {"step": step + 1, "tokens": tokens, "loss": loss})
-            print(f"step {step + 1} of {recipe.steps}, loss {loss:.3f}, {seconds / 60:.0f} minutes", flush=True)
+    training = start_training(prepare_tokenizer(folder, recipe), recipe, device)
+    progress = load_checkpoint(folder, training.model, training.optimizers)
+    if rank == 0:
+        truncate_metrics(folder / "log.jsonl", int(progress["step"]) - 1)
+        truncate_metrics(folder / "skills.jsonl", int(progress["step"]))
+        say_needs(training, progress, processes)
+    saved = time.monotonic()
+    with joined(folder, rank, processes):
+        for facts in run_steps(training, progress, processes, rank, drawers):
+            if rank:
+                continue
+            with (folder / "log.jsonl").open("a") as file:
+                file.write(json.dumps({**facts, "step": facts["step"] - 1, "seconds": round(facts["seconds"])}) + "\n")
+            if facts["step"] == PREFIX:
+                write_prefix(folder, training.model)
+            ends = facts["step"] == recipe.steps
+            if facts["step"] % show_every == 0 or ends:
+                show_progress(folder, training, facts)
+            if time.monotonic() - saved > save_every or ends:
+                save_checkpoint(folder, training.model, training.optimizers, facts)
+                saved = time.monotonic()
+
+
+def write_prefix(folder: Path, model: nn.Module) -> None:
+    """What the weights are after the first steps, so that a test can build them again."""
+    facts = {"steps": PREFIX, "machine": name_machine(), "weights": name_bits(model)}
+    write_aside(folder / "prefix.json", json.dumps(facts, indent=2) + "\n")
+
+
+def run_steps(
+    training: Training, progress: Mapping[str, float], processes: int = 1, rank: int = 0, drawers: int = 0
+) -> Iterator[dict[str, float]]:
+    """Step by step: how many are done, tokens, loss, seconds."""
+    tokens, began = int(progress["tokens"]), time.monotonic() - progress["seconds"]
+    steps, shards = range(int(progress["step"]), training.recipe.steps), own_shards(rank, processes)
+    texts = draw_all(training.mixture, (order_text(training.recipe, t, s) for t in steps for s in shards), drawers)
+    for step in steps:
+        own = [take_gradient(training, next(texts)) for _ in shards]
+        mean = mean_of_shards(own, processes)
+        take_step(training, mean[:-2], step)
+        loss, num = mean[-2:].tolist()
+        tokens += round(num * SHARDS)
+        yield {"step": step + 1, "tokens": tokens, "loss": round(loss, 4), "seconds": time.monotonic() - began}
 
 
 def mean_loss(log: Path, num: int = 100) -> float:
-    losses = [json.loads(line)["loss"] for line in log.read_text().splitlines()[-num:]]
+    losses = [line["loss"] for line in read_metrics(log)[-num:]]
     return sum(losses) / len(losses)
 
 
 def export(work: Path, folder: Path, recipe: Recipe) -> None:
-    """The work folder's last checkpoint as a Hugging Face folder with its card."""
+    """The work folder's last checkpoint as a Hugging Face folder with its card: in bfloat16, which is all that the
+    training's own products saw of the weights, at half the size."""
     from rlx.model.card import write_card
 
     tokenizer = prepare_tokenizer(work, recipe)
-    model: Any = make_model(recipe.seed, end_id(tokenizer))
+    model: Any = make_model(recipe, end_id(tokenizer))
     progress = load_checkpoint(work, model, make_optimizers(model, recipe))
-    model.eval().save_pretrained(folder)
+    model.eval().to(torch.bfloat16).save_pretrained(folder)
     save_tokenizer(tokenizer, folder)
-    facts = {**progress, "shape": SHAPE, "recipe": vars(recipe), "loss": mean_loss(work / "log.jsonl")}
-    write_card(folder, model, tokenizer, facts)
+    if (work / "prefix.json").exists():
+        shutil.copy(work / "prefix.json", folder)
+    facts = {**progress, "shape": make_shape(recipe), "recipe": vars(recipe), "loss": mean_loss(work / "log.jsonl")}
+    write_card(folder, model.float(), tokenizer, {**facts, "course": read_metrics(work / "skills.jsonl")})
+
+
+def run_rank(work: Path, recipe: Recipe, processes: int, drawers: int, device: str, rank: int) -> None:
+    torch.set_num_threads(1)
+    pretrain(work, recipe, processes=processes, drawers=drawers, device=device, rank=rank)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", type=Path, default=Path("outputs/nano"), help="checkpoints and log")
     parser.add_argument("--out", type=Path, default=SHIPPED, help="the finished model's folder")
+    parser.add_argument(
+        "--processes", type=int, default=1, choices=(1, 2), help="of a core each; the bits are the same"
+    )
+    parser.add_argument("--drawers", type=int, default=0, help="processes that draw text ahead, for a GPU")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda; the bits are a device's own")
     for name, default in vars(Recipe()).items():
         parser.add_argument(f"--{name}", type=type(default), default=default)
     words = vars(parser.parse_args())
-    torch.set_num_threads(1)
-    work, out = words.pop("work"), words.pop("out")
-    recipe = Recipe(**words)
-    pretrain(work, recipe)
+    work, out, processes = (words.pop(name) for name in ("work", "out", "processes"))
+    drawers, device = words.pop("drawers"), words.pop("device")
+    try:
+        recipe = Recipe(**words)
+        if drawers and processes > 1:
+            refuse("drawers", drawers, "0 beside --processes 2, each of which draws its own text")
+        require_fitting(work, make_model(recipe, end_id(prepare_tokenizer(work, recipe))))
+    except ValueError as error:
+        parser.exit(2, f"{error}\n")
+    start_others(work, processes, run_rank, (work, recipe, processes, drawers, device))
+    run_rank(work, recipe, processes, drawers, device, 0)
     export(work, out, recipe)
 
 

@@ -43,6 +43,8 @@ class Recipe:
     """Updates of a warm start on answers in text alone."""
     tool_sft_steps: int
     """Updates of a warm start on demonstrations with tools."""
+    brief_steps: int
+    """Updates of a warm start that shows how to speak and little of what to say."""
     lora_factor: float
     """Times every learning rate where adapters alone are trained."""
 
@@ -52,7 +54,8 @@ class Recipe:
         at_least(
             1, answer_tokens=self.answer_tokens, num_prompts=self.num_prompts, imitate_prompts=self.imitate_prompts
         )
-        at_least(0, steps=self.steps, sft_steps=self.sft_steps, tool_sft_steps=self.tool_sft_steps)
+        at_least(0, steps=self.steps, sft_steps=self.sft_steps)
+        at_least(0, tool_sft_steps=self.tool_sft_steps, brief_steps=self.brief_steps)
         at_least(0.0, kl=self.kl, entropy=self.entropy)
         above(0.0, reinforce_lr=self.reinforce_lr, prefer_lr=self.prefer_lr, imitate_lr=self.imitate_lr)
         above(0.0, lora_factor=self.lora_factor)

@@ -125,4 +125,4 @@ def _folders(path: str) -> list[Path]:
     """Where a model's path may lead: a folder, a model of the package, what a hub's name was fetched to before."""
     home = Path(os.environ.get("HF_HOME", Path.home() / ".cache" / "huggingface"))
     fetched = sorted((home / "hub" / f"models--{path.replace('/', '--')}" / "snapshots").glob("*"))
-    return [MODELS / path, Path(path).expanduser(), *fetched]
+    return [MODELS / path, Path(os.path.expanduser(path)), *fetched]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from rlx.env.countdown import Countdown
-from rlx.model.lessons import ANSWER, QUESTION, Document, Segment
+from rlx.model.skills.lesson import ANSWER, QUESTION, Document, Segment
 from rlx.protocol.answer import Answer
 from rlx.protocol.tags import Tags
 from rlx.types import Dialect, Environment, Task

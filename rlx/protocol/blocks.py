@@ -129,10 +129,7 @@ def uncut(action: Action, stop: Stop) -> Action:
 @lru_cache(maxsize=4096)
 def write_observation(observation: tuple[Part, ...]) -> str:
     """Observed text in its block; no part of it can pass for a tag or for a model's special token."""
-    if not observation:
-        return ""
-    text = "\n".join(neutralise(part.text) for part in observation)
-    return f"\n<observation>\n{text}\n</observation>\n"
+    return f"\n<observation>\n{neutralise(joined(observation))}\n</observation>\n" if observation else ""
 
 
 def neutralise(text: str) -> str:
@@ -140,8 +137,13 @@ def neutralise(text: str) -> str:
     return TAG_LIKE.sub("< ", printable(text))
 
 
+def joined(observation: tuple[Part, ...]) -> str:
+    """A line for each part, or as many as it has."""
+    return observation[0].text if len(observation) == 1 else "\n".join([part.text for part in observation])
+
+
 def printable(text: str) -> str:
     """`text` without control characters."""
-    if text.replace("\n", "").isprintable():
+    if text.isprintable() or text.replace("\n", "").isprintable():
         return text
     return "".join(letter for letter in text if letter in "\n\t" or not unicodedata.category(letter).startswith("C"))

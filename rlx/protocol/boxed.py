@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from rlx.protocol.blocks import end_at_stop, invalid, printable, require_heard, uncut
+from rlx.protocol.blocks import end_at_stop, invalid, joined, printable, require_heard, uncut
 from rlx.protocol.direct import is_bare, meant, said_as, spell
 from rlx.protocol.history import History
 from rlx.protocol.tags import refuse_names
@@ -54,7 +54,7 @@ class Boxed(History):
         return replace(self, lent=tools, declared=actions)
 
     def open(self, task: Task) -> str:
-        return "\n".join([self.told, *(part.text for part in task.prompt), ""])
+        return "\n".join([self.told, *[part.text for part in task.prompt], ""])
 
     @cached_property
     def told(self) -> str:
@@ -87,7 +87,7 @@ class Boxed(History):
         return text
 
     def render(self, observation: tuple[Part, ...]) -> str:
-        return "".join([f"\n{printable(part.text)}" for part in observation]) + ("\n" if observation else "")
+        return f"\n{printable(joined(observation))}\n" if observation else ""
 
 
 def last_box(text: str) -> str | None:

@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import ClassVar
 
-from rlx.protocol.blocks import ANSWER, end_at_stop, invalid, printable, require_heard, uncut
+from rlx.protocol.blocks import ANSWER, end_at_stop, invalid, joined, printable, require_heard, uncut
 from rlx.protocol.history import History
 from rlx.types import Action, Move, Part, Stop, Task, Verb
 
@@ -32,6 +33,10 @@ class Direct(History):
     """What ends a turn, beside the model's own end of sequence."""
     declared: tuple[Verb, ...] = ()
     """What the environment declares: known once the protocol is bound to it."""
+
+    ask: ClassVar[str] = "Sum up in one line what you need to go on: all else will be forgotten.\n"
+    label: ClassVar[str] = "So far: "
+    summary_end: ClassVar[str] = "\n"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -59,11 +64,13 @@ class Direct(History):
         """The text whose action is the move's; a thought cannot be said."""
         action = move.action
         said = said_as(action, self.declared)
-        require_heard(self.read(said) if said == without_end(said, self.stops) else invalid(said), action)
+        is_whole = said == without_end(said, self.stops)
+        cut = invalid("protocol.stops would cut it: choose protocol=boxed, tags or whole")
+        require_heard(self.read(said) if is_whole else cut, action)
         return said + (self.stops[0] if self.stops else "")
 
     def render(self, observation: tuple[Part, ...]) -> str:
-        return "".join([f"{printable(part.text)}\n" for part in observation])
+        return f"{printable(joined(observation))}\n" if observation else ""
 
 
 def without_end(text: str, stops: Sequence[str]) -> str:

@@ -3,8 +3,9 @@
     each part's protocol   added ─────> descriptions' ids ──expand──> rows of the model, as it is loaded
                            draw ──────> automaton, joined with the others' ──> Engine.use, the learner; its first state
                            understand <─ what was chosen ── the completion            each turn's request names
+                           choose ──────> an expert's moves, as if they had been sampled
 
-A protocol that has these three needs no line anywhere else.
+A protocol that has these four needs no line anywhere else.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Protocol, TypeGuard
 
 from rlx.limits import MistakeError
 from rlx.protocol.automaton import Actions, Automaton, spell_out, union
-from rlx.types import Action, Completion, Dialect, Stop
+from rlx.types import Action, Completion, Dialect, Move, Stop
 
 Encode = Callable[[str], Sequence[int]]
 Decode = Callable[[Sequence[int]], str]
@@ -39,6 +40,23 @@ class Choosing(Dialect, Protocol):
     def understand(self, said: Sequence[Said], stop: Stop) -> Action:
         """`parse`, of what was chosen: text that spells an action's description is not that action."""
         ...
+
+    def choose(self, move: Move) -> Sequence[Said]:
+        """`write`, as it is chosen: the inverse of `understand`."""
+        ...
+
+
+class Entering(Dialect, Protocol):
+    """A protocol under which a turn is text until a verb is entered."""
+
+    @property
+    def entering(self) -> Mapping[str, Said]:
+        """By its name, what enters a verb."""
+        ...
+
+
+def enters(dialect: Dialect) -> TypeGuard[Entering]:
+    return hasattr(dialect, "entering")
 
 
 def chooses(dialect: Dialect) -> TypeGuard[Choosing]:
@@ -95,3 +113,29 @@ def said_in(completion: Completion, actions: Actions | None, decode: Decode) -> 
         at = since
     if since < end:
         yield "", decode(completion.token_ids[since:end])
+
+
+def chosen_as(said: Sequence[Said], automaton: Automaton, state: int, encode: Encode) -> Completion:
+    """The inverse of `said_in`: what is said, as if it had been sampled from `state` on; ValueError for what cannot
+    be."""
+    actions = automaton.actions
+    token_ids: list[int] = []
+    chosen_ids: list[int] = []
+    for name, text in said:
+        number = None if actions is None or not name else actions.names.index(name)
+        ids = tuple(encode(text)) if actions is None or number is None else actions.descriptions[number]
+        token_ids += ids
+        chosen_ids += ids if actions is None or number is None else (actions.first + number, *ids[1:])
+    mask_ids = []
+    for chosen in chosen_ids:
+        if not automaton.states[state].allows(chosen):
+            raise ValueError(f"protocol: id {chosen} of {[text for _, text in said]!r:.80} cannot be chosen there")
+        mask_ids.append(state)
+        state = automaton.states[state].moves.get(chosen, state)
+    return Completion(
+        token_ids=tuple(token_ids),
+        chosen_ids=tuple(chosen_ids),
+        mask_ids=tuple(mask_ids),
+        logprobs=(0.0,) * len(token_ids),
+        stop="stop",
+    )

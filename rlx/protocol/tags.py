@@ -42,6 +42,11 @@ class Tags(Blocks):
         return tuple(verb.name for verb in self.declared if verb.name != ANSWER)
 
     @property
+    def entering(self) -> dict[str, tuple[str, str]]:
+        """By its name, what enters a block that acts (rlx.protocol.drawn.Entering)."""
+        return {name: ("", f"<{name}>") for name in (*self.tools, *self.acts)}
+
+    @property
     def blocks(self) -> tuple[str, ...]:
         answers = not self.declared or any(verb.name == ANSWER for verb in self.declared)
         return (*self.tools, *self.acts, *([ANSWER] if answers else []))

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
-from operator import attrgetter
+from operator import attrgetter, eq
 from typing import Any, get_args
 
 from rlx.record.form import (
+    FLAG,
     IDS,
     NUMBER,
     NUMBERED,
@@ -40,7 +41,7 @@ from rlx.types import Action, Completion, Fork, Status, Stop, Task, Text, ToolUs
 FORMAT = 2
 """Of stored trajectories and of run folders; 1 was before turns carried notes and runs chained warm starts."""
 
-KINDS = ("call", "act", "answer", "invalid")
+KINDS = ("call", "act", "answer", "invalid", "summary")
 
 
 Notes = Mapping[str, Sequence[Any]]
@@ -75,7 +76,7 @@ METRICS = named(NUMBER)
 ACTION = made(Action, kind=one_of(KINDS), text=STRING, name=STRING)
 TOOL = counted(ToolUse, "num_calls", "num_failed", "num_mismatches", "num_tokens")
 TASK = made(Task, id=STRING, prompt=TEXTS, data=Form(dict, mapped), env=STRING.unless(""))
-FORK = made(Fork, parent=WHOLE, turn=WHOLE, token=WHOLE, forced=IDS)
+FORK = made(Fork, parent=WHOLE, turn=WHOLE, token=WHOLE, forced=IDS, learned=FLAG.unless(False))
 
 
 def to_json(trajectory: Trajectory) -> dict[str, Any]:
@@ -96,9 +97,15 @@ def to_json(trajectory: Trajectory) -> dict[str, Any]:
     }
 
 
+def num_shared(before: Sequence[int], after: Sequence[int]) -> int:
+    """Ids that both begin with: all of `before` as a rule, which is found at once."""
+    is_whole = after[: len(before)] == before
+    return len(before) if is_whole else sum(1 for _ in takewhile(bool, map(eq, before, after)))
+
+
 def turn_to_json(turn: Turn, before: tuple[int, ...]) -> dict[str, Any]:
     """`before` is the whole context at the end of the turn before."""
-    shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(turn.prompt_ids, before)))
+    shared = num_shared(before, turn.prompt_ids)
     return {
         "shared": shared,
         "prompt": list(turn.prompt_ids[shared:]),

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import monotonic
 from typing import Any, Literal
 
 from rlx.console import one_line
@@ -148,18 +149,19 @@ class Board:
 
         if self._thread is None:
             return
-        self._give(end)
-        self._give(None)
-        self._thread.join(self.timeout)
+        until = monotonic() + self.timeout
+        for task in (end, None):
+            self._give(task, max(0.0, until - monotonic()))
+        self._thread.join(max(0.0, until - monotonic()))
         if self._thread.is_alive():
             self._fail(TimeoutError(f"did not finish within {self.timeout:g} s; `wandb sync` sends the rest"))
         self._thread = None
 
-    def _give(self, task: Callable[[], None] | None) -> None:
+    def _give(self, task: Callable[[], None] | None, wait: float = 0.0) -> None:
         if self._thread is None:
             return
         try:
-            self._tasks.put_nowait(task)
+            self._tasks.put(task, timeout=wait)
         except queue.Full:
             self._fail(BufferError("is too slow: some steps are only in metrics.jsonl"))
 

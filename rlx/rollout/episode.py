@@ -32,6 +32,8 @@ from rlx.world import (
     cost_of,
     demonstration,
     dialect_of,
+    fault,
+    is_heard,
     is_replayable,
     lawful,
     only_legal,
@@ -82,8 +84,8 @@ class World:
     max_rounds: int | None
     """Turns that may pass without ending an episode; None: any number."""
 
-    def step(self, episode: Episode, action: Action, num_turns: int) -> Step:
-        return lawful(self.env, step_within(episode, action, num_turns, self.max_rounds))
+    def step(self, episode: Episode, action: Action, num_turns: int, before: Step) -> Step:
+        return lawful(self.env, step_within(episode, action, num_turns, self.max_rounds, before))
 
     def close_turn(
         self, prompt: tuple[int, ...], completion: Completion, action: Action, step: Step, encode: Encode
@@ -136,7 +138,7 @@ class Scene:
         """`stack` closes the episode."""
         self.world, self.start, self.stack = world, start, stack
         self.turns = list(replayed(start))
-        self.step = Step()
+        self.step, self.num_heard = Step(), 0
         self.encode = world.remembering()
 
     def begin(self) -> tuple[int, ...]:
@@ -144,7 +146,7 @@ class Scene:
         self.episode = self.stack.enter_context(open_episode(self.world.env, self.start.task))
         self.opening = self.step = lawful(self.world.env, opening_of(self.episode))
         for index, turn in enumerate(self.turns):
-            self.step = self.world.step(self.episode, turn.action, index)
+            self.take(turn.action)
             if self.step.observation != turn.observation:
                 raise ValueError(f"the environment does not replay: turn {index} was answered otherwise")
         forked = left(self.start)
@@ -152,10 +154,14 @@ class Scene:
 
     def act(self, prompt: tuple[int, ...], completion: Completion) -> tuple[int, ...]:
         """Do what a completion means."""
-        action = only_legal(self.world.speech.hear(completion), self.step.legal)
-        self.step = self.world.step(self.episode, action, len(self.turns))
+        action = only_legal(self.world.speech.hear(completion, self.turns), self.step.legal)
+        self.take(action)
         self.turns.append(self.world.close_turn(prompt, completion, action, self.step, self.encode))
         return () if self.step.done else self.context()
+
+    def take(self, action: Action) -> None:
+        self.step = self.world.step(self.episode, action, self.num_heard, self.step)
+        self.num_heard += is_heard(action)
 
     def context(self) -> tuple[int, ...]:
         return self.world.speech.context(self.start.task, self.opening.observation, self.turns, self.encode)
@@ -185,7 +191,7 @@ def play_episode(
             first = len(scene.turns)
             while len(context) < sampling.max_context:
                 is_first = len(scene.turns) == first
-                completion: Completion = yield Request(
+                request = Request(
                     session=session,
                     stream=stream_of_turn(stream, start, len(scene.turns)),
                     prompt_ids=context,
@@ -196,13 +202,14 @@ def play_episode(
                     stops=world.speech.dialect.stops,
                     state=world.speech.state,
                 )
+                completion: Completion = yield world.speech.put(request, scene.turns)
                 completion = joined(start, completion) if is_first else completion
                 context = yield partial(scene.act, context, completion)
                 if scene.step.done:
                     return scene.end("truncated" if scene.step.truncated else "done", success=bool(scene.step.success))
             return scene.end("context")
-    except Exception as error:
-        return scene.end("error", error=f"{type(error).__name__}: {error}")
+    except (Exception, SystemExit) as error:  # an environment's exit() is no end of the run
+        return scene.end("error", error=fault(error))
 
 
 def demonstrate_episode(world: World, task: Task, seed: int) -> Trajectory:
@@ -212,6 +219,10 @@ def demonstrate_episode(world: World, task: Task, seed: int) -> Trajectory:
     opening, moves = demonstration(world.env, world.speech.dialect, task, seed)
     for shown in moves:
         context = world.speech.context(task, opening.observation, turns, encode)
-        turns.append(world.close_turn(context, world.speech.spell(shown.text), shown.move.action, shown.step, encode))
+        summary = world.speech.retell(turns)
+        if summary is not None:
+            turns.append(world.close_turn(context, summary, world.speech.hear(summary, turns), Step(), encode))
+            context = world.speech.context(task, opening.observation, turns, encode)
+        turns.append(world.close_turn(context, world.speech.say(shown.move), shown.move.action, shown.step, encode))
     success = bool(moves and moves[-1].step.success)
     return Trajectory(task=task, sample=0, turns=tuple(turns), status="done", success=success)

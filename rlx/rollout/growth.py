@@ -32,10 +32,10 @@ def sample_flat(player: Player, sampler: Flat, tasks: Sequence[Task]) -> list[Gr
     return grouped(tasks, player.play([Start(task=task, sample=i) for task in tasks for i in range(num)]), num)
 
 
-def growths(sampler: Callable[[Task], Growth], tasks: Sequence[Task], seen: Seen) -> list[Growth]:
-    """The sampler at work on every task; a task that comes again in a step has other random streams."""
+def growths(grow: Callable[[Task, int], Growth], tasks: Sequence[Task], seen: Seen) -> list[Growth]:
+    """A sampler at work on every task; what comes again in a step is told how often, and has other random streams."""
     told = tell_apart([Start(task=task, sample=0) for task in tasks], seen)
-    return [told_apart(sampler(start.task), start.task, start.repeat) for start in told]
+    return [told_apart(grow(start.task, start.repeat), start.task, start.repeat) for start in told]
 
 
 def told_apart(growth: Growth, task: Task, repeat: int) -> Growth:

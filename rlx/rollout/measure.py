@@ -5,8 +5,8 @@ from __future__ import annotations
 import resource
 from collections.abc import Iterable, Sequence
 
-from rlx.types import Action, Environment, Group, Metrics, Task, Trajectory
-from rlx.world import parts_of, tools_of
+from rlx.types import CUT, Action, Environment, Group, Metrics, Task, Trajectory
+from rlx.world import heard, parts_of, tools_of
 
 
 def mean(values: Iterable[float]) -> float:
@@ -35,7 +35,7 @@ def describe(episode: Trajectory) -> dict[str, float]:
         "tool/calls": tool.num_calls,
         "tool/mismatch_rate": tool.num_mismatches > 0,
         "tool/tokens": tool.num_tokens,
-        "episode/turns": len(episode.turns),
+        "episode/turns": len(heard(episode.turns)),
         "episode/tokens": episode.num_tokens,
         "episode/truncated": episode.status in ("truncated", "context"),
         "episode/errors": episode.status == "error",
@@ -91,6 +91,7 @@ def measure_some(groups: Sequence[Group], *, lends: bool) -> Metrics:
         **({**means("tool/"), "tool/failed_rate": failed_rate(episodes)} if lends else {}),
         **means("episode/"),
         "episode/errors": share(episode.status == "error" for episode in everything),
+        **measure_summaries(episodes),
         **measure_said(episodes),
         **measure_forks([t for t in everything if t.fork is not None], len(groups)),
     }
@@ -107,6 +108,18 @@ def measure_said(episodes: Sequence[Trajectory]) -> Metrics:
     rows = [said(episode) for episode in episodes]
     names = sorted({name for row in rows for name in row})
     return {name: mean(row[name] for row in rows if name in row) for name in names}
+
+
+def measure_summaries(episodes: Sequence[Trajectory]) -> Metrics:
+    """How many an episode has, their lengths, and how many did not end by themselves; nothing where there are none."""
+    told = [turn.completion for episode in episodes for turn in episode.turns if turn.action.kind == "summary"]
+    if not told:
+        return {}
+    return {
+        "summary/turns": len(told) / len(episodes),
+        "summary/tokens": mean(len(one.token_ids) for one in told),
+        "summary/cut": share(one.stop in CUT for one in told),
+    }
 
 
 def measure_forks(forks: Sequence[Trajectory], num_groups: int) -> Metrics:
@@ -135,8 +148,9 @@ def informative(trajectories: Sequence[Trajectory]) -> bool:
 
 
 def actions(episodes: Iterable[Trajectory]) -> list[Action]:
-    """What was done: all that a protocol could read."""
-    return [turn.action for episode in episodes for turn in episode.turns if turn.action.kind != "invalid"]
+    """What was done: all that a protocol could read and an environment heard."""
+    turns = [turn for episode in episodes for turn in episode.turns]
+    return [turn.action for turn in turns if turn.action.kind not in ("invalid", "summary")]
 
 
 def num_repeated(episode: Trajectory) -> int:

@@ -15,9 +15,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
+from random import Random
 from typing import TypeVar
 
-from rlx.algo.parts import Flat, Sampler
+from rlx.algo.parts import Flat, Growth, Sampler, Steered
 from rlx.rollout.engine import Engine
 from rlx.rollout.episode import (
     Seen,
@@ -71,7 +72,18 @@ class Rollout:
         """One group per task."""
         if isinstance(sampler, Flat):
             return sample_flat(self, sampler, tasks)
-        return self.grow(growths(sampler, tasks, self.seen))
+        return self.grow(growths(self.steer(sampler), tasks, self.seen))
+
+    def steer(self, sampler: Steered | Callable[[Task], Growth]) -> Callable[[Task, int], Growth]:
+        """A sampler's growth on a task that came so often before, with what it needs to know."""
+        if not isinstance(sampler, Steered):
+            return lambda task, repeat: sampler(task)
+
+        def grow(task: Task, repeat: int) -> Growth:
+            rng = Random("/".join(map(str, (*self.stream, "steer", task.key, repeat))))
+            return sampler.grow(task, self.worlds[task.env].speech.entries, rng)
+
+        return grow
 
     def play(self, starts: Sequence[Start]) -> list[Trajectory]:
         """All episodes together, in the order of `starts`."""

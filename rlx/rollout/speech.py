@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from rlx.algo.parts import Entry
 from rlx.model.chat import Marks, find_marks
 from rlx.model.load import encode_text
-from rlx.protocol.drawn import Decode, Drawn, Encode, chooses, said_in
+from rlx.protocol.drawn import Decode, Drawn, Encode, Said, chooses, chosen_as, enters, said_in
+from rlx.protocol.history import summed_up, sums_up
 from rlx.rollout.stops import decoder
-from rlx.types import Action, Completion, Dialect, Part, Piece, Task, Turn
+from rlx.types import Action, Completion, Dialect, Move, Part, Piece, Request, Task, Turn
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,17 +39,61 @@ class Speech:
         pieces = self.dialect.context(task, opening, past)
         return tuple(join(pieces, past, encode or self.encode, self.marks))
 
-    def hear(self, completion: Completion) -> Action:
-        """What a completion meant."""
+    def hear(self, completion: Completion, past: Sequence[Turn] = ()) -> Action:
+        """What a completion meant after these turns."""
         said = list(said_in(completion, self.drawn.actions, self.decode))
+        if sums_up(self.dialect, past):
+            return summed_up("".join(text for _, text in said), self.dialect.summary_end)
         if chooses(self.dialect):
             return self.dialect.understand(said, completion.stop)
         return self.dialect.parse("".join(text for _, text in said), completion.stop)
 
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """How verbs are entered, under a protocol in which they are."""
+        if not enters(self.dialect):
+            return ()
+        return tuple(self.entry(name, said) for name, said in self.dialect.entering.items())
+
+    def entry(self, name: str, said: Said) -> Entry:
+        """By a route beyond the vocabulary, or by text; and the tokens that say it or its name."""
+        route, text = said
+        spelled, actions = tuple(self.encode(text)), self.drawn.actions
+        words = dict.fromkeys((spelled[0], self.encode(f" {name}")[0]))
+        if not route or actions is None:
+            return Entry(name=name, chosen=spelled, words=tuple(words))
+        return Entry(name=name, chosen=(actions.first + actions.names.index(route),), words=tuple(words))
+
+    def put(self, request: Request, past: Sequence[Turn]) -> Request:
+        """A request as it is after these turns: an action is asked for, or a summary of its own length."""
+        if not sums_up(self.dialect, past):
+            return request
+        longest = replace(request.sampling, max_new_tokens=self.dialect.summary_tokens)
+        return replace(request, sampling=longest, stops=(self.dialect.summary_end,), state=None)
+
+    def retell(self, past: Sequence[Turn]) -> Completion | None:
+        """The summary that an expert gives after these turns, the latest of it where it is too long; None where none is
+        asked for."""
+        if not sums_up(self.dialect, past):
+            return None
+        end = self.dialect.summary_end
+        last = list(self.encode(end))
+        room = max(0, self.dialect.summary_tokens - len(last))
+        told = list(self.encode(self.dialect.retell(past)))
+        return self.spell_ids(([*told[max(0, len(told) - room) :], *last])[: self.dialect.summary_tokens])
+
+    def say(self, move: Move) -> Completion:
+        """An expert's move, as if it had been sampled."""
+        if self.state is None or self.drawn.automaton is None or not chooses(self.dialect):
+            return self.spell(self.dialect.write(move))
+        return chosen_as(self.dialect.choose(move), self.drawn.automaton, self.state, self.encode)
+
     def spell(self, text: str) -> Completion:
-        """What an expert says, as if it had been sampled."""
-        ids = tuple(self.encode(text))
-        return Completion(token_ids=ids, logprobs=(0.0,) * len(ids), stop="stop")
+        """Text that somebody wrote, as if it had been sampled."""
+        return self.spell_ids(self.encode(text))
+
+    def spell_ids(self, ids: Sequence[int]) -> Completion:
+        return Completion(token_ids=tuple(ids), logprobs=(0.0,) * len(ids), stop="stop")
 
 
 def speech_of(dialect: Dialect, tokenizer: Any, *, chat: bool = False, drawn: Drawn | None = None) -> Speech:

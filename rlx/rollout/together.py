@@ -44,7 +44,7 @@ class Together:
         """Known starts are shared out one by one, growths whole."""
         if isinstance(sampler, Flat):
             return sample_flat(self, sampler, tasks)
-        grown = self._share(growths(sampler, tasks, self.seen), self._grow)
+        grown = self._share(growths(self.player.steer(sampler), tasks, self.seen), self._grow)
         return [group_of(told, task) for told, task in zip(grown, tasks, strict=True)]
 
     def _grow(self, mine: Sequence[Growth]) -> list[Any]:

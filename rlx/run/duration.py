@@ -1,11 +1,12 @@
 """How long a run would take and what it would leave on disk, before anything is loaded: `scaling` fed with a run.
 
-Nothing here knows how long episodes will be, so there are two answers: one for episodes as Countdown's demonstrations
-are (100 tokens of prompt, 200 sampled, 50 from tools), and one for episodes that all fill their context.
+Nothing here knows how long episodes will be, so there are two answers: one for episodes as Countdown's were, or as long
+as the environment's expert needs (rlx.run.lengths), and one for episodes that all fill their context.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from rlx.hardware.machine import gpus
@@ -14,7 +15,9 @@ from rlx.hardware.profile import BYTES, Hardware
 from rlx.hardware.scaling import Efficiency, Load, Machine, Step, estimate_step, num_engines
 from rlx.model.shape import Shape, num_parameters
 from rlx.run.fit import shape_of
+from rlx.run.lengths import Lengths, lengths_of, mean_of
 from rlx.run.run import Run
+from rlx.world import portions_of
 
 A100 = Machine(name="A100", flops=312e12, bandwidth=2.04e12, memory=80e9, link=300e9, network=200e9, host=32e9)
 H100 = Machine(name="H100", flops=989e12, bandwidth=3.35e12, memory=80e9, link=450e9, network=400e9, host=64e9)
@@ -45,8 +48,10 @@ class Stage:
     load: Load
     """Of one step, with episodes as long as they usually are."""
     full: Load
-    """The same where every episode fills its context."""
+    """The same where every context is filled."""
     hardware: Hardware
+    told: Mapping[str, Lengths]
+    """What experts told of lengths, by part."""
 
 
 def stages_of(run: Run) -> list[Stage]:
@@ -58,32 +63,37 @@ def stages_of(run: Run) -> list[Stage]:
 
 def stage_of(run: Run, name: str) -> Stage:
     algo, samples = run.algo, run.config["algo"].get("num_samples", 1)
+    told = lengths_of(run)
+    usual = mean_lengths(run, told)
     load = replace(
-        usual(run, algo.num_prompts * samples, samples),
+        load_of(run, usual, algo.num_prompts * samples, samples),
         reference="reference" in algo.needs,
         critic=algo.critic is not None,
         plays=not algo.imitates,
         epochs=algo.optimizer.num_epochs,
         updates=algo.optimizer.num_epochs * algo.optimizer.num_minibatches,
     )
-    full = filled(load, run.sampling.max_context)
-    return Stage(name=name, steps=run.steps, load=load, full=full, hardware=run.hardware)
+    full = as_long(load, usual.filling(run.sampling.max_context))
+    return Stage(name=name, steps=run.steps, load=load, full=full, hardware=run.hardware, told=told)
 
 
-def usual(run: Run, episodes: int, samples: int) -> Load:
-    """As the page on scaling takes an episode, cut where the context ends."""
+def mean_lengths(run: Run, told: Mapping[str, Lengths]) -> Lengths:
+    """Of all parts by their weights, each cut where its context ends; of what no expert told, as Countdown's were."""
+    parts = {name: portion.weight for name, portion in portions_of(run.env).items() if portion.weight} or {"": 1.0}
+    each = [told.get(name, Lengths()).within(run.sampling.max_context) for name in parts]
+    return mean_of(each, list(parts.values()))
+
+
+def load_of(run: Run, lengths: Lengths, episodes: int, samples: int) -> Load:
     shape, lora = shape_of(run), run.model.lora
     trained = None if shape is None or lora is None else num_trained(lora, shape)
-    load = Load(episodes=episodes, samples=samples, trained=trained)
-    whole = load.prompt + load.sampled + load.observed
-    return load if whole <= run.sampling.max_context else filled(load, run.sampling.max_context)
+    return as_long(Load(episodes=episodes, samples=samples, trained=trained), lengths)
 
 
-def filled(load: Load, context: int) -> Load:
-    """Episodes of a whole context: after the prompt, the policy's and the tools' shares of it as they were."""
-    room = max(1, context - load.prompt)
-    observed = room * load.observed // (load.sampled + load.observed)
-    return replace(load, observed=observed, sampled=room - observed)
+def as_long(load: Load, lengths: Lengths) -> Load:
+    """Episodes of such lengths, in whole tokens."""
+    prompt, sampled, observed = (round(num) for num in (lengths.prompt, lengths.sampled, lengths.observed))
+    return replace(load, prompt=prompt, sampled=max(1, sampled), observed=observed)
 
 
 def num_tokens(load: Load) -> int:
@@ -116,12 +126,13 @@ def estimate(stage: Stage, load: Load, shape: Shape, machine: Machine) -> Step:
     return estimate_step(shape, stage.hardware, machine, load, efficiency_of(stage.hardware))
 
 
-def evaluation_seconds(run: Run, shape: Shape, machine: Machine, *, full: bool) -> float:
-    """Of the start, of what it has become, and on the way."""
+def evaluation_seconds(run: Run, own: Stage, shape: Shape, machine: Machine, *, full: bool) -> float:
+    """Of the start, of what it has become, and on the way; `own` is the run's stage, whose episodes are as long."""
     settings = run.evaluate
     times = 2 + (run.steps // settings.every if settings.every else 0)
-    load = usual(run, settings.num_tasks * settings.num_samples, settings.num_samples)
-    load = filled(load, run.sampling.max_context) if full else load
+    like = own.full if full else own.load
+    episodes = settings.num_tasks * settings.num_samples
+    load = replace(like, episodes=episodes, samples=settings.num_samples, plays=True)
     return times * estimate_step(shape, run.hardware, machine, load, efficiency_of(run.hardware)).rollout
 
 

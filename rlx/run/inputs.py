@@ -12,7 +12,7 @@ from rlx.model.packaged import cache_folder, find_gguf, is_packaged
 from rlx.record.folder import EVALUATIONS
 from rlx.run.run import Run
 from rlx.types import Environment
-from rlx.world import parts_of
+from rlx.world import edition_of, parts_of
 
 
 class CacheError(OSError):
@@ -29,6 +29,11 @@ def check_inputs(run: Run) -> None:
         if check is not None:
             check()
     check_cache()
+
+
+def data_of(env: Environment) -> dict[str, str]:
+    """What tells its tasks from those of the same settings on other data, if it reads any."""
+    return {"data": found} if (found := edition_of(env)) else {}
 
 
 def environments(run: Run) -> Iterator[Environment]:

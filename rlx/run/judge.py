@@ -12,7 +12,8 @@ from socket import gethostname
 
 from rlx import __version__
 from rlx.algo.parts import grouped
-from rlx.console import Screen
+from rlx.console import Screen, counted
+from rlx.evaluate.compare import name_rounds
 from rlx.evaluate.evaluate import Evaluate, EvaluateError, Evaluation, evaluate, floor
 from rlx.evaluate.figures import gains, values
 from rlx.evaluate.intervals import Estimate
@@ -38,8 +39,9 @@ from rlx.rollout.play import Rollout
 from rlx.rollout.together import together
 from rlx.run.agent import Agent, build_policy
 from rlx.run.fleet import open_fleet
-from rlx.run.kept import evaluation_key, is_of, keep_whole, name_rounds, own_path, part_path, read_kept, read_parts
-from rlx.run.life import Life, end, fetch_first, living, read_finished, told
+from rlx.run.inputs import data_of
+from rlx.run.kept import evaluation_key, is_of, keep_whole, own_path, part_path, read_kept, read_parts
+from rlx.run.life import Life, end, errors_of, fetch_first, living, read_finished, told
 from rlx.run.report import left_in, model_name, name_of, num_held_out, results_text, tables_of
 from rlx.run.run import Run
 from rlx.run.warm import weights_digest
@@ -89,6 +91,7 @@ def judge_start(life: Life, agent: Agent) -> list[Evaluation]:
             agent.begin()
 
     config = {key: run.config[key] for key in ("env", "protocol", "sampling", "evaluate", "hardware")}
+    config |= data_of(run.env)
     digest = digest_of({"config": config, "weights": weights_digest(agent.start), "rlx": __version__, "format": FORMAT})
     act = partial(agent.policy.rollout, prepare=prepare, keep=False)
     return judge(life, act, "start", digest, cache=cache_folder() / EVALUATIONS / digest)
@@ -134,6 +137,10 @@ def judge(
         return found
 
     evaluations = evaluate(settings, run.env, play, max_context=run.sampling.max_context, noun=noun)
+    errors = errors_of(evaluations[0].groups)
+    if errors:
+        first = " ".join(errors[0].split())[:300]
+        life.screen.say(f"{counted(len(errors), 'episode')} of {PLAYED[noun]} ended in an error; the first: {first}")
     for made in evaluations if life.ranks.is_first else ():
         keep_whole(own_path(run, noun, made.max_rounds), key, made.groups, made.max_rounds)
     return evaluations
@@ -218,7 +225,7 @@ def refuse_trained(folder: Path) -> None:
 
 def evaluation_name(run: Run, checkpoint: Path) -> str:
     """Which checkpoint, and which settings."""
-    config = {key: value for key, value in run.config.items() if key not in FREE_KEYS}
+    config = {key: value for key, value in run.config.items() if key not in FREE_KEYS} | data_of(run.env)
     return f"{checkpoint.name}-{digest_of({'config': config, 'weights': weights_of(checkpoint)})[:8]}"
 
 
@@ -239,7 +246,7 @@ def next_commands(life: Life) -> list[list[str]]:
     the held-out problems, if there are more."""
     run, folder = life.run, str(life.run.folder)
     commands = [["rlx", "replay", folder]]
-    num = num_held_out(run, 4 * run.evaluate.num_tasks) if life.checkpoints.exists() else 0
-    if num > run.evaluate.num_tasks:
-        commands.append(["rlx", "eval", f"run={folder}", f"evaluate.num_tasks={num}"])
+    num = run.evaluate.num_tasks
+    if life.checkpoints.exists() and num_held_out(run, num + 1) > num:
+        commands.append(["rlx", "eval", f"run={folder}", f"evaluate.num_tasks={4 * num}"])
     return commands

@@ -7,9 +7,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from rlx.evaluate.compare import name_rounds
 from rlx.record.codec import from_json, to_json
 from rlx.record.folder import TRAJECTORIES, digest_of, set_aside, write_aside
 from rlx.record.store import StoreError, good_lines, load, save
+from rlx.run.inputs import data_of
 from rlx.run.life import Life
 from rlx.run.run import Run
 from rlx.types import Group, Start, Trajectory
@@ -18,7 +20,7 @@ from rlx.types import Group, Start, Trajectory
 def evaluation_key(run: Run, policy: str | int) -> str:
     """A name for all that an evaluation's episodes depend on, but for the hardware's rounding. `policy` tells it from
     others: by its weights, or within a run by how many updates it has had."""
-    return digest_of({"policy": policy, **{key: run.config.get(key) for key in SETTINGS}})
+    return digest_of({"policy": policy, **{key: run.config.get(key) for key in SETTINGS}, **data_of(run.env)})
 
 
 SETTINGS = ("env", "protocol", "sampling", "evaluate")
@@ -27,11 +29,6 @@ SETTINGS = ("env", "protocol", "sampling", "evaluate")
 def own_path(run: Run, noun: str, max_rounds: int | None) -> Path:
     """Where a run keeps its evaluation under a budget."""
     return run.folder / TRAJECTORIES / f"{noun}-{name_rounds(max_rounds)}.jsonl"
-
-
-def name_rounds(max_rounds: int | None) -> str:
-    """A limit of turns in the name of a file; `own` is each environment's own, or none."""
-    return "own" if max_rounds is None else str(max_rounds)
 
 
 def read_kept(life: Life, path: Path, starts: Sequence[Start]) -> list[Trajectory] | None:

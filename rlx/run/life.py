@@ -30,11 +30,11 @@ from rlx.record.track import Board, append_metrics, read_metrics
 from rlx.rollout.engine import Engine
 from rlx.run.agent import Agent
 from rlx.run.fleet import Fleet
-from rlx.run.inputs import fetch_inputs
+from rlx.run.inputs import data_of, fetch_inputs
 from rlx.run.run import Run
 from rlx.tool.python import end_sandboxes
 from rlx.types import Group, Metrics, Trajectory
-from rlx.world import is_reproducible, rounds_of
+from rlx.world import Known, is_reproducible, rounds_of
 
 AllNotes = Sequence[Sequence[Sequence[Notes]]]
 """Of every turn of every trajectory of every group, in their order; or nothing."""
@@ -78,6 +78,8 @@ class Life:
     """What samples: started by the first stage, given to the next with other weights, ended with the run."""
     memory: State = field(default_factory=dict)
     """Of the stage's algorithm."""
+    known: Known = field(default_factory=dict)
+    """Of a mixture's parts, where that decides which tasks come next (rlx/run/course.py)."""
     ahead: Callable[[int], Mapping[int, list[Group]]] = none_ahead
     """Waits for the rollouts that are played beside the update; those of this step and later ones."""
 
@@ -165,7 +167,7 @@ def keep(life: Life, agent: Agent, step: int) -> None:
         agent.save(folder, beat)
         for ahead, groups in played.items():
             save_groups(step_path(folder, ahead + 1), groups, max_rounds=rounds_of(life.run.env))
-        more = {"ahead": list(played), "memory": life.memory}
+        more = {"ahead": list(played), "memory": life.memory, "known": life.known, **data_of(life.run.env)}
         state = {"step": step, "cost": asdict(life.cost), **{key: value for key, value in more.items() if value}}
         (folder / STATE).write_text(json.dumps(state) + "\n", encoding="utf-8")
 
@@ -212,14 +214,16 @@ def keep_evidence(life: Life, step: int, error: NotFiniteError) -> RunError:
 
 
 def refuse_errors(groups: Sequence[Group], max_share: float) -> None:
-    """Stop when too many episodes ended in an error; a few are counted and left out of the update."""
-    errors = [episode.error for group in groups for episode in group.trajectories if episode.status == "error"]
-    total = sum(len(group.trajectories) for group in groups)
-    if len(errors) > max_share * total:
-        raise RunError(
-            f"{len(errors)} of {counted(total, 'episode')} ended in an error, more than max_error_share={max_share}; "
-            f"the first: {errors[0]}"
-        )
+    """Stop when too many episodes ended in an error, or all; a few are counted and left out of the update."""
+    errors, total = errors_of(groups), sum(len(group.trajectories) for group in groups)
+    is_many = len(errors) > max_share * total
+    if is_many or (errors and len(errors) == total):
+        why = f"more than max_error_share={max_share}" if is_many else "which leaves nothing to learn from"
+        raise RunError(f"{len(errors)} of {counted(total, 'episode')} ended in an error, {why}; the first: {errors[0]}")
+
+
+def errors_of(groups: Sequence[Group]) -> list[str]:
+    return [episode.error for group in groups for episode in group.trajectories if episode.status == "error"]
 
 
 def end(life: Life, status: Ending, figures: dict[str, Estimate] | None = None) -> Summary:

@@ -14,10 +14,13 @@ from rlx.record.folder import METRICS, SUMMARY, copy_aside, set_aside
 from rlx.record.store import load as load_groups
 from rlx.record.store import step_path
 from rlx.record.track import metrics_gap, truncate_metrics
+from rlx.run import course
 from rlx.run.agent import Agent
 from rlx.run.life import STATE, Life, RunError, finished_before, read_finished
 from rlx.types import Group
+from rlx.world import Known, edition_of
 
+RESTORE = "restore it, or choose another hydra.run.dir"
 BEGIN_AGAIN = "restore one, or move what is there away to begin again"
 
 
@@ -25,13 +28,15 @@ def resume(life: Life, agent: Agent) -> tuple[int, dict[int, list[Group]]]:
     """Load the newest good checkpoint and cut the metrics back to it: how many steps are done, and what was played of
     those to come."""
     newest = newest_of(life)
-    step, life.memory = 0, begun(life.run.algo)
+    step, life.memory, life.known = 0, begun(life.run.algo), course.begin(life.run)
     played: dict[int, list[Group]] = {}
     if newest is None:
         refuse_lost(life)
     if newest is not None:
-        step, life.cost, played, memory = read_state(newest)
-        life.memory = memory or life.memory
+        step, life.cost, played, memory, known, data = read_state(newest)
+        if data and data != edition_of(life.run.env):
+            raise RunError(f"env: its data set is not what it was when {newest} was made: {RESTORE}")
+        life.memory, life.known = memory or life.memory, known or life.known
         if step > life.run.steps:
             raise RunError(f"{newest} is past steps={life.run.steps}: give steps={step} or more, or another folder")
         agent.learner.load(newest, life.pulse.beat)
@@ -52,16 +57,18 @@ def refuse_lost(life: Life) -> None:
     life.ranks.first(look)
 
 
-def read_state(checkpoint: Path) -> tuple[int, Cost, dict[int, list[Group]], State]:
-    """Steps done, what they cost, what was played ahead of them, and what the algorithm remembers."""
+def read_state(checkpoint: Path) -> tuple[int, Cost, dict[int, list[Group]], State, Known, str]:
+    """Steps done, what they cost, what was played ahead of them, what the algorithm remembers and what is known of a
+    mixture's parts, and the edition of its data."""
     path = checkpoint / STATE
     try:
         state = json.loads(path.read_text(encoding="utf-8"))
         step, cost, ahead = int(state["step"]), Cost(**state["cost"]), [int(one) for one in state.get("ahead", [])]
-        memory = dict(state.get("memory", {}))
+        memory, known = dict(state.get("memory", {})), dict(state.get("known", {}))
+        data = str(state.get("data", ""))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise RunError(f"{path} cannot be read ({type(error).__name__}): {BEGIN_AGAIN}") from None
-    return step, cost, {one: load_groups(step_path(checkpoint, one + 1)) for one in ahead}, memory
+    return step, cost, {one: load_groups(step_path(checkpoint, one + 1)) for one in ahead}, memory, known, data
 
 
 def cut_metrics(life: Life, step: int) -> None:

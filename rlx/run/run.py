@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rlx.hardware.profile import SPLIT_TEMPERATURES, Hardware
 from rlx.limits import above, at_least, refuse, within
 from rlx.types import Dialect, Environment, Sampling
-from rlx.world import dialect_of, has_expert, parts_of, rounds_of, tools_of
+from rlx.world import dialect_of, has_expert, parts_of, rounds_of, tools_of, trained_parts
 
 if TYPE_CHECKING:
     from rlx.algo.parts import Algorithm
@@ -23,6 +23,10 @@ STEPS = 10**9
 """More than anyone takes."""
 COLDEST, HOTTEST = 0.01, 1000.0
 """Temperatures to train at: log-probs divided by a smaller one leave a float32, and by a larger one all are equal."""
+
+
+class ToollessError(ValueError):
+    """An algorithm that is about tools, in an environment that lends none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +49,7 @@ class WarmStart:
         within(0, STEPS, steps=self.steps)
         at_least(0, seed=self.seed)
         if self.steps and self.algo is None:
-            raise ValueError(f"{self.steps} steps need an algo; choose warm_start=none for no warm start")
+            raise ValueError(f"steps={self.steps} needs an algo: leave it out, or choose warm_start=sft")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +69,14 @@ class Checkpoint:
         within(1, STEPS, every=self.every, keep=self.keep)
         within(0, STEPS, trajectories_every=self.trajectories_every)
         above(0, minutes=self.minutes)
+
+
+def refuse_late(dialect: Dialect, key: str, longest: int) -> None:
+    """A summary has room in the context that it sums up."""
+    begins, tokens = getattr(dialect, "summarise_at", None), getattr(dialect, "summary_tokens", 0)
+    if begins is not None and begins + tokens >= longest:
+        told = f"sampling.max_context={longest} less summary_tokens={tokens}"
+        refuse(f"{key}.summarise_at", begins, f"an integer below {longest - tokens}, which is {told}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +136,8 @@ class Run:
             if turn.max_new_tokens >= longest:
                 limit = f"an integer below sampling.max_context={longest}"
                 refuse(f"{key}.max_new_tokens", turn.max_new_tokens, limit)
+        for part, dialect in self.dialects.items():
+            refuse_late(dialect, f"env.parts.{part}.protocol" if part else "protocol", longest)
 
     def check_tools(self) -> None:
         """An algorithm that is about tools has some to call."""
@@ -131,11 +145,11 @@ class Run:
             return
         if any(tools_of(env) for env in parts_of(self.env).values()):
             raise ValueError("algo is for agents with tools, and protocol lends none: try protocol=tags")
-        raise ValueError("algo is for agents with tools, and env lends none: choose another env, or lend it one")
+        raise ToollessError("algo is for agents with tools, and env lends none: choose another env, or lend it one")
 
     def check_expert(self) -> None:
         """An algorithm that imitates has someone to copy."""
-        for name, env in parts_of(self.env).items():
+        for name, env in trained_parts(self.env).items():
             if self.algo.imitates and not has_expert(env):
                 who = f"its part {name}" if name else type(env).__name__
                 told = f"algo copies an expert, and env has none: {who} has no demonstrate"
@@ -172,7 +186,8 @@ class Run:
         except ValueError as error:
             told = str(error)
             below = "warm_start.before." if told.startswith("warm_start.") else "warm_start."
-            raise ValueError(below + told.removeprefix("warm_start.")) from None
+            kind = ToollessError if isinstance(error, ToollessError) else ValueError
+            raise kind(below + told.removeprefix("warm_start.")) from None
 
     def stages(self) -> list[Run]:
         """Its warm starts, the first one first, and the run."""

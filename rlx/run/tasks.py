@@ -15,7 +15,7 @@ from rlx.model.shape import find_file, find_positions
 from rlx.protocol.history import first_prompt
 from rlx.run.run import Run
 from rlx.types import Environment, Step, Task
-from rlx.world import demonstration, lawful, open_episode, opening_of, part_of, parts_of
+from rlx.world import demonstration, lawful, open_episode, opening_of, part_of, trained_parts
 
 
 class TaskError(MistakeError):
@@ -65,8 +65,8 @@ def look(env: Environment, task: Task) -> Step | None:
 
 
 def first_tasks(run: Run) -> Iterator[Task]:
-    """The first of each endless stream: of every part."""
-    for name, env in parts_of(run.env).items():
+    """The first of each endless stream: of every part that is trained on."""
+    for name, env in trained_parts(run.env).items():
         task = next(env.tasks("train", run.seed), None)
         if task is None:
             raise ValueError("tasks('train') gives no task")

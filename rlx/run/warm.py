@@ -13,6 +13,7 @@ from rlx import __version__
 from rlx.model.load import Model, local_folder
 from rlx.model.packaged import cache_folder
 from rlx.record.folder import digest_of
+from rlx.run.inputs import data_of
 from rlx.run.run import Run
 
 PARTS = ("env", "protocol", "sampling", "algo", "steps", "seed")
@@ -27,7 +28,7 @@ def warm_config(stage: Run) -> dict[str, Any]:
         judging = getattr(stage.env, "judging", ())
         config["env"] = {key: value for key, value in config["env"].items() if key not in judging}
     model = {key: value for key, value in stage.config["model"].items() if key != "recipe"}
-    return {**config, "model": model, "start": start_digest(stage)}
+    return {**config, "model": model, "start": start_digest(stage), **data_of(stage.env)}
 
 
 def start_digest(run: Run) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from rlx.limits import MANY, refuse, within
 from rlx.types import Action, Environment, Episode, Step, Task, Text, ToolUse, Verb
-from rlx.world import Pace, cost_of, has_opening, opening_of, pace_of, portions_of, tools_of
+from rlx.world import Pace, cost_of, edition_of, has_opening, opening_of, pace_of, portions_of, rounds_of, tools_of
 
 if TYPE_CHECKING:
     from rlx.tool.python import Result
@@ -52,6 +52,8 @@ class Lend:
         within(0.0, 1e6, lambda_call=self.lambda_call, lambda_token=self.lambda_token, lambda_error=self.lambda_error)
         if portions_of(self.env):
             refuse("env", "a mixture", "an environment: lend the tool to the mixture's parts")
+        if rounds_of(self.env) == 0:
+            refuse("env.max_rounds", 0, f"1 or more, or the first call of {self.tool.verb.name} ends an episode")
         if self.tool.verb.name in {verb.name for verb in tools_of(self.env)}:
             refuse("tool", self.tool.verb.name, "a tool that the environment does not lend already")
 
@@ -70,6 +72,11 @@ class Lend:
         """A call takes its time, however quick the environment's own steps are."""
         own = pace_of(self.env)
         return "ticks" if own == "inline" else own
+
+    def edition(self) -> str:
+        """Of what both read."""
+        own = getattr(self.tool, "edition", str)
+        return " ".join(filter(None, (edition_of(self.env), own())))
 
     def tasks(self, split: str, seed: int) -> Iterator[Task]:
         return self.env.tasks(split, seed)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import Any
 
 from pydantic_monty import MontyRuntimeError, MontySession
@@ -102,6 +103,7 @@ def is_exit(error: Exception) -> bool:
     return isinstance(error, MontyRuntimeError) and describe(error).startswith("SystemExit")
 
 
+@lru_cache(maxsize=16)
 def with_sys(code: str) -> str:
     """The code, with the prelude's names in place of `sys.stdin` and the like; strings and comments stay."""
     code = FROM_SYS.sub(from_sys, code.replace("\r\n", "\n").replace("\r", "\n"))

@@ -11,15 +11,17 @@ from __future__ import annotations
 
 import json
 import re
+from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from heapq import nlargest
 from math import log
-from pathlib import Path
 from typing import ClassVar, Protocol
 
+from rlx.fetch import open_text
 from rlx.limits import MistakeError, within
 from rlx.tool.python import Result, printable
 from rlx.types import Verb
@@ -28,6 +30,10 @@ WORD = re.compile(r"\w+")
 K1, B = 1.2, 0.75
 LONGEST = 1000
 """Characters of a query."""
+
+
+Places = tuple["array[int]", "array[float]"]
+"""Of a word: pages, and a number for each. Arrays, as a list of pairs would take ten times the memory."""
 
 
 class Pages(Protocol):
@@ -52,29 +58,38 @@ class Search:
         within(1, 1000, top_k=self.top_k)
         within(1, 10**6, max_characters=self.max_characters)
 
+    def edition(self) -> str:
+        """Of a file's pages."""
+        return sha256(repr(self.pages).encode()).hexdigest()[:16] if isinstance(self.pages, list) else ""
+
     @cached_property
     def texts(self) -> list[str]:
         return list(self.pages)
 
     @cached_property
-    def index(self) -> dict[str, list[tuple[int, float]]]:
-        """By word: the pages that it is on, each with what it adds to their score."""
-        found = [Counter(words(text)) for text in self.texts]
-        lengths = [counts.total() for counts in found]
-        mean = sum(lengths) / max(1, len(lengths)) or 1.0
-        places: dict[str, list[tuple[int, float]]] = defaultdict(list)
-        for page, counts in enumerate(found):
-            for word, tf in counts.items():
-                places[word].append((page, tf * (K1 + 1) / (tf + K1 * (1 - B + B * lengths[page] / mean))))
-        num = len(found)
-        idf = {word: log(1 + (num - len(on) + 0.5) / (len(on) + 0.5)) for word, on in places.items()}
-        return {word: [(page, idf[word] * weight) for page, weight in on] for word, on in places.items()}
+    def index(self) -> dict[str, Places]:
+        """By word: the pages that it is on, and what it adds to the score of each."""
+        found: dict[str, Places] = defaultdict(lambda: (array("L"), array("d")))
+        lengths = array("L")
+        for page, text in enumerate(self.texts):
+            counts = Counter(words(text))
+            lengths.append(counts.total())
+            for word, times in counts.items():
+                pages, weights = found[word]
+                pages.append(page)
+                weights.append(times)
+        mean, num = sum(lengths) / max(1, len(lengths)) or 1.0, len(lengths)
+        for pages, weights in found.values():
+            idf = log(1 + (num - len(pages) + 0.5) / (len(pages) + 0.5))
+            for place, (page, tf) in enumerate(zip(pages, weights)):
+                weights[place] = idf * (tf * (K1 + 1) / (tf + K1 * (1 - B + B * lengths[page] / mean)))
+        return dict(found)
 
     def best(self, query: str) -> list[tuple[int, float]]:
         """Pages with their scores; of equal ones the first comes first."""
         scores: dict[int, float] = defaultdict(float)
         for word in words(query):
-            for page, weight in self.index.get(word, ()):
+            for page, weight in zip(*self.index.get(word, ())):
                 scores[page] += weight
         return nlargest(self.top_k, scores.items(), key=lambda item: (item[1], -item[0]))
 
@@ -93,16 +108,25 @@ def words(text: str) -> list[str]:
 def read_pages(path: str) -> list[str]:
     """Pages of a jsonl file: each line a text, or an object with `contents`, or with a `title` and a `text`."""
     try:
-        lines = Path(path).expanduser().read_text(encoding="utf-8").splitlines()
-        return [as_page(json.loads(line)) for line in lines if line.strip()]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        why = getattr(error, "strerror", None) or "a line is no text, and no object with contents, or title and text"
-        raise MistakeError(f"pages.path={path}: {why}") from error
+        with open_text(path) as file:
+            pages = [read_page(path, number, line) for number, line in enumerate(file, 1) if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is not text in UTF-8"
+        raise MistakeError(f"pages.path={path:.200}: {why}") from error
+    if not pages:
+        raise MistakeError(f"pages.path={path:.200}: it has no pages")
+    return pages
 
 
-def as_page(told: object) -> str:
-    if isinstance(told, str):
-        return told
-    if not isinstance(told, dict):
-        raise TypeError
-    return str(told["contents"]) if "contents" in told else f"{told['title']}: {told['text']}"
+def read_page(path: str, number: int, line: str) -> str:
+    try:
+        told = json.loads(line)
+        if isinstance(told, str):
+            return told
+        parts = [told["contents"]] if "contents" in told else [told["title"], told["text"]]
+        if None not in parts:
+            return ": ".join(map(str, parts))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        pass
+    what = "is no text, and no object with contents, or title and text"
+    raise MistakeError(f"pages.path={path:.200}: line {number} {what}")

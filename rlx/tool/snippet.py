@@ -10,9 +10,11 @@ import re
 from collections.abc import Iterator
 
 TOKENS = re.compile(
-    r"""\#[^\n]*|\\\n|("{3}|'{3})(?:\\.|(?!\1).)*\1|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|\w+|[^\S\n]+|.""", re.DOTALL
+    r"""\#[^\n]*|\\\n|("{3}|'{3})(?:\\.|(?!\1).)*(?:\1|\Z)|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?|\w+|[^\S\n]+|.""",
+    re.DOTALL,
 )
-"""Comments, continued lines, strings, names, spaces and single characters: enough to see where statements begin."""
+"""Comments, continued lines, strings, names, spaces and single characters: enough to see where statements begin. A
+string that nothing closes is one too, or each of its quotes would be looked behind to the end."""
 COMPOUND = re.compile(r"(?:async|class|def|elif|else|except|finally|for|if|try|while|with)\b")
 SHOW = "__show__ = lambda value, write=print: None if value is None else write(value)"
 """A name of its own, since a snippet may give `print` another meaning."""

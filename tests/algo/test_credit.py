@@ -5,7 +5,7 @@ from itertools import combinations
 from math import isnan, sqrt
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rlx.algo.credit import (
@@ -49,7 +49,6 @@ def test_every_turn_gets_its_episodes_return_with_costs(rows):
     assert leave_one_out()(table).advantage.values == pytest.approx([0.88] * 3 + [-0.88] * 2)
 
 
-@settings(deadline=None)
 @given(returns)
 def test_leave_one_out_is_n_over_n_minus_1_times_centred(values):
     n = len(values)
@@ -89,7 +88,6 @@ def test_best_of_by_hand(rows):
     assert best_of(3)(table).advantage.values == pytest.approx([0.5, 0.0, 0.0])
 
 
-@settings(deadline=None)
 @given(returns, st.integers(2, 8))
 def test_best_of_is_the_mean_gain_over_all_subsets(values, k):
     if k > len(values):

@@ -83,6 +83,25 @@ def test_kl_and_entropy_are_added_per_token(tokens, totals):
     assert seen.now["entropy"].grad.tolist() == pytest.approx([-0.005, -0.005])
 
 
+def test_the_kl_may_be_that_of_the_vocabulary_alone(tokens, totals):
+    seen = tokens([-1.0, -1.0], advantage=[0.0, 0.0], reference=[-1.5, -3.0])
+    seen.now["vocab_logp"], seen.reference["vocab_logp"] = torch.tensor([-0.9, 0.0]), torch.tensor([-1.2, 0.0])
+    loss = PolicyLoss(kl=0.1, kl_estimator="k2", kl_over="vocabulary")
+    found = policy_loss(policy_gradient(), loss)(seen, totals(seen))
+    assert found.value.item() == pytest.approx(
+        0.1 * 0.045 / 2
+    )  # the second chose an action: nothing is held against it
+
+
+def test_the_kl_of_the_vocabulary_is_that_of_all_without_added_actions(tokens, totals):
+    seen = tokens([-1.0, -1.0], advantage=[0.0, 0.0], reference=[-1.5, -1.0])
+    one, other = (
+        policy_loss(policy_gradient(), PolicyLoss(kl=0.1, kl_over=over))(seen, totals(seen)).value
+        for over in ("all", "vocabulary")
+    )
+    assert torch.equal(one, other)
+
+
 @pytest.mark.parametrize(
     ("normalisation", "expected"),
     [("token", (1 + 2 + 6) / 3), ("sequence", ((1 + 2) / 2 + 6) / 2), ("constant", (1 + 2 + 6) / 4 / 2)],

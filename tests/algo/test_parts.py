@@ -5,6 +5,7 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from rlx.algo.credit import leave_one_out
 from rlx.algo.grpo import grpo
 from rlx.algo.ipo import ipo
 from rlx.algo.losses import PolicyLoss
-from rlx.algo.parts import Algorithm, Critic, Optimizer, demonstrations, independent
+from rlx.algo.parts import Algorithm, Critic, Entry, Optimizer, Steered, demonstrations, independent
 from rlx.algo.ppo import ppo
 from rlx.algo.rebn import rebn
 from rlx.algo.reinforce import reinforce
@@ -30,6 +31,9 @@ CONF = Path(__file__).parents[2] / "conf" / "algo"
 TASKS = [Task(id=name, prompt=(), data={}) for name in "ab"]
 
 
+COMPARE = Entry(name="compare", chosen=(1,), words=(2,))
+
+
 class Echo:
     """Plays nothing; answers with an episode for every start."""
 
@@ -40,7 +44,17 @@ class Echo:
         return [Trajectory(task=task, sample=0, turns=(), status="done", success=True) for task in tasks]
 
     def sample(self, sampler, tasks):
+        if isinstance(sampler, Steered):
+            return [self.drive(sampler.grow(task, (COMPARE,), Random(0))) for task in tasks]
         return sample_flat(self, sampler, tasks)
+
+    def drive(self, growth):
+        starts = next(growth)
+        try:
+            while True:
+                starts = growth.send(self.play(starts))
+        except StopIteration as end:
+            return end.value
 
 
 def test_independent_samples_come_back_by_task_in_order():
@@ -61,7 +75,7 @@ def test_every_shipped_file_makes_an_algorithm(path):
     call = compose([f"algo={path.stem}"])["algo"]
     name = call["_target_"].rsplit(".", 1)[-1]
     assert call["_target_"] == f"rlx.algo.{name}.{name}"
-    assert path.stem.startswith(name)
+    assert path.stem.startswith((name, "earl" if name == "cpo" else name))  # EARL is CPO, and a protocol
     assert path.read_text().startswith("# ")
     algorithm = build_value(call, "algo")
     assert isinstance(algorithm, Algorithm)

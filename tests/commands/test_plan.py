@@ -57,6 +57,10 @@ def test_a_large_run_shows_its_budgets_and_its_batch_script() -> None:
     assert text.rstrip().splitlines()[-1].endswith("hydra/launcher=slurm")
 
 
+def test_what_cannot_be_seen_of_a_value_is_escaped() -> None:
+    assert r"stops=['\n']" in flat("protocol=direct", "algo=rebn", "env=game/hangman")
+
+
 def test_what_is_offloaded_is_told() -> None:
     assert "GB for optimizer and gradients, offloaded" in flat("hardware=h200x8x2_async", "model=qwen2_5_72b")
 
@@ -109,7 +113,7 @@ def test_it_shows_the_settings_that_suit_the_model() -> None:
 
 def test_a_critic_is_part_of_the_plan_at_the_rate_that_suits_the_model() -> None:
     small, large = flat("algo=ppo", "env=game/guess_the_number"), flat("algo=ppo", "model=qwen2_5_7b")
-    assert "critic=Critic critic.lr=0.0003" in small
+    assert "critic=Critic critic.lr=0.0005" in small
     num, num_trained = (
         int(found.replace(",", "")) for found in re.findall(r"([\d,]+) (?:parameters|of them)", small)[:2]
     )
@@ -142,7 +146,7 @@ def test_settings_are_spelled_as_one_would_override_them() -> None:
 def test_time_and_disk_are_estimates_and_say_so() -> None:
     text = flat("model=qwen2_5_7b", "hardware=a100x8x2")
     assert "91.4 GB a checkpoint, one every 50 steps: 4 and 365.5 GB in all; 2 are kept" in text
-    assert "an estimate, not measured, within a factor of two: from an A100's published peaks" in text
+    assert "an estimate, not measured, within a factor of two for such episodes: from an A100's published peaks" in text
     assert "GPU-hours; at most" in text
     assert "process-hours" in flat()
     assert "runs on one thread of an AMD EPYC" in flat()

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlx.commands.play import turns_of
+from rlx.commands.play import turns_of, typed_turns
 
 ROOT = Path(__file__).resolve().parents[2]
 GUESS = ("env=game/guess_the_number", "protocol=boxed")
@@ -39,6 +39,7 @@ def play(*words: str, said: str | bytes = "", cwd: Path = ROOT) -> subprocess.Co
     ("stops", "typed", "turns"),
     [
         (("\n",), "25\n12\n", ["25\n", "12\n"]),
+        (("\n",), "\n25\n\r\n\n12\n", ["25\n", "12\n"]),
         ((), "a\nb\n\nc\n\n\n", ["a\nb", "c"]),
         (("</a>",), "x\n<a>1</a> and more\n\ny\n\n", ["x\n<a>1</a>", "y"]),
         (("</a>",), "no end", ["no end"]),
@@ -50,6 +51,18 @@ def test_a_turn_ends_as_a_models_does_or_with_an_empty_line(
     stops: tuple[str, ...], typed: str, turns: list[str]
 ) -> None:
     assert list(turns_of(typed.splitlines(keepends=True), stops)) == turns
+
+
+@pytest.mark.parametrize(("stops", "end"), [(("\n",), "a line"), (("</a>",), "an empty line")])
+def test_who_types_is_told_at_first_what_ends_a_turn(
+    stops: tuple[str, ...], end: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = iter(["25", "", "12", ""])
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("builtins.input", lambda prompt: next(said))
+    turns = typed_turns(stops)
+    assert [next(turns).strip(), next(turns).strip()] == ["25", "12"]
+    assert capsys.readouterr().out == f"{end} ends your turn, Ctrl-D the episode\n"
 
 
 @given(st.lists(st.text()), st.sampled_from([(), ("\n",), ("</a>",)]))
@@ -118,6 +131,7 @@ def test_what_a_terminal_would_obey_is_not_passed_on() -> None:
     [
         (["--task", "100000", "--split", "test"], "rlx: --task 100000: the test split has fewer tasks\n"),
         (["--task", "0"], "rlx: Invalid value for '--task'"),
+        (["--task", "1000000000"], "rlx: Invalid value for '--task'"),
         (["env=countdwn"], "rlx: env has no option 'countdwn'"),
     ],
 )
@@ -141,6 +155,6 @@ def test_an_environment_that_raises_ends_as_it_would_in_a_run(tmp_path: Path) ->
     done = play("env=broken", "protocol=direct", said="x\n", cwd=tmp_path)
     assert done.stdout.splitlines()[-2:] == [
         "not solved (error), reward 0.000, 0 turns, 0 tool calls, 0 tokens",
-        "error: RuntimeError: boom",
+        f"error: RuntimeError at {tmp_path}/broken.py:5: boom",
     ]
     assert play("env=broken", "--expert", cwd=tmp_path).stderr == "rlx: --expert: Broken has no expert\n"

@@ -19,7 +19,7 @@ from rlx.commands.graph import ReproduceError
 from rlx.commands.reproduce import find_reproduction, reproduce
 from rlx.config.check import ConfigError
 from rlx.console import Screen
-from rlx.evaluate.reproduction import Member
+from rlx.evaluate.reproduction import Member, ReproductionError
 from rlx.record.folder import LOCK, FolderError
 from rlx.record.lock import hold
 
@@ -105,6 +105,30 @@ def test_a_plan_starts_nothing(tiny: Path, tmp_path: Path, capsys: pytest.Captur
     told = capsys.readouterr().err
     assert "4 runs, 2 at a time" in told
     assert "for each at a time" in told
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"rows": {"ours": "own eval-3"}}, "ours: own will have no evaluation 'eval-3': expected one of eval-2, start"),
+        ({"rows": {"ours": "own evil-2"}}, "ours: own will have no evaluation 'evil-2': expected one of eval-2, start"),
+        ({"gains": {"x": ["own eval-2", "control random"]}}, "x: control will have no evaluation 'random': expected "),
+        (
+            {"rows": {"ours": "own eval-2", "x": "own random"}, "expected": {"x": {"pas@1": [0, 1]}}},
+            "x: expected has no",
+        ),
+        ({"expected": {"ours": {"pass@9": [0, 1]}}}, "ours: expected has no figure 'pass@9'"),
+    ],
+)
+def test_a_report_of_what_its_runs_will_not_have_is_refused_before_the_first(
+    changes: dict[str, Any], message: str, tiny: Path, tmp_path: Path
+) -> None:
+    told = yaml.safe_load(tiny.read_text())
+    tiny.write_text(yaml.safe_dump({**told, "gains": {}, "expected": {}, **changes}))
+    with pytest.raises(ReproductionError) as error:
+        reproduce(str(tiny), [], seeds=1, jobs=1, folder=tmp_path / "out", plan=False)
+    assert str(error.value).startswith(f"{tiny}: {message}")
     assert not (tmp_path / "out").exists()
 
 

@@ -37,6 +37,13 @@ def test_a_run_that_has_ended_is_as_its_summary_says(tmp_path: Path, status: str
     assert (found.state, found.step, found.steps, found.left) == (status, 3, 10, None)
 
 
+def test_an_evaluation_has_no_steps(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", status="finished", steps=0)
+    (run / "metrics.jsonl").unlink()
+    assert read_status(run, {}).step is None
+    assert status_table(tmp_path).rows[0][:3] == ("run", "finished", "")
+
+
 def test_a_run_without_a_summary_whose_process_is_gone_was_interrupted(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     process = subprocess.Popen([sys.executable, "-c", ""])

@@ -25,7 +25,7 @@ def large(tmp_path: Path) -> Path:
 
 
 def test_a_large_models_folder_under_a_small_models_recipe_is_refused(large: Path) -> None:
-    with pytest.raises(FitError, match=r"has 7,615,616,512 parameters.* suit 1,477,920 parameters: .*model/recipe=7b$"):
+    with pytest.raises(FitError, match=r"has 7,615,616,512 parameters.* suit 2,511,744 parameters: .*model/recipe=7b$"):
         check(f"model.path={large}")
     check(f"model.path={large}", "model/recipe=7b")
 

@@ -13,6 +13,7 @@ from rlx.config.build import build_value
 from rlx.config.check import check_value, near
 from rlx.config.compose import ConfigError, compose, launch, list_groups, list_options
 from rlx.config.folders import search_folders, shipped_folder
+from rlx.config.keys import read_meanings
 from rlx.config.signature import signature
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.run.run import Run
@@ -21,6 +22,7 @@ CONF = shipped_folder("conf")
 OPTIONS = [(file.parent.name, file.stem) for file in sorted(CONF.glob("*/*.yaml"))]
 ADAPTERS = [file.stem for file in sorted(CONF.glob("model/lora/*.yaml"))]
 KEY = re.compile(r"^([a-z_]+):")
+HERE = re.compile(r"^  - (\S+)@_here_$", re.MULTILINE)
 
 
 @pytest.mark.parametrize(("group", "option"), OPTIONS)
@@ -31,11 +33,12 @@ def test_every_shipped_option_composes_and_fits_its_signature(group: str, option
 
 @pytest.mark.parametrize(("group", "option"), OPTIONS)
 def test_every_shipped_option_says_what_it_is_and_what_its_keys_are(group: str, option: str) -> None:
-    lines = (CONF / group / f"{option}.yaml").read_text().splitlines()
+    text = (CONF / group / f"{option}.yaml").read_text()
     assert list_options(group)[option], "the first line describes the option"
-    for above, line in pairwise(lines):
+    inherited = {key for name in HERE.findall(text) for key in read_meanings(CONF / group / f"{name}.yaml")}
+    for above, line in pairwise(text.splitlines()):
         key = KEY.match(line)
-        if key and key[1] not in ("_target_", "defaults", "loss", "optimizer", "python"):
+        if key and key[1] not in {"_target_", "defaults", "loss", "optimizer", "python", *inherited}:
             assert above.startswith("#"), f"{line} has no comment above it"
 
 
@@ -121,9 +124,24 @@ def test_equal_words_give_equal_trees() -> None:
         (["env.lambda_call=nan"], "env.lambda_call=nan: expected a number"),
         (["algo.optimizer=3"], "algo.optimizer=3: expected the keys of Optimizer, with a _target_"),
         (["algo.clip=x"], "algo.clip=x: expected a number or null"),
-        (["env=null"], "Config group override must be a string"),
+        (["env=game/suduko"], "env has no option 'game/suduko'; did you mean game/sudoku"),
+        (["env=sudoku"], "env has no option 'sudoku'; did you mean game/sudoku"),
+        (["env=game:Sudoku-v0"], "env has no option 'game:Sudoku-v0'; did you mean game/sudoku"),
+        (["env=math/gsm8"], "env has no option 'math/gsm8'; did you mean math/gsm8k"),
+        (["env=null"], "env has no option 'null'; there is "),
+        (["env=5"], "env has no option '5'; there is "),
+        (["algo={a:1}"], "algo has no option '{a:1}'; there is "),
+        (["env.numbers={a:1}"], "env.numbers={a:1}: no such value fits there; `rlx keys env.numbers` says what does"),
+        (
+            ["env=mixture", "env.parts.first=null"],
+            "env.parts.first=null: expected the keys of Portion, with a _target_",
+        ),
+        (["env=mixture", "+env.parts.third={}"], "env.parts.third={}: expected the keys of Portion, with a _target_"),
         (["env._target_=rlx.env.countdown.Countdwn"], "module rlx.env.countdown has no 'Countdwn'"),
-        (["env._target_=nowhere.Env"], "there is no module 'nowhere'"),
+        (
+            ["env._target_=nowhere.Env"],
+            "there is no module 'nowhere': install it, or set PYTHONPATH to the folder that holds it",
+        ),
         (["env._target_=3"], "env._target_=3: expected a name"),
         (["~env.max_rounds", "~seed"], "seed has no value; give one with +seed="),
         (["model.path=???"], "model.path has no value"),
@@ -263,7 +281,8 @@ def test_a_users_own_folder_adds_options(own_folder: Path) -> None:
     [
         ("+env.way=up", "env.way=up is not an option; there is left, right"),
         ("+env.seeds=[1,a]", "env.seeds=[1,a]: expected a list of integers or null"),
-        ("+env.names={a: b}", "env.names={a:b}: expected names, each with a number"),
+        ("+env.names={a: b}", "env.names.a=b: expected a number"),
+        ("+env.names=[1]", "env.names=[1]: expected names, each with a number"),
         ("+env.made=1", "unknown key 'env.made'"),
         ("+env.kind=y", "unknown key 'env.kind'"),
         ("~env.width", "env.width has no value; give one with +env.width="),
@@ -316,6 +335,7 @@ def test_near_names() -> None:
     assert near("sead", ["seed", "steps"]) == "; did you mean seed?"
     assert near("zzz", ["seed", "steps"]) == "; there is seed, steps"
     assert near("zzz", []) == ""
+    assert near("zzz", [f"{i:02}" for i in range(27)]).endswith(", 23, 24 and 2 more")
 
 
 def test_groups_are_those_of_every_folder() -> None:

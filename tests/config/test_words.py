@@ -11,9 +11,19 @@ from typing import Any
 
 import pytest
 import yaml
+from hydra._internal.utils import get_args_parser
 
 from rlx.config.compose import ConfigError, build_part, compose, launch
-from rlx.config.words import check_sweeper, mixed, one_line, parse_overrides, values_of
+from rlx.config.words import (
+    check_sweeper,
+    mixed,
+    one_line,
+    options_last,
+    parse_overrides,
+    parse_words,
+    untrained,
+    values_of,
+)
 from rlx.run.run import Run
 
 STUB = '''
@@ -136,6 +146,27 @@ def test_what_is_no_override_is_told_how_one_looks(word: str) -> None:
         parse_overrides([word])
 
 
+@pytest.mark.parametrize(
+    ("word", "added"),
+    [
+        ("algo=grpo", ["steps=0", "warm_start=none"]),
+        ("steps_done=3", ["steps=0", "warm_start=none"]),
+        ("+warm_start_too.steps=3", ["steps=0", "warm_start=none"]),
+        ("algo.steps=3", ["steps=0", "warm_start=none"]),
+        *((word, ["warm_start=none"]) for word in ("steps=3", "+steps=3", "++steps=3", "~steps", "steps=3,4")),
+        *((word, ["steps=0"]) for word in ("warm_start=sft", "warm_start.steps=3", "++warm_start.steps=3")),
+        ("+algo@warm_start.algo=sft", ["steps=0"]),
+    ],
+)
+def test_a_model_as_it_stands_is_trained_by_what_is_named_alone(word: str, added: list[str]) -> None:
+    found = untrained(["-m", "model.path=nano", word])
+    assert found[: len(added)] == added
+    assert [one.partition("{hydra")[0] for one in found[len(added) :]] == [
+        "hydra.run.dir=outputs/$",
+        "hydra.sweep.dir=outputs/sweeps/$",
+    ]
+
+
 def test_pages_of_hydras_are_not_sent_for() -> None:
     told = "In 'x': no such thing\nSee https://hydra.cc/docs/1.2/a_b/c for more information\nand more"
     assert one_line(ValueError(told)) == "In 'x': no such thing and more"
@@ -182,3 +213,16 @@ def test_several_environments_are_a_mixture_of_parts_named_after_them() -> None:
 def test_what_is_no_mixture_is_refused_as_any_configuration(words: list[str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         build_part(compose(words), "env")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["env=mine", "-cd", "here", "steps=0"],
+        ["steps=0", "-m", "env=mine,other", "--config-dir=here", "seed=1"],
+        ["-cd", "here", "env=mine"],
+        ["--cfg", "job", "env=mine", "--resolve"],
+    ],
+)
+def test_options_may_stand_among_overrides_though_hydra_s_own_parser_does_not_take_them_there(words: list[str]) -> None:
+    assert get_args_parser().parse_args(options_last(words)) == parse_words(words)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlx.env import logic
 from rlx.env.logic import Logic
 from rlx.types import Action, Task
 
@@ -28,6 +29,16 @@ def proved(text: str, person: str, word: str, depth: int) -> bool:
     return depth > 0 and any(
         head == word and all(proved(text, person, need, depth - 1) for need in body) for body, head in rules
     )
+
+
+@pytest.mark.parametrize("num_distractors", [8, 16, 50])
+def test_however_many_distractors_a_question_is_soon_found(
+    monkeypatch: pytest.MonkeyPatch, num_distractors: int
+) -> None:
+    drawn = iter(range(500))
+    draw = logic.draw_theory
+    monkeypatch.setattr(logic, "draw_theory", lambda *given: (next(drawn), draw(*given))[1])
+    assert len(tasks(3, depths=(20,), num_distractors=num_distractors)) == 3
 
 
 def tasks(num: int, **keys: object) -> list[Task]:

@@ -20,7 +20,10 @@ from rlx.env.math import Math
 from rlx.env.number import read_number
 from rlx.env.word_problems import KINDS, SIGNS
 from rlx.limits import MistakeError
-from rlx.types import Action, Step, Task
+from rlx.tool.lend import Lend
+from rlx.tool.python import Python
+from rlx.types import Action, Step, Task, Text
+from rlx.world import moves_of, open_episode
 
 needs_math_verify = pytest.mark.skipif(find_spec("math_verify") is None, reason="math-verify is not installed")
 FOUND = {"discount": (100,), "rest": range(1, 1001)}
@@ -50,11 +53,25 @@ def test_steps_are_true_begin_with_what_is_told_and_end_at_the_answer(kind: str,
         assert read_number(steps[-1][3]) == problem.value >= 0
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_with_python_the_expert_runs_each_step(kind: str) -> None:
+    lent = Lend(env=Math(kinds=(kind,), max_rounds=9), tool=Python())
+    for task in islice(lent.tasks("train", 0), 5):
+        steps = STEP.findall(task.data["worked"])
+        with open_episode(lent, task) as episode:
+            told = [episode.step(move.action) for move in moves_of(lent, task, 0, ("python",))]
+        assert [step.tool.num_calls for step in told] == [1] * len(steps) + [0]
+        for step, (*_, value) in zip(told[:-1], steps, strict=True):
+            assert float(step.observation[0].text) == pytest.approx(float(Fraction(value)))
+        assert told[-1].success
+        assert len(list(moves_of(lent, task, 0, ()))) == 1
+
+
 def test_kinds_can_be_chosen() -> None:
     assert all("mean" in task.prompt[0].text for task in islice(Math(kinds=("mean",)).tasks("train", 0), 20))
     with pytest.raises(ValueError, match=r"^kinds: no kind of problems is 'means'; did you mean mean"):
         Math(kinds=("means",))
-    with pytest.raises(ValueError, match=r"^kinds: "):
+    with pytest.raises(ValueError, match=r"^kinds=\[\]: expected at least one of gain, loss"):
         Math(kinds=())
 
 
@@ -136,7 +153,13 @@ def test_hostile_answers_are_wrong_in_bounded_time(text: str) -> None:
 
 
 @needs_math_verify
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.text(alphabet="0123456789xy+-*/^{}()\\frac \n$", max_size=40))
 def test_any_formula_is_judged(text: str) -> None:
     assert judge(text, "3y", verify="math_verify", seconds=2.0).reward in (0.0, 1.0)
+
+
+def test_random_tries_at_a_long_problem_are_of_its_first_numbers() -> None:
+    numbers = [*range(1, 65), *range(10**6, 10**6 + 500)]
+    task = Task(id="x", prompt=(Text(" ".join(map(str, numbers))),), data={})
+    assert max(map(int, Math().random_tries(task, 1000, 0))) <= 64 * 64

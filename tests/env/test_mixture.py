@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import islice
+from typing import ClassVar
 
 import pytest
 from hypothesis import given
@@ -13,7 +15,7 @@ from rlx.env.countdown import Countdown
 from rlx.env.game.guess_the_number import GuessTheNumber
 from rlx.env.mixture import Mixture, Portion
 from rlx.types import Environment
-from rlx.world import part_of, rounds_of
+from rlx.world import part_of, rounds_of, trained_parts
 
 ENVS: dict[str, Environment] = {"a": Countdown(num_test=3), "b": GuessTheNumber(), "c": GuessTheNumber(low=7)}
 
@@ -38,9 +40,41 @@ def test_each_parts_tasks_are_its_own_in_their_order() -> None:
     assert len({task.key for task in mixed}) == len({(task.env, task.id) for task in mixed})
 
 
+class Counted(float):
+    """A weight that knows how often all of them were looked at."""
+
+    looks: ClassVar = [0]
+
+    def __rtruediv__(self, other: float) -> float:
+        self.looks[0] += 1
+        return other / float(self)
+
+
+def test_the_next_task_costs_the_same_however_many_parts_there_are() -> None:
+    mixture = Mixture(parts={f"p{i}": Portion(env=ENVS["b"], weight=Counted(1 + i % 3)) for i in range(50)})
+    assert len(list(islice(mixture.tasks("train", 0), 200))) == 200
+    assert Counted.looks[0] <= 250
+
+
 def test_the_test_split_goes_on_until_all_parts_have_ended() -> None:
     counts = Counter(task.env for task in mix(1.0, 1.0).tasks("test", 0))
     assert counts == {"a": 3, "b": len(list(ENVS["b"].tasks("test", 0)))}
+
+
+def test_a_test_may_take_the_parts_evenly_and_training_goes_by_their_weights() -> None:
+    mixture = replace(mix(3.0, 1.0), even_test=True)
+    assert Counter(task.env for task in islice(mixture.tasks("test", 0), 6)) == {"a": 3, "b": 3}
+    assert Counter(task.env for task in islice(mixture.tasks("train", 0), 8)) == {"a": 6, "b": 2}
+
+
+def test_a_part_of_no_weight_is_evaluated_and_never_trained_on() -> None:
+    mixture = mix(1.0, 0.0, 2.0)
+    assert {task.env for task in islice(mixture.tasks("train", 0), 50)} == {"a", "c"}
+    assert {task.env for task in islice(mixture.tasks("test", 0), 4)} == {"a", "b", "c"}
+    assert set(trained_parts(mixture)) == {"a", "c"}
+    chosen = replace(mixture, curriculum_floor=0.1).course
+    assert chosen is not None
+    assert set(chosen.begin()) == {"a", "c"}
 
 
 def test_what_is_asked_about_a_task_is_asked_of_its_part() -> None:
@@ -64,5 +98,7 @@ def test_what_is_asked_about_a_task_is_asked_of_its_part() -> None:
 def test_what_is_no_mixture_is_refused(parts: dict[str, Portion], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Mixture(parts=parts)
-    with pytest.raises(ValueError, match=r"^weight=0: expected a number above 0"):
-        Portion(env=Countdown(), weight=0)
+    with pytest.raises(ValueError, match=r"^weight=-1: expected"):
+        Portion(env=Countdown(), weight=-1)
+    with pytest.raises(ValueError, match=r"^parts: every weight is 0: expected one above 0"):
+        mix(0.0, 0.0)

@@ -130,7 +130,7 @@ def test_scorers_that_evaluate_are_given_nothing_to_call(name: str, tmp_path: Pa
 
 
 @needs_rg
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.sampled_from(FEW), st.text(max_size=60))
 def test_whatever_is_answered_has_a_score(name: str, text: str) -> None:
     assert 0.0 <= score(tasks(name, 1)[0], text) <= 1.0

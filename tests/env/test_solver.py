@@ -24,7 +24,7 @@ def search(numbers: list[Fraction]) -> set[Fraction]:
     return found
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=4))
 def test_solver_finds_all_that_brute_force_does(numbers: list[int]) -> None:
     reached = search([Fraction(number) for number in numbers])

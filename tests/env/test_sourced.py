@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
@@ -79,6 +80,11 @@ def test_what_is_all_held_out_trains_nobody(tmp_path: Path) -> None:
         ),
         ([{"question": "?", "answers": "x"}], r"^env.answer_key=answer: no column of row 0 .*; did you mean answers"),
         ([*ROWS, {"question": "?", "answer": []}], "row 60 has no question with an answer"),
+        ([{"question": "?", "answer": float("nan")}], "row 0 has no question with an answer"),
+        *(
+            ([{"question": what, "answer": "x"}], "row 0 has no question with an answer")
+            for what in (None, float("nan"), [], [{"role": "user", "content": "?"}], {}, "", " ")
+        ),
         ([[1]], "row 0 is not an object"),
         ([], "it has no rows"),
     ],
@@ -103,3 +109,42 @@ def test_a_json_file_may_be_a_list(tmp_path: Path) -> None:
     env = QA(source="hub", hub=str(tmp_path / "rows.json"))
     env.check()
     assert next(env.tasks("train", 0)).data["key"]["golds"][0].startswith("Person ")
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (b"[]", "it has no rows"),
+        (b'{"data": [\n{"question": "?"}]}', "env.question_key=question: no column of row 0 .*; there is data"),
+        (b'[{"question": "?", "answer"', "line 1 is not JSON"),
+        (b'{"question": "?", "answer": ' + 5000 * b"9" + b"}", "line 1 has a number of too many digits"),
+        (b"\n" + 100_000 * b"[", "line 2 is nested too deeply"),
+        (b"\0\0", "line 1 is not JSON"),
+        ('{"question": "?"}'.encode("utf-16"), "it is not text in UTF-8"),
+    ],
+)
+def test_a_damaged_file_is_told_in_one_line(tmp_path: Path, raw: bytes, message: str) -> None:
+    path = tmp_path / "rows.json"
+    path.write_bytes(raw)
+    with pytest.raises(DataError, match=message) as caught:
+        QA(source="hub", hub=str(path)).check()
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_no_file_is_neither_waited_for_nor_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    (tmp_path / "zero.jsonl").symlink_to("/dev/zero")
+    (tmp_path / "loop.jsonl").symlink_to(tmp_path / "loop.jsonl")
+    (tmp_path / "folder.jsonl").mkdir()
+    names = [str(tmp_path / f"{name}.jsonl") for name in ("pipe", "zero", "loop", "folder", 500 * "x", "a\0b")]
+    for name in (*names, "~nobody-is-called-so/x.jsonl", "~nobody-is-called-so", 500 * "x"):
+        with pytest.raises(DataError) as caught:
+            QA(source="hub", hub=name).check()
+        assert len(str(caught.value)) < 400
+
+
+def test_a_mark_of_byte_order_and_a_null_context_are_no_harm(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b'\xef\xbb\xbf{"question": "Who is \\ud800?", "answer": "x", "told": null}\n')
+    task = next(QA(source="hub", hub=str(path), test_split="train", context_key="told").tasks("test", 0))
+    assert task.prompt[0].text == "Question: Who is \ud800?"

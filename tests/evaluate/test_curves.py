@@ -27,12 +27,25 @@ def test_a_point_is_the_mean_of_a_window_that_ends_there() -> None:
 
 
 def test_a_line_is_the_mean_over_seeds_as_far_as_all_of_them_are(tmp_path: Path) -> None:
-    folders = [write(tmp_path / "0", 1, 2, 3), write(tmp_path / "1", 3, None, 4, 5, 6), write(tmp_path / "2", 5, 6, 7)]
+    folders = [write(tmp_path / "0", 1, 2, 3), write(tmp_path / "1", 3, 4, 5, 6, 6), write(tmp_path / "2", 5, 6, 7)]
     line = line_of(folders, "x/y", 1)
+    assert line.steps.tolist() == [1.0, 2.0, 3.0]
     assert line.mean.tolist() == [3.0, 4.0, 5.0]
     # 3, 5, 7: deviation 2, t = 4.3027 with two degrees of freedom
     assert line.end.value == 5.0
     assert (line.end.low, line.end.high) == pytest.approx((5 - 4.3027 * 2 / 3**0.5, 5 + 4.3027 * 2 / 3**0.5))
+
+
+def test_a_metric_of_some_steps_is_drawn_at_those(tmp_path: Path) -> None:
+    assert line_of([write(tmp_path / "0", None, 1, None, 3)], "x/y", 2).steps.tolist() == [2.0, 4.0]
+
+
+def test_seeds_are_averaged_step_by_step_though_each_says_it_at_its_own(tmp_path: Path) -> None:
+    folders = [write(tmp_path / "0", 1, 2, 3), write(tmp_path / "1", 3, None, 5), write(tmp_path / "2", None, 1)]
+    line = line_of(folders[:2], "x/y", 1)
+    assert (line.steps.tolist(), line.mean.tolist()) == ([1.0, 3.0], [2.0, 4.0])
+    with pytest.raises(MistakeError, match="says 'x/y' that the other 2 say too"):
+        line_of(folders, "x/y", 1)
 
 
 def test_a_metric_that_no_step_says_is_named_with_the_file(tmp_path: Path) -> None:

@@ -38,6 +38,16 @@ GROUP = Group(
 )
 
 
+def test_the_interval_of_a_count_is_never_below_0_and_that_of_a_reward_may_be() -> None:
+    tasks = [Task(id=name, prompt=(), data={}) for name in "abc"]
+    played = [episode(task, 0, (FAILED,) * num, "done", True) for task, num in zip(tasks, (1, 1, 20), strict=True)]
+    rows = [score(Group(task=one.task, trajectories=(one,))) for one in played]
+    found = figures(rows, ks=(1,))
+    assert (found["eval/episode/turns"].low, found["eval/episode/tokens"].low) == (0.0, 0.0)
+    assert found["eval/reward"].low < 0
+    assert mean_ratios([rows, rows], (1,))["episode/turns"].least == 0.0
+
+
 def test_a_group_becomes_the_hand_counted_row() -> None:
     assert score(GROUP) == Score(
         task="a",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rlx.evaluate.replay import replay
+from rlx.evaluate.replay import rehearse, replay
 from rlx.protocol.history import History
 from rlx.record.store import save, step_path
 from rlx.rollout.speech import Speech
@@ -113,6 +113,15 @@ def kept(folder: Path, *trajectories: Trajectory, max_rounds: int = 3) -> Path:
     group = Group(task=trajectories[0].task, trajectories=trajectories)
     save(step_path(folder, 1), [group], max_rounds=max_rounds)
     return folder
+
+
+def test_a_summary_is_no_turn_of_a_limit() -> None:
+    whole = play(ENV, "d", "d", "d", "24")
+    summary = replace(whole.turns[0], action=Action(kind="summary", text=""), observation=())
+    turns = [one for turn in whole.turns for one in (summary, turn)]
+    found = rehearse(ENV, replace(whole, turns=tuple(turns)), ENV.max_rounds)
+    assert [step.observation for step in found.steps] == [turn.observation for turn in turns]
+    assert found.steps[-1].success
 
 
 def test_what_was_played_replays(tmp_path: Path) -> None:

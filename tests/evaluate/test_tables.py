@@ -59,6 +59,22 @@ def shown(table: Table, width: int = 200) -> str:
     return out.getvalue()
 
 
+def test_turns_stand_where_no_tool_was_used_and_there_was_more_than_one() -> None:
+    game = {name: Estimate(value=x, low=x, high=x) for name, x in (("eval/episode/turns", 4.86), ("eval/reward", 1.0))}
+    assert tool_table({"a": game}).header == ("run", "Turns", "Reward")
+    assert tool_table({"a": game}).rows[0][1].startswith("4.86")
+    once = game | {"eval/episode/turns": Estimate(value=1.0, low=1.0, high=1.0)}
+    assert tool_table({"a": once}).header == ("run", "Reward")
+    assert "Turns" not in tool_table({"a": game | FIGURES}).header
+
+
+def test_what_ended_in_an_error_is_shown_where_something_did() -> None:
+    one = Estimate(value=0.25, low=0.0, high=0.5)
+    assert tool_table({"a": {"eval/reward": one, "eval/episode/errors": one}}).header == ("run", "Errors", "Reward")
+    none = Estimate(value=0.0, low=0.0, high=0.5)
+    assert tool_table({"a": {"eval/reward": one, "eval/episode/errors": none}}).header == ("run", "Reward")
+
+
 def test_hostile_names_are_literal_in_the_terminal() -> None:
     text = shown(accuracy_table({EVIL: FIGURES}))
     assert "\x1b[31m" not in text
@@ -137,7 +153,7 @@ def test_a_path_that_is_too_long_goes_on_below_after_a_slash() -> None:
     st.integers(40, 120),
     st.lists(st.lists(st.floats(-1e4, 1e4).map(lambda x: f"{x:.2f}"), min_size=4, max_size=4), min_size=1, max_size=3),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_no_width_breaks_a_number(width: int, rows: list[list[str]]) -> None:
     cells = tuple((f"run {i}", *(f"{x} [{x},{x}]" for x in row)) for i, row in enumerate(rows))
     columns = cells_of(shown(Table(title="", header=("run", "a", "b", "c", "d"), rows=cells), width))

@@ -75,7 +75,7 @@ def test_what_is_not_there_is_one_line(name: str, keywords: dict, message: str) 
 
 
 def test_a_view_that_is_none_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^observation=lats: expected last, observations, history, chat$"):
+    with pytest.raises(ValueError, match=r"^observation='lats': expected last, observations, history, chat$"):
         rlx.gym.make("countdown", observation="lats")
 
 

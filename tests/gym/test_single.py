@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from gymnasium.error import ResetNeeded
@@ -115,9 +115,20 @@ def test_a_limit_of_turns_is_an_end_and_told_to_be_one() -> None:
 def test_a_turn_that_was_cut_is_no_turn() -> None:
     env = rlx.gym.make(GUESS)
     env.reset(options={"task": task_of(30)})
+    assert env.step(r"\boxed{30}")[1:3] == (1.0, True)
+    env.reset(options={"task": task_of(30)})
     _, reward, terminated, _, info = env.step(rlx.gym.Cut(r"\boxed{30}"))
     assert (reward, terminated) == (-0.1, True)
     assert info == {"success": False, "status": "done", "invalid": "the turn was cut off: say less"}
+
+
+def test_short_turns_are_heard_once_and_long_ones_not_kept() -> None:
+    env = rlx.gym.make(GUESS)
+    env.reset(options={"task": task_of(30)})
+    said = (r"\boxed{1}", r"\boxed{1}", "x" * 100_000 + r"\boxed{2}")
+    assert [env.step(text)[0] for text in said] == ["\nhigher\n", "\nyou guessed 1 before\n", "\nhigher\n"]
+    assert env.place.heard_before.cache_info()[:2] == (1, 1)
+    assert env.another(seed=1).places is env.places
 
 
 def test_what_an_observation_holds() -> None:
@@ -176,9 +187,12 @@ def test_split_and_task_are_chosen_by_options() -> None:
     assert env.reset(options={"task": 1})[1]["task"] == test[1]
     with pytest.raises(ValueError, match=r"^options: task=2: the test split has fewer$"):
         env.reset(options={"task": 2})
+    for wrong in (test[1], -1, True, 1.0, None):
+        with pytest.raises(MistakeError, match=r"^options: task=.*: expected a Task, or .* from 0 to 1000000$"):
+            env.reset(options={"task": wrong})
     with pytest.raises(ValueError, match=r"^options: there is no 'tsk'; did you mean task\?$"):
         env.reset(options={"tsk": 2})
-    with pytest.raises(ValueError, match=r"^options: split='tset': expected train or test$"):
+    with pytest.raises(ValueError, match=r"^options: split='tset': expected train, test$"):
         env.reset(options={"split": "tset"})
 
 
@@ -297,3 +311,58 @@ def test_a_mixture_speaks_as_each_of_its_parts_does() -> None:
     assert "\\boxed" in firsts["first"]
     assert "\\boxed" not in firsts["second"], "its own protocol is direct"
     assert opening_of(env.world.start(env.task)) == opening_of(env.part.start(replace(env.task, env="")))
+
+
+def test_summaries_are_refused_where_nobody_counts_tokens() -> None:
+    env = rlx.gym.make(GUESS, protocol=Direct(summarise_at=40))
+    with pytest.raises(ValueError, match=r"^protocol.summarise_at: who samples here counts the tokens; give window"):
+        env.reset(seed=0)
+
+
+@pytest.mark.parametrize("action", [None, b"25", 25, ["25"], float("nan")])
+def test_what_is_no_text_is_no_action(action: Any) -> None:
+    env = rlx.gym.make(GUESS)
+    env.reset(seed=0)
+    with pytest.raises(MistakeError, match=r"^an action of type \w+: expected the text of a turn$"):
+        env.step(action)
+    assert env.step(r"\boxed{25}")[1] >= 0
+
+
+@pytest.mark.parametrize(
+    ("keywords", "told"),
+    [
+        ({"split": "tset"}, "split='tset': expected train, test"),
+        ({"render_mode": "human"}, "render_mode='human': expected None, ansi"),
+        ({"observation": 5}, "observation=5: expected last, observations, history, chat"),
+    ],
+)
+def test_a_word_that_is_not_known_is_refused_before_an_episode(keywords: dict[str, Any], told: str) -> None:
+    with pytest.raises(MistakeError) as mistake:
+        rlx.gym.make(GUESS, **keywords)
+    assert str(mistake.value) == told
+
+
+@pytest.mark.parametrize("options", ["split", 5, {"task": 10**9}, {"task": -1}])
+def test_options_that_mean_no_task_are_refused_at_once(options: Any) -> None:
+    with pytest.raises(MistakeError, match=r"^options"):
+        rlx.gym.make(GUESS).reset(options=options)
+
+
+class Drawn(GuessTheNumber):
+    """It knows how many tasks were drawn."""
+
+    count: ClassVar = [0]
+
+    def tasks(self, split: str, seed: int) -> Iterator[Task]:
+        for task in super().tasks(split, seed):
+            self.count[0] += 1
+            yield task
+
+
+def test_tasks_by_their_numbers_are_drawn_once_in_order_and_again_from_the_first() -> None:
+    env = TextEnv(Drawn(), Boxed())
+    first = [env.reset(seed=3, options={"task": i // 2})[1]["task"] for i in range(100)]
+    assert Drawn.count[0] == 50
+    again = [env.reset(seed=3, options={"task": i})[1]["task"] for i in (49, 7, 0)]
+    assert again == [first[98], first[14], first[0]]
+    assert first[::2] == [task.key for task in islice(GuessTheNumber().tasks("train", 3), 50)]

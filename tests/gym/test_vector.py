@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium.error import ClosedEnvironmentError
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
 import rlx.gym
@@ -55,6 +57,10 @@ class CountEpisode:
         self.turn += 1
         if action.text == "raise":
             raise RuntimeError("boom")
+        if action.text == "exit":
+            raise SystemExit(3)
+        if action.text == "nan":
+            return Step(reward=float("nan"))
         if action.text == "nonsense":
             return None  # type: ignore[return-value]
         return Step(
@@ -135,15 +141,23 @@ def test_a_mapping_steps_only_whom_it_names() -> None:
         envs.step(["a", "b"])
 
 
-@pytest.mark.parametrize("word", ["raise", "nonsense"])
+@pytest.mark.parametrize(
+    ("word", "error"),
+    [
+        ("raise", f"RuntimeError at {__file__}:"),
+        ("exit", f"SystemExit at {__file__}:"),
+        ("nonsense", "ValueError: env: a step of Count is None: expected Step(observation=(Text(…),), …)"),
+        ("nan", "ValueError: env: a step"),
+    ],
+)
 @pytest.mark.parametrize("pace", ["inline", "live"])
-def test_one_that_fails_ends_its_own_episode_alone(word: str, pace: Pace) -> None:
+def test_one_that_fails_ends_its_own_episode_alone(word: str, error: str, pace: Pace) -> None:
     envs = vector(Count(pace))
     envs.reset(seed=1)
     observations, rewards, terminated, truncated, infos = envs.step(["a", word, "b"])
     assert observations == ("1 a\n", "task 201\n", "1 b\n")
     assert (list(rewards), list(terminated), list(truncated)) == ([1.0, 0.0, 1.0], [False] * 3, [False, True, False])
-    assert infos[1]["final_info"]["error"].startswith("RuntimeError: boom" if word == "raise" else "AttributeError")
+    assert infos[1]["final_info"]["error"].startswith(error)
     assert envs.step(["a", "b", "c"])[0] == ("2 a\n", "1 b\n", "2 c\n")
     envs.close()
 
@@ -151,7 +165,8 @@ def test_one_that_fails_ends_its_own_episode_alone(word: str, pace: Pace) -> Non
 def test_one_that_cannot_begin_tries_again() -> None:
     envs = vector(Count(turns=1), 2)
     observations, infos = envs.reset(seed=[0, 1], options={"task": [66, 3]})
-    assert (observations, infos[0]) == (("", "task 103\n"), {"error": "RuntimeError: no start"})
+    assert observations == ("", "task 103\n")
+    assert re.fullmatch(rf"RuntimeError at {__file__}:\d+: no start", infos[0]["error"])
     observations, _, terminated, truncated, infos = envs.step(["a", "b"])
     assert (observations[0], terminated[0], truncated[0]) == ("task 0\n", False, True)
     assert infos[0]["final_info"]["error"].startswith("ResetNeeded: ")
@@ -163,10 +178,45 @@ def test_what_a_caller_may_not_ask_is_raised() -> None:
         envs.reset(options={"tsk": 1})
     with pytest.raises(MistakeError, match=r"^1 tasks: expected one for each of 2"):
         envs.reset(options={"task": [1]})
-    with pytest.raises(ValueError, match=r"^autoreset=sometimes: expected next_step, same_step, disabled"):
+    with pytest.raises(ValueError, match=r"^autoreset='sometimes': expected next_step, same_step, disabled"):
         rlx.gym.make_vec(GUESS, autoreset="sometimes")
     with pytest.raises(ValueError, match=r"^num_threads=0: expected an integer from 1"):
         rlx.gym.make_vec(GUESS, num_threads=0)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"env_ids": 5}, "env_ids=5: expected a name of an environment, or several"),
+        ({"num_envs": "3"}, "num_envs='3': expected an integer"),
+        ({"num_envs": 2.5}, "num_envs=2.5: expected an integer"),
+        ({"num_envs": True}, "num_envs=True: expected an integer"),
+        ({"num_envs": 10**6}, "num_envs=1000000: expected an integer from 1 to 100000"),
+        ({"seed": None}, "seed=None: expected an integer"),
+        ({"seed": [1, 2]}, "seed=[1, 2]: expected an integer"),
+        ({"num_threads": 1.5}, "num_threads=1.5: expected an integer or None"),
+        ({"wrappers": ["python_tool"]}, "wrappers='python_tool': expected functions, such as get_wrapper_fns gives"),
+        ({"wrappers": "python_tool"}, "wrappers='python_tool': expected functions"),
+        ({"wrappers": 5}, "wrappers=5: expected functions"),
+        ({"vec_kwargs": 5}, "vec_kwargs=5: expected a list"),
+        ({"vec_kwargs": {"high": 9}}, "vec_kwargs={'high': 9}: expected a list"),
+        ({"vec_kwargs": [None, {}]}, "vec_kwargs=None: expected keywords for each environment"),
+        ({"autoreset": []}, "autoreset=[]: expected next_step"),
+        ({"protocol": 5}, "protocol=5: expected the name of one, or a Dialect"),
+    ],
+)
+def test_a_wrong_type_is_told_in_one_line(keywords: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        rlx.gym.make_vec(**{"env_ids": GUESS, "num_envs": 2, **keywords})
+
+
+def test_options_and_actions_of_a_wrong_type_are_told_in_one_line() -> None:
+    envs: Any = rlx.gym.make_vec(GUESS, num_envs=2)
+    envs.reset(seed=0)
+    with pytest.raises(MistakeError, match=r"^options=5: expected options by name"):
+        envs.reset(options=5)
+    with pytest.raises(MistakeError, match=r"^actions='ab': expected one for each of 2"):
+        envs.step("ab")
 
 
 def played(**keywords: Any) -> list[Any]:
@@ -195,8 +245,8 @@ def test_there_are_no_more_threads_than_asked_for_and_none_for_what_is_fast() ->
     envs.reset(seed=0)
     assert {name.rpartition("_")[0] for name in seen} == {"gym"}
     assert len(set(seen)) <= 2
-    assert vector(Count("inline")).pool is None
-    assert vector(Count("live"), asynchronous=False).pool is None
+    assert vector(Count("inline")).crew is None
+    assert vector(Count("live"), asynchronous=False).crew is None
     envs.close()
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("gym_")]
 
@@ -215,3 +265,35 @@ def test_what_it_returns_is_in_its_spaces() -> None:
         observations, _ = envs.reset(seed=0)
         assert observations in envs.observation_space
         assert envs.step(envs.action_space.sample())[0] in envs.observation_space
+
+
+def test_what_no_agent_can_say_reaches_no_environment() -> None:
+    vector = rlx.gym.make_vec(GUESS, num_envs=2)
+    vector.reset(seed=0)
+    before = [env.said for env in vector.envs]  # type: ignore[attr-defined]
+    for actions, told in [
+        (["x", None], "an action of type NoneType"),
+        ({5: "x"}, "there is no environment 5: expected 0 to 1"),
+        ({-1: "x"}, "there is no environment -1"),
+        (None, "actions=None: expected one for each of 2"),
+    ]:
+        with pytest.raises(MistakeError, match=f"^{told}"):
+            vector.step(actions)  # type: ignore[arg-type]
+    assert [env.said for env in vector.envs] == before == [[], []]  # type: ignore[attr-defined]
+
+
+def test_a_mask_has_a_place_for_each() -> None:
+    vector = rlx.gym.make_vec(GUESS, num_envs=2)
+    for mask in ([True], [True, False, True], 1):
+        with pytest.raises(MistakeError, match=r"expected one for each of 2 environments$"):
+            vector.reset(options={"reset_mask": mask})
+
+
+@pytest.mark.parametrize("pace", ["inline", "ticks"])
+def test_closed_environments_say_so(pace: Pace) -> None:
+    vector = TextVectorEnv([TextEnv(Count(pace=pace), Direct(), seed=i) for i in range(2)])
+    vector.reset()
+    vector.close()
+    for work in (vector.reset, lambda: vector.step(["a", "b"])):
+        with pytest.raises(ClosedEnvironmentError, match="make them anew"):
+            work()

@@ -55,7 +55,7 @@ def test_a_vector_wraps_each_of_its_own() -> None:
     ("names", "message"),
     [
         ("concatt", r"^there is no wrapper 'concatt'; did you mean concat"),
-        ("python_tool", r"^wrapper python_tool: a tool is lent by an environment"),
+        ("pyton_tool", r"^there is no wrapper .pyton_tool.; did you mean python_tool"),
     ],
 )
 def test_a_wrapper_that_is_none_is_one_line(names: str, message: str) -> None:

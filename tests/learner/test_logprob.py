@@ -7,7 +7,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from rlx.learner import logprob
 from rlx.learner.logprob import Head, log_probs
 from rlx.model.masks import Masks
-from rlx.protocol.automaton import Automaton, State
+from rlx.protocol.automaton import Actions, Automaton, State
 
 
 def naive(hidden, weight, bias, target, temperature, allowed=None):
@@ -41,7 +41,7 @@ def test_values_and_gradients_equal_log_softmax(monkeypatch, temperature, masked
     results = []
     head = Head(weight_VH=weight, bias_V=b, temperature=temperature, masks=masks if masked else None)
     for logp, entropy in (
-        log_probs(head, hidden, target, state),
+        log_probs(head, hidden, target, state)[:2],
         naive(hidden, weight, b, target, temperature, full if masked else None),
     ):
         gradients = torch.autograd.grad((logp * mix).sum() + (entropy * mix.flip(0)).sum(), leaves, retain_graph=True)
@@ -59,6 +59,36 @@ def test_each_output_has_its_gradient_alone(which):
     torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-4)
 
 
+ADDED = Actions(first=30, names=("a", "b", "c", "d"), descriptions=((1,), (2,), (3,), (4,)))
+
+
+def test_the_vocabularys_share_beside_added_actions_is_its_softmax_alone():
+    hidden, weight, bias, target = inputs()
+    rows = torch.randn(4, 8, generator=torch.Generator().manual_seed(1), requires_grad=True)
+    masks = Masks(Automaton(states=(State(forbidden=frozenset({31, 33})),), actions=ADDED), 30, torch.device("cpu"))
+    head = Head(weight_VH=weight, bias_V=bias, rows_AH=rows, temperature=0.7, masks=masks)
+    logp, _, share = log_probs(head, hidden, target, torch.zeros(70, dtype=torch.long))
+    alone, _ = naive(hidden, weight, bias, target, 0.7)
+    mix, leaves = torch.linspace(-1, 1, 70), (hidden, weight, bias)
+    torch.testing.assert_close(logp - share, alone, atol=2e-5, rtol=1e-4)
+    ours = torch.autograd.grad(((logp - share) * mix).sum(), (*leaves, rows))
+    theirs = torch.autograd.grad((alone * mix).sum(), leaves)
+    for one, other in zip(ours, theirs, strict=False):
+        torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-3)
+    torch.testing.assert_close(ours[-1], torch.zeros_like(rows), atol=1e-4, rtol=0)  # an action's row is no part of it
+
+
+def test_where_only_actions_may_be_chosen_the_vocabularys_share_passes_no_gradient_on():
+    hidden, weight, bias, _ = inputs()
+    rows = torch.randn(4, 8, generator=torch.Generator().manual_seed(1))
+    masks = Masks(Automaton(states=(State(allowed=frozenset({30, 32})),), actions=ADDED), 30, torch.device("cpu"))
+    head = Head(weight_VH=weight, bias_V=bias, rows_AH=rows, masks=masks)
+    logp, _, share = log_probs(head, hidden, torch.full((70,), 30), torch.zeros(70, dtype=torch.long))
+    ours = torch.autograd.grad((logp + share * 0.0).sum(), hidden, retain_graph=True)[0]
+    theirs = torch.autograd.grad(logp.sum(), hidden)[0]
+    assert torch.equal(ours, theirs)
+
+
 def test_a_frozen_head_gets_no_gradient_but_passes_it_on():
     hidden, weight, _, target = inputs()
     frozen = weight.detach()
@@ -72,7 +102,7 @@ def test_a_token_outside_its_mask_is_refused():
     head = Head(weight_VH=torch.zeros(3, 2), masks=masks)
     with pytest.raises(ValueError, match="outside its mask"):
         log_probs(head, torch.zeros(1, 2), torch.tensor([2]), torch.tensor([0]))
-    logp, entropy = log_probs(head, torch.zeros(1, 2), torch.tensor([1]), torch.tensor([0]))
+    logp, entropy, _ = log_probs(head, torch.zeros(1, 2), torch.tensor([1]), torch.tensor([0]))
     assert logp.item() == 0.0
     assert entropy.item() == 0.0
 
@@ -98,7 +128,7 @@ def test_under_autocast_both_passes_multiply_in_its_format_and_the_head_is_cast_
     hidden, weight, b, target = inputs(bias)
     with Spy((30, 8)) as spy:
         with torch.autocast("cpu", torch.bfloat16):
-            logp, _ = log_probs(Head(weight_VH=weight, bias_V=b), hidden, target, target)
+            logp, _, _ = log_probs(Head(weight_VH=weight, bias_V=b), hidden, target, target)
         logp.sum().backward()
     assert spy.products == {torch.bfloat16}
     assert spy.num_casts == 1

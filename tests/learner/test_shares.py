@@ -19,7 +19,7 @@ def test_one_rank_has_everything_in_order(groups):
     assert not any(what.is_filler for what in shares(batch, chosen, 40, 1)[0])
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(num_groups=st.integers(1, 6), num_samples=st.integers(1, 6), size=st.integers(1, 5), seed=st.integers(0, 99))
 def test_every_segment_is_learned_from_once(groups, num_groups, num_samples, size, seed):
     batch = collate(groups(num_groups, num_samples, seed, rewrite=0.3))

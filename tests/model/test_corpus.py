@@ -5,23 +5,21 @@ from itertools import islice
 from random import Random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from rlx.env.countdown import Countdown
 from rlx.model.corpus import (
+    TRACE,
     VERDICT_WEIGHT,
-    Example,
-    cut_batches,
-    draw_document,
-    draw_examples,
-    draw_held_out,
-    draw_lesson,
+    Mixture,
+    draw_kind,
     encode,
+    kinds,
+    mean_lengths,
+    token_shares,
 )
-from rlx.model.lessons import SKILLS, is_held_out
 from rlx.model.load import SHIPPED
+from rlx.model.skills.lesson import is_held_out
 from rlx.model.traces import PRESETS, draw_trace, write_trace
 from rlx.protocol.answer import Answer
 from rlx.protocol.tags import Tags
@@ -37,10 +35,29 @@ def problem(text: str) -> tuple[tuple[int, ...], int]:
     return tuple(sorted(int(number) for number in found[1].split(","))), int(found[2])
 
 
-def test_a_step_of_the_corpus_is_its_seeds() -> None:
-    first, again, other = (draw_examples(NANO, Random(seed), 2000, 0.2) for seed in ("a", "a", "b"))
+@pytest.fixture(scope="module")
+def mixture() -> Mixture:
+    return Mixture(tokenizer=NANO, lengths=mean_lengths(NANO, 30))
+
+
+def test_a_step_of_the_corpus_is_its_seed(mixture: Mixture) -> None:
+    first, again, other = (mixture.draw(seed, 2000, 0.25) for seed in ("a", "a", "b"))
     assert first == again
     assert first != other
+    assert 2000 <= sum(len(e.ids) for e in first) < 2512
+
+
+def test_kinds_have_their_shares_of_the_tokens(mixture: Mixture) -> None:
+    drawn = mixture.draw("shares", 60_000, 0.4)
+    traces = sum(len(e.ids) for e in drawn if "Using the numbers" in NANO.decode(e.ids))
+    assert traces / sum(len(e.ids) for e in drawn) == pytest.approx(0.4, abs=0.06)
+
+
+def test_shares_are_a_whole_and_follow_the_weights() -> None:
+    shares = token_shares(0.25)
+    assert sum(shares.values()) == pytest.approx(1)
+    assert shares[TRACE] == 0.25
+    assert shares["name order"] == pytest.approx(4 * shares["compare numbers"])
 
 
 def test_no_test_problem_of_any_preset_is_in_the_corpus() -> None:
@@ -57,10 +74,9 @@ def test_train_and_test_streams_would_meet_without_the_split() -> None:
     assert first & second
 
 
-@pytest.mark.parametrize("skill", SKILLS)
-def test_lessons_held_out_are_not_those_trained_on(skill: str) -> None:
-    assert is_held_out(draw_held_out(Random(0), skill))
-    assert not any(is_held_out(draw_lesson(Random(seed), skill)) for seed in range(200))
+@pytest.mark.parametrize("name", [name for name in kinds() if name != TRACE])
+def test_what_is_held_out_is_never_drawn(name: str) -> None:
+    assert not any(is_held_out(draw_kind(Random(seed), kinds()[name])) for seed in range(100))
 
 
 def test_segments_are_encoded_one_by_one_as_at_run_time() -> None:
@@ -90,18 +106,6 @@ def test_traces_parse_back_and_end_in_success(dialect: Tags | Answer) -> None:
         assert [step.done for step in steps] == [False] * (len(steps) - 1) + [True]
 
 
-@given(st.lists(st.integers(min_value=1, max_value=300), min_size=1, max_size=80), st.integers(300, 2000))
-def test_batches_hold_every_example_once_with_little_padding(lengths: list[int], limit: int) -> None:
-    examples = [Example(ids=(i,) * length, weights=(1.0,) * length) for i, length in enumerate(lengths)]
-    batches = list(cut_batches(examples, limit))
-    assert sorted((e for batch in batches for e in batch), key=lambda e: e.ids[0]) == examples
-    for batch in batches:
-        longest = max(len(e.ids) for e in batch)
-        assert len(batch) * longest <= limit
-        assert min(len(e.ids) for e in batch) >= longest * 5 / 6
-
-
-def test_documents_mix_traces_and_every_skill() -> None:
-    texts = ["".join(segment.text for segment in draw_document(Random(seed), 0.2)) for seed in range(400)]
-    for sign in ("<python>", "order: ", "swap ", "compare ", "Question: ", "Your goal is", "How many", " = "):
-        assert any(sign in text for text in texts)
+def test_a_document_is_as_long_as_its_kind_is_measured(mixture: Mixture) -> None:
+    assert set(mixture.lengths) == set(token_shares(0.5))
+    assert mixture.lengths[TRACE] > 100 > mixture.lengths["add numbers"]

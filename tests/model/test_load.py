@@ -6,7 +6,6 @@ import sys
 from dataclasses import replace
 from math import log
 from pathlib import Path
-from random import Random
 
 import pytest
 import torch
@@ -16,9 +15,9 @@ from transformers import AutoTokenizer
 
 from rlx.fetch import FetchError
 from rlx.learner.lora import Weights
-from rlx.model.card import measure_loss, score_verdicts
+from rlx.model.card import expert_examples, measure_loss, score_verdicts
 from rlx.model.chat import find_marks
-from rlx.model.corpus import draw_examples
+from rlx.model.corpus import Mixture, mean_lengths
 from rlx.model.load import (
     SHIPPED,
     Lora,
@@ -59,14 +58,15 @@ def test_nano_is_small_and_of_the_size_its_shape_says() -> None:
 
 
 def test_nano_knows_its_corpus() -> None:
-    """Chance is log(1280) = 7.2 nats a token."""
-    examples = draw_examples(TEXTS, Random("never a training step"), 6000, 0.1)
+    """Chance is log(1536) = 7.3 nats a token."""
+    mixture = Mixture(tokenizer=TEXTS, lengths=mean_lengths(TEXTS, 20))
+    examples = mixture.draw("never a training step", 6000, 0.25)
     loss = measure_loss(load_model(NANO).eval(), examples)
     assert loss < 0.45 < 0.1 * log(len(load_tokenizer(NANO)))
 
 
 def test_nano_reads_observations_of_test_problems() -> None:
-    num, accuracy = score_verdicts(load_model(NANO).eval(), TEXTS, 40)
+    num, accuracy = score_verdicts(load_model(NANO).eval(), TEXTS, expert_examples(TEXTS, 40))
     assert num > 100
     assert accuracy > 0.99
 

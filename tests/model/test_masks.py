@@ -17,7 +17,7 @@ def states() -> st.SearchStrategy[State]:
     return ids.flatmap(lambda some: st.sampled_from([State(allowed=some), State(forbidden=some), State()]))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(states(), min_size=1, max_size=5), st.lists(st.integers(-1, 4), min_size=1, max_size=9))
 def test_exactly_what_a_row_s_state_forbids_is_written(some: list[State], rows: list[int]) -> None:
     rows = [min(row, len(some) - 1) for row in rows]

@@ -6,20 +6,31 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from torch import nn
 
 from rlx.model import pretrain as module
-from rlx.model.corpus import Example
+from rlx.model.checkpoint import NAME, name_bits, name_machine, require_fitting, save_checkpoint
 from rlx.model.load import SHIPPED, Model, load_model, load_tokenizer
-from rlx.model.pretrain import Muon, Recipe, orthogonalise, pretrain, scale_rate, weigh_loss
+from rlx.model.nano_recipe import Recipe, scale_rate
+from rlx.model.pretrain import (
+    prepare_tokenizer,
+    pretrain,
+    run_rank,
+    run_steps,
+    start_training,
+)
+from rlx.model.shards import start_others
+from rlx.model.skills import SKILLS, Skill
+from rlx.model.skills import numbers as taught
+from rlx.model.tokenizer import VOCABULARY
 
-TINY = Recipe(steps=4, tokens_per_step=400, warmup=1)
+TINY = Recipe(steps=4, tokens_per_step=800, warmup=1, width=32, layers=1, heads=1, feed_forward=48)
+FEW = {"numbers": Skill(share=1.0, lessons=taught.LESSONS[:2])}
 
 
 @pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    small = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 1}
-    monkeypatch.setattr(module, "SHAPE", module.SHAPE | small | {"num_key_value_heads": 1})
+def few_lessons(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rlx.model.corpus.SKILLS", FEW)
+    monkeypatch.setattr("rlx.model.card.SKILLS", FEW)
 
 
 def prepare(folder: Path) -> Path:
@@ -28,28 +39,95 @@ def prepare(folder: Path) -> Path:
     return folder
 
 
-def test_a_run_cut_off_goes_on_as_if_it_had_not_been(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole, cut = prepare(tmp_path / "whole"), prepare(tmp_path / "cut")
-    pretrain(whole, TINY)
-    take_step = module.take_step
-
-    def stop_at_three(*arguments: object) -> float:
-        if arguments[-1] == 3:
-            raise KeyboardInterrupt
-        return take_step(*arguments)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(module, "take_step", stop_at_three)
-    with pytest.raises(KeyboardInterrupt):
-        pretrain(cut, TINY, save_every=2)
-    monkeypatch.setattr(module, "take_step", take_step)
-    pretrain(cut, TINY, save_every=2)
-    first, second = (load_file(folder / "checkpoint.safetensors") for folder in (whole, cut))
+def assert_same_bits(one: Path, other: Path) -> None:
+    first, second = (load_file(folder / "checkpoint.safetensors") for folder in (one, other))
     assert set(first) == set(second)
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
-def test_export_is_a_model_folder_with_its_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rlx.model.card.SKILLS", {"compare": module_skills()["compare"]})
+def read_losses(folder: Path) -> list[tuple[int, float]]:
+    lines = map(json.loads, (folder / "log.jsonl").read_text().splitlines())
+    return [(line["step"], line["loss"]) for line in lines]
+
+
+def test_a_run_cut_off_goes_on_as_if_it_had_not_been(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PREFIX", 2)
+    whole, cut = prepare(tmp_path / "whole"), prepare(tmp_path / "cut")
+    pretrain(whole, TINY)
+    take_step = module.take_step
+
+    def stop_at_three(*arguments: object) -> None:
+        if arguments[-1] == 3:
+            raise KeyboardInterrupt
+        take_step(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "take_step", stop_at_three)
+    with pytest.raises(KeyboardInterrupt):
+        pretrain(cut, TINY, save_every=0)
+    monkeypatch.setattr(module, "take_step", take_step)
+    with (cut / "log.jsonl").open("a") as log:
+        log.write(json.dumps({"step": 3, "loss": 9.0, "tokens": 0}) + '\n{"step": 4, "lo')
+    pretrain(cut, TINY)
+    assert_same_bits(whole, cut)
+    assert read_losses(cut) == read_losses(whole)
+    assert (cut / "prefix.json").read_text() == (whole / "prefix.json").read_text()
+
+
+def test_two_processes_give_the_bits_of_one_whose_text_another_draws(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rlx.model.corpus.SKILLS", SKILLS)
+    one, two = prepare(tmp_path / "one"), prepare(tmp_path / "two")
+    full = {"tokens_per_step": 3000, "steps": 2, "warmup": 1, "width": 32, "layers": 1, "heads": 1, "feed_forward": 48}
+    run_rank(one, Recipe(**full), 1, 1, "cpu", 0)
+    start_others(two, 2, run_rank, (two, Recipe(**full), 2, 0, "cpu"))
+    run_rank(two, Recipe(**full), 2, 0, "cpu", 0)
+    assert_same_bits(one, two)
+
+
+def run_main(monkeypatch: pytest.MonkeyPatch, *words: str) -> object:
+    monkeypatch.setattr("sys.argv", ["pretrain", *words])
+    with pytest.raises(SystemExit) as ended:
+        module.main()
+    return ended.value.code
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--steps", "0"), "steps=0: expected an integer, at least 1"),
+        (("--decay", "0"), "decay=0.0: expected a number above 0 and at most 1"),
+        (("--width", "190"), "width=190: expected a multiple of 12: of 6 heads, each of an even size"),
+        (("--tokens_per_step", "1"), "tokens_per_step=1: expected an integer, at least 2"),
+        (("--processes", "2", "--drawers", "1"), "drawers=1: expected 0 beside --processes 2"),
+    ],
+)
+def test_words_that_cannot_be_are_refused_in_a_line(
+    words: tuple[str, ...],
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run_main(monkeypatch, "--work", str(tmp_path / "work"), *words) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(told)
+
+
+def test_a_folder_of_another_shape_is_refused_and_left_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    work = prepare(tmp_path / "work")
+    training = start_training(prepare_tokenizer(work, TINY), TINY)
+    save_checkpoint(work, training.model, training.optimizers, {"step": 1, "tokens": 2, "seconds": 3})
+    before = (work / NAME).read_bytes()
+    require_fitting(work, training.model)
+    assert run_main(monkeypatch, "--work", str(work)) == 2
+    assert capsys.readouterr().err.startswith(f"{work / NAME}: of a model of another shape; ")
+    assert (work / NAME).read_bytes() == before
+
+
+def test_export_is_a_model_folder_with_its_card(tmp_path: Path) -> None:
     work, out = prepare(tmp_path / "work"), tmp_path / "out"
     pretrain(work, TINY)
     module.export(work, out, TINY)
@@ -57,14 +135,16 @@ def test_export_is_a_model_folder_with_its_card(tmp_path: Path, monkeypatch: pyt
     assert load_model(model).config.hidden_size == 32
     assert load_tokenizer(model).encode("171") == load_tokenizer(Model(path="nano")).encode("171")
     card = (out / "README.md").read_text()
-    assert "| compare | compare numbers | 300 |" in card
+    assert "| numbers | add numbers | " in card
     assert "{" not in card.split("## Data")[1]
 
 
-def module_skills() -> dict[str, tuple[float, tuple]]:
-    from rlx.model.lessons import SKILLS
-
-    return SKILLS
+def test_what_a_run_will_take_is_said_before_it_starts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pretrain(prepare(tmp_path / "work"), TINY)
+    first, *_, last = capsys.readouterr().out.splitlines()
+    assert first.startswith("4 steps of 800 tokens")
+    assert last.startswith("step 4 of 4")
+    assert "numbers 0%" in last
 
 
 def test_the_rate_warms_up_stays_and_falls_to_zero() -> None:
@@ -74,34 +154,31 @@ def test_the_rate_warms_up_stays_and_falls_to_zero() -> None:
     assert scale_rate(100, recipe) == 0.0
 
 
-@pytest.mark.parametrize("shape", [(8, 8), (12, 5), (5, 12)])
-def test_orthogonalised_matrices_have_singular_values_near_one(shape: tuple[int, int]) -> None:
-    matrices = torch.randn(3, *shape, generator=torch.Generator().manual_seed(0))
-    values = torch.linalg.svdvals(orthogonalise(matrices))
-    assert values.min() > 0.4
-    assert values.max() < 1.4
+@pytest.mark.slow
+def test_nano_is_built_again_to_the_byte_as_far_as_its_first_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    facts = json.loads((SHIPPED / "nano" / "prefix.json").read_text())
+    if facts["machine"] != name_machine():
+        pytest.skip(f"the bits are those of {facts['machine']}, and this is {name_machine()}")
+    work, recipe = tmp_path / "work", Recipe()
+    training = start_training(prepare_tokenizer(work, recipe), recipe)
+    for step in run_steps(training, {"step": 0, "tokens": 0, "seconds": 0}):
+        if step["step"] == facts["steps"]:
+            break
+    assert name_bits(training.model) == facts["weights"]
 
 
-def test_muon_moves_along_the_singular_directions_of_the_gradient() -> None:
-    parameter = nn.Parameter(torch.zeros(2, 2))
-    parameter.grad = torch.diag(torch.tensor([5.0, -3.0]))
-    Muon([parameter], lr=0.1).step()
-    moved = parameter.detach()
-    assert moved[0, 0] == pytest.approx(-0.1, abs=0.04)
-    assert moved[1, 1] == pytest.approx(0.1, abs=0.04)
-    assert moved[0, 1] == moved[1, 0] == 0
-
-
-def test_the_loss_is_weighted_and_blind_to_padding() -> None:
-    model = load_model(Model(path="nano"))
-    long = Example(ids=tuple(range(20, 40)), weights=(0.5,) * 20)
-    short = Example(ids=(7, 9, 11), weights=(1.0, 0.0, 2.0))
-    with torch.no_grad():
-        together = weigh_loss(model, [long, short])
-        alone = weigh_loss(model, [long]) + weigh_loss(model, [short])
-        logits = model(torch.tensor([short.ids])).logits.log_softmax(-1)
-        assert weigh_loss(model, [short]) == pytest.approx(-2 * logits[0, 1, 11].item(), rel=1e-4)
-    assert together == pytest.approx(alone.item(), rel=1e-5)
+def test_the_tokenizer_is_given_and_trained_where_there_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipped = (SHIPPED / "nano" / "tokenizer.json").read_bytes()
+    prepare_tokenizer(tmp_path / "given", TINY)
+    assert (tmp_path / "given" / "tokenizer" / "tokenizer.json").read_bytes() == shipped
+    monkeypatch.setattr(module, "SHIPPED", tmp_path / "nothing")
+    assert prepare_tokenizer(tmp_path / "new", TINY).get_vocab_size() <= VOCABULARY
+    assert (tmp_path / "new" / "tokenizer" / "tokenizer.json").read_bytes() != shipped
 
 
 def test_the_card_of_nano_says_what_was_run() -> None:

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rlx.env.numerals import hear_number, say_number
 from rlx.model.skills import SKILLS, numbers, order, places, reading, worked
 from rlx.model.skills.lesson import ANSWER, QUESTION, Lesson, answer_of, is_held_out, question_of
-from rlx.model.skills.words import read_number, say_number
 
 LESSONS = [lesson for skill in SKILLS.values() for lesson in skill.lessons]
 seeds = st.integers(min_value=0, max_value=2**32)
@@ -62,7 +62,7 @@ def test_some_items_are_held_out_and_most_are_not(lesson: Lesson) -> None:
 
 @given(st.integers(0, 999_999))
 def test_numbers_are_said_and_read_back(value: int) -> None:
-    assert read_number(say_number(value)) == value
+    assert hear_number(say_number(value)) == value
 
 
 def test_the_fewest_swaps_are_the_items_less_the_cycles() -> None:

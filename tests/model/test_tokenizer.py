@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from transformers import AutoTokenizer
 
 from rlx.env.countdown import Countdown
 from rlx.model.load import SHIPPED, Model, encode_text, load_tokenizer
-from rlx.model.tokenizer import END, VOCABULARY, WHOLE, atomic_tokens, save_tokenizer, train_tokenizer
+from rlx.model.skills.words import atomic_words
+from rlx.model.tokenizer import END, PROMPTS, VOCABULARY, atomic_tokens, cut_text, save_tokenizer, train_tokenizer
 from rlx.model.traces import write_trace
 from rlx.protocol.tags import Tags
 
@@ -28,14 +30,40 @@ def test_any_text_round_trips(text: str) -> None:
     assert NANO.decode(encode_text(NANO, text)) == text
 
 
+def test_half_a_letter_is_told_as_a_question_mark() -> None:
+    assert NANO.decode(encode_text(NANO, "who \ud800?")) == "who ??"
+
+
 @given(st.lists(st.sampled_from([*atomic_tokens(), END, "<", "\n", " ", "17", "The observation is "])).map("".join))
 def test_text_made_of_tags_round_trips(text: str) -> None:
     assert NANO.decode(encode_text(NANO, text)) == text
 
 
-@pytest.mark.parametrize("text", [*atomic_tokens(), *LETTERS, *"0123456789", *WHOLE, *(f" {word}" for word in WHOLE)])
+@pytest.mark.parametrize("text", [*atomic_tokens(), *LETTERS, *"0123456789", *atomic_words()])
 def test_tags_letters_digits_and_actions_are_single_tokens(text: str) -> None:
     assert len(encode(text)) == 1
+
+
+@pytest.mark.parametrize("word", atomic_words())
+def test_a_word_is_its_own_token_wherever_it_stands_alone(word: str) -> None:
+    (token,) = encode(word)
+    for text in (f"go to the {word}.", f"{word} < B", f"\n{word}, {word}"):
+        assert encode(text).count(token) == len(re.findall(rf"\b{word}\b", text))
+
+
+def test_a_word_inside_another_is_not_cut_out_of_it() -> None:
+    (red,), (key,) = encode("red"), encode("key")
+    assert red not in encode("bored")
+    assert key not in encode("monkeys")
+
+
+@pytest.mark.parametrize("prompt", PROMPTS)
+def test_prompts_of_the_environments_are_short(prompt: str) -> None:
+    assert len(encode(prompt)) < len(prompt) / 6
+
+
+def test_the_text_between_given_tokens_is_what_merges_are_learned_from() -> None:
+    assert list(cut_text("Anna has 5 apples, {} red<think>\nmap")) == [" has 5 apples, ", " "]
 
 
 @given(st.integers(min_value=0, max_value=10**12))
@@ -71,6 +99,7 @@ def test_training_is_deterministic_and_saves_a_hugging_face_folder(tmp_path: Pat
     texts = ["the cat sat on the mat", "the cat, the mat"] * 50
     first, second = train_tokenizer(texts), train_tokenizer(texts)
     assert first.to_str() == second.to_str()
+    assert first.get_vocab_size() <= VOCABULARY
     save_tokenizer(first, tmp_path)
     (tmp_path / "config.json").write_text('{"model_type": "qwen2"}')
     loaded = AutoTokenizer.from_pretrained(tmp_path)

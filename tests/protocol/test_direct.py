@@ -91,6 +91,14 @@ def test_what_can_be_written_is_read_back(dialect: Dialect, verb: Verb, argument
     assert written.endswith((*dialect.stops, "}"))
 
 
+def test_what_a_stop_would_cut_cannot_be_said() -> None:
+    with pytest.raises(
+        ValueError, match=r"no turn says this answer: protocol.stops would cut it: choose protocol=boxed, tags or whole"
+    ):
+        Direct().write(Move(thought="", action=Action(kind="answer", text="two\nlines")))
+    assert Direct(stops=()).write(Move(thought="", action=Action(kind="answer", text="two\nlines"))) == "two\nlines"
+
+
 def test_tags_speak_the_tools_and_actions_of_any_environment() -> None:
     tags = Tags().bound((PYTHON,), MAZE)
     assert tags.stops == ("</python>", "</left>", "</say>", "</answer>")

@@ -16,7 +16,7 @@ from rlx.record.index import NoLineError, index_path, line_at, line_starts, writ
 LINES = st.lists(st.binary(max_size=9).map(lambda raw: raw.replace(b"\n", b"") + b"\n"), min_size=1, max_size=20)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(LINES, st.integers(1, 7), st.binary(max_size=3).map(lambda raw: raw.replace(b"\n", b"")))
 def test_lines_begin_where_they_do_whatever_is_read_at_once(lines: list[bytes], block: int, torn: bytes) -> None:
     import tempfile

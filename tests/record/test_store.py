@@ -4,13 +4,13 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlx.record.codec import FORMAT, from_json, to_json
+from rlx.record.codec import FORMAT, from_json, num_shared, to_json
 from rlx.record.form import CodecError
 from rlx.record.store import StoreError, good_lines, growing, load, read, save, step_path
 from rlx.types import Action, Completion, Fork, Group, Status, Task, Text, ToolUse, Trajectory, Turn
@@ -112,7 +112,7 @@ def small(task: str = "t", sample: int = 0) -> Trajectory:
     )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150)
 @given(TRAJECTORIES)
 def test_any_trajectory_survives_json(trajectory: Trajectory) -> None:
     assert from_json(json.loads(json.dumps(to_json(trajectory), allow_nan=False))) == trajectory
@@ -241,8 +241,28 @@ def test_a_hostile_line_is_one_line_that_names_it(tmp_path: Path, raw: bytes) ->
     assert "\x1b" not in message
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(JSON)
 def test_any_json_is_a_trajectory_or_a_codec_error(value: Any) -> None:
     with pytest.raises(CodecError):
         from_json(value)
+
+
+class Compared(int):
+    """An id that knows how often any was compared by hand; one with itself never is."""
+
+    count: ClassVar = [0]
+
+    def __eq__(self, other: object) -> bool:
+        self.count[0] += 1
+        return int(self) == other
+
+    __hash__ = int.__hash__
+
+
+def test_what_a_prompt_repeats_is_found_without_a_look_at_each_id() -> None:
+    before = tuple(map(Compared, range(1000)))
+    assert num_shared(before, (*before, Compared(7))) == 1000
+    assert Compared.count[0] == 0
+    assert num_shared(before, (*before[:9], -1, 3)) == 9
+    assert num_shared((), (1,)) == num_shared((1,), ()) == 0

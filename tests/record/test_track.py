@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import json
 import math
+import queue
 import sys
 import threading
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -134,9 +135,12 @@ def fake_wandb(monkeypatch: pytest.MonkeyPatch, init: Callable[..., Any], login:
 def listeners(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A board's thread imports the wandb of its own test, never a later one's: it is waited for before that goes."""
     yield
-    for thread in threading.enumerate():
-        if thread.name == "wandb":
-            thread.join(60)
+    for thread in listening():
+        thread.join(60)
+
+
+def listening() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "wandb"]
 
 
 def told(tmp_path: Path, track: Track, rank: int = 0) -> tuple[Board, list[str]]:
@@ -253,9 +257,31 @@ def test_a_wandb_too_slow_to_listen_loses_steps_but_never_holds_the_run(
     board = open_board(Track(timeout=0.05), tmp_path, {}, notice=said.append)
     for step in range(1_100):
         board.log(step, {})
-    release.set()
     assert board.failures["BufferError"] >= 98
     assert sum("too slow" in line for line in said) == 1
+    release.set()
+    board.timeout = 60.0
+    board.finish()
+    assert not listening(), "what is queued was taken first, and made room for the end"
+
+
+def test_the_end_waits_its_timeout_in_all_however_full_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+
+    def wait(*_: object, timeout: float | None = None) -> None:
+        now[0] += timeout or 0.0
+
+    def is_full(*_: object, timeout: float) -> None:
+        wait(timeout=timeout)
+        raise queue.Full
+
+    monkeypatch.setattr("rlx.record.track.monotonic", lambda: now[0])
+    monkeypatch.setattr(queue.Queue, "put", is_full)
+    stuck = types.SimpleNamespace(join=lambda timeout: wait(timeout=timeout), is_alive=lambda: True)
+    board = Board(notice=lambda text: None, timeout=5.0, _thread=cast(Any, stuck))
+    board.finish()
+    assert now == [5.0]
+    assert board.failures == {"BufferError": 2, "TimeoutError": 1}
 
 
 @pytest.mark.parametrize(("mode", "rank"), [("disabled", 0), ("offline", 1)])
@@ -268,7 +294,7 @@ def test_disabled_and_other_ranks_never_import_wandb(
 
 
 def test_the_real_wandb_writes_an_offline_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    board, said = told(tmp_path, Track(mode="offline"))
+    board, said = told(tmp_path, Track(mode="offline", timeout=120))
     assert (said, board.failures) == ([], {})
     assert len(list(tmp_path.glob("wandb/offline-run-*/run-*.wandb"))) == 1
     assert "wandb" not in capfd.readouterr().out

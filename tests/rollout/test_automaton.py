@@ -32,7 +32,7 @@ def obeys(automaton: Automaton, start: int, completion) -> bool:
     return True
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(first=automata(), second=automata(), temperature=st.sampled_from([0.0, 0.3, 1.0]))
 def test_samples_obey_their_states_and_record_them(qwen2, tokenizer, kit, first, second, temperature):
     automaton, (one, other) = union([first, second])

@@ -75,6 +75,26 @@ def test_its_log_probs_are_the_learner_s_and_it_trains_only_what_is_its_own(agen
     assert all(t.num_sampled <= t.num_tokens - 8 for t in everything if t.fork)
 
 
+def test_what_is_forced_may_be_learned_from_as_if_it_had_been_sampled(run: Any, agent: Any) -> None:
+    def pair(task: Task) -> Growth:
+        (root,) = yield [Start(task=task, sample=0, watch=FORCED[:1])]
+        (fork,) = yield [leave(root, sample=1, turn=0, token=5, forced=FORCED, learned=True)]
+        return Group(task=task, trajectories=(root, fork))
+
+    groups = play(run, agent, pair)
+    batch = collate(groups)
+    annotated = agent.learner.annotate(batch, frozenset())
+    told = rows(groups, annotated)
+    assert batch.engine_logp_M.isnan().sum() == len(groups) * len(FORCED)
+    assert not annotated.engine_logp_M.isnan().any()
+    for group, first in zip(groups, (row for row, at in enumerate(told.fork) if at >= 0), strict=True):
+        root, fork = group.trajectories
+        assert told.num_tokens[first] == len(ids(fork, 0)) - 5
+        assert told.fork_token[first] == 5
+        assert told.logp[first][0] == pytest.approx(root.turns[0].completion.watched[5][0], abs=1e-4)
+        assert told.logp[first][3:] == pytest.approx(fork.turns[0].completion.logprobs[8:], abs=1e-6)
+
+
 def test_a_fork_s_prefix_is_not_computed_again(run: Any, agent: Any) -> None:
     def forks(task: Task) -> Growth:
         (root,) = yield [Start(task=task, sample=0)]

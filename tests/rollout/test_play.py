@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -44,6 +46,8 @@ class EchoEpisode:
     def step(self, action: Action) -> Step:
         if action.text == "boom":
             raise RuntimeError("the environment broke")
+        if action.text == "exit":
+            sys.exit("enough")
         if action.text == "slow":
             time.sleep(0.05)
         if action.kind == "answer":
@@ -149,7 +153,8 @@ def test_a_context_is_what_came_before_token_for_token() -> None:
 
 def test_a_broken_environment_ends_its_own_episode_only() -> None:
     first, second = rollout(Script({0: ["boom"], 1: ["!c"]})).play(starts(2))
-    assert (first.status, first.error) == ("error", "RuntimeError: the environment broke")
+    assert first.status == "error"
+    assert re.fullmatch(rf"RuntimeError at {__file__}:\d+: the environment broke", first.error)
     assert second.status == "done"
 
 
@@ -219,6 +224,12 @@ def test_no_more_episodes_are_under_way_than_may_be_and_their_order_does_not_mat
     ]
     assert [session for _, session in begun] == list(range(9))
     assert sum(tick == 0 for tick, _ in begun) == 2
+
+
+def test_an_environment_that_would_end_the_program_ends_its_episode() -> None:
+    first, second = rollout(Script({0: ["exit"], 1: ["!c"]})).play(starts(2))
+    assert (first.status, second.status) == ("error", "done")
+    assert first.error.startswith(f"SystemExit at {__file__}:")
 
 
 def test_many_episodes_that_fail_at_once_are_all_told() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from rlx.config.compose import build_run, compose
 from rlx.hardware.profile import Hardware
-from rlx.hardware.scaling import Load, Machine
+from rlx.hardware.scaling import Machine
 from rlx.model.shape import Shape
 from rlx.run.duration import (
     FLOAT32,
@@ -16,13 +16,13 @@ from rlx.run.duration import (
     checkpoint_bytes,
     estimate,
     evaluation_seconds,
-    filled,
     machine_of,
     num_idle,
     num_tokens,
     stages_of,
 )
 from rlx.run.fit import shape_of
+from rlx.run.lengths import Lengths
 from rlx.run.run import Run
 
 SEVEN = ["model=qwen2_5_7b", "hardware=a100x8x2"]
@@ -72,7 +72,7 @@ def test_every_stage_of_a_curriculum_is_counted_with_its_own_context() -> None:
 
 
 def test_full_episodes_hold_their_context_and_no_more() -> None:
-    full = filled(Load(), 4096)
+    full = Lengths().filling(4096)
     assert full.prompt + full.sampled + full.observed == 4096
     assert full.observed == (4096 - 100) * 50 // 250
     short = run_of("sampling.max_context=200", "model.max_context=200")
@@ -105,6 +105,11 @@ def test_adapters_save_time_and_disk() -> None:
     assert checkpoint_bytes(adapted, shape) == 4 * 7_615_616_512 + 12 * 80_740_352
 
 
+def test_a_run_of_demonstrations_is_evaluated_by_playing() -> None:
+    run = run_of(*SEVEN, "algo=sft", "warm_start=none")
+    assert evaluation_seconds(run, stages_of(run)[-1], *sized(run), full=False) > 0
+
+
 def test_which_machine_a_profile_is() -> None:
     shape, machine = sized(run_of(*SEVEN))
     assert machine == MACHINES["a100"]
@@ -130,5 +135,5 @@ def test_the_estimate_of_a_cpu_is_near_what_was_measured() -> None:
 def test_evaluation_is_of_the_start_the_end_and_the_way() -> None:
     once, often = run_of(*SEVEN), run_of(*SEVEN, "evaluate.every=20")
     shape, machine = sized(once)
-    seconds = [evaluation_seconds(run, shape, machine, full=False) for run in (once, often)]
+    seconds = [evaluation_seconds(run, stages_of(run)[-1], shape, machine, full=False) for run in (once, often)]
     assert seconds[1] == pytest.approx(6 * seconds[0])

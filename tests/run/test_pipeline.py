@@ -53,7 +53,7 @@ def test_rollouts_lag_by_the_staleness_and_no_more(staleness: int) -> None:
     assert ahead == {}
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 3), st.integers(1, 5), st.integers(0, 5))
 def test_a_run_that_stops_and_goes_on_takes_what_it_would_have_taken(staleness: int, last: int, stop: int) -> None:
     stop = min(stop, last)

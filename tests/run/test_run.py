@@ -27,6 +27,7 @@ SPLIT = ["hardware.engine=vllm", "hardware.device=cuda", "hardware.tensor_parall
         (["evaluate.max_new_tokens=3000"], "evaluate.max_new_tokens=3000: expected an integer below sampling.max_con"),
         (["protocol=answer"], "algo is for agents with tools, and protocol lends none: try protocol=tags"),
         (["algo=rloo", "warm_start=tool_sft"], "warm_start.algo is for agents with tools, and protocol lends none"),
+        (["warm_start=none", "warm_start.steps=2"], "warm_start.steps=2 needs an algo: leave it out, or choose"),
         (["warm_start=sft", "warm_start.seed=-1"], "warm_start.seed=-1: expected an integer, at least 0"),
         (["checkpoint.minutes=0"], "checkpoint.minutes=0: expected a number above 0"),
         (

@@ -9,6 +9,7 @@ import pytest
 
 from rlx.env.countdown import Countdown
 from rlx.env.game.guess_the_number import GuessTheNumber, describe, guess
+from rlx.env.math import Math
 from rlx.env.mixture import Mixture, Portion
 from rlx.tool.lend import Lend
 from rlx.tool.python import Python, Result
@@ -101,6 +102,8 @@ def test_what_cannot_be_lent_is_refused() -> None:
         Lend(env=Countdown(), tool=Python())
     with pytest.raises(ValueError, match=r"^env=a mixture: expected an environment: lend the tool to the mixture's"):
         Lend(env=Mixture(parts={"game": Portion(env=GAME)}), tool=Python())
+    with pytest.raises(ValueError, match=r"^env.max_rounds=0: expected 1 or more, or the first call of python ends"):
+        Lend(env=Math(), tool=Python())
     with pytest.raises(ValueError, match=r"^max_calls=-1"):
         Lend(env=GAME, tool=Python(), max_calls=-1)
 

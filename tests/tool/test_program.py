@@ -85,7 +85,7 @@ def test_names_of_sys_are_replaced_in_code_alone() -> None:
     assert with_sys("  from sys import stdin, maxsize") == "  stdin = sys_stdin; from sys import maxsize"
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.text(max_size=60), st.text(max_size=30))
 def test_any_text_is_a_program_that_ends(code: str, stdin: str) -> None:
     assert isinstance(prints(code, stdin), Result)

@@ -154,7 +154,7 @@ def test_every_process_gives_the_same_text() -> None:
 
 
 @given(value=st.floats() | st.integers(-(10**40), 10**40) | st.complex_numbers())
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 def test_a_number_is_written_as_python_writes_it(value: complex) -> None:
     given = f"float('{value}')" if isinstance(value, float) else f"complex('{value}')"
     code = str(value) if isinstance(value, int) else given

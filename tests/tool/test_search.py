@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from math import log
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 from rlx.limits import MistakeError
 from rlx.tool.search import Search, read_pages
 
+NAMES = [f"w{number}" for number in range(200)]
 PAGES = ["Cat: a cat sleeps", "Dog: a dog and a dog", "Fox: the fox sleeps near the dog"]
 
 
@@ -37,6 +40,17 @@ def test_pages_are_shown_best_first_and_cut() -> None:
     tool = Search(pages=PAGES, top_k=2, max_characters=12)
     assert tool.run("dog").output == "Dog: a dog a\nFox: the fox"
     assert tool.run("cat fish").output == "Cat: a cat s"
+
+
+def test_an_index_takes_few_bytes_for_each_word_of_a_page() -> None:
+    draw = Random(0)
+    pages = [" ".join(draw.sample(NAMES, 50)) for _ in range(1000)]
+    tracemalloc.start()
+    tool = Search(pages=pages)
+    assert sum(len(on) for on, _ in tool.index.values()) == 50_000
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 50_000 * 30
 
 
 def test_of_equal_pages_the_first_comes_first() -> None:
@@ -65,8 +79,21 @@ def test_pages_may_be_of_a_file(tmp_path: Path) -> None:
     lines: list[object] = ["Cat: it sleeps", {"title": "Dog", "text": "it barks"}, {"contents": "Fox\nit hides"}]
     path.write_text("\n".join(map(json.dumps, lines)))
     assert read_pages(str(path)) == ["Cat: it sleeps", "Dog: it barks", "Fox\nit hides"]
-    path.write_text("{}\n")
-    with pytest.raises(MistakeError, match=r"^pages.path=.*a line is no text"):
+    path.write_text('"one\u2028page"\n', encoding="utf-8-sig")
+    assert read_pages(str(path)) == ["one\u2028page"]
+
+
+@pytest.mark.parametrize("line", ["{}", "5", "null", "{", '{"title": "Cat", "text": null}', "[" * 100_000])
+def test_a_file_whose_pages_cannot_be_read_is_told_with_its_line(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "pages.jsonl"
+    path.write_text(f'"a page"\n\n{line}\n')
+    with pytest.raises(MistakeError, match=r"^pages.path=.*: line 3 is no text"):
         read_pages(str(path))
-    with pytest.raises(MistakeError, match=r"^pages.path=.*No such file"):
-        read_pages(str(tmp_path / "nowhere"))
+
+
+def test_a_file_without_pages_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    (tmp_path / "binary").write_bytes(b"\xff")
+    for name, why in {"empty": "it has no pages", "binary": "it is not text", "nowhere": "No such file"}.items():
+        with pytest.raises(MistakeError, match=f"^pages.path=.*{why}"):
+            read_pages(str(tmp_path / name))

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 
+from rlx.env.game.turns import Turns, told
+from rlx.types import Step
+
 
 def in_rows(cells: Iterable[object], num_rows: int, num_columns: int, widest: int = 1) -> str:
     """Cells from the left and from the top, blanks between them, each as wide as the widest."""
@@ -33,3 +36,18 @@ def numbered(num_rows: int, num_columns: int) -> tuple[bytes, tuple[int, ...]]:
         row * line + col * step + width - 1 for row in range(1, num_rows + 1) for col in range(1, num_columns + 1)
     )
     return text.encode(), tuple(places)
+
+
+class BoardTurns(Turns):
+    """An episode on such a board, which is shown after each turn."""
+
+    def __init__(self, max_turns: int, num_rows: int, num_columns: int) -> None:
+        super().__init__(max_turns)
+        empty, self.places = numbered(num_rows, num_columns)
+        self.board = bytearray(empty)
+
+    def opening(self) -> Step:
+        return told(self.board.decode())
+
+    def show(self, text: str, reward: float = 0.0) -> Step:
+        return told(f"{text}\n{self.board.decode()}", reward)

@@ -9,9 +9,14 @@ i o n .     hot is laid down from row 0 column 1, ion across from row 1 column 0
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import count
 from random import Random
 from typing import Literal, NamedTuple
+
+from rlx.env.game.turns import Game
+from rlx.env.game.words import LONGEST, SHORTEST
+from rlx.limits import refuse, within
 
 Way = Literal["across", "down"]
 WAYS: tuple[Way, ...] = ("across", "down")
@@ -21,6 +26,31 @@ PATIENCE = 20
 """Draws of words that find no place, after which boards grow by one."""
 LENGTHS = ((3, 5), (6, 8))
 """Of random games: letters of the shortest word and of the longest."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crossing(Game):
+    """A game with words that are laid so."""
+
+    num_words: int = 5
+    """Words of a puzzle."""
+    shortest: int = 3
+    """Letters that they have at least."""
+    longest: int = 5
+    """Letters that they have at most. The board is one and a half times as wide as the longest word drawn."""
+    random: bool = False
+    """Each task has either words of 3 to 5 letters or words of 6 to 8."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        within(1, 10, num_words=self.num_words)
+        within(SHORTEST, LONGEST, shortest=self.shortest, longest=self.longest)
+        if self.shortest > self.longest:
+            refuse("shortest", self.shortest, f"at most longest={self.longest}")
+
+    def lengths(self, rng: Random) -> tuple[int, int]:
+        """Letters of a task's shortest word and of its longest, at most."""
+        return rng.choice(LENGTHS) if self.random else (self.shortest, self.longest)
 
 
 class Laid(NamedTuple):

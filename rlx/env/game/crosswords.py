@@ -11,51 +11,33 @@ from random import Random
 from string import ascii_lowercase
 from typing import ClassVar
 
-from rlx.env.game.board import numbered
-from rlx.env.game.crossing import LENGTHS, Laid, Way, layouts, letters_on
-from rlx.env.game.turns import Turns, told, whole_numbers, won
-from rlx.env.game.words import LONGEST, SHORTEST, every_clue, letters_of
-from rlx.env.split import split_tasks
-from rlx.limits import MANY, refuse, within
+from rlx.env.game.board import BoardTurns
+from rlx.env.game.crossing import LENGTHS, Crossing, Laid, Way, layouts, letters_on
+from rlx.env.game.turns import whole_numbers, won
+from rlx.env.game.words import every_clue, letters_of
+from rlx.limits import refuse
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
 
 @dataclass(frozen=True, kw_only=True)
-class Crosswords:
+class Crosswords(Crossing):
     """The reward is an equal share for each letter put in: 1 in all. Words are so short that there is a turn for each
     of their letters."""
 
     actions: ClassVar = (Verb(name="put", description="put in a letter", argument="row column letter"),)
-    pace: ClassVar = "inline"
+    stream: ClassVar = "crosswords"
 
-    num_words: int = 5
-    """Words of a puzzle."""
-    shortest: int = 3
-    """Letters that they have at least."""
-    longest: int = 5
-    """Letters that they have at most. The board is one and a half times as wide as the longest word drawn."""
     max_turns: int = 100
     """Turns of a game."""
-    random: bool = False
-    """Each task has either words of 3 to 5 letters or words of 6 to 8."""
-    num_test: int = 500
-    """Test tasks, at most."""
 
     def __post_init__(self) -> None:
-        within(1, 10, num_words=self.num_words)
-        within(SHORTEST, LONGEST, shortest=self.shortest, longest=self.longest)
-        if self.shortest > self.longest:
-            refuse("shortest", self.shortest, f"at most longest={self.longest}")
-        within(1, MANY, max_turns=self.max_turns, num_test=self.num_test)
+        super().__post_init__()
         least = self.num_words * (LENGTHS[-1][0] if self.random else self.shortest)
         if self.max_turns < least:
             refuse("max_turns", self.max_turns, f"{least} or more, a turn for each letter")
 
-    def tasks(self, split: str, seed: int) -> Iterator[Task]:
-        return split_tasks("crosswords", self.draw, split, seed, self.num_test)
-
     def draw(self, rng: Random) -> Task:
-        shortest, longest = rng.choice(LENGTHS) if self.random else (self.shortest, self.longest)
+        shortest, longest = self.lengths(rng)
         longest = min(longest, self.max_turns // self.num_words)
         words = [word for word in every_clue() if shortest <= len(word) <= longest]
         laid, side = next(layouts(rng, words, self.num_words))
@@ -99,20 +81,15 @@ def describe(laid: Sequence[Laid], clues: Sequence[str], side: int, max_turns: i
     )
 
 
-class CrosswordsEpisode(Turns):
+class CrosswordsEpisode(BoardTurns):
     def __init__(self, words: Sequence[tuple[str, int, int, Way]], side: int, max_turns: int) -> None:
-        super().__init__(max_turns)
+        super().__init__(max_turns, side, side)
         self.side = side
         self.letters = letters_on([Laid(*word) for word in words], side)
         self.num_letters = len(self.letters)
         self.filled: set[int] = set()
-        empty, self.places = numbered(side, side)
-        self.board = bytearray(empty)
         for cell in self.letters:
             self.board[self.places[cell]] = ord("_")
-
-    def opening(self) -> Step:
-        return told(self.board.decode())
 
     def play(self, action: Action) -> Step | None:
         *numbers, last = action.text.split() or [""]
@@ -135,9 +112,6 @@ class CrosswordsEpisode(Turns):
         share = 1 / self.num_letters
         is_full = len(self.filled) == self.num_letters
         return won("all is filled", share) if is_full else self.show(f"{letter} is right", share)
-
-    def show(self, text: str, reward: float = 0.0) -> Step:
-        return told(f"{text}\n{self.board.decode()}", reward)
 
 
 def fill(cell: int, side: int, letter: str) -> Action:

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from heapq import heappop, heappush
 from random import Random
 from typing import ClassVar
 
 from rlx.env.game.board import in_pieces, in_rows
-from rlx.env.game.turns import Turns, told, won
-from rlx.env.split import split_tasks
-from rlx.limits import MANY, within
+from rlx.env.game.turns import Game, Turns, told, won
+from rlx.limits import within
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
 Tiles = tuple[int, ...]
@@ -30,11 +29,11 @@ FARTHEST = 80
 
 
 @dataclass(frozen=True, kw_only=True)
-class FifteenPuzzle:
+class FifteenPuzzle(Game):
     """The reward is 1 for the order, and after the last slide the share of the cells that are right."""
 
     actions: ClassVar = tuple(Verb(name=name, description=f"slide a tile {name}") for name in FROM)
-    pace: ClassVar = "inline"
+    stream: ClassVar = "fifteen_puzzle"
 
     num_rows: int = 3
     """Rows, and columns."""
@@ -44,16 +43,11 @@ class FifteenPuzzle:
     """A start is a number of random slides from the end, evenly from 1 to this one; null: to `max_turns`."""
     random: bool = False
     """Each task has a number of rows and of slides of its own."""
-    num_test: int = 500
-    """Test tasks, at most."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         within(2, 4, num_rows=self.num_rows)
-        within(1, MANY, max_turns=self.max_turns, num_test=self.num_test)
         within(1, FARTHEST, distance=self.distance)
-
-    def tasks(self, split: str, seed: int) -> Iterator[Task]:
-        return split_tasks("fifteen_puzzle", self.draw, split, seed, self.num_test)
 
     def draw(self, rng: Random) -> Task:
         num_rows, max_turns = rng.choice(SIZES) if self.random else (self.num_rows, self.max_turns)
@@ -73,6 +67,7 @@ class FifteenPuzzle:
             yield Move(thought=f"{left} to go.", action=Action(kind="act", name=name, text=""))
 
 
+@lru_cache(maxsize=1024)
 def describe(tiles: Tiles, num_rows: int, max_turns: int) -> Task:
     return Task(
         id=".".join(map(str, tiles)),
@@ -100,18 +95,37 @@ def slides_of(num_rows: int) -> list[dict[str, int]]:
     ]
 
 
+@cache
+def drawn(num_rows: int) -> tuple[list[str], list[str]]:
+    """Each tile as a board shows it, and the pieces of a board: a cell at 2 i, then what is between it and the next."""
+    widest = len(str(num_rows**2 - 1))
+    cells = [str(tile or ".").rjust(widest) for tile in range(num_rows**2)]
+    return cells, in_pieces(in_rows(cells, num_rows, num_rows, widest), widest)
+
+
+@cache
 def in_order(num_rows: int) -> Tiles:
     return (*range(1, num_rows**2), 0)
 
 
 def shuffled(rng: Random, num_rows: int, distance: int) -> Tiles:
     """Random slides away from the order, none of which takes back the one before, until it is left."""
-    tiles, gap, last = list(in_order(num_rows)), num_rows**2 - 1, -1
+    tiles, gap, last, onward = list(in_order(num_rows)), num_rows**2 - 1, -1, onward_of(num_rows)
     for _ in range(rng.randint(1, distance)):
-        place = rng.choice([place for place in slides_of(num_rows)[gap].values() if place != last])
+        place = rng.choice(onward[gap, last])
         tiles[gap], tiles[place] = tiles[place], 0
         last, gap = gap, place
     return tuple(tiles) if tuple(tiles) != in_order(num_rows) else shuffled(rng, num_rows, distance)
+
+
+@cache
+def onward_of(num_rows: int) -> dict[tuple[int, int], tuple[int, ...]]:
+    """For each place of the gap, and the one that it came from or -1, where it can go next."""
+    return {
+        (gap, last): tuple(place for place in slides.values() if place != last)
+        for gap, slides in enumerate(slides_of(num_rows))
+        for last in (-1, *slides.values())
+    }
 
 
 @cache
@@ -157,9 +171,10 @@ class FifteenEpisode(Turns):
     def __init__(self, tiles: Sequence[int], num_rows: int, max_turns: int) -> None:
         super().__init__(max_turns)
         self.tiles, self.num_rows = list(tiles), num_rows
-        self.goal, widest = list(in_order(num_rows)), len(str(num_rows**2 - 1))
-        self.gap = self.tiles.index(0)
-        self.board = in_pieces(in_rows([tile or "." for tile in tiles], num_rows, num_rows, widest), widest)
+        self.goal, self.gap = list(in_order(num_rows)), self.tiles.index(0)
+        cells, ends = drawn(num_rows)
+        self.board = ends.copy()
+        self.board[::2] = [cells[tile] for tile in tiles]
 
     def opening(self) -> Step:
         return told("".join(self.board))

@@ -13,9 +13,8 @@ from random import Random
 from typing import ClassVar
 
 from rlx.env.game.board import in_rows
-from rlx.env.game.turns import Turns, lost, told, won
-from rlx.env.split import split_tasks
-from rlx.limits import MANY, refuse, within
+from rlx.env.game.turns import Game, Turns, lost, told, won
+from rlx.limits import refuse, within
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
 Row = tuple[int, ...]
@@ -28,12 +27,12 @@ SIZES = ((16, 20), (32, 30), (64, 50))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Game2048:
+class Game2048(Game):
     """The reward is 1 for the tile `target`, in parts: each time a tile is larger than any before, its share of the
     doublings from the largest at the start to that."""
 
     actions: ClassVar = tuple(Verb(name=name, description=f"slide all tiles {name}") for name in DIRECTIONS)
-    pace: ClassVar = "inline"
+    stream: ClassVar = "game_2048"
 
     target: int = 128
     """The tile to reach, a power of two. A turn brings a tile of 2 or, one in ten, of 4."""
@@ -43,17 +42,12 @@ class Game2048:
     """Turns of a game."""
     random: bool = False
     """Each task has a tile to reach and a number of turns of its own."""
-    num_test: int = 500
-    """Test tasks, at most."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.target not in (2**power for power in range(3, 18)):
             refuse("target", self.target, "a power of two from 8 to 131072")
         within(2, 8, size=self.size)
-        within(1, MANY, max_turns=self.max_turns, num_test=self.num_test)
-
-    def tasks(self, split: str, seed: int) -> Iterator[Task]:
-        return split_tasks("game_2048", self.draw, split, seed, self.num_test)
 
     def draw(self, rng: Random) -> Task:
         target, max_turns = rng.choice(SIZES) if self.random else (self.target, self.max_turns)

@@ -7,24 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil, sqrt
 from random import Random
 from typing import ClassVar, Literal
 
-from rlx.env.game.turns import Turns, told, whole_number, won
-from rlx.env.split import split_tasks
-from rlx.limits import MANY, refuse, within
+from rlx.env.game.turns import Game, Turns, told, whole_number, won
+from rlx.limits import refuse, within
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
 LARGEST = 10**8
 
 
 @dataclass(frozen=True, kw_only=True)
-class GuessTheNumber:
+class GuessTheNumber(Game):
     """The reward is 1 for the number, and where the last guess is not it, the less the farther it is."""
 
     actions: ClassVar = (Verb(name="guess", description="guess", argument="number"),)
-    pace: ClassVar = "inline"
+    stream: ClassVar = "guess_the_number"
 
     low: int = 1
     """Smallest number."""
@@ -36,17 +36,17 @@ class GuessTheNumber:
     """Each task has a range and a number of guesses of its own."""
     expert: Literal["halving", "any"] = "halving"
     """Whom demonstrations show: halving guesses the middle of what is left, any guesses any number that is left."""
-    num_test: int = 500
-    """Test tasks, at most."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         within(0, LARGEST, low=self.low, high=self.high)
         if self.high - self.low < 1:
             refuse("high", self.high, f"a number above low={self.low}")
-        within(1, MANY, max_turns=self.max_turns, num_test=self.num_test)
 
-    def tasks(self, split: str, seed: int) -> Iterator[Task]:
-        return split_tasks("guess_the_number", self.draw, split, seed, self.num_test)
+    @property
+    def apart(self) -> bool:
+        """A number is hidden, and no puzzle to be known by heart: who never meets some learns not to guess them."""
+        return self.random
 
     def draw(self, rng: Random) -> Task:
         if not self.random:
@@ -77,6 +77,7 @@ class GuessTheNumber:
         return [guess(number) for number in rng.sample(numbers, min(num, len(numbers)))]
 
 
+@lru_cache(maxsize=1024)
 def describe(secret: int, low: int, high: int, max_turns: int) -> Task:
     return Task(
         id=f"{low}-{high}/{secret}",
@@ -89,7 +90,7 @@ class GuessEpisode(Turns):
     def __init__(self, secret: int, low: int, high: int, max_turns: int) -> None:
         super().__init__(max_turns)
         self.secret, self.low, self.high = secret, low, high
-        self.guesses: list[int] = []
+        self.guesses: set[int] = set()
 
     def opening(self) -> Step:
         return told(f"It is a number from {self.low} to {self.high}.")
@@ -98,17 +99,19 @@ class GuessEpisode(Turns):
         number = whole_number(action.text)
         if action.kind != "act" or number is None:
             return None
-        is_new = number not in self.guesses
-        self.guesses.append(number)
+        self.last = number
         if not self.low <= number <= self.high:
             return told(f"{number} is not from {self.low} to {self.high}")
         if number == self.secret:
             return won("correct")
-        return told("higher" if number < self.secret else "lower") if is_new else told(f"you guessed {number} before")
+        if number in self.guesses:
+            return told(f"you guessed {number} before")
+        self.guesses.add(number)
+        return told("higher" if number < self.secret else "lower")
 
     def at_limit(self, step: Step) -> float:
         """1 less the last guess's distance, as a share of the range."""
-        last = self.guesses[-1]
+        last = self.last
         return 1 - abs(last - self.secret) / (self.high - self.low) if self.low <= last <= self.high else 0.0
 
 

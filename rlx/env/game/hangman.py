@@ -11,10 +11,9 @@ from random import Random
 from string import ascii_lowercase
 from typing import ClassVar
 
-from rlx.env.game.turns import Turns, told, won
+from rlx.env.game.turns import Game, Turns, told, won
 from rlx.env.game.words import LONGEST, SHORTEST, letter_counts, letters_of, words_of
-from rlx.env.split import split_tasks
-from rlx.limits import MANY, within
+from rlx.limits import within
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
 SIZES = ((3, 10), (5, 15), (7, 20))
@@ -22,11 +21,11 @@ SIZES = ((3, 10), (5, 15), (7, 20))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hangman:
+class Hangman(Game):
     """The word is worth 0.5, and so are its letters together: each when it is found, the rest with the word."""
 
     actions: ClassVar = (Verb(name="guess", description="guess", argument="letter or word"),)
-    pace: ClassVar = "inline"
+    stream: ClassVar = "hangman"
 
     length: int = 5
     """Letters of the word."""
@@ -34,15 +33,10 @@ class Hangman:
     """Turns of a game."""
     random: bool = False
     """Each task has a word of 3, 5 or 7 letters, and 10, 15 or 20 turns."""
-    num_test: int = 500
-    """Test tasks, at most."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         within(SHORTEST, LONGEST, length=self.length)
-        within(1, MANY, max_turns=self.max_turns, num_test=self.num_test)
-
-    def tasks(self, split: str, seed: int) -> Iterator[Task]:
-        return split_tasks("hangman", self.draw, split, seed, self.num_test)
 
     def draw(self, rng: Random) -> Task:
         length, max_turns = rng.choice(SIZES) if self.random else (self.length, self.max_turns)

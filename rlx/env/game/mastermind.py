@@ -14,23 +14,26 @@ from operator import eq
 from random import Random
 from typing import ClassVar
 
-from rlx.env.game.turns import Turns, told, whole_numbers, won
-from rlx.env.split import split_tasks
-from rlx.limits import MANY, refuse, within
+from rlx.env.game.turns import Game, Turns, told, whole_numbers, won
+from rlx.limits import refuse, within
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
 Code = tuple[int, ...]
 
 SIZES = ((2, 4, 10), (4, 6, 20), (4, 8, 30))
 """Of random games: digits of the code, the highest of them, guesses."""
+LONGEST = 6
+"""Digits of a code."""
+ANSWERS = [[f"black {black} white {white}" for white in range(LONGEST + 1)] for black in range(LONGEST)]
+"""By black and white."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mastermind:
+class Mastermind(Game):
     """The reward is the share of the code's digits that are right and in place for the first time: 1 in all."""
 
     actions: ClassVar = (Verb(name="guess", description="guess", argument="digits"),)
-    pace: ClassVar = "inline"
+    stream: ClassVar = "mastermind"
 
     length: int = 4
     """Digits of the code."""
@@ -42,18 +45,13 @@ class Mastermind:
     """Guesses of a game."""
     random: bool = False
     """Each task has a length, a highest digit and a number of guesses of its own."""
-    num_test: int = 500
-    """Test tasks, at most."""
 
     def __post_init__(self) -> None:
-        within(1, 6, length=self.length)
+        super().__post_init__()
+        within(1, LONGEST, length=self.length)
         within(2, 9, highest=self.highest)
         if self.length > self.highest and not self.repeats:
             refuse("length", self.length, f"at most highest={self.highest} digits, or repeats=true")
-        within(1, MANY, max_turns=self.max_turns, num_test=self.num_test)
-
-    def tasks(self, split: str, seed: int) -> Iterator[Task]:
-        return split_tasks("mastermind", self.draw, split, seed, self.num_test)
 
     def draw(self, rng: Random) -> Task:
         size = rng.choice(SIZES) if self.random else (self.length, self.highest, self.max_turns)
@@ -85,8 +83,8 @@ class Mastermind:
         return [guess(code) for code in codes]
 
 
-def describe(code: Iterable[int], highest: int, repeats: bool, max_turns: int) -> Task:
-    code = list(code)
+@lru_cache(maxsize=4096)
+def describe(code: Code, highest: int, repeats: bool, max_turns: int) -> Task:
     which = "digits" if repeats else "different digits"
     return Task(
         id=f"{highest}/{''.join(map(str, code))}",
@@ -97,7 +95,7 @@ def describe(code: Iterable[int], highest: int, repeats: bool, max_turns: int) -
                 f"You have {max_turns} guesses."
             ),
         ),
-        data={"code": code, "highest": highest, "repeats": repeats, "max_turns": max_turns},
+        data={"code": list(code), "highest": highest, "repeats": repeats, "max_turns": max_turns},
     )
 
 
@@ -111,7 +109,6 @@ def every_code(rng: Random, length: int, highest: int, repeats: bool) -> Iterato
     return product(digits, repeat=length) if repeats else permutations(digits, length)
 
 
-@lru_cache(maxsize=2**14)
 def pegs(code: Code, guess: Code) -> tuple[int, int]:
     """How many are right and in place, and how many more are right; no digit of the code counts twice."""
     black = sum(map(eq, code, guess))
@@ -145,7 +142,7 @@ class MastermindEpisode(Turns):
     def answer(self, black: int, white: int) -> Step:
         gain = max(0, black - self.most_black) / len(self.code)
         self.most_black = max(self.most_black, black)
-        return won("correct", gain) if black == len(self.code) else told(f"black {black} white {white}", gain)
+        return won("correct", gain) if black == len(self.code) else told(ANSWERS[black][white], gain)
 
 
 def guess(code: Code) -> Action:

@@ -18,11 +18,10 @@ from hashlib import sha256
 from random import Random
 from typing import ClassVar
 
-from rlx.env.game.board import numbered
+from rlx.env.game.board import BoardTurns
 from rlx.env.game.minefield import Numbers, around, risks
-from rlx.env.game.turns import Turns, lost, told, whole_numbers, won
-from rlx.env.split import split_tasks
-from rlx.limits import MANY, refuse, within
+from rlx.env.game.turns import Game, lost, whole_numbers, won
+from rlx.limits import refuse, within
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
 CLEARED = 9
@@ -31,14 +30,14 @@ HIDDEN, FLAG, ZERO = b".F0"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Minesweeper:
+class Minesweeper(Game):
     """The reward of a turn is the share of the safe cells that it reveals: 1 in all."""
 
     actions: ClassVar = (
         Verb(name="reveal", description="reveal a cell", argument="row column"),
         Verb(name="flag", description="put a flag on a cell, or take it off", argument="row column"),
     )
-    pace: ClassVar = "inline"
+    stream: ClassVar = "minesweeper"
 
     rows: int = 8
     """Rows of the board."""
@@ -51,17 +50,12 @@ class Minesweeper:
     random: bool = False
     """Each task has a square board of its own, 5 to 8 cells wide, a fifth of which are mines, and as many turns as
     cells."""
-    num_test: int = 500
-    """Test tasks, at most."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         within(3, 10, rows=self.rows, cols=self.cols)
         if not 1 <= self.num_mines <= self.rows * self.cols - CLEARED:
             refuse("num_mines", self.num_mines, f"1 or more, and {CLEARED} less than rows * cols")
-        within(1, MANY, max_turns=self.max_turns, num_test=self.num_test)
-
-    def tasks(self, split: str, seed: int) -> Iterator[Task]:
-        return split_tasks("minesweeper", self.draw, split, seed, self.num_test)
 
     def draw(self, rng: Random) -> Task:
         if not self.random:
@@ -111,19 +105,14 @@ def describe(cells: list[int], rows: int, cols: int, num_mines: int, max_turns: 
     )
 
 
-class MinesweeperEpisode(Turns):
+class MinesweeperEpisode(BoardTurns):
     def __init__(self, cells: Sequence[int], rows: int, cols: int, num_mines: int, max_turns: int) -> None:
-        super().__init__(max_turns)
+        super().__init__(max_turns, rows, cols)
         self.cells, self.rows, self.cols, self.num_mines = cells, rows, cols, num_mines
-        empty, self.places = numbered(rows, cols)
-        self.board = bytearray(empty)
         self.around = around(rows, cols)
         self.mines: frozenset[int] = frozenset()
         self.counts: list[int] = []
         self.num_safe = self.num_left = rows * cols - num_mines
-
-    def opening(self) -> Step:
-        return told(self.board.decode())
 
     def play(self, action: Action) -> Step | None:
         where = whole_numbers(action.text)
@@ -176,9 +165,6 @@ class MinesweeperEpisode(Turns):
                         board[places[near]] = ZERO + counts[near]
                         opened.append(near)
         return len(opened)
-
-    def show(self, text: str, reward: float = 0.0) -> Step:
-        return told(f"{text}\n{self.board.decode()}", reward)
 
     def shown(self) -> Numbers:
         """What is revealed: each cell's number, or None."""

@@ -27,9 +27,8 @@ from rlx.env.game.sokoban_rooms import (
     rows_of,
     solve,
 )
-from rlx.env.game.turns import Turns, told, won
-from rlx.env.split import split_tasks
-from rlx.limits import MANY, within
+from rlx.env.game.turns import Game, Turns, told, won
+from rlx.limits import within
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
 DIRECTIONS = ("up", "down", "left", "right")
@@ -38,11 +37,11 @@ SIZES = ((6, 6, 2, 20), (8, 8, 5, 50))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sokoban:
+class Sokoban(Game):
     """The reward is 1 for all boxes on targets, and after the last move the share of them that are."""
 
     actions: ClassVar = tuple(Verb(name=name, description=f"move {name}") for name in DIRECTIONS)
-    pace: ClassVar = "inline"
+    stream: ClassVar = "sokoban"
 
     num_rows: int = 6
     """Rows, with the outer walls."""
@@ -54,16 +53,11 @@ class Sokoban:
     """Moves of a game; they suffice."""
     random: bool = False
     """Each task has a size, a number of boxes and of moves of its own."""
-    num_test: int = 500
-    """Test tasks, at most."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         within(5, 12, num_rows=self.num_rows, num_columns=self.num_columns)
         within(1, (self.num_rows - 2) * (self.num_columns - 2) // 6, num_boxes=self.num_boxes)
-        within(1, MANY, max_turns=self.max_turns, num_test=self.num_test)
-
-    def tasks(self, split: str, seed: int) -> Iterator[Task]:
-        return split_tasks("sokoban", self.draw, split, seed, self.num_test)
 
     def draw(self, rng: Random) -> Task:
         size = (self.num_rows, self.num_columns, self.num_boxes, self.max_turns)

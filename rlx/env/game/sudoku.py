@@ -13,9 +13,8 @@ from random import Random
 from typing import ClassVar
 
 from rlx.env.game.sudoku_grids import HIDDEN, NAKED, SEARCH, deductions, full_grid, grade_of, num_empty, puzzle_of
-from rlx.env.game.turns import Turns, told, whole_numbers, won
-from rlx.env.split import split_tasks
-from rlx.limits import MANY, refuse, within
+from rlx.env.game.turns import Game, Turns, told, whole_numbers, won
+from rlx.limits import refuse, within
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
 SIZES = ((4, 7, 15), (9, 34, 50))
@@ -30,11 +29,11 @@ THOUGHTS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sudoku:
+class Sudoku(Game):
     """The reward is the share of the empty cells that a right digit fills: 1 in all."""
 
     actions: ClassVar = (Verb(name="fill", description="fill a cell", argument="row column digit"),)
-    pace: ClassVar = "inline"
+    stream: ClassVar = "sudoku"
 
     size: int = 9
     """Rows, columns and digits: 4 or 9."""
@@ -47,18 +46,13 @@ class Sudoku:
     """Turns of a game."""
     random: bool = False
     """Each task has a size, a number of clues and of turns of its own."""
-    num_test: int = 500
-    """Test tasks, at most."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.size not in LEAST_CLUES:
             refuse("size", self.size, "4 or 9")
         within(LEAST_CLUES[self.size], self.size**2 - 1, clues=self.clues)
         within(NAKED, SEARCH, grade=self.grade)
-        within(1, MANY, max_turns=self.max_turns, num_test=self.num_test)
-
-    def tasks(self, split: str, seed: int) -> Iterator[Task]:
-        return split_tasks("sudoku", self.draw, split, seed, self.num_test)
 
     def draw(self, rng: Random) -> Task:
         size, clues, max_turns = rng.choice(SIZES) if self.random else (self.size, self.clues, self.max_turns)

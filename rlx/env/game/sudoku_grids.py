@@ -21,6 +21,9 @@ PATIENCE = 1000
 TRIES = 8
 """Orders in which clues are taken away, until there are few enough."""
 
+FREE = {4: 4, 6: 3, 9: 4}
+"""By size, every which box shares no row or column with the others; of four, only one is taken."""
+
 Grid = list[int]
 """Cells from the left and from the top; 0 is empty."""
 
@@ -37,9 +40,10 @@ class Lines:
 
 @cache
 def lines(size: int) -> Lines:
-    box = isqrt(size)
+    high = isqrt(size)
+    wide = size // high
     places = [divmod(cell, size) for cell in range(size**2)]
-    of = tuple((row, size + col, 2 * size + row // box * box + col // box) for row, col in places)
+    of = tuple((row, size + col, 2 * size + row // high * high + col // wide) for row, col in places)
     units = tuple(tuple(cell for cell in range(size**2) if unit in of[cell]) for unit in range(3 * size))
     return Lines(units, of)
 
@@ -153,9 +157,9 @@ def search(board: Board, rng: Random | None, patience: int) -> Iterator[Grid]:
 
 
 def full_grid(rng: Random, size: int) -> Grid:
-    """Boxes on the diagonal of nine are free of one another, and drawn first; of four, only one is."""
+    """Boxes that are free of one another are drawn first."""
     grid = [0] * size**2
-    for box in lines(size).units[2 * size :: 4]:
+    for box in lines(size).units[2 * size :: FREE[size]]:
         for cell, digit in zip(box, rng.sample(range(1, size + 1), size), strict=True):
             grid[cell] = digit
     try:

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
 
-from rlx.env.game.turns import Turns, told, won
-from rlx.env.split import split_tasks
-from rlx.limits import MANY, within
+from rlx.env.game.turns import Game, Turns, told, won
+from rlx.limits import within
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
 TOWERS = "ABC"
@@ -24,11 +23,11 @@ MOVE = re.compile(r"([abc])\s*,?\s*([abc])", re.IGNORECASE | re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
-class TowerOfHanoi:
+class TowerOfHanoi(Game):
     """The reward is 1 for all disks on tower C, and after the last move the share of them that is there."""
 
     actions: ClassVar = (Verb(name="move", description="move the last disk of a tower", argument="towers"),)
-    pace: ClassVar = "inline"
+    stream: ClassVar = "tower_of_hanoi"
 
     num_disks: int = 4
     """Disks."""
@@ -39,15 +38,14 @@ class TowerOfHanoi:
     the same then."""
     random: bool = False
     """Each task has a number of disks and of moves of its own."""
-    num_test: int = 500
-    """Test tasks, at most."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         within(1, 9, num_disks=self.num_disks)
-        within(1, MANY, max_turns=self.max_turns, num_test=self.num_test)
 
-    def tasks(self, split: str, seed: int) -> Iterator[Task]:
-        return split_tasks("tower_of_hanoi", self.draw, split, seed, self.num_test, apart=self.scattered)
+    @property
+    def apart(self) -> bool:
+        return self.scattered
 
     def draw(self, rng: Random) -> Task:
         num_disks, max_turns = rng.choice(SIZES) if self.random else (self.num_disks, self.max_turns)

@@ -7,13 +7,48 @@ for what the rules forbid; -0.1 for a turn that cannot be read, which ends the g
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
+from random import Random
+from typing import ClassVar
 
-from rlx.types import Action, Step, Text
+from rlx.env.split import split_tasks
+from rlx.limits import MANY, within
+from rlx.types import Action, Part, Step, Task, Text
 
 UNREADABLE = -0.1
 """The reward of a turn that cannot be read."""
+LONGEST = 1000
+"""Characters of a turn that can be, and one more."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Game(ABC):
+    """A game, whose tasks are drawn at random; a hash holds some of them out for the test."""
+
+    pace: ClassVar = "inline"
+    stream: ClassVar[str]
+    """What keys its random numbers."""
+
+    max_turns: int
+    """Turns of a game."""
+    num_test: int = 500
+    """Test tasks, at most."""
+
+    def __post_init__(self) -> None:
+        within(1, MANY, max_turns=self.max_turns, num_test=self.num_test)
+
+    @property
+    def apart(self) -> bool:
+        """Whether there are so many tasks that some can be held out; else both splits have all of them."""
+        return True
+
+    @abstractmethod
+    def draw(self, rng: Random) -> Task: ...
+
+    def tasks(self, split: str, seed: int) -> Iterator[Task]:
+        return split_tasks(self.stream, self.draw, split, seed, self.num_test, apart=self.apart)
 
 
 class Turns(ABC):
@@ -38,32 +73,40 @@ class Turns(ABC):
             return lost(f"Error: {why:.200}", UNREADABLE)
         if step.done or self.num_turns < self.max_turns:
             return step
-        return replace(step, reward=self.at_limit(step), done=True, truncated=True, success=False)
+        return cut_off(step.observation, self.at_limit(step))
 
 
 @lru_cache(maxsize=1024)
 def told(text: str, reward: float = 0.0) -> Step:
-    """The game goes on."""
+    """The game goes on. What is told is told again and again, so it is made once, as all that comes of a turn."""
     return Step(observation=(Text(text),), reward=reward)
 
 
+@lru_cache(maxsize=1024)
+def cut_off(observation: tuple[Part, ...], reward: float) -> Step:
+    """The game would go on, but for its last turn."""
+    return Step(observation=observation, reward=reward, done=True, truncated=True, success=False)
+
+
+@lru_cache(maxsize=1024)
 def won(text: str, reward: float = 1.0) -> Step:
     return Step(observation=(Text(text),), reward=reward, done=True, success=True)
 
 
+@lru_cache(maxsize=1024)
 def lost(text: str, reward: float = 0.0) -> Step:
     return Step(observation=(Text(text),), reward=reward, done=True, success=False)
 
 
 def whole_number(text: str) -> int | None:
     """A number of at most nine digits; None for anything else, whatever a host's own parser would take."""
-    text = text.strip()
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+    numbers = read_numbers(text) if len(text) < LONGEST else None
+    return numbers[0] if numbers is not None and len(numbers) == 1 else None
 
 
 def whole_numbers(text: str) -> tuple[int, ...] | None:
     """Such numbers, blanks between them; None if there is none, or anything else."""
-    return read_numbers(text) if len(text) < 1000 else None
+    return read_numbers(text) if len(text) < LONGEST else None
 
 
 @lru_cache(maxsize=4096)

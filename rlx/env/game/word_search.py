@@ -14,48 +14,25 @@ from re import findall
 from string import ascii_lowercase
 from typing import ClassVar
 
-from rlx.env.game.board import numbered
-from rlx.env.game.crossing import LENGTHS, Laid, Way, layouts, letters_on, places_of
-from rlx.env.game.turns import Turns, told, whole_numbers, won
-from rlx.env.game.words import LONGEST, SHORTEST, words_between
-from rlx.env.split import split_tasks
-from rlx.limits import MANY, refuse, within
+from rlx.env.game.board import BoardTurns
+from rlx.env.game.crossing import Crossing, Laid, Way, layouts, letters_on, places_of
+from rlx.env.game.turns import whole_numbers, won
+from rlx.env.game.words import words_between
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
 
 @dataclass(frozen=True, kw_only=True)
-class WordSearch:
+class WordSearch(Crossing):
     """The reward is an equal share for each word: 1 in all."""
 
     actions: ClassVar = (Verb(name="mark", description="mark a word", argument="row column row column"),)
-    pace: ClassVar = "inline"
+    stream: ClassVar = "word_search"
 
-    num_words: int = 5
-    """Words to be found."""
-    shortest: int = 3
-    """Letters that they have at least."""
-    longest: int = 5
-    """Letters that they have at most. The board is one and a half times as wide as the longest word drawn."""
     max_turns: int = 20
     """Turns of a game."""
-    random: bool = False
-    """Each task has either words of 3 to 5 letters or words of 6 to 8."""
-    num_test: int = 500
-    """Test tasks, at most."""
-
-    def __post_init__(self) -> None:
-        within(1, 10, num_words=self.num_words)
-        within(SHORTEST, LONGEST, shortest=self.shortest, longest=self.longest)
-        if self.shortest > self.longest:
-            refuse("shortest", self.shortest, f"at most longest={self.longest}")
-        within(1, MANY, max_turns=self.max_turns, num_test=self.num_test)
-
-    def tasks(self, split: str, seed: int) -> Iterator[Task]:
-        return split_tasks("word_search", self.draw, split, seed, self.num_test)
 
     def draw(self, rng: Random) -> Task:
-        lengths = rng.choice(LENGTHS) if self.random else (self.shortest, self.longest)
-        drawn = layouts(rng, words_between(*lengths), self.num_words)
+        drawn = layouts(rng, words_between(*self.lengths(rng)), self.num_words)
         boards = ((filled(rng, laid, side), laid) for laid, side in drawn)
         return next(describe(rows, laid, self.max_turns) for rows, laid in boards if is_plain(rows, laid))
 
@@ -130,19 +107,14 @@ def words_on(rows: Sequence[str], shortest: int, longest: int) -> list[Laid]:
     ]
 
 
-class WordSearchEpisode(Turns):
+class WordSearchEpisode(BoardTurns):
     def __init__(self, rows: Sequence[str], words: Sequence[tuple[str, int, int, Way]], max_turns: int) -> None:
-        super().__init__(max_turns)
+        super().__init__(max_turns, len(rows), len(rows))
         self.side, self.num_words = len(rows), len(words)
         self.hidden: dict[tuple[int, ...], Laid] = {Laid(*word).ends(): Laid(*word) for word in words}
-        empty, self.places = numbered(self.side, self.side)
-        self.board = bytearray(empty)
         for place, letter in zip(self.places, "".join(rows).encode()):
             self.board[place] = letter
         self.tried: set[tuple[int, ...]] = set()
-
-    def opening(self) -> Step:
-        return told(self.board.decode())
 
     def play(self, action: Action) -> Step | None:
         where = whole_numbers(action.text) if action.kind == "act" else None
@@ -165,9 +137,6 @@ class WordSearchEpisode(Turns):
         left, share = len(self.hidden), 1 / self.num_words
         words = "words" if left > 1 else "word"
         return self.show(f"found {one.word}, {left} {words} left", share) if left else won(f"found {one.word}", share)
-
-    def show(self, text: str, reward: float = 0.0) -> Step:
-        return told(f"{text}\n{self.board.decode()}", reward)
 
 
 def mark(one: Laid) -> Action:

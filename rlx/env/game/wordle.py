@@ -11,19 +11,18 @@ from functools import lru_cache
 from random import Random
 from typing import ClassVar
 
-from rlx.env.game.turns import Turns, told, won
+from rlx.env.game.turns import Game, Turns, told, won
 from rlx.env.game.words import LONGEST, SHORTEST, letter_counts, letters_of, words_of
-from rlx.env.split import split_tasks
-from rlx.limits import MANY, within
+from rlx.limits import within
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wordle:
+class Wordle(Game):
     """The word is worth 0.5, and so are its letters together, each where it is first in place."""
 
     actions: ClassVar = (Verb(name="guess", description="guess", argument="word"),)
-    pace: ClassVar = "inline"
+    stream: ClassVar = "wordle"
 
     length: int = 5
     """Letters of the word."""
@@ -31,15 +30,10 @@ class Wordle:
     """Guesses of a game."""
     random: bool = False
     """Each task has a word of 3, 4 or 5 letters, and five guesses for each letter."""
-    num_test: int = 500
-    """Test tasks, at most."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         within(SHORTEST, LONGEST, length=self.length)
-        within(1, MANY, max_turns=self.max_turns, num_test=self.num_test)
-
-    def tasks(self, split: str, seed: int) -> Iterator[Task]:
-        return split_tasks("wordle", self.draw, split, seed, self.num_test)
 
     def draw(self, rng: Random) -> Task:
         length = rng.randint(3, 5) if self.random else self.length

@@ -1,7 +1,4 @@
-"""What the next nano is to be taught: one file a skill, each lesson with a checker and a size that is never trained on.
-
-The model in the package was taught rlx/model/lessons.py, which goes when one that was taught these is shipped.
-"""
+"""What nano was taught: one file a skill, each lesson with a checker and a size that is never trained on."""
 
 from __future__ import annotations
 

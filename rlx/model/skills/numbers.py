@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from random import Random
 
+from rlx.env.numerals import SPOKEN, hear_number, say_number
 from rlx.model.skills.lesson import Document, Lesson, ask
-from rlx.model.skills.words import CAPITALS, NAMES, THINGS, read_number, say_number, show_number
+from rlx.model.skills.words import CAPITALS, NAMES, THINGS, show_number
 
 OPERATORS: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
     "+": operator.add,
@@ -18,7 +19,6 @@ OPERATORS: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
     "*": operator.mul,
     "/": operator.truediv,
 }
-SPOKEN = {"+": "plus", "-": "minus", "*": "times", "/": "divided by"}
 TREE_OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 SUM = re.compile(r"(-?\d+) ([-+*/]) (-?\d+)")
 
@@ -92,7 +92,7 @@ def speak_arithmetic(rng: Random, size: int) -> Document:
 def check_spoken(question: str, answer: str) -> bool:
     text = question.removeprefix("What is ").rstrip("? ")
     symbol = next(symbol for symbol, word in SPOKEN.items() if f" {word} " in text)
-    a, b = (read_number(part) for part in text.split(f" {SPOKEN[symbol]} "))
+    a, b = (hear_number(part) for part in text.split(f" {SPOKEN[symbol]} "))
     return answer == f"{a} {symbol} {b} = {compute(a, symbol, b)}"
 
 
@@ -112,7 +112,7 @@ def write_in_digits(rng: Random, size: int) -> Document:
 
 def check_words(question: str, answer: str) -> bool:
     form, text = question.strip().split(": ")
-    return answer == (say_number(int(text)) if form == "In words" else str(read_number(text)))
+    return answer == (say_number(int(text)) if form == "In words" else str(hear_number(text)))
 
 
 def find_middle(rng: Random, size: int) -> Document:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rlx.env.game.crossing import Laid, lay, layouts, letters_on
@@ -25,7 +25,6 @@ def test_a_board_by_hand() -> None:
     assert laid[1].ends() == (1, 0, 1, 2)
 
 
-@settings(deadline=None)
 @given(st.integers(0, 10_000), st.integers(1, 8), st.sampled_from([(3, 3), (3, 5), (6, 8)]))
 def test_whatever_stands_in_a_row_is_a_word_that_was_laid(seed: int, num: int, lengths: tuple[int, int]) -> None:
     laid, side = next(layouts(Random(seed), words_between(*lengths), num))

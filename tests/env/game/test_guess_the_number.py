@@ -51,6 +51,12 @@ def test_an_expert_that_guesses_any_number_left_needs_longer() -> None:
     assert sum(counts) / len(counts) == pytest.approx(6.18, abs=0.2), "2 (1 + 1/50) H_50 - 3"
 
 
+def test_every_number_is_trained_on_and_tested() -> None:
+    tested = {task.data["secret"] for task in ENV.tasks("test", 0)}
+    trained = {task.data["secret"] for task, _ in zip(ENV.tasks("train", 0), range(1000))}
+    assert tested == trained == set(range(1, 51))
+
+
 def test_a_demonstration_ends_with_the_game() -> None:
     env = GuessTheNumber(expert="any")
     ends = [demonstration(env, dialect_of(env, Direct()), describe(n, 1, 50, 4), 0)[1] for n in range(1, 51)]
@@ -149,3 +155,10 @@ def gem_words(rng: Random, task: Task) -> list[str]:
     if rng.random() < 0.2:
         words[rng.randrange(turns)] = rng.choice(["", "x", "-1", "1 2", "1.0"])
     return words
+
+
+def test_what_was_guessed_is_kept_once() -> None:
+    episode = ENV.start(describe(20, 1, 50, 10**6))
+    for number in [7, 8, 99, 100] * 10:
+        episode.step(guess(number))
+    assert len(episode.guesses) == 2

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rlx.env.game.mastermind import SIZES, Code, Mastermind, describe, guess, pegs
@@ -35,7 +35,6 @@ def test_pegs_by_hand(code: Code, guessed: Code, answer: tuple[int, int]) -> Non
     assert pegs(code, guessed) == answer
 
 
-@settings(deadline=None)
 @given(CODES, CODES)
 def test_pegs_count_each_digit_of_the_code_once(code: Code, guessed: Code) -> None:
     black, white = pegs(code, guessed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from rlx.env.game.minefield import around, risks
@@ -24,7 +24,6 @@ def by_hand(numbers: list[int | None], cols: int, num_mines: int) -> dict[int, f
     return {cell: sum(cell in mines for mines in ways) / len(ways) for cell in hidden}
 
 
-@settings(deadline=None)
 @given(st.integers(3, 4), st.integers(3, 5), st.data())
 def test_risks_are_those_of_every_way_to_lay_the_mines(rows: int, cols: int, data: st.DataObject) -> None:
     cells = data.draw(st.permutations(range(rows * cols)))

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rlx.env.game.minefield import risks
@@ -60,7 +60,6 @@ def test_wherever_one_begins_there_is_no_mine_nor_beside_it(first: int) -> None:
         assert len(episode.mines) == 5
 
 
-@settings(deadline=None)
 @given(st.integers(3, 10), st.integers(3, 10), st.data())
 def test_every_number_counts_the_mines_around_it(rows: int, cols: int, data: st.DataObject) -> None:
     most = rows * cols - CLEARED

@@ -49,7 +49,7 @@ def is_solved_by(room: Room, moves: list[str]) -> bool:
     return now[0] == room.targets
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(SEEDS, st.sampled_from([(6, 6, 2, 20), (5, 5, 1, 10), (5, 8, 2, 30), (6, 6, 2, 8)]))
 def test_every_room_is_solved_in_its_moves_and_in_no_fewer_than_the_fewest(
     seed: int, sizes: tuple[int, int, int, int]
@@ -67,7 +67,7 @@ def test_every_room_is_solved_in_its_moves_and_in_no_fewer_than_the_fewest(
     assert len(short) <= 2 * fewest
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(SEEDS, st.sampled_from([(8, 8, 4, 50), (8, 8, 5, 50), (12, 12, 6, 80), (10, 6, 4, 60)]))
 def test_large_rooms_have_walls_around_and_no_box_on_a_target(seed: int, sizes: tuple[int, int, int, int]) -> None:
     num_rows, num_columns, num_boxes, max_moves = sizes

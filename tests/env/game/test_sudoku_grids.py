@@ -67,7 +67,7 @@ def test_full_grids_have_every_digit_in_every_unit(seed: int, size: int) -> None
     assert all({grid[cell] for cell in unit} == set(range(1, size + 1)) for unit in units)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(SEEDS, st.sampled_from([(4, 4), (4, 7), (9, 26), (9, 34), (9, 50)]), st.sampled_from([NAKED, HIDDEN, SEARCH]))
 def test_puzzles_have_one_solution_and_no_harder_steps_than_allowed(
     seed: int, sizes: tuple[int, int], grade: int

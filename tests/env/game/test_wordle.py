@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rlx.env.game.wordle import Wordle, describe, guess, marks
@@ -37,7 +37,6 @@ def test_marks_by_hand(word: str, guessed: str, found: str) -> None:
     assert marks(word, guessed) == found
 
 
-@settings(deadline=None)
 @given(WORDS, WORDS)
 def test_marks_count_each_letter_of_the_word_once(word: str, guessed: str) -> None:
     found = marks(word, guessed)

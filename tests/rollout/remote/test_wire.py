@@ -92,20 +92,20 @@ def numbered(values: st.SearchStrategy) -> st.SearchStrategy:
     return st.lists(st.tuples(COUNTS, values), max_size=3).map(tuple)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(numbered(REQUESTS), st.lists(COUNTS, max_size=3).map(tuple))
 def test_any_step_survives_the_wire(add: Any, release: tuple[int, ...]) -> None:
     advance = Advance(num_ticks=3, release=release, add=add)
     assert ADVANCE.read(parse(dump(ADVANCE.write(advance))), "step") == advance
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(automata())
 def test_any_automaton_survives_the_wire(automaton: Automaton) -> None:
     assert AUTOMATON.read(parse(dump(AUTOMATON.write(automaton))), "automaton") == automaton
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(numbered(completions()))
 def test_any_answer_survives_the_wire(finished: Any) -> None:
     answer = Advanced(finished=finished, counts=Counts(num_prefilled=1, num_reused=2, num_shared=3, num_sampled=2**40))
@@ -164,7 +164,7 @@ def test_an_automaton_that_is_not_one_is_refused_in_one_line(change: Any) -> Non
     assert len(str(caught.value).splitlines()) == 1
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(JSON)
 def test_any_json_is_a_message_or_a_codec_error(value: Any) -> None:
     for read in (
@@ -176,7 +176,7 @@ def test_any_json_is_a_message_or_a_codec_error(value: Any) -> None:
             read()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.binary(max_size=40))
 def test_any_bytes_are_json_or_a_codec_error(raw: bytes) -> None:
     try:
@@ -259,7 +259,7 @@ def test_weights_that_are_not_whole_are_refused(raw: bytes) -> None:
         unpacked(raw)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.binary(max_size=64))
 def test_any_bytes_are_weights_or_a_codec_error(raw: bytes) -> None:
     try:

@@ -1,0 +1,234 @@
+"""Counterfactual twins: what would have happened, had an episode entered an environment where it might have.
+
+    factual   turn 0 ... turn k  [a b c d e f] ...
+    twin      turn 0 ... turn k  [a b c <route> ...its own] ...
+
+Twins are played of a group in which every factual episode failed. Of each, a verb is drawn whose entry is encouraged,
+and a place in the text of its turns, by how likely the verb's name (or its route) was there; what the twin was forced
+to choose there is learned from like all else it says. Source: Yue et al. 2025, section 2 and appendix D.2; where its
+release differs, the keys say so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any, Literal
+
+from rlx.algo.credit import Deviation, episode_returns, group_centred
+from rlx.algo.parts import (
+    Algorithm,
+    Credit,
+    Credited,
+    Entry,
+    Growth,
+    Memory,
+    PerRow,
+    PerToken,
+    SamplerError,
+    State,
+    Steered,
+    leave,
+)
+from rlx.limits import MANY, above, at_least, within
+from rlx.types import Completion, Group, Metrics, Rows, Start, Task, Trajectory
+
+Failed = Literal["none_positive", "zero_sum"]
+Likely = Literal["name", "either"]
+IMPOSSIBLE = -1e29
+"""A log-prob below this is that of a choice that a mask forbids."""
+FIRST_GAIN = 0.001
+"""What is expected of an entry that was never forced."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Twins:
+    """When twins are played, and where they leave."""
+
+    failed: Failed = "none_positive"
+    """A group that failed: no factual episode earned more than zero, or (the release) their rewards sum to zero."""
+    likely: Likely = "name"
+    """A place's weight: how likely the verb's name was there, or (the release) the likelier of its name and route."""
+    temperature: float = 1.0
+    """What the log of that is divided by."""
+    top_k: int = 0
+    """Only so many likeliest places may be drawn; 0: all."""
+    top_p: float = 1.0
+    """Only the likeliest places that hold this share of all weight may be drawn."""
+    gain_rate: float = 0.1
+    """Of several verbs one is drawn by the softmax of what its twins gained, a mean that follows at this rate."""
+
+    def __post_init__(self) -> None:
+        above(0, 1000, temperature=self.temperature)
+        within(0, MANY, top_k=self.top_k)
+        above(0, 1, top_p=self.top_p, gain_rate=self.gain_rate)
+
+
+def with_twins(num_samples: int, twins: Twins, gains: Mapping[str, float] | None = None) -> Steered:
+    """`num_samples` independent episodes a task, and where all failed a twin of each."""
+    at_least(2, num_samples=num_samples)
+
+    def grow(task: Task, entries: Sequence[Entry], rng: Random) -> Growth:
+        if not entries:
+            raise SamplerError(f"task {task.id!r:.60}: the protocol has no way into an environment; use expa or tags")
+        watch = watched_of(entries)
+        factual = yield [Start(task=task, sample=sample, watch=watch) for sample in range(num_samples)]
+        starts: list[Start] = []
+        for one in factual if has_failed(factual, twins.failed) else ():
+            entry = draw_entry(entries, gains or {}, rng)
+            starts += begin_twin(one, entry, watch, num_samples + len(starts), twins, rng)
+        return Group(task=task, trajectories=(*factual, *((yield starts) if starts else ())))
+
+    return Steered(grow=grow)
+
+
+def watched_of(entries: Sequence[Entry]) -> tuple[int, ...]:
+    """The ids whose likelihood tells where one might enter."""
+    return tuple(dict.fromkeys(one for entry in entries for one in (*entry.words, entry.chosen[0])))
+
+
+def has_failed(factual: Sequence[Trajectory], failed: Failed) -> bool:
+    rewards = [one.reward for one in factual if one.status != "error"]
+    return bool(rewards) and (sum(rewards) == 0 if failed == "zero_sum" else max(rewards) <= 0)
+
+
+def draw_entry(entries: Sequence[Entry], gains: Mapping[str, float], rng: Random) -> Entry:
+    """By the softmax of what each one's twins gained."""
+    weights = [math.exp(gains.get(key_of(entry.chosen), FIRST_GAIN)) for entry in entries]
+    return rng.choices(entries, weights)[0]
+
+
+def begin_twin(
+    one: Trajectory, entry: Entry, watch: Sequence[int], sample: int, twins: Twins, rng: Random
+) -> Iterator[Start]:
+    """The twin of an episode that could have entered somewhere."""
+    places = list(places_of(one, entry, watch, twins.likely)) if one.status != "error" else []
+    if places:
+        turn, token = draw_place(places, twins, rng)
+        yield leave(one, sample=sample, turn=turn, token=token, forced=entry.chosen, learned=True, watch=watch)
+
+
+def places_of(
+    one: Trajectory, entry: Entry, watch: Sequence[int], likely: Likely
+) -> Iterator[tuple[float, tuple[int, int]]]:
+    """Where it might have entered: how likely that was, the turn, and how many of its tokens come before."""
+    route = watch.index(entry.chosen[0])
+    told = [watch.index(word) for word in entry.words] + ([route] if likely == "either" else [])
+    for turn, what in enumerate(one.turns):
+        done = what.completion
+        for token in range(min(len(done.watched), text_before(done, entry))):
+            if done.watched[token][route] > IMPOSSIBLE:
+                yield max(done.watched[token][i] for i in told), (turn, token)
+
+
+def text_before(done: Completion, entry: Entry) -> int:
+    """Tokens before which one may enter: up to where the turn does so itself."""
+    said, entered = done.chosen_ids or done.token_ids, entry.chosen
+    for place in range(len(said) - len(entered) + 1):
+        if said[place : place + len(entered)] == entered:
+            return place + 1
+    return len(said)
+
+
+def draw_place(places: Sequence[tuple[float, tuple[int, int]]], twins: Twins, rng: Random) -> tuple[int, int]:
+    """One of them, by their weights under temperature, top-k and top-p."""
+    best = sorted(places, key=lambda place: (-place[0], place[1]))[: twins.top_k or None]
+    weights = [math.exp((score - best[0][0]) / twins.temperature) for score, _ in best]
+    num, mass = 0, 0.0
+    while num < len(best) and mass < twins.top_p * sum(weights):
+        mass += weights[num]
+        num += 1
+    return rng.choices([place for _, place in best[:num]], weights[:num])[0]
+
+
+def twin_difference(*, std: Deviation = "sample", eps: float = 1e-6) -> Credit:
+    """R' - R of a twin, for all that it says: its own tokens, and those of the episode that it left up to there; what
+    that went on to say is not kept. A group without twins is credited as by GRPO, (R_i - mean) / (std + eps)."""
+    at_least(0.0, eps=eps)
+    alone = group_centred(std=std, eps=eps)
+
+    def credit(rows: Rows) -> Credited:
+        returns = {t: r for of_group in episode_returns(rows).values() for t, r in of_group.items()}
+        first = {rows.trajectory[row]: row for row, at in enumerate(rows.fork) if at >= 0}
+        gain = {t: returns[t] - returns[rows.trajectory[rows.fork[row]]] for t, row in first.items()}
+        twin_of = {rows.trajectory[rows.fork[row]]: t for t, row in first.items()}
+        failed = {rows.group[row] for row in first.values()}
+        beside = alone(rows).advantage.values
+
+        def kept(row: int) -> tuple[float, int]:
+            """What the row's leading tokens are worth, and how many of them are kept."""
+            trajectory, num = rows.trajectory[row], rows.num_tokens[row]
+            if rows.group[row] not in failed:
+                return float(beside[row]), num  # type: ignore[arg-type]
+            if trajectory in gain:
+                return gain[trajectory], num
+            if trajectory not in twin_of:
+                return 0.0, 0
+            twin = twin_of[trajectory]
+            leaves = rows.fork[first[twin]]
+            return gain[twin], num if row < leaves else rows.fork_token[first[twin]] if row == leaves else 0
+
+        told = [kept(row) for row in range(len(rows.reward))]
+        return Credited(
+            advantage=PerRow([worth for worth, _ in told]),
+            keep=PerToken(
+                [[place < num for place in range(all_of)] for (_, num), all_of in zip(told, rows.num_tokens)]
+            ),
+        )
+
+    return credit
+
+
+def key_of(chosen: Sequence[int]) -> str:
+    """An entry's name in a state: the ids that are forced."""
+    return " ".join(map(str, chosen))
+
+
+def gained(groups: Sequence[Group]) -> dict[str, list[float]]:
+    """By entry, how much more each of its twins earned than the episode that it left."""
+    found: dict[str, list[float]] = {}
+    for group in groups:
+        reward = {one.sample: one.reward for one in group.trajectories}
+        for one in group.trajectories:
+            if one.fork is not None and one.status != "error":
+                found.setdefault(key_of(one.fork.forced), []).append(one.reward - reward[one.fork.parent])
+    return found
+
+
+def remembered_gains(num_samples: int, twins: Twins) -> Memory:
+    """gain <- (1 - gain_rate) gain + gain_rate * the step's mean, of every entry that was forced in a step."""
+
+    def adapt(state: State, groups: Sequence[Group], metrics: Metrics) -> State:
+        gains = dict(state["gains"])
+        for key, values in gained(groups).items():
+            before, now = gains.get(key, FIRST_GAIN), sum(values) / len(values)
+            gains[key] = (1 - twins.gain_rate) * before + twins.gain_rate * now
+        return {"gains": gains}
+
+    def bind(algorithm: Algorithm, state: State) -> Algorithm:
+        return replace(algorithm, sample=with_twins(num_samples, twins, state["gains"]))
+
+    return Memory(begin=lambda: {"gains": {}}, adapt=adapt, bind=bind)
+
+
+def both(*memories: Memory | None) -> Memory | None:
+    """Several memories as one: each knows what it knew alone."""
+    known = [memory for memory in memories if memory is not None]
+
+    def begin() -> State:
+        return {name: value for memory in known for name, value in memory.begin().items()}
+
+    def adapt(state: State, groups: Sequence[Group], metrics: Metrics) -> State:
+        found: dict[str, Any] = {}
+        for memory in known:
+            found |= memory.adapt(state, groups, metrics)
+        return found
+
+    def bind(algorithm: Algorithm, state: State) -> Algorithm:
+        for memory in known:
+            algorithm = memory.bind(algorithm, state)
+        return algorithm
+
+    return Memory(begin=begin, adapt=adapt, bind=bind) if known else None

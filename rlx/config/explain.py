@@ -1,0 +1,118 @@
+"""What is told of a configuration that cannot be: one line, with names near the wrong one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from hydra.core.config_loader import ConfigLoader
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.object_type import ObjectType
+from hydra.errors import HydraException, MissingConfigException
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from rlx.config.build import ROOT_KEYS
+from rlx.config.build import build_run as make_run
+from rlx.config.check import ConfigError, UnknownKeyError, spell
+from rlx.config.check import check_tree as compare_tree
+from rlx.config.folders import FAMILIES, list_groups, option_files
+from rlx.config.keys import list_keys, suggest
+from rlx.config.words import explain_toolless, one_line, parse_overrides
+from rlx.limits import near
+from rlx.run.run import Run, ToollessError
+
+ROOT = "config"
+HYDRA_ERRORS = (HydraException, OmegaConfBaseException, yaml.YAMLError)
+COMPOSE_ERRORS = (*HYDRA_ERRORS, ValueError, OSError)
+UNFIT = "Error merging override"
+"""How Hydra begins to tell of names with values where a list stands, and the like."""
+
+
+def check_tree(tree: Mapping[str, Any], parts: Sequence[str] = ROOT_KEYS) -> None:
+    """Compare a tree with the signatures it calls; for an unknown key, name what may have been meant."""
+    try:
+        compare_tree(tree, parts)
+    except UnknownKeyError as error:
+        keys = list_keys(tree, [])
+        known = [key for key in keys if key.path != error.path]
+        raise ConfigError(f"unknown key {error.path!r}{suggest(error.path, known, error.names)}") from None
+
+
+def build_run(tree: Mapping[str, Any], folder: Path, words: Sequence[str] = ()) -> Run:
+    """A Run from a tree that `check_tree` has passed; where its environment lends no tools, what to choose instead."""
+    try:
+        return make_run(tree, folder, words)
+    except ConfigError as error:
+        if isinstance(error.__cause__, ToollessError) and HydraConfig.initialized():
+            raise ConfigError(explain_toolless(str(error), HydraConfig.get())) from error
+        raise
+
+
+def explain(error: Exception, loader: ConfigLoader, overrides: Sequence[str]) -> str:
+    """One line for an error of Hydra's, with names near the wrong one."""
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file and error.options is not None:
+        return explain_missing(error.missing_cfg_file, error.options, loader)
+    try:
+        check_tree(_compose_anyway(loader, overrides))
+    except ConfigError as mistake:
+        return str(mistake)
+    except COMPOSE_ERRORS:
+        pass
+    nameless = explain_nameless(overrides)
+    if nameless:
+        return nameless
+    if str(error).startswith(UNFIT):
+        word = str(error).removeprefix(UNFIT).split("\n")[0].strip()
+        return f"{word:.80}: no such value fits there; `rlx keys {word.partition('=')[0].lstrip('+')}` says what does"
+    lost = "model.recipe" in str(error) or "'recipe'" in str(error)
+    return one_line(error) + ("; a model chooses one: `defaults: [recipe: 3b, _self_]` in its yaml" if lost else "")
+
+
+def explain_nameless(overrides: Sequence[str]) -> str:
+    """A number or the like in an option's place, if there is one."""
+    for override in parse_overrides(overrides):
+        group, option = override.key_or_group, override.value()
+        if group in list_groups() and not override.is_delete() and not isinstance(option, str | list):
+            return f"{group} has no option {spell(option)!r:.80}{near(spell(option), option_files(group))}"
+    return ""
+
+
+def explain_missing(file: str, options: Sequence[str], loader: ConfigLoader) -> str:
+    """An option that is not there, with names near it: of a family, those in all its folders."""
+    family, _, within = file.partition("/")
+    if family in FAMILIES:
+        return f"{family} has no option {within!r}{near(within, family_options(family, loader))}"
+    group, _, name = file.rpartition("/")
+    return f"{group} has no option {name!r}{near(name, options)}"
+
+
+def family_options(family: str, loader: ConfigLoader) -> list[str]:
+    folders = loader.get_group_options(family, ObjectType.GROUP)
+    inside = (f"{folder}/{name}" for folder in folders for name in loader.get_group_options(f"{family}/{folder}"))
+    return [*loader.get_group_options(family), *inside]
+
+
+def _compose_anyway(loader: ConfigLoader, overrides: Sequence[str]) -> dict[str, Any]:
+    """Add keys that are not there, so that the check may name what they should have been."""
+    groups = list_groups()
+    forced = []
+    for override in parse_overrides(overrides):
+        key, line = override.key_or_group, override.input_line or ""
+        is_value = key not in groups and "/" not in key and override.package is None and not override.is_delete()
+        forced.append(f"++{line.lstrip('+')}" if is_value and not key.startswith("hydra.") else line)
+    return to_tree(loader.load_configuration(ROOT, forced, RunMode.RUN))
+
+
+def to_tree(config: DictConfig) -> dict[str, Any]:
+    """Resolved plain values, without Hydra's own node."""
+    return plain(OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"]))
+
+
+def plain(config: DictConfig) -> dict[str, Any]:
+    tree = OmegaConf.to_container(config, resolve=True)
+    assert isinstance(tree, dict)
+    return {str(key): value for key, value in tree.items()}

@@ -1,0 +1,123 @@
+"""GSM8K*: word problems with larger numbers, of the project's own kinds, or of a data set in the form of GSM8K (Cobbe
+et al. 2021, arXiv:2110.14168), whose answers show their steps: `... <<48/2=24>>24 ...` and at the end `#### 72`.
+
+A problem is scaled in one way (rlx.env.calc.scaling); one that cannot be is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from random import Random
+from typing import Any
+
+from rlx.env import hub
+from rlx.env.calc.question import CalcQuestions, NumberQuestions
+from rlx.env.calc.scaling import Worked, scale
+from rlx.env.number import one_operation, read_number, write_number
+from rlx.env.question import Question, describe
+from rlx.env.sourced import SourcedQuestions
+from rlx.env.split import PATIENCE
+from rlx.env.word_problems import KINDS
+from rlx.limits import near, within
+from rlx.types import Task
+
+SCALED = tuple(kind for kind in KINDS if kind not in ("rest", "mean"))
+"""Kinds of problems whose steps have no number that was found otherwise, or counted."""
+STEP = re.compile(r"<<([^<>=]{1,200})=([^<>=]{1,200})>>")
+OWN_STEP = re.compile(r"(\S+ [-+*/] \S+) = (\S+)\.(?: |$)")
+BELOW_ONE = re.compile(r"(?<![\d.])0?\.(\d+)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GSM8KStar(NumberQuestions, SourcedQuestions):
+    """The reward is 1 for the exact number."""
+
+    kinds: tuple[str, ...] = SCALED
+    """With source=generated: kinds of problems, drawn evenly."""
+    high: int = 20
+    """With source=generated: how large numbers are before they are scaled, roughly."""
+    largest: int = 10**6
+    """Of the numbers of a story."""
+    table: str | None = "main"
+    """Of the data set's tables, the one that is read; null: it has one."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "kinds", tuple(self.kinds))
+        for kind in self.kinds or ("",):
+            if kind not in SCALED:
+                raise ValueError(f"kinds: no kind of problems is {kind!r:.40}{near(kind, SCALED)}")
+        within(2, 1000, high=self.high)
+        within(10, 10**6, largest=self.largest)
+
+    @property
+    def stream(self) -> str:
+        return "calc/gsm8k"
+
+    def tasks(self, split: str, seed: int) -> Iterator[Task]:
+        if self.source == "hub" and split in ("train", "test"):
+            return SourcedQuestions.tasks(self, split, seed)
+        return CalcQuestions.tasks(self, split, seed)
+
+    def draw(self, rng: Random) -> Question:
+        for _ in range(PATIENCE):
+            text, value, worked = KINDS[rng.choice(self.kinds)](rng, self.high)
+            steps = tuple(expression for expression, _ in OWN_STEP.findall(worked))
+            question = self.ask_scaled(Worked(text, steps), value)
+            if question is not None:
+                return question
+        raise ValueError("env: no problem was found that can be scaled: raise `largest` or lower `high`")
+
+    def read(self, row: Mapping[str, Any]) -> Question | None:
+        told = hub.text_of(row[self.answer_key])
+        answer = read_number(told.rpartition("####")[2])
+        steps = tuple(expression for expression, _ in STEP.findall(told))
+        return None if answer is None else self.ask_scaled(Worked(hub.text_of(row[self.question_key]), steps), answer)
+
+    def ask_scaled(self, problem: Worked, answer: Fraction) -> Question | None:
+        """A problem is always scaled alike, so that no other scaling of it is in another split."""
+        found = scale(problem, answer, Random(f"{self.stream}/{problem.text}"), self.largest)
+        if found is None:
+            return None
+        scaled, said = found[0], write_number(found[1])
+        return Question(
+            text=scaled.text,
+            identity=problem.text,
+            key={"answer": said, "sums": [typed(step) for step in scaled.steps]},
+            answer=said,
+            worked=f"I calculate {', then '.join(scaled.steps)}.",
+        )
+
+    def rows(self, split: str, order: Random | None = None) -> Iterator[Task]:
+        """Those that can be scaled."""
+        rows = hub.load_rows(self.hub, split, self.table)
+        numbers = range(len(rows))
+        for index in numbers if order is None else order.sample(numbers, len(numbers)):
+            hub.require_columns(self.hub, index, rows[index], self.columns)
+            question = self.read(rows[index])
+            if question is not None:
+                yield describe(question)
+
+    def check(self) -> None:
+        """Refuse a data set that is here and has none."""
+        rows = hub.first_rows(self.hub) if self.source == "hub" else []
+        for index, row in enumerate(rows):
+            hub.require_columns(self.hub, index, row, self.columns)
+        if rows and not any(map(self.read, rows)):
+            hub.refuse(self.hub, "no row has steps, such as <<6*7=42>>, and an answer after ####, that can be scaled")
+
+    def sums(self, task: Task, rng: Random) -> Iterator[tuple[str, str]]:
+        yield from (("", expression) for expression in task.data["key"]["sums"])
+
+    def random_tries(self, task: Task, num: int, seed: int) -> list[str]:
+        """The honest floor: distinct results of one operation on two of the problem's numbers."""
+        shown = [int(number) for number in re.findall(r"\d{1,9}", task.prompt[0].text, re.ASCII)] or [0]
+        return one_operation(shown, num, Random(f"{self.stream}/random/{seed}/{task.id}"))
+
+
+def typed(expression: str) -> str:
+    """As it can be pressed: what begins with a 0 or a point is a quotient there."""
+    return BELOW_ONE.sub(lambda part: f"({int(part[1])} / {10 ** len(part[1])})", expression)

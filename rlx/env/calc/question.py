@@ -1,0 +1,136 @@
+"""What the tasks of Calc-Bench have in common (Yue et al. 2025, "Expanding the Action Space of LLMs to Reason Beyond
+Language", section 3): a calculator that keeps nothing, and a reward of 1 for an answer that matches exactly, else 0.
+
+    agent:        calculate (44 + 35) + 19 =
+    calculator:   98
+    agent:        (44 + 35) + 19            the last line of an answer counts, of it what follows its last colon
+"""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from random import Random
+from typing import Any, ClassVar
+
+from rlx.env.number import read_number
+from rlx.env.question import DrawnQuestions, Question, QuestionEpisode, describe, judged
+from rlx.env.split import split_tasks
+from rlx.limits import MANY, within
+from rlx.tool.calculator import Calculator
+from rlx.types import Action, Move, Step, Task, Text, ToolUse, Verb
+
+NUMBER = re.compile(r"(?<![\w.])-?\d{1,40}(?:,\d{3})*(?:\.\d{1,40})?", re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalcQuestions(DrawnQuestions):
+    """Questions with a calculator beside them."""
+
+    pace: ClassVar = "inline"
+
+    num_train: int | None = None
+    """Training questions: a set of so many, the same for every seed. Null: endless ones, drawn for the seed."""
+    num_test: int = 2000
+    """Test questions; a hash of the question keeps them out of training."""
+    max_rounds: int = 20
+    """Turns that may pass before the answer: calls and invalid ones. The player counts them."""
+    calculator: Calculator | None = field(default_factory=Calculator)
+    """What is lent to the agent; null: nothing."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        within(1, MANY, num_train=self.num_train)
+
+    @property
+    def tools(self) -> tuple[Verb, ...]:
+        return () if self.calculator is None else (self.calculator.verb,)
+
+    def draw_test(self, rng: Random) -> Question:
+        return self.draw(rng)
+
+    def tasks(self, split: str, seed: int) -> Iterator[Task]:
+        return split_tasks(
+            self.stream,
+            lambda rng: describe(self.draw(rng)),
+            split,
+            seed,
+            self.num_test,
+            draw_test=lambda rng: describe(self.draw_test(rng)),
+            num_train=self.num_train,
+        )
+
+    def start(self, task: Task) -> CalcEpisode:
+        return CalcEpisode(self, task)
+
+    @abstractmethod
+    def is_right(self, key: Any, text: str) -> bool:
+        """Whether an answer, as it was said, is exactly what the question's key asks for."""
+
+    def judge(self, task: Task, text: str) -> Step:
+        return judged(float(self.is_right(task.data["key"], text)))
+
+    def measure(self, key: Any, expression: str) -> Mapping[str, float]:
+        """What is counted of a call."""
+        return {}
+
+    def sums(self, task: Task, rng: Random) -> Iterator[tuple[str, str]]:
+        """An expert's calls, each with what it thinks before; none where it needs no calculator."""
+        yield from ()
+
+    def demonstrate(self, task: Task, seed: int, tools: Sequence[str]) -> Iterator[Move]:
+        """With the calculator what it shows last is the answer; without, or without need of it, a thought."""
+        rng, shown = Random(f"{self.stream}/demonstrate/{seed}/{task.id}"), ""
+        lent = self.calculator if "calculate" in tools else None
+        for thought, expression in self.sums(task, rng) if lent else ():
+            yield Move(thought=thought, action=Action(kind="call", name="calculate", text=f"{expression} ="))
+            shown = lent.run(expression).output if lent else ""
+        if not shown:
+            yield from super().demonstrate(task, seed, tools)
+        else:
+            yield self.conclude(task, shown)
+
+    def conclude(self, task: Task, shown: str) -> Move:
+        """The answer, when the last call has shown what it did."""
+        return Move(thought="", action=Action(kind="answer", text=shown))
+
+
+class CalcEpisode(QuestionEpisode):
+    def __init__(self, questions: CalcQuestions, task: Task) -> None:
+        super().__init__(questions, task)
+        self.calc = questions
+
+    def step(self, action: Action) -> Step:
+        calculator = self.calc.calculator
+        if action.kind != "call" or action.name != "calculate" or calculator is None:
+            return super().step(action)
+        result = calculator.run(action.text)
+        return Step(
+            observation=(Text(result.output),),
+            tool=ToolUse(num_calls=1, num_failed=int(result.failed)),
+            metrics=self.calc.measure(self.task.data["key"], action.text),
+        )
+
+
+def final(text: str) -> str:
+    """Of what was said, the answer: its last line, and of that what follows its last colon."""
+    lines = text.strip().splitlines()
+    return lines[-1].rpartition(":")[2].strip() if lines else ""
+
+
+def said_number(text: str) -> Fraction | None:
+    """The number that the answer is, or the last one in it."""
+    said = final(text)
+    whole = read_number(said)
+    found = NUMBER.findall(said) if whole is None else []
+    return read_number(found[-1]) if found else whole
+
+
+class NumberQuestions(CalcQuestions):
+    """Those whose answer is a number, and whose key is that number or has it as `answer`."""
+
+    def is_right(self, key: Any, text: str) -> bool:
+        return said_number(text) == Fraction(key["answer"])

@@ -1,0 +1,97 @@
+"""Symbols: how many of one there are in a row, and a row said again and again.
+
+How many # are in # @ % # @?     2          count(@; # @ % # @) = ?     2
+Say # @ 3 times.     # @ # @ # @
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from rlx.env.calc.question import CalcQuestions, NumberQuestions, final
+from rlx.env.question import Question
+from rlx.limits import refuse, within
+from rlx.types import Task
+
+SYMBOLS = "@#$%&*+!~^"
+LONGEST = 1000
+
+
+def refuse_symbols(symbols: str) -> None:
+    if len(symbols) < 2 or len(set(symbols)) < len(symbols) or any(one.isspace() or one in ":;?." for one in symbols):
+        refuse("symbols", symbols, "two or more characters, each once, and none a blank or one of : ; ? .")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Count(NumberQuestions):
+    """The reward is 1 for how many there are."""
+
+    symbols: str = SYMBOLS
+    """What rows are of; each question has two to four of them."""
+    length: int = 20
+    """Of a row, at most."""
+    words: float = 0.9
+    """Share of questions in words; the others are a formula."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse_symbols(self.symbols)
+        within(2, LONGEST, length=self.length)
+        within(0.0, 1.0, words=self.words)
+
+    @property
+    def stream(self) -> str:
+        return "calc/count"
+
+    def draw(self, rng: Random) -> Question:
+        several = rng.sample(self.symbols, min(len(self.symbols), rng.randint(2, 4)))
+        row, wanted = rng.choices(several, k=rng.randint(2, self.length)), rng.choice(several)
+        said, number = " ".join(row), row.count(wanted)
+        identity = f"{wanted}: {said}"
+        in_words = Random(f"{self.stream}/{identity}").random() < self.words
+        return Question(
+            text=f"How many {wanted} are in {said}?" if in_words else f"count({wanted}; {said}) = ?",
+            identity=identity,
+            key={"answer": str(number), "length": len(row)},
+            answer=str(number),
+            worked="".join(f"{wanted} {index}, " for index in range(1, number + 1)) + "so",
+        )
+
+    def random_tries(self, task: Task, num: int, seed: int) -> list[str]:
+        """The honest floor: any number from 0 to all."""
+        numbers = range(task.data["key"]["length"] + 1)
+        rng = Random(f"{self.stream}/random/{seed}/{task.id}")
+        return [str(number) for number in rng.sample(numbers, min(num, len(numbers)))]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repeat(CalcQuestions):
+    """The reward is 1 for all of it, and nothing else, blanks aside."""
+
+    symbols: str = SYMBOLS
+    """What rows are of."""
+    length: int = 3
+    """Of a row, at most."""
+    times: int = 20
+    """How often it is to be said, at most."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse_symbols(self.symbols)
+        within(1, LONGEST, length=self.length, times=self.times)
+
+    @property
+    def stream(self) -> str:
+        return "calc/repeat"
+
+    def draw(self, rng: Random) -> Question:
+        row, times = rng.choices(self.symbols, k=rng.randint(1, self.length)), rng.randint(1, self.times)
+        said = " ".join(row)
+        how = "once" if times == 1 else f"{times} times"
+        answer = " ".join(row * times)
+        return Question(text=f"Say {said} {how}.", key={"answer": answer}, answer=answer)
+
+    def is_right(self, key: Any, text: str) -> bool:
+        return "".join(final(text).split()) == "".join(key["answer"].split())

@@ -1,0 +1,199 @@
+"""Environments of other packages, each episode in a process of its own with a limit of time (rlx.env.forks).
+
+task      what the package has, its options, and a seed; the prompt is what it shows at first
+turn      text as the protocol reads it --form--> the package's step --> text, reward, end
+error     the package raises, takes too long, dies or answers nonsense: this episode, and no other
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from math import isfinite
+from random import Random
+from typing import Any
+
+from rlx.env.apart import ApartError, StartError
+from rlx.env.forks import Fork, Forks, LateError, forks, printed
+from rlx.limits import MANY, MistakeError, above, near, refuse, within
+from rlx.types import Action, Step, Task, Text
+from rlx.world import NOTHING_SEEN, Pace
+
+PLACE = "..."
+"""Where a form has the agent's words."""
+LATE = 0.01
+"""Share of the tasks told of, and one more, that may take too long to begin: each is waited for."""
+
+
+class HangError(ValueError):
+    """More than those do; the message is one line."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Foreign:
+    """What an adapter can play, which is a module as rlx.env.forks_apart tells."""
+
+    adapter: str
+    task: str
+    """What to play, by its name in the package."""
+    package: str = ""
+    """What pip installs."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """The task's own, as the package names them."""
+    form: str | None = None
+    """What the package looks for in a turn, as `[...]`: a turn that does not have its beginning is put into it."""
+    python: str | None = None
+    """An interpreter that has the package; null: this one."""
+    contained: bool = True
+    """Its process can write no files, start no processes and open no sockets."""
+    replayable: bool = True
+    """The same seed and the same turns are always answered alike."""
+    seconds: float = 10.0
+    """For a turn."""
+    seconds_to_begin: float = 60.0
+    """For an episode to begin."""
+    success_at: float = 1.0
+    """Reward of a whole episode from which on it is a success, where the adapter says nothing of that."""
+    num_test: int = 500
+    """Test tasks, which are the seeds from 0; training has those after them."""
+    num_tasks: int | None = None
+    """Tasks that there are, where a seed is the number of one; null: no end of them."""
+    max_rounds: int | None = None
+    """Turns that may pass without ending an episode, beside the package's own limit."""
+
+    def __post_init__(self) -> None:
+        above(0, 3600, seconds=self.seconds, seconds_to_begin=self.seconds_to_begin)
+        within(-1e6, 1e6, success_at=self.success_at)
+        within(1, MANY, num_test=self.num_test)
+        within(self.num_test + 1, 2**31, num_tasks=self.num_tasks)
+        within(0, MANY, max_rounds=self.max_rounds)
+        if self.form is not None and self.form.count(PLACE) != 1:
+            refuse("form", self.form, f"text with one {PLACE}, where the agent's words stand")
+
+    @property
+    def pace(self) -> Pace:
+        return "ticks" if self.replayable else "live"
+
+    @property
+    def forks(self) -> Forks:
+        try:
+            found = find_spec(self.adapter)
+        except (ImportError, ValueError):  # nor a package of that name, nor a name of one
+            found = None
+        if found is None or found.origin is None:
+            raise MistakeError(f"env.adapter={self.adapter:.80}: there is no such module: is its folder on PYTHONPATH?")
+        python = sys.executable if self.python is None else os.path.expanduser(self.python)
+        return forks(python, found.origin, self.contained)
+
+    def check(self) -> None:
+        """Refuse a package that is not there, or that has no such task."""
+        forks = self.forks
+        try:
+            known = forks.know()
+        except (StartError, OSError, ValueError) as error:
+            raise MistakeError(f"env.python={self.python}: {getattr(error, 'strerror', None) or error}") from None
+        if "error" in known:
+            raise MistakeError(self.missing(known))
+        if known["tasks"] is not None and self.task not in known["tasks"]:
+            raise MistakeError(f"env.task={self.task:.80}: there is none{near(self.task, known['tasks'])}")
+
+    def missing(self, known: Mapping[str, Any]) -> str:
+        """Why the adapter does not load, and what to do."""
+        if known["missing"] is None or not self.package:
+            return f"env.adapter={self.adapter}: {printed(known['error'])}"
+        other = "or name an interpreter that has it: env.python=…/bin/python"
+        return f"env: {known['missing']} is not installed: pip install {self.package}, {other}"
+
+    def tasks(self, split: str, seed: int) -> Iterator[Task]:
+        if split not in ("train", "test"):
+            raise ValueError(f"split={split}: expected train or test")
+        self.check()
+        if split == "test":
+            return self.describe(range(self.num_test))
+        rng = Random(f"foreign/{self.adapter}/{self.task}/train/{seed}")
+        return self.describe(iter(lambda: rng.randrange(self.num_test, self.num_tasks or 2**31), None))
+
+    def describe(self, seeds: Iterable[int]) -> Iterator[Task]:
+        """Their tasks; without a prompt where that is not known before an episode begins, or it does not begin, which
+        its episode will say."""
+        late = 0
+        for num, seed in enumerate(seeds, 1):
+            data = {"task": self.task, "options": dict(self.options), "seed": seed}
+            prompt: tuple[Text, ...] = ()
+            try:
+                prompt = self.first(data) if self.replayable else ()
+            except LateError:
+                late += 1
+                if late > 1 + LATE * num:
+                    raise HangError(self.hanging(late, num)) from None
+            except (ApartError, ValueError):
+                pass
+            yield Task(id=str(seed), prompt=prompt, data=data)
+
+    def hanging(self, late: int, num: int) -> str:
+        told = f"{late} of the first {num} seeds did not begin within {self.seconds_to_begin:g} s"
+        return f"env.task={self.task:.80}: {told}: give them more with env.seconds_to_begin, or play another task"
+
+    def first(self, data: Mapping[str, Any]) -> tuple[Text, ...]:
+        """What is seen at first."""
+        fork, seen = self.begin(data)
+        fork.end()
+        return seen.observation
+
+    def begin(self, data: Mapping[str, Any]) -> tuple[Fork, Step]:
+        fork = self.forks.begin()
+        try:
+            return fork, step_of(fork.ask(dict(data), self.seconds_to_begin))
+        except BaseException:
+            fork.end()
+            raise
+
+    def start(self, task: Task) -> ForeignEpisode:
+        fork, seen = self.begin(task.data)
+        if task.prompt and seen.observation != task.prompt:
+            fork.end()
+            raise ValueError(f"env.replayable=true: seed {task.id} did not begin as it did before")
+        return ForeignEpisode(self, fork, seen if not task.prompt else NOTHING_SEEN)
+
+
+class ForeignEpisode:
+    def __init__(self, foreign: Foreign, fork: Fork, seen: Step) -> None:
+        self.foreign, self.fork, self.seen, self.total = foreign, fork, seen, 0.0
+
+    def opening(self) -> Step:
+        return self.seen
+
+    def step(self, action: Action) -> Step:
+        """What is no turn, or was cut off, is said as nothing: the package judges it as it does."""
+        said = "" if action.kind in ("invalid", "call") else formed(action.text, self.foreign.form)
+        step = step_of(self.fork.ask(said, self.foreign.seconds), self.foreign.success_at - self.total)
+        self.total += step.reward
+        return step
+
+    def close(self) -> None:
+        self.fork.end()
+
+
+def formed(text: str, form: str | None) -> str:
+    if form is None or form.partition(PLACE)[0] in text:
+        return text
+    return form.replace(PLACE, text)
+
+
+def step_of(told: Mapping[str, Any], wanted: float = 0.0) -> Step:
+    """What a package told, if it is something that can be. An end whose reward is what was `wanted` is a success, if it
+    does not say."""
+    text, reward = told.get("text"), told.get("reward", 0.0)
+    done, truncated = told.get("done", False), told.get("truncated", False)
+    if not isinstance(text, str) or type(done) is not bool or type(truncated) is not bool:
+        raise ValueError(f"the package answers nonsense: {dict(told)!r:.100}")
+    if isinstance(reward, bool) or not isinstance(reward, (int, float)) or not isfinite(reward):
+        raise ValueError(f"the package answers nonsense: reward={reward!r:.60}")
+    success = bool(told.get("success", reward >= wanted - 1e-9)) if done else None
+    seen = (Text(text),) if text else ()
+    return Step(observation=seen, reward=float(reward), done=done, truncated=truncated, success=success)

@@ -1,0 +1,251 @@
+"""Sorting hidden numbers by comparisons and swaps, and naming their order: both task families of EARL (Yue et al. 2025,
+section 3 and appendix E).
+
+    Hidden numbers stand in A B C. ...  ->  compare A B  ->  A > B  ->  swap A B  ->  swapped A B  ->  ...  ->  sorted
+
+Of what `order` and `compare` ask the paper says no more than that they are simpler relational tasks which come before
+sorting. Here their numbers are hidden too, and are found by the same comparisons: what is learned of these is what
+sorting begins with, and a task with numbers to be seen would teach none of it. There is nothing to swap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
+from itertools import islice, permutations
+from random import Random
+from string import ascii_uppercase
+from typing import ClassVar, Literal
+
+from rlx.buttons import Buttons
+from rlx.env.sorters import (
+    LARGEST_KNOWN,
+    Finder,
+    Op,
+    Sorter,
+    halving,
+    insertion,
+    optimum,
+    pivot,
+    run,
+    then_swap,
+    without_swaps,
+)
+from rlx.env.sorting_play import Kind, Rules, SortingEpisode, letters, most_turns, order_of
+from rlx.env.split import is_held_out, split_tasks
+from rlx.limits import MANY, refuse, within
+from rlx.types import Action, Move, Task, Text, Verb
+
+MOST = 12
+"""Numbers of a task, at most."""
+FINDERS: dict[str, Finder] = {"insertion": halving, "pivot": pivot, "optimum": optimum}
+"""By an expert's name, how it finds an order that it is to say."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sorting:
+    """The reward is (right + efficiency) / 2, and 0 for what is not right. Efficiency is the mean of a term for
+    comparisons and one for swaps (an order has the first alone), each 1 for the least and falling evenly to 0 for the
+    most: from ceil(log2 n!) to n ceil(log2 n) comparisons, from n less the cycles to n (n - 1) / 2 swaps."""
+
+    pace: ClassVar = "inline"
+    judging: ClassVar = ("reward", "least", "test", "test_sizes", "test_shares", "num_test")
+
+    family: Literal["sort", "order"] = "sort"
+    """sort: bring them in order; order: say their order, without swaps."""
+    sizes: tuple[int, ...] = (2, 3, 4, 5)
+    """How many numbers there are: one of these,"""
+    shares: tuple[float, ...] = (0.1, 0.2, 0.3, 0.4)
+    """each as often as this says, in relation to the others."""
+    compare_share: float = 0.0
+    """With family=order: share of the training tasks that ask for the order of two alone."""
+    high: int = 99
+    """Largest hidden number; the smallest is 1."""
+    sorted_starts: bool = True
+    """Whether numbers that are to be sorted may be in order already, as one start in n! is: then saying so at once is
+    right that often."""
+    reward: Literal["efficient", "right"] = "efficient"
+    """right: 1 for what is right, whatever it took."""
+    least: Literal["information", "chain"] = "information"
+    """Comparisons that earn all of their term: ceil(log2 n!), or n - 1, so that each that is saved counts."""
+    spare_turns: int = 0
+    """Turns beyond those that a task needs at most: for some that say nothing."""
+    explain: bool = True
+    """Whether the task tells what may be done and the number of turns."""
+    expert: Literal["insertion", "pivot", "optimum"] = "insertion"
+    """Whom demonstrations show (rlx.env.sorters)."""
+    test: Literal["drawn", "orders"] = "drawn"
+    """orders: the test has each of the n! orders of every size, once."""
+    test_sizes: tuple[int, ...] = (4, 5)
+    """How many numbers there are in the test,"""
+    test_shares: tuple[float, ...] = (0.5, 0.5)
+    """and how often."""
+    num_test: int = 2000
+    """Test tasks that are drawn, at most."""
+
+    def __post_init__(self) -> None:
+        for name, shares in (("sizes", "shares"), ("test_sizes", "test_shares")):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+            object.__setattr__(self, shares, tuple(getattr(self, shares)))
+            refuse_sizes(name, getattr(self, name), shares, getattr(self, shares))
+        within(0.0, 1.0, compare_share=self.compare_share)
+        within(20, MANY, high=self.high)
+        within(1, MANY, num_test=self.num_test)
+        within(0, MANY, spare_turns=self.spare_turns)
+        if self.most > LARGEST_KNOWN and self.expert != "insertion":
+            refuse("expert", self.expert, f"insertion, where there may be more than {LARGEST_KNOWN} numbers")
+        if max(self.test_sizes) > LARGEST_KNOWN and self.test == "orders":
+            refuse("test", self.test, f"drawn, where there may be more than {LARGEST_KNOWN} numbers")
+
+    @property
+    def most(self) -> int:
+        return max(self.sizes + self.test_sizes)
+
+    @cached_property
+    def actions(self) -> tuple[Verb, ...]:
+        """The same in both families, so that rows of a head that one trained are there in the other."""
+        buttons = two_of(self.most)
+        return (
+            Verb(name="compare", description="compare two items", argument="items", buttons=buttons),
+            Verb(name="swap", description="swap two items", argument="items", buttons=buttons),
+            Verb(name="answer", description="say the end", argument="answer"),
+        )
+
+    def tasks(self, split: str, seed: int) -> Iterator[Task]:
+        """What is held out is the numbers, by a hash of them. The agent sees their order alone, and of orders there are
+        n!: both splits have all of them."""
+        if split != "test":
+            return split_tasks(self.stream, self.draw, split, seed, self.num_test)
+        return self.all_orders() if self.test == "orders" else self.drawn_test()
+
+    @property
+    def stream(self) -> str:
+        """What keys its random numbers."""
+        return f"sorting/{self.family}"
+
+    def draw(self, rng: Random) -> Task:
+        size = rng.choices(self.sizes, self.shares)[0]
+        if self.family == "order" and rng.random() < self.compare_share:
+            return self.describe("compare", self.numbers(size, rng), rng.sample(range(size), 2))
+        return self.draw_of(size, rng)
+
+    def draw_of(self, size: int, rng: Random) -> Task:
+        return self.describe(self.family, self.numbers(size, rng))
+
+    def numbers(self, size: int, rng: Random) -> list[int]:
+        while not self.may_start(numbers := rng.sample(range(1, self.high + 1), size)):
+            pass
+        return numbers
+
+    def may_start(self, numbers: Sequence[int]) -> bool:
+        return self.sorted_starts or self.family == "order" or list(numbers) != sorted(numbers)
+
+    def drawn_test(self) -> Iterator[Task]:
+        """Shares are kept exactly, and all along: the first few are as mixed as all."""
+        streams = {
+            size: split_tasks(f"{self.stream}/{size}", partial(self.draw_of, size), "test", 0, self.num_test)
+            for size in self.test_sizes
+        }
+        for size in evenly(self.test_sizes, self.test_shares, self.num_test):
+            yield from islice(streams[size], 1)
+
+    def all_orders(self) -> Iterator[Task]:
+        for size in self.test_sizes:
+            yield from map(self.held_out, filter(self.may_start, permutations(range(size))))
+
+    def held_out(self, ranks: Sequence[int]) -> Task:
+        """A test task whose numbers have these ranks."""
+        rng = Random(f"{self.stream}/orders/{letters(ranks)}")
+        while True:
+            numbers = sorted(rng.sample(range(1, self.high + 1), len(ranks)))
+            task = self.describe(self.family, [numbers[rank] for rank in ranks])
+            if is_held_out(task):
+                return task
+
+    def describe(self, kind: Kind, numbers: Sequence[int], pair: Sequence[int] = ()) -> Task:
+        turns = most_turns(kind, len(numbers)) + self.spare_turns
+        told = ask(kind, len(numbers), pair) + (f" {RULES[kind]} You have {turns} turns." if self.explain else "")
+        return Task(
+            id=f"{kind}{letters(pair, '')}/{','.join(map(str, numbers))}",
+            prompt=(Text(told),),
+            data={"kind": kind, "numbers": list(numbers), "pair": list(pair), "max_turns": turns},
+        )
+
+    def start(self, task: Task) -> SortingEpisode:
+        rules = Rules(efficient=self.reward == "efficient", chain=self.least == "chain")
+        return SortingEpisode(rules, **task.data)
+
+    def demonstrate(self, task: Task, seed: int, tools: Sequence[str]) -> Iterator[Move]:
+        """Sort as `expert` says, or find an order so and say it."""
+        order = order_of(task.data["numbers"])
+        for op in self.worked(task, order):
+            yield Move(thought=f"I {op.verb} {letters(op[1:], ' and ')}.", action=do(op))
+        asked = [place for place in order if place in (task.data["pair"] or order)]
+        said = "sorted" if task.data["kind"] == "sort" else letters(asked, " < ")
+        yield Move(thought="Now all is known.", action=end(said))
+
+    def worked(self, task: Task, order: Sequence[int]) -> Iterator[Op]:
+        if task.data["kind"] == "compare":
+            return iter([Op("compare", *task.data["pair"])])
+        return run(self.sorter, order)
+
+    @property
+    def sorter(self) -> Sorter:
+        if self.family == "order":
+            return without_swaps(FINDERS[self.expert])
+        return insertion if self.expert == "insertion" else then_swap(FINDERS[self.expert])
+
+    def random_tries(self, task: Task, num: int, seed: int) -> list[Action]:
+        """The honest floor of what says the end at once: sorted, or any order."""
+        rng = Random(f"sorting/random/{seed}/{task.id}")
+        places = task.data["pair"] or range(len(task.data["numbers"]))
+        if task.data["kind"] == "sort":
+            return [end("sorted")] * num
+        return [end(letters(rng.sample(list(places), len(places)), " < ")) for _ in range(num)]
+
+
+RULES = {
+    "sort": "You may compare two places and swap what two hold; answer sorted when they are in order.",
+    "order": "You may compare two places; then answer.",
+    "compare": "You may compare two places; then answer.",
+}
+
+
+def ask(kind: Kind, num: int, pair: Sequence[int]) -> str:
+    there = f"Hidden numbers stand in {letters(range(num))}."
+    if kind == "sort":
+        return f"{there} Sort them, the smallest into A."
+    if kind == "order":
+        return f"{there} Say their order, the smallest first, as {letters(range(num), ' < ')}."
+    return f"{there} Say the order of {letters(pair, ' and ')}, the smaller first, as {letters(pair, ' < ')}."
+
+
+def do(op: Op) -> Action:
+    return Action(kind="act", name=op.verb, text=letters(op[1:]))
+
+
+def end(text: str) -> Action:
+    return Action(kind="answer", text=text)
+
+
+@cache
+def two_of(num: int) -> Buttons:
+    """Two different letters of the first `num`."""
+    names = ascii_uppercase[:num]
+    seconds = [{name: None for name in names if name != first} for first in names]
+    return Buttons(states=({name: place for place, name in enumerate(names, 1)}, *seconds), between=" ")
+
+
+def evenly(sizes: Sequence[int], shares: Sequence[float], num: int) -> Iterator[int]:
+    """Of `num` tasks each one's size: shares as exact as they can be, spread evenly."""
+    counts = {size: round(num * share / sum(shares)) for size, share in zip(sizes, shares, strict=True)}
+    places = sorted(((i + 0.5) / count, size) for size, count in counts.items() for i in range(count))
+    return (size for _, size in places)
+
+
+def refuse_sizes(name: str, sizes: Sequence[int], shares_name: str, shares: Sequence[float]) -> None:
+    if not sizes or not all(2 <= size <= MOST for size in sizes) or len(set(sizes)) < len(sizes):
+        refuse(name, list(sizes), f"different integers from 2 to {MOST}, at least one")
+    if len(shares) != len(sizes) or not all(0 <= share <= MANY for share in shares) or not sum(shares):
+        refuse(shares_name, list(shares), f"as many numbers from 0, not all 0, as there are {name}: {len(sizes)}")

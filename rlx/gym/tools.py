@@ -1,0 +1,196 @@
+r"""GEM's tools by their names, around any environment of text: a turn in which a tool finds a call is the tool's, all
+others are the environment's.
+
+    agent        6 * 7 is <python>print(6 * 7)</python>            so \boxed{42}
+    answered by  PythonCodeTool: Code execution result: 42         the environment
+
+A tool is whatever has GEM's two methods. This is for code that was written for GEM; where the agent is ours, an
+environment lends a tool (rlx.tool.lend), whose prices are part of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rlx.gym.single import Cut, TextEnv, told_of
+from rlx.limits import MANY, MistakeError, within
+from rlx.types import Action, Step, Task, Text, ToolUse
+
+if TYPE_CHECKING:
+    from rlx.tool.search import Pages
+
+CODE = re.compile(r"<python>(.*?)</python>|```\n?python(.*?)```", re.DOTALL)
+QUERY = re.compile(r"<search>(.*?)</search>", re.DOTALL)
+LAST = "\n\nThat was the last call of a tool: give your final answer."
+Answer = tuple[bool, bool, str, str]
+"""Whether there was a call, whether it failed, what came of it, and the turn up to its end."""
+
+
+class Tool(Protocol):
+    """As GEM has it."""
+
+    tool_type: str
+
+    def instruction_string(self) -> str:
+        """What the agent is told of it."""
+        ...
+
+    def execute_action(self, action: str) -> Answer: ...
+
+
+class PythonCodeTool:
+    """The first block of code in a turn, run in rlx's sandbox, whose limits are applied: rlx.tool.python."""
+
+    tool_type = "python_code"
+
+    def __init__(
+        self,
+        timeout: float = 5,
+        sandbox_type: str = "none",
+        keep_error_last_line: bool = False,
+        *,
+        memory_mb: int = 256,
+        max_characters: int = 4000,
+    ) -> None:
+        """GEM's `sandbox_type` and `keep_error_last_line` change nothing: there is one sandbox, and its errors are one
+        line. `max_characters` of the code, and of what it prints."""
+        from rlx.tool.python import Python  # the sandbox takes its time to load
+
+        self.python = Python(seconds=float(timeout), memory_mb=memory_mb, max_characters=max_characters)
+
+    def instruction_string(self) -> str:
+        return (
+            "You may run Python while you think: put a whole script between <python> and </python>, or in a ```python "
+            "block, and print what you want to know. Then give your answer in \\boxed{}."
+        )
+
+    def execute_action(self, action: str) -> Answer:
+        found = CODE.search(action)
+        if found is None:
+            return False, True, "", action
+        result = self.python.run(found[1] if found[1] is not None else found[2])
+        return True, result.failed, f"Code execution result: {result.output}\n", action[: found.end()]
+
+
+class SearchTool:
+    """The first query in a turn, asked of pages in memory: rlx.tool.search."""
+
+    tool_type = "search"
+
+    def __init__(
+        self,
+        num_workers: int = 1,
+        search_url: str | None = None,
+        topk: int = 3,
+        timeout: float = 5,
+        *,
+        pages: Pages | None = None,
+        max_characters: int = 300,
+    ) -> None:
+        """`pages`: what is searched, such as rlx.tool.search.read_pages(FILE); None: the invented world's. GEM's
+        `num_workers` and `timeout` change nothing, as no server is asked."""
+        from rlx.env.invented import pages as invented_pages
+        from rlx.tool.search import Search
+
+        if search_url is not None:
+            raise MistakeError(f"search_url={search_url:.80}: no server is asked; give pages=read_pages(FILE) instead")
+        found = invented_pages() if pages is None else pages
+        self.search = Search(pages=found, top_k=topk, max_characters=max_characters)
+
+    def instruction_string(self) -> str:
+        return (
+            "You may search while you think: put your words between <search> and </search>, and read what comes back "
+            "between <information> and </information>. Then give your final answer."
+        )
+
+    def execute_action(self, action: str) -> Answer:
+        found = QUERY.search(action)
+        if found is None:
+            return False, True, "", ""
+        result = self.search.run(found[1].strip())
+        return True, result.failed, f"\n\n<information>{result.output}</information>\n\n", action[: found.end()]
+
+
+class ToolEnvWrapper(TextEnv):
+    """An environment whose agent may also call tools: the first of them that runs what the turn says answers it. When
+    `max_tool_uses` calls were made, all is said to the environment. Calls are none of its turns."""
+
+    def __init__(
+        self,
+        env: TextEnv,
+        tools: Sequence[Tool],
+        tool_reward: float = 0.0,
+        tool_success_reward: float = 0.0,
+        max_tool_uses: int | None = 10,
+    ) -> None:
+        if not isinstance(env, TextEnv):
+            raise MistakeError(f"a tool goes around the environment itself, not {type(env).__name__}")
+        within(0, MANY, max_tool_uses=max_tool_uses)
+        own = ("observation", "tokenizer", "split", "render_mode", "spec")
+        super().__init__(env.world, env.protocol, seed=env.first_seed, **{name: getattr(env, name) for name in own})
+        self.inner, self.tools = env, list(tools)
+        self.tool_reward, self.tool_success_reward, self.max_tool_uses = tool_reward, tool_success_reward, max_tool_uses
+        self.num_uses = self.num_successes = 0
+
+    @property
+    def is_slow(self) -> bool:
+        return True
+
+    def about(self) -> Task:
+        """With a line of each tool."""
+        told = [tool.instruction_string() for tool in self.tools]
+        return replace(self.task, prompt=(*self.task.prompt, *map(Text, told)))
+
+    def reset(self, seed: int | None = None, *, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        before = {f"prev_ep_{name}": value for name, value in self.counted().items()}
+        self.num_uses = self.num_successes = 0
+        observation, info = super().reset(seed, options=options)
+        return observation, {**info, **before, **self.counted(), "use_tool": False}
+
+    def step(self, action: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        is_left = self.max_tool_uses is None or self.num_uses < self.max_tool_uses
+        answered = self.answer(action) if is_left and self.episode is not None and not isinstance(action, Cut) else None
+        if answered is None:
+            observation, reward, terminated, truncated, info = super().step(action)
+            return observation, reward, terminated, truncated, {**info, **self.counted(), "use_tool": False}
+        tool, failed, seen, said = answered
+        return self.use(tool, failed, seen, said)
+
+    def answer(self, action: str) -> tuple[Tool, bool, str, str] | None:
+        """By the first tool that succeeds, else by the last that was called."""
+        found = None
+        for tool in self.tools:
+            is_call, failed, seen, said = tool.execute_action(action)
+            found = (tool, failed, seen, said) if is_call else found
+            if is_call and not failed:
+                break
+        return found
+
+    def use(self, tool: Tool, failed: bool, seen: str, said: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """A turn of a tool."""
+        self.num_uses, self.num_successes = self.num_uses + 1, self.num_successes + (not failed)
+        self.max_rounds = None if self.max_rounds is None else self.max_rounds + 1
+        text = seen + LAST * (self.num_uses == self.max_tool_uses)
+        count = ToolUse(num_calls=1, num_failed=int(failed), name=tool.tool_type)
+        self.seen = Step(observation=(Text(text),), tool=count, legal=self.seen.legal)
+        self.said.append(said)
+        reward = self.tool_reward + self.tool_success_reward * (not failed)
+        info = {**told_of(self.seen), **self.counted(), "use_tool": True}
+        observation = self.observe(Action(kind="call", name=tool.tool_type, text=said))
+        return observation, reward, False, False, {**info, "parsed_action": said, "tool_type": tool.tool_type}
+
+    def counted(self) -> dict[str, int]:
+        return {"tool_use_counter": self.num_uses, "tool_success_counter": self.num_successes}
+
+    def another(self, seed: int | None, **settings: Any) -> ToolEnvWrapper:
+        return self.around(self.inner.another(seed, **settings))
+
+    def remade(self, keywords: dict[str, Any]) -> ToolEnvWrapper:
+        return self.around(self.inner.remade(keywords))
+
+    def around(self, env: TextEnv) -> ToolEnvWrapper:
+        """The same tools around another environment."""
+        return ToolEnvWrapper(env, self.tools, self.tool_reward, self.tool_success_reward, self.max_tool_uses)

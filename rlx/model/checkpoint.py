@@ -1,0 +1,92 @@
+"""nano's training state in one file: weights, what the optimisers remember, and how far it is."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from rlx.model.problem import ModelError
+
+NAME = "checkpoint.safetensors"
+
+
+def name_bits(model: nn.Module) -> str:
+    """A digest of every weight's bytes."""
+    digest = hashlib.sha256()
+    for name, value in model.named_parameters():
+        digest.update(name.encode())
+        digest.update(value.detach().cpu().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def name_machine() -> str:
+    """What decides the bits of a sum: the instructions and the libraries that use them."""
+    return f"{torch.backends.cpu.get_cpu_capability()} {describe_bfloat16()}, torch {torch.__version__}"
+
+
+def describe_bfloat16() -> str:
+    return "with bfloat16" if torch.ops.mkldnn._is_mkldnn_bf16_supported() else "without bfloat16"
+
+
+def flatten_state(optimizers: Sequence[torch.optim.Optimizer]) -> dict[str, Tensor]:
+    return {
+        f"{i}.{key}.{name}": value if isinstance(value, Tensor) else torch.tensor(value)
+        for i, optimizer in enumerate(optimizers)
+        for key, entry in optimizer.state_dict()["state"].items()
+        for name, value in entry.items()
+    }
+
+
+def restore_state(optimizers: Sequence[torch.optim.Optimizer], tensors: Mapping[str, Tensor]) -> None:
+    for i, optimizer in enumerate(optimizers):
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, value in tensors.items():
+            owner, key, field = name.split(".")
+            if int(owner) == i:
+                state.setdefault(int(key), {})[field] = value
+        optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+
+
+def save_checkpoint(
+    folder: Path, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer], progress: Mapping[str, float]
+) -> None:
+    """One file, written aside and renamed, so that a kill leaves the one before."""
+    tensors = {f"model.{name}": value.detach() for name, value in model.named_parameters()}
+    tensors |= {f"optimizer.{name}": value for name, value in flatten_state(optimizers).items()}
+    aside = folder / f"{NAME}.aside"
+    save_file(tensors, aside, metadata={"progress": json.dumps(progress)})
+    os.replace(aside, folder / NAME)
+
+
+def require_fitting(folder: Path, model: nn.Module) -> None:
+    """A checkpoint in the folder, if there is one, is of a model of this shape."""
+    path = folder / NAME
+    if not path.exists():
+        return
+    with safe_open(path, "pt") as file:
+        saved = {name: file.get_slice(name).get_shape() for name in file.keys() if name.startswith("model.")}  # noqa: SIM118
+    if saved != {f"model.{name}": list(value.shape) for name, value in model.named_parameters()}:
+        raise ModelError(f"{path}: of a model of another shape; say the words that began it, or another --work")
+
+
+def load_checkpoint(folder: Path, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer]) -> dict[str, float]:
+    path = folder / NAME
+    if not path.exists():
+        return {"step": 0, "tokens": 0, "seconds": 0}
+    tensors = load_file(path)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(tensors[f"model.{name}"])
+    optimizer_tensors = {n.removeprefix("optimizer."): t for n, t in tensors.items() if n.startswith("optimizer.")}
+    restore_state(optimizers, optimizer_tensors)
+    with safe_open(path, "pt") as file:
+        progress: dict[str, float] = json.loads(file.metadata()["progress"])
+    return progress

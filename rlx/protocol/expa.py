@@ -1,0 +1,235 @@
+"""Text, and actions beyond the vocabulary: routes that lead out of language into an environment, and its buttons there.
+
+    agent:        Is it A? [ compare][ B][ A]          in brackets stands one choice each, with a row of its own in the
+    environment:   B < A\\n                             model's head; the context holds it as it is written here
+    agent:        [ swap][ A][ B]
+    environment:   done\\n
+    agent:        It is sorted.<eos>
+
+Yue et al. 2025, "Expanding the Action Space of LLMs to Reason Beyond Language". A turn begins in language, where any
+text may come and any route. A route leads to its verb's buttons (`rlx.buttons`), of which only those can be pressed
+that may come there, and the last ends the turn. A verb without an argument is a route that ends the turn; one whose
+argument is any text leads to text, which the button of a line's end finishes. Text that is ended without a route is the
+answer, where the environment takes one; text that spells an action is text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from rlx.buttons import Buttons
+from rlx.limits import MistakeError
+from rlx.protocol.automaton import Actions, Automaton, State
+from rlx.protocol.blocks import ANSWER, invalid, joined, printable, uncut
+from rlx.protocol.direct import spell, without_end
+from rlx.protocol.drawn import Encode, Said
+from rlx.protocol.history import History
+from rlx.protocol.tags import refuse_names
+from rlx.types import Action, Move, Part, Piece, Stop, Task, Turn, Verb
+
+ENTER = "\n"
+"""The button that finishes an argument of any text."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpA(History):
+    """Routes and buttons of whatever the environment lends and declares."""
+
+    instruction: str | None = ""
+    """The line before the task's own text; empty: none, as the model has its routes; null: what each is for."""
+    stops: tuple[str, ...] = ()
+    """What ends an answer, beside the model's own end of sequence."""
+    lent: tuple[Verb, ...] = ()
+    declared: tuple[Verb, ...] = ()
+    """What the environment lends and declares: known once the protocol is bound to it."""
+
+    ask: ClassVar[str] = "Sum up in one line what you need to go on: all else will be forgotten.\n"
+    label: ClassVar[str] = "So far: "
+    summary_end: ClassVar[str] = "\n"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "stops", tuple(self.stops))
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        return tuple(verb.name for verb in self.lent)
+
+    @property
+    def routes(self) -> tuple[Verb, ...]:
+        """What leads out of language; an answer is text."""
+        return (*self.lent, *(verb for verb in self.declared if verb.name != ANSWER))
+
+    @property
+    def entering(self) -> Mapping[str, Said]:
+        return {verb.name: (verb.name, route_text(verb)) for verb in self.routes}
+
+    @property
+    def answers(self) -> bool:
+        """Whether text alone means something."""
+        return not self.declared or any(verb.name == ANSWER for verb in self.declared)
+
+    def bound(self, tools: tuple[Verb, ...], actions: tuple[Verb, ...]) -> ExpA:
+        refuse_names([verb.name for verb in (*tools, *actions)])
+        bound = replace(self, lent=tools, declared=actions)
+        if not bound.routes:
+            raise MistakeError("protocol=expa: the environment lends and declares nothing to do; use protocol=direct")
+        return bound
+
+    def open(self, task: Task) -> str:
+        return "\n".join([*filter(None, [self.told]), *(part.text for part in task.prompt), ""])
+
+    @property
+    def told(self) -> str:
+        """The line before a task's own text."""
+        if self.instruction is not None:
+            return self.instruction
+        return " ".join(f"{spell(verb)}: {verb.description}." for verb in self.routes)
+
+    def render(self, observation: tuple[Part, ...]) -> str:
+        return f"{printable(joined(observation))}\n" if observation else ""
+
+    def context(self, task: Task, opening: tuple[Part, ...], past: Sequence[Turn]) -> Iterator[Piece]:
+        turn = None
+        for piece in super().context(task, opening, past):
+            gap = "" if turn is None or not piece.text else self.gap(past[turn], piece.text)
+            yield piece._replace(text=gap + piece.text)
+            turn = piece.turn
+
+    def gap(self, turn: Turn, seen: str) -> str:
+        """What stands between a turn and what came of it: after a button a line goes on, if it has room for all."""
+        verb = next((verb for verb in self.routes if verb.name == turn.action.name), None)
+        if verb is None or (verb.argument and verb.buttons is None):
+            return "" if turn.completion.stop == "stop" else "\n"
+        return "\n" if "\n" in seen[:-1] else "" if turn.action.text.endswith(" ") else " "
+
+    @property
+    def added(self) -> Mapping[str, str]:
+        """Routes by their names, buttons by how they are written; verbs share buttons that are written alike."""
+        found: dict[str, str] = {}
+        for verb in self.routes:
+            for name, description in (verb.name, route_text(verb)), *((one, one) for one in pressed_in(verb)):
+                if found.setdefault(name, description) != description:
+                    raise MistakeError(f"protocol=expa: two actions have the name {name!r:.60}; rename the verb")
+        return found
+
+    def draw(self, actions: Actions | None, encode: Encode) -> Automaton:
+        ids = {} if actions is None else {name: actions.first + i for i, name in enumerate(actions.names)}
+        inside: list[State] = []
+        moves: dict[int, int] = {}
+        for verb in self.routes:
+            states = states_of(verb, ids, first=len(inside) + 1)
+            if states:
+                moves[ids[verb.name]] = len(inside) + 1
+            inside += states
+        routes = frozenset(ids[verb.name] for verb in self.routes)
+        language = State(forbidden=frozenset(ids.values()) - routes, moves=moves, ends=routes - moves.keys())
+        return Automaton(states=(language, *inside), actions=actions)
+
+    def understand(self, said: Sequence[Said], stop: Stop) -> Action:
+        routes = {verb.name: verb for verb in self.routes}
+        at = next((place for place, (name, _) in enumerate(said) if name in routes), None)
+        if at is None:
+            return uncut(self.answer("".join(text for _, text in said)), stop)
+        return uncut(self.take(routes[said[at][0]], said[at + 1 :]), stop)
+
+    def answer(self, text: str) -> Action:
+        said = without_end(text, self.stops).strip()
+        if not self.answers:
+            return invalid(f"choose one of: {', '.join(map(spell, self.routes))}")
+        return Action(kind="answer", text=said) if said else invalid("say something")
+
+    def take(self, verb: Verb, after: Sequence[Said]) -> Action:
+        """What a route means with what was chosen after it."""
+        if verb.buttons is not None:
+            return self.action(verb, "".join(name for name, _ in after)[len(verb.buttons.between) :])
+        argument = "".join(text for _, text in after).strip()
+        if verb.argument and (not argument or after[-1][0] != ENTER):
+            return invalid(f"{verb.name} needs {verb.argument}, and the end of the line")
+        return self.action(verb, argument)
+
+    def action(self, verb: Verb, text: str) -> Action:
+        return Action(kind="call" if verb in self.lent else "act", name=verb.name, text=text)
+
+    def parse(self, text: str, stop: Stop) -> Action:
+        """Of somebody who cannot choose but write: a route and its argument, or an answer."""
+        name, _, argument = text.strip().partition(" ")
+        for verb in self.routes:
+            if verb.name == name and bool(argument.strip()) == bool(verb.argument):
+                return uncut(self.action(verb, argument.strip()), stop)
+        return uncut(self.answer(text), stop)
+
+    def choose(self, move: Move) -> list[Said]:
+        """The inverse of `understand`; a ValueError for what no choices mean."""
+        action, name = move.action, move.action.name
+        if action.kind == "answer":
+            if not self.stops:
+                raise ValueError("protocol=expa: an expert's answer needs one of protocol.stops to end with; give one")
+            return [("", f"{move.thought} {action.text.strip()}".strip() + self.stops[0])]
+        verb = next((verb for verb in self.routes if verb.name == name), None)
+        if verb is None or self.action(verb, action.text) != action:
+            raise ValueError(f"protocol=expa: no turn says this {action.kind}: there is no route {name!r:.60} for it")
+        thought = [("", move.thought)] if move.thought else []
+        return [*thought, (name, route_text(verb)), *argument_said(verb, action.text.strip())]
+
+    def write(self, move: Move) -> str:
+        return "".join(text for _, text in self.choose(move))
+
+
+def route_text(verb: Verb) -> str:
+    """How a route stands in a context: a word, apart from what is pressed after it."""
+    apart = verb.buttons is not None and not verb.buttons.between
+    return f" {verb.name} " if apart else f" {verb.name}"
+
+
+def pressed_in(verb: Verb) -> Iterator[str]:
+    """A verb's buttons, as they are written."""
+    if verb.buttons is not None:
+        names = dict.fromkeys(name for state in verb.buttons.states for name in state)
+        yield from (verb.buttons.between + name for name in names)
+    elif verb.argument:
+        yield ENTER
+
+
+def states_of(verb: Verb, ids: Mapping[str, int], first: int) -> list[State]:
+    """The states that a verb's route leads into, numbered from `first`; none where it ends the turn."""
+    if verb.buttons is not None:
+        return [pressing(state, verb.buttons, ids, first) for state in verb.buttons.states]
+    others = frozenset(ids.values()) - {ids.get(ENTER, -1)}
+    return [State(forbidden=others, ends=frozenset({ids[ENTER]}))] if verb.argument else []
+
+
+def pressing(state: Mapping[str, int | None], buttons: Buttons, ids: Mapping[str, int], first: int) -> State:
+    targets = {ids[buttons.between + name]: target for name, target in state.items()}
+    return State(
+        allowed=frozenset(targets),
+        moves={chosen: first + target for chosen, target in targets.items() if target is not None},
+        ends=frozenset(chosen for chosen, target in targets.items() if target is None),
+    )
+
+
+def argument_said(verb: Verb, text: str) -> Iterable[Said]:
+    """An argument as it is chosen."""
+    if verb.buttons is not None:
+        return [(one, one) for one in presses(verb.buttons, text)]
+    return [("", f" {text}"), (ENTER, ENTER)] if verb.argument else []
+
+
+def presses(buttons: Buttons, text: str) -> Iterator[str]:
+    """The buttons that write an argument, as they are written; of several that fit the longest. A blank that the last
+    one ends with may be missing."""
+    left, state = buttons.between + text, 0
+    while True:
+        fitting = [name for name in buttons.states[state] if f"{left} ".startswith(buttons.between + name)]
+        if not fitting:
+            raise ValueError(f"protocol=expa: no buttons write {text!r:.60}: none writes {left!r:.20}")
+        name = max(fitting, key=len)
+        yield buttons.between + name
+        left, target = left[len(buttons.between + name) :], buttons.states[state][name]
+        if target is None:
+            break
+        state = target
+    if left:
+        raise ValueError(f"protocol=expa: no buttons write {text!r:.60}: it is whole before {left!r:.20}")

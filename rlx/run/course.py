@@ -1,0 +1,59 @@
+"""Which tasks a step plays: the next of the environment's stream, or of those parts' that its course chooses.
+
+What a course knows moves once a step, by what that step played, and a step's tasks are chosen as it is launched. So
+they are a function of the seed and of the steps that were learned from by then: for one process or many, ahead of the
+updates or not, and after a kill, when the streams are begun again behind what was played.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+
+from rlx.algo.parts import as_json
+from rlx.run.run import Run
+from rlx.types import Group, Metrics, Task
+from rlx.world import Course, Known, course_of, parts_of
+
+
+def course_in(run: Run) -> Course | None:
+    """None also where an expert plays, who always succeeds."""
+    return None if run.algo.imitates else course_of(run.env)
+
+
+def begin(run: Run) -> Known:
+    course = course_in(run)
+    return {} if course is None else as_json(course.begin())
+
+
+def adapt(run: Run, known: Known, groups: Sequence[Group]) -> Known:
+    """What is known after a step."""
+    course = course_in(run)
+    return known if course is None else as_json(course.adapt(known, groups))
+
+
+def tell(run: Run, known: Known) -> Metrics:
+    course = course_in(run)
+    return {} if course is None else course.tell(known)
+
+
+def open_tasks(
+    run: Run, first: int, played: Mapping[int, Sequence[Group]], known: Callable[[], Known]
+) -> Callable[[int], list[Task]]:
+    """The tasks of each step from `first` on that is not `played` already, asked for in order."""
+    course, size = course_in(run), run.algo.num_prompts
+    if course is None:
+        tasks = islice(run.env.tasks("train", run.seed), (first + len(played)) * size, None)
+        return lambda step: list(islice(tasks, size))
+    ahead = Counter(group.task.env for groups in played.values() for group in groups)
+    streams = {part: open_part(run, part, known()[part]["tasks"] + ahead[part]) for part in known()}
+    return lambda step: [next(streams[part]) for part in course.choose(known(), size, run.seed, step)]
+
+
+def open_part(run: Run, part: str, start: int) -> Iterator[Task]:
+    """A part's tasks, from its number `start` on."""
+    for task in islice(parts_of(run.env)[part].tasks("train", run.seed), start, None):
+        yield replace(task, env=part)
+    raise ValueError(f"env.parts.{part}.env: its train tasks have ended; a curriculum may ask for any number")

@@ -1,0 +1,111 @@
+"""How long episodes are before any is sampled: as those of Countdown were in measured runs (100 tokens of prompt, 200
+sampled, 50 of tools), or where an environment's own expert needs more, as that plays them under the run's protocol. In
+one that has no room for thoughts a turn is the act alone, an expert's as a model's: there they may be shorter too.
+
+    tasks of training --expert--> turns --tokenizer--> prompt 297  sampled 1,435  observed 9,024
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from rlx.model.load import SHIPPED
+from rlx.model.shape import find_file
+from rlx.protocol.drawn import Encode
+from rlx.record.codec import num_shared
+from rlx.rollout.episode import demonstrate_episode, worlds_of
+from rlx.rollout.speech import Speech
+from rlx.run.run import Run
+from rlx.types import Dialect, Move, Trajectory
+from rlx.world import has_expert, trained_parts
+
+MEANS = ("prompt", "sampled", "observed", "contexts")
+TASKS = 4
+"""Of each part, that the expert plays."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lengths:
+    """Tokens of an episode, on average."""
+
+    prompt: float = 100
+    sampled: float = 200
+    observed: float = 50
+    """That turns after the first see anew: with a protocol that forgets, what was not there before is new."""
+    contexts: float = 1
+    """Contexts of their own: one, and one more for every turn that forgot."""
+    longest: int = 350
+    """Of one context with what is said in it, at most."""
+
+    def within(self, context: int) -> Lengths:
+        """The same, cut where the context ends."""
+        fits = self.longest <= context and self.prompt + self.sampled + self.observed <= context * self.contexts
+        return self if fits else replace(self.filling(context), longest=self.longest)
+
+    def filling(self, context: int) -> Lengths:
+        """After the prompt, the policy's and the tools' shares of whole contexts as they were."""
+        room = max(1.0, context * self.contexts - self.prompt)
+        observed = room * self.observed // (self.sampled + self.observed)
+        return replace(self, observed=observed, sampled=room - observed)
+
+
+def lengths_of(run: Run) -> dict[str, Lengths]:
+    """By part of what is trained on, where an expert can tell. A model that thinks says more than an expert as a
+    rule: nano's episodes of Countdown have three times the tokens."""
+    speech = Speech(dialect=run.protocol, encode=encoder(run.model.path), decode=lambda ids: "")
+    found = {}
+    for name, env in trained_parts(run.env).items():
+        if has_expert(env) and not getattr(env, "fetches", False):
+            with suppress(Exception):  # an expert that fails is told of where tasks are checked
+                world = worlds_of(run.env, speech)[name]
+                tasks = islice(env.tasks("train", run.seed), TASKS)
+                played = [demonstrate_episode(world, task, run.seed) for task in tasks]
+                mean = mean_of([length_of(one) for one in played], [1] * len(played))
+                found[name] = no_shorter(mean) if can_think(run.dialects[name], played[0]) else mean
+    return found
+
+
+def can_think(dialect: Dialect, played: Trajectory) -> bool:
+    """Whether a turn says more than what is done."""
+    bare = Move(thought="", action=played.turns[0].action)
+    return dialect.write(replace(bare, thought="Why")) != dialect.write(bare)
+
+
+def encoder(path: str) -> Encode:
+    """The model's own tokenizer; where that is not here, the embedded model's, which takes somewhat more tokens."""
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(find_file(path, "tokenizer.json") or SHIPPED / "nano" / "tokenizer.json"))
+    return lambda text: tokenizer.encode(text.encode(errors="replace").decode(), add_special_tokens=False).ids
+
+
+def length_of(episode: Trajectory) -> Lengths:
+    wholes = [turn.prompt_ids + turn.completion.token_ids for turn in episode.turns]
+    pairs = [(whole, turn.prompt_ids) for whole, turn in zip(wholes, episode.turns[1:])]
+    return Lengths(
+        prompt=len(episode.turns[0].prompt_ids),
+        sampled=episode.num_tokens,
+        observed=sum(len(prompt) - num_shared(whole, prompt) for whole, prompt in pairs),
+        contexts=1 + sum(num_shared(whole, prompt) < len(whole) for whole, prompt in pairs),
+        longest=max(map(len, wholes)),
+    )
+
+
+def no_shorter(lengths: Lengths) -> Lengths:
+    """Than Countdown's, in nothing."""
+    usual = Lengths()
+    most = {name: max(getattr(usual, name), getattr(lengths, name)) for name in MEANS}
+    return Lengths(**most, longest=lengths.longest)
+
+
+def mean_of(lengths: Sequence[Lengths], weights: Sequence[float]) -> Lengths:
+    """Of their means; the longest of all."""
+    whole = sum(weights)
+    told = {
+        name: sum(weight * getattr(one, name) for one, weight in zip(lengths, weights, strict=True)) / whole
+        for name in MEANS
+    }
+    return Lengths(**told, longest=max(one.longest for one in lengths))

@@ -1,0 +1,187 @@
+"""What every task of Calc-Bench owes, each option of it that needs no network: splits apart, tasks in JSON, an expert
+that is right in every protocol with and without the calculator, and a judgement of whatever is answered."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from functools import cache
+from itertools import islice
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlx.config.folders import list_options, read_option, shipped_folder
+from rlx.gym.named import build_env
+from rlx.protocol.automaton import Actions, spell_out
+from rlx.protocol.boxed import Boxed
+from rlx.protocol.direct import Direct
+from rlx.protocol.drawn import added_by, chosen_as
+from rlx.protocol.expa import ExpA
+from rlx.protocol.tags import Tags
+from rlx.types import Action, Move, Step, Task
+from rlx.world import demonstration, dialect_of, has_tries, open_episode, pace_of, parts_of, tools_of, tries_of
+from tests.env.test_questions import HOSTILE
+
+OPTIONS = [
+    name
+    for name in list_options("env", [shipped_folder("conf")])
+    if name.startswith("calc/") and read_option("env", name).get("source") != "hub" and "hub" not in name
+]
+JOINT = ("calc_bench", "calc_bench_small")
+
+
+@cache
+def make(name: str) -> Any:
+    return build_env(name, {})
+
+
+@cache
+def some(name: str, split: str) -> tuple[Task, ...]:
+    return tuple(islice(make(name).tasks(split, 0), 12))
+
+
+def test_there_are_the_papers_tasks_and_the_releases() -> None:
+    plain = {name.removeprefix("calc/") for name in OPTIONS}
+    assert {"arithmetic", "countdown", "count", "gsm8k", "modulo", "repeat", "sudoku"} <= plain
+
+
+@pytest.mark.parametrize(
+    ("name", "train", "test"),
+    [
+        *(("arithmetic", 1000, 2000), ("countdown", 20000, 2000), ("count", 1000, 2000), ("gsm8k", 5317, 579)),
+        *(("modulo", 2000, 2000), ("repeat", 1000, 2000), ("sudoku", 400, 200)),
+    ],
+)
+def test_sizes_are_those_of_the_paper_and_its_release(name: str, train: int, test: int) -> None:
+    env = make(f"calc/{name}")
+    assert (env.num_train, env.num_test) == (train, test)
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_splits_never_overlap_and_the_test_is_the_same_for_every_seed(name: str) -> None:
+    env = make(name)
+    test = [task.id for task in some(name, "test")]
+    assert len(set(test)) == len(test) == 12
+    assert test == [task.id for task in islice(env.tasks("test", 1), 12)]
+    train = [task.id for task in some(name, "train")]
+    assert train == [task.id for task in islice(env.tasks("train", 0), 12)]
+    assert train != [task.id for task in islice(env.tasks("train", 1), 12)]
+    trained, tested = (list(islice(env.tasks(split, 2), 150)) for split in ("train", "test"))
+    for asked in (lambda task: task.id, lambda task: task.prompt[0].text):
+        assert {asked(task) for task in trained}.isdisjoint(map(asked, tested))
+    with pytest.raises(ValueError, match=r"^split=other: expected train or test"):
+        list(env.tasks("other", 0))
+
+
+def play(env: Any, task: Task, dialect: Any) -> list[Step]:
+    """The expert's moves, each said and heard."""
+    _, shown = demonstration(env, dialect, task, 0)
+    with open_episode(env, task) as episode:
+        return [episode.step(heard(dialect, one.move)) for one in shown]
+
+
+def heard(dialect: Any, move: Move) -> Action:
+    if not isinstance(dialect, ExpA):
+        return dialect.parse(dialect.write(move), "stop")
+    automaton = automaton_of(dialect)
+    done = chosen_as(dialect.choose(move), automaton, 0, encode)
+    assert all(automaton.states[state].allows(chosen) for state, chosen in zip(done.mask_ids, done.chosen_ids))
+    return dialect.understand(dialect.choose(move), "stop")
+
+
+def encode(text: str) -> list[int]:
+    return [ord(letter) for letter in text]
+
+
+@cache
+def automaton_of(dialect: ExpA) -> Any:
+    added = added_by({"": dialect})
+    actions = Actions(first=300, names=tuple(added), descriptions=tuple(tuple(encode(d)) for d in added.values()))
+    return spell_out(dialect.draw(actions, encode))
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("protocol", [Boxed(), Tags(), ExpA(stops=("\n",))], ids=["boxed", "tags", "expa"])
+def test_a_task_is_json_and_its_expert_is_right_with_the_calculator(name: str, protocol: Any) -> None:
+    env = make(name)
+    assert pace_of(env) == "inline"
+    dialect = dialect_of(env, protocol)
+    for task in (*some(name, "train"), *some(name, "test")):
+        again = replace(task, data=json.loads(json.dumps(task.data)))
+        assert again == task
+        steps = play(env, again, dialect)
+        assert (sum(step.reward for step in steps), steps[-1].done, steps[-1].success) == (1.0, True, True)
+        assert not any(step.tool.num_failed for step in steps)
+        assert all(step.tool.num_calls == 1 for step in steps[:-1])
+        assert len(steps) <= env.max_rounds + 1
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_without_the_calculator_the_expert_answers_at_once(name: str) -> None:
+    env = replace(make(name), calculator=None)
+    assert tools_of(env) == ()
+    for task in some(name, "train"):
+        for protocol in (Boxed(), Tags()):
+            [step] = play(env, task, dialect_of(env, protocol))
+            assert step.success
+        refused = env.start(task).step(Action(kind="call", name="calculate", text="1 + 1"))
+        assert refused.observation[0].text == "Error: there is no such tool"
+        said = Direct().write(Move(thought="", action=Action(kind="answer", text=task.data["answer"])))
+        assert env.start(task).step(Direct().parse(said, "stop")).success
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+@given(data=st.data())
+def test_whatever_is_answered_is_judged_and_the_same_each_time(name: str, data: st.DataObject) -> None:
+    task, text = data.draw(st.sampled_from(some(name, "train"))), data.draw(HOSTILE)
+    action = Action(
+        kind=data.draw(st.sampled_from(["answer", "answer", "call", "invalid"])), text=text, name="calculate"
+    )
+    step = make(name).start(task).step(action)
+    assert step == make(name).start(task).step(action)
+    assert step.done == (action.kind == "answer")
+    assert step.reward in (0.0, 1.0)
+    assert step.done or len(step.observation[0].text) < 300
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_the_last_line_of_an_answer_counts_and_what_follows_its_colon(name: str) -> None:
+    env, task = make(name), some(name, "train")[0]
+
+    def is_right(text: str) -> bool:
+        return bool(env.start(task).step(Action(kind="answer", text=text)).success)
+
+    right = task.data["answer"]
+    assert is_right(f"So it is 1 or 2.\nThe answer is: {right}\n")
+    assert not is_right(f"{right}\nor rather nothing")
+    assert not is_right("")
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_random_tries_are_judged(name: str) -> None:
+    if not has_tries(make(name)):
+        pytest.skip("it has none")
+    task = some(name, "train")[0]
+    tries = list(tries_of(make(name), task, 20, 0))
+    assert tries == list(tries_of(make(name), task, 20, 0))
+    assert 0 < len(tries) <= 20
+    assert all(make(name).start(task).step(action).done for action in tries)
+
+
+@pytest.mark.parametrize("name", JOINT)
+def test_the_joint_set_has_the_four_tasks_and_tests_them_evenly(name: str) -> None:
+    env = make(name)
+    assert set(parts_of(env)) == {"arithmetic", "countdown", "count", "gsm8k"}
+    assert Counter(task.env for task in islice(env.tasks("test", 0), 40)) == dict.fromkeys(parts_of(env), 10)
+    for task in islice(env.tasks("train", 0), 8):
+        assert play(parts_of(env)[task.env], task, dialect_of(env, Tags(), task.env))[-1].success
+
+
+def test_the_joint_set_asks_as_often_as_the_paper_has_questions() -> None:
+    counts = Counter(task.env for task in islice(make("calc_bench").tasks("train", 0), 273))
+    asked = {"arithmetic": 1000, "countdown": 20000, "count": 1000, "gsm8k": 5317}
+    assert all(abs(counts[name] - num / 100) <= 1 for name, num in asked.items())

@@ -1,0 +1,185 @@
+"""What a context is made of, as docs/contexts.md tells it; and summaries, whatever is said in their place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlx.gym.views import messages_of
+from rlx.protocol.answer import Answer
+from rlx.protocol.boxed import Boxed
+from rlx.protocol.direct import Direct
+from rlx.protocol.history import History, first_prompt, sums_up
+from rlx.protocol.tags import Tags
+from rlx.rollout.speech import Speech
+from rlx.types import Action, Completion, Dialect, Stop, Task, Text, Turn, Verb
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "contexts.md").read_text(encoding="utf-8")
+SHOWN = dict(re.findall(r"^```text view=(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
+TASK = Task(id="t", prompt=(Text("Guess the number that I think of. You have 10 guesses."),), data={})
+OPENING = (Text("It is a number from 1 to 50."),)
+GUESS = Verb(name="guess", description="guess", argument="number")
+
+
+def ids(text: str) -> tuple[int, ...]:
+    return tuple(text.encode())
+
+
+def text(ids: Sequence[int]) -> str:
+    return bytes(ids).decode()
+
+
+def speech(dialect: Dialect) -> Speech:
+    """A token is a byte."""
+    return Speech(dialect=dialect, encode=ids, decode=text)
+
+
+def said(dialect: Dialect, past: Sequence[Turn], words: str, seen: str = "", stop: Stop = "stop") -> list[Turn]:
+    """The turns, and one more, as a player makes it."""
+    spoken = speech(dialect)
+    completion = Completion(token_ids=ids(words), logprobs=(0.0,) * len(words.encode()), stop=stop)
+    action = spoken.hear(completion, past)
+    observation = (Text(seen),) if seen else ()
+    prompt = spoken.context(TASK, OPENING, past)
+    return [*past, Turn(prompt_ids=prompt, completion=completion, action=action, observation=observation)]
+
+
+def after(dialect: Dialect, *turns: tuple[str, str]) -> list[Turn]:
+    past: list[Turn] = []
+    for words, seen in turns:
+        past = said(dialect, past, words, seen)
+    return past
+
+
+def context(dialect: Dialect, past: Sequence[Turn]) -> str:
+    return text(speech(dialect).context(TASK, OPENING, past))
+
+
+TURNS = (("25\n", "higher"), ("40\n", "lower"))
+SUMMING = Direct(summarise_at=90, summary_tokens=40)
+
+
+@pytest.mark.parametrize(
+    ("view", "dialect"),
+    [
+        ("last", Direct(window=0)),
+        ("observations", Direct(said=False)),
+        ("history", Direct()),
+        ("window", Direct(window=1)),
+        ("asked", SUMMING),
+    ],
+)
+def test_the_model_sees_what_the_page_says(view: str, dialect: Direct) -> None:
+    assert context(dialect, after(dialect, *TURNS)) == SHOWN[view]
+
+
+def test_a_chat_and_a_summary_are_as_the_page_says() -> None:
+    past = after(Direct(), *TURNS)
+    words = [text(turn.completion.token_ids) for turn in past]
+    told = messages_of(Direct().context(TASK, OPENING, past), words)
+    shown = "".join(f"{one['role']}: {one['content']}" for one in told)
+    assert shown == SHOWN["chat"].replace("\n      ", "\n")
+    past = said(SUMMING, after(SUMMING, *TURNS), "more than 25, less than 40\n")
+    assert past[-1].action == Action(kind="summary", text="more than 25, less than 40")
+    assert context(SUMMING, past) == SHOWN["summary"]
+
+
+def test_what_follows_a_summary_is_remembered_until_the_next() -> None:
+    past = said(SUMMING, after(SUMMING, *TURNS), "above 25\n")
+    first = context(SUMMING, past)
+    assert not sums_up(SUMMING, past)  # two never follow each other, however long it is
+    past = said(SUMMING, past, "30\n", "higher")
+    assert context(SUMMING, past) == f"{first}30\nhigher\n"
+    past = said(SUMMING, past, "35\n", "lower")
+    assert sums_up(SUMMING, past)
+    past = said(SUMMING, past, "30 to 35\n")
+    assert context(SUMMING, past) == f"{TASK.prompt[0].text}\nSo far: 30 to 35\nlower\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "stop", "heard", "goes_on"),
+    [
+        ("\n", "stop", "", "So far: \nlower\n"),
+        ("", "eos", "", "So far: \nlower\n"),
+        ("30", "length", "30", "So far: 30\nlower\n"),
+        ("</answer><think>", "context", "</answer><think>", "So far: </answer><think>\nlower\n"),
+    ],
+)
+def test_whatever_is_said_is_the_summary(words: str, stop: Stop, heard: str, goes_on: str) -> None:
+    past = said(SUMMING, after(SUMMING, *TURNS), words, stop=stop)
+    assert past[-1].action == Action(kind="summary", text=heard)
+    assert context(SUMMING, past) == f"{TASK.prompt[0].text}\n{goes_on}"
+
+
+def test_in_blocks_a_summary_is_a_block_of_its_own() -> None:
+    for dialect in (
+        Tags(summarise_at=1).bound((), (GUESS,)),
+        Boxed(summarise_at=1).bound((), (GUESS,)),
+        Answer(summarise_at=1),
+    ):
+        past = after(dialect, ("<guess>25</guess>", "higher"))
+        asked = context(dialect, past)
+        assert asked.endswith("end with </summary>: all else will be forgotten.\n<summary>\n")
+        for words, stop in (("above 25\n</summary>", "stop"), ("above 25\n", "length")):
+            told = said(dialect, past, words, stop=stop)  # type: ignore[arg-type]
+            assert told[-1].action == Action(kind="summary", text="above 25")
+            seen = dialect.render((Text("higher"),))
+            assert context(dialect, told) == f"{dialect.open(TASK)}<summary>\nabove 25\n</summary>{seen}"
+
+
+def test_an_expert_retells_what_it_did_the_latest_of_it_where_that_is_too_long() -> None:
+    past = after(SUMMING, *TURNS)
+    whole = speech(SUMMING).retell(past)
+    assert whole is not None
+    assert text(whole.token_ids) == "25 higher; 40 lower\n"
+    short = speech(Direct(summarise_at=90, summary_tokens=9)).retell(past)
+    assert short is not None
+    assert text(short.token_ids) == "40 lower\n"
+    again = said(SUMMING, past, text(whole.token_ids))
+    assert speech(SUMMING).retell(again) is None
+    told = speech(SUMMING).retell(said(SUMMING, again, "30\n", "</summary>"))
+    assert told is not None
+    assert text(told.token_ids) == "25 higher; 40 lower; 30 < /summary>\n"
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"summarise_at": 0}, "^summarise_at=0: expected an integer, at least 1$"),
+        ({"summary_tokens": 0}, "^summary_tokens=0: expected an integer, at least 1$"),
+        ({"window": 2, "summarise_at": 9}, "^window=2: expected null with summarise_at"),
+    ],
+)
+def test_what_cannot_be_is_refused(keys: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Direct(**keys)  # type: ignore[arg-type]
+
+
+class Looked(list[Turn]):
+    """Turns that remember which of them were looked at."""
+
+    def __init__(self, turns: Sequence[Turn]) -> None:
+        super().__init__(turns)
+        self.seen: set[int] = set()
+
+    def __getitem__(self, index: Any) -> Any:
+        self.seen.add(index % len(self))
+        return super().__getitem__(index)
+
+
+@pytest.mark.parametrize("window", [0, 1, 3])
+def test_what_a_window_forgets_is_not_looked_at(window: int) -> None:
+    past = Looked(after(Direct(), *[("7\n", "The number is larger.")] * 50))
+    list(Direct(window=window).context(TASK, OPENING, past))
+    assert past.seen == set(range(50 - window - 1, 50))
+
+
+@pytest.mark.parametrize("dialect", [Answer(), Boxed(), Boxed(window=0), Direct(summarise_at=9), Tags()])
+@pytest.mark.parametrize("opening", [(), OPENING])
+def test_a_first_context_is_told_at_once_as_it_is_in_pieces(dialect: Any, opening: tuple[Text, ...]) -> None:
+    assert isinstance(dialect, History)
+    assert dialect.begin(TASK, opening) == first_prompt(dialect, TASK, opening)
