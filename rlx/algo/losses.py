@@ -53,8 +53,7 @@ class PolicyLoss:
 
     @property
     def needs(self) -> frozenset[Need]:
-        beside: tuple[Need, ...] = ("vocabulary",) if self.kl_over == "vocabulary" else ()
-        return frozenset({"reference", *beside}) if self.kl else frozenset()
+        return frozenset({"reference"}) if self.kl else frozenset()
 
 
 PLAIN = PolicyLoss()

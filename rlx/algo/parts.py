@@ -84,8 +84,8 @@ class Player(Protocol):
         ...
 
 
-Need = Literal["reference", "vocabulary"]
-"""What the learner must annotate a batch with, what it computes under the start policy; and the column `vocab_logp`."""
+Need = Literal["reference"]
+"""What the learner must annotate a batch with beside what it always does: the columns under the start policy."""
 
 Columns = Mapping[str, "Tensor"]
 """What the learner computes of each of some tokens, by name: `logp` of the token under the sampling's temperature and

@@ -36,7 +36,6 @@ from rlx.learner.optimizer import build_adam
 from rlx.learner.packing import Packed
 from rlx.learner.scorer import Scorer, frozen_copy
 from rlx.learner.state import Tensors, read_progress, saved_model, told, write_model, write_progress, write_state
-from rlx.limits import refuse
 from rlx.protocol.automaton import Automaton
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
@@ -68,10 +67,6 @@ class DeepSpeedLearner(Learner):
         self.dtype: torch.dtype = getattr(torch, hardware.learner_dtype)
         low = self.dtype != torch.float32
         self.stage = max(hardware.zero_stage, 2) if low else hardware.zero_stage
-        if "vocabulary" in needs and self.stage == 3:
-            refuse(
-                "algo.loss.kl_over", "vocabulary", "all, or hardware.zero_stage=2: ranks of ZeRO 3 wait for each other"
-            )
         self.device = torch.device("cuda", ranks.local_rank) if hardware.device == "cuda" else torch.device("cpu")
         self.optimizer = optimizer
         self.num_steps = num_steps
@@ -84,7 +79,6 @@ class DeepSpeedLearner(Learner):
             automaton=automaton,
             recompute=hardware.recompute,
             critic=critic is not None,
-            vocabulary="vocabulary" in needs,
         )
         start = frozen_copy(self.scorer) if "reference" in needs and not is_adapted(model) else None
         config = engine_config(hardware, self.stage, low, optimizer.max_gradient_norm, num_numbers(self.scorer))

@@ -197,10 +197,11 @@ class Learner(ABC):
     ) -> Metrics:
         """Add the gradient of one micro-batch; its shares of the loss and of the metrics."""
         tokens = self.tokens(batch, packed)
-        if what.is_filler:
-            self.backward(sum_of(tokens.now) * 0.0, is_last)
-            return {}
         result = loss(tokens, totals)
+        if what.is_filler:
+            # no more than the others go back through: ranks of ZeRO 3 wait for each other at every weight
+            self.backward(result.value * 0.0, is_last)
+            return {}
         self.backward(result.value, is_last)
         shares = {name: share.item() for name, share in result.metrics.items()}
         if self.optimizer.max_kl is not None:
@@ -275,10 +276,6 @@ def moved_by(tokens: Tokens) -> Tensor:
     """KL(policy that sampled || policy) per token: r - 1 - log r, r = pi / pi_old (k3 of Schulman 2020)."""
     log_ratio = (tokens.now["logp"] - tokens.old["logp"]).detach()
     return log_ratio.exp() - 1 - log_ratio
-
-
-def sum_of(columns: Columns) -> Tensor:
-    return torch.stack([column.sum() for column in columns.values()]).sum()
 
 
 def explained(batch: Batch) -> Metrics:

@@ -41,11 +41,8 @@ class Scorer(torch.nn.Module):
         automaton: Automaton | None = None,
         recompute: bool = False,
         critic: bool = False,
-        vocabulary: bool = False,
     ) -> None:
-        """`vocabulary`: whether the column `vocab_logp` is wanted, where there are added actions."""
         super().__init__()
-        self.vocabulary = vocabulary
         self.model = cast(Any, model)
         heads = {"value": ValueHead(base_of(model).config.hidden_size)} if critic else {}
         self.heads = torch.nn.ModuleDict(heads)
@@ -75,7 +72,7 @@ class Scorer(torch.nn.Module):
         head = self.head(base)
         logp_m, entropy_m, share_m = log_probs(head, hidden_TH[packed.predict_m], packed.target_m, state_m)
         columns = {"logp": logp_m, "entropy": entropy_m}
-        if self.vocabulary and head.rows_AH is not None:
+        if head.rows_AH is not None:
             is_added_m = packed.target_m >= len(head.weight_VH)
             columns["vocab_logp"] = (logp_m - share_m).masked_fill(is_added_m, 0.0)
         if "value" in self.heads:

@@ -52,7 +52,6 @@ class TorchLearner(Learner):
             automaton=automaton,
             recompute=recompute,
             critic=critic is not None,
-            vocabulary="vocabulary" in needs,
         ).to(self.device)
         self.optimizer = optimizer
         self.num_steps = num_steps

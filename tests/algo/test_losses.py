@@ -88,9 +88,8 @@ def test_the_kl_may_be_that_of_the_vocabulary_alone(tokens, totals):
     seen.now["vocab_logp"], seen.reference["vocab_logp"] = torch.tensor([-0.9, 0.0]), torch.tensor([-1.2, 0.0])
     loss = PolicyLoss(kl=0.1, kl_estimator="k2", kl_over="vocabulary")
     found = policy_loss(policy_gradient(), loss)(seen, totals(seen))
-    assert found.value.item() == pytest.approx(
-        0.1 * 0.045 / 2
-    )  # the second chose an action: nothing is held against it
+    # the second chose an action: nothing is held against it
+    assert found.value.item() == pytest.approx(0.1 * 0.045 / 2)
 
 
 def test_the_kl_of_the_vocabulary_is_that_of_all_without_added_actions(tokens, totals):

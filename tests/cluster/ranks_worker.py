@@ -31,6 +31,8 @@ from rlx.types import Group, Turn
 
 LOSS = policy_loss(policy_gradient(), PolicyLoss(kl=0.1, kl_estimator="k2", entropy=0.05))
 NEEDS = frozenset({"reference"})
+OF_WORDS = policy_loss(policy_gradient(), PolicyLoss(kl=0.1, kl_estimator="k2", kl_over="vocabulary"))
+"""Its entropy is not part of it: nothing goes back through that column."""
 TO_BOTH = together(policy_loss(clip(0.2, 0.2)), value_loss(clip=0.2))
 NONE: frozenset[Need] = frozenset()
 
@@ -144,6 +146,7 @@ def learn_actions(size: int, folder: str, variants: list[dict[str, Any]]) -> Non
     with join(Hardware(learner="deepspeed", num_processes=size)) as ranks:
         for number, variant in enumerate(variants):
             lora, place = variant.pop("lora", False), Path(folder) / str(number)
+            loss = OF_WORDS if variant.pop("of_words", False) else LOSS
             hardware = Hardware(learner="deepspeed", num_processes=size, micro_batch_tokens=60, **variant)
             common: dict[str, Any] = {"optimizer": Optimizer(lr=1e-2), "num_steps": 4, "needs": NEEDS}
             (plain, automaton), (model, _) = expanded(lora), expanded(lora)
@@ -152,7 +155,7 @@ def learn_actions(size: int, folder: str, variants: list[dict[str, Any]]) -> Non
             began = torch_learner.weights()["action_rows"].clone()
             learner = DeepSpeedLearner(model, hardware=hardware, ranks=ranks, **common)
             for is_saved in (False, True):
-                told = [each.update(each.annotate(batch, NEEDS), LOSS) for each in (torch_learner, learner)]
+                told = [each.update(each.annotate(batch, NEEDS), loss) for each in (torch_learner, learner)]
                 assert told[1] == pytest.approx(told[0], rel=1e-4, abs=1e-5)
                 if not is_saved:
                     place.mkdir(exist_ok=True)

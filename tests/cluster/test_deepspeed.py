@@ -161,6 +161,8 @@ def test_rows_of_added_actions_are_learned_kept_and_gone_on_with_as_by_torch(siz
         *({"zero_stage": stage} for stage in STAGES),
         {"zero_stage": 2, "lora": True},
         {"zero_stage": 3, "lora": True},
+        {"zero_stage": 3, "of_words": True},
+        {"zero_stage": 3, "lora": True, "of_words": True},
     ]
     work(size, "learn_actions", size=size, folder=str(tmp_path), variants=variants)
 

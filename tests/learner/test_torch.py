@@ -5,6 +5,7 @@ import json
 import math
 import weakref
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -14,11 +15,14 @@ from transformers import AutoModelForCausalLM
 
 from rlx.algo.credit import per_row
 from rlx.algo.losses import PolicyLoss, clip, cross_entropy, policy_gradient, policy_loss, squared_margin
-from rlx.algo.parts import Credited, Optimizer, PerRow
+from rlx.algo.parts import Credited, Loss, Optimizer, PerRow
+from rlx.hardware.ranks import ALONE
 from rlx.learner import packing, state
 from rlx.learner.batch import collate, rows
 from rlx.learner.learner import NotFiniteError
 from rlx.learner.optimizer import learning_rate
+from rlx.learner.packing import prepare
+from rlx.learner.shares import units
 from rlx.learner.torch import TorchLearner
 from rlx.protocol.automaton import Automaton, State
 from rlx.types import Completion, Group, Task, Trajectory
@@ -128,6 +132,28 @@ def test_no_gradient_is_left_after_an_update(model, groups):
     assert alive
     kept.clear()
     assert not [gradient for gradient in alive if gradient() is not None]
+
+
+@pytest.mark.parametrize("column", ["logp", "entropy"])
+def test_a_filler_goes_back_through_what_the_loss_reads_and_no_more_and_adds_nothing(model, groups, column):
+    """Ranks of ZeRO 3 gather weights together, so that one that keeps step must read what the others do."""
+    trainer = learner(model(), needs=frozenset())
+    batch = trainer.annotate(credited(groups()), frozenset())
+    part = prepare(batch, units(batch, "trajectory"), 10_000, ALONE, "cpu")
+    ((what,),) = part.shares
+    seen: dict[str, torch.Tensor | None] = {}
+
+    def loss(tokens, totals):
+        for name, x in tokens.now.items():
+            seen[name] = None
+            x.register_hook(partial(seen.__setitem__, name))
+        return Loss(value=tokens.now[column].sum(), metrics={"any": tokens.now[column].sum()})
+
+    assert trainer.accumulate(batch, replace(what, is_filler=True), part.packed[0], loss, part.totals, True) == {}
+    assert [name for name, gradient in seen.items() if gradient is not None] == [column]
+    moved = [p.grad for p in trainer.model.parameters() if p.grad is not None]
+    assert moved
+    assert not any(gradient.any() for gradient in moved)
 
 
 @pytest.mark.parametrize("normalisation", ["token", "sequence", "constant"])
