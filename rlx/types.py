@@ -73,6 +73,8 @@ class Verb:
     """What is said with it; empty where nothing is."""
     buttons: Buttons | None = field(default=None, hash=False, repr=False)
     """How the argument is pressed, for a protocol whose actions lie beyond the vocabulary; None: it is any text."""
+    when: tuple[str, ...] = ()
+    """Situations that it is legal in, by names of the environment's own; empty: all (rlx.world.legal_sets)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,8 +227,7 @@ class Request:
     stream: int
     prompt_ids: tuple[int, ...]
     given: tuple[int, ...] = ()
-    """What the completion begins with, chosen before or forced: counted, heard and masked as if sampled here, with
-    log-probs of 0."""
+    """What the completion begins with, chosen before or forced: as if it were sampled here, with log-probs of 0."""
     group: int | None = None
     """Sessions of one group may find their beginnings in each other's caches, until they are released."""
     watch: tuple[int, ...] = ()
@@ -239,13 +240,12 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """Sampled tokens. `logprobs[i]` is that of the choice made there, under temperature and mask, before top-k and
-    top-p."""
+    """Sampled tokens."""
 
     token_ids: tuple[int, ...]
     """As the context holds them, so of the vocabulary."""
     logprobs: tuple[float, ...]
-    """One per token."""
+    """One per token: of the choice made there, under temperature and mask, before top-k and top-p."""
     mask_ids: tuple[int, ...] = ()
     """One per token, or empty where no automaton was used."""
     chosen_ids: tuple[int, ...] = ()

@@ -254,7 +254,19 @@ def lawful(env: Environment, step: Step) -> Step:
             raise ValueError(f"env: a step calls {name!r:.60} legal, and its actions are {', '.join(names) or 'none'}")
     if not step.legal and not step.done and not tools_of(env):
         raise ValueError("env: a step calls nothing legal and goes on: end the episode, or give None for all actions")
+    sets = legal_sets(actions_of(env))
+    if sets and not step.done and frozenset(step.legal) not in sets:
+        told = f"env: a step calls {', '.join(step.legal) or 'nothing'} legal"
+        raise ValueError(f"{told}, which its actions are in no situation; name one in their `when`")
     return step
+
+
+def legal_sets(actions: Sequence[Verb]) -> tuple[frozenset[str], ...]:
+    """What may be legal together: one set for each situation that the actions name; none where they name none. A step
+    that says what is legal says one of them, so that a protocol can draw what may be chosen after each."""
+    situations = dict.fromkeys(one for verb in actions for one in verb.when)
+    sets = (frozenset(verb.name for verb in actions if not verb.when or one in verb.when) for one in situations)
+    return tuple(dict.fromkeys(sets))
 
 
 def is_finite(number: Any) -> bool:
@@ -323,6 +335,8 @@ class Shown:
     move: Move
     text: str
     step: Step
+    legal: tuple[str, ...] | None
+    """What was legal before it."""
 
 
 def demonstration(env: Environment, dialect: Dialect, task: Task, seed: int) -> tuple[Step, list[Shown]]:
@@ -338,9 +352,10 @@ def demonstration(env: Environment, dialect: Dialect, task: Task, seed: int) -> 
                 told = only_legal(move.action, legal)
                 if told != move.action:
                     raise ValueError(told.text)
-                shown.append(Shown(move=move, text=dialect.write(move), step=lawful(env, episode.step(move.action))))
-                legal = shown[-1].step.legal
-                if shown[-1].step.done:
+                step = lawful(env, episode.step(move.action))
+                shown.append(Shown(move=move, text=dialect.write(move), step=step, legal=legal))
+                legal = step.legal
+                if step.done:
                     break
     except Exception as error:
         raise DemonstrationError(f"env: {failure(task, move, len(shown), legal)}: {reason(error)}") from error

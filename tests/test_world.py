@@ -13,7 +13,7 @@ from rlx.env.game.guess_the_number import GuessTheNumber
 from rlx.protocol.direct import Direct
 from rlx.protocol.tags import Tags
 from rlx.types import Action, Move, Step, Task, Text, Verb
-from rlx.world import DemonstrationError, demonstration, dialect_of, fault, lawful, step_within
+from rlx.world import DemonstrationError, demonstration, dialect_of, fault, lawful, legal_sets, step_within
 
 TASK = Task(id="7", prompt=(), data={})
 
@@ -95,6 +95,23 @@ def test_a_number_that_is_none_is_no_reward_and_no_metric(number: Any) -> None:
         lawful(Hall(), Step(reward=number))
     with pytest.raises(ValueError, match=r"^env: a step's metrics are .*: expected finite numbers$"):
         lawful(Hall(), Step(metrics={"distance": number}))
+
+
+def test_what_is_legal_together_is_so_in_a_situation() -> None:
+    near, far = (Verb(name=name, description=name, when=(name, "both")) for name in ("near", "far"))
+    always = Verb(name="wait", description="wait")
+    assert legal_sets((near, far, always)) == ({"near", "wait"}, {"near", "far", "wait"}, {"far", "wait"})
+    assert legal_sets((always,)) == ()
+
+    @dataclass(frozen=True, kw_only=True)
+    class Near(Hall):
+        actions: ClassVar = (near, far, always)
+
+    hall = Near()
+    for legal in (("wait", "near"), ("near", "far", "wait"), None):
+        assert lawful(hall, Step(legal=legal)) == Step(legal=legal)
+    with pytest.raises(ValueError, match="calls near legal, which its actions are in no situation; name one in their"):
+        lawful(hall, Step(legal=("near",)))
 
 
 def test_nothing_may_be_legal_where_the_episode_ends_or_a_tool_can_be_called() -> None:

@@ -77,8 +77,7 @@ def with_twins(num_samples: int, twins: Twins, gains: Mapping[str, float] | None
         factual = yield [Start(task=task, sample=sample, watch=watch) for sample in range(num_samples)]
         starts: list[Start] = []
         for one in factual if has_failed(factual, twins.failed) else ():
-            entry = draw_entry(entries, gains or {}, rng)
-            starts += begin_twin(one, entry, watch, num_samples + len(starts), twins, rng)
+            starts += begin_twin(one, entries, watch, num_samples + len(starts), twins, gains or {}, rng)
         return Group(task=task, trajectories=(*factual, *((yield starts) if starts else ())))
 
     return Steered(grow=grow)
@@ -101,12 +100,20 @@ def draw_entry(entries: Sequence[Entry], gains: Mapping[str, float], rng: Random
 
 
 def begin_twin(
-    one: Trajectory, entry: Entry, watch: Sequence[int], sample: int, twins: Twins, rng: Random
+    one: Trajectory,
+    entries: Sequence[Entry],
+    watch: Sequence[int],
+    sample: int,
+    twins: Twins,
+    gains: Mapping[str, float],
+    rng: Random,
 ) -> Iterator[Start]:
-    """The twin of an episode that could have entered somewhere."""
-    places = list(places_of(one, entry, watch, twins.likely)) if one.status != "error" else []
+    """The twin of an episode that could have entered somewhere, by one of the entries that it could have made."""
+    told = entries if one.status != "error" else ()
+    places = {entry: found for entry in told if (found := list(places_of(one, entry, watch, twins.likely)))}
     if places:
-        turn, token = draw_place(places, twins, rng)
+        entry = draw_entry(list(places), gains, rng)
+        turn, token = draw_place(places[entry], twins, rng)
         yield leave(one, sample=sample, turn=turn, token=token, forced=entry.chosen, learned=True, watch=watch)
 
 

@@ -106,10 +106,11 @@ class Sorting:
     def actions(self) -> tuple[Verb, ...]:
         """The same in both families, so that rows of a head that one trained are there in the other."""
         buttons = two_of(self.most)
+        always = ("sort", "order")
         return (
-            Verb(name="compare", description="compare two items", argument="items", buttons=buttons),
-            Verb(name="swap", description="swap two items", argument="items", buttons=buttons),
-            Verb(name="answer", description="say the end", argument="answer"),
+            Verb(name="compare", description="compare two items", argument="items", buttons=buttons, when=always),
+            Verb(name="swap", description="swap two items", argument="items", buttons=buttons, when=("sort",)),
+            Verb(name="answer", description="say the end", argument="answer", when=always),
         )
 
     def tasks(self, split: str, seed: int) -> Iterator[Task]:

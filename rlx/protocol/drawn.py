@@ -1,11 +1,12 @@
 """What may be chosen beyond text, from the protocol that says so to all that need it.
 
     each part's protocol   added ─────> descriptions' ids ──expand──> rows of the model, as it is loaded
-                           draw ──────> automaton, joined with the others' ──> Engine.use, the learner; its first state
-                           understand <─ what was chosen ── the completion            each turn's request names
+                           draw ──────> automaton, joined with the others' ──> Engine.use, the learner
+                           begins ────> where in it a turn starts, by what is legal then: each request names it
+                           understand <─ what was chosen ── the completion
                            choose ──────> an expert's moves, as if they had been sampled
 
-A protocol that has these four needs no line anywhere else.
+A protocol that has these needs no line anywhere else.
 """
 
 from __future__ import annotations
@@ -33,8 +34,12 @@ class Choosing(Dialect, Protocol):
         ...
 
     def draw(self, actions: Actions | None, encode: Encode) -> Automaton:
-        """What may be chosen where, of the vocabulary and of `actions`, all that the model has; a turn begins in state
-        0."""
+        """What may be chosen where, of the vocabulary and of `actions`, all that the model has."""
+        ...
+
+    def begins(self, legal: Sequence[str] | None) -> int:
+        """The state of what it draws in which a turn begins, where these of the declared actions are legal; None: all
+        of them."""
         ...
 
     def understand(self, said: Sequence[Said], stop: Stop) -> Action:
@@ -65,7 +70,7 @@ def chooses(dialect: Dialect) -> TypeGuard[Choosing]:
 
 @dataclass(frozen=True, kw_only=True)
 class Drawn:
-    """The automata of a run as one, and where in it each part's turns begin."""
+    """The automata of a run as one, and where in it each part's states begin."""
 
     automaton: Automaton | None = None
     states: Mapping[str, int] = field(default_factory=dict)

@@ -10,13 +10,16 @@ Yue et al. 2025, "Expanding the Action Space of LLMs to Reason Beyond Language".
 text may come and any route. A route leads to its verb's buttons (`rlx.buttons`), of which only those can be pressed
 that may come there, and the last ends the turn. A verb without an argument is a route that ends the turn; one whose
 argument is any text leads to text, which the button of a line's end finishes. Text that is ended without a route is the
-answer, where the environment takes one; text that spells an action is text.
+answer, where the environment takes one; text that spells an action is text. Where a step says which declared actions
+may come next (`Step.legal`), a turn begins in a state of language that has the routes of these alone: there is one for
+each situation that the actions name (`Verb.when`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar
 
 from rlx.buttons import Buttons
@@ -28,6 +31,7 @@ from rlx.protocol.drawn import Encode, Said
 from rlx.protocol.history import History
 from rlx.protocol.tags import refuse_names
 from rlx.types import Action, Move, Part, Piece, Stop, Task, Turn, Verb
+from rlx.world import legal_sets
 
 ENTER = "\n"
 """The button that finishes an argument of any text."""
@@ -61,6 +65,22 @@ class ExpA(History):
     def routes(self) -> tuple[Verb, ...]:
         """What leads out of language; an answer is text."""
         return (*self.lent, *(verb for verb in self.declared if verb.name != ANSWER))
+
+    @cached_property
+    def languages(self) -> tuple[frozenset[str], ...]:
+        """The states of language, by the routes that lead out of each: first all, then as in each situation."""
+        every = frozenset(verb.name for verb in self.routes)
+        return tuple(dict.fromkeys([every, *(self.leading(legal) for legal in legal_sets(self.declared))]))
+
+    def leading(self, legal: Iterable[str]) -> frozenset[str]:
+        """The routes that may be taken where these of the declared actions are legal."""
+        may = {*legal, *self.tools}
+        return frozenset(verb.name for verb in self.routes if verb.name in may)
+
+    def begins(self, legal: Sequence[str] | None) -> int:
+        """What no situation has begins with all routes, and the player says what is not legal."""
+        own = self.languages[0] if legal is None else self.leading(legal)
+        return self.languages.index(own) if own in self.languages else 0
 
     @property
     def entering(self) -> Mapping[str, Said]:
@@ -117,16 +137,17 @@ class ExpA(History):
 
     def draw(self, actions: Actions | None, encode: Encode) -> Automaton:
         ids = {} if actions is None else {name: actions.first + i for i, name in enumerate(actions.names)}
+        first = len(self.languages)
         inside: list[State] = []
         moves: dict[int, int] = {}
         for verb in self.routes:
-            states = states_of(verb, ids, first=len(inside) + 1)
+            at = first + len(inside)
+            states = states_of(verb, ids, first=at)
             if states:
-                moves[ids[verb.name]] = len(inside) + 1
+                moves[ids[verb.name]] = at
             inside += states
-        routes = frozenset(ids[verb.name] for verb in self.routes)
-        language = State(forbidden=frozenset(ids.values()) - routes, moves=moves, ends=routes - moves.keys())
-        return Automaton(states=(language, *inside), actions=actions)
+        spoken = [speaking(frozenset(ids[name] for name in routes), moves, ids) for routes in self.languages]
+        return Automaton(states=(*spoken, *inside), actions=actions)
 
     def understand(self, said: Sequence[Said], stop: Stop) -> Action:
         routes = {verb.name: verb for verb in self.routes}
@@ -191,6 +212,15 @@ def pressed_in(verb: Verb) -> Iterator[str]:
         yield from (verb.buttons.between + name for name in names)
     elif verb.argument:
         yield ENTER
+
+
+def speaking(routes: frozenset[int], moves: Mapping[int, int], ids: Mapping[str, int]) -> State:
+    """Language: all text, and these routes."""
+    return State(
+        forbidden=frozenset(ids.values()) - routes,
+        moves={chosen: target for chosen, target in moves.items() if chosen in routes},
+        ends=routes - moves.keys(),
+    )
 
 
 def states_of(verb: Verb, ids: Mapping[str, int], first: int) -> list[State]:

@@ -200,7 +200,7 @@ def play_episode(
                     watch=start.watch,
                     sampling=sampling,
                     stops=world.speech.dialect.stops,
-                    state=world.speech.state,
+                    state=world.speech.begins(scene.step.legal),
                 )
                 completion: Completion = yield world.speech.put(request, scene.turns)
                 completion = joined(start, completion) if is_first else completion
@@ -223,6 +223,7 @@ def demonstrate_episode(world: World, task: Task, seed: int) -> Trajectory:
         if summary is not None:
             turns.append(world.close_turn(context, summary, world.speech.hear(summary, turns), Step(), encode))
             context = world.speech.context(task, opening.observation, turns, encode)
-        turns.append(world.close_turn(context, world.speech.say(shown.move), shown.move.action, shown.step, encode))
+        said = world.speech.say(shown.move, shown.legal)
+        turns.append(world.close_turn(context, said, shown.move.action, shown.step, encode))
     success = bool(moves and moves[-1].step.success)
     return Trajectory(task=task, sample=0, turns=tuple(turns), status="done", success=success)

@@ -30,7 +30,7 @@ class Speech:
     drawn: Drawn = field(default_factory=Drawn)
     """What may be chosen, in all parts of a run."""
     state: int | None = None
-    """Of the engine's automaton, in which each turn starts."""
+    """Of the engine's automaton, the first that its own protocol drew."""
 
     def context(
         self, task: Task, opening: tuple[Part, ...], past: Sequence[Turn], encode: Encode | None = None
@@ -64,6 +64,12 @@ class Speech:
             return Entry(name=name, chosen=spelled, words=tuple(words))
         return Entry(name=name, chosen=(actions.first + actions.names.index(route),), words=tuple(words))
 
+    def begins(self, legal: Sequence[str] | None) -> int | None:
+        """The state of the engine's automaton in which a turn starts where these actions are legal; None: all are."""
+        if self.state is None or not chooses(self.dialect):
+            return None
+        return self.state + self.dialect.begins(legal)
+
     def put(self, request: Request, past: Sequence[Turn]) -> Request:
         """A request as it is after these turns: an action is asked for, or a summary of its own length."""
         if not sums_up(self.dialect, past):
@@ -82,11 +88,12 @@ class Speech:
         told = list(self.encode(self.dialect.retell(past)))
         return self.spell_ids(([*told[max(0, len(told) - room) :], *last])[: self.dialect.summary_tokens])
 
-    def say(self, move: Move) -> Completion:
-        """An expert's move, as if it had been sampled."""
-        if self.state is None or self.drawn.automaton is None or not chooses(self.dialect):
+    def say(self, move: Move, legal: Sequence[str] | None = None) -> Completion:
+        """An expert's move where these actions are legal, as if it had been sampled."""
+        state = self.begins(legal)
+        if state is None or self.drawn.automaton is None or not chooses(self.dialect):
             return self.spell(self.dialect.write(move))
-        return chosen_as(self.dialect.choose(move), self.drawn.automaton, self.state, self.encode)
+        return chosen_as(self.dialect.choose(move), self.drawn.automaton, state, self.encode)
 
     def spell(self, text: str) -> Completion:
         """Text that somebody wrote, as if it had been sampled."""

@@ -14,6 +14,7 @@ from rlx.protocol.automaton import Actions, Automaton, spell_out
 from rlx.protocol.drawn import Said, added_by, chosen_as, said_in
 from rlx.protocol.expa import ExpA, presses
 from rlx.types import Action, Completion, Move, Stop, Task, Text, Turn, Verb
+from rlx.world import legal_sets
 
 ITEMS = ("A", "B", "C")
 CUT = Action(kind="invalid", text="the turn was cut off: say less")
@@ -202,6 +203,82 @@ def turn(action: Action, stop: Stop, *seen: str) -> Turn:
 def test_what_is_seen_goes_on_after_a_button(protocol: ExpA, past: Turn, seen: str) -> None:
     pieces = list(protocol.context(TASK, (Text("Begin."),), [past]))
     assert [piece.text for piece in pieces] == ["Sort A, B and C.\n", "Begin.\n", "", seen]
+
+
+INNER = Verb(name="look", description="look", when=("in", "out"))
+DOORS = (
+    Verb(name="enter", description="go in", when=("out",)),
+    Verb(name="leave", description="go out", when=("in",)),
+    INNER,
+)
+
+
+def routes_of(protocol: ExpA, automaton: Automaton, legal: tuple[str, ...] | None) -> set[str]:
+    """The routes that may be taken where a turn begins."""
+    state, actions = automaton.states[protocol.begins(legal)], automaton.actions
+    assert actions is not None
+    assert all(state.allows(i) for i in range(actions.first)), "text may always come"
+    return {name for i, name in enumerate(actions.names) if state.allows(actions.first + i)}
+
+
+def test_a_turn_begins_with_the_routes_that_are_legal() -> None:
+    protocol = ExpA().bound((CALCULATE,), DOORS)
+    automaton = drawn(protocol)
+    for legal in (("enter", "look"), ("look", "leave")):
+        assert routes_of(protocol, automaton, legal) == {*legal, "calculate"}, "a tool is always lent"
+    assert routes_of(protocol, automaton, None) == {"enter", "leave", "look", "calculate"}
+    assert [sorted(routes) for routes in protocol.languages[1:]] == [
+        ["calculate", "enter", "look"],
+        ["calculate", "leave", "look"],
+    ]
+    with pytest.raises(ValueError, match="cannot be chosen there"):
+        chosen_as([("leave", " leave")], automaton, protocol.begins(("enter", "look")), encode)
+
+
+def test_where_no_situation_is_named_all_routes_may_come() -> None:
+    assert routes_of(WALKING, drawn(WALKING), ("look",)) == {"guess", "look"}
+
+
+NAMES = st.sampled_from(("a", "b", "c", "d"))
+VERBS = st.lists(
+    st.tuples(NAMES, st.sampled_from((None, TWO, SUM)), st.lists(st.sampled_from("xyz"), unique=True, max_size=3)),
+    min_size=1,
+    max_size=4,
+    unique_by=lambda one: one[0],
+)
+
+
+@given(VERBS)
+def test_every_state_that_a_turn_may_come_to_allows_something_and_leads_to_an_end(drawing: list) -> None:
+    verbs = tuple(
+        Verb(name=name, description=name, argument="it" if buttons else "", buttons=buttons, when=tuple(when))
+        for name, buttons, when in drawing
+    )
+    protocol = ExpA().bound((), verbs)
+    automaton = drawn(protocol)
+    assert automaton.actions is not None
+    ids = range(automaton.actions.first + automaton.num_added)
+    for legal in (None, *map(tuple, legal_sets(verbs))):
+        assert routes_of(protocol, automaton, legal) == set(legal or (verb.name for verb in verbs))
+        met, todo = set(), [protocol.begins(legal)]
+        while todo:
+            if (state := todo.pop()) not in met:
+                met.add(state)
+                assert any(map(automaton.states[state].allows, ids))
+                todo += automaton.states[state].moves.values()
+        assert all(ends(automaton, state) for state in met)
+
+
+def ends(automaton: Automaton, state: int) -> bool:
+    """Whether text may come there, which ends by itself, or what is chosen comes to an end."""
+    met, todo = set(), [state]
+    while todo:
+        at = todo.pop()
+        if automaton.states[at].ends or automaton.states[at].allowed is None:
+            return True
+        todo += [target for target in automaton.states[at].moves.values() if target not in met]
+        met.add(at)
+    return False
 
 
 def test_an_environment_without_anything_to_do_is_refused() -> None:

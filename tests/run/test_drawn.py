@@ -55,6 +55,9 @@ class Keys(Tags):
         text = State(forbidden=others | {enter}, moves=dict.fromkeys(own - {enter}, 1))
         return Automaton(states=(text, pressing), actions=actions)
 
+    def begins(self, legal: Sequence[str] | None) -> int:
+        return 0
+
     def understand(self, said: Sequence[Said], stop: Stop) -> Action:
         return Action(kind="answer", text=" ".join(name for name, _ in said if name))
 
