@@ -52,6 +52,31 @@ def test_an_algorithm_chooses_its_protocol_and_warm_start() -> None:
     assert compose(["algo=tool_sft"])["warm_start"]["steps"] == 0
 
 
+EARL = {
+    "earl": ("cpo", "ExpA", False),
+    "expa_grpo": ("grpo", "ExpA", False),
+    "prompt_cpo": ("cpo", "Tags", False),
+    "prompt_grpo": ("grpo", "Tags", False),
+    "sft_grpo": ("grpo", "Tags", True),
+}
+"""Its paper's methods: the algorithm, how one acts, and whether demonstrations come first."""
+
+
+def test_earl_s_baselines_are_what_their_names_say() -> None:
+    trees = {name: compose([f"algo={name}", "env=sorting/sort3"]) for name in EARL}
+    for name, tree in trees.items():
+        algo, protocol = (tree[key]["_target_"].rpartition(".")[2] for key in ("algo", "protocol"))
+        assert (algo, protocol, tree["warm_start"]["steps"] > 0) == EARL[name]
+    assert all(trees[name]["protocol"]["instruction"] is None for name in EARL if EARL[name][1] == "Tags")
+    assert trees["sft_grpo"]["warm_start"]["algo"]["_target_"] == "rlx.algo.sft.sft"
+    for cpo, grpo in (("earl", "expa_grpo"), ("prompt_cpo", "prompt_grpo")):
+        one, other = trees[cpo]["algo"], trees[grpo]["algo"]
+        assert (other["scale"], other["gamma"]) == ("std", None), "as cpo where an episode earned something"
+        differs = {key for key in {*one, *other} if one.get(key) != other.get(key)}
+        assert differs == {"_target_", "twins", "scale"}, "the sampler and the credit"
+        assert all(trees[cpo][key] == trees[grpo][key] for key in trees[cpo] if key != "algo")
+
+
 @pytest.mark.parametrize("algo", ["reinforce", "rebn", "a2c", "ppo"])
 @pytest.mark.parametrize("env", ["game/guess_the_number", "countdown"])
 def test_what_learns_from_turns_plays_any_world_after_a_brief_start(algo: str, env: str) -> None:
