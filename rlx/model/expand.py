@@ -7,9 +7,11 @@ computed. Action i starts as its description's output rows,
 
     first:  w_i = W[d_1]        (as released)        mean:  w_i = mean of W[d_1], ..., W[d_n]
 
-so that one of a single token is, at first, exactly as likely as that token, by either. Inputs need no rows: a context
-holds descriptions. On disk they are two files in the model's folder, which is a plain Hugging Face folder beside them:
-`actions.json` says what the rows of `actions.safetensors` are.
+so that one of a single token is, at first, exactly as likely as that token, by either. A blank that is a token of its
+own is none of d: it says nothing of what follows, and actions that begin with one would begin alike (most vocabularies
+have words with their blanks, as " compare", and none by itself). Inputs need no rows: a context holds descriptions. On
+disk they are two files in the model's folder, which is a plain Hugging Face folder beside them: `actions.json` says
+what the rows of `actions.safetensors` are.
 
 Legend: A actions, V vocabulary, H hidden size.
 """
@@ -17,7 +19,7 @@ Legend: A actions, V vocabulary, H hidden size.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -43,24 +45,41 @@ def actions_of(model: Any) -> Actions | None:
     return getattr(model, "actions", None)
 
 
-def expand(model: Any, wanted: Mapping[str, tuple[int, ...]], initial: Initial = "mean") -> Actions:
+def expand(
+    model: Any,
+    wanted: Mapping[str, tuple[int, ...]],
+    initial: Initial = "mean",
+    blanks: Collection[int] = (),
+) -> Actions:
     """Give a model a row for each wanted action, by name its description's ids, that it has none for; its rows and
     their ids stay as they are. ModelError where it knows an action by another description."""
     known = actions_of(model)
-    old = {} if known is None else dict(zip(known.names, known.descriptions))
-    changed = [name for name, ids in wanted.items() if old.get(name, ids) != ids]
-    if changed:
-        raise ModelError(f"action {changed[0]!r} has another description than the model was trained with; rename it")
-    whole = old | {name: ids for name, ids in wanted.items() if name not in old}
     head_VH = model.get_output_embeddings().weight.detach()
-    actions = Actions(first=len(head_VH), names=tuple(whole), descriptions=tuple(whole.values()))
-    new = [first_rows(head_VH, ids, initial) for ids in actions.descriptions[len(old) :]]
+    actions = widened(known, wanted, len(head_VH))
+    old = 0 if known is None else len(known.names)
+    new = [first_row(head_VH, telling(ids, blanks), initial) for ids in actions.descriptions[old:]]
     if new:
         attach(model, actions, torch.stack(new) if known is None else torch.cat((model.action_rows, torch.stack(new))))
     return actions
 
 
-def first_rows(head_VH: Tensor, description: tuple[int, ...], initial: Initial) -> Tensor:
+def widened(known: Actions | None, wanted: Mapping[str, tuple[int, ...]], first: int) -> Actions:
+    """A model's actions and those wanted that are none of them, with ids from `first` on; ModelError for another
+    description."""
+    old = {} if known is None else dict(zip(known.names, known.descriptions))
+    changed = [name for name, ids in wanted.items() if old.get(name, ids) != ids]
+    if changed:
+        raise ModelError(f"action {changed[0]!r} has another description than the model was trained with; rename it")
+    whole = old | {name: ids for name, ids in wanted.items() if name not in old}
+    return Actions(first=first, names=tuple(whole), descriptions=tuple(whole.values()))
+
+
+def telling(description: tuple[int, ...], blanks: Collection[int]) -> tuple[int, ...]:
+    """A description without blanks, or all of it where it has nothing else."""
+    return tuple(one for one in description if one not in blanks) or description
+
+
+def first_row(head_VH: Tensor, description: tuple[int, ...], initial: Initial) -> Tensor:
     """What an action's row begins as."""
     rows = head_VH[list(description[:1] if initial == "first" else description)]
     return rows[0].clone() if len(rows) == 1 else rows.mean(0)
@@ -89,13 +108,18 @@ def read_actions(folder: Path) -> tuple[Actions, Tensor] | None:
     if not (folder / NAMES).is_file():
         return None
     try:
-        actions = actions_from_json(json.loads((folder / NAMES).read_text(encoding="utf-8")), NAMES)
+        actions = read_names(folder / NAMES)
         rows_AH = load_file(folder / TENSORS)[ROWS]
     except Exception as error:  # safetensors and json have errors of their own
         raise ModelError(f"{folder}: its added actions cannot be read: {error}") from error
     if rows_AH.dim() != 2 or len(rows_AH) != len(actions.names):
         raise ModelError(f"{folder}: {TENSORS} is {list(rows_AH.shape)} for the {len(actions.names)} of {NAMES}")
     return actions, rows_AH
+
+
+def read_names(file: Path) -> Actions:
+    """What the rows beside a file are for; CodecError for what is no such file."""
+    return actions_from_json(json.loads(file.read_text(encoding="utf-8")), NAMES)
 
 
 def take_actions(model: Any, folder: Path) -> None:

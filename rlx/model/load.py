@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from rlx.fetch import snapshot
@@ -116,13 +115,20 @@ def load_tokenizer(model: Model) -> Any:
     return tokenizer
 
 
-Added = Mapping[str, tuple[int, ...]]
-"""Actions beyond the vocabulary, by name: ids of the description that stands for one in a context."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Added:
+    """Actions beyond the vocabulary."""
+
+    descriptions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """By name, the ids of what stands for one in a context."""
+    blanks: frozenset[int] = frozenset()
+    """Ids of these that are white space alone, which says nothing of an action."""
 
 
-def load_model(
-    model: Model, *, dtype: Dtype = "float32", attention: str = "sdpa", added: Added = MappingProxyType({})
-) -> Any:
+NOTHING = Added()
+
+
+def load_model(model: Model, *, dtype: Dtype = "float32", attention: str = "sdpa", added: Added = NOTHING) -> Any:
     """The causal language model, ready to train; with `model.lora`, wrapped by peft so that only adapters learn.
 
     It has an output row for every action of `added`: its own, or a new one.
@@ -132,7 +138,7 @@ def load_model(
     return loaded if model.lora is None else wrap(loaded, model.lora)
 
 
-def load_base(model: Model, *, dtype: Dtype, attention: str, added: Added = MappingProxyType({})) -> Any:
+def load_base(model: Model, *, dtype: Dtype, attention: str, added: Added = NOTHING) -> Any:
     import torch
     from transformers import AutoModelForCausalLM
     from transformers.utils.logging import disable_progress_bar
@@ -157,12 +163,12 @@ def load_base(model: Model, *, dtype: Dtype, attention: str, added: Added = Mapp
     if amiss:
         raise ModelError(f"model.path={model.path}: {len(amiss)} weights are missing or misshapen, such as {amiss[0]}")
     take_actions(loaded, Path(source))
-    if added:
-        expand(loaded, added)
+    if added.descriptions:
+        expand(loaded, added.descriptions, blanks=added.blanks)
     return loaded
 
 
-def load_weights(model: Model, dtype: Dtype, added: Added = MappingProxyType({})) -> Mapping[str, Tensor]:
+def load_weights(model: Model, dtype: Dtype, added: Added = NOTHING) -> Mapping[str, Tensor]:
     """Hugging Face names to weights: what an engine of this dtype is given to act as this model."""
     return dict(load_base(model, dtype=dtype, attention="sdpa", added=added).state_dict())
 

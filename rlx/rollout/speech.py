@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -56,10 +56,11 @@ class Speech:
         return tuple(self.entry(name, said) for name, said in self.dialect.entering.items())
 
     def entry(self, name: str, said: Said) -> Entry:
-        """By a route beyond the vocabulary, or by text; and the tokens that say it or its name."""
+        """By a route beyond the vocabulary, or by text; and the tokens that say it or its name, blanks aside."""
         route, text = said
         spelled, actions = tuple(self.encode(text)), self.drawn.actions
-        words = dict.fromkeys((spelled[0], self.encode(f" {name}")[0]))
+        first = (next(self.telling(said)) for said in (text, f" {name}", name))
+        words = dict.fromkeys(first)
         if not route or actions is None:
             return Entry(name=name, chosen=spelled, words=tuple(words))
         return Entry(name=name, chosen=(actions.first + actions.names.index(route),), words=tuple(words))
@@ -69,6 +70,10 @@ class Speech:
         if self.state is None or not chooses(self.dialect):
             return None
         return self.state + self.dialect.begins(legal)
+
+    def telling(self, text: str) -> Iterator[int]:
+        """The ids of a text that are no blanks, which say nothing of it."""
+        return (one for one in self.encode(text) if not self.decode([one]).isspace())
 
     def put(self, request: Request, past: Sequence[Turn]) -> Request:
         """A request as it is after these turns: an action is asked for, or a summary of its own length."""

@@ -126,7 +126,9 @@ def build_agent(
 
 def added_in(run: Run, tokenizer: Any) -> Added:
     """What the run's protocols add to a model."""
-    return {name: tuple(encode_text(tokenizer, text)) for name, text in added_by(run.dialects).items()}
+    found = {name: tuple(encode_text(tokenizer, text)) for name, text in added_by(run.dialects).items()}
+    used = {one for ids in found.values() for one in ids}
+    return Added(descriptions=found, blanks=frozenset(one for one in used if tokenizer.decode([one]).isspace()))
 
 
 def speech_in(run: Run, model: Model, loaded: Any, tokenizer: Any) -> Speech:

@@ -34,6 +34,16 @@ def test_rows_begin_as_their_descriptions():
     assert released.action_rows.tolist() == head[[312, 435, 29]].tolist()
 
 
+def test_a_blank_that_is_a_token_of_its_own_says_nothing_of_an_action():
+    model = load_model(NANO)
+    head = model.get_output_embeddings().weight.detach()
+    expand(model, {"compare": (221, 303), "A": (221, 33, 221), "end": (221,)}, blanks={221, 199})
+    assert model.action_rows.tolist() == head[[303, 33, 221]].tolist()
+    model = load_model(NANO)
+    expand(model, {"look at": (221, 303, 40)}, blanks={221}, initial="first")
+    assert model.action_rows.tolist() == head[[303]].tolist()
+
+
 def test_rows_are_a_parameter_of_their_own_beside_a_head_that_stays():
     model, _ = expanded()
     plain = load_model(NANO)
