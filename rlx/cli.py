@@ -214,14 +214,13 @@ def replay(folder: Folder, config_dir: ConfigDir = None) -> None:
     from rlx.config.compose import build_part
     from rlx.config.saved import load_tree
     from rlx.evaluate.replay import replay as replay_folder
-    from rlx.model.load import load_tokenizer
     from rlx.record.store import stored_files
-    from rlx.rollout.speech import speech_of
+    from rlx.run.heard import speech_heard
 
     tree = load_tree(folder, config_dir=config_dir)
     stored_files(folder)  # for its error
     env, dialect, model = (build_part(tree, key) for key in ("env", "protocol", "model"))
-    report = replay_folder(folder, env, speech=speech_of(dialect, load_tokenizer(model), chat=model.chat))
+    report = replay_folder(folder, env, speech=speech_heard(folder, env, dialect, model))
     show(str(report))
     if not report.ok:
         raise typer.Exit(1)

@@ -1,0 +1,39 @@
+"""How what a run's model chose is understood afterwards, without its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+from rlx.model.expand import read_names, widened
+from rlx.model.load import Model, encode_text, load_tokenizer
+from rlx.model.problem import ModelError
+from rlx.model.shape import ACTIONS, find_file, find_shape
+from rlx.protocol.automaton import Actions
+from rlx.protocol.drawn import Encode, added_by, drawn_by
+from rlx.record.folder import CHECKPOINTS, STEP, steps_in
+from rlx.rollout.speech import Speech, speech_of
+from rlx.types import Dialect, Environment
+from rlx.world import dialect_of, parts_of
+
+
+def speech_heard(folder: Path, env: Environment, protocol: Dialect, model: Model) -> Speech:
+    """The speech of the run in `folder`, by the actions that its checkpoints name, or its model and its protocols."""
+    tokenizer = load_tokenizer(model)
+    encode = partial(encode_text, tokenizer)
+    dialects = {name: dialect_of(env, protocol, name) for name in parts_of(env)}
+    added = added_by(dialects)
+    actions = actions_heard(folder, model, added, encode) if added else None
+    return speech_of(protocol, tokenizer, chat=model.chat, drawn=drawn_by(dialects, actions, encode))
+
+
+def actions_heard(folder: Path, model: Model, added: Mapping[str, str], encode: Encode) -> Actions:
+    """What the run's model had rows for."""
+    shape = find_shape({"path": model.path, "shape": model.shape})
+    if shape is None:
+        raise ModelError(f"model.path={model.path}: its config.json is not here, which says how many ids it has")
+    saved = [folder / CHECKPOINTS / f"{STEP}{step}" / ACTIONS for step in steps_in(folder / CHECKPOINTS)]
+    files = [file for file in (*reversed(saved), find_file(model.path, ACTIONS)) if file is not None and file.is_file()]
+    known = read_names(files[0]) if files else None
+    return widened(known, {name: tuple(encode(text)) for name, text in added.items()}, shape.vocabulary)
