@@ -168,6 +168,38 @@ def learn_actions(size: int, folder: str, variants: list[dict[str, Any]]) -> Non
             ranks.wait()
 
 
+def learn_twins(size: int, variants: list[dict[str, Any]]) -> None:
+    """Two updates of CPO by a group with twins and one without, under each variant of hardware, beside torch's."""
+    from conftest import build
+    from test_cpo import automaton_of, groups_of
+
+    from rlx.algo.cpo import cpo
+    from rlx.learner.batch import collate, rows
+
+    algo = cpo(optimizer=Optimizer(lr=1e-2), num_samples=2, loss=PolicyLoss(kl=0.1, kl_over="vocabulary"))
+    groups = groups_of()
+    with join(Hardware(learner="deepspeed", num_processes=size)) as ranks:
+        for variant in variants:
+            hardware = Hardware(learner="deepspeed", num_processes=size, micro_batch_tokens=8, **variant)
+            plain, model = build("qwen2", 0, True), build("qwen2", 0, True)
+            automaton, _ = automaton_of(plain), automaton_of(model)
+            common: dict[str, Any] = {"optimizer": algo.optimizer, "num_steps": 4, "needs": algo.needs}
+            common["automaton"] = automaton
+            torch_learner = TorchLearner(plain, micro_batch_tokens=8, **common)
+            learner = DeepSpeedLearner(model, hardware=hardware, ranks=ranks, **common)
+            before = torch_learner.weights()["action_rows"].clone()
+            for _ in range(2):
+                told = []
+                for each in (torch_learner, learner):
+                    batch = each.annotate(collate(groups), algo.needs)
+                    told.append(each.update(batch.with_credit(algo.credit(rows(groups, batch))), algo.loss))
+                assert told[1] == pytest.approx(told[0], rel=1e-4, abs=1e-5)
+            ours, theirs = learner.weights(), torch_learner.weights()
+            assert all(torch.allclose(ours[name], theirs[name], atol=1e-4) for name in theirs)
+            assert not torch.allclose(theirs["action_rows"], before, atol=1e-3)
+            ranks.wait()
+
+
 def learn_critic(size: int, stored: str, variants: list[dict[str, Any]]) -> None:
     """Updates of a policy and its critic under each variant of hardware: metrics, and the gap of what was trained, and
     of what a torch learner reads from the checkpoint, to a torch learner that did the same."""

@@ -167,6 +167,11 @@ def test_rows_of_added_actions_are_learned_kept_and_gone_on_with_as_by_torch(siz
     work(size, "learn_actions", size=size, folder=str(tmp_path), variants=variants)
 
 
+@pytest.mark.parametrize("size", [1, 2])
+def test_pairs_of_twins_are_learned_from_as_by_one_rank(size: int) -> None:
+    work(size, "learn_twins", size=size, variants=[{"zero_stage": 0}, {"zero_stage": 2}, {"zero_stage": 3}])
+
+
 CRITICS: list[dict[str, Any]] = [
     *({"zero_stage": stage} for stage in STAGES),
     {"zero_stage": 3, "lora": True},
