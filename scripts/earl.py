@@ -1,0 +1,121 @@
+"""What EARL's paper shows of trained policies (Yue et al. 2025), from each folder's newest evaluation.
+
+    python scripts/earl.py swaps NAME=DIR ...            Table 2: swaps and comparisons, beside algorithms
+    python scripts/earl.py strata NAME=DIR ...           Figure 4: right answers by the swaps that were needed
+    python scripts/earl.py habits NAME=DIR ...           Table 4: interactions, hallucinations, planning phrases
+    python scripts/earl.py lengths OUT.svg NAME=DIR ...  Figure 5: tokens of right answers
+    python scripts/earl.py tree OUT.svg DIR              the decision tree of a greedy policy
+
+For `swaps` and `tree` evaluate greedily over all orders: `rlx eval run=DIR env=sorting/sort4 evaluate.temperature=0`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rlx.config.build import build_part
+from rlx.config.saved import load_tree
+from rlx.console import one_line
+from rlx.env.sorters import SORTERS, average, network
+from rlx.evaluate.decisions import tree_svg, trees_of
+from rlx.evaluate.habits import habits, lengths_of_right, lengths_svg
+from rlx.evaluate.tables import MISSING, Table, to_markdown
+from rlx.limits import MistakeError
+from rlx.model.load import load_tokenizer
+from rlx.record.store import load, stored_files
+from rlx.rollout.measure import mean, said
+from rlx.rollout.stops import decoder
+from rlx.types import Trajectory
+
+Named = Mapping[str, Sequence[Trajectory]]
+
+
+def evaluated(folder: Path) -> list[Trajectory]:
+    """The episodes of the newest evaluation of what was trained."""
+    found = [file for file in stored_files(folder) if file.stem.startswith("eval")]
+    if not found:
+        raise MistakeError(f"{folder} has no evaluation; begin one with `rlx eval run={folder}`")
+    newest = max(found, key=lambda file: (file.stat().st_mtime, file.name))
+    return [one for group in load(newest) for one in group.trajectories]
+
+
+def table(title: str, header: Sequence[str], rows: Mapping[str, Sequence[str]]) -> str:
+    body = tuple((name, *cells) for name, cells in rows.items())
+    return to_markdown(Table(title=title, header=("", *header), rows=body))
+
+
+def swaps(named: Named) -> str:
+    """Over the episodes that were right; all of an algorithm's are."""
+    sizes = {len(one.task.data["numbers"]) for episodes in named.values() for one in episodes}
+    if len(sizes) != 1:
+        raise MistakeError(f"these have {len(sizes)} sizes of tasks: evaluate one, such as env=sorting/sort4")
+    costs = costs_of(*sizes)
+    rows = {name: [f"{swapped:.3f}", f"{compared:.3f}", "100%"] for name, (swapped, compared) in costs.items()}
+    for name, episodes in named.items():
+        right = [said(one) for one in episodes if one.success]
+        means = [mean(one[key] for one in right) for key in ("env/swaps", "env/comparisons")]
+        share = mean(one.success for one in episodes)
+        rows[name] = [*(f"{found:.3f}" if right else MISSING for found in means), f"{share:.0%}"]
+    return table(f"To sort {sizes.pop()} numbers, on average", ("swaps", "comparisons", "right"), rows)
+
+
+def costs_of(num: int) -> dict[str, tuple[float, float]]:
+    """The network is one of four."""
+    return {name: average(sorter, num) for name, sorter in SORTERS.items() if num == 4 or sorter is not network}
+
+
+def strata(named: Named) -> str:
+    found = {name: [said(one) for one in episodes] for name, episodes in named.items()}
+    keys = sorted({key for rows in found.values() for row in rows for key in row if key.startswith("env/sort_")})
+    cells = {name: [share_of([row[key] for row in rows if key in row]) for key in keys] for name, rows in found.items()}
+    heads = [key.removeprefix("env/").replace("_", " ") for key in keys]
+    return table("Right, by the swaps that were needed", heads, cells)
+
+
+def share_of(values: Sequence[float]) -> str:
+    return f"{mean(values):.1%} of {len(values)}" if values else MISSING
+
+
+def habits_of(folders: Mapping[str, Path], named: Named) -> str:
+    rows = {}
+    for name, episodes in named.items():
+        found = habits(episodes, decoder(load_tokenizer(build_part(load_tree(folders[name]), "model"))))
+        columns = ("interactions", "hallucinations", "plannings", "success")
+        rows[name] = [f"{found[key]:.3f}" if key in found else MISSING for key in columns]
+    return table("In an episode, on average", ("interactions", "hallucinations", "planning phrases", "right"), rows)
+
+
+def draw_tree(episodes: Sequence[Trajectory], out: Path) -> str:
+    """The largest of its trees."""
+    trees = trees_of(episodes)
+    if not trees:
+        raise MistakeError("no episode of this evaluation has ended without an error: there is nothing to draw")
+    prompt, tree = max(trees.items(), key=lambda item: item[1].num)
+    out.write_text(tree_svg(tree, f"{prompt} ({tree.num_right} of {tree.num} right)"), encoding="utf-8")
+    return f"{out}: {sum(1 for _ in tree.leaves)} ends of {tree.num} episodes, {tree.num_right} of them right"
+
+
+def main(words: list[str]) -> str:
+    what, rest = (words[0], words[1:]) if words else ("", [])
+    if what == "tree" and len(rest) == 2:
+        return draw_tree(evaluated(Path(rest[1])), Path(rest[0]))
+    out, pairs = (rest[0], rest[1:]) if what == "lengths" and rest else ("", rest)
+    if what not in ("swaps", "strata", "habits", "lengths") or not pairs or not all("=" in pair for pair in pairs):
+        sys.exit(__doc__)
+    folders = {name: Path(folder) for name, folder in (pair.split("=", 1) for pair in pairs)}
+    named = {name: evaluated(folder) for name, folder in folders.items()}
+    if what == "lengths":
+        Path(out).write_text(
+            lengths_svg({name: lengths_of_right(found) for name, found in named.items()}), encoding="utf-8"
+        )
+        return out
+    return habits_of(folders, named) if what == "habits" else {"swaps": swaps, "strata": strata}[what](named)
+
+
+if __name__ == "__main__":
+    try:
+        print(main(sys.argv[1:]))
+    except MistakeError as error:
+        sys.exit(f"earl: {one_line(str(error))}")

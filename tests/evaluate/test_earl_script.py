@@ -1,0 +1,68 @@
+"""scripts/earl.py: what it says of a policy that is an algorithm is what that algorithm costs."""
+
+from __future__ import annotations
+
+import runpy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlx.env.sorting import Sorting
+from rlx.limits import MistakeError
+from rlx.protocol.direct import Direct
+from rlx.types import Completion, Trajectory, Turn
+from rlx.world import demonstration, dialect_of
+
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "earl.py"
+
+
+@pytest.fixture(scope="module")
+def script() -> dict[str, Any]:
+    return runpy.run_path(str(SCRIPT))
+
+
+def shown(num: int) -> list[Trajectory]:
+    """The optimum's episodes, over all orders."""
+    env = Sorting(sizes=(num,), shares=(1,), test_sizes=(num,), test_shares=(1,), test="orders", expert="optimum")
+    done, found = Completion(token_ids=(), logprobs=(), stop="stop"), []
+    for task in env.tasks("test", 0):
+        turns = tuple(
+            Turn(
+                prompt_ids=(),
+                completion=done,
+                action=one.move.action,
+                observation=one.step.observation,
+                reward=one.step.reward,
+                metrics=one.step.metrics,
+            )
+            for one in demonstration(env, dialect_of(env, Direct()), task, 0)[1]
+        )
+        found.append(Trajectory(task=task, sample=0, turns=turns, status="done", success=True))
+    return found
+
+
+def test_swaps_and_comparisons_stand_beside_the_algorithms_of_table_2(script: dict[str, Any]) -> None:
+    told = script["swaps"]({"mine": shown(4)}).splitlines()
+    assert "| optimum | 1.917 | 4.667 | 100% |" in told
+    assert "| mine | 1.917 | 4.667 | 100% |" in told
+    assert "| insertion | 3.000 | 4.917 | 100% |" in told
+    assert "| network of five |" not in script["swaps"]({"mine": shown(3)})
+    with pytest.raises(MistakeError, match="these have 2 sizes of tasks: evaluate one"):
+        script["swaps"]({"mine": shown(3) + shown(2)})
+
+
+def test_what_was_right_is_told_by_the_swaps_that_were_needed(script: dict[str, Any]) -> None:
+    episodes = shown(3)
+    wrong = replace(episodes[0], turns=episodes[0].turns[:-1], success=False)
+    lines = script["strata"]({"all": episodes, "but one": [wrong, *episodes[1:]]}).splitlines()
+    assert lines[2] == "|  | sort 3 needs 0 | sort 3 needs 1 | sort 3 needs 2 |"
+    assert "| all | 100.0% of 1 | 100.0% of 3 | 100.0% of 2 |" in lines
+    assert "| but one | 0.0% of 1 | 100.0% of 3 | 100.0% of 2 |" in lines
+
+
+def test_the_tree_of_a_policy_is_drawn(script: dict[str, Any], tmp_path: Path) -> None:
+    told = script["draw_tree"](shown(4), tmp_path / "tree.svg")
+    assert told.endswith("24 ends of 24 episodes, 24 of them right")
+    assert (tmp_path / "tree.svg").read_text().startswith("<svg ")
