@@ -17,6 +17,7 @@ each situation that the actions name (`Verb.when`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -175,11 +176,13 @@ class ExpA(History):
         return Action(kind="call" if verb in self.lent else "act", name=verb.name, text=text)
 
     def parse(self, text: str, stop: Stop) -> Action:
-        """Of somebody who cannot choose but write: a route and its argument, or an answer."""
-        name, _, argument = text.strip().partition(" ")
-        for verb in self.routes:
-            if verb.name == name and bool(argument.strip()) == bool(verb.argument):
-                return uncut(self.action(verb, argument.strip()), stop)
+        """Of somebody who cannot choose but write: a thought, and a route with its argument; or an answer. After a
+        thought only what buttons can press is an argument, as any text may go on."""
+        said, routes = text.strip(), {verb.name: verb for verb in self.routes}
+        for word in re.finditer(r"(?<!\S)\w+", said):
+            verb, rest = routes.get(word[0]), said[word.end() :].strip()
+            if verb is not None and bool(rest) == bool(verb.argument) and (not word.start() or can_press(verb, rest)):
+                return uncut(self.action(verb, rest), stop)
         return uncut(self.answer(text), stop)
 
     def choose(self, move: Move) -> list[Said]:
@@ -245,6 +248,16 @@ def argument_said(verb: Verb, text: str) -> Iterable[Said]:
     if verb.buttons is not None:
         return [(one, one) for one in presses(verb.buttons, text)]
     return [("", f" {text}"), (ENTER, ENTER)] if verb.argument else []
+
+
+def can_press(verb: Verb, text: str) -> bool:
+    """Whether a verb's buttons write an argument, or there is none to write."""
+    if verb.buttons is None:
+        return not verb.argument
+    try:
+        return bool(list(presses(verb.buttons, text)))
+    except ValueError:
+        return False
 
 
 def presses(buttons: Buttons, text: str) -> Iterator[str]:

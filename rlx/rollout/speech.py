@@ -40,11 +40,11 @@ class Speech:
         return tuple(join(pieces, past, encode or self.encode, self.marks))
 
     def hear(self, completion: Completion, past: Sequence[Turn] = ()) -> Action:
-        """What a completion meant after these turns."""
+        """What a completion meant after these turns; where nothing is drawn, by what it reads."""
         said = list(said_in(completion, self.drawn.actions, self.decode))
         if sums_up(self.dialect, past):
             return summed_up("".join(text for _, text in said), self.dialect.summary_end)
-        if chooses(self.dialect):
+        if self.state is not None and chooses(self.dialect):
             return self.dialect.understand(said, completion.stop)
         return self.dialect.parse("".join(text for _, text in said), completion.stop)
 

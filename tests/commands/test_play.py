@@ -114,6 +114,14 @@ def test_an_expert_is_watched_and_tokens_are_told_apart() -> None:
     assert "  2|5|" in done.stdout.splitlines()
 
 
+def test_what_a_model_would_choose_is_written_by_hand_and_by_the_expert() -> None:
+    words = ("env=sorting/sort2", "protocol=expa")
+    done = play(*words, said="compare A B\n\nI see. swap A B\n\nsorted\n\n")
+    for turn in ("turn 1: act compare", "turn 2: act swap", "turn 3: answer"):
+        assert turn in done.stdout, done.stdout + done.stderr
+    assert "\nsolved" in play(*words, "protocol.stops=[END]", "--expert").stdout
+
+
 def test_with_a_window_the_whole_context_is_shown_anew() -> None:
     done = play("env=game/guess_the_number", "protocol=direct", "protocol.window=0", said="0\n0\n")
     assert done.stdout.count("Guess the number that I think of.") == 3

@@ -127,6 +127,13 @@ def test_what_choices_mean(protocol: ExpA, said: list[Said], stop: str, action: 
         (SORTING, "sorted", Action(kind="answer", text="sorted")),
         (SORTING, "compare", Action(kind="answer", text="compare")),
         (WALKING, "look", act("look")),
+        (SORTING, "Is B least? compare B A", act("compare", "B A")),
+        (SORTING, "I compare B and A. compare B A", act("compare", "B A")),
+        (SORTING, "I compare B and A", Action(kind="answer", text="I compare B and A")),
+        (SORTING, "compare B and A", act("compare", "B and A")),  # the environment says what is wrong with it
+        (WALKING, "now look", act("look")),
+        (WALKING, "I guess 25", Action(kind="invalid", text="choose one of: guess NUMBER, look")),
+        (WALKING, "guess 25", act("guess", "25")),
         (WALKING, "jump", Action(kind="invalid", text="choose one of: guess NUMBER, look")),
     ],
 )
