@@ -1,5 +1,20 @@
-"""`python -m rlx`."""
+"""`rlx`, and `python -m rlx`."""
 
-from rlx.cli import main
+from __future__ import annotations
 
-main()
+import sys
+
+
+def main() -> None:
+    """The command line; Ctrl-C while that is still being imported is one line, as it is later."""
+    try:
+        from rlx import cli
+
+        cli.main()
+    except KeyboardInterrupt:
+        print("rlx: interrupted", file=sys.stderr)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

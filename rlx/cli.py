@@ -277,7 +277,7 @@ def main() -> None:
         code = done.exit_code
     except TyperException as error:
         code = fail(error.format_message(), error.exit_code)
-    except (Abort, KeyboardInterrupt):
+    except Abort:
         code = fail("interrupted", 130)
     except (BrokenPipeError, SystemExit) as end:
         if not isinstance(end, BrokenPipeError) and not isinstance(end.__context__, BrokenPipeError):

@@ -96,6 +96,28 @@ def test_light_commands_import_no_torch(words: list[str]) -> None:
     assert done.stderr.strip().endswith("set()")
 
 
+@pytest.mark.parametrize("module", ["typer", "rlx.cli", "rlx.commands.last_words", "rlx.config.compose"])
+def test_an_interrupt_while_modules_are_imported_is_one_line(module: str) -> None:
+    code = (
+        "import sys; sys.argv = ['rlx', 'plan']\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == sys.interrupts_at: raise KeyboardInterrupt\n"
+        f"sys.interrupts_at = {module!r}; sys.meta_path.insert(0, Interrupting())\n"
+        "import runpy; runpy.run_module('rlx', run_name='__main__')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "rlx: interrupted\n")
+
+
+@pytest.mark.parametrize("words", [["list", "env"], ["plan"], ["train"], ["keys"], ["doctor"]])
+def test_a_folder_of_options_that_is_not_there_is_one_line(words: list[str], tmp_path: Path) -> None:
+    done = rlx(*words, RLX_CONF_DIR=str(tmp_path / "none"))
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"rlx: RLX_CONF_DIR={tmp_path / 'none'}: there is no such folder; make it")
+    assert done.stderr.count("\n") == 1
+
+
 def test_list_shows_a_line_for_every_option() -> None:
     done = rlx("list", "algo")
     assert done.stdout.count("\n") == len(list((ROOT / "conf" / "algo").glob("*.yaml")))

@@ -20,6 +20,13 @@ PANELS = (RUN, BEFORE, AFTER)
 class Overview(typer.core.TyperGroup):
     """Commands by what they are for, each with the first paragraph of its own help."""
 
+    def invoke(self, ctx: Any) -> Any:
+        """Typer would end with 130 and not a word."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            raise typer.Abort from error
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         panels: dict[str, list[tuple[str, str]]] = {}
         for name, command in self.commands.items():

@@ -29,8 +29,11 @@ def search_folders() -> list[tuple[str, Path]]:
     """Folders searched after the shipped `conf`, each with the name Hydra shows for it."""
     home = Path(os.environ.get("XDG_CONFIG_HOME", Path.home() / ".config"))
     folders = [("rlx-sweeps", shipped_folder("sweeps"))]
-    if os.environ.get("RLX_CONF_DIR"):
-        folders.append(("RLX_CONF_DIR", Path(os.path.expanduser(os.environ["RLX_CONF_DIR"])).absolute()))
+    if named := os.environ.get("RLX_CONF_DIR"):
+        own = Path(os.path.expanduser(named)).absolute()
+        if not own.is_dir():
+            raise ConfigError(f"RLX_CONF_DIR={named:.200}: there is no such folder; make it, or unset RLX_CONF_DIR")
+        folders.append(("RLX_CONF_DIR", own))
     folders += [("rlx-here", Path.cwd() / "conf"), ("rlx-home", home / "rlx" / "conf")]
     shipped = shipped_folder("conf")
     return [(name, folder) for name, folder in folders if folder.is_dir() and folder.resolve() != shipped.resolve()]
