@@ -26,8 +26,6 @@ from rlx.types import Action, Move, Step, Task
 
 CHILD = "rlx.env.math_apart"
 LARGEST = 10**9
-MOST = 64
-"""Numbers of a problem that random tries take two of: a long one has so many pairs that no memory holds them."""
 WHOLE = re.compile(r"\d{1,9}", re.ASCII)
 OPERATION = re.compile(r"(\S+ [-+*/] \S+) = ")
 """Of a step that was worked out."""
@@ -105,7 +103,7 @@ class Math(SourcedQuestions):
         yield from super().demonstrate(task, seed, tools)
 
     def random_tries(self, task: Task, num: int, seed: int) -> list[str]:
-        """The honest floor: distinct results of one operation on two of the problem's first `MOST` numbers."""
+        """The honest floor: distinct results of one operation on two of the problem's numbers."""
         rng = Random(f"math/random/{seed}/{task.id}")
-        shown = list(dict.fromkeys(map(int, WHOLE.findall(task.prompt[0].text))))[:MOST] or [0]
+        shown = list(map(int, WHOLE.findall(task.prompt[0].text))) or [0]
         return one_operation(shown, num, rng)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from fractions import Fraction
+from itertools import islice
 from random import Random
 
 PLAIN = re.compile(r"([-+]?)\$?(\d{1,40}|\d{1,3}(?:,\d{3}){1,12})?(\.\d{1,40})?(%?)", re.ASCII)
+MOST = 64
+"""Numbers of a problem that random tries take two of: a long one has so many pairs that no memory holds them."""
 RATIO = re.compile(r"([-+]?\d{1,40})/(\d{1,40})", re.ASCII)
 LATEX = re.compile(r"([-+]?)\\[dt]?frac\{([-+]?\d{1,40})\}\{(\d{1,40})\}", re.ASCII)
 NOTHING = re.compile(r"\\[,;!]|[\s\u00a0]|(?<!\\)\$$|^\\(?=\$)|\\(?=%)")
@@ -45,7 +48,8 @@ def write_number(number: Fraction | int) -> str:
     return "-" * (value < 0) + (f"{digits[:point]}.{digits[point:]}" if places else digits)
 
 
-def one_operation(numbers: Sequence[int], num: int, rng: Random) -> list[str]:
-    """At random, distinct results of one operation on two of the numbers (fewer, if there are no more)."""
-    made = {value for a in numbers for b in numbers for value in (a + b, abs(a - b), a * b, a // (b or 1))}
+def one_operation(numbers: Iterable[int], num: int, rng: Random) -> list[str]:
+    """At random, distinct results of one operation on two of the first `MOST` numbers (fewer, if there are no more)."""
+    some = list(islice(dict.fromkeys(numbers), MOST))
+    made = {value for a in some for b in some for value in (a + b, abs(a - b), a * b, a // (b or 1))}
     return [str(value) for value in rng.sample(sorted(made), min(num, len(made)))]

@@ -10,7 +10,6 @@ environment lends a tool (rlx.tool.lend), whose prices are part of it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -22,8 +21,9 @@ from rlx.types import Action, Step, Task, Text, ToolUse
 if TYPE_CHECKING:
     from rlx.tool.search import Pages
 
-CODE = re.compile(r"<python>(.*?)</python>|```\n?python(.*?)```", re.DOTALL)
-QUERY = re.compile(r"<search>(.*?)</search>", re.DOTALL)
+CODE = (("<python>", "</python>"), ("```python", "```"), ("```\npython", "```"))
+QUERY = (("<search>", "</search>"),)
+"""What stands before and after a call."""
 LAST = "\n\nThat was the last call of a tool: give your final answer."
 Answer = tuple[bool, bool, str, str]
 """Whether there was a call, whether it failed, what came of it, and the turn up to its end."""
@@ -68,11 +68,12 @@ class PythonCodeTool:
         )
 
     def execute_action(self, action: str) -> Answer:
-        found = CODE.search(action)
+        found = first_call(action, CODE)
         if found is None:
             return False, True, "", action
-        result = self.python.run(found[1] if found[1] is not None else found[2])
-        return True, result.failed, f"Code execution result: {result.output}\n", action[: found.end()]
+        code, said = found
+        result = self.python.run(code)
+        return True, result.failed, f"Code execution result: {result.output}\n", said
 
 
 class SearchTool:
@@ -107,11 +108,24 @@ class SearchTool:
         )
 
     def execute_action(self, action: str) -> Answer:
-        found = QUERY.search(action)
+        found = first_call(action, QUERY)
         if found is None:
             return False, True, "", ""
-        result = self.search.run(found[1].strip())
-        return True, result.failed, f"\n\n<information>{result.output}</information>\n\n", action[: found.end()]
+        query, said = found
+        result = self.search.run(query.strip())
+        return True, result.failed, f"\n\n<information>{result.output}</information>\n\n", said
+
+
+def first_call(text: str, fences: Sequence[tuple[str, str]]) -> tuple[str, str] | None:
+    """What stands first between two fences, and the text up to its end. Where none follows an opening's first place,
+    none follows a later one: a text of nothing but openings is read once."""
+    found = []
+    for opening, closing in fences:
+        start = text.find(opening)
+        end = -1 if start < 0 else text.find(closing, start + len(opening))
+        if end >= 0:
+            found.append((start, text[start + len(opening) : end], text[: end + len(closing)]))
+    return min(found)[1:] if found else None
 
 
 class ToolEnvWrapper(TextEnv):

@@ -19,8 +19,8 @@ from rlx.record.codec import num_shared
 from rlx.rollout.episode import demonstrate_episode, worlds_of
 from rlx.rollout.speech import Speech
 from rlx.run.run import Run
-from rlx.types import Dialect, Move, Trajectory
-from rlx.world import has_expert, trained_parts
+from rlx.types import Dialect, Environment, Move, Trajectory
+from rlx.world import has_expert, pace_of, trained_parts
 
 MEANS = ("prompt", "sampled", "observed", "contexts")
 TASKS = 4
@@ -54,11 +54,12 @@ class Lengths:
 
 def lengths_of(run: Run) -> dict[str, Lengths]:
     """By part of what is trained on, where an expert can tell. A model that thinks says more than an expert as a
-    rule: nano's episodes of Countdown have three times the tokens."""
+    rule: nano's episodes of Countdown have three times the tokens. It takes 0.01 to 0.16 s of a core a part (9 x 9
+    Sudoku the most), of every stage anew."""
     speech = Speech(dialect=run.protocol, encode=encoder(run.model.path), decode=lambda ids: "")
     found = {}
     for name, env in trained_parts(run.env).items():
-        if has_expert(env) and not getattr(env, "fetches", False):
+        if can_tell(env):
             with suppress(Exception):  # an expert that fails is told of where tasks are checked
                 world = worlds_of(run.env, speech)[name]
                 tasks = islice(env.tasks("train", run.seed), TASKS)
@@ -66,6 +67,11 @@ def lengths_of(run: Run) -> dict[str, Lengths]:
                 mean = mean_of([length_of(one) for one in played], [1] * len(played))
                 found[name] = no_shorter(mean) if can_think(run.dialects[name], played[0]) else mean
     return found
+
+
+def can_tell(env: Environment) -> bool:
+    """Whether an expert plays it here and now: nothing is fetched, and no live server played with."""
+    return has_expert(env) and not getattr(env, "fetches", False) and pace_of(env) != "live"
 
 
 def can_think(dialect: Dialect, played: Trajectory) -> bool:

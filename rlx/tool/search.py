@@ -60,7 +60,16 @@ class Search:
 
     def edition(self) -> str:
         """Of a file's pages."""
-        return sha256(repr(self.pages).encode()).hexdigest()[:16] if isinstance(self.pages, list) else ""
+        return self.digest if isinstance(self.pages, list) else ""
+
+    @cached_property
+    def digest(self) -> str:
+        """Taken once, a page at a time: a run asks for it at every checkpoint, and there may be gigabytes."""
+        found = sha256()
+        for page in self.texts:
+            data = page.encode(errors="surrogatepass")
+            found.update(b"%d:" % len(data) + data)
+        return found.hexdigest()[:16]
 
     @cached_property
     def texts(self) -> list[str]:

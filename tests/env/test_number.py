@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlx.env.number import read_number, write_number
+from rlx.env.number import one_operation, read_number, write_number
 
 
 @pytest.mark.parametrize(
@@ -64,3 +65,8 @@ def test_any_text_is_a_number_or_none(text: str) -> None:
 )
 def test_a_number_is_written_as_a_decimal_where_that_is_exact(value: Fraction, text: str) -> None:
     assert write_number(value) == text
+
+
+def test_one_operation_is_on_two_of_the_first_numbers() -> None:
+    assert sorted(map(int, one_operation([6, 4, 6], 20, Random(0)))) == [0, 1, 2, 8, 10, 12, 16, 24, 36]
+    assert max(map(int, one_operation(range(1, 20_000), 10**4, Random(0)))) == 64 * 64

@@ -1,12 +1,12 @@
 """What every family of questions owes, each option of it that needs no network by itself: splits apart, tasks in JSON,
-an expert that is right in every protocol, and a judgement of whatever is answered."""
+an expert that is right in every protocol, and a judgement of whatever is answered. What those of Calc-Bench owe besides
+is in calc/test_options.py."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
 from functools import cache
-from importlib import import_module
 from itertools import islice
 from typing import Any
 
@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlx.config.folders import list_options, read_option, shipped_folder
+from rlx.gym.named import build_env
 from rlx.protocol.answer import Answer
 from rlx.protocol.boxed import Boxed
 from rlx.protocol.tags import Tags
@@ -45,26 +46,18 @@ HOSTILE = st.one_of(
 )
 
 
-def build(keys: dict[str, Any]) -> Any:
-    """What a configuration's keys call for."""
-    given = {key: build(value) if isinstance(value, dict) else value for key, value in keys.items()}
-    target = given.pop("_target_", None)
-    if target is None:
-        return given
-    module, _, name = target.rpartition(".")
-    return getattr(import_module(module), name)(**given)
+def is_here(name: str) -> bool:
+    return read_option("env", name).get("source") != "hub" and "hub" not in name
+
+
+SHIPPED = list(filter(is_here, list_options("env", [shipped_folder("conf")])))
+OPTIONS = [name for name in SHIPPED if name.partition("/")[0] in FAMILIES]
+CALC = [name for name in SHIPPED if name.startswith("calc/")]
 
 
 @cache
 def make(name: str) -> Any:
-    return build(read_option("env", name))
-
-
-def is_here(name: str) -> bool:
-    return name.partition("/")[0] in FAMILIES and read_option("env", name).get("source") != "hub"
-
-
-OPTIONS = [name for name in list_options("env", [shipped_folder("conf")]) if is_here(name)]
+    return build_env(name, {})
 
 
 @cache
@@ -72,7 +65,7 @@ def some(name: str, split: str) -> tuple[Task, ...]:
     return tuple(islice(make(name).tasks(split, 0), 12))
 
 
-@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("name", [*OPTIONS, *CALC])
 def test_splits_never_overlap_and_the_test_is_the_same_for_every_seed(name: str) -> None:
     env = make(name)
     test = [task.id for task in some(name, "test")]
@@ -81,10 +74,11 @@ def test_splits_never_overlap_and_the_test_is_the_same_for_every_seed(name: str)
     train = [task.id for task in some(name, "train")]
     assert train == [task.id for task in islice(env.tasks("train", 0), 12)]
     assert train != [task.id for task in islice(env.tasks("train", 1), 12)]
-    asked = {task.prompt[0].text for task in islice(env.tasks("train", 2), 200)}
-    assert asked.isdisjoint(task.prompt[0].text for task in islice(env.tasks("test", 0), 200))
+    trained, tested = (list(islice(env.tasks(split, 2), 150)) for split in ("train", "test"))
+    for asked in (lambda task: task.id, lambda task: task.prompt[0].text):
+        assert {asked(task) for task in trained}.isdisjoint(map(asked, tested))
     with pytest.raises(ValueError, match=r"^split=other: expected train or test"):
-        env.tasks("other", 0)
+        list(env.tasks("other", 0))
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -129,7 +123,7 @@ def test_an_answer_that_is_too_long_is_wrong_and_a_turn_without_one_goes_on(name
     assert episode.step(move.action).success
 
 
-@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("name", [*OPTIONS, *CALC])
 def test_random_tries_are_judged(name: str) -> None:
     if not has_tries(make(name)):
         pytest.skip("it has none")

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import rlx.gym
-from rlx.gym.tools import PythonCodeTool, SearchTool, ToolEnvWrapper
+from rlx.gym.tools import CODE, PythonCodeTool, SearchTool, ToolEnvWrapper, first_call
 from rlx.gym.wrappers import get_wrapper_fns
 from rlx.limits import MistakeError
 
@@ -88,6 +91,22 @@ def test_calls_are_no_turns_of_the_environment() -> None:
         assert not env.step(CALL)[2]
     *_, info = env.step(r"\boxed{True}")
     assert info["status"] == "done"
+
+
+PATTERN = re.compile(r"<python>(.*?)</python>|```\n?python(.*?)```", re.DOTALL)
+"""As GEM looks for code."""
+
+
+@given(st.lists(st.sampled_from(["<python>", "</python>", "```", "python", "\n", "x = 1", "<", "`"]), max_size=12))
+def test_the_first_call_is_that_which_gem_finds(parts: list[str]) -> None:
+    text = "".join(parts)
+    found = PATTERN.search(text)
+    expected = found and (found[1] if found[1] is not None else found[2], text[: found.end()])
+    assert first_call(text, CODE) == expected
+
+
+def test_a_text_of_openings_alone_is_read_at_once() -> None:
+    assert first_call("<python>" * 200_000, CODE) is None
 
 
 def test_the_code_that_runs_too_long_is_ended() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from rlx.commands.plan import describe_plan
 from rlx.config.compose import build_run, compose
+from rlx.env.game.guess_the_number import GuessTheNumber
 from rlx.model.load import Model, load_tokenizer
 from rlx.rollout.episode import demonstrate_episode, worlds_of
 from rlx.rollout.speech import speech_of
@@ -54,6 +56,16 @@ def test_what_needs_little_or_has_no_expert_is_as_countdown() -> None:
     words = ("env=code", "env.source=hub", "env.hub=nobody/nothing", "algo=rloo", "warm_start=none")
     assert lengths_of(run_of(*words)) == {}
     assert num_tokens(stages_of(run_of(*words))[-1].load) == 256 * 350
+
+
+class LiveNumber(GuessTheNumber):
+    pace = "live"
+
+
+def test_no_expert_plays_with_a_live_server_for_a_plan() -> None:
+    run = run_of("env=game/guess_the_number", "algo=rebn")
+    assert set(lengths_of(run)) == {""}
+    assert lengths_of(replace(run, env=LiveNumber(max_turns=20))) == {}
 
 
 def test_where_a_turn_is_the_act_alone_episodes_are_as_short_as_an_expert_s() -> None:

@@ -83,6 +83,12 @@ def test_pages_may_be_of_a_file(tmp_path: Path) -> None:
     assert read_pages(str(path)) == ["one\u2028page"]
 
 
+def test_other_pages_of_a_file_are_another_edition() -> None:
+    several = [["ab", "c"], ["a", "bc"], ["abc"], ["c", "ab"], ["ab", "c", ""], ["\ud800"], []]
+    assert len({Search(pages=pages).edition() for pages in several}) == len(several)
+    assert Search(pages=["ab", "c"], top_k=1).edition() == Search(pages=["ab", "c"]).edition()
+
+
 @pytest.mark.parametrize("line", ["{}", "5", "null", "{", '{"title": "Cat", "text": null}', "[" * 100_000])
 def test_a_file_whose_pages_cannot_be_read_is_told_with_its_line(tmp_path: Path, line: str) -> None:
     path = tmp_path / "pages.jsonl"

@@ -1,5 +1,5 @@
-"""What every task of Calc-Bench owes, each option of it that needs no network: splits apart, tasks in JSON, an expert
-that is right in every protocol with and without the calculator, and a judgement of whatever is answered."""
+"""What every task of Calc-Bench owes beside what all questions do, each option of it that needs no network: tasks in
+JSON, an expert that is right in every protocol with and without the calculator, an exact judgement."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlx.config.folders import list_options, read_option, shipped_folder
-from rlx.gym.named import build_env
 from rlx.protocol.automaton import Actions, spell_out
 from rlx.protocol.boxed import Boxed
 from rlx.protocol.direct import Direct
@@ -23,29 +21,14 @@ from rlx.protocol.drawn import added_by, chosen_as
 from rlx.protocol.expa import ExpA
 from rlx.protocol.tags import Tags
 from rlx.types import Action, Move, Step, Task
-from rlx.world import demonstration, dialect_of, has_tries, open_episode, pace_of, parts_of, tools_of, tries_of
-from tests.env.test_questions import HOSTILE
+from rlx.world import demonstration, dialect_of, open_episode, pace_of, parts_of, tools_of
+from tests.env.test_questions import CALC, HOSTILE, make, some
 
-OPTIONS = [
-    name
-    for name in list_options("env", [shipped_folder("conf")])
-    if name.startswith("calc/") and read_option("env", name).get("source") != "hub" and "hub" not in name
-]
 JOINT = ("calc_bench", "calc_bench_small")
 
 
-@cache
-def make(name: str) -> Any:
-    return build_env(name, {})
-
-
-@cache
-def some(name: str, split: str) -> tuple[Task, ...]:
-    return tuple(islice(make(name).tasks(split, 0), 12))
-
-
 def test_there_are_the_papers_tasks_and_the_releases() -> None:
-    plain = {name.removeprefix("calc/") for name in OPTIONS}
+    plain = {name.removeprefix("calc/") for name in CALC}
     assert {"arithmetic", "countdown", "count", "gsm8k", "modulo", "repeat", "sudoku"} <= plain
 
 
@@ -59,22 +42,6 @@ def test_there_are_the_papers_tasks_and_the_releases() -> None:
 def test_sizes_are_those_of_the_paper_and_its_release(name: str, train: int, test: int) -> None:
     env = make(f"calc/{name}")
     assert (env.num_train, env.num_test) == (train, test)
-
-
-@pytest.mark.parametrize("name", OPTIONS)
-def test_splits_never_overlap_and_the_test_is_the_same_for_every_seed(name: str) -> None:
-    env = make(name)
-    test = [task.id for task in some(name, "test")]
-    assert len(set(test)) == len(test) == 12
-    assert test == [task.id for task in islice(env.tasks("test", 1), 12)]
-    train = [task.id for task in some(name, "train")]
-    assert train == [task.id for task in islice(env.tasks("train", 0), 12)]
-    assert train != [task.id for task in islice(env.tasks("train", 1), 12)]
-    trained, tested = (list(islice(env.tasks(split, 2), 150)) for split in ("train", "test"))
-    for asked in (lambda task: task.id, lambda task: task.prompt[0].text):
-        assert {asked(task) for task in trained}.isdisjoint(map(asked, tested))
-    with pytest.raises(ValueError, match=r"^split=other: expected train or test"):
-        list(env.tasks("other", 0))
 
 
 def play(env: Any, task: Task, dialect: Any) -> list[Step]:
@@ -104,7 +71,7 @@ def automaton_of(dialect: ExpA) -> Any:
     return spell_out(dialect.draw(actions, encode))
 
 
-@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("name", CALC)
 @pytest.mark.parametrize("protocol", [Boxed(), Tags(), ExpA(stops=("\n",))], ids=["boxed", "tags", "expa"])
 def test_a_task_is_json_and_its_expert_is_right_with_the_calculator(name: str, protocol: Any) -> None:
     env = make(name)
@@ -120,7 +87,7 @@ def test_a_task_is_json_and_its_expert_is_right_with_the_calculator(name: str, p
         assert len(steps) <= env.max_rounds + 1
 
 
-@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("name", CALC)
 def test_without_the_calculator_the_expert_answers_at_once(name: str) -> None:
     env = replace(make(name), calculator=None)
     assert tools_of(env) == ()
@@ -134,7 +101,7 @@ def test_without_the_calculator_the_expert_answers_at_once(name: str) -> None:
         assert env.start(task).step(Direct().parse(said, "stop")).success
 
 
-@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("name", CALC)
 @given(data=st.data())
 def test_whatever_is_answered_is_judged_and_the_same_each_time(name: str, data: st.DataObject) -> None:
     task, text = data.draw(st.sampled_from(some(name, "train"))), data.draw(HOSTILE)
@@ -148,7 +115,7 @@ def test_whatever_is_answered_is_judged_and_the_same_each_time(name: str, data: 
     assert step.done or len(step.observation[0].text) < 300
 
 
-@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("name", CALC)
 def test_the_last_line_of_an_answer_counts_and_what_follows_its_colon(name: str) -> None:
     env, task = make(name), some(name, "train")[0]
 
@@ -159,17 +126,6 @@ def test_the_last_line_of_an_answer_counts_and_what_follows_its_colon(name: str)
     assert is_right(f"So it is 1 or 2.\nThe answer is: {right}\n")
     assert not is_right(f"{right}\nor rather nothing")
     assert not is_right("")
-
-
-@pytest.mark.parametrize("name", OPTIONS)
-def test_random_tries_are_judged(name: str) -> None:
-    if not has_tries(make(name)):
-        pytest.skip("it has none")
-    task = some(name, "train")[0]
-    tries = list(tries_of(make(name), task, 20, 0))
-    assert tries == list(tries_of(make(name), task, 20, 0))
-    assert 0 < len(tries) <= 20
-    assert all(make(name).start(task).step(action).done for action in tries)
 
 
 @pytest.mark.parametrize("name", JOINT)
