@@ -378,8 +378,8 @@ def reason(error: Exception) -> str:
 
 def fault(error: BaseException) -> str:
     """What was raised, and where in the environment's own code: `KeyError at /home/me/maze.py:12: 'left'`. Its own is
-    what is neither rlx's nor Python's."""
-    known = {"rlx", *sys.stdlib_module_names}
+    what is neither rlx's nor Python's, nor of wandb, which puts a `sys.exit` of its own in the place of Python's."""
+    known = {"rlx", "wandb", *sys.stdlib_module_names}
     places = [
         f" at {frame.f_code.co_filename}:{line}"
         for frame, line in walk_tb(error.__traceback__)

@@ -75,7 +75,7 @@ def test_every_shipped_file_makes_an_algorithm(path):
     call = compose([f"algo={path.stem}"])["algo"]
     name = call["_target_"].rsplit(".", 1)[-1]
     assert call["_target_"] == f"rlx.algo.{name}.{name}"
-    assert path.stem.startswith((name, "earl" if name == "cpo" else name))  # EARL is CPO, and a protocol
+    assert name in path.stem or (name == "cpo" and path.stem.startswith("earl"))  # EARL is CPO, and a protocol
     assert path.read_text().startswith("# ")
     algorithm = build_value(call, "algo")
     assert isinstance(algorithm, Algorithm)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+from wandb.sdk.lib.exit_hooks import ExitHooks
 
 from rlx.protocol.history import History
 from rlx.rollout.episode import stream_of
@@ -226,7 +227,14 @@ def test_no_more_episodes_are_under_way_than_may_be_and_their_order_does_not_mat
     assert sum(tick == 0 for tick, _ in begun) == 2
 
 
-def test_an_environment_that_would_end_the_program_ends_its_episode() -> None:
+@pytest.mark.parametrize("is_tracked", [False, True])
+def test_an_environment_that_would_end_the_program_ends_its_episode(
+    is_tracked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if is_tracked:
+        hooks = ExitHooks()
+        hooks._orig_exit = sys.exit
+        monkeypatch.setattr(sys, "exit", hooks.exit)
     first, second = rollout(Script({0: ["exit"], 1: ["!c"]})).play(starts(2))
     assert (first.status, second.status) == ("error", "done")
     assert first.error.startswith(f"SystemExit at {__file__}:")
