@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from rlx.console import counted, one_line
+from rlx.record.codec import common_prefix
 from rlx.record.store import Stored, StoreError, read, stored_files
 from rlx.rollout.episode import bind
-from rlx.rollout.row import common_prefix
 from rlx.rollout.speech import Speech
 from rlx.types import Environment, Step, Trajectory, Turn
 from rlx.world import (

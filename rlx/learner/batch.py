@@ -33,6 +33,7 @@ import torch
 from torch import Tensor
 
 from rlx.algo.parts import Columns, Credited, PerRow, PerToken
+from rlx.record.codec import common_prefix
 from rlx.types import Group, Rows, Trajectory, Turn
 
 
@@ -300,9 +301,7 @@ def num_alike(segment: list[int], ids: list[int], start: int) -> int:
     num = min(len(segment), len(ids) - start)
     if not num or segment[0] != ids[start]:
         return 0
-    if segment[:num] == ids[start : start + num]:
-        return num
-    return next(i for i in range(num) if segment[i] != ids[start + i])
+    return common_prefix(segment, ids[start : start + num])
 
 
 def append_sampled(columns: Draft, turn: Turn, given: int, row: int, unknown: int = 0) -> None:

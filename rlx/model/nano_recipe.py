@@ -15,7 +15,7 @@ from rlx.model.tokenizer import VOCABULARY
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe:
+class NanoRecipe:
     """What determines nano's weights."""
 
     seed: int = 0
@@ -44,7 +44,7 @@ class Recipe:
             refuse("width", self.width, f"a multiple of {2 * self.heads}: of {self.heads} heads, each of an even size")
 
 
-def make_shape(recipe: Recipe) -> dict[str, Any]:
+def make_shape(recipe: NanoRecipe) -> dict[str, Any]:
     """The keys of config.json that say it."""
     return {
         "vocab_size": VOCABULARY,
@@ -59,7 +59,7 @@ def make_shape(recipe: Recipe) -> dict[str, Any]:
     }
 
 
-def make_model(recipe: Recipe, end: int) -> nn.Module:
+def make_model(recipe: NanoRecipe, end: int) -> nn.Module:
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
     torch.manual_seed(recipe.seed)
@@ -71,7 +71,7 @@ def make_model(recipe: Recipe, end: int) -> nn.Module:
     return model
 
 
-def make_optimizers(model: nn.Module, recipe: Recipe) -> list[torch.optim.Optimizer]:
+def make_optimizers(model: nn.Module, recipe: NanoRecipe) -> list[torch.optim.Optimizer]:
     named = list(model.named_parameters())
     matrices = [p for n, p in named if p.ndim == 2 and "embed" not in n]
     others = [p for n, p in named if not (p.ndim == 2 and "embed" not in n)]
@@ -79,7 +79,7 @@ def make_optimizers(model: nn.Module, recipe: Recipe) -> list[torch.optim.Optimi
     return [Muon(matrices, lr=recipe.matrix_lr), adamw]
 
 
-def scale_rate(step: int, recipe: Recipe) -> float:
+def scale_rate(step: int, recipe: NanoRecipe) -> float:
     """Warm-up, a plateau, and a linear fall that ends at zero."""
     left = (recipe.steps - step) / (recipe.decay * recipe.steps)
     return min(1.0, (step + 1) / recipe.warmup, left)

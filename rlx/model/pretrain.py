@@ -24,7 +24,7 @@ from rlx.limits import refuse
 from rlx.model.checkpoint import load_checkpoint, name_bits, name_machine, require_fitting, save_checkpoint
 from rlx.model.corpus import Example, Mixture, make_mixture, tokenizer_texts
 from rlx.model.drawing import Order, draw_all, draw_text
-from rlx.model.nano_recipe import Recipe, make_model, make_optimizers, make_shape, scale_rate
+from rlx.model.nano_recipe import NanoRecipe, make_model, make_optimizers, make_shape, scale_rate
 from rlx.model.packed import pack, weigh_loss
 from rlx.model.shards import (
     SHARDS,
@@ -48,14 +48,14 @@ PREFIX = 200
 class Training:
     """All that a step needs."""
 
-    recipe: Recipe
+    recipe: NanoRecipe
     mixture: Mixture
     model: nn.Module
     optimizers: list[torch.optim.Optimizer]
     device: torch.device
 
 
-def start_training(tokenizer: Tokenizer, recipe: Recipe, device: str = "cpu") -> Training:
+def start_training(tokenizer: Tokenizer, recipe: NanoRecipe, device: str = "cpu") -> Training:
     model = make_model(recipe, end_id(tokenizer)).to(device)
     return Training(
         recipe=recipe,
@@ -66,7 +66,7 @@ def start_training(tokenizer: Tokenizer, recipe: Recipe, device: str = "cpu") ->
     )
 
 
-def order_text(recipe: Recipe, step: int, shard: int) -> Order:
+def order_text(recipe: NanoRecipe, step: int, shard: int) -> Order:
     return Order(
         seed=f"{recipe.seed}:{step}:{shard}",
         num_tokens=recipe.tokens_per_step // SHARDS,
@@ -94,7 +94,7 @@ def take_step(training: Training, gradient: Tensor, step: int) -> None:
         optimizer.zero_grad(set_to_none=True)
 
 
-def prepare_tokenizer(folder: Path, recipe: Recipe) -> Tokenizer:
+def prepare_tokenizer(folder: Path, recipe: NanoRecipe) -> Tokenizer:
     """The one that is shipped, which stays as it is however lessons change, since models and stored runs speak by it;
     trained where there is none."""
     path = folder / "tokenizer" / "tokenizer.json"
@@ -105,7 +105,7 @@ def prepare_tokenizer(folder: Path, recipe: Recipe) -> Tokenizer:
     return Tokenizer.from_file(str(path))
 
 
-def make_tokenizer(recipe: Recipe) -> Tokenizer:
+def make_tokenizer(recipe: NanoRecipe) -> Tokenizer:
     return train_tokenizer(tokenizer_texts(recipe.seed))
 
 
@@ -138,7 +138,7 @@ def show_progress(folder: Path, training: Training, facts: Mapping[str, float]) 
 
 def pretrain(
     folder: Path,
-    recipe: Recipe,
+    recipe: NanoRecipe,
     *,
     processes: int = 1,
     rank: int = 0,
@@ -199,7 +199,7 @@ def mean_loss(log: Path, num: int = 100) -> float:
     return sum(losses) / len(losses)
 
 
-def export(work: Path, folder: Path, recipe: Recipe) -> None:
+def export(work: Path, folder: Path, recipe: NanoRecipe) -> None:
     """The work folder's last checkpoint as a Hugging Face folder with its card: in bfloat16, which is all that the
     training's own products saw of the weights, at half the size."""
     from rlx.model.card import write_card
@@ -215,7 +215,7 @@ def export(work: Path, folder: Path, recipe: Recipe) -> None:
     write_card(folder, model.float(), tokenizer, {**facts, "course": read_metrics(work / "skills.jsonl")})
 
 
-def run_rank(work: Path, recipe: Recipe, processes: int, drawers: int, device: str, rank: int) -> None:
+def run_rank(work: Path, recipe: NanoRecipe, processes: int, drawers: int, device: str, rank: int) -> None:
     torch.set_num_threads(1)
     pretrain(work, recipe, processes=processes, drawers=drawers, device=device, rank=rank)
 
@@ -229,13 +229,13 @@ def main() -> None:
     )
     parser.add_argument("--drawers", type=int, default=0, help="processes that draw text ahead, for a GPU")
     parser.add_argument("--device", default="cpu", help="cpu or cuda; the bits are a device's own")
-    for name, default in vars(Recipe()).items():
+    for name, default in vars(NanoRecipe()).items():
         parser.add_argument(f"--{name}", type=type(default), default=default)
     words = vars(parser.parse_args())
     work, out, processes = (words.pop(name) for name in ("work", "out", "processes"))
     drawers, device = words.pop("drawers"), words.pop("device")
     try:
-        recipe = Recipe(**words)
+        recipe = NanoRecipe(**words)
         if drawers and processes > 1:
             refuse("drawers", drawers, "0 beside --processes 2, each of which draws its own text")
         require_fitting(work, make_model(recipe, end_id(prepare_tokenizer(work, recipe))))

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import takewhile
-from operator import attrgetter, eq
+from operator import attrgetter
 from typing import Any, get_args
 
 from rlx.record.form import (
@@ -97,15 +96,22 @@ def to_json(trajectory: Trajectory) -> dict[str, Any]:
     }
 
 
-def num_shared(before: Sequence[int], after: Sequence[int]) -> int:
-    """Ids that both begin with: all of `before` as a rule, which is found at once."""
-    is_whole = after[: len(before)] == before
-    return len(before) if is_whole else sum(1 for _ in takewhile(bool, map(eq, before, after)))
+def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
+    """How many leading ids are the same: all of one as a rule, which is found at once."""
+    same, end = 0, min(len(a), len(b))
+    middle = end
+    while same < end:
+        if list(a[same:middle]) == list(b[same:middle]):
+            same = middle
+        else:
+            end = middle - 1
+        middle = (same + end + 1) // 2
+    return same
 
 
 def turn_to_json(turn: Turn, before: tuple[int, ...]) -> dict[str, Any]:
     """`before` is the whole context at the end of the turn before."""
-    shared = num_shared(before, turn.prompt_ids)
+    shared = common_prefix(before, turn.prompt_ids)
     return {
         "shared": shared,
         "prompt": list(turn.prompt_ids[shared:]),

@@ -151,15 +151,3 @@ def begun(order: int, request: Request, automaton: Automaton | None, vocabulary:
     )
     row.take_given()
     return row
-
-
-def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
-    """How many leading ids are the same."""
-    same, end = 0, min(len(a), len(b))
-    while same < end:
-        middle = (same + end + 1) // 2
-        if list(a[same:middle]) == list(b[same:middle]):
-            same = middle
-        else:
-            end = middle - 1
-    return same

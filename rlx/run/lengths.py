@@ -15,7 +15,7 @@ from itertools import islice
 from rlx.model.load import SHIPPED
 from rlx.model.shape import find_file
 from rlx.protocol.drawn import Encode
-from rlx.record.codec import num_shared
+from rlx.record.codec import common_prefix
 from rlx.rollout.episode import demonstrate_episode, worlds_of
 from rlx.rollout.speech import Speech
 from rlx.run.run import Run
@@ -94,8 +94,8 @@ def length_of(episode: Trajectory) -> Lengths:
     return Lengths(
         prompt=len(episode.turns[0].prompt_ids),
         sampled=episode.num_tokens,
-        observed=sum(len(prompt) - num_shared(whole, prompt) for whole, prompt in pairs),
-        contexts=1 + sum(num_shared(whole, prompt) < len(whole) for whole, prompt in pairs),
+        observed=sum(len(prompt) - common_prefix(whole, prompt) for whole, prompt in pairs),
+        contexts=1 + sum(common_prefix(whole, prompt) < len(whole) for whole, prompt in pairs),
         longest=max(map(len, wholes)),
     )
 

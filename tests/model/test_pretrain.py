@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from rlx.model import pretrain as module
 from rlx.model.checkpoint import NAME, name_bits, name_machine, require_fitting, save_checkpoint
 from rlx.model.load import SHIPPED, Model, load_model, load_tokenizer
-from rlx.model.nano_recipe import Recipe, scale_rate
+from rlx.model.nano_recipe import NanoRecipe, scale_rate
 from rlx.model.pretrain import (
     prepare_tokenizer,
     pretrain,
@@ -23,7 +23,7 @@ from rlx.model.skills import SKILLS, Skill
 from rlx.model.skills import numbers as taught
 from rlx.model.tokenizer import VOCABULARY
 
-TINY = Recipe(steps=4, tokens_per_step=800, warmup=1, width=32, layers=1, heads=1, feed_forward=48)
+TINY = NanoRecipe(steps=4, tokens_per_step=800, warmup=1, width=32, layers=1, heads=1, feed_forward=48)
 FEW = {"numbers": Skill(share=1.0, lessons=taught.LESSONS[:2])}
 
 
@@ -79,9 +79,9 @@ def test_two_processes_give_the_bits_of_one_whose_text_another_draws(
     monkeypatch.setattr("rlx.model.corpus.SKILLS", SKILLS)
     one, two = prepare(tmp_path / "one"), prepare(tmp_path / "two")
     full = {"tokens_per_step": 3000, "steps": 2, "warmup": 1, "width": 32, "layers": 1, "heads": 1, "feed_forward": 48}
-    run_rank(one, Recipe(**full), 1, 1, "cpu", 0)
-    start_others(two, 2, run_rank, (two, Recipe(**full), 2, 0, "cpu"))
-    run_rank(two, Recipe(**full), 2, 0, "cpu", 0)
+    run_rank(one, NanoRecipe(**full), 1, 1, "cpu", 0)
+    start_others(two, 2, run_rank, (two, NanoRecipe(**full), 2, 0, "cpu"))
+    run_rank(two, NanoRecipe(**full), 2, 0, "cpu", 0)
     assert_same_bits(one, two)
 
 
@@ -148,7 +148,7 @@ def test_what_a_run_will_take_is_said_before_it_starts(tmp_path: Path, capsys: p
 
 
 def test_the_rate_warms_up_stays_and_falls_to_zero() -> None:
-    recipe = Recipe(steps=100, warmup=10, decay=0.5)
+    recipe = NanoRecipe(steps=100, warmup=10, decay=0.5)
     assert [scale_rate(step, recipe) for step in (0, 9, 30, 50)] == [0.1, 1.0, 1.0, 1.0]
     assert scale_rate(75, recipe) == pytest.approx(0.5)
     assert scale_rate(100, recipe) == 0.0
@@ -162,7 +162,7 @@ def test_nano_is_built_again_to_the_byte_as_far_as_its_first_steps(
     facts = json.loads((SHIPPED / "nano" / "prefix.json").read_text())
     if facts["machine"] != name_machine():
         pytest.skip(f"the bits are those of {facts['machine']}, and this is {name_machine()}")
-    work, recipe = tmp_path / "work", Recipe()
+    work, recipe = tmp_path / "work", NanoRecipe()
     training = start_training(prepare_tokenizer(work, recipe), recipe)
     for step in run_steps(training, {"step": 0, "tokens": 0, "seconds": 0}):
         if step["step"] == facts["steps"]:
@@ -183,4 +183,4 @@ def test_the_tokenizer_is_given_and_trained_where_there_is_none(
 
 def test_the_card_of_nano_says_what_was_run() -> None:
     card = (SHIPPED / "nano" / "README.md").read_text()
-    assert json.dumps(vars(Recipe())) in card
+    assert json.dumps(vars(NanoRecipe())) in card

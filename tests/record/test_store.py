@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlx.record.codec import FORMAT, from_json, num_shared, to_json
+from rlx.record.codec import FORMAT, common_prefix, from_json, to_json
 from rlx.record.form import CodecError
 from rlx.record.store import StoreError, good_lines, growing, load, read, save, step_path
 from rlx.types import Action, Completion, Fork, Group, Status, Task, Text, ToolUse, Trajectory, Turn
@@ -262,7 +262,7 @@ class Compared(int):
 
 def test_what_a_prompt_repeats_is_found_without_a_look_at_each_id() -> None:
     before = tuple(map(Compared, range(1000)))
-    assert num_shared(before, (*before, Compared(7))) == 1000
+    assert common_prefix(before, (*before, Compared(7))) == 1000
     assert Compared.count[0] == 0
-    assert num_shared(before, (*before[:9], -1, 3)) == 9
-    assert num_shared((), (1,)) == num_shared((1,), ()) == 0
+    assert common_prefix(before, (*before[:9], -1, 3)) == 9
+    assert common_prefix((), (1,)) == common_prefix((1,), ()) == 0

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from rlx.rollout.row import common_prefix
+from rlx.record.codec import common_prefix
 from rlx.rollout.torch.cache import Cache
 
 

@@ -30,8 +30,9 @@ from torch import Tensor
 
 from rlx.hardware.profile import SPLIT_TEMPERATURES
 from rlx.protocol.automaton import Automaton
+from rlx.record.codec import common_prefix
 from rlx.rollout.engine import Counts, RequestError
-from rlx.rollout.row import Row, Vocabulary, common_prefix, open_row
+from rlx.rollout.row import Row, Vocabulary, open_row
 from rlx.rollout.stops import listen, token_bytes
 from rlx.rollout.vllm.llm import end_idle, give_back, lend
 from rlx.rollout.vllm.settings import Settings, check_vllm, config_of
