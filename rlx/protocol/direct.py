@@ -24,15 +24,11 @@ BRIEF = 40
 
 
 @dataclass(frozen=True, kw_only=True)
-class Direct(History):
-    """Turns of one line, or of as many as `stops` lets them have."""
+class Lines(History):
+    """What is seen is lines, with nothing around them, and a summary is one."""
 
-    instruction: str | None = None
-    """The line before the task's own text; null: none."""
     stops: tuple[str, ...] = ("\n",)
     """What ends a turn, beside the model's own end of sequence."""
-    declared: tuple[Verb, ...] = ()
-    """What the environment declares: known once the protocol is bound to it."""
 
     ask: ClassVar[str] = "Sum up in one line what you need to go on: all else will be forgotten.\n"
     label: ClassVar[str] = "So far: "
@@ -41,6 +37,19 @@ class Direct(History):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "stops", tuple(self.stops))
+
+    def render(self, observation: tuple[Part, ...]) -> str:
+        return f"{printable(joined(observation))}\n" if observation else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Direct(Lines):
+    """Turns of one line, or of as many as `stops` lets them have."""
+
+    instruction: str | None = None
+    """The line before the task's own text; null: none."""
+    declared: tuple[Verb, ...] = ()
+    """What the environment declares: known once the protocol is bound to it."""
 
     @property
     def tools(self) -> tuple[str, ...]:
@@ -68,9 +77,6 @@ class Direct(History):
         cut = invalid("protocol.stops would cut it: choose protocol=boxed, tags or whole")
         require_heard(self.read(said) if is_whole else cut, action)
         return said + (self.stops[0] if self.stops else "")
-
-    def render(self, observation: tuple[Part, ...]) -> str:
-        return f"{printable(joined(observation))}\n" if observation else ""
 
 
 def without_end(text: str, stops: Sequence[str]) -> str:

@@ -21,15 +21,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
 
 from rlx.buttons import Buttons
 from rlx.limits import MistakeError
 from rlx.protocol.automaton import Actions, Automaton, State
-from rlx.protocol.blocks import ANSWER, invalid, joined, printable, uncut
-from rlx.protocol.direct import spell, without_end
+from rlx.protocol.blocks import ANSWER, invalid, uncut
+from rlx.protocol.direct import Lines, spell, without_end
 from rlx.protocol.drawn import Encode, Said
-from rlx.protocol.history import History
 from rlx.protocol.tags import refuse_names
 from rlx.types import Action, Move, Part, Piece, Stop, Task, Turn, Verb
 from rlx.world import legal_sets
@@ -39,7 +37,7 @@ ENTER = "\n"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExpA(History):
+class ExpA(Lines):
     """Routes and buttons of whatever the environment lends and declares."""
 
     instruction: str | None = ""
@@ -49,14 +47,6 @@ class ExpA(History):
     lent: tuple[Verb, ...] = ()
     declared: tuple[Verb, ...] = ()
     """What the environment lends and declares: known once the protocol is bound to it."""
-
-    ask: ClassVar[str] = "Sum up in one line what you need to go on: all else will be forgotten.\n"
-    label: ClassVar[str] = "So far: "
-    summary_end: ClassVar[str] = "\n"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "stops", tuple(self.stops))
 
     @property
     def tools(self) -> tuple[str, ...]:
@@ -108,9 +98,6 @@ class ExpA(History):
         if self.instruction is not None:
             return self.instruction
         return " ".join(f"{spell(verb)}: {verb.description}." for verb in self.routes)
-
-    def render(self, observation: tuple[Part, ...]) -> str:
-        return f"{printable(joined(observation))}\n" if observation else ""
 
     def context(self, task: Task, opening: tuple[Part, ...], past: Sequence[Turn]) -> Iterator[Piece]:
         turn = None
