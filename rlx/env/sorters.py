@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import cache, cmp_to_key
 from itertools import combinations, permutations
+from random import Random
 from typing import Literal, NamedTuple
 
 Order = tuple[int, ...]
@@ -171,6 +172,16 @@ def optimum(num: int) -> Generator[Op, bool, Order]:
         smaller = orders_with(num)[a, b]
         left &= smaller if (yield Op("compare", a, b)) else ~smaller
     return orders(num)[left.bit_length() - 1]
+
+
+def possible(num: int, pairs: Sequence[tuple[int, int]], rng: Random) -> Order:
+    """Any order that could be, where the first of each pair is the smaller: always one of those that none is below."""
+    left, order = list(range(num)), list[int]()
+    while left:
+        lowest = [place for place in left if not any(b == place and a in left for a, b in pairs)]
+        order.append(rng.choice(lowest))
+        left.remove(order[-1])
+    return tuple(order)
 
 
 @cache

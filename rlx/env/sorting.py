@@ -28,6 +28,7 @@ from rlx.env.sorters import (
     insertion,
     optimum,
     pivot,
+    possible,
     run,
     then_swap,
     without_swaps,
@@ -73,8 +74,9 @@ class Sorting:
     """Turns beyond those that a task needs at most: for some that say nothing."""
     explain: bool = True
     """Whether the task tells what may be done and the number of turns."""
-    expert: Literal["insertion", "pivot", "optimum"] = "insertion"
-    """Whom demonstrations show (rlx.env.sorters)."""
+    expert: Literal["insertion", "pivot", "optimum", "any"] = "insertion"
+    """Whom demonstrations show (rlx.env.sorters); any does anything for a while, and says an end that need not be
+    right: how to act, and nothing of how to sort."""
     test: Literal["drawn", "orders"] = "drawn"
     """orders: the test has each of the n! orders of every size, once."""
     test_sizes: tuple[int, ...] = (4, 5)
@@ -93,8 +95,8 @@ class Sorting:
         within(20, MANY, high=self.high)
         within(1, MANY, num_test=self.num_test)
         within(0, MANY, spare_turns=self.spare_turns)
-        if self.most > LARGEST_KNOWN and self.expert != "insertion":
-            refuse("expert", self.expert, f"insertion, where there may be more than {LARGEST_KNOWN} numbers")
+        if self.most > LARGEST_KNOWN and self.expert in ("pivot", "optimum"):
+            refuse("expert", self.expert, f"insertion or any, where there may be more than {LARGEST_KNOWN} numbers")
         if max(self.test_sizes) > LARGEST_KNOWN and self.test == "orders":
             refuse("test", self.test, f"drawn, where there may be more than {LARGEST_KNOWN} numbers")
 
@@ -179,12 +181,28 @@ class Sorting:
 
     def demonstrate(self, task: Task, seed: int, tools: Sequence[str]) -> Iterator[Move]:
         """Sort as `expert` says, or find an order so and say it."""
+        if self.expert == "any":
+            yield from self.wander(task, Random(f"sorting/demonstrate/{seed}/{task.id}"))
+            return
         order = order_of(task.data["numbers"])
         for op in self.worked(task, order):
             yield Move(thought=f"I {op.verb} {letters(op[1:], ' and ')}.", action=do(op))
         asked = [place for place in order if place in (task.data["pair"] or order)]
         said = "sorted" if task.data["kind"] == "sort" else letters(asked, " < ")
         yield Move(thought="Now all is known.", action=end(said))
+
+    def wander(self, task: Task, rng: Random) -> Iterator[Move]:
+        """Any two places, compared or swapped, any number of times; of an order one is said that could be."""
+        numbers, kind = task.data["numbers"], task.data["kind"]
+        pairs: list[tuple[int, int]] = []
+        for _ in range(rng.randrange(task.data["max_turns"])):
+            a, b = rng.sample(range(len(numbers)), 2)
+            op = Op(rng.choice(("compare", "swap")) if kind == "sort" else "compare", a, b)
+            pairs.append((a, b) if numbers[a] < numbers[b] else (b, a))
+            yield Move(thought="", action=do(op))
+        order = possible(len(numbers), pairs, rng)
+        asked = [place for place in order if place in (task.data["pair"] or order)]
+        yield Move(thought="", action=end("sorted" if kind == "sort" else letters(asked, " < ")))
 
     def worked(self, task: Task, order: Sequence[int]) -> Iterator[Op]:
         if task.data["kind"] == "compare":

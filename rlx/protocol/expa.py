@@ -177,7 +177,9 @@ class ExpA(Lines):
         action, name = move.action, move.action.name
         if action.kind == "answer":
             if not self.stops:
-                raise ValueError("protocol=expa: an expert's answer needs one of protocol.stops to end with; give one")
+                raise ValueError(
+                    "protocol=expa: an expert's answer ends with one of protocol.stops, and has none: choose expa_line"
+                )
             return [("", f"{move.thought} {action.text.strip()}".strip() + self.stops[0])]
         verb = next((verb for verb in self.routes if verb.name == name), None)
         if verb is None or self.action(verb, action.text) != action:

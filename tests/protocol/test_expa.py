@@ -172,7 +172,7 @@ def test_what_no_buttons_write_is_refused(text: str) -> None:
 
 
 def test_an_experts_answer_needs_an_end() -> None:
-    with pytest.raises(ValueError, match=r"needs one of protocol\.stops"):
+    with pytest.raises(ValueError, match=r"ends with one of protocol\.stops"):
         SORTING.write(Move(thought="", action=Action(kind="answer", text="sorted")))
 
 

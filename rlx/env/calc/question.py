@@ -14,14 +14,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from random import Random
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
+from rlx.env.expression import random_candidate
 from rlx.env.number import read_number
 from rlx.env.question import DrawnQuestions, Question, QuestionEpisode, describe, judged
 from rlx.env.split import split_tasks
-from rlx.limits import MANY, within
+from rlx.limits import MANY, refuse, within
 from rlx.tool.calculator import Calculator
 from rlx.types import Action, Move, Step, Task, Text, ToolUse, Verb
+from rlx.world import has_tries, tries_of
 
 NUMBER = re.compile(r"(?<![\w.])-?\d{1,40}(?:,\d{3})*(?:\.\d{1,40})?", re.ASCII)
 
@@ -40,10 +42,15 @@ class CalcQuestions(DrawnQuestions):
     """Turns that may pass before the answer: calls and invalid ones. The player counts them."""
     calculator: Calculator | None = field(default_factory=Calculator)
     """What is lent to the agent; null: nothing."""
+    expert: Literal["worked", "any"] = "worked"
+    """Whom demonstrations show: worked does what the question needs; any calculates anything and answers anything: how
+    to act, and nothing of what helps."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         within(1, MANY, num_train=self.num_train)
+        if self.expert == "any" and not has_tries(self):
+            refuse("expert", self.expert, "worked, as there is no answer here that anything could be")
 
     @property
     def tools(self) -> tuple[Verb, ...]:
@@ -85,6 +92,9 @@ class CalcQuestions(DrawnQuestions):
         """With the calculator what it shows last is the answer; without, or without need of it, a thought."""
         rng, shown = Random(f"{self.stream}/demonstrate/{seed}/{task.id}"), ""
         lent = self.calculator if "calculate" in tools else None
+        if self.expert == "any":
+            yield from self.wander(task, rng, lent)
+            return
         for thought, expression in self.sums(task, rng) if lent else ():
             yield Move(thought=thought, action=Action(kind="call", name="calculate", text=f"{expression} ="))
             shown = lent.run(expression).output if lent else ""
@@ -92,6 +102,26 @@ class CalcQuestions(DrawnQuestions):
             yield from super().demonstrate(task, seed, tools)
         else:
             yield self.conclude(task, shown)
+
+    def wander(self, task: Task, rng: Random, lent: Calculator | None) -> Iterator[Move]:
+        """Up to two calls, and an answer: what was shown last, if something was, else any."""
+        expression = ""
+        for _ in range(rng.randint(0, min(2, self.max_rounds)) if lent else 0):
+            expression = self.any_sum(task, rng)
+            yield Move(thought="", action=Action(kind="call", name="calculate", text=f"{expression} ="))
+        yield Move(thought="", action=Action(kind="answer", text=self.any_answer(task, rng, lent, expression)))
+
+    def any_sum(self, task: Task, rng: Random) -> str:
+        """One operation on two of the numbers that the question tells, or of any."""
+        told = [int(number) for number in re.findall(r"(?<!\d)[1-9]\d{0,8}(?!\d)", task.prompt[0].text, re.ASCII)]
+        numbers = told if len(told) > 1 else [*told, *rng.sample(range(1, 10), 2)]
+        return random_candidate(rng.sample(numbers, 2), rng, whole=True).text[1:-1]
+
+    def any_answer(self, task: Task, rng: Random, lent: Calculator | None, expression: str) -> str:
+        shown = lent.run(expression) if lent and expression else None
+        if shown is not None and not shown.failed:
+            return shown.output
+        return next(tries_of(self, task, 1, rng.randrange(MANY))).text
 
     def conclude(self, task: Task, shown: str) -> Move:
         """The answer, when the last call has shown what it did."""

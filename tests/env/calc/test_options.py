@@ -14,6 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlx.env.calc.sudoku import CalcSudoku
+from rlx.env.calc.symbols import Repeat
 from rlx.protocol.automaton import Actions, spell_out
 from rlx.protocol.boxed import Boxed
 from rlx.protocol.direct import Direct
@@ -30,6 +32,26 @@ JOINT = ("calc_bench", "calc_bench_small")
 def test_there_are_the_papers_tasks_and_the_releases() -> None:
     plain = {name.removeprefix("calc/") for name in CALC}
     assert {"arithmetic", "countdown", "count", "gsm8k", "modulo", "repeat", "sudoku"} <= plain
+
+
+@pytest.mark.parametrize("name", [name for name in CALC if name not in ("calc/repeat", "calc/sudoku")])
+@pytest.mark.parametrize("protocol", [Tags(), ExpA(stops=("\n",))], ids=["tags", "expa"])
+def test_an_expert_that_does_anything_calls_and_answers_and_is_right_only_by_chance(name: str, protocol: Any) -> None:
+    env = replace(make(name), expert="any")
+    dialect = dialect_of(env, protocol)
+    shown = [play(env, task, dialect) for task in islice(env.tasks("train", 0), 60)]
+    assert {len(steps) for steps in shown} == {1, 2, 3}
+    assert all(step.tool.num_calls == 1 for steps in shown for step in steps[:-1])
+    assert sum(step.tool.num_failed for steps in shown for step in steps) <= 6
+    assert sum(steps[-1].success is True for steps in shown) < 30
+    without = replace(env, calculator=None)
+    assert len(play(without, next(env.tasks("train", 0)), dialect_of(without, Tags()))) == 1
+
+
+@pytest.mark.parametrize("kind", [Repeat, CalcSudoku])
+def test_what_nothing_could_answer_by_chance_has_no_such_expert(kind: Any) -> None:
+    with pytest.raises(ValueError, match=r"^expert=any: expected worked"):
+        kind(expert="any")
 
 
 @pytest.mark.parametrize(
