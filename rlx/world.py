@@ -6,15 +6,13 @@ its own. A task says which part it is of, and whatever is asked about a task is 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import isfinite
-from traceback import walk_tb
 from typing import Any, Literal, Protocol, get_args
 
-from rlx.limits import MistakeError, refuse
+from rlx.limits import refuse
 from rlx.types import Action, Dialect, Environment, Episode, Group, Metrics, Move, Step, Task, Text, ToolUse, Turn, Verb
 
 Pace = Literal["inline", "ticks", "live"]
@@ -104,6 +102,10 @@ class Course(Protocol):
 
     def adapt(self, known: Known, groups: Sequence[Group]) -> Known:
         """After a step."""
+        ...
+
+    def given(self, known: Known) -> Mapping[str, int]:
+        """How many tasks each part gave."""
         ...
 
     def choose(self, known: Known, num: int, *key: object) -> list[str]:
@@ -322,67 +324,3 @@ def open_episode(env: Environment, task: Task) -> Iterator[Episode]:
     finally:
         if hasattr(episode, "close"):
             episode.close()
-
-
-class DemonstrationError(MistakeError):
-    """An expert that fails; the message is one line with the task, the move and what was legal."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    """A move of an expert: how one says it, and what came of it."""
-
-    move: Move
-    text: str
-    step: Step
-    legal: tuple[str, ...] | None
-    """What was legal before it."""
-
-
-def demonstration(env: Environment, dialect: Dialect, task: Task, seed: int) -> tuple[Step, list[Shown]]:
-    """The environment's own expert, acting for real: the opening, and every move up to the end with the environment's
-    answer."""
-    shown: list[Shown] = []
-    move, legal = None, None
-    try:
-        with open_episode(env, task) as episode:
-            opening = lawful(env, opening_of(episode))
-            legal = opening.legal
-            for move in moves_of(env, task, seed, dialect.tools):
-                told = only_legal(move.action, legal)
-                if told != move.action:
-                    raise ValueError(told.text)
-                step = lawful(env, episode.step(move.action))
-                shown.append(Shown(move=move, text=dialect.write(move), step=step, legal=legal))
-                legal = step.legal
-                if step.done:
-                    break
-    except Exception as error:
-        raise DemonstrationError(f"env: {failure(task, move, len(shown), legal)}: {reason(error)}") from error
-    return opening, shown
-
-
-def failure(task: Task, move: Move | None, index: int, legal: tuple[str, ...] | None) -> str:
-    """Where an expert failed."""
-    if move is None:
-        return f"the expert fails in task {task.key!r:.60}"
-    words = " ".join(filter(None, (move.action.kind, move.action.name, f"{move.action.text!r:.60}")))
-    may = "" if legal is None else f", where {', '.join(legal)} may come"
-    return f"the expert's move {index + 1} in task {task.key!r:.60} is {words}{may}"
-
-
-def reason(error: Exception) -> str:
-    """An environment's own refusal is for the user; anything else is named, as it is a fault of the environment."""
-    return str(error).removeprefix("env: ") if isinstance(error, ValueError) else fault(error)
-
-
-def fault(error: BaseException) -> str:
-    """What was raised, and where in the environment's own code: `KeyError at /home/me/maze.py:12: 'left'`. Its own is
-    what is neither rlx's nor Python's, nor of wandb, which puts a `sys.exit` of its own in the place of Python's."""
-    known = {"rlx", "wandb", *sys.stdlib_module_names}
-    places = [
-        f" at {frame.f_code.co_filename}:{line}"
-        for frame, line in walk_tb(error.__traceback__)
-        if str(frame.f_globals.get("__name__")).partition(".")[0] not in known
-    ]
-    return f"{type(error).__name__}{places[-1] if places else ''}: {error}"

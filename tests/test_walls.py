@@ -13,9 +13,10 @@ FILES = sorted((ROOT / "rlx").rglob("*.py"))
 HEAVY = {"torch", "transformers", "peft", "deepspeed", "vllm", "wandb"}
 
 FLOORS = (
-    ("limits", "buttons"),
+    ("limits", "buttons", "fault"),
     ("types", "console", "fetch"),
     ("world",),
+    ("expert",),
     ("tool", "protocol", "record"),
     ("env",),
     ("algo", "model"),
@@ -32,7 +33,7 @@ FLOORS = (
 """The rooms of the house, those below first: one looks into itself and into floors below, never up or next door."""
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 
-LIGHT = {"env", "tool", "protocol", "world", "types", "limits"}
+LIGHT = {"env", "tool", "protocol", "world", "expert", "types", "limits", "fault"}
 """Text and values: rooms that import none of the heavy packages."""
 
 ALONE = {

@@ -10,10 +10,12 @@ from typing import Any, ClassVar
 import pytest
 
 from rlx.env.game.guess_the_number import GuessTheNumber
+from rlx.expert import DemonstrationError, demonstration
+from rlx.fault import fault
 from rlx.protocol.direct import Direct
 from rlx.protocol.tags import Tags
 from rlx.types import Action, Move, Step, Task, Text, Verb
-from rlx.world import DemonstrationError, demonstration, dialect_of, fault, lawful, legal_sets, step_within
+from rlx.world import dialect_of, lawful, legal_sets, step_within
 
 TASK = Task(id="7", prompt=(), data={})
 

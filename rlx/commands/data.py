@@ -9,9 +9,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from rlx.expert import Shown, demonstration
 from rlx.protocol.history import first_prompt
 from rlx.types import Dialect, Environment, Task
-from rlx.world import Shown, cost_of, demonstration, dialect_of, open_episode, opening_of, part_of
+from rlx.world import cost_of, dialect_of, open_episode, opening_of, part_of
 
 Row = dict[str, Any]
 

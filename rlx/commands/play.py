@@ -15,11 +15,12 @@ from typing import Any
 
 from rlx.commands.show import block, totals
 from rlx.console import counted, one_line
+from rlx.fault import fault
 from rlx.limits import MistakeError
 from rlx.protocol.blocks import end_at_stop
 from rlx.rollout.episode import Scene, World
 from rlx.types import Action, Completion, Environment, Sampling, Start, Status, Task
-from rlx.world import fault, has_expert, moves_of, part_of
+from rlx.world import has_expert, moves_of, part_of
 
 UNCLOSED = "left"
 """How an episode ends that nobody played to its end."""

@@ -50,6 +50,9 @@ class Curriculum:
             "successes": self.decay * known["successes"] + sum(told),
         }
 
+    def given(self, known: Known) -> dict[str, int]:
+        return {part: known[part]["tasks"] for part in self.weights}
+
     def shares(self, known: Known) -> dict[str, float]:
         """Of the tasks to come, each part's."""
         weighed = {part: weight * self.worth(success(known[part])) for part, weight in self.weights.items()}

@@ -26,10 +26,10 @@ from gymnasium.error import ClosedEnvironmentError
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from rlx.fault import fault
 from rlx.gym.crew import Crew
 from rlx.gym.spaces import AnyText, check_choice, check_text, require
 from rlx.limits import MANY, MistakeError, within
-from rlx.world import fault
 
 Outcome = tuple[Any, float, bool, bool, dict[str, Any]]
 T = TypeVar("T")

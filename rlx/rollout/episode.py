@@ -11,6 +11,8 @@ from functools import cache, partial
 from typing import Any
 
 from rlx.algo.parts import SamplerError
+from rlx.expert import demonstration
+from rlx.fault import fault
 from rlx.protocol.drawn import Encode
 from rlx.rollout.fork import given, joined, left, replayed
 from rlx.rollout.speech import Speech
@@ -30,9 +32,7 @@ from rlx.types import (
 )
 from rlx.world import (
     cost_of,
-    demonstration,
     dialect_of,
-    fault,
     is_heard,
     is_replayable,
     lawful,

@@ -48,7 +48,7 @@ def open_tasks(
         tasks = islice(run.env.tasks("train", run.seed), (first + len(played)) * size, None)
         return lambda step: list(islice(tasks, size))
     ahead = Counter(group.task.env for groups in played.values() for group in groups)
-    streams = {part: open_part(run, part, known()[part]["tasks"] + ahead[part]) for part in known()}
+    streams = {part: open_part(run, part, num + ahead[part]) for part, num in course.given(known()).items()}
     return lambda step: [next(streams[part]) for part in course.choose(known(), size, run.seed, step)]
 
 

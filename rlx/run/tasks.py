@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from rlx.evaluate.evaluate import EvaluateError, held_out
+from rlx.expert import demonstration
 from rlx.limits import MistakeError
 from rlx.model.load import Model
 from rlx.model.shape import find_file, find_positions
 from rlx.protocol.history import first_prompt
 from rlx.run.run import Run
 from rlx.types import Environment, Step, Task
-from rlx.world import demonstration, lawful, open_episode, opening_of, part_of, trained_parts
+from rlx.world import lawful, open_episode, opening_of, part_of, trained_parts
 
 
 class TaskError(MistakeError):

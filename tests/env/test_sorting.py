@@ -18,12 +18,13 @@ from hypothesis import strategies as st
 from rlx.config.folders import list_options, read_option, shipped_folder
 from rlx.env.sorters import SORTERS, cost
 from rlx.env.sorting import Sorting, letters, two_of
+from rlx.expert import demonstration
 from rlx.protocol.boxed import Boxed
 from rlx.protocol.direct import Direct
 from rlx.protocol.expa import ExpA
 from rlx.protocol.tags import Tags
 from rlx.types import Action, Step
-from rlx.world import actions_of, demonstration, dialect_of, lawful, opening_of
+from rlx.world import actions_of, dialect_of, lawful, opening_of
 
 OPTIONS = [name for name in list_options("env", [shipped_folder("conf")]) if name.startswith("sorting/")]
 SORT = Sorting()

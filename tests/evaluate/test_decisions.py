@@ -9,10 +9,11 @@ import pytest
 
 from rlx.env.sorting import Sorting
 from rlx.evaluate.decisions import Choice, grow, tree_svg, trees_of
+from rlx.expert import demonstration
 from rlx.limits import MistakeError
 from rlx.protocol.direct import Direct
 from rlx.types import Completion, Trajectory, Turn
-from rlx.world import demonstration, dialect_of
+from rlx.world import dialect_of
 
 NOTHING = Completion(token_ids=(), logprobs=(), stop="stop")
 

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from rlx.env.sorting import Sorting
+from rlx.expert import demonstration
 from rlx.limits import MistakeError
 from rlx.protocol.direct import Direct
 from rlx.types import Completion, Trajectory, Turn
-from rlx.world import demonstration, dialect_of
+from rlx.world import dialect_of
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "earl.py"
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from rlx.env.calc.sudoku import CalcSudoku
 from rlx.env.calc.symbols import Repeat
+from rlx.expert import demonstration
 from rlx.protocol.automaton import Actions, spell_out
 from rlx.protocol.boxed import Boxed
 from rlx.protocol.direct import Direct
@@ -23,7 +24,7 @@ from rlx.protocol.drawn import added_by, chosen_as
 from rlx.protocol.expa import ExpA
 from rlx.protocol.tags import Tags
 from rlx.types import Action, Move, Step, Task
-from rlx.world import demonstration, dialect_of, open_episode, pace_of, parts_of, tools_of
+from rlx.world import dialect_of, open_episode, pace_of, parts_of, tools_of
 from tests.env.test_questions import CALC, HOSTILE, make, some
 
 JOINT = ("calc_bench", "calc_bench_small")

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlx.env.game.guess_the_number import GuessTheNumber, describe, guess
+from rlx.expert import demonstration
 from rlx.protocol.direct import Direct
 from rlx.types import Action, Step, Task, Text
-from rlx.world import demonstration, dialect_of
+from rlx.world import dialect_of
 
 ENV = GuessTheNumber()
 TASK = describe(20, 1, 50, 10)
