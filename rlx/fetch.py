@@ -57,6 +57,18 @@ def snapshot(name: str, kind: Kind, check: Callable[[], None] = lambda: None) ->
     return found[name, kind]
 
 
+def revision(name: str, kind: Kind) -> str:
+    """The commit of a hub's model or data set that is here: what this process asked for, or what was fetched last.
+    Empty where nothing was."""
+    if (name, kind) in found:
+        return found[name, kind].name
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    with suppress(OSError, UnicodeDecodeError):
+        return (Path(HF_HUB_CACHE) / f"{kind}s--{name.replace('/', '--')}" / "refs" / "main").read_text().strip()
+    return ""
+
+
 def fetch_apart(name: str, kind: Kind, check: Callable[[], None]) -> Path:
     """Have a child fetch it."""
     bars = {} if sys.stderr.isatty() else {"HF_HUB_DISABLE_PROGRESS_BARS": "1"}

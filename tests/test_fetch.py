@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from rlx import fetch
+from rlx.env import hub
 from rlx.env.countdown import Countdown
 from rlx.fetch import FetchError, snapshot
 from rlx.hardware.interrupt import InterruptedRunError
@@ -105,3 +106,16 @@ def test_rank_0_fetches_first(small_run: Any, monkeypatch: pytest.MonkeyPatch, t
     life = Life(run=small_run(tmp_path), screen=None, interrupt=Interrupt(), ranks=Two(rank=rank, size=2))  # type: ignore[arg-type]
     fetch_first(life)
     assert order == ["rank 0's turn", "fetched"]
+
+
+def test_what_is_here_of_a_hub_is_told_by_its_commit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    assert hub.edition("owner/name") == ""
+    refs = tmp_path / "datasets--owner--name" / "refs"
+    refs.mkdir(parents=True)
+    for commit in ("a" * 40, "b" * 40):
+        (refs / "main").write_text(commit)
+        assert hub.edition("owner/name") == commit
+    monkeypatch.setitem(fetch.found, ("owner/name", "dataset"), tmp_path / "snapshots" / "c")
+    assert hub.edition("owner/name") == "c"
+    assert fetch.revision("owner/name", "model") == ""

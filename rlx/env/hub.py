@@ -12,7 +12,7 @@ from logging import CRITICAL
 from math import isfinite
 from typing import Any
 
-from rlx.fetch import open_text, snapshot
+from rlx.fetch import open_text, revision, snapshot
 from rlx.limits import MistakeError, near
 
 LOOKED_AT = 200
@@ -96,12 +96,14 @@ def text_of(cell: Any) -> str:
     return str(cell) if has_text else ""
 
 
-@cache
 def edition(name: str) -> str:
-    """A name for what a file or a folder holds, so that one that was changed is not taken for what it was; empty for
-    what is a hub's."""
-    if is_elsewhere(name):
-        return ""
+    """A name for what a file or a folder holds, or the commit of a hub's, so that one that was changed is not taken for
+    what it was; empty where a hub's was never fetched."""
+    return revision(name, "dataset") if is_elsewhere(name) else digest_of(name)
+
+
+@cache
+def digest_of(name: str) -> str:
     place, digest = os.path.expanduser(name), sha256()
     for path in [place] if is_file(name) else sorted(files_below(place)):
         with open(path, "rb") as file:

@@ -34,7 +34,7 @@ def _forget() -> Iterator[None]:
 
 def forget() -> None:
     """As another process begins: a data set is read once by each."""
-    for kept in (hub.edition, hub.load_rows, countdown_hub.load_rows):
+    for kept in (hub.digest_of, hub.load_rows, countdown_hub.load_rows):
         kept.cache_clear()
 
 
