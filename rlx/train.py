@@ -175,6 +175,8 @@ def take_step(
         "time/rollout": sampled - began,
         "time/update": updated - sampled,
         "time/step": updated - began,
+        "batch/episodes": sum(len(group.trajectories) for group in groups),
+        "batch/tokens": whole.num_tokens,
         "rate/tokens": whole.num_tokens / (updated - began),
         "memory/peak": peak_memory(),
     }

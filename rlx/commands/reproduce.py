@@ -139,18 +139,18 @@ def report(name: str, what: Reproduction, members: Sequence[Member], folder: Pat
     write_aside(folder / "results.svg", to_svg(tables[:2], title=f"rlx reproduce {name}"))
     for table in tables:
         screen.show(to_rich(table))
-    files = [RESULTS, "results.svg", *drawn(curve_lines(what, runs), folder)]
+    files = [RESULTS, "results.svg", *drawn(what, curve_lines(what, runs), folder)]
     screen.say(f"left in {folder}: {', '.join(files)}, and a folder per run")
     if not is_good:
         screen.say("some figures are not where they are expected")
     return is_good
 
 
-def drawn(lines: Mapping[str, Mapping[str, Line]], folder: Path) -> list[str]:
+def drawn(what: Reproduction, lines: Mapping[str, Mapping[str, Line]], folder: Path) -> list[str]:
     """The picture of the curves, if there are some, or what it needs."""
     if not lines:
         return []
     if lacks("plots"):
         return [f"no picture of the curves ({how_to_get('plots')})"]
-    write_aside(folder / CURVES, curves_svg(lines))
+    write_aside(folder / CURVES, curves_svg(lines, {title: curve.by for title, curve in what.curves.items()}))
     return [CURVES]

@@ -5,16 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import get_args
 
 from rlx.console import duration
 from rlx.evaluate.compare import scores_of
-from rlx.evaluate.curves import Line, line_of
+from rlx.evaluate.curves import By, Line, line_of
 from rlx.evaluate.figures import Score, mean_gains, mean_ratios, name_figures
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.passk import estimates
 from rlx.evaluate.reproduction import Member, Reproduction, ReproductionError, Runs
 from rlx.evaluate.summary import read_summary
 from rlx.evaluate.tables import (
+    MISSING,
     TOOL_USE,
     Column,
     Table,
@@ -62,10 +64,33 @@ def gain_figures(what: Reproduction, runs: Runs) -> dict[str, Figures]:
 
 def curve_lines(what: Reproduction, runs: Runs) -> dict[str, dict[str, Line]]:
     """Of each curve, each run's."""
-    return {
+    found = {
         title: {name: line_of(runs[name], curve.metric, curve.window) for name in curve.of}
         for title, curve in what.curves.items()
     }
+    for title, lines in found.items():
+        by = what.curves[title].by
+        for name in (name for name, line in lines.items() if by not in line.spent):
+            raise ReproductionError(f"{title}: not every step of {runs[name][0]} tells its batch/{by}: run it again")
+    return found
+
+
+def spent_table(what: Reproduction, lines: Mapping[str, Mapping[str, Line]]) -> Table:
+    """What each run spent until its curve reached what is to be reached."""
+    rows = [
+        (f"{title} {curve.reach:g}", name, *(until(lines[title][name], curve.reach, by) for by in get_args(By)))
+        for title, curve in what.curves.items()
+        if curve.reach is not None
+        for name in curve.of
+    ]
+    header = ("curve", "run", *get_args(By))
+    return Table(title="Spent until it is reached, by seed", header=header, rows=tuple(rows))
+
+
+def until(line: Line, reach: float, by: By) -> str:
+    """Of each seed."""
+    spent = line.until(reach, by) if by in line.spent else [None]
+    return ", ".join(MISSING if one is None else f"{one:,.0f}" for one in spent)
 
 
 def ends_table(what: Reproduction, lines: Mapping[str, Mapping[str, Line]]) -> Table:
@@ -118,6 +143,7 @@ def report_tables(what: Reproduction, runs: Runs) -> tuple[list[Table], bool]:
         tool_table(rows, published=printed),
         figure_table(title, tuple(columns), gains),
         ends_table(what, lines),
+        spent_table(what, lines),
         expected,
     ]
     return [table for table in tables if table.rows], is_good

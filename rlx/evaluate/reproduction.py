@@ -9,7 +9,8 @@ ks: for which pass@k is reported
 rows: by name, a run and one of its evaluations (`tool_rloo eval-8`: eight rounds; `random`: the floor). Of several
       seeds the mean
 gains: by name, two such: what the first has over the second, problem by problem
-curves: by title, a metric of each step and the runs whose curves are drawn beside each other
+curves: by title, a metric of each step and the runs whose curves are drawn beside each other; `by` steps, or what was
+      spent of episodes or tokens; with `reach`, what each run spent until it was there
 published: by row, figures as the source prints them; expected: by row or gain, from where to where a figure may be, and
       by curve, from where to where each run may end
 """
@@ -131,7 +132,14 @@ ARM = made(
     as_much_as=STRING.unless(""),
     by_steps_of=STRING.unless(""),
 )
-CURVE = made(Curve, metric=STRING, of=many(STRING), window=WHOLE.unless(10))
+CURVE = made(
+    Curve,
+    metric=STRING,
+    of=many(STRING),
+    window=WHOLE.unless(10),
+    by=STRING.unless("step"),
+    reach=NUMBER.unless(None),
+)
 REPRODUCTION = made(
     Reproduction,
     source=STRING,

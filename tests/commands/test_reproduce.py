@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from rlx.console import Screen
 from rlx.evaluate.reproduction import Member, ReproductionError
 from rlx.record.folder import LOCK, FolderError
 from rlx.record.lock import hold
+from rlx.record.track import read_metrics
 
 
 @pytest.fixture
@@ -39,7 +41,7 @@ def tiny(small_words: tuple[str, ...], tmp_path: Path) -> Path:
         },
         "rows": {"ours": "own eval-2", "control": "control eval-2"},
         "gains": {"ours over the control": ["own eval-2", "control eval-2"]},
-        "curves": {"Rewards": {"metric": "reward/mean", "of": ["own", "control"]}},
+        "curves": {"Rewards": {"metric": "reward/mean", "of": ["own", "control"], "by": "tokens", "reach": -9}},
         "published": {"ours": {"pass@1": 0.5}},
         "expected": {"ours over the control": {"pass@1": [-1, 1]}},
     }
@@ -82,6 +84,9 @@ def test_a_reproduction_killed_in_the_middle_goes_on_and_reports(
     report = (out / "results.md").read_text()
     assert "ours over the control, seed 1" in report
     assert "| ours | " in report
+    lines = {arm: read_metrics(out / arm / "0" / "metrics.jsonl")[0] for arm in ("own", "control")}
+    assert re.search(rf"\| Rewards -9 \| own \| 1, 1 \| 4, 4 \| {lines['own']['batch/tokens']:,.0f}, [\d,]+ \|", report)
+    assert lines["own"]["batch/episodes"] == 4
     assert (out / "results.svg").is_file()
     assert (out / "curves.svg").is_file() or "no picture of the curves" in told
     assert reproduce(str(tiny), [], seeds=None, jobs=2, folder=out, plan=False)

@@ -8,14 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rlx.evaluate.curves import curves_svg, line_of, running_mean
+from rlx.evaluate.curves import Curve, curves_svg, line_of, running_mean
 from rlx.limits import MistakeError
 
 
-def write(folder: Path, *values: float | None) -> Path:
-    """A run whose steps say these; None: nothing."""
+def write(folder: Path, *values: float | None, spends: int = 0) -> Path:
+    """A run whose steps say these; None: nothing. Each spends so many tokens, and as many for each step before it."""
     folder.mkdir()
     lines = [{"step": n} | ({} if x is None else {"x/y": x}) for n, x in enumerate(values, start=1)]
+    lines = [line | ({"batch/tokens": spends * line["step"]} if spends else {}) for line in lines]
     (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     return folder
 
@@ -62,3 +63,32 @@ def test_a_picture_is_the_same_each_time_and_nothing_in_it_is_markup(tmp_path: P
     assert "&lt;script&gt;$x^2$" in text
     assert "<script" not in text
     assert text.count("Turns") == 1
+
+
+def test_what_was_spent_is_told_of_each_seed_up_to_the_first_point_that_is_there(tmp_path: Path) -> None:
+    folders = [write(tmp_path / "0", 1, 5, 2, spends=10), write(tmp_path / "1", None, 1, 4, spends=1)]
+    line = line_of(folders, "x/y", 1)
+    assert line.steps.tolist() == [2.0, 3.0]
+    assert {by: spent.tolist() for by, spent in line.spent.items()} == {
+        "step": [[2.0, 3.0], [2.0, 3.0]],
+        "tokens": [[30.0, 60.0], [3.0, 6.0]],
+    }
+    assert line.until(4, "tokens") == [30.0, 6.0]
+    assert line.until(5, "step") == [2.0, None]
+    assert line.until(6, "tokens") == [None, None]
+
+
+def test_what_not_every_step_spends_is_not_told(tmp_path: Path) -> None:
+    folders = [write(tmp_path / "0", 1, 2, spends=3), write(tmp_path / "1", 1, 2)]
+    assert set(line_of(folders, "x/y", 1).spent) == {"step"}
+
+
+def test_a_curve_is_drawn_by_what_was_spent(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    lines = {"one": line_of([write(tmp_path / "0", 1, 2, 3, spends=7)], "x/y", 1)}
+    by_tokens, by_steps = curves_svg({"R": lines}, {"R": "tokens"}), curves_svg({"R": lines})
+    assert by_tokens != by_steps
+    assert ">tokens<" in by_tokens
+    assert ">step<" in by_steps
+    with pytest.raises(ValueError, match=r"^by='minutes'|^by=minutes"):
+        Curve(metric="x/y", of=("one",), by="minutes")  # type: ignore[arg-type]
