@@ -175,14 +175,23 @@ def learn_twins(size: int, variants: list[dict[str, Any]]) -> None:
 
     from rlx.algo.cpo import cpo
     from rlx.learner.batch import collate, rows
+    from rlx.model.expand import train_rows
+
+    def made(lora: bool) -> tuple[Any, Any]:
+        model = build("qwen2", 0, True)
+        automaton = automaton_of(model)
+        wrapped = adapted(model) if lora else model
+        if lora:
+            train_rows(model)
+        return wrapped, automaton
 
     algo = cpo(optimizer=Optimizer(lr=1e-2), num_samples=2, loss=PolicyLoss(kl=0.1, kl_over="vocabulary"))
     groups = groups_of()
     with join(Hardware(learner="deepspeed", num_processes=size)) as ranks:
         for variant in variants:
+            lora = variant.pop("lora", False)
             hardware = Hardware(learner="deepspeed", num_processes=size, micro_batch_tokens=8, **variant)
-            plain, model = build("qwen2", 0, True), build("qwen2", 0, True)
-            automaton, _ = automaton_of(plain), automaton_of(model)
+            (plain, automaton), (model, _) = made(lora), made(lora)
             common: dict[str, Any] = {"optimizer": algo.optimizer, "num_steps": 4, "needs": algo.needs}
             common["automaton"] = automaton
             torch_learner = TorchLearner(plain, micro_batch_tokens=8, **common)

@@ -169,7 +169,12 @@ def test_rows_of_added_actions_are_learned_kept_and_gone_on_with_as_by_torch(siz
 
 @pytest.mark.parametrize("size", [1, 2])
 def test_pairs_of_twins_are_learned_from_as_by_one_rank(size: int) -> None:
-    work(size, "learn_twins", size=size, variants=[{"zero_stage": 0}, {"zero_stage": 2}, {"zero_stage": 3}])
+    variants = [
+        *({"zero_stage": stage} for stage in (0, 2, 3)),
+        {"zero_stage": 2, "lora": True},
+        {"zero_stage": 3, "lora": True},
+    ]
+    work(size, "learn_twins", size=size, variants=variants)
 
 
 CRITICS: list[dict[str, Any]] = [
