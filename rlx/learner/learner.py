@@ -13,7 +13,7 @@ from __future__ import annotations
 import gc
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from itertools import chain
@@ -116,22 +116,29 @@ class Learner(ABC):
             model = self.scorer.model
             with adapters_off(model) if is_adapted(model) else nullcontext():
                 batch = replace(batch, reference_M=self.measure(batch, of_start=not is_adapted(model)))
-        is_forced_M = batch.engine_logp_M.isnan()
-        if self.scorer.heads or (self.gap_cap is not None and batch.sampled) or is_forced_M.any():
+        if self.scorer.heads or (self.gap_cap is not None and batch.sampled):
             batch = replace(batch, old_M=self.measure(batch))
-            known_M = batch.engine_logp_M.where(~is_forced_M, batch.old_M["logp"])
-            batch = replace(batch, engine_logp_M=known_M)
+        batch = self.told_forced(batch)
         if self.gap_cap is not None and batch.sampled:
             weight_M = (batch.old_M["logp"] - batch.engine_logp_M).exp().clamp(max=self.gap_cap)
             batch = replace(batch, weight_M=weight_M)
         return batch
 
+    def told_forced(self, batch: Batch) -> Batch:
+        """With the log-probs of tokens that no engine sampled, of whose trajectories alone they are computed."""
+        is_forced_M = batch.engine_logp_M.isnan()
+        if not is_forced_M.any():
+            return batch
+        forced = set(batch.trajectory_R[batch.row_M[is_forced_M]].tolist())
+        logp_M = (batch.old_M or self.measure(batch, only=forced))["logp"]
+        return replace(batch, engine_logp_M=batch.engine_logp_M.where(~is_forced_M, logp_M))
+
     @torch.no_grad()
-    def measure(self, batch: Batch, of_start: bool = False) -> Columns:
-        """What the scorer computes of the batch's trained tokens, on the CPU."""
+    def measure(self, batch: Batch, of_start: bool = False, only: Container[int] | None = None) -> Columns:
+        """What the scorer computes of trained tokens, on the CPU; of `only` some trajectories, 0 elsewhere."""
         self.scorer.eval()
         measured: dict[str, Tensor] = {}
-        for what in self.share(batch):
+        for what in self.share(batch, only):
             packed = pack(batch, what, self.device.type)
             for name, column_m in self.scored(batch, packed, of_start).items():
                 column_M = measured.setdefault(name, torch.zeros(batch.num_tokens))
@@ -139,9 +146,10 @@ class Learner(ABC):
                     column_M[packed.token_m] = column_m.float().cpu()
         return {name: self.ranks.add(column_M) for name, column_M in measured.items()}
 
-    def share(self, batch: Batch) -> list[MicroBatch]:
-        """This rank's of the whole batch."""
-        return shares(batch, units(batch, "trajectory"), self.micro_batch_tokens, self.ranks.size)[self.ranks.rank]
+    def share(self, batch: Batch, only: Container[int] | None = None) -> list[MicroBatch]:
+        """This rank's of the whole batch, or of some of its trajectories."""
+        chosen = units(batch, "trajectory", only)
+        return shares(batch, chosen, self.micro_batch_tokens, self.ranks.size)[self.ranks.rank]
 
     def scored(self, batch: Batch, packed: Packed, of_start: bool = False) -> Columns:
         """What the scorer computes of a micro-batch, on the device. The automaton's states stay where they are looked

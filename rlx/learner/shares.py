@@ -8,7 +8,7 @@ weight zero.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 
@@ -47,11 +47,12 @@ class MicroBatch:
         return sum(self.reach.values())
 
 
-def units(batch: Batch, kind: parts.Unit) -> list[Unit]:
-    """A batch's units in order, without segments that nothing is learned from."""
+def units(batch: Batch, kind: parts.Unit, only: Container[int] | None = None) -> list[Unit]:
+    """A batch's units in order, without segments that nothing is learned from; of `only` some trajectories."""
     group_of = dict(zip(batch.trajectory_R.tolist(), batch.group_R.tolist(), strict=True))
     count_S = batch.token_start_S.diff()
     alive = [(t, s) for s, (t, count) in enumerate(zip(batch.trajectory_S.tolist(), count_S.tolist())) if count]
+    alive = [(t, s) for t, s in alive if only is None or t in only]
     keys = {t: group_of[t] if kind == "group" else t for t, _ in alive}
     return [
         Unit(group=group_of[members[0][0]], segments=[s for _, s in members])

@@ -14,8 +14,9 @@ import torch
 
 from rlx.algo.cpo import cpo
 from rlx.algo.losses import PolicyLoss
-from rlx.algo.parts import Algorithm, Optimizer, Tokens, Totals
+from rlx.algo.parts import Algorithm, Columns, Optimizer, Tokens, Totals
 from rlx.learner.batch import collate, rows
+from rlx.learner.packing import Packed
 from rlx.learner.torch import TorchLearner
 from rlx.model.expand import expand
 from rlx.protocol.automaton import Automaton, State
@@ -202,3 +203,25 @@ def learner_of(network: Any, automaton: Automaton) -> TorchLearner:
 
 def gradients(model: Any) -> dict[str, torch.Tensor]:
     return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+
+
+def test_forced_tokens_are_measured_with_their_trajectories_alone(model: Callable[..., Any]) -> None:
+    network = model()
+    learner = learner_of(network, automaton_of(network))
+    batch = collate(groups_of())
+    whole = learner.measure(batch)["logp"]
+    seen: list[int] = []
+    score = learner.score
+
+    def counted(packed: Packed, state_m: torch.Tensor) -> Columns:
+        seen.extend(packed.token_m.tolist())
+        return score(packed, state_m)
+
+    learner.score = counted  # type: ignore[method-assign]
+    known = learner.annotate(batch, frozenset()).engine_logp_M
+    is_forced = batch.engine_logp_M.isnan()
+    assert is_forced.sum() == 2
+    torch.testing.assert_close(known[is_forced], whole[is_forced])
+    assert known[~is_forced].equal(batch.engine_logp_M[~is_forced])
+    of_twins = [m for m, row in enumerate(batch.row_M.tolist()) if batch.trajectory_R[row] in (2, 3)]
+    assert sorted(seen) == of_twins
