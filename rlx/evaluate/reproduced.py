@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import get_args
 
 from rlx.console import duration
@@ -36,26 +37,35 @@ PLAIN = Column(stat="", title="", digits=3)
 """Any other figure."""
 
 
-def tables_in(runs: Runs, what: str) -> list[list[Score]]:
-    """Scores of a run's evaluation, a table a seed: `tool_rloo eval-8`."""
-    arm, evaluation = what.split(" ", 1)
-    return [scores_of(run, evaluation) for run in runs[arm]]
+Scored = Mapping[str, Sequence[Sequence[Score]]]
+"""Scores of each evaluation that a report is of, a table a seed, by what names it: `tool_rloo eval-8`."""
 
 
-def row_figures(what: Reproduction, row: str, runs: Runs) -> Figures:
+def scored(what: Reproduction, runs: Runs) -> Scored:
+    """Each read once, as an evaluation is tens of megabytes."""
+    named = dict.fromkeys([*what.rows.values(), *chain.from_iterable(what.gains.values())])
+    told = [one.split(" ", 1) for one in named if not is_random(one)]
+    return {f"{arm} {evaluation}": [scores_of(run, evaluation) for run in runs[arm]] for arm, evaluation in told}
+
+
+def is_random(name: str) -> bool:
+    """Whether it names the floor, which no episodes are stored of."""
+    return name.endswith(" random")
+
+
+def row_figures(what: Reproduction, row: str, runs: Runs, scores: Scored) -> Figures:
     """A row of the tables, `eval/stat` to its estimate; of several seeds the mean."""
-    arm, evaluation = row.split(" ", 1)
-    if evaluation == "random":
-        figures = read_summary(runs[arm][0] / SUMMARY).metrics
+    if is_random(row):
+        figures = read_summary(runs[row.split(" ")[0]][0] / SUMMARY).metrics
         return {f"eval/{name.split('/', 1)[1]}": value for name, value in figures.items() if name.startswith("random/")}
-    return name_figures("eval", estimates(mean_ratios(tables_in(runs, row), what.ks)))
+    return name_figures("eval", estimates(mean_ratios(scores[row], what.ks)))
 
 
-def gain_figures(what: Reproduction, runs: Runs) -> dict[str, Figures]:
+def gain_figures(what: Reproduction, scores: Scored) -> dict[str, Figures]:
     """What one has over another, the mean over seeds first, then each seed of the first."""
     found: dict[str, Figures] = {}
     for name, (ours, theirs) in what.gains.items():
-        mine, other = tables_in(runs, ours), tables_in(runs, theirs)
+        mine, other = scores[ours], scores[theirs]
         found[name] = mean_gains(mine, other, ks=what.ks, noun="eval")
         for seed, table in enumerate(mine if len(mine) > 1 else ()):
             found[f"{name}, seed {seed}"] = mean_gains([table], other, ks=what.ks, noun="eval")
@@ -129,8 +139,9 @@ def figure_of(name: str, stat: str, figures: Figures) -> Estimate:
 
 def report_tables(what: Reproduction, runs: Runs) -> tuple[list[Table], bool]:
     """The tables of a report, and whether every figure is where it is expected."""
-    rows = {name: row_figures(what, row, runs) for name, row in what.rows.items()}
-    gains = gain_figures(what, runs)
+    scores = scored(what, runs)
+    rows = {name: row_figures(what, row, runs, scores) for name, row in what.rows.items()}
+    gains = gain_figures(what, scores)
     lines = curve_lines(what, runs)
     ends = {title: {f"eval/{name}": line.end for name, line in told.items()} for title, told in lines.items()}
     printed = {row: {f"eval/{name}": x for name, x in told.items()} for row, told in what.published.items()}

@@ -36,18 +36,29 @@ def float_to_json(value: float) -> float | str:
 
 
 def ids(value: Any, where: str) -> tuple[int, ...]:
-    return tuple(whole(number, where, LARGEST_ID) for number in listed(value, where))
+    """Looked at one by one only where one of them is wrong: a file of episodes is little else."""
+    found = listed(value, where)
+    if set(map(type, found)) == {int} and min(found) >= 0 and max(found) <= LARGEST_ID:
+        return tuple(found)
+    return tuple(whole(one, where, LARGEST_ID) for one in found)
+
+
+def numbers(value: Any, where: str) -> tuple[float, ...]:
+    """Floats as they are, anything else one by one."""
+    found = listed(value, where)
+    return tuple(found) if set(map(type, found)) == {float} else tuple(number(one, where) for one in found)
 
 
 def record(value: Any, where: str, needed: Collection[str], allowed: Collection[str] = ()) -> dict[str, Any]:
     """An object with all of `needed` and nothing that is not allowed."""
-    missing = [key for key in needed if key not in mapped(value, where)]
-    unknown = [key for key in value if key not in needed and key not in allowed]
+    held = mapped(value, where)
+    missing = [key for key in needed if key not in held]
+    unknown = [key for key in held if key not in needed and key not in allowed]
     if missing or unknown:
         raise CodecError(
             f"{where} lacks {missing[0]!r}" if missing else f"{where} has an unknown key {unknown[0]!r:.60}"
         )
-    return value
+    return held
 
 
 def mapped(value: Any, where: str) -> dict[str, Any]:
@@ -198,4 +209,4 @@ def one_of(choices: Sequence[str]) -> Form:
 
 
 WHOLE, NUMBER, STRING, FLAG = Form(int, whole), Form(float_to_json, number), Form(str, string), Form(bool, flag)
-IDS, NUMBERED = Form(list, ids), many(NUMBER)
+IDS, NUMBERED = Form(list, ids), Form(lambda values: [float_to_json(one) for one in values], numbers)
