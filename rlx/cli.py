@@ -11,6 +11,7 @@ import typer
 
 from rlx.commands.look import commands
 from rlx.commands.parts import AFTER, BEFORE, MIXED, PASS_ON, RUN, AsJson, ConfigDir, Folder, Overview, Words, show
+from rlx.limits import MANY
 
 if TYPE_CHECKING:
     from rlx.run.run import Run
@@ -126,8 +127,8 @@ def evaluate_job(run: Run) -> Any:
 def reproduce(
     name: Annotated[str, typer.Argument(help="Such as tool_rloo, or FILE.yaml of your own.")],
     words: Words = None,
-    seeds: Annotated[int | None, typer.Option(min=1, help="How many, if not those of its file.")] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Runs at a time.")] = 2,
+    seeds: Annotated[int | None, typer.Option(min=1, max=MANY, help="How many, if not those of its file.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, max=MANY, help="Runs at a time.")] = 2,
     folder: Annotated[Path | None, typer.Option(file_okay=False, help="outputs/reproduce-NAME if not said.")] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Say what it takes, and start nothing.")] = False,
 ) -> None:

@@ -28,14 +28,14 @@ from rlx.evaluate.reproduction import (
     folders_of,
     members_of,
     read_reproduction,
+    refuse_seed,
     words_of,
 )
 from rlx.evaluate.tables import to_rich, to_svg
 from rlx.hardware.memory import Amount, budgets
 from rlx.hardware.packages import how_to_get, lacks
 from rlx.limits import near
-from rlx.record.folder import LOCK, RESULTS, make_folder, write_aside
-from rlx.record.lock import hold
+from rlx.record.folder import RESULTS, held, write_aside
 from rlx.run.duration import machine_of, stages_of
 from rlx.run.fit import job_of, shape_of
 from rlx.run.run import Run
@@ -61,15 +61,16 @@ def reproduce(
     file = find_reproduction(name)
     what, screen = read_reproduction(file), Screen()
     folder = (folder or Path("outputs") / f"reproduce-{file.stem}").absolute()
+    for word in words:
+        refuse_seed(word)
     members = members_of(what, folder, seeds or what.seeds, words)
-    runs = {member: build_run(compose(member.words), member.folder) for member in members}
-    check_report(file, what, {member.arm: run for member, run in runs.items()})
-    for line in describe(what, runs, jobs):
+    built = {one.arm: build_run(compose(one.words), one.folder) for one in members if one.seed == 0}
+    check_report(file, what, built)
+    for line in describe(what, {member: built[member.arm] for member in members}, jobs):
         screen.say(line)
     if plan:
         return True
-    make_folder(folder)
-    with hold(folder / LOCK):
+    with held(folder, "choose another --folder"):
         play_all(members, partial(words_of, what, runs=folders_of(members)), jobs, screen)
     return report(file.stem, what, members, folder, screen)
 
@@ -96,9 +97,10 @@ def evaluations_of(run: Run) -> list[str]:
 
 def describe(what: Reproduction, runs: Mapping[Member, Run], jobs: int) -> list[str]:
     """What will be run, and the memory and the time that it takes, as `rlx plan` says of each."""
-    first = {start_digest(run): member for member, run in reversed([*runs.items()])}
+    starts = {arm: start_digest(run) for arm, run in {member.arm: run for member, run in runs.items()}.items()}
+    first = {starts[member.arm]: member for member in reversed([*runs])}
     took = {
-        member.name: seconds_of(run, warm=first[start_digest(run)] is member)  # a warm start is made once
+        member.name: seconds_of(run, warm=first[starts[member.arm]] is member)  # a warm start is made once
         for member, run in runs.items()
     }
     for member in runs:

@@ -13,10 +13,11 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from rlx.console import one_line
 from rlx.evaluate.intervals import Estimate, mean_interval, mean_of
-from rlx.limits import MistakeError, at_least, refuse
+from rlx.limits import LARGEST, MANY, MistakeError, refuse, within
 from rlx.record.folder import METRICS
-from rlx.record.track import read_metrics
+from rlx.record.track import numbers_in
 
 Floats = NDArray[np.float64]
 SALT = "rlx"
@@ -44,9 +45,12 @@ class Curve:
     """A value of which it is told what each run spent until a point was there."""
 
     def __post_init__(self) -> None:
-        at_least(1, window=self.window)
+        within(1, MANY, window=self.window)
+        within(-LARGEST, LARGEST, reach=self.reach)
+        if not self.of:
+            raise ValueError("of: expected at least one run")
         if self.by not in get_args(By):
-            refuse("by", self.by, f"one of {', '.join(get_args(By))}")
+            refuse("by", one_line(self.by, 60), f"one of {', '.join(get_args(By))}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +81,7 @@ class Line:
 
 def line_of(folders: Sequence[Path], metric: str, window: int) -> Line:
     """Of the runs in these folders, one a seed, at the steps at which all of them say it."""
-    told = [values_of(folder, metric) for folder in folders]
+    told = [numbers_in(folder / METRICS, metric) for folder in folders]
     steps = sorted(set(told[0]).intersection(*told))
     if not steps:
         others = f" that the other {len(folders) - 1} say too" if all(told) else ""
@@ -92,15 +96,10 @@ def spent_until(folders: Sequence[Path], steps: Sequence[int]) -> dict[By, Float
     found: dict[By, Floats] = {"step": np.array([steps] * len(folders), dtype=np.float64)}
     every, at = range(1, steps[-1] + 1), np.array(steps) - 1
     for by in SAMPLED:
-        told = [values_of(folder, f"batch/{by}") for folder in folders]
-        if all(own.keys() >= set(every) for own in told):
+        told = [numbers_in(folder / METRICS, f"batch/{by}") for folder in folders]
+        if all(step in own for own in told for step in every):
             found[by] = np.array([np.cumsum([own[step] for step in every])[at] for own in told], dtype=np.float64)
     return found
-
-
-def values_of(folder: Path, metric: str) -> dict[int, float]:
-    """By step, of those that say it."""
-    return {line["step"]: line[metric] for line in read_metrics(folder / METRICS) if metric in line}
 
 
 def running_mean(values_T: Floats, window: int) -> Floats:
@@ -132,7 +131,7 @@ def draw(axes: Any, title: str, lines: Mapping[str, Line], by: By) -> None:
         (drawn,) = axes.plot(at, line.mean, label=name, linewidth=1.4)
         spread = line.smooth.min(axis=0), line.smooth.max(axis=0)
         axes.fill_between(at, *spread, color=drawn.get_color(), alpha=0.15, linewidth=0)
-    axes.set_title(title, fontsize=9)
+    axes.set_title(one_line(title), fontsize=9)
     axes.set_xlabel(by, fontsize=8)
     axes.tick_params(labelsize=7)
     axes.legend(fontsize=7)

@@ -24,6 +24,7 @@ from rlx.evaluate.tables import (
     accuracy_table,
     estimate_cell,
     figure_table,
+    markdown_cell,
     number_cell,
     pass_columns,
     to_markdown,
@@ -169,5 +170,6 @@ def cost_table(members: Sequence[Member]) -> Table:
 def report_text(name: str, what: Reproduction, tables: Sequence[Table]) -> str:
     """As a page."""
     notes = "Intervals are over problems (docs/intervals.md); a mean over seeds is of these seeds."
-    head = f"# {name}\n\nPublished: {what.source}. {what.setting}\n"
+    name, source, setting = (markdown_cell(text, 600) for text in (name, what.source, what.setting))
+    head = f"# {name}\n\nPublished: {source}. {setting}\n"
     return "\n".join([head, *map(to_markdown, tables), notes, ""])

@@ -26,12 +26,13 @@ from statistics import median
 
 import yaml
 
+from rlx.console import one_line
 from rlx.evaluate.curves import Curve
-from rlx.limits import MistakeError, at_least
+from rlx.limits import LARGEST, MANY, MistakeError, within
 from rlx.record.folder import METRICS
 from rlx.record.form import FLAG, NUMBER, STRING, WHOLE, CodecError, made, many, named
 from rlx.record.form import in_order as both
-from rlx.record.track import read_metrics
+from rlx.record.track import numbers_in
 
 NAME = re.compile(r"[\w-]+")
 """Of a run: it is a folder's too, and a word of what rows name."""
@@ -83,7 +84,13 @@ class Reproduction:
     expected: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        at_least(1, seeds=self.seeds)
+        within(1, MANY, seeds=self.seeds)
+        for k in self.ks:
+            within(1, MANY, ks=k)
+        if not self.runs:
+            raise ValueError("runs: expected at least one")
+        for word in (*self.words, *(word for arm in self.runs.values() for word in arm.words)):
+            refuse_seed(word)
         for name in self.runs:
             if not NAME.fullmatch(name):
                 raise ValueError(f"a run's name is letters, digits, _ and -, not {name!r:.60}")
@@ -100,7 +107,7 @@ class Reproduction:
         in_order(self.runs)
 
     def check_figures(self) -> None:
-        """That whatever is published or expected is of a row, a gain or a curve, and of one alone."""
+        """That whatever is published or expected is of a row, a gain or a curve, and of one alone, and a number."""
         names = (*self.rows, *self.gains, *self.curves)
         for name in (name for name, num in Counter(names).items() if num > 1):
             raise ValueError(f"{name}: rows, gains and curves share no names")
@@ -109,6 +116,18 @@ class Reproduction:
         for title, curve in self.curves.items():
             for name in (name for name in self.expected.get(title, ()) if name not in curve.of):
                 raise ValueError(f"{title}: expected names {name!r}, which is none of its runs: {', '.join(curve.of)}")
+        for figures in self.published.values():
+            within(-LARGEST, LARGEST, **figures)
+        for name, bands in self.expected.items():
+            for stat, (low, high) in bands.items():
+                if not low <= high:
+                    raise ValueError(f"{name}: {stat}=[{low:g}, {high:g}]: expected the least before the most")
+
+
+def refuse_seed(word: str) -> None:
+    """Every run has the seed of its place: with the same one several would be one, and their mean no mean."""
+    if word.lstrip("+").partition("=")[0] == "seed":
+        raise ReproductionError(f"{word:.60}: each run has a seed of its own; `seeds`, or --seeds, says how many")
 
 
 def in_order(runs: Mapping[str, Arm]) -> list[str]:
@@ -163,7 +182,7 @@ def read_reproduction(path: Path) -> Reproduction:
     except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
         raise ReproductionError(f"{path} cannot be read: {' '.join(str(error).split())[:200]}") from None
     except CodecError as error:
-        raise ReproductionError(f"{path}: {error}") from None
+        raise ReproductionError(f"{path}: {one_line(str(error), 400)}") from None
     return found
 
 
@@ -218,5 +237,8 @@ def words_of(what: Reproduction, member: Member, runs: Runs) -> tuple[str, ...]:
 
 
 def each_step(run: Path, name: str) -> list[float]:
-    """A metric of each step."""
-    return [line[name] for line in read_metrics(run / METRICS)]
+    """A metric of each step; ReproductionError unless all say it, and most more than 0."""
+    found = numbers_in(run / METRICS, name)
+    if not found or len(found) < max(found) or not median(found.values()) > 0:
+        raise ReproductionError(f"{run / METRICS}: not every step says its {name}, or most say 0: run it again")
+    return [found[step] for step in sorted(found)]

@@ -215,13 +215,7 @@ def open_folder(
 ) -> Iterator[Path]:
     """The folder, locked against a second run for as long as this one lives; `wait` for the other instead. With `mend`,
     as in a cache, a configuration that is not the one the folder is for is moved aside and told of."""
-    make_folder(folder)
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(hold(folder / LOCK, wait=wait))
-        except HeldError as error:
-            remedy = "wait for it, or choose another hydra.run.dir"
-            raise FolderError(f"{folder} is in use by another run ({error}): {remedy}") from None
+    with held(folder, "choose another hydra.run.dir", wait=wait):
         clear_asides(folder)
         try:
             claim_config(folder, config)
@@ -231,6 +225,18 @@ def open_folder(
             mend(f"{error.args[0].partition(';')[0]}: made again; what was there is now {set_aside(folder / CONFIG)}")
             claim_config(folder, config)
         yield folder
+
+
+@contextmanager
+def held(folder: Path, remedy: str, *, wait: bool = False) -> Iterator[None]:
+    """A folder in which nobody else works as long as the block lasts; FolderError where somebody does."""
+    make_folder(folder)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(hold(folder / LOCK, wait=wait))
+        except HeldError as error:
+            raise FolderError(f"{folder} is in use by another run ({error}): wait for it, or {remedy}") from None
+        yield
 
 
 def make_folder(folder: Path) -> None:

@@ -11,6 +11,7 @@ import json
 import math
 import os
 import queue
+import sys
 import threading
 import uuid
 from collections import Counter
@@ -72,6 +73,17 @@ def append_metrics(path: Path, step: int, metrics: Metrics) -> None:
 def read_metrics(path: Path) -> list[dict[str, Any]]:
     """The whole lines of metrics.jsonl; none if there is no file."""
     return [line for line, _ in _whole_lines(path)]
+
+
+def numbers_in(path: Path, name: str) -> dict[int, float]:
+    """What the steps say of a metric, by step: those that say a finite number, the last line of each."""
+    lines = [line for line in read_metrics(path) if 0 < line["step"] <= sys.maxsize]
+    return {line["step"]: float(line[name]) for line in lines if is_number(line.get(name))}
+
+
+def is_number(value: Any) -> bool:
+    """Whether a JSON value is a number that a float can hold."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def metrics_gap(path: Path, step: int) -> str:

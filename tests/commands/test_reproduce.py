@@ -113,6 +113,14 @@ def test_a_plan_starts_nothing(tiny: Path, tmp_path: Path, capsys: pytest.Captur
     assert not (tmp_path / "out").exists()
 
 
+def test_a_seed_for_all_runs_is_refused_and_so_is_a_folder_at_work(tiny: Path, tmp_path: Path) -> None:
+    with pytest.raises(ReproductionError, match=r"^\+\+seed=3: each run has a seed of its own; `seeds`, or --seeds"):
+        reproduce(str(tiny), ["++seed=3"], seeds=1, jobs=1, folder=tmp_path / "out", plan=True)
+    (tmp_path / "out").mkdir()
+    with hold(tmp_path / "out" / LOCK), pytest.raises(FolderError, match=r"out is in use .*or choose another --folder"):
+        reproduce(str(tiny), [], seeds=1, jobs=1, folder=tmp_path / "out", plan=False)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

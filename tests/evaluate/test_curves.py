@@ -63,6 +63,8 @@ def test_a_picture_is_the_same_each_time_and_nothing_in_it_is_markup(tmp_path: P
     assert "&lt;script&gt;$x^2$" in text
     assert "<script" not in text
     assert text.count("Turns") == 1
+    hostile = curves_svg({"\x1b[31m\ud800\n": lines}).encode()
+    assert b"\x1b" not in hostile
 
 
 def test_what_was_spent_is_told_of_each_seed_up_to_the_first_point_that_is_there(tmp_path: Path) -> None:
@@ -76,6 +78,27 @@ def test_what_was_spent_is_told_of_each_seed_up_to_the_first_point_that_is_there
     assert line.until(4, "tokens") == [30.0, 6.0]
     assert line.until(5, "step") == [2.0, None]
     assert line.until(6, "tokens") == [None, None]
+
+
+def test_what_is_no_number_and_no_step_is_not_said(tmp_path: Path) -> None:
+    folder = write(tmp_path / "0", 1, 5, spends=2)
+    odd = [None, "x", True, float("nan"), float("inf"), 10**400, [1.0], {}]
+    steps = [0, -1, 10**400]
+    lines = [{"step": 3 + n, "x/y": value} for n, value in enumerate(odd)] + [{"step": n, "x/y": 1.0} for n in steps]
+    with (folder / "metrics.jsonl").open("a") as file:
+        file.writelines(f"{json.dumps(line)}\n" for line in lines)
+    line = line_of([folder], "x/y", 1)
+    assert line.steps.tolist() == [1.0, 2.0]
+    assert line.spent["tokens"].tolist() == [[2.0, 6.0]]
+
+
+def test_a_step_far_beyond_the_others_costs_nothing(tmp_path: Path) -> None:
+    folder = write(tmp_path / "0", 1, 5, spends=2)
+    with (folder / "metrics.jsonl").open("a") as file:
+        file.write(json.dumps({"step": 10**15, "x/y": 1.0}) + "\n")
+    line = line_of([folder], "x/y", 1)
+    assert line.steps.tolist() == [1.0, 2.0, 1e15]
+    assert set(line.spent) == {"step"}
 
 
 def test_what_not_every_step_spends_is_not_told(tmp_path: Path) -> None:

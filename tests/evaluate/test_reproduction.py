@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -96,7 +97,7 @@ def test_a_control_has_the_length_of_what_it_is_a_control_of(tmp_path: Path, key
         ({"gains": {"x": ["own eval-2"]}}, "reproduction.gains.x has 1 entries, not 2"),
         ({"published": {"z": {"pass@1": 1}}}, "z: there is no such row, gain or curve"),
         ({"curves": {"c": {"metric": "x", "of": ["nobody"]}}}, "c: there is no run 'nobody' among control, own, trial"),
-        ({"curves": {"c": {"metric": "x", "of": [], "window": 0}}}, "window=0: expected an integer, at least 1"),
+        ({"curves": {"c": {"metric": "x", "of": [], "window": 0}}}, "window=0: expected an integer from 1 to 1000000"),
         (
             {"curves": {"c": {"metric": "x", "of": ["own"]}}, "expected": {"c": {"trial": [0, 1]}}},
             "c: expected names 'trial', which is none of its runs: own",
@@ -115,6 +116,24 @@ def test_a_control_has_the_length_of_what_it_is_a_control_of(tmp_path: Path, key
         ({"words": [3]}, "reproduction.words is not a string"),
         ({"rows": {"\x1b[31m": 3}}, r"reproduction.rows.\x1b[31m is not a string"),
         ({"expected": {"x": {"pass@1": ["low", 1]}}}, "reproduction.expected.x.pass@1 is not a number"),
+        ({"runs": {"own": None}}, "reproduction.runs.own is not an object"),
+        ({"runs": {"own": "algo=ppo"}}, "reproduction.runs.own is not an object"),
+        (
+            {"runs": {}, "rows": {}, "gains": {}, "curves": {}, "published": {}, "expected": {}},
+            "runs: expected at least",
+        ),
+        ({"words": ["seed=3"]}, "seed=3: each run has a seed of its own; `seeds`, or --seeds, says how many"),
+        ({"seeds": 10**15}, "seeds=1000000000000000: expected an integer from 1 to 1000000"),
+        ({"ks": [1, 0]}, "ks=0: expected an integer from 1 to 1000000"),
+        ({"curves": {"c": {"metric": "x", "of": []}}}, "of: expected at least one run"),
+        ({"curves": {"c": {"metric": "x", "of": ["own"], "reach": math.nan}}}, "reach=nan: expected a number from"),
+        ({"curves": {"c": {"metric": "x", "of": ["own"], "by": "a\nb" * 900}}}, "by=a b"),
+        ({"published": {"ours": {"pass@1": "inf"}}}, "pass@1=inf: expected a number from"),
+        ({"expected": {"ours": {"pass@1": [1, 0]}}}, "ours: pass@1=[1, 0]: expected the least before the most"),
+        (
+            {"expected": {"ours": {"pass@1": [0, math.nan]}}},
+            "ours: pass@1=[0, nan]: expected the least before the most",
+        ),
     ],
 )
 def test_what_a_file_cannot_say_is_one_line_that_names_it(
@@ -126,6 +145,38 @@ def test_what_a_file_cannot_say_is_one_line_that_names_it(
     assert str(caught.value).startswith(f"{path}: ")
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 600
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "",
+        "torn",
+        '{"step": 1, "time/step": 0.0}\n',
+        '{"step": 1, "time/step": null}\n',
+        '{"step": 1, "time/step": NaN}\n',
+        '{"step": 1, "time/step": "x"}\n',
+        '{"step": 2, "time/step": 1.0}\n',
+        '{"step": 1, "reward/mean": 1.0}\n',
+    ],
+)
+def test_no_length_is_taken_from_metrics_that_do_not_tell_it(tmp_path: Path, lines: str) -> None:
+    what = read_reproduction(write(tmp_path))
+    members = members_of(what, tmp_path, 2, [])
+    for member in members[:2]:
+        member.folder.mkdir(parents=True)
+        (member.folder / "metrics.jsonl").write_text(lines)
+    with pytest.raises(ReproductionError, match=r"own/0/metrics\.jsonl: not every step says its time/step, or most"):
+        words_of(what, members[2], folders_of(members))
+
+
+def test_nothing_that_a_file_says_is_markup_in_the_report(tmp_path: Path) -> None:
+    said = {"source": "a [paper](x)\n# \x1b[31m<b>\ud800", "setting": "`one`\u202e"}
+    text = report_text("../x|y", read_reproduction(write(tmp_path, said)), [])
+    assert text.startswith("# ../x\\|y\n\nPublished: a \\[paper\\](x) # \N{REPLACEMENT CHARACTER}\\[31m\\<b\\>")
+    assert text.encode()
+    assert not {"\x1b", "\u202e"} & set(text)
 
 
 @pytest.mark.parametrize("text", ["[", "- 1", "", "\x00", "a: &a [*a]"])
