@@ -9,9 +9,11 @@ Sums run in Python floats: a few hundred numbers, exact in the same order everyw
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import islice, pairwise
 from math import comb, nan, prod, sqrt
 from typing import TYPE_CHECKING, Literal
@@ -184,15 +186,25 @@ def best_of(k: int, gamma: float | None = None) -> Credit:
         size = min(k, len(returns)) - 1
         if size == 0:
             return [0.0]
-        return [marginal_best(r, sorted(returns[:i] + returns[i + 1 :]), size) for i, r in enumerate(returns)]
+        ranked, (ways, whole) = sorted(returns), ways_below(len(returns) - 1, size)
+        return [marginal_best(r, ranked[: bisect_left(ranked, r)], ways) / whole for r in returns]
 
     return within_groups(advantages, gamma)
 
 
-def marginal_best(value: float, others: list[float], size: int) -> float:
-    """E[max(0, value - max B)] over the subsets B of `others` (ascending) with `size` members."""
-    gains = (max(0.0, value - top) * comb(rank, size - 1) for rank, top in enumerate(others))
-    return sum(gains) / comb(len(others), size)
+def marginal_best(value: float, lower: list[float], ways: tuple[int, ...]) -> float:
+    """sum over subsets B of the others of max(0, value - max B): those whose best is the j-th of what is `lower`
+    (ascending) are `ways[j]`."""
+    return sum((value - top) * num for top, num in zip(lower, ways, strict=False))
+
+
+@cache
+def ways_below(num: int, size: int) -> tuple[tuple[int, ...], int]:
+    """Of the subsets of `num` with `size` members, how many have the j-th as their best, and how many there are; of
+    numbers that no float holds, only the first 900 bits."""
+    whole = comb(num, size)
+    spare = max(0, whole.bit_length() - 900)
+    return tuple(comb(rank, size - 1) >> spare for rank in range(num)), whole >> spare
 
 
 def where_unsolved(credit: Credit, num_tries: int) -> Credit:
@@ -210,6 +222,7 @@ def where_unsolved(credit: Credit, num_tries: int) -> Credit:
     return gated
 
 
+@cache
 def chance_unsolved(num_solved: int, num_seen: int, num_tries: int) -> float:
     """E[(1 - p)^k] = prod over j < k of (1 + n - s + j) / (2 + n + j), for p ~ Beta(1 + s, 1 + n - s): what is known of
     a task's chance p of success after s successes in n episodes, where any p was as likely before."""

@@ -44,6 +44,10 @@ def tool_rloo(
         refuse("best_of", best_of, f"an integer from 1 to num_samples={num_samples}")
     if best_of > 1 and scale != "none":
         refuse("scale", scale, f"none, as it is for plain leave-one-out credit (best_of=1) and best_of={best_of}")
+    if clip is not None and sequence_cap is not None:
+        refuse(
+            "sequence_cap", sequence_cap, f"null, as it is for the plain policy gradient (clip=null) and clip={clip}"
+        )
     leave_one_out = credit.leave_one_out(scale=scale, deviation_floor=deviation_floor, gamma=gamma)
     plain = leave_one_out if best_of == 1 else credit.best_of(best_of, gamma)
     token_loss = partial(

@@ -316,3 +316,11 @@ def test_gae_over_tokens_goes_on_from_a_turn_to_the_next():
     one_each = chain((1.0, 2.0), ((2.0,), (4.0,)))
     by_token, by_turn = (make(gamma=0.5, lam=0.5)(one_each) for make in (gae_over_tokens, gae_over_turns))
     assert [own[0] for own in by_token.advantage.values] == by_turn.advantage.values
+
+
+def test_the_best_of_hundreds_of_a_thousand_is_a_number(rows):
+    one_better = best_of(550)(rows(*[(0, [1.0 + (i == 0)], True) for i in range(1100)])).advantage.values
+    assert one_better[0] == pytest.approx(1.0)
+    assert set(one_better[1:]) == {0.0}
+    few_better = best_of(550)(rows(*[(0, [float(i < 2)], True) for i in range(1100)])).advantage.values
+    assert few_better[0] == pytest.approx(550 / 1099), "the chance that the other is none of 549 of 1099"

@@ -54,3 +54,10 @@ def test_the_best_of_more_than_are_sampled_is_refused():
 def test_a_scale_that_best_of_would_ignore_is_refused():
     with pytest.raises(ValueError, match=r"^scale=std: expected none, as it is for plain leave-one-out credit"):
         tool_rloo(optimizer=Optimizer(), best_of=2, scale="std")
+
+
+def test_a_cap_that_clip_would_ignore_is_refused():
+    with pytest.raises(
+        ValueError, match=r"^sequence_cap=2.0: expected null, as it is for .*\(clip=null\) and clip=0.2"
+    ):
+        tool_rloo(optimizer=Optimizer(), clip=0.2, sequence_cap=2.0)
