@@ -85,7 +85,8 @@ def line_of(folders: Sequence[Path], metric: str, window: int) -> Line:
     steps = sorted(set(told[0]).intersection(*told))
     if not steps:
         others = f" that the other {len(folders) - 1} say too" if all(told) else ""
-        raise MistakeError(f"{folders[0] / METRICS}: no step says {metric!r:.60}{others}")
+        lacking = next((folder for folder, own in zip(folders, told, strict=True) if not own), folders[0])
+        raise MistakeError(f"{lacking / METRICS}: no step says {metric!r:.60}{others}")
     values = np.array([[own[step] for step in steps] for own in told], dtype=np.float64)
     smooth = np.stack([running_mean(values_T, window) for values_T in values])
     return Line(steps=np.array(steps, dtype=np.float64), smooth=smooth, spent=spent_until(folders, steps))

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from rlx.evaluate.intervals import Estimate, Floats, Ratio, mean_of, share_of
-from rlx.evaluate.passk import compare, estimates, pass_at_k, require_same_tasks
+from rlx.evaluate.passk import compare, differences, estimates, pass_at_k, require_same_tasks
 from rlx.rollout.measure import EMPTY, FLAGS, describe, said
 from rlx.types import Group, Metrics
 
@@ -157,6 +157,18 @@ def mean_gains(
     require_same_tasks([row.task for row in ours[0]], [row.task for row in theirs[0]])
     paired = [in_order(theirs[0], ours[0]), *theirs[1:]]
     return name_figures(noun, compare(mean_ratios(ours, ks), mean_ratios(paired, ks), num_resamples, seed))
+
+
+def gains_of_each(
+    ours: Sequence[Sequence[Score]], theirs: Sequence[Sequence[Score]], *, ks: Sequence[int], noun: str = "gain"
+) -> list[dict[str, Estimate]]:
+    """`mean_gains`, then those of each of our runs alone; what all are compared with is drawn once."""
+    require_same_tasks([row.task for row in ours[0]], [row.task for row in theirs[0]])
+    other = mean_ratios([in_order(theirs[0], ours[0]), *theirs[1:]], ks)
+    drawn = estimates(other)
+    mean = mean_ratios(ours, ks)
+    each = [mean, *(mean_ratios([in_order(table, ours[0])], ks) for table in ours)]
+    return [name_figures(noun, differences(found, other, estimates(found), drawn)) for found in each]
 
 
 def values(estimated: Mapping[str, Estimate]) -> Metrics:

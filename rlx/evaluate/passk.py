@@ -39,7 +39,15 @@ def compare(
     names = [name for name in ours if name in theirs]
     mine = estimates({name: ours[name] for name in names}, num_resamples, seed)
     other = estimates({name: theirs[name] for name in names}, num_resamples, seed)
-    return {name: difference(ours[name], theirs[name], mine[name], other[name]) for name in names}
+    return differences(ours, theirs, mine, other)
+
+
+def differences(
+    ours: Mapping[str, Ratio], theirs: Mapping[str, Ratio], mine: Mapping[str, Estimate], other: Mapping[str, Estimate]
+) -> dict[str, Estimate]:
+    """`compare` of what both have, whose own intervals are known."""
+    shared = [name for name in mine if name in other]
+    return {name: difference(ours[name], theirs[name], mine[name], other[name]) for name in shared}
 
 
 class UnpairedError(MistakeError):

@@ -3,7 +3,8 @@ is where it is expected."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
 from typing import get_args
@@ -11,9 +12,9 @@ from typing import get_args
 from rlx.console import duration
 from rlx.evaluate.compare import scores_of
 from rlx.evaluate.curves import By, Line, line_of
-from rlx.evaluate.figures import Score, mean_gains, mean_ratios, name_figures
+from rlx.evaluate.figures import Score, gains_of_each, mean_ratios, name_figures
 from rlx.evaluate.intervals import Estimate
-from rlx.evaluate.passk import estimates
+from rlx.evaluate.passk import UnpairedError, estimates
 from rlx.evaluate.reproduction import Member, Reproduction, ReproductionError, Runs
 from rlx.evaluate.summary import read_summary
 from rlx.evaluate.tables import (
@@ -66,11 +67,21 @@ def gain_figures(what: Reproduction, scores: Scored) -> dict[str, Figures]:
     """What one has over another, the mean over seeds first, then each seed of the first."""
     found: dict[str, Figures] = {}
     for name, (ours, theirs) in what.gains.items():
-        mine, other = scores[ours], scores[theirs]
-        found[name] = mean_gains(mine, other, ks=what.ks, noun="eval")
-        for seed, table in enumerate(mine if len(mine) > 1 else ()):
-            found[f"{name}, seed {seed}"] = mean_gains([table], other, ks=what.ks, noun="eval")
+        with naming(name):
+            mean, *each = gains_of_each(scores[ours], scores[theirs], ks=what.ks, noun="eval")
+        found[name] = mean
+        for seed, gain in enumerate(each if len(each) > 1 else ()):
+            found[f"{name}, seed {seed}"] = gain
     return found
+
+
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """A row's or gain's own name before what its runs cannot be compared for."""
+    try:
+        yield
+    except UnpairedError as error:
+        raise ReproductionError(f"{name}: {error}") from None
 
 
 def curve_lines(what: Reproduction, runs: Runs) -> dict[str, dict[str, Line]]:
@@ -141,7 +152,10 @@ def figure_of(name: str, stat: str, figures: Figures) -> Estimate:
 def report_tables(what: Reproduction, runs: Runs) -> tuple[list[Table], bool]:
     """The tables of a report, and whether every figure is where it is expected."""
     scores = scored(what, runs)
-    rows = {name: row_figures(what, row, runs, scores) for name, row in what.rows.items()}
+    rows: dict[str, Figures] = {}
+    for name, row in what.rows.items():
+        with naming(name):
+            rows[name] = row_figures(what, row, runs, scores)
     gains = gain_figures(what, scores)
     lines = curve_lines(what, runs)
     ends = {title: {f"eval/{name}": line.end for name, line in told.items()} for title, told in lines.items()}

@@ -157,8 +157,8 @@ def summary_of(value: Any) -> Summary:
         cost=Cost(
             tokens=int(cost["tokens"]),
             tool_calls=int(cost["tool_calls"]),
-            seconds=_number(cost["seconds"]),
-            device_hours=_number(cost["device_hours"]),
+            seconds=_finite(cost["seconds"]),
+            device_hours=_finite(cost["device_hours"]),
         ),
         synchronous=bool(value.get("synchronous", True)),
         reproducible=bool(value.get("reproducible", True)),
@@ -188,6 +188,12 @@ def _number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | None):
         raise TypeError(f"{type(value).__name__} where a number should be")
     return math.nan if value is None else float(value)
+
+
+def _finite(value: Any) -> float:
+    if not math.isfinite(number := _number(value)):
+        raise ValueError(f"{value} where a finite number should be")
+    return number
 
 
 def without_infinities(value: Any) -> Any:

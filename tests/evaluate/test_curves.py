@@ -52,6 +52,8 @@ def test_seeds_are_averaged_step_by_step_though_each_says_it_at_its_own(tmp_path
 def test_a_metric_that_no_step_says_is_named_with_the_file(tmp_path: Path) -> None:
     with pytest.raises(MistakeError, match=r"metrics.jsonl: no step says 'z/w'"):
         line_of([write(tmp_path / "0", 1, 2)], "z/w", 1)
+    with pytest.raises(MistakeError, match=r"/2/metrics.jsonl: no step says 'x/y'$"):
+        line_of([write(tmp_path / "1", 1, 2), write(tmp_path / "2", None)], "x/y", 1)
 
 
 def test_a_picture_is_the_same_each_time_and_nothing_in_it_is_markup(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from rlx.evaluate.figures import Score, figures, gains, mean_ratios, score, values
+from rlx.evaluate.figures import Score, figures, gains, gains_of_each, mean_gains, mean_ratios, score, values
+from rlx.evaluate.intervals import Estimate, Ratio
 from rlx.evaluate.passk import estimates
 from rlx.rollout.measure import measure
 from rlx.types import Action, Completion, Group, Status, Task, ToolUse, Trajectory, Turn
@@ -121,6 +122,33 @@ def test_gains_are_paired_by_task_whatever_the_order() -> None:
     assert gain["gain/reward"].low == gain["gain/reward"].high == 0.25
     assert gain["gain/pass@4"].value == pytest.approx(0.25)
     assert gain["gain/tool/calls"].value == 0.0
+
+
+def drawn_runs(num: int, shift: int) -> list[list[Score]]:
+    """Tables of a few problems, each run's its own."""
+    return [[row(f"t{i}", (i * 7 + run + shift) % 5) for i in range(6)] for run in range(num)]
+
+
+def test_gains_of_each_run_are_those_of_its_own_beside_the_same_others() -> None:
+    ours, theirs = drawn_runs(3, 0), [table[::-1] for table in drawn_runs(2, 1)]
+    alone = [mean_gains([table], theirs, ks=[1], noun="eval") for table in ours]
+    assert gains_of_each(ours, theirs, ks=[1], noun="eval") == [mean_gains(ours, theirs, ks=[1], noun="eval"), *alone]
+
+
+def test_gains_of_twice_the_runs_draw_twice_as_many_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[int] = []
+
+    def count(ratios: list[Ratio], num_resamples: int, seed: int) -> list[Estimate]:
+        drawn.append(sum(len(ratio.top) for ratio in ratios))
+        return [Estimate(value=0, low=0, high=0) for _ in ratios]
+
+    monkeypatch.setattr("rlx.evaluate.passk.intervals", count)
+    totals = []
+    for num in (3, 6):
+        gains_of_each(drawn_runs(num, 0), drawn_runs(num, 1), ks=[1])
+        totals.append(sum(drawn))
+        drawn.clear()
+    assert totals[1] == 2 * totals[0]
 
 
 def test_gains_refuse_other_tasks() -> None:

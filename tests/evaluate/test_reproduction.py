@@ -219,6 +219,12 @@ def test_a_report_has_means_over_seeds_beside_the_paper_s_and_what_is_expected(
     text = report_text("tiny", what, [*tables, cost_table(members)])
     assert text.startswith("# tiny\n\nPublished: a paper. ")
     assert "own/1" in text
+    (members[1].folder / "trajectories" / "start-2.jsonl").write_bytes(
+        (members[1].folder / "trajectories" / "eval-2.jsonl").read_bytes() * 2
+    )
+    with pytest.raises(ReproductionError, match=r"^start: a paired comparison needs the same tasks, once each"):
+        report_tables(what, folders_of(members))
+    shutil.copy(finished_run / "trajectories" / "start-2.jsonl", members[1].folder / "trajectories")
     strict = read_reproduction(write(tmp_path, {"expected": {"ours": {"pass@1": [1.1, 2]}}}))
     assert report_tables(strict, folders_of(members))[1] is False
     unknown = read_reproduction(write(tmp_path, {"expected": {"ours": {"pas@1": [0, 1]}}}))

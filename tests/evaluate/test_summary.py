@@ -91,6 +91,7 @@ def changed(**changes: Any) -> bytes:
         changed(seed="a"),
         changed(metrics={"x": {"value": 10**400, "low": 0, "high": 0}}),
         changed(cost={}),
+        changed(cost={"tokens": 1, "tool_calls": 1, "seconds": None, "device_hours": 0.0}),
         changed(git="abc"),
         changed(versions=None),
     ],
