@@ -43,7 +43,8 @@ def is_solvable(numbers: tuple[int, ...], target: int) -> bool:
 @cache
 def load_rows(name: str) -> list[Row]:
     """Every row of a data set."""
-    rows = list(checked(name, hub.read_file(name)) if is_file(name) else read_folder(name))
+    with hub.unchanged(name):
+        rows = list(checked(name, hub.read_file(name)) if is_file(name) else read_folder(name))
     if not rows:
         refuse(name, "it has no rows")
     return rows

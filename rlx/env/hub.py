@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from hashlib import file_digest, sha256
 from itertools import islice
@@ -17,6 +18,9 @@ from rlx.limits import MistakeError, near
 
 LOOKED_AT = 200
 """Rows of a file that are looked at early."""
+
+Stamp = tuple[tuple[str, int, int, int], ...]
+"""Of each file: its path, number, size and time."""
 
 
 class DataError(MistakeError):
@@ -105,10 +109,37 @@ def edition(name: str) -> str:
 @cache
 def digest_of(name: str) -> str:
     place, digest = os.path.expanduser(name), sha256()
-    for path in [place] if is_file(name) else sorted(files_below(place)):
-        with open(path, "rb") as file:
-            digest.update(os.path.relpath(path, place).encode() + file_digest(file, "sha256").digest())
+    with unchanged(name):
+        for path in files_of(name):
+            with open(path, "rb") as file:
+                digest.update(os.path.relpath(path, place).encode() + file_digest(file, "sha256").digest())
     return digest.hexdigest()[:16]
+
+
+@contextmanager
+def unchanged(name: str) -> Iterator[None]:
+    """Refuse what is not as it was when this process first read it: the digest and the rows are read at two moments,
+    and an edition should name the rows that are played."""
+    first_stamp(name)
+    yield
+    if stamp(name) != first_stamp(name):
+        raise DataError(f"env.hub={name:.200}: it was changed after this process began to read it: begin again")
+
+
+@cache
+def first_stamp(name: str) -> Stamp:
+    return stamp(name)
+
+
+def stamp(name: str) -> Stamp:
+    """What tells its files from others without reading them; nothing of a hub's, whose commit stays as it is."""
+    stats = [] if is_elsewhere(name) else [(path, os.stat(path)) for path in files_of(name) if os.path.exists(path)]
+    return tuple((path, stat.st_ino, stat.st_size, stat.st_mtime_ns) for path, stat in stats)
+
+
+def files_of(name: str) -> list[str]:
+    place = os.path.expanduser(name)
+    return [place] if is_file(name) else sorted(files_below(place))
 
 
 def files_below(folder: str) -> Iterator[str]:
@@ -119,7 +150,8 @@ def files_below(folder: str) -> Iterator[str]:
 @cache
 def load_rows(name: str, split: str = "train", config: str | None = None) -> Sequence[Mapping[str, Any]]:
     """Every row; a file has no splits. `config` is one of several tables that a data set may have."""
-    rows: Sequence[Mapping[str, Any]] = list(read_file(name)) if is_file(name) else read_table(name, split, config)
+    with unchanged(name):
+        rows: Sequence[Mapping[str, Any]] = list(read_file(name)) if is_file(name) else read_table(name, split, config)
     if not len(rows):
         refuse(name, "it has no rows")
     return rows

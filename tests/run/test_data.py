@@ -34,7 +34,7 @@ def _forget() -> Iterator[None]:
 
 def forget() -> None:
     """As another process begins: a data set is read once by each."""
-    for kept in (hub.digest_of, hub.load_rows, countdown_hub.load_rows):
+    for kept in (hub.digest_of, hub.load_rows, hub.first_stamp, countdown_hub.load_rows):
         kept.cache_clear()
 
 
@@ -86,3 +86,31 @@ def test_what_reads_nothing_here_has_no_data() -> None:
         Lend(env=QA(max_rounds=2), tool=Search(pages=())),
     ):
         assert data_of(env) == {}
+
+
+def other_than_before(path: Path) -> None:
+    """Written beside and put in its place, as an editor does."""
+    beside = path.with_suffix(".new")
+    beside.write_text(path.read_text())
+    beside.replace(path)
+
+
+@pytest.mark.parametrize("where", ["rows.jsonl", "folder/train.jsonl"])
+@pytest.mark.parametrize("first", ["edition", "rows"])
+def test_an_edition_never_names_other_rows_than_those_that_are_played(tmp_path: Path, where: str, first: str) -> None:
+    path = tmp_path / where
+    path.parent.mkdir(exist_ok=True)
+    write(path, 5)
+    name = str(path if path.parent == tmp_path else path.parent)
+    steps = [lambda: hub.edition(name), lambda: hub.load_rows(name), lambda: countdown_hub.load_rows(name)]
+    before, *after = steps if first == "edition" else reversed(steps)
+    before()
+    other_than_before(path)
+    for step in after:
+        with pytest.raises(
+            hub.DataError, match=r"^env\.hub=.*: it was changed after this process began to read it: begin"
+        ):
+            step()
+    forget()
+    for step in steps:
+        step()
