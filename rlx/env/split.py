@@ -39,8 +39,8 @@ def split_tasks(
 ) -> Iterator[Task]:
     """Endless `train` tasks for a seed, or `num_test` different `test` tasks, fewer if there are no more, which are the
     same for every seed. `name` keys the random numbers. Not `apart`: there are too few to hold any out, and both splits
-    have all of them. With `num_train` those of training are a set of so many, the same for every seed, in passes over
-    it, each in an order of its own. Tests may be drawn from elsewhere."""
+    have all of them. With `num_train` those of training are a set of so many draws, maybe twice the same, in passes
+    over it, each in an order of its own; the set is the same for every seed. Tests may be drawn from elsewhere."""
     if split == "test":
         return test_tasks(draw_test or draw, Random(f"{name}/test"), num_test, apart)
     if split != "train":

@@ -35,7 +35,8 @@ class CalcQuestions(DrawnQuestions):
     pace: ClassVar = "inline"
 
     num_train: int | None = None
-    """Training questions: a set of so many, the same for every seed. Null: endless ones, drawn for the seed."""
+    """Training questions: a set of so many draws, the same for every seed; what is drawn twice is in it twice. Null:
+    endless ones, drawn for the seed."""
     num_test: int = 2000
     """Test questions; a hash of the question keeps them out of training."""
     max_rounds: int = 20
