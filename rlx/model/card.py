@@ -179,7 +179,9 @@ def describe_sizes(score: Score) -> str:
 
 def describe_course(course: Sequence[Mapping[str, Any]], scores: Sequence[Score], num: int = 8) -> str:
     """The share right by tokens: the mean of every skill, and each lesson that ended below GOOD."""
-    shown = course[::-1][:: ceil(len(course) / num)][::-1]
+    names = {score.lesson for score in scores}
+    known = [at for at in course if isinstance(at.get("lessons"), dict) and at["lessons"].keys() >= names]
+    shown = known[::-1][:: max(1, ceil(len(known) / num))][::-1]
     missed = [s.lesson for s in scores if s.accuracy < GOOD]
     rows = {name: [mean_by_skill(at["lessons"])[name] for at in shown] for name in SKILLS}
     rows |= {name: [at["lessons"][name] for at in shown] for name in missed}

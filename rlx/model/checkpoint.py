@@ -7,15 +7,17 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from rlx.model.problem import ModelError
 
 NAME = "checkpoint.safetensors"
+REMEDY = "say the words that began it, or another --work"
 
 
 def name_bits(model: nn.Module) -> str:
@@ -56,25 +58,47 @@ def restore_state(optimizers: Sequence[torch.optim.Optimizer], tensors: Mapping[
 
 
 def save_checkpoint(
-    folder: Path, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer], progress: Mapping[str, float]
+    folder: Path,
+    model: nn.Module,
+    optimizers: Sequence[torch.optim.Optimizer],
+    progress: Mapping[str, float],
+    made_by: Mapping[str, Any],
 ) -> None:
-    """One file, written aside and renamed, so that a kill leaves the one before."""
+    """One file, written aside and renamed, so that a kill leaves the one before; with all that it was made by."""
     tensors = {f"model.{name}": value.detach() for name, value in model.named_parameters()}
     tensors |= {f"optimizer.{name}": value for name, value in flatten_state(optimizers).items()}
     aside = folder / f"{NAME}.aside"
-    save_file(tensors, aside, metadata={"progress": json.dumps(progress)})
+    try:
+        save_file(tensors, aside, metadata={"progress": json.dumps(progress), "made_by": json.dumps(made_by)})
+    except SafetensorError as error:
+        raise ModelError(f"{aside} cannot be written: {error}") from None
     os.replace(aside, folder / NAME)
 
 
-def require_fitting(folder: Path, model: nn.Module) -> None:
-    """A checkpoint in the folder, if there is one, is of a model of this shape."""
+def require_fitting(folder: Path, model: nn.Module, made_by: Mapping[str, Any]) -> None:
+    """A checkpoint in the folder, if there is one, can be read, is of a model of this shape, and was made by the same:
+    what goes on with another recipe is a model of neither."""
     path = folder / NAME
     if not path.exists():
         return
+    try:
+        saved, told = read_head(path)
+    except (OSError, SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ModelError(f"{path} cannot be read ({type(error).__name__}): remove it to begin anew") from None
+    if saved != {f"model.{name}": list(value.shape) for name, value in model.named_parameters()}:
+        raise ModelError(f"{path}: of a model of another shape; {REMEDY}")
+    for name in (name for name in told if told[name] != made_by.get(name)):
+        raise ModelError(f"{path}: made by {name}={told[name]}, not {made_by.get(name)}; {REMEDY}")
+
+
+def read_head(path: Path) -> tuple[dict[str, list[int]], dict[str, Any]]:
+    """Shapes of the model's tensors, and what it was made by: nothing where it is not told."""
     with safe_open(path, "pt") as file:
         saved = {name: file.get_slice(name).get_shape() for name in file.keys() if name.startswith("model.")}  # noqa: SIM118
-    if saved != {f"model.{name}": list(value.shape) for name, value in model.named_parameters()}:
-        raise ModelError(f"{path}: of a model of another shape; say the words that began it, or another --work")
+        told = file.metadata()
+    if not json.loads(told["progress"]).keys() >= {"step", "tokens", "seconds"}:
+        raise ValueError("no progress")
+    return saved, dict(json.loads(told.get("made_by", "{}")))
 
 
 def load_checkpoint(folder: Path, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer]) -> dict[str, float]:

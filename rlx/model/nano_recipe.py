@@ -8,10 +8,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from rlx.limits import above, at_least, refuse, within
+from rlx.limits import MANY, above, refuse, within
 from rlx.model.muon import Muon
+from rlx.model.shape import num_parameters, read_shape
 from rlx.model.shards import SHARDS
 from rlx.model.tokenizer import VOCABULARY
+
+LARGEST_NANO = 10**9
+"""Parameters: they, their gradients and what the optimisers remember are all in memory, in float32."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,14 +38,17 @@ class NanoRecipe:
     """Of the tokens, Countdown traces."""
 
     def __post_init__(self) -> None:
-        at_least(1, layers=self.layers, heads=self.heads, feed_forward=self.feed_forward)
-        at_least(1, steps=self.steps, warmup=self.warmup)
-        at_least(SHARDS, tokens_per_step=self.tokens_per_step)
+        within(0, 2**32 - 1, seed=self.seed)
+        within(1, MANY, layers=self.layers, heads=self.heads, feed_forward=self.feed_forward)
+        within(1, MANY, steps=self.steps, warmup=self.warmup)
+        within(SHARDS, MANY, tokens_per_step=self.tokens_per_step)
         above(0, matrix_lr=self.matrix_lr, vector_lr=self.vector_lr)
         above(0, 1, decay=self.decay)
         within(0, 1, trace_share=self.trace_share)
         if self.width < 1 or self.width % (2 * self.heads):
             refuse("width", self.width, f"a multiple of {2 * self.heads}: of {self.heads} heads, each of an even size")
+        if (size := num_parameters(read_shape(make_shape(self)))) > LARGEST_NANO:
+            refuse("width", self.width, f"a model of at most {LARGEST_NANO:,} parameters, not of {size:,}")
 
 
 def make_shape(recipe: NanoRecipe) -> dict[str, Any]:

@@ -8,24 +8,28 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from math import isfinite, nan
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from rlx.limits import refuse
+from rlx.console import one_line
+from rlx.limits import MistakeError, refuse, within
 from rlx.model.checkpoint import load_checkpoint, name_bits, name_machine, require_fitting, save_checkpoint
 from rlx.model.corpus import Example, Mixture, make_mixture, tokenizer_texts
 from rlx.model.drawing import Order, draw_all, draw_text
 from rlx.model.nano_recipe import NanoRecipe, make_model, make_optimizers, make_shape, scale_rate
 from rlx.model.packed import pack, weigh_loss
+from rlx.model.problem import ModelError
 from rlx.model.shards import (
     SHARDS,
     flatten_gradients,
@@ -35,13 +39,14 @@ from rlx.model.shards import (
     spread_gradients,
     start_others,
 )
-from rlx.model.tokenizer import end_id, save_tokenizer, train_tokenizer
-from rlx.record.folder import write_aside
-from rlx.record.track import read_metrics, truncate_metrics
+from rlx.model.tokenizer import END, VOCABULARY, end_id, save_tokenizer, train_tokenizer
+from rlx.record.folder import FolderError, digest_of, held, make_folder, write_aside
+from rlx.record.track import is_number, read_metrics, truncate_metrics
 
 SHIPPED = Path(__file__).parent / "nano"
 PREFIX = 200
 """Steps that a test builds again."""
+MOST_DRAWERS = 256
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +107,18 @@ def prepare_tokenizer(folder: Path, recipe: NanoRecipe) -> Tokenizer:
         given = SHIPPED / "tokenizer.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         write_aside(path, given.read_text(encoding="utf-8") if given.exists() else make_tokenizer(recipe).to_str())
-    return Tokenizer.from_file(str(path))
+    try:
+        found = Tokenizer.from_file(str(path))
+    except Exception as error:  # the package has no other kind
+        raise ModelError(f"{path} cannot be read ({one_line(str(error), 100)}): remove it to begin anew") from None
+    if found.token_to_id(END) is None or found.get_vocab_size() > VOCABULARY:
+        raise ModelError(f"{path} is not nano's tokenizer, of {VOCABULARY} tokens with {END}: remove it to begin anew")
+    return found
+
+
+def made_by(recipe: NanoRecipe, tokenizer: Tokenizer) -> dict[str, object]:
+    """All that the bits of a checkpoint depend on, beside the machine."""
+    return {**vars(recipe), "tokenizer": digest_of(tokenizer.to_str())}
 
 
 def make_tokenizer(recipe: NanoRecipe) -> Tokenizer:
@@ -168,7 +184,8 @@ def pretrain(
             if facts["step"] % show_every == 0 or ends:
                 show_progress(folder, training, facts)
             if time.monotonic() - saved > save_every or ends:
-                save_checkpoint(folder, training.model, training.optimizers, facts)
+                origin = made_by(recipe, training.mixture.tokenizer)
+                save_checkpoint(folder, training.model, training.optimizers, facts, origin)
                 saved = time.monotonic()
 
 
@@ -190,13 +207,16 @@ def run_steps(
         mean = mean_of_shards(own, processes)
         take_step(training, mean[:-2], step)
         loss, num = mean[-2:].tolist()
+        if not isfinite(loss):
+            raise ModelError(f"step {step + 1}: the loss is {loss}: choose a lower matrix_lr or vector_lr")
         tokens += round(num * SHARDS)
         yield {"step": step + 1, "tokens": tokens, "loss": round(loss, 4), "seconds": time.monotonic() - began}
 
 
 def mean_loss(log: Path, num: int = 100) -> float:
-    losses = [line["loss"] for line in read_metrics(log)[-num:]]
-    return sum(losses) / len(losses)
+    """Of the last steps; not a number where the log is not there any more."""
+    losses = [line["loss"] for line in read_metrics(log)[-num:] if is_number(line.get("loss"))]
+    return sum(losses) / len(losses) if losses else nan
 
 
 def export(work: Path, folder: Path, recipe: NanoRecipe) -> None:
@@ -209,6 +229,7 @@ def export(work: Path, folder: Path, recipe: NanoRecipe) -> None:
     progress = load_checkpoint(work, model, make_optimizers(model, recipe))
     model.eval().to(torch.bfloat16).save_pretrained(folder)
     save_tokenizer(tokenizer, folder)
+    (folder / "prefix.json").unlink(missing_ok=True)
     if (work / "prefix.json").exists():
         shutil.copy(work / "prefix.json", folder)
     facts = {**progress, "shape": make_shape(recipe), "recipe": vars(recipe), "loss": mean_loss(work / "log.jsonl")}
@@ -220,10 +241,19 @@ def run_rank(work: Path, recipe: NanoRecipe, processes: int, drawers: int, devic
     pretrain(work, recipe, processes=processes, drawers=drawers, device=device, rank=rank)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+class Parser(argparse.ArgumentParser):
+    """What is wrong with the words, in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{one_line(message)}; --help tells all words\n")
+
+
+def make_parser() -> Parser:
+    parser = Parser(description=__doc__)
     parser.add_argument("--work", type=Path, default=Path("outputs/nano"), help="checkpoints and log")
-    parser.add_argument("--out", type=Path, default=SHIPPED, help="the finished model's folder")
+    parser.add_argument(
+        "--out", type=Path, help="the finished model's folder: the package's own, or of another recipe WORK/model"
+    )
     parser.add_argument(
         "--processes", type=int, default=1, choices=(1, 2), help="of a core each; the bits are the same"
     )
@@ -231,19 +261,46 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", help="cpu or cuda; the bits are a device's own")
     for name, default in vars(NanoRecipe()).items():
         parser.add_argument(f"--{name}", type=type(default), default=default)
+    return parser
+
+
+def check_means(processes: int, drawers: int, device: str) -> None:
+    within(0, MOST_DRAWERS, drawers=drawers)
+    if drawers and processes > 1:
+        refuse("drawers", drawers, "0 beside --processes 2, each of which draws its own text")
+    known = ("cpu", *(["cuda"] if torch.cuda.is_available() else []))
+    if device not in known:
+        refuse("device", device, f"one of {', '.join(known)} on this machine")
+
+
+def check_folders(work: Path, out: Path, recipe: NanoRecipe) -> None:
+    """What is there can be gone on with, and there will be room for what comes out of it."""
+    make_folder(out)
+    if not os.access(out, os.W_OK):
+        raise FolderError(f"{out} cannot be written to: choose another --out")
+    tokenizer = prepare_tokenizer(work, recipe)
+    require_fitting(work, make_model(recipe, end_id(tokenizer)), made_by(recipe, tokenizer))
+
+
+def main() -> None:
+    parser = make_parser()
     words = vars(parser.parse_args())
     work, out, processes = (words.pop(name) for name in ("work", "out", "processes"))
-    drawers, device = words.pop("drawers"), words.pop("device")
+    drawers, device = (words.pop(name) for name in ("drawers", "device"))
     try:
         recipe = NanoRecipe(**words)
-        if drawers and processes > 1:
-            refuse("drawers", drawers, "0 beside --processes 2, each of which draws its own text")
-        require_fitting(work, make_model(recipe, end_id(prepare_tokenizer(work, recipe))))
+        check_means(processes, drawers, device)
     except ValueError as error:
-        parser.exit(2, f"{error}\n")
-    start_others(work, processes, run_rank, (work, recipe, processes, drawers, device))
-    run_rank(work, recipe, processes, drawers, device, 0)
-    export(work, out, recipe)
+        parser.exit(2, f"{one_line(str(error))}\n")
+    out = out or (SHIPPED if recipe == NanoRecipe() else work / "model")
+    try:
+        with held(work, "choose another --work"):
+            check_folders(work, out, recipe)
+            start_others(work, processes, run_rank, (work, recipe, processes, drawers, device))
+            run_rank(work, recipe, processes, drawers, device, 0)
+            export(work, out, recipe)
+    except (MistakeError, FolderError, OSError) as error:
+        parser.exit(2, f"{one_line(str(error), 600)}\n")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,12 +20,16 @@ from rlx.model.pretrain import (
     run_steps,
     start_training,
 )
+from rlx.model.problem import ModelError
 from rlx.model.shards import start_others
 from rlx.model.skills import SKILLS, Skill
 from rlx.model.skills import numbers as taught
 from rlx.model.tokenizer import VOCABULARY
+from rlx.record.folder import LOCK
+from rlx.record.lock import hold
 
 TINY = NanoRecipe(steps=4, tokens_per_step=800, warmup=1, width=32, layers=1, heads=1, feed_forward=48)
+BEGUN = {"step": 1, "tokens": 2, "seconds": 3}
 FEW = {"numbers": Skill(share=1.0, lessons=taught.LESSONS[:2])}
 
 
@@ -95,11 +101,21 @@ def run_main(monkeypatch: pytest.MonkeyPatch, *words: str) -> object:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("--steps", "0"), "steps=0: expected an integer, at least 1"),
+        (("--steps", "0"), "steps=0: expected an integer from 1 to 1000000"),
         (("--decay", "0"), "decay=0.0: expected a number above 0 and at most 1"),
         (("--width", "190"), "width=190: expected a multiple of 12: of 6 heads, each of an even size"),
-        (("--tokens_per_step", "1"), "tokens_per_step=1: expected an integer, at least 2"),
+        (("--tokens_per_step", "1"), "tokens_per_step=1: expected an integer from 2 to 1000000"),
         (("--processes", "2", "--drawers", "1"), "drawers=1: expected 0 beside --processes 2"),
+        (("--drawers", "-1"), "drawers=-1: expected an integer from 0 to 256"),
+        (("--device", "tpu"), "device=tpu: expected one of cpu"),
+        (("--device", "\x1b[31m"), "device=\N{REPLACEMENT CHARACTER}[31m: expected one of cpu"),
+        (("--seed", "-1"), "seed=-1: expected an integer from 0 to 4294967295"),
+        (("--steps", "1" + "0" * 30), "steps=1000000000000000000000000000000: expected an integer from 1 to 1000000"),
+        (("--steps", "few"), "argument --steps: invalid int value: 'few'; --help tells all words"),
+        (("--steps", "1" * 5000), "argument --steps: invalid int value"),
+        (("--matrix_lr", "nan"), "matrix_lr=nan: expected a number above 0"),
+        (("--width", "120000"), "width=120000: expected a model of at most 1,000,000,000 parameters, not of "),
+        (("--wide", "3"), "unrecognized arguments: --wide 3"),
     ],
 )
 def test_words_that_cannot_be_are_refused_in_a_line(
@@ -119,12 +135,73 @@ def test_a_folder_of_another_shape_is_refused_and_left_as_it_is(
 ) -> None:
     work = prepare(tmp_path / "work")
     training = start_training(prepare_tokenizer(work, TINY), TINY)
-    save_checkpoint(work, training.model, training.optimizers, {"step": 1, "tokens": 2, "seconds": 3})
+    save_checkpoint(work, training.model, training.optimizers, BEGUN, vars(TINY))
     before = (work / NAME).read_bytes()
-    require_fitting(work, training.model)
+    require_fitting(work, training.model, vars(TINY))
     assert run_main(monkeypatch, "--work", str(work)) == 2
     assert capsys.readouterr().err.startswith(f"{work / NAME}: of a model of another shape; ")
     assert (work / NAME).read_bytes() == before
+
+
+def test_another_recipe_of_the_same_shape_is_refused(tmp_path: Path) -> None:
+    work = prepare(tmp_path / "work")
+    training = start_training(prepare_tokenizer(work, TINY), TINY)
+    save_checkpoint(work, training.model, training.optimizers, BEGUN, vars(TINY))
+    with pytest.raises(ModelError, match=r"made by heads=1, not 2; say the words that began it, or another --work"):
+        require_fitting(work, training.model, vars(replace(TINY, heads=2)))
+    with pytest.raises(ModelError, match="made by steps=4, not 5"):
+        require_fitting(work, training.model, vars(replace(TINY, steps=5)))
+
+
+@pytest.mark.parametrize("name", [NAME, "tokenizer/tokenizer.json"])
+@pytest.mark.parametrize("damage", [lambda raw: b"", lambda raw: raw[: len(raw) // 2], lambda raw: b"\xff" * 99])
+def test_what_is_damaged_in_the_folder_is_named_in_a_line(
+    name: str,
+    damage: Callable[[bytes], bytes],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    work = prepare(tmp_path / "work")
+    training = start_training(prepare_tokenizer(work, TINY), TINY)
+    save_checkpoint(work, training.model, training.optimizers, BEGUN, vars(TINY))
+    (work / name).write_bytes(damage((work / name).read_bytes()))
+    assert run_main(monkeypatch, "--work", str(work), "--out", str(tmp_path / "out")) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"{work / name} cannot be read (")
+    assert line.endswith(": remove it to begin anew")
+
+
+def test_a_folder_at_work_and_places_that_are_files_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    work, file = prepare(tmp_path / "work"), tmp_path / "file"
+    file.touch()
+    with hold(work / LOCK):
+        assert run_main(monkeypatch, "--work", str(work)) == 2
+    assert run_main(monkeypatch, "--work", str(file)) == 2
+    assert run_main(monkeypatch, "--work", str(work), "--out", str(file)) == 2
+    held, *lines = capsys.readouterr().err.splitlines()
+    assert held.startswith(f"{work} is in use by another run (process ")
+    assert held.endswith("wait for it, or choose another --work")
+    assert [line.split(" (")[0] for line in lines] == [f"{file} cannot be a folder"] * 2
+
+
+def test_only_the_recipe_s_own_model_replaces_the_package_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    places: list[Path] = []
+    monkeypatch.setattr(module, "run_rank", lambda *given: None)
+    monkeypatch.setattr(module, "export", lambda work, out, recipe: places.append(out))
+    for words in ((), ("--steps", "5"), ("--steps", "5", "--out", str(tmp_path / "x"))):
+        monkeypatch.setattr("sys.argv", ["pretrain", "--work", str(tmp_path / "work"), *words])
+        module.main()
+    assert places == [module.SHIPPED, tmp_path / "work" / "model", tmp_path / "x"]
+
+
+def test_a_loss_that_is_no_number_ends_it_before_a_checkpoint(tmp_path: Path) -> None:
+    work = prepare(tmp_path / "work")
+    with pytest.raises(ModelError, match=r"^step \d: the loss is (nan|inf): choose a lower matrix_lr or vector_lr"):
+        pretrain(work, replace(TINY, matrix_lr=1e30, vector_lr=1e30))
+    assert not (work / NAME).exists()
 
 
 def test_export_is_a_model_folder_with_its_card(tmp_path: Path) -> None:
@@ -137,6 +214,12 @@ def test_export_is_a_model_folder_with_its_card(tmp_path: Path) -> None:
     card = (out / "README.md").read_text()
     assert "| numbers | add numbers | " in card
     assert "{" not in card.split("## Data")[1]
+    (out / "prefix.json").touch()
+    (work / "log.jsonl").unlink()
+    (work / "skills.jsonl").write_text('{"step": 1, "tokens": 5, "lessons": {"one that was": 1.0}}\n')
+    module.export(work, out, TINY)
+    assert "nan over the last hundred steps" in (out / "README.md").read_text()
+    assert not (out / "prefix.json").exists(), "of another run"
 
 
 def test_what_a_run_will_take_is_said_before_it_starts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
