@@ -110,6 +110,18 @@ def test_an_interrupt_while_modules_are_imported_is_one_line(module: str) -> Non
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "rlx: interrupted\n")
 
 
+def test_an_interrupt_while_words_are_read_is_one_line() -> None:
+    code = (
+        "import sys; sys.argv = ['rlx', 'plan']\n"
+        "from rlx.commands.parts import Overview\n"
+        "def interrupt(*_): raise KeyboardInterrupt\n"
+        "Overview.parse_args = interrupt\n"
+        "from rlx.__main__ import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "rlx: interrupted\n")
+
+
 @pytest.mark.parametrize("words", [["list", "env"], ["plan"], ["train"], ["keys"], ["doctor"]])
 def test_a_folder_of_options_that_is_not_there_is_one_line(words: list[str], tmp_path: Path) -> None:
     done = rlx(*words, RLX_CONF_DIR=str(tmp_path / "none"))

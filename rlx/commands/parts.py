@@ -10,6 +10,8 @@ import typer
 PASS_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": []}
 """For commands whose words go to Hydra as they are, `-m` among them."""
 MIXED = {"ignore_unknown_options": True}
+INTERRUPTED = 130
+"""How typer ends what Ctrl-C stopped."""
 
 
 RUN, BEFORE, AFTER = "Run", "Before a run", "During and after"
@@ -20,12 +22,12 @@ PANELS = (RUN, BEFORE, AFTER)
 class Overview(typer.core.TyperGroup):
     """Commands by what they are for, each with the first paragraph of its own help."""
 
-    def invoke(self, ctx: Any) -> Any:
-        """Typer would end with 130 and not a word."""
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt as error:
-            raise typer.Abort from error
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Typer ends what Ctrl-C stopped, wherever it was, with 130 and not a word."""
+        code = super().main(*args, **kwargs)
+        if code == INTERRUPTED:
+            raise typer.Abort
+        return code
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         panels: dict[str, list[tuple[str, str]]] = {}
