@@ -207,7 +207,7 @@ def parts() -> dict[str, float]:
     told = episode.step(action).observation
     work: dict[str, Callable[[], Any]] = {
         "a step": lambda: env.step(text),
-        "  its text, heard before": lambda: env.place.hear(text),
+        "  its text, heard before": lambda: env.spoken.hear(text),
         "  the same, never heard": lambda: env.dialect.parse(text, "stop"),
         "  the game": lambda: episode.step(action),
         "  what is seen": lambda: env.dialect.render(told),

@@ -78,7 +78,7 @@ class CapableEpisode(Episode, Protocol):
         ...
 
 
-class Portion(Protocol):
+class WeightedPart(Protocol):
     """A part of a mixture."""
 
     @property
@@ -121,9 +121,9 @@ def course_of(env: Environment) -> Course | None:
     return course
 
 
-def portions_of(env: Environment) -> Mapping[str, Portion]:
+def portions_of(env: Environment) -> Mapping[str, WeightedPart]:
     """The parts of a mixture by name; none of an environment that is one."""
-    parts: Mapping[str, Portion] = getattr(env, "parts", {})
+    parts: Mapping[str, WeightedPart] = getattr(env, "parts", {})
     return parts
 
 

@@ -17,7 +17,7 @@ from random import Random
 from typing import Any
 
 from rlx.env.apart import ApartError, StartError
-from rlx.env.forks import Fork, Forks, LateError, forks, printed
+from rlx.env.forks import ForkedProcess, Forks, LateError, forks, printed
 from rlx.limits import MANY, MistakeError, above, near, refuse, within
 from rlx.types import Action, Step, Task, Text
 from rlx.world import NOTHING_SEEN, Pace
@@ -141,29 +141,29 @@ class Foreign:
 
     def first(self, data: Mapping[str, Any]) -> tuple[Text, ...]:
         """What is seen at first."""
-        fork, seen = self.begin(data)
-        fork.end()
+        process, seen = self.begin(data)
+        process.end()
         return seen.observation
 
-    def begin(self, data: Mapping[str, Any]) -> tuple[Fork, Step]:
-        fork = self.forks.begin()
+    def begin(self, data: Mapping[str, Any]) -> tuple[ForkedProcess, Step]:
+        process = self.forks.begin()
         try:
-            return fork, step_of(fork.ask(dict(data), self.seconds_to_begin))
+            return process, step_of(process.ask(dict(data), self.seconds_to_begin))
         except BaseException:
-            fork.end()
+            process.end()
             raise
 
     def start(self, task: Task) -> ForeignEpisode:
-        fork, seen = self.begin(task.data)
+        process, seen = self.begin(task.data)
         if task.prompt and seen.observation != task.prompt:
-            fork.end()
+            process.end()
             raise ValueError(f"env.replayable=true: seed {task.id} did not begin as it did before")
-        return ForeignEpisode(self, fork, seen if not task.prompt else NOTHING_SEEN)
+        return ForeignEpisode(self, process, seen if not task.prompt else NOTHING_SEEN)
 
 
 class ForeignEpisode:
-    def __init__(self, foreign: Foreign, fork: Fork, seen: Step) -> None:
-        self.foreign, self.fork, self.seen, self.total = foreign, fork, seen, 0.0
+    def __init__(self, foreign: Foreign, process: ForkedProcess, seen: Step) -> None:
+        self.foreign, self.process, self.seen, self.total = foreign, process, seen, 0.0
 
     def opening(self) -> Step:
         return self.seen
@@ -171,12 +171,12 @@ class ForeignEpisode:
     def step(self, action: Action) -> Step:
         """What is no turn, or was cut off, is said as nothing: the package judges it as it does."""
         said = "" if action.kind in ("invalid", "call") else formed(action.text, self.foreign.form)
-        step = step_of(self.fork.ask(said, self.foreign.seconds), self.foreign.success_at - self.total)
+        step = step_of(self.process.ask(said, self.foreign.seconds), self.foreign.success_at - self.total)
         self.total += step.reward
         return step
 
     def close(self) -> None:
-        self.fork.end()
+        self.process.end()
 
 
 def formed(text: str, form: str | None) -> str:

@@ -3,7 +3,7 @@ one, so that an episode costs milliseconds, and what it does to memory, generato
 
     Forks ── control ──> [python: rlx.env.forks_apart, imports the adapter once]
       │                        └─ fork ─┐
-      └ begin ── Fork.ask(line, seconds) ──> [one episode, contained] ──> what came of it, or ApartError
+      └ begin ── ForkedProcess.ask(line, seconds) ──> [one episode, contained] ──> what came of it, or ApartError
 
 What takes longer than it may is killed, alone. Whoever hangs when rlx is gone is ended by the Python that forked it.
 """
@@ -55,7 +55,7 @@ class Forks:
             self.started()
             return self.known
 
-    def begin(self) -> Fork:
+    def begin(self) -> ForkedProcess:
         """A process for one episode."""
         with self.lock:
             control = self.started()
@@ -68,7 +68,7 @@ class Forks:
                     ours.close()
                     self.end()
                     raise ApartError(f"{self.adapter}: no process for an episode: {error}") from None
-            return Fork(self, ours, pid)
+            return ForkedProcess(self, ours, pid)
 
     def kill(self, pid: int) -> None:
         with self.lock, suppress(OSError):
@@ -115,7 +115,7 @@ class Forks:
                 server.wait()
 
 
-class Fork:
+class ForkedProcess:
     """One episode's process, for one thread at a time."""
 
     def __init__(self, forks: Forks, line: socket.socket, pid: int) -> None:

@@ -109,7 +109,7 @@ RELATIONS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class World:
+class InventedWorld:
     names: dict[str, list[str]]
     """By kind."""
     facts: dict[str, dict[Relation, str]]
@@ -149,7 +149,7 @@ class Path:
 
 
 @cache
-def make_world(number: int) -> World:
+def make_world(number: int) -> InventedWorld:
     """The same for the same number."""
     rng = Random(f"invented/{number}")
     names = draw_names(rng)
@@ -158,7 +158,7 @@ def make_world(number: int) -> World:
         for subject in subjects:
             known = [relation for relation in RELATIONS if relation.subject == kind]
             facts[subject] = {relation: draw_object(rng, names, relation.object, subject) for relation in known}
-    return World(names=names, facts=facts)
+    return InventedWorld(names=names, facts=facts)
 
 
 def draw_names(rng: Random) -> dict[str, list[str]]:
@@ -205,7 +205,7 @@ def chains(length: int) -> tuple[tuple[Relation, ...], ...]:
     )
 
 
-def draw_path(rng: Random, world: World, length: int) -> Path:
+def draw_path(rng: Random, world: InventedWorld, length: int) -> Path:
     """A question over so many relations that meets nothing twice."""
     while True:
         relations = rng.choice(chains(length))
@@ -216,7 +216,7 @@ def draw_path(rng: Random, world: World, length: int) -> Path:
             return Path(relations=relations, met=met)
 
 
-def draw_pages(rng: Random, world: World, path: Path, num_distractors: int) -> list[str]:
+def draw_pages(rng: Random, world: InventedWorld, path: Path, num_distractors: int) -> list[str]:
     """The pages that an answer needs, among others."""
     needed = path.met[:-1]
     others = [name for name in world.facts if name not in needed]

@@ -11,7 +11,7 @@ WORDS = ("apple", "bridge", "cat", "door", "evening", "fox", "garden", "house", 
 NUM_TESTS = 6
 
 
-class Problem(NamedTuple):
+class ProgramProblem(NamedTuple):
     text: str
     """What is asked, without an example."""
     solution: str
@@ -20,18 +20,18 @@ class Problem(NamedTuple):
     calls: bool
 
 
-def prints(text: str, solution: str, right: Callable[..., str], draw: Callable[[], tuple[Any, ...]]) -> Problem:
+def prints(text: str, solution: str, right: Callable[..., str], draw: Callable[[], tuple[Any, ...]]) -> ProgramProblem:
     """A program: each drawn value is a line."""
     drawn = [draw() for _ in range(NUM_TESTS)]
     tests = [["".join(f"{line}\n" for line in values), right(*values)] for values in drawn]
-    return Problem(text, solution, tests, False)
+    return ProgramProblem(text, solution, tests, False)
 
 
-def returns(text: str, solution: str, right: Callable[..., Any], draw: Callable[[], tuple[Any, ...]]) -> Problem:
+def returns(text: str, solution: str, right: Callable[..., Any], draw: Callable[[], tuple[Any, ...]]) -> ProgramProblem:
     """A function of one's own called `f`."""
     drawn = [draw() for _ in range(NUM_TESTS)]
     tests = [[f"f({', '.join(map(repr, values))})", repr(right(*values))] for values in drawn]
-    return Problem(f"Write a function f{text}", f"def f{solution}", tests, True)
+    return ProgramProblem(f"Write a function f{text}", f"def f{solution}", tests, True)
 
 
 def numbers(rng: Random) -> list[int]:
@@ -46,7 +46,7 @@ def line(values: list[Any]) -> str:
     return " ".join(map(str, values))
 
 
-def weigh(rng: Random) -> Problem:
+def weigh(rng: Random) -> ProgramProblem:
     a, b = rng.randint(2, 30), rng.randint(2, 30)
     return prints(
         f"Read two whole numbers, one a line. Print {a} times the first plus {b} times the second.",
@@ -56,7 +56,7 @@ def weigh(rng: Random) -> Problem:
     )
 
 
-def multiples(rng: Random) -> Problem:
+def multiples(rng: Random) -> ProgramProblem:
     step, first = rng.randint(2, 15), rng.randint(1, 20)
     return prints(
         f"Read a whole number n. Print the multiples of {step} from {first} to n, one a line.",
@@ -66,7 +66,7 @@ def multiples(rng: Random) -> Problem:
     )
 
 
-def above(rng: Random) -> Problem:
+def above(rng: Random) -> ProgramProblem:
     low = rng.randint(-10, 40)
     what, of, right = rng.choice((("sum", "sum", sum), ("number", "len", len)))
     return prints(
@@ -77,7 +77,7 @@ def above(rng: Random) -> Problem:
     )
 
 
-def letters(rng: Random) -> Problem:
+def letters(rng: Random) -> ProgramProblem:
     letter = rng.choice("aeghimnorst")
     what, sign = rng.choice((("with", "in"), ("without", "not in")))
     return prints(
@@ -88,7 +88,7 @@ def letters(rng: Random) -> Problem:
     )
 
 
-def turned(rng: Random) -> Problem:
+def turned(rng: Random) -> ProgramProblem:
     first = rng.randint(0, 8)
     return prints(
         f"Read a line. Print it backwards, without its first {first} letters.",
@@ -98,7 +98,7 @@ def turned(rng: Random) -> Problem:
     )
 
 
-def every(rng: Random) -> Problem:
+def every(rng: Random) -> ProgramProblem:
     step, first = rng.randint(2, 5), rng.randint(0, 4)
     return returns(
         f"(numbers) that returns a list: the number at index {first} of a list, and each that is {step} further on.",
@@ -108,7 +108,7 @@ def every(rng: Random) -> Problem:
     )
 
 
-def long(rng: Random) -> Problem:
+def long(rng: Random) -> ProgramProblem:
     size, more = rng.randint(2, 7), rng.random() < 0.5
     return returns(
         f"(words) that returns how many of a list of words have {'more' if more else 'fewer'} than {size} letters.",
@@ -118,7 +118,7 @@ def long(rng: Random) -> Problem:
     )
 
 
-def digits(rng: Random) -> Problem:
+def digits(rng: Random) -> ProgramProblem:
     times, more = rng.randint(1, 9), rng.randint(0, 9)
     return returns(
         f"(n) that returns {times} times the sum of the digits of n, plus {more}.",
@@ -128,7 +128,7 @@ def digits(rng: Random) -> Problem:
     )
 
 
-def clamp(rng: Random) -> Problem:
+def clamp(rng: Random) -> ProgramProblem:
     low = rng.randint(-9, 20)
     high = low + rng.randint(1, 20)
     return returns(
@@ -139,7 +139,7 @@ def clamp(rng: Random) -> Problem:
     )
 
 
-def swap(rng: Random) -> Problem:
+def swap(rng: Random) -> ProgramProblem:
     old, new = rng.sample("aeioustr", 2)
     return returns(
         f"(text) that returns a text with each {old} as {new} and each {new} as {old}.",
@@ -149,6 +149,6 @@ def swap(rng: Random) -> Problem:
     )
 
 
-KINDS: Mapping[str, Callable[[Random], Problem]] = {
+KINDS: Mapping[str, Callable[[Random], ProgramProblem]] = {
     kind.__name__: kind for kind in (weigh, multiples, above, letters, turned, every, long, digits, clamp, swap)
 }

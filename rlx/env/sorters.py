@@ -31,7 +31,7 @@ LARGEST_KNOWN = 6
 """Places at most where all that is known is kept as the set of orders that are left."""
 
 
-class Cost(NamedTuple):
+class OpCounts(NamedTuple):
     swaps: int
     comparisons: int
 
@@ -236,9 +236,9 @@ def answered(ops: Ops, is_smaller: bool) -> Op | None:
         return None
 
 
-def cost(sorter: Sorter, order: Sequence[int]) -> Cost:
+def cost(sorter: Sorter, order: Sequence[int]) -> OpCounts:
     verbs = [op.verb for op in run(sorter, order)]
-    return Cost(swaps=verbs.count("swap"), comparisons=verbs.count("compare"))
+    return OpCounts(swaps=verbs.count("swap"), comparisons=verbs.count("compare"))
 
 
 def average(sorter: Sorter, num: int) -> tuple[float, float]:

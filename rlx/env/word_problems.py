@@ -20,7 +20,7 @@ SIGNS: Mapping[str, Callable[[Fraction, Fraction], Fraction]] = {
 }
 
 
-class Problem(NamedTuple):
+class WordProblem(NamedTuple):
     text: str
     value: Fraction
     worked: str
@@ -37,32 +37,32 @@ class Steps:
         self.said.append(f"{write_number(left)} {sign} {write_number(right)} = {write_number(value)}.")
         return value
 
-    def end(self, text: str, value: Fraction) -> Problem:
-        return Problem(text, value, " ".join(self.said))
+    def end(self, text: str, value: Fraction) -> WordProblem:
+        return WordProblem(text, value, " ".join(self.said))
 
 
-def gain(rng: Random, high: int) -> Problem:
+def gain(rng: Random, high: int) -> WordProblem:
     steps, (name, other), thing = Steps(), rng.sample(NAMES, 2), rng.choice(THINGS)
     has, more = rng.randint(2, high), rng.randint(2, high)
     text = f"{name} has {has} {thing}. {other} gives {name} {more} more. How many {thing} does {name} have now?"
     return steps.end(text, steps.do(has, "+", more))
 
 
-def loss(rng: Random, high: int) -> Problem:
+def loss(rng: Random, high: int) -> WordProblem:
     steps, name, thing = Steps(), rng.choice(NAMES), rng.choice(THINGS)
     lost, left = rng.randint(2, high), rng.randint(0, high)
     text = f"{name} had {lost + left} {thing} and lost {lost} of them. How many {thing} does {name} have left?"
     return steps.end(text, steps.do(lost + left, "-", lost))
 
 
-def groups(rng: Random, high: int) -> Problem:
+def groups(rng: Random, high: int) -> WordProblem:
     steps, thing, box = Steps(), rng.choice(THINGS), rng.choice(BOXES)
     boxes, each = rng.randint(2, high), rng.randint(2, high)
     text = f"There are {boxes} {box} with {each} {thing} in each. How many {thing} are there?"
     return steps.end(text, steps.do(boxes, "*", each))
 
 
-def share(rng: Random, high: int) -> Problem:
+def share(rng: Random, high: int) -> WordProblem:
     steps, thing = Steps(), rng.choice(THINGS)
     children, each = rng.randint(2, high), rng.randint(1, high)
     text = (
@@ -71,7 +71,7 @@ def share(rng: Random, high: int) -> Problem:
     return steps.end(text, steps.do(children * each, "/", children))
 
 
-def rest(rng: Random, high: int) -> Problem:
+def rest(rng: Random, high: int) -> WordProblem:
     steps, thing, box = Steps(), rng.choice(THINGS), rng.choice(BOXES)
     each, boxes = rng.randint(3, high + 2), rng.randint(1, high)
     left = rng.randint(1, each - 1)
@@ -80,7 +80,7 @@ def rest(rng: Random, high: int) -> Problem:
     return steps.end(text, steps.do(each * boxes + left, "-", packed))
 
 
-def bill(rng: Random, high: int) -> Problem:
+def bill(rng: Random, high: int) -> WordProblem:
     steps, (first, second) = Steps(), rng.sample(THINGS, 2)
     prices, counts = [rng.randint(2, high) for _ in "ab"], [rng.randint(2, high) for _ in "ab"]
     told = f"Each of the {first} costs {prices[0]} dollars and each of the {second} {prices[1]} dollars."
@@ -89,7 +89,7 @@ def bill(rng: Random, high: int) -> Problem:
     return steps.end(text, steps.do(one, "+", other))
 
 
-def change(rng: Random, high: int) -> Problem:
+def change(rng: Random, high: int) -> WordProblem:
     steps, name, thing = Steps(), rng.choice(NAMES), rng.choice(THINGS)
     price, count, back = rng.randint(2, high), rng.randint(2, high), rng.randint(1, high)
     paid = price * count + back
@@ -99,7 +99,7 @@ def change(rng: Random, high: int) -> Problem:
     return steps.end(text, steps.do(paid, "-", steps.do(count, "*", price)))
 
 
-def way(rng: Random, high: int) -> Problem:
+def way(rng: Random, high: int) -> WordProblem:
     steps = Steps()
     speed, halves = rng.randint(2, 10 * high), rng.randint(2, 12)
     hours = write_number(Fraction(halves, 2))
@@ -107,21 +107,21 @@ def way(rng: Random, high: int) -> Problem:
     return steps.end(text, steps.do(speed, "*", Fraction(halves, 2)))
 
 
-def discount(rng: Random, high: int) -> Problem:
+def discount(rng: Random, high: int) -> WordProblem:
     steps, price, percent = Steps(), 5 * rng.randint(1, high), 5 * rng.randint(1, 19)
     text = f"A coat cost {price} dollars. Its price fell by {percent} percent. How many dollars does it cost now?"
     off = steps.do(steps.do(price, "*", percent), "/", 100)
     return steps.end(text, steps.do(price, "-", off))
 
 
-def age(rng: Random, high: int) -> Problem:
+def age(rng: Random, high: int) -> WordProblem:
     steps, (name, other) = Steps(), rng.sample(NAMES, 2)
     years, times, more = rng.randint(2, high), rng.randint(2, 5), rng.randint(2, 9)
     text = f"{name} is {years} years old. {other} is {more} years older than {times} times that. How old is {other}?"
     return steps.end(text, steps.do(steps.do(years, "*", times), "+", more))
 
 
-def mean(rng: Random, high: int) -> Problem:
+def mean(rng: Random, high: int) -> WordProblem:
     steps, name = Steps(), rng.choice(NAMES)
     scores = [rng.randint(1, high) for _ in range(rng.choice((2, 4, 5)))]
     total = Fraction(scores[0])
@@ -131,7 +131,7 @@ def mean(rng: Random, high: int) -> Problem:
     return steps.end(text, steps.do(total, "/", len(scores)))
 
 
-def part(rng: Random, high: int) -> Problem:
+def part(rng: Random, high: int) -> WordProblem:
     steps, thing = Steps(), rng.choice(THINGS)
     below = rng.randint(2, 9)
     above, whole = rng.randint(1, below - 1), below * rng.randint(1, high)
@@ -139,6 +139,6 @@ def part(rng: Random, high: int) -> Problem:
     return steps.end(text, steps.do(steps.do(whole, "/", below), "*", above))
 
 
-KINDS: Mapping[str, Callable[[Random, int], Problem]] = {
+KINDS: Mapping[str, Callable[[Random, int], WordProblem]] = {
     kind.__name__: kind for kind in (gain, loss, groups, share, rest, bill, change, way, discount, age, mean, part)
 }

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 
-class Batch(Generic[T]):
+class WorkBatch(Generic[T]):
     """Pieces of work, and what came of them."""
 
     def __init__(self, work: Callable[..., T], given: Sequence[tuple[Any, ...]]) -> None:
@@ -49,14 +49,14 @@ class Crew:
     """So many threads, until they are dismissed, or nobody has them any more."""
 
     def __init__(self, num: int) -> None:
-        self.given: SimpleQueue[tuple[Batch[Any], int] | None] = SimpleQueue()
+        self.given: SimpleQueue[tuple[WorkBatch[Any], int] | None] = SimpleQueue()
         self.threads = [Thread(target=serve, args=(self.given,), name=f"gym_{i}", daemon=True) for i in range(num)]
         for thread in self.threads:
             thread.start()
         self.end = weakref.finalize(self, leave, self.given, num)
 
-    def begin(self, work: Callable[..., T], given: Sequence[tuple[Any, ...]]) -> Batch[T]:
-        batch = Batch(work, given)
+    def begin(self, work: Callable[..., T], given: Sequence[tuple[Any, ...]]) -> WorkBatch[T]:
+        batch = WorkBatch(work, given)
         for place in range(len(given)):
             self.given.put((batch, place))
         return batch
@@ -68,12 +68,12 @@ class Crew:
             thread.join()
 
 
-def serve(given: SimpleQueue[tuple[Batch[Any], int] | None]) -> None:
+def serve(given: SimpleQueue[tuple[WorkBatch[Any], int] | None]) -> None:
     while (one := given.get()) is not None:
         batch, place = one
         batch.do(place)
 
 
-def leave(given: SimpleQueue[tuple[Batch[Any], int] | None], num: int) -> None:
+def leave(given: SimpleQueue[tuple[WorkBatch[Any], int] | None], num: int) -> None:
     for _ in range(num):
         given.put(None)

@@ -63,7 +63,7 @@ class Cut(str):
     __slots__ = ()
 
 
-class Place:
+class SpokenPart:
     """A part of an environment, and how one speaks there."""
 
     def __init__(self, env: Environment, dialect: Dialect) -> None:
@@ -110,7 +110,7 @@ class TextEnv(gymnasium.Env[Any, str]):
         self.action_space = AnyText()
         self.tasks: Iterator[Task] | None = None
         self.episode: Episode | None = None
-        self.places: dict[str, Place] = {}
+        self.spoken_parts: dict[str, SpokenPart] = {}
         self.numbers = lru_cache(maxsize=2)(partial(Numbered, env))
 
     @property
@@ -161,15 +161,15 @@ class TextEnv(gymnasium.Env[Any, str]):
         return found
 
     def begin(self, task: Task) -> None:
-        place = self.places.get(task.env)
-        if place is None:
-            place = Place(part_of(self.world, task), dialect_of(self.world, self.protocol, task.env))
-            self.places[task.env] = place
-        self.task, self.place, self.max_rounds = task, place, place.max_rounds
+        spoken = self.spoken_parts.get(task.env)
+        if spoken is None:
+            spoken = SpokenPart(part_of(self.world, task), dialect_of(self.world, self.protocol, task.env))
+            self.spoken_parts[task.env] = spoken
+        self.task, self.spoken, self.max_rounds = task, spoken, spoken.max_rounds
         self.said: list[str] = []
         self.past: list[Turn] = []
         self.episode = self.world.start(task)
-        self.opening = self.seen = lawful(place.env, opening_of(self.episode))
+        self.opening = self.seen = lawful(spoken.env, opening_of(self.episode))
 
     def step(self, action: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """One turn; `Cut(text)` is one that was cut off."""
@@ -177,25 +177,25 @@ class TextEnv(gymnasium.Env[Any, str]):
         if episode is None:
             raise ResetNeeded("the episode is over, or was never begun: call reset() first")
         check_text(action)
-        place = self.place
-        meant = only_legal(place.hear(action), self.seen.legal)
-        step = self.seen = lawful(place.env, step_within(episode, meant, len(self.said), self.max_rounds))
+        spoken = self.spoken
+        meant = only_legal(spoken.hear(action), self.seen.legal)
+        step = self.seen = lawful(spoken.env, step_within(episode, meant, len(self.said), self.max_rounds))
         self.said.append(action)
         info = told_of(step)
         if meant.kind == "invalid":
             info["invalid"] = meant.text
         if step.done:
             self.end()
-        reward = step.reward if place.is_free else self.reward_of(step)
+        reward = step.reward if spoken.is_free else self.reward_of(step)
         return self.observe(meant), reward, step.done, False, info
 
     @property
     def part(self) -> Environment:
-        return self.place.env
+        return self.spoken.env
 
     @property
     def dialect(self) -> Dialect:
-        return self.place.dialect
+        return self.spoken.dialect
 
     def reward_of(self, step: Step) -> float:
         """Less what the use of tools costs."""
@@ -210,9 +210,9 @@ class TextEnv(gymnasium.Env[Any, str]):
     def observe(self, action: Action | None = None) -> Any:
         """What the agent sees when it has done that, by this environment's view."""
         if self.observation == "last" and action is not None:
-            return self.place.dialect.render(self.seen.observation) if self.seen.observation else ""
+            return self.spoken.dialect.render(self.seen.observation) if self.seen.observation else ""
         if action is None and self.observation != "chat":
-            return self.place.first(self.about(), self.opening.observation)
+            return self.spoken.first(self.about(), self.opening.observation)
         if action is not None:
             self.past.append(Turn(prompt_ids=(), completion=SAID, action=action, observation=self.seen.observation))
         pieces = self.dialect.context(self.about(), self.opening.observation, self.past)
@@ -256,7 +256,7 @@ class TextEnv(gymnasium.Env[Any, str]):
         """A fresh one of the same settings but for these, on what this one was made of."""
         own = {name: getattr(self, name) for name in ("observation", "tokenizer", "split", "render_mode", "spec")}
         other = TextEnv(self.world, self.protocol, seed=seed, **{**own, **settings})
-        other.places = self.places
+        other.spoken_parts = self.spoken_parts
         return other
 
     def spawn(self, same_state: bool = False, **keywords: Any) -> TextEnv:

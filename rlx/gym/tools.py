@@ -29,7 +29,7 @@ Answer = tuple[bool, bool, str, str]
 """Whether there was a call, whether it failed, what came of it, and the turn up to its end."""
 
 
-class Tool(Protocol):
+class GemTool(Protocol):
     """As GEM has it."""
 
     tool_type: str
@@ -135,7 +135,7 @@ class ToolEnvWrapper(TextEnv):
     def __init__(
         self,
         env: TextEnv,
-        tools: Sequence[Tool],
+        tools: Sequence[GemTool],
         tool_reward: float = 0.0,
         tool_success_reward: float = 0.0,
         max_tool_uses: int | None = 10,
@@ -173,7 +173,7 @@ class ToolEnvWrapper(TextEnv):
         tool, failed, seen, said = answered
         return self.use(tool, failed, seen, said)
 
-    def answer(self, action: str) -> tuple[Tool, bool, str, str] | None:
+    def answer(self, action: str) -> tuple[GemTool, bool, str, str] | None:
         """By the first tool that succeeds, else by the last that was called."""
         found = None
         for tool in self.tools:
@@ -183,7 +183,7 @@ class ToolEnvWrapper(TextEnv):
                 break
         return found
 
-    def use(self, tool: Tool, failed: bool, seen: str, said: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+    def use(self, tool: GemTool, failed: bool, seen: str, said: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """A turn of a tool."""
         self.num_uses, self.num_successes = self.num_uses + 1, self.num_successes + (not failed)
         self.max_rounds = None if self.max_rounds is None else self.max_rounds + 1

@@ -14,14 +14,14 @@ from typing import Any
 import gymnasium
 
 from rlx.gym.single import TextEnv
-from rlx.gym.tools import PythonCodeTool, SearchTool, Tool, ToolEnvWrapper
+from rlx.gym.tools import GemTool, PythonCodeTool, SearchTool, ToolEnvWrapper
 from rlx.gym.views import View
 from rlx.limits import MistakeError, near
 
 Env = gymnasium.Env[Any, str]
 
 VIEWS: Mapping[str, View] = {"concat": "observations", "concat_with_action": "history", "concat_chat": "chat"}
-TOOLS: Mapping[str, tuple[Callable[[], Tool], float, float]] = {
+TOOLS: Mapping[str, tuple[Callable[[], GemTool], float, float]] = {
     "python_tool": (PythonCodeTool, 0.05, 0.25),
     "python_tool_no_int_reward": (PythonCodeTool, 0.0, 0.0),
     "python_tool_no_int_reward_last_line_error": (PythonCodeTool, 0.0, 0.0),
@@ -76,7 +76,7 @@ def lent(env: Env, name: str) -> Env:
 
 
 @cache
-def made(tool: Callable[[], Tool]) -> Tool:
+def made(tool: Callable[[], GemTool]) -> GemTool:
     """One for all environments."""
     return tool()
 

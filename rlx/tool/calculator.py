@@ -90,7 +90,7 @@ def show(value: Fraction) -> str:
 # Buttons.
 
 
-class Place(NamedTuple):
+class ButtonState(NamedTuple):
     """Where one is in an expression: a state of the buttons' automaton."""
 
     after: Literal["sign", "whole", "point", "decimal", "close"]
@@ -111,7 +111,7 @@ def draw_buttons(max_length: int, max_depth: int, points: bool) -> Buttons:
     """The automaton. A state is what was pressed last, of five kinds, the open parentheses, and how many buttons are
     left, so there are at most 5 (max_depth + 1) max_length of them: 1,117 of 1,280 by default. Without the third, no
     length would be bounded, and an expression that a turn's end cuts is lost."""
-    numbers = {Place("sign", 0, max_length): 0}
+    numbers = {ButtonState("sign", 0, max_length): 0}
     states: list[dict[str, int | None]] = []
     waiting = list(numbers)
     for place in waiting:
@@ -125,25 +125,27 @@ def draw_buttons(max_length: int, max_depth: int, points: bool) -> Buttons:
     return Buttons(states=tuple(states))
 
 
-def pressable(place: Place, max_depth: int, points: bool) -> Iterator[tuple[str, Place | None]]:
+def pressable(place: ButtonState, max_depth: int, points: bool) -> Iterator[tuple[str, ButtonState | None]]:
     """Buttons, each with where it leads: only where the expression can still be made whole."""
     for name, target in reachable(place, max_depth, points):
         if target is None or target.needed <= target.left:
             yield name, target
 
 
-def reachable(place: Place, max_depth: int, points: bool) -> Iterator[tuple[str, Place | None]]:
+def reachable(place: ButtonState, max_depth: int, points: bool) -> Iterator[tuple[str, ButtonState | None]]:
     after, depth, left = place.after, place.depth, place.left - 1
     if after == "sign":
-        yield from ((digit, Place("whole", depth, left)) for digit in "123456789")
+        yield from ((digit, ButtonState("whole", depth, left)) for digit in "123456789")
         if depth < max_depth:
-            yield "(", Place("sign", depth + 1, left)
+            yield "(", ButtonState("sign", depth + 1, left)
         return
     if after != "close":
-        yield from ((digit, Place("whole" if after == "whole" else "decimal", depth, left)) for digit in "0123456789")
+        yield from (
+            (digit, ButtonState("whole" if after == "whole" else "decimal", depth, left)) for digit in "0123456789"
+        )
     if after == "point":
         return
     if after == "whole" and points:
-        yield ".", Place("point", depth, left)
-    yield from ((operator, Place("sign", depth, left)) for operator in OPERATORS)
-    yield (")", Place("close", depth - 1, left)) if depth else (EQUALS, None)
+        yield ".", ButtonState("point", depth, left)
+    yield from ((operator, ButtonState("sign", depth, left)) for operator in OPERATORS)
+    yield (")", ButtonState("close", depth - 1, left)) if depth else (EQUALS, None)

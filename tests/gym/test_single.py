@@ -127,8 +127,8 @@ def test_short_turns_are_heard_once_and_long_ones_not_kept() -> None:
     env.reset(options={"task": task_of(30)})
     said = (r"\boxed{1}", r"\boxed{1}", "x" * 100_000 + r"\boxed{2}")
     assert [env.step(text)[0] for text in said] == ["\nhigher\n", "\nyou guessed 1 before\n", "\nhigher\n"]
-    assert env.place.heard_before.cache_info()[:2] == (1, 1)
-    assert env.another(seed=1).places is env.places
+    assert env.spoken.heard_before.cache_info()[:2] == (1, 1)
+    assert env.another(seed=1).spoken_parts is env.spoken_parts
 
 
 def test_what_an_observation_holds() -> None:

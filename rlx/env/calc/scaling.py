@@ -37,7 +37,7 @@ class Worked(NamedTuple):
     """Expressions, in order; the last one's value is the answer."""
 
 
-class Step(NamedTuple):
+class Expression(NamedTuple):
     """An expression whose numbers may change; a decimal that no story tells is of a share, as .35 for 35 percent."""
 
     tokens: tuple[str, ...]
@@ -62,7 +62,7 @@ def scale(problem: Worked, answer: Fraction, rng: Random, largest: int) -> tuple
     return None
 
 
-def understand(problem: Worked) -> list[Step] | None:
+def understand(problem: Worked) -> list[Expression] | None:
     """What each number of the steps is; None where one could be two things, or is nothing that is known."""
     told = Counter(number.replace(",", "") for number in ANY.findall(problem.text))
     changeable = changeable_numbers(problem, told)
@@ -94,7 +94,7 @@ def read(expression: str) -> list[str] | None:
 
 def sort_out(
     tokens: Sequence[str], told: Mapping[str, int], changeable: set[int], values: Sequence[Fraction]
-) -> Step | None:
+) -> Expression | None:
     new: dict[int, int] = {}
     found: dict[int, int] = {}
     for place, token in enumerate(tokens):
@@ -109,10 +109,12 @@ def sort_out(
             new |= {place: int(token)} if token.isdigit() and int(token) in changeable else {}
         elif "." not in token and int(token) not in KNOWN:
             return None
-    return Step(tuple(tokens), new, found)
+    return Expression(tuple(tokens), new, found)
 
 
-def follow(steps: Sequence[Step], new: Mapping[int, int], values: Sequence[Fraction] = ()) -> list[Fraction] | None:
+def follow(
+    steps: Sequence[Expression], new: Mapping[int, int], values: Sequence[Fraction] = ()
+) -> list[Fraction] | None:
     """What each step comes to with other numbers; None where one cannot be calculated, is not above 0, or is
     not exact at three decimals."""
     known = list(values)
@@ -127,7 +129,7 @@ def follow(steps: Sequence[Step], new: Mapping[int, int], values: Sequence[Fract
     return known[len(values) :]
 
 
-def put(step: Step, new: Mapping[int, int], values: Sequence[Fraction]) -> list[str]:
+def put(step: Expression, new: Mapping[int, int], values: Sequence[Fraction]) -> list[str]:
     tokens = list(step.tokens)
     for place, number in step.told.items():
         tokens[place] = str(new.get(number, number))
@@ -157,5 +159,5 @@ def retell(text: str, new: Mapping[int, int]) -> str:
     return PLAIN.sub(lambda number: str(new.get(int(number[0]), number[0])), text)
 
 
-def rewrite(steps: Sequence[Step], new: Mapping[int, int], values: Sequence[Fraction]) -> list[str]:
+def rewrite(steps: Sequence[Expression], new: Mapping[int, int], values: Sequence[Fraction]) -> list[str]:
     return [" ".join(put(step, new, values)).replace("( ", "(").replace(" )", ")") for step in steps]

@@ -29,7 +29,7 @@ Grid = list[int]
 
 
 @dataclass(frozen=True)
-class Lines:
+class Units:
     """Where the units of a grid are: rows, columns, boxes."""
 
     units: tuple[tuple[int, ...], ...]
@@ -39,13 +39,13 @@ class Lines:
 
 
 @cache
-def lines(size: int) -> Lines:
+def units_of(size: int) -> Units:
     high = isqrt(size)
     wide = size // high
     places = [divmod(cell, size) for cell in range(size**2)]
     of = tuple((row, size + col, 2 * size + row // high * high + col // wide) for row, col in places)
     units = tuple(tuple(cell for cell in range(size**2) if unit in of[cell]) for unit in range(3 * size))
-    return Lines(units, of)
+    return Units(units, of)
 
 
 class Board:
@@ -54,8 +54,8 @@ class Board:
     def __init__(self, grid: Grid) -> None:
         self.grid, self.size = list(grid), isqrt(len(grid))
         self.all = 2 ** (self.size + 1) - 2
-        lined = lines(self.size)
-        self.units, self.of = lined.units, lined.of
+        found = units_of(self.size)
+        self.units, self.of = found.units, found.of
         self.has = [0] * len(self.units)
         for cell, digit in enumerate(grid):
             if digit:
@@ -159,7 +159,7 @@ def search(board: Board, rng: Random | None, patience: int) -> Iterator[Grid]:
 def full_grid(rng: Random, size: int) -> Grid:
     """Boxes that are free of one another are drawn first."""
     grid = [0] * size**2
-    for box in lines(size).units[2 * size :: FREE[size]]:
+    for box in units_of(size).units[2 * size :: FREE[size]]:
         for cell, digit in zip(box, rng.sample(range(1, size + 1), size), strict=True):
             grid[cell] = digit
     try:

@@ -15,7 +15,7 @@ from rlx.env.calc.modulo import Modulo
 from rlx.env.calc.question import CalcQuestions, final
 from rlx.env.calc.sudoku import CalcSudoku
 from rlx.env.calc.symbols import Count, Repeat
-from rlx.env.game.sudoku_grids import lines, solutions
+from rlx.env.game.sudoku_grids import solutions, units_of
 from rlx.types import Action, Step, Task, ToolUse
 
 
@@ -134,7 +134,7 @@ def test_sudoku_is_of_six_rows_in_training_and_four_in_tests(split: str, size: i
 
 
 def test_boxes_of_six_are_two_by_three() -> None:
-    boxes = lines(6).units[12:]
+    boxes = units_of(6).units[12:]
     assert boxes[0] == (0, 1, 2, 6, 7, 8)
     assert boxes[3] == (15, 16, 17, 21, 22, 23)
     assert sorted(cell for box in boxes for cell in box) == list(range(36))

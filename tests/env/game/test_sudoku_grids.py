@@ -16,10 +16,10 @@ from rlx.env.game.sudoku_grids import (
     deductions,
     full_grid,
     grade_of,
-    lines,
     num_empty,
     puzzle_of,
     solutions,
+    units_of,
 )
 
 SEEDS = st.integers(0, 10**6)
@@ -62,7 +62,7 @@ def left(grid: Grid, size: int, cell: int) -> set[int]:
 @given(SEEDS, st.sampled_from([4, 9]))
 def test_full_grids_have_every_digit_in_every_unit(seed: int, size: int) -> None:
     grid = full_grid(Random(seed), size)
-    units = lines(size).units
+    units = units_of(size).units
     assert len(units) == 3 * size
     assert all({grid[cell] for cell in unit} == set(range(1, size + 1)) for unit in units)
 
@@ -94,7 +94,7 @@ def test_deductions_are_right_each_by_its_own_rule(seed: int) -> None:
         if grade == HIDDEN:
             assert any(
                 all(full[cell] not in left(grid, 9, other) for other in unit if not grid[other] and other != cell)
-                for unit in lines(9).units
+                for unit in units_of(9).units
                 if cell in unit
             )
         grid[cell] = full[cell]
