@@ -34,7 +34,7 @@ from bench_gym import slow_envs
 from bench_update import resident
 
 import rlx.gym
-from rlx.commands.show import Choice, describe_line, scan
+from rlx.commands.show import Wanted, describe_line, scan
 from rlx.env.code import Code
 from rlx.env.game.guess_the_number import GuessTheNumber
 from rlx.env.math import Math
@@ -151,7 +151,7 @@ def saved(size: int, what: str) -> Work:
     works: Mapping[str, Work] = {
         "a long one": lambda: (save(path, groups, max_rounds=None), load(path)),  # type: ignore[func-returns-value]
         "written": lambda: save(path, groups, max_rounds=None),
-        "listed": lambda: drop(map(describe_line, scan(path, Choice()))),
+        "listed": lambda: drop(map(describe_line, scan(path, Wanted()))),
         "found": lambda: drop(line_at(path, num) for _ in range(2000)),
         "replayed": lambda: replay(folder, GAME, speech=world.speech),
     }

@@ -24,7 +24,7 @@ from rlx.learner.learner import NotFiniteError
 from rlx.learner.notes import notes_of
 from rlx.model.load import Model
 from rlx.record.folder import STEP
-from rlx.record.track import open_board
+from rlx.record.track import open_dashboard
 from rlx.rollout.measure import lag_of, measure, peak_memory
 from rlx.rollout.together import together
 from rlx.run import course
@@ -65,7 +65,7 @@ def train(run: Run, screen: Screen | None = None) -> Summary:
             return done
         fetch_first(life)
         held_out(run.evaluate, run.env)
-        life.board = open_board(run.track, run.folder, run.config, notice=screen.say, rank=life.ranks.rank)
+        life.dashboard = open_dashboard(run.track, run.folder, run.config, notice=screen.say, rank=life.ranks.rank)
         with told(life), open_fleet(run, life.ranks) as life.fleet:
             start = warm_model(run, partial(warm_up, life))
             with stage_of(life, run, start) as agent:
@@ -197,7 +197,7 @@ def warm_up(life: Life, stage: Run) -> Path:
     life.pulse.at("warm start, perhaps another run's", resting=True)
     life.ranks.first(lambda: set_aside_bad(life, stage.folder))
     with claim(life.ranks, stage.folder, warm_config(stage), mend=life.screen.say):
-        own = replace(life, run=stage, board=None, cost=Cost())
+        own = replace(life, run=stage, dashboard=None, cost=Cost())
         life.ranks.first(lambda: set_aside_bad(own, own.checkpoints, is_bad=lost_all))
         newest = newest_of(own)
         if newest is None or newest.name != f"{STEP}{stage.steps}":

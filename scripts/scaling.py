@@ -8,9 +8,9 @@ from typing import Any
 
 from rlx.config.build import build_value
 from rlx.config.folders import read_option
-from rlx.hardware.memory import Job, budgets
+from rlx.hardware.memory import Demand, budgets
 from rlx.hardware.profile import Hardware
-from rlx.hardware.scaling import Load, Step, estimate_step
+from rlx.hardware.scaling import Load, StepTime, estimate_step
 from rlx.model.shape import Shape, num_parameters, read_shape
 from rlx.run.duration import MACHINES
 from rlx.run.fit import device_memory
@@ -33,9 +33,9 @@ def read_profile(name: str, **changes: Any) -> Hardware:
 def fits(shape: Shape, hardware: Hardware, load: Load) -> bool:
     """Whether even the lower bound fits."""
     context = 2 * (load.prompt + load.sampled + load.observed)
-    job = Job(shape=shape, num_trained=num_parameters(shape), max_context=context, num_episodes=load.episodes)
+    demand = Demand(shape=shape, num_trained=num_parameters(shape), max_context=context, num_episodes=load.episodes)
     have = device_memory(hardware)
-    return have is None or all(budget.total.least <= have for budget in budgets(hardware, job, have))
+    return have is None or all(budget.total.least <= have for budget in budgets(hardware, demand, have))
 
 
 def entry(shape: Shape, profile: str, load: Load = LOAD, **changes: Any) -> str:
@@ -46,7 +46,7 @@ def entry(shape: Shape, profile: str, load: Load = LOAD, **changes: Any) -> str:
     return f"{seconds(step.seconds)} {step.limit}"
 
 
-def parts(step: Step) -> list[str]:
+def parts(step: StepTime) -> list[str]:
     found = (step.decode, step.prefill, step.compute, step.messages, step.optimizer, step.sync, step.seconds)
     return [seconds(part) for part in found]
 

@@ -19,7 +19,7 @@ from types import FrameType
 from typing import Any
 
 from rlx.check.remains import half_written
-from rlx.check.trial import CLEAR, NUDGES, SAID, Attempt, Memory, attempt, tolerance
+from rlx.check.trial import CLEAR, NUDGES, SAID, HighWater, Trial, attempt, tolerance
 from rlx.config.check import spell
 from rlx.config.compose import ConfigError, build_run, compose
 from rlx.console import hung
@@ -31,7 +31,7 @@ from rlx.launch.start import check_allocation
 from rlx.record.folder import CHECKPOINTS, METRICS, STEP, SUMMARY, steps_in
 from rlx.record.track import is_clock, read_metrics
 from rlx.run.duration import efficiency_of, machine_of
-from rlx.run.fit import device_memory, job_of, shape_of
+from rlx.run.fit import demand_of, device_memory, shape_of
 from rlx.run.run import Run
 
 Tree = Mapping[str, Any]
@@ -173,11 +173,11 @@ def metrics_of(runs: Path) -> dict[str, Any]:
     return {name: value for line in last for name, value in line.items() if not is_clock(name)}
 
 
-def outcome(name: str, tried: Attempt) -> Check:
+def outcome(name: str, tried: Trial) -> Check:
     return Check(name=name, ok=tried.is_good, told=tried.told)
 
 
-def judged(run: Run, resumed: Attempt, before: Tree, after: Tree, told: Sequence[Tree]) -> list[Check]:
+def judged(run: Run, resumed: Trial, before: Tree, after: Tree, told: Sequence[Tree]) -> list[Check]:
     """What the second start showed."""
     went_on = outcome("the run goes on", resumed)
     if not resumed.is_good:
@@ -211,20 +211,20 @@ def agreement(found: Tree, limit: float) -> list[Check]:
     return [agree, arrive]
 
 
-def memory_check(run: Run, memory: Memory, told: Sequence[Tree]) -> Check:
+def memory_check(run: Run, memory: HighWater, told: Sequence[Tree]) -> Check:
     """What was held at most, beside the largest budget of `rlx plan` for a run of this size."""
     name = "memory is within the plan"
-    job, have = job_of(run), device_memory(run.hardware)
-    if job is None or not told:
-        return Check(name=name, ok=None, told="not come to" if job else "the model's shape is not known to the plan")
+    demand, have = demand_of(run), device_memory(run.hardware)
+    if demand is None or not told:
+        return Check(name=name, ok=None, told="not come to" if demand else "the model's shape is not known to the plan")
     on_cpu = run.hardware.device == "cpu"
     peak = memory.most if on_cpu else max(each["device"] for each in told)
     where = f"{memory.num} processes held" if on_cpu else "a GPU held"
-    most = max(budget.total.most for budget in budgets(run.hardware, job, have))
+    most = max(budget.total.most for budget in budgets(run.hardware, demand, have))
     return Check(name=name, ok=peak <= most, told=f"{where} {size(peak)} at most, the plan says {size(most)} at most")
 
 
-def nothing_left(tried: Sequence[Attempt], told: Sequence[Tree], folder: Path) -> Check:
+def nothing_left(tried: Sequence[Trial], told: Sequence[Tree], folder: Path) -> Check:
     """Of a run: in its processes when it was over, below them when they were, and in folders."""
     remains = [f"{line} ({each['by']})" for each in told for line in each["left"]]
     remains += [f"process: {name}" for each in tried for name in each.stray]

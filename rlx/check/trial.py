@@ -42,7 +42,7 @@ def tolerance(hardware: Hardware) -> float:
 
 
 @dataclass(kw_only=True)
-class Memory:
+class HighWater:
     """What the processes below this one held at most, those of one moment together, each by its own highest until then:
     an engine may start another for a while, to look at a model's class."""
 
@@ -71,8 +71,8 @@ def high_water(status: str) -> int:
 
 
 @contextmanager
-def looking() -> Iterator[Memory]:
-    memory, over = Memory(), threading.Event()
+def looking() -> Iterator[HighWater]:
+    memory, over = HighWater(), threading.Event()
 
     def run() -> None:
         while not over.wait(LOOK):
@@ -88,17 +88,17 @@ def looking() -> Iterator[Memory]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attempt:
+class Trial:
     """One start of the run's processes."""
 
     told: str
     is_good: bool
-    memory: Memory
+    memory: HighWater
     stray: list[str]
     """Processes that were still there when the first had ended; they are ended."""
 
 
-def attempt(part: str, folder: Path, hardware: Hardware, words: Sequence[str], until: float) -> Attempt:
+def attempt(part: str, folder: Path, hardware: Hardware, words: Sequence[str], until: float) -> Trial:
     """The run's processes from start to end, in the time there is."""
     runs = folder / "run"
     environ = {**os.environ, "TMPDIR": str(folder / "tmp"), "RLX_CACHE": str(folder / "cache")}
@@ -120,8 +120,8 @@ def attempt(part: str, folder: Path, hardware: Hardware, words: Sequence[str], u
     elif code or not (runs / SAID / f"{part}-0.json").is_file():
         told = why(runs, code)
     else:
-        return Attempt(told=f"{seconds:.0f} s", is_good=True, memory=memory, stray=stray)
-    return Attempt(told=told, is_good=False, memory=memory, stray=[])
+        return Trial(told=f"{seconds:.0f} s", is_good=True, memory=memory, stray=stray)
+    return Trial(told=told, is_good=False, memory=memory, stray=[])
 
 
 def become_subreaper() -> None:

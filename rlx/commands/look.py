@@ -140,12 +140,12 @@ def show_episode(
 
     `rlx show DIR` is the first of the last evaluation, `rlx show DIR 12 --failed` the first of step 12 that failed.
     """
-    from rlx.commands.show import Choice, show_episodes
+    from rlx.commands.show import Wanted, show_episodes
     from rlx.config.check import ConfigError
 
     if best + worst + listed + (index > 1) + (line is not None) > 1:
         raise ConfigError("--best, --worst, --list, --index N and --line N each say which: give one of them")
     by = "best" if best else "worst" if worst else ""
-    choice = Choice(task=task, sample=sample, success=solved)
-    for text in show_episodes(folder, what, choice, index=index, by=by, listed=listed, line=line, tokens=tokens):
+    wanted = Wanted(task=task, sample=sample, success=solved)
+    for text in show_episodes(folder, what, wanted, index=index, by=by, listed=listed, line=line, tokens=tokens):
         show(text)

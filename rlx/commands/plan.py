@@ -10,7 +10,7 @@ from rlx.config.check import spell, visible
 from rlx.console import counted, hung
 from rlx.hardware.command import devices_per_node
 from rlx.hardware.machine import size
-from rlx.hardware.memory import Amount, Budget, Job, budgets
+from rlx.hardware.memory import Amount, Budget, Demand, budgets
 from rlx.hardware.memory_host import host_amounts, host_peak
 from rlx.hardware.profile import Hardware
 from rlx.hardware.scaling import Machine, num_engines
@@ -18,7 +18,7 @@ from rlx.launch.sbatch import sbatch_script
 from rlx.model.shape import Shape, num_parameters
 from rlx.record.folder import flatten
 from rlx.run.duration import (
-    Stage,
+    RunStage,
     checkpoint_bytes,
     estimate,
     evaluation_seconds,
@@ -27,7 +27,7 @@ from rlx.run.duration import (
     num_tokens,
     stages_of,
 )
-from rlx.run.fit import FitError, check_devices, check_packages, device_memory, job_of, shape_of, verdict
+from rlx.run.fit import FitError, check_devices, check_packages, demand_of, device_memory, shape_of, verdict
 from rlx.run.run import Run
 
 Tree = Mapping[str, Any]
@@ -43,7 +43,7 @@ def describe_plan(run: Run, words: Sequence[str]) -> str:
     lines += describe_devices(run.hardware)
     lines += describe_memory(run)
     lines += describe_work(run)
-    return "\n".join([*lines, *describe_start(run.hardware, words, job_of(run))])
+    return "\n".join([*lines, *describe_start(run.hardware, words, demand_of(run))])
 
 
 def row(label: str, text: str) -> list[str]:
@@ -98,14 +98,14 @@ def describe_devices(hardware: Hardware) -> list[str]:
 
 
 def describe_memory(run: Run) -> list[str]:
-    job = job_of(run)
-    if job is None:
+    demand = demand_of(run)
+    if demand is None:
         return row("model", "its config.json is not here yet: no estimate of memory, time or disk")
-    have, num = device_memory(run.hardware), num_parameters(job.shape)
-    lines = row("model", f"{num:,} parameters, {job.num_trained:,} of them trained")
-    for budget in budgets(run.hardware, job, have):
+    have, num = device_memory(run.hardware), num_parameters(demand.shape)
+    lines = row("model", f"{num:,} parameters, {demand.num_trained:,} of them trained")
+    for budget in budgets(run.hardware, demand, have):
         lines += describe_budget(run.hardware, budget, have)
-    return lines + describe_host(run.hardware, job)
+    return lines + describe_host(run.hardware, demand)
 
 
 def describe_budget(hardware: Hardware, budget: Budget, have: int | None) -> list[str]:
@@ -120,8 +120,8 @@ def between(amount: Amount) -> str:
     return least if least == most else f"{least} to {most}"
 
 
-def describe_host(hardware: Hardware, job: Job) -> list[str]:
-    amounts = host_amounts(hardware, job)
+def describe_host(hardware: Hardware, demand: Demand) -> list[str]:
+    amounts = host_amounts(hardware, demand)
     return [
         line for name, num in amounts.items() for line in row("memory", f"each machine's own: {size(num)} for {name}")
     ]
@@ -136,7 +136,7 @@ def describe_work(run: Run) -> list[str]:
     return lines if shape is None else [*lines, *describe_disk(run, shape), *describe_time(run, stages, shape)]
 
 
-def describe_stage(stage: Stage) -> str:
+def describe_stage(stage: RunStage) -> str:
     usual, most = (stage.steps * num_tokens(load) for load in (stage.load, stage.full))
     return (
         f"{counted(stage.steps, 'step')}, {counted(stage.steps * stage.load.episodes, 'episode')}, "
@@ -152,7 +152,7 @@ def short(num: int) -> str:
     return str(num)
 
 
-def describe_lengths(stage: Stage, context: int) -> list[str]:
+def describe_lengths(stage: RunStage, context: int) -> list[str]:
     """What an episode is taken to be, and which parts' cannot be played to their end."""
     load = stage.load
     least = "as Countdown's were, or as an expert plays them" if stage.told else "as Countdown's were"
@@ -168,7 +168,7 @@ def describe_lengths(stage: Stage, context: int) -> list[str]:
     return lines
 
 
-def describe_idle(hardware: Hardware, stage: Stage) -> list[str]:
+def describe_idle(hardware: Hardware, stage: RunStage) -> list[str]:
     """Engines that get no episode of a step."""
     idle, engines = num_idle(hardware, stage.load.episodes), num_engines(hardware)
     if not idle or not stage.load.plays:
@@ -190,7 +190,7 @@ def describe_disk(run: Run, shape: Shape) -> list[str]:
     )
 
 
-def describe_time(run: Run, stages: Sequence[Stage], shape: Shape) -> list[str]:
+def describe_time(run: Run, stages: Sequence[RunStage], shape: Shape) -> list[str]:
     """Of each stage's step, and of the whole with its devices: an estimate, and says so."""
     machine = machine_of(run.hardware, shape)
     if machine is None:
@@ -207,14 +207,14 @@ def describe_time(run: Run, stages: Sequence[Stage], shape: Shape) -> list[str]:
     return lines + row("", f"{basis(run.hardware, machine)} (docs/scaling.md)")
 
 
-def describe_step(stage: Stage, shape: Shape, machine: Machine) -> str:
+def describe_step(stage: RunStage, shape: Shape, machine: Machine) -> str:
     usual, most = (estimate(stage, load, shape, machine) for load in (stage.load, stage.full))
     parts = f"rollout {clock(usual.rollout)}, update {clock(usual.update)}, weights {clock(usual.sync)}"
     detail = f" ({parts})" if stage.load.plays else ""
     return f"a step of the {stage.name}: about {clock(usual.seconds)}{detail}, at most {clock(most.seconds)}"
 
 
-def total_seconds(run: Run, stages: Sequence[Stage], shape: Shape, machine: Machine, *, full: bool) -> float:
+def total_seconds(run: Run, stages: Sequence[RunStage], shape: Shape, machine: Machine, *, full: bool) -> float:
     steps = (estimate(stage, stage.full if full else stage.load, shape, machine) for stage in stages)
     learning = (stage.steps * step.seconds for stage, step in zip(stages, steps, strict=True))
     return sum(learning) + evaluation_seconds(run, stages[-1], shape, machine, full=full)
@@ -241,12 +241,12 @@ def hours(seconds: float) -> str:
     return f"{found:,.0f}" if found >= 10 else f"{found:.2g}"
 
 
-def describe_start(hardware: Hardware, words: Sequence[str], job: Job | None) -> list[str]:
+def describe_start(hardware: Hardware, words: Sequence[str], demand: Demand | None) -> list[str]:
     """The command; for GPUs, several machines, or where SLURM is asked for, also the batch script."""
     command = f"{'command':<{LEFT}}{start_command(hardware, words)}"
     if hardware.device == "cpu" and hardware.num_nodes == 1 and not any("launcher=slurm" in word for word in words):
         return [command]
-    memory = host_peak(hardware, job) if job is not None else 0
+    memory = host_peak(hardware, demand) if demand is not None else 0
     script = sbatch_script(hardware, [word for word in words if not word.startswith("hydra/launcher=")], memory)
     return ["sbatch", *(f"{' ' * LEFT}{line}" for line in script.splitlines()), command]
 

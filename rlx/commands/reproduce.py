@@ -37,7 +37,7 @@ from rlx.hardware.packages import how_to_get, lacks
 from rlx.limits import near
 from rlx.record.folder import RESULTS, held, write_aside
 from rlx.run.duration import machine_of, stages_of
-from rlx.run.fit import job_of, shape_of
+from rlx.run.fit import demand_of, shape_of
 from rlx.run.run import Run
 from rlx.run.warm import start_digest
 
@@ -127,8 +127,8 @@ def seconds_of(run: Run, *, warm: bool) -> float | None:
 
 def memory_of(run: Run) -> Amount:
     """Of its largest device, or of this machine."""
-    job = job_of(run)
-    totals = [] if job is None else [budget.total for budget in budgets(run.hardware, job, None)]
+    demand = demand_of(run)
+    totals = [] if demand is None else [budget.total for budget in budgets(run.hardware, demand, None)]
     return max(totals, key=lambda amount: amount.most, default=Amount(least=0, most=0))
 
 

@@ -38,7 +38,7 @@ class ShowError(MistakeError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class StoredLine:
     """One stored episode before it is read whole: what it may be chosen by."""
 
     number: int
@@ -54,14 +54,14 @@ class Line:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
+class Wanted:
     """Which episodes of a file: those of a task or sample, solved or failed; all, unless it says otherwise."""
 
     task: str | None = None
     sample: int | None = None
     success: bool | None = None
 
-    def takes(self, line: Line) -> bool:
+    def takes(self, line: StoredLine) -> bool:
         wanted = ((self.task, line.task), (self.sample, line.sample), (self.success, line.success))
         return all(asked is None or asked == found for asked, found in wanted)
 
@@ -69,7 +69,7 @@ class Choice:
 def show_episodes(
     place: Path,
     what: str,
-    choice: Choice,
+    wanted: Wanted,
     *,
     index: int = 1,
     by: str = "",
@@ -80,13 +80,13 @@ def show_episodes(
     """One episode of a run or of a file, or a line for each."""
     file = place if place.is_file() else find_file(place, what)
     if listed:
-        yield from map(describe_line, scan(file, choice))
+        yield from map(describe_line, scan(file, wanted))
         return
-    found = pick(file, choice, index=index, by=by) if line is None else read_line(file, line)
+    found = pick(file, wanted, index=index, by=by) if line is None else read_line(file, line)
     yield describe_episode(file, found, find_decoder(file.parent.parent), tokens=tokens)
 
 
-def read_line(file: Path, number: int) -> Line:
+def read_line(file: Path, number: int) -> StoredLine:
     """A line of a file, whatever its length, at once."""
     try:
         return glance(line_at(file, number), number)
@@ -107,7 +107,7 @@ def find_file(folder: Path, what: str = "") -> Path:
     return (preferred or found)[-1 if not what else 0]
 
 
-def scan(file: Path, choice: Choice) -> Iterator[Line]:
+def scan(file: Path, wanted: Wanted) -> Iterator[StoredLine]:
     """The episodes that are chosen, one at a time."""
     with open(file, "rb") as lines:
         for number, raw in enumerate(lines, start=1):
@@ -115,14 +115,14 @@ def scan(file: Path, choice: Choice) -> Iterator[Line]:
                 line = glance(raw, number)
             except UNREADABLE:
                 raise StoreError(f"{file}:{number}: {FOREIGN}") from None
-            if choice.takes(line):
+            if wanted.takes(line):
                 yield line
 
 
-def glance(raw: bytes, number: int) -> Line:
+def glance(raw: bytes, number: int) -> StoredLine:
     """What a line may be chosen by, without reading its tokens' columns."""
     found = json.loads(raw)["trajectory"]
-    return Line(
+    return StoredLine(
         number=number,
         raw=raw,
         task=str(found["task"]["id"]),
@@ -135,22 +135,22 @@ def glance(raw: bytes, number: int) -> Line:
     )
 
 
-def pick(file: Path, choice: Choice, *, index: int = 1, by: str = "") -> Line:
+def pick(file: Path, wanted: Wanted, *, index: int = 1, by: str = "") -> StoredLine:
     """The `index`-th of the chosen episodes; or the `best` or `worst` by reward, the first of equals."""
     if by:
-        found = extreme(scan(file, choice), sign=1 if by == "best" else -1)
+        found = extreme(scan(file, wanted), sign=1 if by == "best" else -1)
     else:
-        found = next((line for place, line in enumerate(scan(file, choice), start=1) if place == index), None)
+        found = next((line for place, line in enumerate(scan(file, wanted), start=1) if place == index), None)
     if found is None:
         raise ShowError(f"{file.name} has no such episode: `--list` shows those it has")
     return found
 
 
-def extreme(lines: Iterable[Line], sign: int) -> Line | None:
+def extreme(lines: Iterable[StoredLine], sign: int) -> StoredLine | None:
     return max(lines, key=lambda line: sign * line.reward, default=None)
 
 
-def describe_line(line: Line) -> str:
+def describe_line(line: StoredLine) -> str:
     """One episode of a list."""
     outcome = "solved" if line.success else line.status if line.status != "done" else "failed"
     turns = counted(line.num_turns, "turn")
@@ -159,7 +159,7 @@ def describe_line(line: Line) -> str:
     return told + one_line(line.task, max(4, min(30, WIDTH - len(told) - len(which)))) + which
 
 
-def describe_episode(file: Path, line: Line, decode: Decode | None, *, tokens: bool = False) -> str:
+def describe_episode(file: Path, line: StoredLine, decode: Decode | None, *, tokens: bool = False) -> str:
     """An episode: its task, what the agent saw and did in each turn, and what came of it."""
     try:
         episode = parse_line(line.raw, line.number).trajectory
@@ -177,7 +177,7 @@ def describe_episode(file: Path, line: Line, decode: Decode | None, *, tokens: b
     return "\n\n".join(part for part in [*parts, *([f"error: {one_line(episode.error)}"] * bool(episode.error))])
 
 
-def heading(file: Path, line: Line, episode: Trajectory) -> str:
+def heading(file: Path, line: StoredLine, episode: Trajectory) -> str:
     outcome = "solved" if episode.success else "not solved"
     how = "" if episode.status == "done" else f" ({episode.status})"
     counts = totals(episode.turns, episode.num_tokens)

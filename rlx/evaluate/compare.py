@@ -14,7 +14,7 @@ from rlx.evaluate.evaluate import EvaluateError
 from rlx.evaluate.figures import Score, mean_gains, score
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.summary import plain
-from rlx.evaluate.sweep import read_member
+from rlx.evaluate.sweep import read_run
 from rlx.evaluate.tables import Table, figure_table, pass_columns, use_columns
 from rlx.record.folder import CONFIG, TRAJECTORIES
 from rlx.record.store import load
@@ -85,7 +85,7 @@ def gain_under(rounds: str, ours: Sequence[Path], theirs: Sequence[Path], ks: Se
 
 def asked(folder: Path) -> list[int]:
     """The ks for which a run was to report pass@k."""
-    ks = read_member(folder).config.get("evaluate.ks")
+    ks = read_run(folder).config.get("evaluate.ks")
     found = [k for k in ks if isinstance(k, int) and k > 0] if isinstance(ks, list) else []
     return found or [1]
 

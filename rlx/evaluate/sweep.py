@@ -20,7 +20,7 @@ class SweepError(MistakeError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Member:
+class SweepRun:
     """One run of a sweep."""
 
     name: str
@@ -30,64 +30,64 @@ class Member:
     """None while the run has not ended."""
 
 
-def read_sweep(folder: Path) -> list[Member]:
+def read_sweep(folder: Path) -> list[SweepRun]:
     """Every run right below `folder`, 2 before 10; ValueError with one line where there is none."""
     found = (file.parent for file in folder.glob(f"[!.]*/{CONFIG}"))  # .hydra is a run's own
     folders = sorted(found, key=lambda run: (len(run.name), run.name))
     if not folders:
         raise SweepError(f"{folder} holds no runs: give the folder of an `rlx train -m`")
-    return [read_member(run) for run in folders]
+    return [read_run(run) for run in folders]
 
 
-def read_member(folder: Path) -> Member:
+def read_run(folder: Path) -> SweepRun:
     """A run folder's configuration and summary; an error of one line names the file that is not one."""
     ending = folder / SUMMARY
     summary = read_summary(ending) if ending.exists() else None
-    return Member(name=folder.name, config=flatten(read_config(folder)), summary=summary)
+    return SweepRun(name=folder.name, config=flatten(read_config(folder)), summary=summary)
 
 
-def sweep_table(members: Sequence[Member]) -> Table:
+def sweep_table(runs: Sequence[SweepRun]) -> Table:
     """A row per run: its name, the keys that differ, how it ended if not all finished, its figures."""
-    keys = differing_keys([member.config for member in members])
+    keys = differing_keys([run.config for run in runs])
     columns = (
-        *pass_columns(name for member in members for name in figures(member)),
-        *use_columns(map(figures, members)),
+        *pass_columns(name for run in runs for name in figures(run)),
+        *use_columns(map(figures, runs)),
     )
-    known = [column for column in columns if any(f"eval/{column.stat}" in figures(member) for member in members)]
-    finished = all(status(member) == "finished" for member in members)
+    known = [column for column in columns if any(f"eval/{column.stat}" in figures(run) for run in runs)]
+    finished = all(status(run) == "finished" for run in runs)
     rows = [
         (
-            member.name,
-            *(config_cell(member.config.get(key)) for key in keys),
-            *(() if finished else (status(member),)),
-            *(estimate_cell(figures(member).get(f"eval/{column.stat}"), column) for column in known),
+            run.name,
+            *(config_cell(run.config.get(key)) for key in keys),
+            *(() if finished else (status(run),)),
+            *(estimate_cell(figures(run).get(f"eval/{column.stat}"), column) for column in known),
         )
-        for member in members
+        for run in runs
     ]
     header = ("run", *short_keys(keys), *(() if finished else ("status",)), *(column.title for column in known))
-    return Table(title=counted(len(members), "run"), header=header, rows=tuple(rows))
+    return Table(title=counted(len(runs), "run"), header=header, rows=tuple(rows))
 
 
-def sweep_values(members: Sequence[Member]) -> list[dict[str, Any]]:
+def sweep_values(runs: Sequence[SweepRun]) -> list[dict[str, Any]]:
     """The runs as JSON: the keys that differ, how each ended, its figures by their whole names."""
-    keys = differing_keys([member.config for member in members])
+    keys = differing_keys([run.config for run in runs])
     return [
         {
-            "run": member.name,
-            "config": {key: member.config.get(key) for key in keys},
-            "status": status(member),
-            "metrics": plain(figures(member)),
+            "run": run.name,
+            "config": {key: run.config.get(key) for key in keys},
+            "status": status(run),
+            "metrics": plain(figures(run)),
         }
-        for member in members
+        for run in runs
     ]
 
 
-def figures(member: Member) -> Mapping[str, Any]:
-    return member.summary.metrics if member.summary else {}
+def figures(run: SweepRun) -> Mapping[str, Any]:
+    return run.summary.metrics if run.summary else {}
 
 
-def status(member: Member) -> str:
-    return member.summary.status if member.summary else "unfinished"
+def status(run: SweepRun) -> str:
+    return run.summary.status if run.summary else "unfinished"
 
 
 def differing_keys(configs: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -93,7 +93,7 @@ class Budget:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class Demand:
     """What memory depends on beside the hardware."""
 
     shape: Shape
@@ -111,12 +111,12 @@ class Job:
     """The policy that plays never changes: its engine keeps its weights while it sleeps."""
 
 
-def budgets(hardware: Hardware, job: Job, have: int | None, *, trains: bool = True) -> list[Budget]:
+def budgets(hardware: Hardware, demand: Demand, have: int | None, *, trains: bool = True) -> list[Budget]:
     """Every budget of a profile: `have` is one device's memory (on cpu the machine's), None if unknown."""
-    learner, engine = learner_amounts(hardware, job), engine_amounts(hardware, job, have)
+    learner, engine = learner_amounts(hardware, demand), engine_amounts(hardware, demand, have)
     resident = {name: learner[name] for name in resident_names(hardware) if name in learner}
     servers = hardware.num_servers * hardware.tensor_parallel
-    notes = cache_notes(hardware, job, have)
+    notes = cache_notes(hardware, demand, have)
     beside = Budget(name="engine in a server", amounts=engine | program(hardware), devices=servers, notes=notes)
     if not trains:
         alone = Budget(
@@ -172,21 +172,22 @@ def program(hardware: Hardware) -> dict[str, Amount]:
     return {"program": exactly(PROGRAM[hardware.device] + libraries)}
 
 
-def learner_amounts(hardware: Hardware, job: Job) -> dict[str, Amount]:
+def learner_amounts(hardware: Hardware, demand: Demand) -> dict[str, Amount]:
     """What one learner process holds during an update, without what is empty."""
-    amounts = {name: exactly(num) for name, num in learner_state(hardware, job).items()}
-    amounts |= {"communication": communication(hardware, job), "activations": activations(hardware, job)}
+    amounts = {name: exactly(num) for name, num in learner_state(hardware, demand).items()}
+    amounts |= {"communication": communication(hardware, demand), "activations": activations(hardware, demand)}
     return {name: amount for name, amount in (amounts | program(hardware)).items() if amount.most}
 
 
-def learner_state(hardware: Hardware, job: Job) -> dict[str, int]:
+def learner_state(hardware: Hardware, demand: Demand) -> dict[str, int]:
     """Bytes of one process that are there whatever the batch."""
-    num, trained = num_parameters(job.shape) + (job.num_trained if job.adapted else job.num_head), job.num_trained
+    model, trained = num_parameters(demand.shape), demand.num_trained
+    num = model + (trained if demand.adapted else demand.num_head)
     low, spread = hardware.learner_dtype != "float32", hardware.learner == "deepspeed"
     number, stage = BYTES[hardware.learner_dtype] if spread else BYTES["float32"], zero_stage(hardware)
     whole = {
         "weights": (number * num, 3),
-        "reference": (number * num_parameters(job.shape) if job.needs_reference and not job.adapted else 0, 3),
+        "reference": (number * model if demand.needs_reference and not demand.adapted else 0, 3),
         "gradients": (0 if hardware.offload and stage == 3 else 4 * trained, 2),
         "optimizer": (0 if hardware.offload else trained * (12 if stage else 8), 1),
     }
@@ -210,14 +211,14 @@ def bucket_elements(num_trained: int) -> int:
     return min(BUCKET_ELEMENTS, num_trained)
 
 
-def communication(hardware: Hardware, job: Job) -> Amount:
+def communication(hardware: Hardware, demand: Demand) -> Amount:
     """What DeepSpeed sends and receives. Stages 1 and 2: a bucket of gradients, and a float32 copy of it or of one
     matrix that is larger. Stage 3, whose bucket stays: that copy in the order of ranks, two of a matrix that is larger,
     and weights, gathered: the layer in use and the next at least."""
-    stage, number, shape = zero_stage(hardware), BYTES[hardware.learner_dtype], job.shape
+    stage, number, shape = zero_stage(hardware), BYTES[hardware.learner_dtype], demand.shape
     if not stage:
         return exactly(0)
-    bucket, matrix = bucket_elements(job.num_trained), min(shape.vocabulary * shape.width, job.num_trained)
+    bucket, matrix = bucket_elements(demand.num_trained), min(shape.vocabulary * shape.width, demand.num_trained)
     if stage < 3:
         sent = 4 * max(bucket, matrix) if number < 4 else 0
         return Amount(least=number * bucket, most=number * bucket + sent)
@@ -231,29 +232,29 @@ def layer_parameters(shape: Shape) -> int:
     return sum(before * after for before, after in linear_maps(shape).values())
 
 
-def activations(hardware: Hardware, job: Job) -> Amount:
+def activations(hardware: Hardware, demand: Demand) -> Amount:
     """Of one micro-batch: at most full, or one longest episode, recomputed if it is longer; at least half full if the
     step has tokens enough."""
-    episodes = -(-job.num_episodes // hardware.num_processes)
-    full = min(hardware.micro_batch_tokens, episodes * job.max_context)
-    least = min(hardware.micro_batch_tokens, episodes * min(SHORT, job.max_context)) // 2
-    most = max(activation_bytes(hardware, job, tokens, KEYS) for tokens in (full, job.max_context))
-    return Amount(least=activation_bytes(hardware, job, least), most=most)
+    episodes = -(-demand.num_episodes // hardware.num_processes)
+    full = min(hardware.micro_batch_tokens, episodes * demand.max_context)
+    least = min(hardware.micro_batch_tokens, episodes * min(SHORT, demand.max_context)) // 2
+    most = max(activation_bytes(hardware, demand, tokens, KEYS) for tokens in (full, demand.max_context))
+    return Amount(least=activation_bytes(hardware, demand, least), most=most)
 
 
-def activation_bytes(hardware: Hardware, job: Job, tokens: int, keys: int = 1) -> int:
+def activation_bytes(hardware: Hardware, demand: Demand, tokens: int, keys: int = 1) -> int:
     """Kept for the backward pass: the layers, or, where they are recomputed, what each starts from. Then come four
     float32 vectors behind the last, and one more for a critic where they are in another format, a chunk of logits three
     times in float32, and the head's gradient; where layers are recomputed, in their turn all of one. `keys`: copies of
     a token's key and value on a CPU."""
-    shape, again = job.shape, hardware.recompute or tokens > hardware.micro_batch_tokens
+    shape, again = demand.shape, hardware.recompute or tokens > hardware.micro_batch_tokens
     stream = BYTES["float32" if hardware.learner == "torch" else hardware.learner_dtype] * shape.width
     gathered = hardware.device == "cpu" and tokens <= hardware.micro_batch_tokens
     layer = layer_bytes(hardware, shape, keys if gathered else 0)
     kept = tokens * shape.layers * (stream if again else layer)
     logits = 3 * 4 * min(tokens * (shape.vocabulary + shape.added), CHUNK_ELEMENTS[hardware.device])
-    critic = 4 * shape.width if job.num_head and stream < 4 * shape.width else 0
-    behind = tokens * (16 * shape.width + critic) + logits + head_bytes(hardware, job)
+    critic = 4 * shape.width if demand.num_head and stream < 4 * shape.width else 0
+    behind = tokens * (16 * shape.width + critic) + logits + head_bytes(hardware, demand)
     return kept + (max(behind, tokens * (layer + gradient_bytes(hardware, shape))) if again else behind)
 
 
@@ -273,22 +274,22 @@ def gradient_bytes(hardware: Hardware, shape: Shape) -> int:
     return BYTES[hardware.learner_dtype] * (2 * shape.width + 2 * shape.feed_forward)
 
 
-def head_bytes(hardware: Hardware, job: Job) -> int:
+def head_bytes(hardware: Hardware, demand: Demand) -> int:
     """The output matrix's gradient in float32; in bfloat16 also a chunk's share of it, and one copy in that format: of
     the matrix (torch, trained or not) or of the gradient."""
-    matrix, low = job.shape.vocabulary * job.shape.width, BYTES[hardware.learner_dtype] < 4
-    trained = 0 if job.adapted else 4 * matrix + (2 * matrix if low else 0)
-    return trained + (2 * matrix if low and (hardware.learner == "torch" or not job.adapted) else 0)
+    matrix, low = demand.shape.vocabulary * demand.shape.width, BYTES[hardware.learner_dtype] < 4
+    trained = 0 if demand.adapted else 4 * matrix + (2 * matrix if low else 0)
+    return trained + (2 * matrix if low and (hardware.learner == "torch" or not demand.adapted) else 0)
 
 
-def engine_amounts(hardware: Hardware, job: Job, have: int | None) -> dict[str, Amount]:
+def engine_amounts(hardware: Hardware, demand: Demand, have: int | None) -> dict[str, Amount]:
     """What an engine holds on each of its devices."""
-    weights = -(-BYTES[hardware.dtype] * num_parameters(job.shape) // hardware.tensor_parallel)
-    context = context_bytes(hardware, job)
+    weights = -(-BYTES[hardware.dtype] * num_parameters(demand.shape) // hardware.tensor_parallel)
+    context = context_bytes(hardware, demand)
     if not (hardware.engine == "vllm" and hardware.device == "cuda"):
-        full, short = (context * hardware.num_slots * num // job.max_context for num in (job.max_context, SHORT))
+        full, short = (context * hardware.num_slots * num // demand.max_context for num in (demand.max_context, SHORT))
         return {"engine weights": exactly(weights), "KV cache": Amount(least=min(short, full), most=full)}
-    work = vllm_work(hardware, job.shape)
+    work = vllm_work(hardware, demand.shape)
     room = context if have is None else max(context, int(hardware.engine_memory * have) - weights - work)
     return {"engine weights": exactly(weights), "engine work": exactly(work), "KV cache": exactly(room)}
 
@@ -301,19 +302,19 @@ def vllm_work(hardware: Hardware, shape: Shape) -> int:
     return VLLM_GRAPHS + STEP_TOKENS * BYTES[hardware.dtype] * wide + logits
 
 
-def context_bytes(hardware: Hardware, job: Job) -> int:
+def context_bytes(hardware: Hardware, demand: Demand) -> int:
     """Keys and values of one full context on each device of an engine; no head is split."""
-    heads = -(-job.shape.key_heads // hardware.tensor_parallel)
-    return 2 * job.shape.layers * heads * job.shape.head_size * BYTES[hardware.dtype] * job.max_context
+    heads = -(-demand.shape.key_heads // hardware.tensor_parallel)
+    return 2 * demand.shape.layers * heads * demand.shape.head_size * BYTES[hardware.dtype] * demand.max_context
 
 
-def cache_notes(hardware: Hardware, job: Job, have: int | None) -> tuple[str, ...]:
+def cache_notes(hardware: Hardware, demand: Demand, have: int | None) -> tuple[str, ...]:
     """How many full contexts a vLLM engine's share of the memory holds."""
     if not (hardware.engine == "vllm" and hardware.device == "cuda") or have is None:
         return ()
-    cache = engine_amounts(hardware, job, have)["KV cache"].most
-    num = cache // context_bytes(hardware, job)
-    return (f"the cache holds {num:,} x a full context of {job.max_context:,} tokens for {hardware.num_slots:,} slots",)
+    cache = engine_amounts(hardware, demand, have)["KV cache"].most
+    num, full = cache // context_bytes(hardware, demand), demand.max_context
+    return (f"the cache holds {num:,} x a full context of {full:,} tokens for {hardware.num_slots:,} slots",)
 
 
 def num_trained(lora: Lora | None, shape: Shape) -> int:

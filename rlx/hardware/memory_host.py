@@ -7,7 +7,7 @@ rounds up to powers of two: twice the weights at worst.
 
 from __future__ import annotations
 
-from rlx.hardware.memory import Job, share, sleeps
+from rlx.hardware.memory import Demand, share, sleeps
 from rlx.hardware.profile import BYTES, Hardware
 from rlx.model.shape import num_parameters
 
@@ -17,33 +17,33 @@ WRITING = 10_000_000_000
 """Of the process that writes a checkpoint: a piece of it, twice."""
 
 
-def host_amounts(hardware: Hardware, job: Job) -> dict[str, int]:
+def host_amounts(hardware: Hardware, demand: Demand) -> dict[str, int]:
     """All of it, whenever it is there; nothing on cpu, where there is but one memory."""
-    return {**while_loading(hardware, job), **while_running(hardware, job), **always(hardware, job)}
+    return {**while_loading(hardware, demand), **while_running(hardware, demand), **always(hardware, demand)}
 
 
-def host_peak(hardware: Hardware, job: Job) -> int:
+def host_peak(hardware: Hardware, demand: Demand) -> int:
     """What is there at once: models are on the GPUs before an engine sleeps."""
-    loading, running = (sum(part(hardware, job).values()) for part in (while_loading, while_running))
-    return sum(always(hardware, job).values()) + max(loading, running)
+    loading, running = (sum(part(hardware, demand).values()) for part in (while_loading, while_running))
+    return sum(always(hardware, demand).values()) + max(loading, running)
 
 
-def while_loading(hardware: Hardware, job: Job) -> dict[str, int]:
-    num_copies = 2 if job.needs_reference and not job.adapted else 1
+def while_loading(hardware: Hardware, demand: Demand) -> dict[str, int]:
+    num_copies = 2 if demand.needs_reference and not demand.adapted else 1
     learners = num_learners(hardware) * num_copies * BYTES[hardware.loaded_dtype]
     numbers = learners + num_servers(hardware) * BYTES[hardware.dtype]
-    return held(hardware, {"weights while they are loaded, by every process": numbers * num_parameters(job.shape)})
+    return held(hardware, {"weights while they are loaded, by every process": numbers * num_parameters(demand.shape)})
 
 
-def while_running(hardware: Hardware, job: Job) -> dict[str, int]:
-    weights = BYTES[hardware.dtype] * num_parameters(job.shape)
-    asleep = num_learners(hardware) * 2 * weights if sleeps(hardware) and job.frozen else 0
+def while_running(hardware: Hardware, demand: Demand) -> dict[str, int]:
+    weights = BYTES[hardware.dtype] * num_parameters(demand.shape)
+    asleep = num_learners(hardware) * 2 * weights if sleeps(hardware) and demand.frozen else 0
     start = "the start's weights at the end, by one process at a time"
     return held(hardware, {"engines asleep": asleep, start: weights})
 
 
-def always(hardware: Hardware, job: Job) -> dict[str, int]:
-    each = share(job.num_trained * 16, hardware.num_processes, shared=True) if hardware.offload else 0
+def always(hardware: Hardware, demand: Demand) -> dict[str, int]:
+    each = share(demand.num_trained * 16, hardware.num_processes, shared=True) if hardware.offload else 0
     programs = (num_learners(hardware) + num_servers(hardware)) * PROGRAM + WRITING
     offloaded = num_learners(hardware) * each
     return held(hardware, {"optimizer and gradients, offloaded": offloaded, "programs and checkpoints": programs})

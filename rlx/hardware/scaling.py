@@ -95,7 +95,7 @@ class Load:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class StepTime:
     """Seconds of the three parts, and of the whole as they overlap."""
 
     decode: float
@@ -135,11 +135,11 @@ class Step:
 
 def estimate_step(
     shape: Shape, hardware: Hardware, machine: Machine, load: Load, efficiency: Efficiency | None = None
-) -> Step:
+) -> StepTime:
     """One step of a run on a profile of such machines."""
     shares, adam = efficiency or Efficiency(), load.trained or num_parameters(shape)
     flops = update_flops(shape, hardware, load)
-    return Step(
+    return StepTime(
         decode=decode_seconds(shape, hardware, machine, load, shares) if load.plays else 0.0,
         prefill=prefill_seconds(shape, hardware, machine, load, shares) if load.plays else 0.0,
         compute=flops / hardware.num_processes / machine.flops / shares.update,

@@ -21,7 +21,7 @@ from rlx.launch.ending import log_of, read_attempts, read_end, record_job
 from rlx.launch.slurm import Record, SlurmError, ask
 from rlx.launch.start import LaunchError
 from rlx.record.folder import LOGS, last_lines
-from rlx.run.fit import job_of
+from rlx.run.fit import demand_of
 from rlx.run.run import Run
 
 OWN = ("wait", "max_num_timeout", "submitit_folder", "signal_delay_s")
@@ -81,8 +81,8 @@ def sbatch_parameters(shape: Mapping[str, int], params: Mapping[str, Any]) -> di
 def memory_gb(runs: Sequence[Run]) -> int | None:
     """What the largest of the runs needs of each machine's own memory, as `rlx plan` says; None where it does not:
     on cpu, or of a model whose shape is not known yet."""
-    jobs = [(run.hardware, job_of(run)) for run in runs]
-    most = max((host_peak(hardware, job) for hardware, job in jobs if job is not None), default=0)
+    demands = [(run.hardware, demand_of(run)) for run in runs]
+    most = max((host_peak(hardware, demand) for hardware, demand in demands if demand is not None), default=0)
     return -(-most // 2**30) or None
 
 

@@ -48,7 +48,7 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class Cohort:
     """Segments of like length."""
 
     members: list[int]
@@ -111,24 +111,24 @@ def lay_out(placed: Placement, device: str) -> Layout:
     longest = max(context + length for context, length in zip(placed.context, placed.length))
     if device != "cpu":
         return Layout(seen=lay_sight(placed), longest=longest)
-    found = list(shapes(placed))
+    found = list(cohorts(placed))
     return Layout(seen=lay_rectangles(placed, found) if win(placed, found) else lay_spans(placed), longest=longest)
 
 
-def win(placed: Placement, found: Sequence[Shape]) -> bool:
+def win(placed: Placement, found: Sequence[Cohort]) -> bool:
     """Whether rectangles are short enough, and share little enough, to be as fast as spans or faster."""
-    num_keys = sum(len(shape.members) * (shape.context + longest_of(placed, shape)) for shape in found)
-    biased = sum(num_biased(placed, shape) for shape in found)
+    num_keys = sum(len(cohort.members) * (cohort.context + longest_of(placed, cohort)) for cohort in found)
+    biased = sum(num_biased(placed, cohort) for cohort in found)
     return num_keys <= KEYS * sum(placed.length) and biased <= BIAS_ELEMENTS
 
 
-def shapes(placed: Placement) -> Iterator[Shape]:
+def cohorts(placed: Placement) -> Iterator[Cohort]:
     """Segments by the length of their context and by their own; those without a context apart."""
     roots = [s for s, parent in enumerate(placed.parent) if parent < 0]
-    yield from (Shape(members=members, context=0) for members in alike(roots, placed.length, SLACK))
+    yield from (Cohort(members=members, context=0) for members in alike(roots, placed.length, SLACK))
     for near in alike((s for s, parent in enumerate(placed.parent) if parent >= 0), placed.context, SLACK):
         longest = max(placed.context[s] for s in near)
-        yield from (Shape(members=members, context=longest) for members in alike(near, placed.length))
+        yield from (Cohort(members=members, context=longest) for members in alike(near, placed.length))
 
 
 def alike(members: Iterable[int], lengths: Sequence[int], slack: int = 0) -> list[list[int]]:
@@ -140,40 +140,40 @@ def alike(members: Iterable[int], lengths: Sequence[int], slack: int = 0) -> lis
     return [order[low:high] for low, high in pairwise([*cuts, len(order)]) if low < high]
 
 
-def num_biased(placed: Placement, shape: Shape) -> int:
+def num_biased(placed: Placement, cohort: Cohort) -> int:
     """Elements of the bias that these would take."""
-    contexts, longest = [placed.context[s] for s in shape.members], longest_of(placed, shape)
-    return num_biases(contexts) * longest * (shape.context + longest) if shape.context else 0
+    contexts, longest = [placed.context[s] for s in cohort.members], longest_of(placed, cohort)
+    return num_biases(contexts) * longest * (cohort.context + longest) if cohort.context else 0
 
 
-def longest_of(placed: Placement, shape: Shape) -> int:
-    return max(placed.length[s] for s in shape.members)
+def longest_of(placed: Placement, cohort: Cohort) -> int:
+    return max(placed.length[s] for s in cohort.members)
 
 
 def num_biases(contexts: Sequence[int]) -> int:
     return 1 if min(contexts) == max(contexts) else len(contexts)
 
 
-def lay_rectangles(placed: Placement, found: Sequence[Shape]) -> Rectangles:
+def lay_rectangles(placed: Placement, found: Sequence[Cohort]) -> Rectangles:
     paths = [path(placed, s) for s in range(len(placed.start))]
     rectangles, place, first = [], torch.zeros(len(paths), dtype=torch.long), 0
-    for shape in found:
-        part = lay_rectangle(placed, shape, paths)
-        place[torch.tensor(shape.members)] = first + torch.arange(len(shape.members)) * part.own_sl.shape[1]
+    for cohort in found:
+        part = lay_rectangle(placed, cohort, paths)
+        place[torch.tensor(cohort.members)] = first + torch.arange(len(cohort.members)) * part.own_sl.shape[1]
         first += part.own_sl.numel()
         rectangles.append(part)
     return Rectangles(rectangles=tuple(rectangles), restore_T=ragged(place, torch.tensor(placed.length)))
 
 
-def lay_rectangle(placed: Placement, shape: Shape, paths: Sequence[Sequence[Run]]) -> Rectangle:
+def lay_rectangle(placed: Placement, cohort: Cohort, paths: Sequence[Sequence[Run]]) -> Rectangle:
     start_s, length_s, context_s = (
-        torch.tensor([column[s] for s in shape.members]) for column in (placed.start, placed.length, placed.context)
+        torch.tensor([column[s] for s in cohort.members]) for column in (placed.start, placed.length, placed.context)
     )
     own_sl = rectangle(start_s, length_s)
-    if not shape.context:
+    if not cohort.context:
         return Rectangle(own_sl=own_sl, keys_sk=own_sl, context_s=context_s[:0])
-    seen = tokens([run for s in shape.members for run in paths[s]])
-    context_sc = seen[rectangle(context_s.cumsum(0) - context_s, context_s, shape.context)]
+    seen = tokens([run for s in cohort.members for run in paths[s]])
+    context_sc = seen[rectangle(context_s.cumsum(0) - context_s, context_s, cohort.context)]
     num = num_biases(context_s.tolist())
     return Rectangle(own_sl=own_sl, keys_sk=torch.cat([context_sc, own_sl], 1), context_s=context_s[:num])
 

@@ -29,7 +29,7 @@ GOOD = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
-class Score:
+class LessonScore:
     """Of one lesson: the share of held-out items whose whole answer is what greedy decoding says."""
 
     skill: str
@@ -92,14 +92,14 @@ def score(
     return sum(right), len(right)
 
 
-def score_lesson(model: nn.Module, tokenizer: Tokenizer, skill: str, lesson: Lesson, num: int) -> Score:
+def score_lesson(model: nn.Module, tokenizer: Tokenizer, skill: str, lesson: Lesson, num: int) -> LessonScore:
     sizes = held_out_by_size(lesson, num).items()
     right, asked = score(model, tokenizer, held_out_documents(lesson, lesson.harder, num))
     by_size = {size: score(model, tokenizer, documents) for size, documents in sizes if documents}
-    return Score(skill=skill, lesson=lesson.name, by_size=by_size, harder=right / max(1, asked))
+    return LessonScore(skill=skill, lesson=lesson.name, by_size=by_size, harder=right / max(1, asked))
 
 
-def score_lessons(model: nn.Module, tokenizer: Tokenizer, num: int = 300) -> list[Score]:
+def score_lessons(model: nn.Module, tokenizer: Tokenizer, num: int = 300) -> list[LessonScore]:
     lessons = [(name, lesson) for name, skill in SKILLS.items() for lesson in skill.lessons]
     return [score_lesson(model, tokenizer, name, lesson, num) for name, lesson in lessons]
 
@@ -164,7 +164,7 @@ def describe_data(trace_share: float) -> str:
     return "\n".join(["| text | share of tokens | such as |", "|---|---|---|", *lines])
 
 
-def describe_scores(scores: Sequence[Score]) -> str:
+def describe_scores(scores: Sequence[LessonScore]) -> str:
     rows = [
         f"| {s.skill} | {s.lesson} | {s.num} | {s.accuracy:.1%} | {describe_sizes(s)} | {s.harder:.1%} |"
         for s in scores
@@ -173,11 +173,11 @@ def describe_scores(scores: Sequence[Score]) -> str:
     return "\n".join([*head, *rows])
 
 
-def describe_sizes(score: Score) -> str:
+def describe_sizes(score: LessonScore) -> str:
     return ", ".join(f"{size}: {right / num:.0%}" for size, (right, num) in score.by_size.items())
 
 
-def describe_course(course: Sequence[Mapping[str, Any]], scores: Sequence[Score], num: int = 8) -> str:
+def describe_course(course: Sequence[Mapping[str, Any]], scores: Sequence[LessonScore], num: int = 8) -> str:
     """The share right by tokens: the mean of every skill, and each lesson that ended below GOOD."""
     names = {score.lesson for score in scores}
     known = [at for at in course if isinstance(at.get("lessons"), dict) and at["lessons"].keys() >= names]

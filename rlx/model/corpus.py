@@ -82,7 +82,7 @@ def mean_lengths(tokenizer: Tokenizer, num: int = 200) -> dict[str, float]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mixture:
+class Corpus:
     """Draws documents whose kinds have their shares of the tokens."""
 
     tokenizer: Tokenizer
@@ -103,8 +103,8 @@ class Mixture:
         return examples
 
 
-def make_mixture(tokenizer: Tokenizer) -> Mixture:
-    return Mixture(tokenizer=tokenizer, lengths=mean_lengths(tokenizer))
+def make_corpus(tokenizer: Tokenizer) -> Corpus:
+    return Corpus(tokenizer=tokenizer, lengths=mean_lengths(tokenizer))
 
 
 def tokenizer_texts(seed: int, num_documents: int = 300) -> Iterator[str]:

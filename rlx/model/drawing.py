@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from multiprocessing import get_context
 
-from rlx.model.corpus import Example, Mixture
+from rlx.model.corpus import Corpus, Example
 
 AHEAD = 8
 """Texts that each process may be ahead."""
@@ -24,18 +24,18 @@ class Order:
     trace_share: float
 
 
-def draw_text(mixture: Mixture, order: Order) -> list[Example]:
-    return mixture.draw(order.seed, order.num_tokens, order.trace_share)
+def draw_text(corpus: Corpus, order: Order) -> list[Example]:
+    return corpus.draw(order.seed, order.num_tokens, order.trace_share)
 
 
-def draw_all(mixture: Mixture, orders: Iterable[Order], drawers: int) -> Iterator[list[Example]]:
+def draw_all(corpus: Corpus, orders: Iterable[Order], drawers: int) -> Iterator[list[Example]]:
     """In turn, by `drawers` other processes, or by this one."""
     if not drawers:
-        yield from (draw_text(mixture, order) for order in orders)
+        yield from (draw_text(corpus, order) for order in orders)
         return
     left = iter(orders)
     with ProcessPoolExecutor(drawers, mp_context=get_context("spawn")) as pool:
-        coming = deque(pool.submit(draw_text, mixture, order) for order in islice(left, AHEAD * drawers))
+        coming = deque(pool.submit(draw_text, corpus, order) for order in islice(left, AHEAD * drawers))
         while coming:
             yield coming.popleft().result()
-            coming.extend(pool.submit(draw_text, mixture, order) for order in islice(left, 1))
+            coming.extend(pool.submit(draw_text, corpus, order) for order in islice(left, 1))

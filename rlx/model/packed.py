@@ -25,7 +25,7 @@ PART = 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class PackedRow:
     """Blocks of documents, one after another; what comes after each token, and the weight of saying it."""
 
     blocks: tuple[tuple[int, int], ...]
@@ -49,7 +49,7 @@ def cut_blocks(examples: Sequence[Example]) -> Iterator[list[Example]]:
         yield block
 
 
-def pack(examples: Sequence[Example], device: torch.device | None = None) -> Row:
+def pack(examples: Sequence[Example], device: torch.device | None = None) -> PackedRow:
     blocks: list[tuple[int, int]] = []
     ids: list[int] = []
     targets: list[int] = []
@@ -64,7 +64,7 @@ def pack(examples: Sequence[Example], device: torch.device | None = None) -> Row
             targets += [*example.ids[1:], *[0] * rest]
             weights += [*example.weights[1:], *[0.0] * rest]
             places += range(length)
-    return Row(
+    return PackedRow(
         blocks=tuple(blocks),
         ids=torch.tensor(ids, device=device),
         targets=torch.tensor(targets, device=device),
@@ -142,7 +142,7 @@ class Gated(torch.autograd.Function):
         return found
 
 
-def attend(qkv_N3HD: Tensor, row: Row) -> Tensor:
+def attend(qkv_N3HD: Tensor, row: PackedRow) -> Tensor:
     """Causal attention within each document: block by block, or on a GPU, where launching is slow, in one."""
     if qkv_N3HD.is_cuda:
         return attend_at_once(qkv_N3HD, row.places)
@@ -190,7 +190,7 @@ class Said(torch.autograd.Function):
         return grad_x * grads[0].to(grad_x.dtype), (grad_table * grads[0]).to(grad_x.dtype), None, None
 
 
-def read(model: Any, row: Row, dtype: torch.dtype = torch.bfloat16) -> Tensor:
+def read(model: Any, row: PackedRow, dtype: torch.dtype = torch.bfloat16) -> Tensor:
     """The last hidden states of a Qwen2 model over their root mean square, N x W, of `dtype`."""
     heads, epsilon = model.config.num_attention_heads, model.config.rms_norm_eps
     size = model.config.hidden_size // heads
@@ -216,14 +216,14 @@ def name_tokens(model: Any, dtype: torch.dtype) -> Tensor:
     return (model.model.embed_tokens.weight * model.model.norm.weight).to(dtype)
 
 
-def weigh_loss(model: nn.Module, row: Row, dtype: torch.dtype = torch.bfloat16) -> Tensor:
+def weigh_loss(model: nn.Module, row: PackedRow, dtype: torch.dtype = torch.bfloat16) -> Tensor:
     """The weighted sum of next-token cross-entropies."""
     found: Tensor = Said.apply(read(model, row, dtype), name_tokens(model, dtype), row.targets, row.weights)
     return found
 
 
 @torch.no_grad()
-def predict(model: Any, row: Row, dtype: torch.dtype = torch.bfloat16) -> Tensor:
+def predict(model: Any, row: PackedRow, dtype: torch.dtype = torch.bfloat16) -> Tensor:
     """The likeliest token after each, N."""
     table = name_tokens(model, dtype)
     return torch.cat([(part @ table.mT).argmax(-1) for part in read(model, row, dtype).split(PART)])

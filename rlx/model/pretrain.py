@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from rlx.console import one_line
 from rlx.limits import MistakeError, refuse, within
 from rlx.model.checkpoint import load_checkpoint, name_bits, name_machine, require_fitting, save_checkpoint
-from rlx.model.corpus import Example, Mixture, make_mixture, tokenizer_texts
+from rlx.model.corpus import Corpus, Example, make_corpus, tokenizer_texts
 from rlx.model.drawing import Order, draw_all, draw_text
 from rlx.model.nano_recipe import NanoRecipe, make_model, make_optimizers, make_shape, scale_rate
 from rlx.model.packed import pack, weigh_loss
@@ -54,7 +54,7 @@ class Training:
     """All that a step needs."""
 
     recipe: NanoRecipe
-    mixture: Mixture
+    corpus: Corpus
     model: nn.Module
     optimizers: list[torch.optim.Optimizer]
     device: torch.device
@@ -64,7 +64,7 @@ def start_training(tokenizer: Tokenizer, recipe: NanoRecipe, device: str = "cpu"
     model = make_model(recipe, end_id(tokenizer)).to(device)
     return Training(
         recipe=recipe,
-        mixture=make_mixture(tokenizer),
+        corpus=make_corpus(tokenizer),
         model=model,
         optimizers=make_optimizers(model, recipe),
         device=torch.device(device),
@@ -132,7 +132,7 @@ def say_needs(training: Training, progress: Mapping[str, float], processes: int)
         return
     for _ in range(2):
         began = time.monotonic()
-        take_gradient(training, draw_text(training.mixture, order_text(recipe, step, 0))).cpu()
+        take_gradient(training, draw_text(training.corpus, order_text(recipe, step, 0))).cpu()
     seconds = (time.monotonic() - began) * SHARDS / processes * (recipe.steps - step)
     sizes = f"{recipe.steps} steps of {recipe.tokens_per_step} tokens, {step} of them done"
     print(f"{sizes}: about {timedelta(seconds=round(seconds))} more on {processes} of this machine's cores", flush=True)
@@ -143,7 +143,7 @@ def show_progress(folder: Path, training: Training, facts: Mapping[str, float]) 
     from rlx.model.card import mean_by_skill, score_quickly
 
     steps, step = training.recipe.steps, int(facts["step"])
-    lessons = score_quickly(training.model, training.mixture.tokenizer)
+    lessons = score_quickly(training.model, training.corpus.tokenizer)
     left = timedelta(seconds=round(facts["seconds"] / step * (steps - step)))
     told = " ".join(f"{name} {share:.0%}" for name, share in mean_by_skill(lessons).items())
     text = f"step {step} of {steps}, {facts['tokens'] / 1e6:.1f}M tokens, loss {facts['loss']:.3f}"
@@ -184,7 +184,7 @@ def pretrain(
             if facts["step"] % show_every == 0 or ends:
                 show_progress(folder, training, facts)
             if time.monotonic() - saved > save_every or ends:
-                origin = made_by(recipe, training.mixture.tokenizer)
+                origin = made_by(recipe, training.corpus.tokenizer)
                 save_checkpoint(folder, training.model, training.optimizers, facts, origin)
                 saved = time.monotonic()
 
@@ -201,7 +201,7 @@ def run_steps(
     """Step by step: how many are done, tokens, loss, seconds."""
     tokens, began = int(progress["tokens"]), time.monotonic() - progress["seconds"]
     steps, shards = range(int(progress["step"]), training.recipe.steps), own_shards(rank, processes)
-    texts = draw_all(training.mixture, (order_text(training.recipe, t, s) for t in steps for s in shards), drawers)
+    texts = draw_all(training.corpus, (order_text(training.recipe, t, s) for t in steps for s in shards), drawers)
     for step in steps:
         own = [take_gradient(training, next(texts)) for _ in shards]
         mean = mean_of_shards(own, processes)

@@ -123,7 +123,7 @@ def _plain(value: float) -> float | None:
 
 
 @dataclass
-class Board:
+class Dashboard:
     """W&B in a thread of its own: the run neither waits for it nor fails with it.
 
     What it raises is counted by kind, each kind told once, and the run goes on.
@@ -191,14 +191,14 @@ class Board:
             self.notice(f"W&B: {kind}: {one_line(str(error))}; the run goes on, metrics.jsonl has everything")
 
 
-def open_board(
+def open_dashboard(
     track: Track, folder: Path, config: Mapping[str, Any], *, notice: Callable[[str], None], rank: int = 0
-) -> Board:
+) -> Dashboard:
     """W&B for this run, already starting; one that does nothing if disabled or not on rank 0."""
-    board = Board(notice=notice, timeout=track.timeout)
+    dashboard = Dashboard(notice=notice, timeout=track.timeout)
     if rank == 0 and "disabled" not in (track.mode, os.environ.get("WANDB_MODE")):
-        board.start(lambda: _open_wandb(track, folder, config))
-    return board
+        dashboard.start(lambda: _open_wandb(track, folder, config))
+    return dashboard
 
 
 def _open_wandb(track: Track, folder: Path, config: Mapping[str, Any]) -> Any:

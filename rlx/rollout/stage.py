@@ -47,7 +47,7 @@ class Wave:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WavePlace:
     """Whose episode it is: which growth's, and which of its wave."""
 
     growth: int
@@ -61,7 +61,7 @@ class Lived:
     session: int
     life: Life
     start: Start
-    place: Place
+    place: WavePlace
     pace: Pace
     answer: Future[Any] | None = None
 
@@ -123,10 +123,10 @@ class Stage(Generic[T]):
             self._release(index)
             return
         self.waves[index] = Wave(len(starts))
-        self.queue.extend(self._lived(Place(index, place), start) for place, start in enumerate(starts))
+        self.queue.extend(self._lived(WavePlace(index, place), start) for place, start in enumerate(starts))
         self._settle(index)
 
-    def _lived(self, place: Place, start: Start) -> Lived:
+    def _lived(self, place: WavePlace, start: Start) -> Lived:
         rollout, world = self.rollout, self.rollout.worlds[start.task.env]
         session, self.num_sessions = self.num_sessions, self.num_sessions + 1
         refuse_replay(world, start)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from rlx.hardware.machine import gpus
 from rlx.hardware.memory import num_trained
 from rlx.hardware.profile import BYTES, Hardware
-from rlx.hardware.scaling import Efficiency, Load, Machine, Step, estimate_step, num_engines
+from rlx.hardware.scaling import Efficiency, Load, Machine, StepTime, estimate_step, num_engines
 from rlx.model.shape import Shape, num_parameters
 from rlx.run.fit import shape_of
 from rlx.run.lengths import Lengths, lengths_of, mean_of
@@ -40,7 +40,7 @@ LAYER = 180e-6
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stage:
+class RunStage:
     """The steps of one algorithm: a warm start's, or the run's own."""
 
     name: str
@@ -54,14 +54,14 @@ class Stage:
     """What experts told of lengths, by part."""
 
 
-def stages_of(run: Run) -> list[Stage]:
+def stages_of(run: Run) -> list[RunStage]:
     """The warm starts, if there are some, and the run."""
     *warm, own = run.stages()
     names = ["warm start"] if len(warm) == 1 else [f"stage {number}" for number in range(1, len(warm) + 1)]
     return [stage_of(stage, name) for stage, name in zip([*warm, own], [*names, "run"], strict=True)]
 
 
-def stage_of(run: Run, name: str) -> Stage:
+def stage_of(run: Run, name: str) -> RunStage:
     algo, samples = run.algo, run.config["algo"].get("num_samples", 1)
     told = lengths_of(run)
     usual = mean_lengths(run, told)
@@ -74,7 +74,7 @@ def stage_of(run: Run, name: str) -> Stage:
         updates=algo.optimizer.num_epochs * algo.optimizer.num_minibatches,
     )
     full = as_long(load, usual.filling(run.sampling.max_context))
-    return Stage(name=name, steps=run.steps, load=load, full=full, hardware=run.hardware, told=told)
+    return RunStage(name=name, steps=run.steps, load=load, full=full, hardware=run.hardware, told=told)
 
 
 def mean_lengths(run: Run, told: Mapping[str, Lengths]) -> Lengths:
@@ -121,12 +121,12 @@ def efficiency_of(hardware: Hardware) -> Efficiency:
     return Efficiency(layer=LAYER) if hardware.engine == "torch" else Efficiency()
 
 
-def estimate(stage: Stage, load: Load, shape: Shape, machine: Machine) -> Step:
+def estimate(stage: RunStage, load: Load, shape: Shape, machine: Machine) -> StepTime:
     """One step of a stage."""
     return estimate_step(shape, stage.hardware, machine, load, efficiency_of(stage.hardware))
 
 
-def evaluation_seconds(run: Run, own: Stage, shape: Shape, machine: Machine, *, full: bool) -> float:
+def evaluation_seconds(run: Run, own: RunStage, shape: Shape, machine: Machine, *, full: bool) -> float:
     """Of the start, of what it has become, and on the way; `own` is the run's stage, whose episodes are as long."""
     settings = run.evaluate
     times = 2 + (run.steps // settings.every if settings.every else 0)

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from rlx.hardware.command import devices_per_node
 from rlx.hardware.machine import gpus, machine_memory, size
-from rlx.hardware.memory import Budget, Job, budgets, engine_amounts, num_trained
+from rlx.hardware.memory import Budget, Demand, budgets, engine_amounts, num_trained
 from rlx.hardware.packages import how_to_get, installed, lacks
 from rlx.hardware.profile import Hardware
 from rlx.limits import MistakeError
@@ -37,10 +37,10 @@ def check_run(run: Run, *, here: bool = True, trains: bool = True) -> None:
 
 def check_fit(run: Run, *, trains: bool = True) -> None:
     """Refuse what its devices' memory cannot hold."""
-    job = job_of(run)
-    if job is not None:
-        check_split(run.hardware, job.shape)
-        check_memory(run.hardware, job, device_memory(run.hardware), trains=trains)
+    demand = demand_of(run)
+    if demand is not None:
+        check_split(run.hardware, demand.shape)
+        check_memory(run.hardware, demand, device_memory(run.hardware), trains=trains)
 
 
 def check_packages(hardware: Hardware) -> None:
@@ -97,21 +97,21 @@ def check_split(hardware: Hardware, shape: Shape) -> None:
         )
 
 
-def check_memory(hardware: Hardware, job: Job, have: int | None, *, trains: bool = True) -> None:
-    for budget in budgets(hardware, job, have, trains=trains):
+def check_memory(hardware: Hardware, demand: Demand, have: int | None, *, trains: bool = True) -> None:
+    for budget in budgets(hardware, demand, have, trains=trains):
         if have is not None and budget.total.least > have:
             raise FitError(explain(hardware, budget, have))
     if have is not None and hardware.engine == "vllm" and hardware.device == "cuda":
-        check_share(hardware, job, have)
+        check_share(hardware, demand, have)
 
 
-def check_share(hardware: Hardware, job: Job, have: int) -> None:
+def check_share(hardware: Hardware, demand: Demand, have: int) -> None:
     """vLLM does not start unless its share holds the weights and one full context."""
-    least = sum(amount.least for amount in engine_amounts(hardware, job, have).values())
+    least = sum(amount.least for amount in engine_amounts(hardware, demand, have).values())
     if least > hardware.engine_memory * have:
         raise FitError(
             f"it cannot fit: hardware.engine_memory={hardware.engine_memory} of {size(have)} is "
-            f"{size(int(hardware.engine_memory * have))}, and weights, work and one context of {job.max_context:,} "
+            f"{size(int(hardware.engine_memory * have))}, and weights, work and one context of {demand.max_context:,} "
             f"tokens take {size(least)}: try hardware.engine_memory={math.ceil(100 * least / have) / 100}"
         )
 
@@ -183,14 +183,14 @@ def device_memory(hardware: Hardware) -> int | None:
     return min((gpu.memory for gpu in gpus() if gpu.memory is not None), default=None)
 
 
-def job_of(run: Run) -> Job | None:
+def demand_of(run: Run) -> Demand | None:
     """What memory depends on; None where the model's shape is not known yet."""
     shape = shape_of(run)
     if shape is None:
         return None
     stages = run.stages()
     num_head = shape.width + 1 if any(stage.algo.critic for stage in stages) else 0
-    return Job(
+    return Demand(
         shape=shape,
         num_trained=num_trained(run.model.lora, shape) + num_head,
         adapted=run.model.lora is not None,

@@ -26,7 +26,7 @@ from rlx.record.codec import Notes
 from rlx.record.folder import CHECKPOINTS, LOG, METRICS, SUMMARY, open_folder
 from rlx.record.store import save as save_groups
 from rlx.record.store import step_path
-from rlx.record.track import Board, append_metrics, read_metrics
+from rlx.record.track import Dashboard, append_metrics, read_metrics
 from rlx.rollout.engine import Engine
 from rlx.run.agent import Agent
 from rlx.run.fleet import Fleet
@@ -60,7 +60,7 @@ class Life:
     interrupt: Interrupt
     ranks: Ranks = ALONE
     pulse: Pulse = field(default_factory=Pulse)
-    board: Board | None = None
+    dashboard: Dashboard | None = None
     cost: Cost = field(default_factory=Cost)
     since: float = 0.0
     """When the cost's seconds were last brought up to date."""
@@ -190,8 +190,8 @@ def record(life: Life, agent: Agent, step: int, metrics: Metrics, groups: Sequen
     life.spend(groups)
     if life.ranks.is_first:
         append_metrics(run.folder / METRICS, step, metrics)
-        if life.board is not None:
-            life.board.log(step, metrics)
+        if life.dashboard is not None:
+            life.dashboard.log(step, metrics)
         if keeps_trajectories(run, step):
             save_groups(step_path(run.folder, step), groups, max_rounds=rounds_of(run.env), notes=notes)
     if step == run.steps or step % run.checkpoint.every == 0 or is_overdue(life):
@@ -246,8 +246,9 @@ def end(life: Life, status: Ending, figures: dict[str, Estimate] | None = None) 
     )
     if life.ranks.is_first and (status == "finished" or finished_before(life.run.folder)[0] < life.step):
         write_summary(life.run.folder / SUMMARY, summary)
-    if life.board is not None:
-        life.board.finish({name: figure.value for name, figure in summary.metrics.items()}, int(status != "finished"))
+    if life.dashboard is not None:
+        values = {name: figure.value for name, figure in summary.metrics.items()}
+        life.dashboard.finish(values, int(status != "finished"))
     return summary
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from rlx.check.probe import Bars, gone_on
 from rlx.check.selftest import agreement, as_words, check, reductions
-from rlx.check.trial import Memory, attempt, high_water, phase_of
+from rlx.check.trial import HighWater, attempt, high_water, phase_of
 from rlx.config.compose import ConfigError, compose
 from rlx.hardware.profile import Hardware
 from rlx.rollout import choice
@@ -153,7 +153,7 @@ def test_the_high_water_mark_of_a_process_is_read() -> None:
 
 
 def test_memory_is_of_the_processes_of_one_moment() -> None:
-    held, before, memory = "x = bytearray(150_000_000); print('held', flush=True); input()", Memory(), Memory()
+    held, before, memory = "x = bytearray(150_000_000); print('held', flush=True); input()", HighWater(), HighWater()
     before.look()
     for _ in range(2):  # one after the other: never both at once
         command = [sys.executable, "-c", held]

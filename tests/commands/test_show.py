@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rlx.commands.show import Choice, ShowError, describe_line, find_file, glance, pick, scan, show_episodes
+from rlx.commands.show import ShowError, Wanted, describe_line, find_file, glance, pick, scan, show_episodes
 from rlx.record.store import StoreError, save, stored_files
 from rlx.types import Action, Completion, Fork, Group, Task, Text, ToolUse, Trajectory, Turn
 
@@ -61,31 +61,31 @@ def test_a_file_is_named_by_its_step_or_its_evaluation(run: Path) -> None:
 
 def test_episodes_are_chosen_by_task_sample_outcome_place_and_reward(run: Path) -> None:
     file = find_file(run)
-    assert [line.number for line in scan(file, Choice())] == [1, 2, 3]
-    assert [line.number for line in scan(file, Choice(task="a"))] == [1, 2]
-    assert [line.number for line in scan(file, Choice(task="a", success=False))] == [1]
-    assert [line.number for line in scan(file, Choice(sample=0))] == [1, 3]
-    assert pick(file, Choice(), index=3).task == "b"
-    assert pick(file, Choice(), by="best").number == 3
-    assert pick(file, Choice(success=True), by="worst").number == 2
-    for index, choice in ((4, Choice()), (1, Choice(task="z"))):
+    assert [line.number for line in scan(file, Wanted())] == [1, 2, 3]
+    assert [line.number for line in scan(file, Wanted(task="a"))] == [1, 2]
+    assert [line.number for line in scan(file, Wanted(task="a", success=False))] == [1]
+    assert [line.number for line in scan(file, Wanted(sample=0))] == [1, 3]
+    assert pick(file, Wanted(), index=3).task == "b"
+    assert pick(file, Wanted(), by="best").number == 3
+    assert pick(file, Wanted(success=True), by="worst").number == 2
+    for index, wanted in ((4, Wanted()), (1, Wanted(task="z"))):
         with pytest.raises(ShowError, match="no such episode: `--list` shows"):
-            pick(file, choice, index=index)
+            pick(file, wanted, index=index)
 
 
 def test_an_episode_is_told_turn_by_turn_on_80_columns(run: Path) -> None:
-    (told,) = show_episodes(run, "", Choice(success=True))
+    (told,) = show_episodes(run, "", Wanted(success=True))
     assert told.startswith(
         "eval-8.jsonl, episode 2: task a, sample 1\nsolved, reward 0.980, 2 turns, 1 tool call, 4 tokens\n\n"
         "task\n  Solve a.\n\nturn 1: call python, reward -0.020\n  1 + 1\nobservation\n  2�[2J and long"
     )
     assert told.endswith("turn 2: answer, reward 1.000\n  2")
     assert max(map(len, told.splitlines())) <= 80
-    assert "cut off by length" in next(show_episodes(run, "", Choice()))
+    assert "cut off by length" in next(show_episodes(run, "", Wanted()))
 
 
 def test_a_list_has_a_line_for_each(run: Path) -> None:
-    told = list(show_episodes(run, "", Choice(), listed=True))
+    told = list(show_episodes(run, "", Wanted(), listed=True))
     assert [line.split()[:3] for line in told] == [["1", "truncated", "0.000"], ["2", "solved", "0.980"],
                                                   ["3", "solved", "1.000"]]  # fmt: skip
     evil = glance(b'{"trajectory": {"task": {"id": "\\u001b[2J"}, "sample": 0, "success": 1, "status": "done",'
@@ -95,7 +95,7 @@ def test_a_list_has_a_line_for_each(run: Path) -> None:
 
 def test_tokens_are_decoded_as_they_were_with_special_ones(run: Path) -> None:
     (run / "config.yaml").write_text("model: {path: nano}\n")
-    (told,) = show_episodes(run, "", Choice())
+    (told,) = show_episodes(run, "", Wanted())
     assert told.split("\n\n")[1].startswith("prompt\n")
 
 
@@ -103,13 +103,13 @@ def test_tokens_are_decoded_as_they_were_with_special_ones(run: Path) -> None:
 def test_a_file_that_no_run_wrote_is_told_in_a_line(run: Path, line: str) -> None:
     find_file(run).write_text(line + "\n")
     with pytest.raises(StoreError, match=r"eval-8.jsonl:1: it is not as a run wrote it"):
-        list(show_episodes(run, "", Choice()))
+        list(show_episodes(run, "", Wanted()))
 
 
 def test_what_is_chosen_is_read_whole_and_no_more(run: Path) -> None:
     file = find_file(run)
     file.write_text(file.read_text() + "garbage\n")
-    assert len(list(show_episodes(run, "", Choice(), index=3))) == 1
+    assert len(list(show_episodes(run, "", Wanted(), index=3))) == 1
 
 
 def test_a_step_of_any_length_is_looked_for(run: Path) -> None:
@@ -133,15 +133,15 @@ def noted(file: Path, notes: dict[str, list[object]]) -> None:
 
 def test_tokens_are_told_with_what_was_made_of_them_and_move_no_terminal(run: Path) -> None:
     noted(find_file(run), NOTES)
-    (told,) = show_episodes(run, "", Choice(), tokens=True)
+    (told,) = show_episodes(run, "", Wanted(), tokens=True)
     rows = [line.split() for line in told.split("\n\n")[-2].splitlines()[-2:]]
     assert rows == [['"\\u001b[2Jab"', "0.000", "0.250", "1.500", "yes"], ['"\\n"', "0.000", "0.000", "-1.000", "no"]]
     assert max(map(len, told.splitlines())) <= 80
-    assert "log-prob" not in next(show_episodes(run, "", Choice()))
+    assert "log-prob" not in next(show_episodes(run, "", Wanted()))
 
 
 def test_tokens_of_an_evaluation_have_no_notes_and_are_told_all_the_same(run: Path) -> None:
-    (told,) = show_episodes(run, "", Choice(), tokens=True)
+    (told,) = show_episodes(run, "", Wanted(), tokens=True)
     assert told.split("\n\n")[-2].splitlines()[-1].split() == ['"id', '503"', "0.000"]
 
 
@@ -157,15 +157,15 @@ def test_tokens_of_an_evaluation_have_no_notes_and_are_told_all_the_same(run: Pa
 def test_notes_that_no_run_wrote_are_named(run: Path, notes: dict[str, list[object]], message: str) -> None:
     noted(find_file(run), notes)
     with pytest.raises(StoreError, match=rf"eval-8\.jsonl:1: turns\[0\].*{message}"):
-        list(show_episodes(run, "", Choice(), tokens=True))
+        list(show_episodes(run, "", Wanted(), tokens=True))
 
 
 def test_a_file_and_a_line_of_it_are_opened(run: Path) -> None:
     file = find_file(run)
-    (told,) = show_episodes(file, "", Choice(), line=3)
+    (told,) = show_episodes(file, "", Wanted(), line=3)
     assert told.startswith("eval-8.jsonl, episode 3: task b")
     with pytest.raises(ShowError, match="has no line 4: it has 3 of them"):
-        list(show_episodes(file, "", Choice(), line=4))
+        list(show_episodes(file, "", Wanted(), line=4))
 
 
 @pytest.fixture
@@ -180,7 +180,7 @@ def forked(run: Path) -> Path:
 
 
 def test_a_fork_says_what_it_left_and_what_is_its_own(forked: Path) -> None:
-    (told,) = show_episodes(forked, "", Choice(), index=2)
+    (told,) = show_episodes(forked, "", Wanted(), index=2)
     assert told.splitlines()[2:5] == [
         "solved, reward 0.980, 3 turns, 2 tool calls, 7 tokens",
         "a fork of sample 10, left in turn 2 after 1 token, 1 token forced",
@@ -188,7 +188,7 @@ def test_a_fork_says_what_it_left_and_what_is_its_own(forked: Path) -> None:
     ]
     assert "\nturn 1: call python, reward -0.020, replayed\n" in told
     assert "\x1b" not in told
-    plain, fork = show_episodes(forked, "", Choice(), listed=True)
+    plain, fork = show_episodes(forked, "", Wanted(), listed=True)
     assert "fork" not in plain
     assert fork.endswith("…/12, a fork of 10")
     assert len(fork) == 80
@@ -196,14 +196,14 @@ def test_a_fork_says_what_it_left_and_what_is_its_own(forked: Path) -> None:
 
 def test_the_text_of_a_fork_s_first_turn_is_told_in_its_parts(forked: Path) -> None:
     (forked / "config.yaml").write_text("model: {path: nano}\n")
-    (told,) = show_episodes(forked, "", Choice(), index=2)
+    (told,) = show_episodes(forked, "", Wanted(), index=2)
     lines = told.split("\n\n")[3].splitlines()
     assert (lines[0], lines[1], lines[3], lines[5]) == (
         "turn 2: call python, reward 0.000", "replayed", "forced", "its own")  # fmt: skip
 
 
 def test_a_fork_s_tokens_say_whose_they_are(forked: Path) -> None:
-    (told,) = show_episodes(forked, "", Choice(), index=2, tokens=True)
+    (told,) = show_episodes(forked, "", Wanted(), index=2, tokens=True)
     rows = [line.split()[-1] for line in told.splitlines() if line.startswith('  "id ')]
     assert rows == ["replayed", "replayed", "replayed", "forced", "0.000", "0.000", "0.000"]
     assert max(map(len, told.splitlines())) <= 80
@@ -216,4 +216,4 @@ def test_a_fork_that_no_run_wrote_is_named(forked: Path) -> None:
     stored[1]["trajectory"]["fork"]["token"] = 2**60
     file.write_text("".join(json.dumps(line) + "\n" for line in stored))
     with pytest.raises(StoreError, match="2: fork gives turn 1 more tokens than it has"):
-        list(show_episodes(forked, "", Choice(), index=2, tokens=True))
+        list(show_episodes(forked, "", Wanted(), index=2, tokens=True))

@@ -8,7 +8,7 @@ import pytest
 from rlx.commands.output import show_json
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.summary import Summary, write_summary
-from rlx.evaluate.sweep import differing_keys, read_member, read_sweep, short_keys, sweep_table, sweep_values
+from rlx.evaluate.sweep import differing_keys, read_run, read_sweep, short_keys, sweep_table, sweep_values
 from rlx.record.folder import FolderError
 
 FIGURES = {"eval/pass@1": Estimate(value=0.535, low=0.501, high=0.57)}
@@ -23,8 +23,8 @@ def run_folder(folder: Path, config: str, status: str = "finished") -> Path:
 
 def test_a_sweep_shows_the_keys_that_differ_and_the_figures(tmp_path: Path) -> None:
     runs = [
-        read_member(run_folder(tmp_path / "a", "seed: 1\nenv: {lambda_call: 0.02, max_rounds: 8, numbers: [3, 4]}\n")),
-        read_member(run_folder(tmp_path / "b", "seed: 1\nenv: {lambda_call: 0.1, max_rounds: 8, numbers: [3]}\n")),
+        read_run(run_folder(tmp_path / "a", "seed: 1\nenv: {lambda_call: 0.02, max_rounds: 8, numbers: [3, 4]}\n")),
+        read_run(run_folder(tmp_path / "b", "seed: 1\nenv: {lambda_call: 0.1, max_rounds: 8, numbers: [3]}\n")),
     ]
     table = sweep_table(runs)
     assert table.header[:4] == ("run", "lambda_call", "numbers", "Pass@1")
@@ -73,5 +73,5 @@ def test_keys_that_one_run_lacks_differ_and_equal_ones_do_not() -> None:
 def test_a_hostile_config_is_one_line_that_names_it(tmp_path: Path, config: str) -> None:
     folder = run_folder(tmp_path / "a", config)
     with pytest.raises(FolderError, match=r"config\.yaml") as caught:
-        read_member(folder)
+        read_run(folder)
     assert len(str(caught.value).splitlines()) == 1

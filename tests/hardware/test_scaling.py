@@ -17,7 +17,7 @@ from rlx.hardware.scaling import (
     Efficiency,
     Load,
     Machine,
-    Step,
+    StepTime,
     attention_flops,
     body_parameters,
     estimate_step,
@@ -38,7 +38,7 @@ QWEN_7B = read_shape(read_option("model", "qwen2_5_7b")["shape"])
 A100 = Machine(name="A100", flops=312e12, bandwidth=2e12, link=300e9, network=200e9, host=32e9)
 
 
-def step(shape: Shape = SMALL, load: Load = LOAD, machine: Machine = UNIT, **fields: Any) -> Step:
+def step(shape: Shape = SMALL, load: Load = LOAD, machine: Machine = UNIT, **fields: Any) -> StepTime:
     return estimate_step(shape, Hardware(**{"num_slots": 4, **fields}), machine, load, WHOLE)
 
 
@@ -103,7 +103,7 @@ def test_messages_of_each_zero_stage(stage: int, expected: int) -> None:
 
 
 def test_stale_rollouts_run_beside_the_update() -> None:
-    alone = Step(decode=3, prefill=1, compute=5, messages=2, optimizer=1, sync=1, overlaps=False)
+    alone = StepTime(decode=3, prefill=1, compute=5, messages=2, optimizer=1, sync=1, overlaps=False)
     assert alone.seconds == 4 + 6 + 1
     assert replace(alone, overlaps=True).seconds == 6 + 1
     assert alone.limit == "update"
@@ -111,7 +111,7 @@ def test_stale_rollouts_run_beside_the_update() -> None:
     assert replace(alone, sync=9).limit == "sync"
 
 
-def big(num_processes: int, load: Load = LOAD, **fields: Any) -> Step:
+def big(num_processes: int, load: Load = LOAD, **fields: Any) -> StepTime:
     gpu: dict[str, Any] = {"device": "cuda", "engine": "vllm", "learner_dtype": "bfloat16", "dtype": "bfloat16"}
     more = {"learner": "deepspeed", "zero_stage": 2, "micro_batch_tokens": 32768, "num_slots": 256}
     return estimate_step(QWEN_7B, Hardware(num_processes=num_processes, **{**gpu, **more, **fields}), A100, load)

@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves
 from transformers import AutoConfig, Qwen2Config, Qwen2ForCausalLM
 
 import rlx
-from rlx.hardware.memory import Job, activation_bytes
+from rlx.hardware.memory import Demand, activation_bytes
 from rlx.hardware.profile import Hardware
 from rlx.learner.batch import collate
 from rlx.learner.packing import pack
@@ -86,7 +86,9 @@ def test_activations_are_as_the_plan_says(turn, learner, dtype, recompute) -> No
     hardware = Hardware(learner=learner, learner_dtype=dtype, recompute=recompute, micro_batch_tokens=10_000)
     shape = read_shape(config.to_dict())
     tokens, measured = peak(config, hardware, groups)
-    planned = activation_bytes(hardware, Job(shape=shape, num_trained=num_parameters(shape), max_context=128), tokens)
+    planned = activation_bytes(
+        hardware, Demand(shape=shape, num_trained=num_parameters(shape), max_context=128), tokens
+    )
     least, most = ERROR[recompute]
     assert least * planned < measured < most * planned
 
@@ -111,9 +113,9 @@ def long_episode(turn, length: int) -> Group:
 def test_a_long_episode_takes_what_the_plan_says_linear_in_its_length(turn, length, micro_batch_tokens) -> None:
     config = AutoConfig.from_pretrained(Path(rlx.__file__).parent / "model" / "nano")
     hardware, shape = Hardware(micro_batch_tokens=micro_batch_tokens), read_shape(config.to_dict())
-    job = Job(shape=shape, num_trained=num_parameters(shape), max_context=length)
+    demand = Demand(shape=shape, num_trained=num_parameters(shape), max_context=length)
     tokens, measured = peak(config, hardware, [long_episode(turn, length)])
-    planned = activation_bytes(hardware, job, tokens)
+    planned = activation_bytes(hardware, demand, tokens)
     assert 0.9 * planned < measured < 1.1 * planned
     if micro_batch_tokens == 1024:
         assert measured < 25_000 * length  # 0.82 GB at 32k tokens

@@ -11,7 +11,7 @@ from rlx.env.countdown import Countdown
 from rlx.model.corpus import (
     TRACE,
     VERDICT_WEIGHT,
-    Mixture,
+    Corpus,
     draw_kind,
     encode,
     kinds,
@@ -36,19 +36,19 @@ def problem(text: str) -> tuple[tuple[int, ...], int]:
 
 
 @pytest.fixture(scope="module")
-def mixture() -> Mixture:
-    return Mixture(tokenizer=NANO, lengths=mean_lengths(NANO, 30))
+def corpus() -> Corpus:
+    return Corpus(tokenizer=NANO, lengths=mean_lengths(NANO, 30))
 
 
-def test_a_step_of_the_corpus_is_its_seed(mixture: Mixture) -> None:
-    first, again, other = (mixture.draw(seed, 2000, 0.25) for seed in ("a", "a", "b"))
+def test_a_step_of_the_corpus_is_its_seed(corpus: Corpus) -> None:
+    first, again, other = (corpus.draw(seed, 2000, 0.25) for seed in ("a", "a", "b"))
     assert first == again
     assert first != other
     assert 2000 <= sum(len(e.ids) for e in first) < 2512
 
 
-def test_kinds_have_their_shares_of_the_tokens(mixture: Mixture) -> None:
-    drawn = mixture.draw("shares", 60_000, 0.4)
+def test_kinds_have_their_shares_of_the_tokens(corpus: Corpus) -> None:
+    drawn = corpus.draw("shares", 60_000, 0.4)
     traces = sum(len(e.ids) for e in drawn if "Using the numbers" in NANO.decode(e.ids))
     assert traces / sum(len(e.ids) for e in drawn) == pytest.approx(0.4, abs=0.06)
 
@@ -106,6 +106,6 @@ def test_traces_parse_back_and_end_in_success(dialect: Tags | Answer) -> None:
         assert [step.done for step in steps] == [False] * (len(steps) - 1) + [True]
 
 
-def test_a_document_is_as_long_as_its_kind_is_measured(mixture: Mixture) -> None:
-    assert set(mixture.lengths) == set(token_shares(0.5))
-    assert mixture.lengths[TRACE] > 100 > mixture.lengths["add numbers"]
+def test_a_document_is_as_long_as_its_kind_is_measured(corpus: Corpus) -> None:
+    assert set(corpus.lengths) == set(token_shares(0.5))
+    assert corpus.lengths[TRACE] > 100 > corpus.lengths["add numbers"]

@@ -17,7 +17,7 @@ from rlx.fetch import FetchError
 from rlx.learner.lora import Weights
 from rlx.model.card import expert_examples, measure_loss, score_verdicts
 from rlx.model.chat import find_marks
-from rlx.model.corpus import Mixture, mean_lengths
+from rlx.model.corpus import Corpus, mean_lengths
 from rlx.model.load import (
     SHIPPED,
     Lora,
@@ -59,8 +59,8 @@ def test_nano_is_small_and_of_the_size_its_shape_says() -> None:
 
 def test_nano_knows_its_corpus() -> None:
     """Chance is log(1536) = 7.3 nats a token."""
-    mixture = Mixture(tokenizer=TEXTS, lengths=mean_lengths(TEXTS, 20))
-    examples = mixture.draw("never a training step", 6000, 0.25)
+    corpus = Corpus(tokenizer=TEXTS, lengths=mean_lengths(TEXTS, 20))
+    examples = corpus.draw("never a training step", 6000, 0.25)
     loss = measure_loss(load_model(NANO).eval(), examples)
     assert loss < 0.45 < 0.1 * log(len(load_tokenizer(NANO)))
 

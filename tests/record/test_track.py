@@ -15,13 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlx.record.track import (
-    Board,
+    Dashboard,
     Track,
     append_metrics,
     is_clock,
     metrics_gap,
     metrics_line,
-    open_board,
+    open_dashboard,
     read_metrics,
     truncate_metrics,
 )
@@ -133,7 +133,7 @@ def fake_wandb(monkeypatch: pytest.MonkeyPatch, init: Callable[..., Any], login:
 
 @pytest.fixture(autouse=True)
 def listeners(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A board's thread imports the wandb of its own test, never a later one's: it is waited for before that goes."""
+    """A dashboard's thread imports its own test's wandb, never a later one's: it is waited for before that goes."""
     yield
     for thread in listening():
         thread.join(60)
@@ -143,25 +143,25 @@ def listening() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "wandb"]
 
 
-def told(tmp_path: Path, track: Track, rank: int = 0) -> tuple[Board, list[str]]:
-    """A board that was opened, told of three steps and closed, and what it said."""
+def told(tmp_path: Path, track: Track, rank: int = 0) -> tuple[Dashboard, list[str]]:
+    """A dashboard that was opened, told of three steps and closed, and what it said."""
     said: list[str] = []
-    board = open_board(track, tmp_path, {"seed": 1}, notice=said.append, rank=rank)
+    dashboard = open_dashboard(track, tmp_path, {"seed": 1}, notice=said.append, rank=rank)
     for step in range(1, 4):
-        board.log(step, {"reward/mean": 0.5})
-    board.finish({"eval/pass@1": 0.7})
-    return board, said
+        dashboard.log(step, {"reward/mean": 0.5})
+    dashboard.finish({"eval/pass@1": 0.7})
+    return dashboard, said
 
 
 def test_wandb_hears_every_step_and_the_final_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = FakeRun()
     asked: dict[str, Any] = {}
     fake_wandb(monkeypatch, lambda **settings: asked.update(settings) or run)
-    board, said = told(tmp_path, Track())
+    dashboard, said = told(tmp_path, Track())
     assert [line["step"] for line in run.logged] == [1, 2, 3]
     assert (run.summary, run.exit_code) == ({"eval/pass@1": 0.7}, 0)
     assert (asked["mode"], asked["name"], asked["dir"]) == ("offline", tmp_path.name, str(tmp_path))
-    assert (said, board.failures) == ([], {})
+    assert (said, dashboard.failures) == ([], {})
 
 
 def test_a_resumed_run_keeps_its_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,9 +203,9 @@ def test_an_unreachable_server_means_offline(tmp_path: Path, monkeypatch: pytest
         return run
 
     fake_wandb(monkeypatch, init)
-    board, _ = told(tmp_path, Track(mode="online"))
+    dashboard, _ = told(tmp_path, Track(mode="online"))
     assert len(run.logged) == 3
-    assert not board.failures
+    assert not dashboard.failures
 
 
 def test_a_wandb_that_cannot_start_is_one_line_and_nothing_more(
@@ -215,8 +215,8 @@ def test_a_wandb_that_cannot_start_is_one_line_and_nothing_more(
         raise RuntimeError("broken\n\x1b[31mbadly")
 
     fake_wandb(monkeypatch, init)
-    board, said = told(tmp_path, Track())
-    assert board.failures == {"RuntimeError": 1}
+    dashboard, said = told(tmp_path, Track())
+    assert dashboard.failures == {"RuntimeError": 1}
     assert len(said) == 1
     assert len(said[0].splitlines()) == 1
     assert "\x1b" not in said[0]
@@ -226,25 +226,25 @@ def test_each_failure_is_counted_and_told_once(tmp_path: Path, monkeypatch: pyte
     run = FakeRun()
     monkeypatch.setattr(run, "log", lambda metrics: 1 / 0)
     fake_wandb(monkeypatch, lambda **settings: run)
-    board, said = told(tmp_path, Track())
-    assert board.failures == {"ZeroDivisionError": 3}
+    dashboard, said = told(tmp_path, Track())
+    assert dashboard.failures == {"ZeroDivisionError": 3}
     assert len(said) == 1
     assert run.exit_code == 0
 
 
 def test_a_missing_wandb_does_not_stop_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "wandb", None)
-    board, said = told(tmp_path, Track())
-    assert board.failures == {"ModuleNotFoundError": 1}
+    dashboard, said = told(tmp_path, Track())
+    assert dashboard.failures == {"ModuleNotFoundError": 1}
     assert len(said) == 1
 
 
 def test_a_wandb_that_hangs_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     release = threading.Event()
     fake_wandb(monkeypatch, lambda **settings: release.wait(60) and FakeRun())
-    board, said = told(tmp_path, Track(timeout=0.05))
+    dashboard, said = told(tmp_path, Track(timeout=0.05))
     release.set()
-    assert board.failures == {"TimeoutError": 1}
+    assert dashboard.failures == {"TimeoutError": 1}
     assert "did not finish" in said[0]
 
 
@@ -254,14 +254,14 @@ def test_a_wandb_too_slow_to_listen_loses_steps_but_never_holds_the_run(
     release = threading.Event()
     fake_wandb(monkeypatch, lambda **settings: release.wait(60) and FakeRun())
     said: list[str] = []
-    board = open_board(Track(timeout=0.05), tmp_path, {}, notice=said.append)
+    dashboard = open_dashboard(Track(timeout=0.05), tmp_path, {}, notice=said.append)
     for step in range(1_100):
-        board.log(step, {})
-    assert board.failures["BufferError"] >= 98
+        dashboard.log(step, {})
+    assert dashboard.failures["BufferError"] >= 98
     assert sum("too slow" in line for line in said) == 1
     release.set()
-    board.timeout = 60.0
-    board.finish()
+    dashboard.timeout = 60.0
+    dashboard.finish()
     assert not listening(), "what is queued was taken first, and made room for the end"
 
 
@@ -278,10 +278,10 @@ def test_the_end_waits_its_timeout_in_all_however_full_the_queue(monkeypatch: py
     monkeypatch.setattr("rlx.record.track.monotonic", lambda: now[0])
     monkeypatch.setattr(queue.Queue, "put", is_full)
     stuck = types.SimpleNamespace(join=lambda timeout: wait(timeout=timeout), is_alive=lambda: True)
-    board = Board(notice=lambda text: None, timeout=5.0, _thread=cast(Any, stuck))
-    board.finish()
+    dashboard = Dashboard(notice=lambda text: None, timeout=5.0, _thread=cast(Any, stuck))
+    dashboard.finish()
     assert now == [5.0]
-    assert board.failures == {"BufferError": 2, "TimeoutError": 1}
+    assert dashboard.failures == {"BufferError": 2, "TimeoutError": 1}
 
 
 @pytest.mark.parametrize(("mode", "rank"), [("disabled", 0), ("offline", 1)])
@@ -289,12 +289,12 @@ def test_disabled_and_other_ranks_never_import_wandb(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, rank: int
 ) -> None:
     monkeypatch.setitem(sys.modules, "wandb", None)
-    board, said = told(tmp_path, Track(mode=mode), rank)
-    assert (said, board.failures, list(tmp_path.iterdir())) == ([], {}, [])
+    dashboard, said = told(tmp_path, Track(mode=mode), rank)
+    assert (said, dashboard.failures, list(tmp_path.iterdir())) == ([], {}, [])
 
 
 def test_the_real_wandb_writes_an_offline_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    board, said = told(tmp_path, Track(mode="offline", timeout=120))
-    assert (said, board.failures) == ([], {})
+    dashboard, said = told(tmp_path, Track(mode="offline", timeout=120))
+    assert (said, dashboard.failures) == ([], {})
     assert len(list(tmp_path.glob("wandb/offline-run-*/run-*.wandb"))) == 1
     assert "wandb" not in capfd.readouterr().out

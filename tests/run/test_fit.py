@@ -13,7 +13,7 @@ from rlx.hardware.machine import Gpu
 from rlx.hardware.memory import Amount, Budget
 from rlx.hardware.profile import Hardware
 from rlx.run import fit
-from rlx.run.fit import FitError, check_devices, check_fit, check_packages, job_of, remedy, verdict
+from rlx.run.fit import FitError, check_devices, check_fit, check_packages, demand_of, remedy, verdict
 from rlx.run.run import Run
 
 
@@ -98,9 +98,9 @@ def test_profiles_fit_the_models_they_are_for(profile: str, model: str) -> None:
     [(["algo=grpo"], False), (["algo=grpo", "algo.loss.kl=0.1"], True), (["algo=ipo"], True), (["algo=sft"], False)],
 )
 def test_a_reference_is_counted_where_the_algorithm_needs_one(words: list[str], needs: bool) -> None:
-    job = job_of(run_of(*words))
-    assert job is not None
-    assert job.needs_reference is needs
+    demand = demand_of(run_of(*words))
+    assert demand is not None
+    assert demand.needs_reference is needs
 
 
 @pytest.mark.parametrize(
@@ -110,9 +110,9 @@ def test_a_reference_is_counted_where_the_algorithm_needs_one(words: list[str], 
 def test_an_engine_that_keeps_its_weights_asleep_is_counted_where_a_stage_has_a_frozen_policy(
     words: list[str], frozen: bool
 ) -> None:
-    job = job_of(run_of(*words))
-    assert job is not None
-    assert job.frozen is frozen
+    demand = demand_of(run_of(*words))
+    assert demand is not None
+    assert demand.frozen is frozen
 
 
 def test_a_profile_larger_than_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:

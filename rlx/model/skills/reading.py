@@ -14,7 +14,7 @@ NOT_STATED = "not stated"
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class FactKind:
     """A fact's sentence, how it is asked for, and what it makes of a description: `the town where … was born`."""
 
     sentence: str
@@ -25,18 +25,18 @@ class Relation:
 
 
 SIMPLE = (
-    Relation("{} is in the {}.", "Where is {}?", "", NAMES, PLACES),
-    Relation("{} has a {}.", "What does {} have?", "", NAMES, THINGS),
-    Relation("{} likes {}.", "Which colour does {} like?", "", NAMES, COLOURS),
-    Relation("{} was born in {}.", "Where was {} born?", "", NAMES, TOWNS),
-    Relation("{} went to {} School.", "Which school did {} go to?", "", NAMES, SCHOOLS),
+    FactKind("{} is in the {}.", "Where is {}?", "", NAMES, PLACES),
+    FactKind("{} has a {}.", "What does {} have?", "", NAMES, THINGS),
+    FactKind("{} likes {}.", "Which colour does {} like?", "", NAMES, COLOURS),
+    FactKind("{} was born in {}.", "Where was {} born?", "", NAMES, TOWNS),
+    FactKind("{} went to {} School.", "Which school did {} go to?", "", NAMES, SCHOOLS),
 )
-AUTHOR = Relation("{} was written by {}.", "Who wrote {}?", "the author of {}", TITLES, NAMES)
-TEACHER = Relation("{} was taught by {}.", "Who taught {}?", "the teacher of {}", NAMES, NAMES)
-BORN = Relation("{} was born in {}.", "Where was {} born?", "the town where {} was born", NAMES, TOWNS)
-COUNTRY = Relation("{} is a town in {}.", "In which country is {}?", "the country of {}", TOWNS, COUNTRIES)
-LEADER = Relation("{} is ruled by {}.", "Who rules {}?", "the ruler of {}", COUNTRIES, NAMES)
-CHAINS: dict[int, tuple[tuple[Relation, ...], ...]] = {
+AUTHOR = FactKind("{} was written by {}.", "Who wrote {}?", "the author of {}", TITLES, NAMES)
+TEACHER = FactKind("{} was taught by {}.", "Who taught {}?", "the teacher of {}", NAMES, NAMES)
+BORN = FactKind("{} was born in {}.", "Where was {} born?", "the town where {} was born", NAMES, TOWNS)
+COUNTRY = FactKind("{} is a town in {}.", "In which country is {}?", "the country of {}", TOWNS, COUNTRIES)
+LEADER = FactKind("{} is ruled by {}.", "Who rules {}?", "the ruler of {}", COUNTRIES, NAMES)
+CHAINS: dict[int, tuple[tuple[FactKind, ...], ...]] = {
     2: ((AUTHOR, BORN), (AUTHOR, TEACHER), (TEACHER, BORN), (BORN, COUNTRY), (COUNTRY, LEADER)),
     3: ((AUTHOR, BORN, COUNTRY), (AUTHOR, TEACHER, BORN), (TEACHER, BORN, COUNTRY), (BORN, COUNTRY, LEADER)),
     4: ((AUTHOR, TEACHER, BORN, COUNTRY), (AUTHOR, BORN, COUNTRY, LEADER), (TEACHER, BORN, COUNTRY, LEADER)),
@@ -49,7 +49,7 @@ def ask_page(page: str, question: str, answer: str) -> Document:
     return (Segment(f"{page}\nQuestion: {question}\n", QUESTION), Segment(f"<answer>{answer}</answer>", ANSWER))
 
 
-def draw_fact(rng: Random, relation: Relation, subject: str, taken: Sequence[str] = ()) -> str:
+def draw_fact(rng: Random, relation: FactKind, subject: str, taken: Sequence[str] = ()) -> str:
     return rng.choice([name for name in relation.objects if name != subject and name not in taken])
 
 
@@ -168,7 +168,7 @@ def name_described(page: str, text: str) -> str:
 
 def pick_page(rng: Random, size: int) -> Document:
     """Which of `size` titled pages a question is about."""
-    facts: list[tuple[str, Relation, str]] = []
+    facts: list[tuple[str, FactKind, str]] = []
     for relation in rng.choices((AUTHOR, TEACHER, BORN, COUNTRY, LEADER), k=size):
         taken = [subject for subject, _, _ in facts]
         subject = rng.choice([name for name in relation.subjects if name not in taken])

@@ -36,7 +36,7 @@ ReadInto = Callable[[memoryview], int | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class HeaderEntry:
     """A tensor's place in the bytes."""
 
     name: str
@@ -110,7 +110,7 @@ def fill(readinto: ReadInto, view: memoryview) -> None:
         view = view[num:]
 
 
-def read_header(raw: bytes, size: int) -> tuple[list[Entry], dict[str, str]]:
+def read_header(raw: bytes, size: int) -> tuple[list[HeaderEntry], dict[str, str]]:
     """The tensors in the order of their bytes, which must be `size` without a gap."""
     header = parse(raw)
     if not isinstance(header, dict):
@@ -125,7 +125,7 @@ def read_header(raw: bytes, size: int) -> tuple[list[Entry], dict[str, str]]:
     return entries, {name: string(owner, "weights") for name, owner in same.items()}
 
 
-def read_entry(name: str, value: Any) -> Entry:
+def read_entry(name: str, value: Any) -> HeaderEntry:
     where = f"weights: {name!r:.80}"
     fields = record(value, where, ("dtype", "shape", "data_offsets"))
     dtype = DTYPES.get(string(fields["dtype"], where))
@@ -135,4 +135,4 @@ def read_entry(name: str, value: Any) -> Entry:
     offsets = [whole(offset, where) for offset in listed(fields["data_offsets"], where)]
     if len(offsets) != 2 or offsets[1] - offsets[0] != math.prod(shape) * dtype.itemsize or len(shape) > 16:
         raise CodecError(f"{where} has a shape that does not fit its bytes")
-    return Entry(name=name, dtype=dtype, shape=shape, begin=offsets[0], end=offsets[1])
+    return HeaderEntry(name=name, dtype=dtype, shape=shape, begin=offsets[0], end=offsets[1])
