@@ -31,7 +31,7 @@ from rlx.evaluate.reproduction import (
     refuse_seed,
     words_of,
 )
-from rlx.evaluate.tables import to_rich, to_svg
+from rlx.evaluate.tables import is_shown, to_rich, to_svg
 from rlx.hardware.memory import Amount, budgets
 from rlx.hardware.packages import how_to_get, lacks
 from rlx.limits import near
@@ -84,9 +84,12 @@ def check_report(file: Path, what: Reproduction, runs: Mapping[str, Run]) -> Non
                 expected = f"expected one of {', '.join(known)}"
                 raise ReproductionError(f"{file}: {name}: {arm} will have no evaluation {evaluation!r:.60}: {expected}")
         figures = [one.partition("/")[2] for one in judged_by(runs[told[0].split(" ")[0]], "eval", what.ks)]
-        for stat in what.expected.get(name, ()):
-            if not is_among(stat, figures):
-                raise ReproductionError(f"{file}: {name}: expected has no figure {stat!r:.60}{near(stat, figures)}")
+        for told_as, stats, known in (
+            ("expected", what.expected.get(name, ()), figures),
+            ("published", what.published.get(name, ()), [*filter(is_shown, figures)]),
+        ):
+            for stat in (stat for stat in stats if not is_among(stat, known)):
+                raise ReproductionError(f"{file}: {name}: {told_as} has no figure {stat!r:.60}{near(stat, known)}")
 
 
 def evaluations_of(run: Run) -> list[str]:

@@ -28,7 +28,7 @@ import yaml
 
 from rlx.console import one_line
 from rlx.evaluate.curves import Curve
-from rlx.limits import LARGEST, MANY, MistakeError, within
+from rlx.limits import LARGEST, MANY, MistakeError, near, within
 from rlx.record.folder import METRICS
 from rlx.record.form import FLAG, NUMBER, STRING, WHOLE, CodecError, made, many, named
 from rlx.record.form import in_order as both
@@ -107,12 +107,15 @@ class Reproduction:
         in_order(self.runs)
 
     def check_figures(self) -> None:
-        """That whatever is published or expected is of a row, a gain or a curve, and of one alone, and a number."""
+        """That what is published is of a row, what is expected of a row, a gain or a curve, and of one alone, and a
+        number."""
         names = (*self.rows, *self.gains, *self.curves)
         for name in (name for name, num in Counter(names).items() if num > 1):
             raise ValueError(f"{name}: rows, gains and curves share no names")
-        for name in (name for name in (*self.published, *self.expected) if name not in names):
-            raise ValueError(f"{name}: there is no such row, gain or curve")
+        for name in (name for name in self.published if name not in self.rows):
+            raise ValueError(f"{name}: published is of rows, and there is no such row{near(name, self.rows)}")
+        for name in (name for name in self.expected if name not in names):
+            raise ValueError(f"{name}: there is no such row, gain or curve{near(name, names)}")
         for title, curve in self.curves.items():
             for name in (name for name in self.expected.get(title, ()) if name not in curve.of):
                 raise ValueError(f"{title}: expected names {name!r}, which is none of its runs: {', '.join(curve.of)}")

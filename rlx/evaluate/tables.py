@@ -103,6 +103,12 @@ def use_columns(runs: Iterable[Figures]) -> tuple[Column, ...]:
     return (*used, *told, *failed, reward)
 
 
+def is_shown(stat: str) -> bool:
+    """Whether `accuracy_table` or `tool_table` has a column for a figure where it was measured."""
+    fixed = {column.stat for column in (*TOOL_USE, TURNS, ERRORS)}
+    return stat in fixed or stat.startswith("env/") or bool(pass_columns([f"eval/{stat}"]))
+
+
 def has_value(figures: Figures, name: str) -> bool:
     return name in figures and figures[name].value != 0
 

@@ -132,6 +132,13 @@ def test_a_seed_for_all_runs_is_refused_and_so_is_a_folder_at_work(tiny: Path, t
             "x: expected has no",
         ),
         ({"expected": {"ours": {"pass@9": [0, 1]}}}, "ours: expected has no figure 'pass@9'"),
+        ({"published": {"ours": {"pas@1": 1}}}, "ours: published has no figure 'pas@1'; did you mean pass@1"),
+        ({"published": {"ours": {"pass@9": 1}}}, "ours: published has no figure 'pass@9'; did you mean pass@1"),
+        (
+            {"published": {"ours": {"tool/cals": 1}}},
+            "ours: published has no figure 'tool/cals'; did you mean tool/calls",
+        ),
+        ({"published": {"ours": {"episode/tokens": 1}}}, "ours: published has no figure 'episode/tokens'"),
     ],
 )
 def test_a_report_of_what_its_runs_will_not_have_is_refused_before_the_first(

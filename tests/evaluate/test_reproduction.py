@@ -53,12 +53,13 @@ def write(folder: Path, changes: Mapping[str, Any] = {}) -> Path:
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "scripts" / "reproduce").glob("*.yaml")), ids=lambda file: file.stem)
-def test_every_shipped_file_can_be_read_and_makes_runs(file: Path, tmp_path: Path) -> None:
+def test_every_shipped_file_can_be_read_and_makes_runs_that_have_its_report(file: Path, tmp_path: Path) -> None:
+    from rlx.commands.reproduce import check_report
     from rlx.config.compose import build_run, compose
 
     what = read_reproduction(file)
-    for member in members_of(what, tmp_path, 2, []):
-        build_run(compose(member.words), member.folder)
+    built = {one.name: build_run(compose(one.words), one.folder) for one in members_of(what, tmp_path, 2, [])}
+    check_report(file, what, {arm: built[f"{arm}/0"] for arm in what.runs})
     assert what.expected
 
 
@@ -95,7 +96,15 @@ def test_a_control_has_the_length_of_what_it_is_a_control_of(tmp_path: Path, key
         ({"rows": {"x": "nobody eval-2"}}, "x: there is no run 'nobody' among control, own, trial"),
         ({"rows": {"x": "own"}}, "rows and gains name a run and one of its evaluations"),
         ({"gains": {"x": ["own eval-2"]}}, "reproduction.gains.x has 1 entries, not 2"),
-        ({"published": {"z": {"pass@1": 1}}}, "z: there is no such row, gain or curve"),
+        (
+            {"published": {"oars": {"pass@1": 1}}},
+            "oars: published is of rows, and there is no such row; did you mean ours?",
+        ),
+        ({"published": {"Rewards": {"own": 1}}}, "Rewards: published is of rows, and there is no such row"),
+        (
+            {"expected": {"Reward": {"own": [0, 1]}}},
+            "Reward: there is no such row, gain or curve; did you mean Rewards?",
+        ),
         ({"curves": {"c": {"metric": "x", "of": ["nobody"]}}}, "c: there is no run 'nobody' among control, own, trial"),
         ({"curves": {"c": {"metric": "x", "of": [], "window": 0}}}, "window=0: expected an integer from 1 to 1000000"),
         (
