@@ -26,7 +26,8 @@ from rlx.algo.parts import Optimizer
 from rlx.config.folders import read_option
 from rlx.hardware.profile import Hardware
 from rlx.hardware.scaling import Efficiency, Load, Machine, estimate_step
-from rlx.learner.batch import collate, rows
+from rlx.learner.batch import collate
+from rlx.learner.rows import rows
 from rlx.learner.torch import TorchLearner
 from rlx.model.load import SHIPPED
 from rlx.model.shape import Shape, find_shape, num_parameters

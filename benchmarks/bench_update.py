@@ -67,7 +67,8 @@ def ours(model: Any, groups: list[Any], micro_batch_tokens: int) -> Any:
     from rlx.algo.credit import leave_one_out
     from rlx.algo.losses import policy_gradient, policy_loss
     from rlx.algo.parts import Optimizer
-    from rlx.learner.batch import collate, rows
+    from rlx.learner.batch import collate
+    from rlx.learner.rows import rows
     from rlx.learner.torch import TorchLearner
 
     learner = TorchLearner(model, optimizer=Optimizer(), num_steps=100, micro_batch_tokens=micro_batch_tokens)

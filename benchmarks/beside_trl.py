@@ -26,7 +26,8 @@ from transformers.utils.logging import set_verbosity_error
 
 import rlx
 from rlx.algo.parts import Algorithm
-from rlx.learner.batch import collate, rows
+from rlx.learner.batch import collate
+from rlx.learner.rows import rows
 from rlx.learner.torch import TorchLearner
 from rlx.model.load import Model, encode_text, load_tokenizer
 from rlx.protocol.history import History

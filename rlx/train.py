@@ -19,9 +19,10 @@ from rlx.evaluate.evaluate import held_out
 from rlx.evaluate.summary import Cost, Summary
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.hardware.pulse import nothing
-from rlx.learner.batch import Batch, collate, rows
+from rlx.learner.batch import Batch, collate
 from rlx.learner.learner import NotFiniteError
 from rlx.learner.notes import notes_of
+from rlx.learner.rows import rows
 from rlx.model.load import Model
 from rlx.record.folder import STEP
 from rlx.record.track import open_dashboard

@@ -22,7 +22,8 @@ from rlx.env.game.turns import told as answered
 from rlx.env.mixture import Mixture, Portion
 from rlx.evaluate.budget import cut_groups
 from rlx.evaluate.replay import replay
-from rlx.learner.batch import collate, rows
+from rlx.learner.batch import collate
+from rlx.learner.rows import rows
 from rlx.model.chat import find_marks
 from rlx.protocol.direct import Direct
 from rlx.protocol.tags import Tags

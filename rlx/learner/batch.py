@@ -22,19 +22,18 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import reduce
 from itertools import chain, groupby
-from operator import add
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from rlx.algo.parts import Columns, Credited, PerRow, PerToken
+from rlx.learner.rows import Decision, decisions, num_given, num_unknown
 from rlx.record.codec import common_prefix
-from rlx.types import Group, Rows, Trajectory, Turn
+from rlx.types import Group, Turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,83 +128,6 @@ def chosen_of(column: Tensor | Columns | None, keep_M: Tensor) -> Tensor | Colum
     return None if column is None else column[keep_M]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
-    """One row: a turn, and where it stands. Trajectories are numbered over the batch."""
-
-    group: int
-    trajectory: int
-    turn: int
-    what: Turn
-    of: Trajectory
-
-
-def decisions(groups: Sequence[Group]) -> Iterator[Decision]:
-    """The rows of a batch, in order.
-
-    Episodes that ended in an error say nothing about the policy and are left out; turns that a fork replays are rows of
-    its parent.
-    """
-    kept = ((g, t) for g, group in enumerate(groups) for t in group.trajectories if t.status != "error" and t.turns)
-    for number, (group, trajectory) in enumerate(kept):
-        for turn, what in enumerate(trajectory.own, first_own(trajectory)):
-            yield Decision(group=group, trajectory=number, turn=turn, what=what, of=trajectory)
-
-
-def rows(groups: Sequence[Group], batch: Batch) -> Rows:
-    """What credit sees: a row per decision, with the batch's values where they were annotated."""
-    table = list(decisions(groups))
-    num_tokens = tuple(len(d.what.completion.token_ids) - num_given(d) for d in table)
-    linked = list(links(table))
-
-    def per_token(column_M: Tensor | None) -> tuple[tuple[float, ...], ...]:
-        return () if column_M is None else tuple(tuple(own.tolist()) for own in column_M.split(list(num_tokens)))
-
-    return Rows(
-        group=tuple(d.group for d in table),
-        trajectory=tuple(d.trajectory for d in table),
-        turn=tuple(d.turn for d in table),
-        parent=tuple(parent for parent, _ in linked),
-        reward=tuple(d.what.reward for d in table),
-        num_tokens=num_tokens,
-        success=tuple(d.of.success for d in table),
-        fork=tuple(left for _, left in linked),
-        fork_token=tuple(d.of.fork.token if left >= 0 and d.of.fork else 0 for d, (_, left) in zip(table, linked)),
-        status=tuple(d.of.status for d in table),
-        env=tuple(d.of.task.env for d in table),
-        logp=per_token(batch.old_logp_M),
-        reference_logp=per_token(batch.reference_M.get("logp")),
-        value=per_token(batch.old_M.get("value")),
-        value_after=tuple(own[-1] if own else math.nan for own in per_token(batch.old_M.get("value_after"))),
-        replayed=tuple(earned_before(d.of) for d in table) if any(d.of.fork for d in table) else (),
-    )
-
-
-def earned_before(trajectory: Trajectory) -> float:
-    """What a fork earned in the turns that it replays, summed as its parent's are; 0 for others."""
-    return reduce(add, (turn.reward for turn in trajectory.turns[: first_own(trajectory)]), 0.0)
-
-
-def first_own(trajectory: Trajectory) -> int:
-    """The first turn that is not replayed."""
-    return trajectory.fork.turn if trajectory.fork else 0
-
-
-def links(table: Sequence[Decision]) -> Iterator[tuple[int, int]]:
-    """Each row's row before it in its episode, and for a fork's first row the row it left; -1 where there is none."""
-    row_of = {(d.group, d.of.sample, d.turn): row for row, d in enumerate(table)}
-    fork_of = {(d.group, d.of.sample): d.of.fork for d in table}
-
-    def find(group: int, sample: int, turn: int) -> int:
-        """The row of a turn as this sample's episode has it: its own, or that of the episode that it replays."""
-        fork = fork_of.get((group, sample))
-        return find(group, fork.parent, turn) if fork and turn < fork.turn else row_of.get((group, sample, turn), -1)
-
-    for d in table:
-        fork, is_first = d.of.fork, d.turn == first_own(d.of)
-        yield find(d.group, d.of.sample, d.turn - 1), find(d.group, fork.parent, d.turn) if fork and is_first else -1
-
-
 @dataclass(slots=True)
 class Draft:
     """The flat lists a batch is made of, while they grow."""
@@ -251,17 +173,6 @@ def append_trajectory(columns: Draft, numbered: Sequence[tuple[int, Decision]], 
             begin_segment(columns, context, d.trajectory, first)
         append_sampled(columns, d.what, given, row, num_unknown(d))
         read = [*d.what.prompt_ids, *d.what.completion.token_ids]
-
-
-def num_given(d: Decision) -> int:
-    """Leading tokens of the turn that are no part of its trajectory's row: a fork's, taken over or forced."""
-    fork = d.of.fork if d.of.fork and d.turn == d.of.fork.turn else None
-    return 0 if fork is None else fork.token if fork.learned else fork.num_given
-
-
-def num_unknown(d: Decision) -> int:
-    """Tokens of its own after these whose log-probs nobody knows: forced ones, to be learned from."""
-    return len(d.of.fork.forced) if d.of.fork and d.of.fork.learned and d.turn == d.of.fork.turn else 0
 
 
 def begin_segment(columns: Draft, context: list[int], trajectory: int, first: int) -> None:

@@ -9,7 +9,8 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from rlx.learner.batch import Batch, decisions
+from rlx.learner.batch import Batch
+from rlx.learner.rows import decisions
 from rlx.record.codec import Notes
 from rlx.types import Group, Trajectory
 

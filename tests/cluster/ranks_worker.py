@@ -174,7 +174,8 @@ def learn_twins(size: int, variants: list[dict[str, Any]]) -> None:
     from test_cpo import automaton_of, groups_of
 
     from rlx.algo.cpo import cpo
-    from rlx.learner.batch import collate, rows
+    from rlx.learner.batch import collate
+    from rlx.learner.rows import rows
     from rlx.model.expand import train_rows
 
     def made(lora: bool) -> tuple[Any, Any]:

@@ -261,7 +261,8 @@ def test_countdown_episodes_reuse_what_their_sessions_computed(start: Any, agent
 def test_log_probs_equal_the_learners_before_and_after_three_updates(agent: Any, run: Any, nano: Any) -> None:
     from copy import deepcopy
 
-    from rlx.learner.batch import collate, rows
+    from rlx.learner.batch import collate
+    from rlx.learner.rows import rows
 
     copy = deepcopy(nano)
     for step in range(4):

@@ -18,7 +18,8 @@ from rlx.algo.rebn import rebn
 from rlx.algo.reinforce import reinforce
 from rlx.algo.rloo import rloo
 from rlx.algo.tool_rloo import tool_rloo
-from rlx.learner.batch import collate, rows
+from rlx.learner.batch import collate
+from rlx.learner.rows import rows
 from rlx.learner.torch import TorchLearner
 from rlx.protocol.automaton import Automaton, State
 from rlx.types import Action, Completion, Group, Task, Trajectory, Turn

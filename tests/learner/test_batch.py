@@ -7,7 +7,8 @@ import torch
 
 from rlx.algo.credit import episode_returns, leave_one_out, per_row
 from rlx.algo.parts import Credited, PerRow, PerToken
-from rlx.learner.batch import collate, rows
+from rlx.learner.batch import collate
+from rlx.learner.rows import rows
 from rlx.types import Completion, Fork, Group, Task, Trajectory
 
 TASK = Task(id="t", prompt=(), data={})

@@ -15,8 +15,9 @@ import torch
 from rlx.algo.cpo import cpo
 from rlx.algo.losses import PolicyLoss
 from rlx.algo.parts import Algorithm, Columns, Optimizer, Tokens, Totals
-from rlx.learner.batch import collate, rows
+from rlx.learner.batch import collate
 from rlx.learner.packing import Packed
+from rlx.learner.rows import rows
 from rlx.learner.torch import TorchLearner
 from rlx.model.expand import expand
 from rlx.protocol.automaton import Automaton, State

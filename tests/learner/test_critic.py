@@ -16,7 +16,8 @@ from rlx.algo.credit import gae_over_tokens
 from rlx.algo.losses import PolicyLoss, clip, policy_loss, together, value_loss
 from rlx.algo.parts import Credited, Critic, Optimizer, PerRow, PerToken
 from rlx.learner.attention import PACKED
-from rlx.learner.batch import collate, rows
+from rlx.learner.batch import collate
+from rlx.learner.rows import rows
 from rlx.learner.torch import TorchLearner
 from rlx.protocol.automaton import Automaton, State
 from rlx.types import Action, Completion, Group, Task, Trajectory, Turn

@@ -11,9 +11,10 @@ import torch
 
 from rlx.algo.losses import policy_gradient, policy_loss
 from rlx.algo.parts import Credited, Optimizer, PerToken
-from rlx.learner.batch import collate, decisions, rows
+from rlx.learner.batch import collate
 from rlx.learner.forest import forest_of
 from rlx.learner.packing import pack
+from rlx.learner.rows import decisions, rows
 from rlx.learner.shares import micro_batch, segments_of, units
 from rlx.learner.torch import TorchLearner
 from rlx.types import Fork, Group, Task, Trajectory

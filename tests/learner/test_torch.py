@@ -18,10 +18,11 @@ from rlx.algo.losses import PolicyLoss, clip, cross_entropy, policy_gradient, po
 from rlx.algo.parts import Credited, Loss, Optimizer, PerRow
 from rlx.hardware.ranks import ALONE
 from rlx.learner import packing, state
-from rlx.learner.batch import collate, rows
+from rlx.learner.batch import collate
 from rlx.learner.learner import NotFiniteError
 from rlx.learner.optimizer import learning_rate
 from rlx.learner.packing import prepare
+from rlx.learner.rows import rows
 from rlx.learner.shares import units
 from rlx.learner.torch import TorchLearner
 from rlx.protocol.automaton import Automaton, State

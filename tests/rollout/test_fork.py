@@ -12,7 +12,8 @@ import torch
 
 from rlx.algo.parts import Growth, leave
 from rlx.evaluate.replay import replay
-from rlx.learner.batch import collate, rows
+from rlx.learner.batch import collate
+from rlx.learner.rows import rows
 from rlx.record.store import load, save
 from rlx.rollout.measure import measure
 from rlx.types import Group, Start, Task, Trajectory
