@@ -11,7 +11,7 @@ do and every turn has an advantage of its own; no ratio is clipped, so a batch i
 
 from __future__ import annotations
 
-from rlx.algo.credit import gae_over_turns
+from rlx.algo.gae import gae_over_turns
 from rlx.algo.losses import PLAIN, PolicyLoss, adaptive_kl, policy_gradient, policy_loss, together, value_loss
 from rlx.algo.parts import Algorithm, Critic, Optimizer, TokenLoss, independent
 

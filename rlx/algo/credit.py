@@ -2,8 +2,8 @@
 
 What an advantage is made of are two choices. What a turn is credited with: its whole episode's return R, or with a
 discount `gamma` its return-to-go, what it and the turns after it earned (tool costs are part of each turn's reward
-already). And what that is compared with: nothing, the others of its group, the whole batch, or a critic's values.
-Groups are sets of episodes on one task; one whose episodes all earned the same gets zeros.
+already). And what that is compared with: nothing, the others of its group, the whole batch, or a critic's values
+(`gae.py`). Groups are sets of episodes on one task; one whose episodes all earned the same gets zeros.
 Sums run in Python floats: a few hundred numbers, exact in the same order everywhere, and no torch at import.
 """
 
@@ -14,8 +14,8 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import islice, pairwise
-from math import comb, nan, prod, sqrt
+from itertools import pairwise
+from math import comb, prod, sqrt
 from typing import TYPE_CHECKING, Literal
 
 from rlx.algo.parts import Credit, Credited, PerRow, PerToken
@@ -236,70 +236,8 @@ def scaled(column: PerRow | PerToken, factors: Sequence[float]) -> PerRow | PerT
     return PerToken([[factor * value for value in own] for factor, own in zip(factors, column.values, strict=True)])
 
 
-def gae(rewards: Sequence[float], values: Sequence[float], after: float, gamma: float, lam: float) -> list[float]:
-    """A_t = sum over k of (gamma lam)^k d_(t+k), where d_t = r_t + gamma V_(t+1) - V_t and `after` is the last V.
-
-    Generalised advantage estimation (Schulman et al. 2016, arXiv:1506.02438), equation 16.
-    """
-    advantages, following = [], 0.0
-    for reward, value in zip(reversed(rewards), reversed(values), strict=True):
-        following = reward + gamma * after - value + gamma * lam * following
-        advantages.append(following)
-        after = value
-    return advantages[::-1]
-
-
-def gae_over_turns(*, gamma: float = 1.0, lam: float = 0.95, bootstrap: bool = True) -> Credit:
-    """`gae` over an episode's turns: V of a turn is the value before its first token, and all of its tokens are drawn
-    to A + V. With `bootstrap` an episode that the context's end cut off is worth its last `value_after`, which is drawn
-    to the return of the turn that follows; one that ended (by a limit of turns too, `Status`) is worth nothing."""
-    check_discounts(gamma=gamma, lam=lam)
-
-    def credit(rows: Rows) -> Credited:
-        first = [own[0] if own else 0.0 for own in of_critic(rows)]
-        advantages = [0.0] * len(first)
-        for episode in by_trajectory(rows):
-            rewards, values = ([column[row] for row in episode] for column in (rows.reward, first))
-            after = value_at_end(rows, episode[-1], bootstrap)
-            for row, advantage in zip(episode, gae(rewards, values, after, gamma, lam), strict=True):
-                advantages[row] = advantage
-        returns = [advantage + value for advantage, value in zip(advantages, first, strict=True)]
-        return Credited(
-            advantage=PerRow(advantages), returns=PerRow(returns), returns_after=returns_after(rows, returns)
-        )
-
-    return credit
-
-
-def gae_over_tokens(*, gamma: float = 1.0, lam: float = 0.95, bootstrap: bool = True) -> Credit:
-    """`gae` over all that an episode sampled, token by token: a turn's reward comes with its last token, and the token
-    after that is the next turn's first. `bootstrap` as in `gae_over_turns`."""
-    check_discounts(gamma=gamma, lam=lam)
-
-    def credit(rows: Rows) -> Credited:
-        value = of_critic(rows)
-        advantages: list[list[float]] = [[] for _ in value]
-        for episode in by_trajectory(rows):
-            rewards = [r for row in episode for r in at_last(rows.reward[row], len(value[row]))]
-            values = [v for row in episode for v in value[row]]
-            found = iter(gae(rewards, values, value_at_end(rows, episode[-1], bootstrap), gamma, lam))
-            for row in episode:
-                advantages[row] = list(islice(found, len(value[row])))
-        returns = [[a + v for a, v in zip(*own, strict=True)] for own in zip(advantages, value, strict=True)]
-        after = returns_after(rows, [own[0] if own else nan for own in returns])
-        return Credited(advantage=PerToken(advantages), returns=PerToken(returns), returns_after=after)
-
-    return credit
-
-
 def check_discounts(**discounts: float | None) -> None:
     within(0.0, 1.0, **discounts)
-
-
-def of_critic(rows: Rows) -> tuple[tuple[float, ...], ...]:
-    if not rows.value:
-        raise ValueError("credit: the rows have no values; the algorithm needs a critic")
-    return rows.value
 
 
 def by_trajectory(rows: Rows) -> list[list[int]]:
@@ -308,24 +246,6 @@ def by_trajectory(rows: Rows) -> list[list[int]]:
     for row, trajectory in enumerate(rows.trajectory):
         found[trajectory].append(row)
     return list(found.values())
-
-
-def at_last(reward: float, num: int) -> list[float]:
-    return [0.0] * (num - 1) + [reward] if num else []
-
-
-def value_at_end(rows: Rows, row: int, bootstrap: bool) -> float:
-    """What an episode is worth after its last row."""
-    return rows.value_after[row] if bootstrap and rows.status[row] == "context" else 0.0
-
-
-def returns_after(rows: Rows, returns: Sequence[float]) -> PerRow:
-    """After each row the return of the next in its episode; after the last 0, or not a number where it was cut off."""
-    after = [nan if status == "context" else 0.0 for status in rows.status]
-    for episode in by_trajectory(rows):
-        for row, following in pairwise(episode):
-            after[row] = returns[following]
-    return PerRow(after)
 
 
 def imitate(rows: Rows) -> Credited:

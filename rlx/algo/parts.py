@@ -1,8 +1,8 @@
 """What an algorithm is: where rollouts start, what each decision was worth, how tokens move.
 
-An algorithm is a value, `Algorithm`, made by a function `rlx.algo.X.X`. Its pieces are in `credit.py` (advantages) and
-`losses.py` (token losses); the samplers are here. Nothing here imports torch when the module is imported, so that a
-command that only reads signatures starts at once.
+An algorithm is a value, `Algorithm`, made by a function `rlx.algo.X.X`. Its pieces are in `credit.py` and `gae.py`
+(advantages) and `losses.py` (token losses); the samplers are here. Nothing here imports torch when the module is
+imported, so that a command that only reads signatures starts at once.
 
 Legend: m trained tokens of one micro-batch, in row-major order.
 """

@@ -13,7 +13,7 @@ place, so that an episode alone will do and every turn has an advantage of its o
 from __future__ import annotations
 
 from rlx.algo import losses
-from rlx.algo.credit import gae_over_turns
+from rlx.algo.gae import gae_over_turns
 from rlx.algo.parts import Algorithm, Critic, Optimizer, TokenLoss, independent
 from rlx.limits import above
 

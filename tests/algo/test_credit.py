@@ -13,9 +13,6 @@ from rlx.algo.credit import (
     best_of,
     chance_unsolved,
     discounted,
-    gae,
-    gae_over_tokens,
-    gae_over_turns,
     group_centred,
     imitate,
     leave_one_out,
@@ -23,6 +20,7 @@ from rlx.algo.credit import (
     returns_to_go,
     where_unsolved,
 )
+from rlx.algo.gae import gae, gae_over_tokens, gae_over_turns
 from rlx.algo.parts import PerRow, PerToken
 from rlx.types import Rows
 

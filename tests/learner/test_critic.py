@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
-from rlx.algo.credit import gae_over_tokens
+from rlx.algo.gae import gae_over_tokens
 from rlx.algo.losses import PolicyLoss, clip, policy_loss, together, value_loss
 from rlx.algo.parts import Credited, Critic, Optimizer, PerRow, PerToken
 from rlx.learner.attention import PACKED

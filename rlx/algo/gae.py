@@ -1,0 +1,91 @@
+"""What each decision was worth beside what a critic expected of it: generalised advantage estimation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice, pairwise
+from math import nan
+
+from rlx.algo.credit import by_trajectory, check_discounts
+from rlx.algo.parts import Credit, Credited, PerRow, PerToken
+from rlx.types import Rows
+
+
+def gae(rewards: Sequence[float], values: Sequence[float], after: float, gamma: float, lam: float) -> list[float]:
+    """A_t = sum over k of (gamma lam)^k d_(t+k), where d_t = r_t + gamma V_(t+1) - V_t and `after` is the last V.
+
+    Generalised advantage estimation (Schulman et al. 2016, arXiv:1506.02438), equation 16.
+    """
+    advantages, following = [], 0.0
+    for reward, value in zip(reversed(rewards), reversed(values), strict=True):
+        following = reward + gamma * after - value + gamma * lam * following
+        advantages.append(following)
+        after = value
+    return advantages[::-1]
+
+
+def gae_over_turns(*, gamma: float = 1.0, lam: float = 0.95, bootstrap: bool = True) -> Credit:
+    """`gae` over an episode's turns: V of a turn is the value before its first token, and all of its tokens are drawn
+    to A + V. With `bootstrap` an episode that the context's end cut off is worth its last `value_after`, which is drawn
+    to the return of the turn that follows; one that ended (by a limit of turns too, `Status`) is worth nothing."""
+    check_discounts(gamma=gamma, lam=lam)
+
+    def credit(rows: Rows) -> Credited:
+        first = [own[0] if own else 0.0 for own in of_critic(rows)]
+        advantages = [0.0] * len(first)
+        for episode in by_trajectory(rows):
+            rewards, values = ([column[row] for row in episode] for column in (rows.reward, first))
+            after = value_at_end(rows, episode[-1], bootstrap)
+            for row, advantage in zip(episode, gae(rewards, values, after, gamma, lam), strict=True):
+                advantages[row] = advantage
+        returns = [advantage + value for advantage, value in zip(advantages, first, strict=True)]
+        return Credited(
+            advantage=PerRow(advantages), returns=PerRow(returns), returns_after=returns_after(rows, returns)
+        )
+
+    return credit
+
+
+def gae_over_tokens(*, gamma: float = 1.0, lam: float = 0.95, bootstrap: bool = True) -> Credit:
+    """`gae` over all that an episode sampled, token by token: a turn's reward comes with its last token, and the token
+    after that is the next turn's first. `bootstrap` as in `gae_over_turns`."""
+    check_discounts(gamma=gamma, lam=lam)
+
+    def credit(rows: Rows) -> Credited:
+        value = of_critic(rows)
+        advantages: list[list[float]] = [[] for _ in value]
+        for episode in by_trajectory(rows):
+            rewards = [r for row in episode for r in at_last(rows.reward[row], len(value[row]))]
+            values = [v for row in episode for v in value[row]]
+            found = iter(gae(rewards, values, value_at_end(rows, episode[-1], bootstrap), gamma, lam))
+            for row in episode:
+                advantages[row] = list(islice(found, len(value[row])))
+        returns = [[a + v for a, v in zip(*own, strict=True)] for own in zip(advantages, value, strict=True)]
+        after = returns_after(rows, [own[0] if own else nan for own in returns])
+        return Credited(advantage=PerToken(advantages), returns=PerToken(returns), returns_after=after)
+
+    return credit
+
+
+def of_critic(rows: Rows) -> tuple[tuple[float, ...], ...]:
+    if not rows.value:
+        raise ValueError("credit: the rows have no values; the algorithm needs a critic")
+    return rows.value
+
+
+def at_last(reward: float, num: int) -> list[float]:
+    return [0.0] * (num - 1) + [reward] if num else []
+
+
+def value_at_end(rows: Rows, row: int, bootstrap: bool) -> float:
+    """What an episode is worth after its last row."""
+    return rows.value_after[row] if bootstrap and rows.status[row] == "context" else 0.0
+
+
+def returns_after(rows: Rows, returns: Sequence[float]) -> PerRow:
+    """After each row the return of the next in its episode; after the last 0, or not a number where it was cut off."""
+    after = [nan if status == "context" else 0.0 for status in rows.status]
+    for episode in by_trajectory(rows):
+        for row, following in pairwise(episode):
+            after[row] = returns[following]
+    return PerRow(after)
