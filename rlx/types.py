@@ -340,7 +340,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """An episode to play: afresh, or by replaying `prefix` (a resumed episode or a fork: see rlx.algo.parts.leave)."""
+    """An episode to play: afresh, or by replaying `prefix` (a resumed episode, or a fork: rlx.algo.samplers.leave)."""
 
     task: Task
     sample: int

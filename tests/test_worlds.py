@@ -14,7 +14,8 @@ import pytest
 import torch
 
 from rlx.algo.grpo import grpo
-from rlx.algo.parts import Optimizer, independent, leave
+from rlx.algo.parts import Optimizer
+from rlx.algo.samplers import independent, leave
 from rlx.console import Screen
 from rlx.env.countdown import Countdown
 from rlx.env.game.guess_the_number import GuessEpisode, GuessTheNumber

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from rlx.algo.gae import gae_over_turns
 from rlx.algo.losses import PLAIN, PolicyLoss, adaptive_kl, policy_gradient, policy_loss, together, value_loss
-from rlx.algo.parts import Algorithm, Critic, Optimizer, TokenLoss, independent
+from rlx.algo.parts import Algorithm, Critic, Optimizer, TokenLoss
+from rlx.algo.samplers import independent
 
 
 def a2c(

@@ -15,7 +15,8 @@ from functools import partial
 
 from rlx.algo.credit import Deviation, Scale, group_centred
 from rlx.algo.losses import PLAIN, PolicyLoss, adaptive_kl, clip, policy_loss
-from rlx.algo.parts import Algorithm, Optimizer, independent
+from rlx.algo.parts import Algorithm, Optimizer
+from rlx.algo.samplers import independent
 from rlx.limits import above, at_least
 
 

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from rlx.algo.credit import pairs
 from rlx.algo.losses import squared_margin
-from rlx.algo.parts import Algorithm, Optimizer, independent, stored
+from rlx.algo.parts import Algorithm, Optimizer
+from rlx.algo.samplers import independent, stored
 from rlx.limits import at_least
 
 

@@ -1,28 +1,23 @@
 """What an algorithm is: where rollouts start, what each decision was worth, how tokens move.
 
 An algorithm is a value, `Algorithm`, made by a function `rlx.algo.X.X`. Its pieces are in `credit.py` and `gae.py`
-(advantages) and `losses.py` (token losses); the samplers are here. Nothing here imports torch when the module is
-imported, so that a command that only reads signatures starts at once.
+(advantages), `losses.py` (token losses) and `samplers.py`. Nothing here imports torch when the module is imported, so
+that a command that only reads signatures starts at once.
 
 Legend: m trained tokens of one micro-batch, in row-major order.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
-import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from rlx.limits import LARGEST, MANY, MistakeError, above, at_least, refuse, within
-from rlx.record.store import StoreError, load
-from rlx.types import Fork, Group, Metrics, Rows, Start, Task, Trajectory
+from rlx.limits import LARGEST, MANY, above, at_least, refuse, within
+from rlx.types import Group, Metrics, Rows, Start, Task, Trajectory
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,10 +30,6 @@ class Flat:
     num_samples: int = 1
     expert: bool = False
     """Played by the environment's own expert, once a task, and not by the policy."""
-
-
-class SamplerError(MistakeError):
-    """A sampler asked for what cannot be played, or returned what is no group; the message is one line that says so."""
 
 
 Growth = Generator[Sequence[Start], list[Trajectory], Group]
@@ -281,79 +272,3 @@ def adapted(algorithm: Algorithm, state: State, groups: Sequence[Group], metrics
 def as_json(state: State) -> State:
     """As it would come back from a file, so that a run that was cut off goes on with the very same."""
     return dict(json.loads(json.dumps(state, allow_nan=False)))
-
-
-def grouped(tasks: Sequence[Task], trajectories: Sequence[Trajectory], num_samples: int) -> list[Group]:
-    """Cut a flat list, task by task, into groups."""
-    if len(trajectories) != len(tasks) * num_samples:
-        raise ValueError(f"asked for {len(tasks) * num_samples} episodes, got {len(trajectories)}")
-    return [
-        Group(task=task, trajectories=tuple(trajectories[i * num_samples : (i + 1) * num_samples]))
-        for i, task in enumerate(tasks)
-    ]
-
-
-def independent(num_samples: int) -> Sampler:
-    """Every task afresh, `num_samples` times."""
-    within(1, MANY, num_samples=num_samples)
-    return Flat(num_samples=num_samples)
-
-
-def demonstrations() -> Sampler:
-    """The environment's own expert, once a task."""
-    return Flat(expert=True)
-
-
-def leave(
-    parent: Trajectory,
-    *,
-    sample: int,
-    turn: int,
-    token: int = 0,
-    forced: Sequence[int] = (),
-    learned: bool = False,
-    watch: Sequence[int] = (),
-) -> Start:
-    """A fork: what `parent` said, up to `token` tokens into a turn, then what it is `forced` to say, then its own.
-    Whether what is forced is `learned` from, the algorithm says."""
-    try:
-        within(0, len(parent.turns) - 1, turn=turn)
-        within(0, len(parent.turns[turn].completion.token_ids), token=token)
-    except ValueError as error:
-        raise SamplerError(f"leave sample {parent.sample} of task {parent.task.id!r:.60}: {error}") from None
-    return Start(
-        task=parent.task,
-        sample=sample,
-        prefix=parent.turns[: turn + 1],
-        fork=Fork(parent=parent.sample, turn=turn, token=token, forced=ids("forced", forced), learned=learned),
-        watch=ids("watch", watch),
-    )
-
-
-def ids(name: str, given: Sequence[int]) -> tuple[int, ...]:
-    """Token ids as a sampler gives them; SamplerError for what is no list of them."""
-    if not isinstance(given, list | tuple) or not all(isinstance(one, int) for one in given):
-        raise SamplerError(f"{name}={given!r:.60}: expected a list of token ids")
-    return tuple(given)
-
-
-def stored(path: str) -> Sampler:
-    """Groups of a trajectory file instead of new ones: a task's id says which, so that a resumed run meets the same."""
-
-    @cache
-    def groups() -> list[Group]:
-        found = load(Path(os.path.expanduser(path)))
-        if not found:
-            raise StoreError(f"{path} holds no trajectories")
-        return found
-
-    def sample(task: Task) -> Growth:
-        yield ()
-        return groups()[stable_index(task.id, len(groups()))]
-
-    return sample
-
-
-def stable_index(text: str, num: int) -> int:
-    """A number below `num` that depends on the text alone."""
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") % num

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from rlx.algo import losses
 from rlx.algo.gae import gae_over_turns
-from rlx.algo.parts import Algorithm, Critic, Optimizer, TokenLoss, independent
+from rlx.algo.parts import Algorithm, Critic, Optimizer, TokenLoss
+from rlx.algo.samplers import independent
 from rlx.limits import above
 
 

@@ -16,7 +16,8 @@ from functools import partial
 
 from rlx.algo import losses
 from rlx.algo.credit import discounted
-from rlx.algo.parts import Algorithm, Optimizer, independent
+from rlx.algo.parts import Algorithm, Optimizer
+from rlx.algo.samplers import independent
 from rlx.limits import above
 
 

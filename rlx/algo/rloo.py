@@ -15,7 +15,8 @@ from functools import partial
 
 from rlx.algo.credit import Scale, leave_one_out
 from rlx.algo.losses import PLAIN, PolicyLoss, adaptive_kl, policy_gradient, policy_loss
-from rlx.algo.parts import Algorithm, Optimizer, independent
+from rlx.algo.parts import Algorithm, Optimizer
+from rlx.algo.samplers import independent
 from rlx.limits import at_least
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from rlx.algo.credit import imitate
 from rlx.algo.losses import Normalisation, cross_entropy
-from rlx.algo.parts import Algorithm, Optimizer, demonstrations
+from rlx.algo.parts import Algorithm, Optimizer
+from rlx.algo.samplers import demonstrations
 
 
 def sft(*, optimizer: Optimizer, num_prompts: int = 32, normalisation: Normalisation = "token") -> Algorithm:

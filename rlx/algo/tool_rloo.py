@@ -18,7 +18,8 @@ from __future__ import annotations
 from functools import partial
 
 from rlx.algo import credit, losses
-from rlx.algo.parts import Algorithm, Optimizer, independent
+from rlx.algo.parts import Algorithm, Optimizer
+from rlx.algo.samplers import independent
 from rlx.limits import MANY, above, at_least, refuse, within
 
 

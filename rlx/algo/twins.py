@@ -18,20 +18,8 @@ from random import Random
 from typing import Any, Literal
 
 from rlx.algo.credit import Deviation, episode_returns, group_centred
-from rlx.algo.parts import (
-    Algorithm,
-    Credit,
-    Credited,
-    Entry,
-    Growth,
-    Memory,
-    PerRow,
-    PerToken,
-    SamplerError,
-    State,
-    Steered,
-    leave,
-)
+from rlx.algo.parts import Algorithm, Credit, Credited, Entry, Growth, Memory, PerRow, PerToken, State, Steered
+from rlx.algo.samplers import SamplerError, leave
 from rlx.limits import MANY, above, at_least, within
 from rlx.types import Completion, Group, Metrics, Rows, Start, Task, Trajectory
 

@@ -17,7 +17,7 @@ from rich.console import RenderableType
 
 from rlx.algo.credit import per_row
 from rlx.algo.losses import policy_gradient, policy_loss
-from rlx.algo.parts import independent
+from rlx.algo.samplers import independent
 from rlx.check.remains import left, present
 from rlx.check.trial import CLEAR, FASTER, NUDGES, SAID, tolerance
 from rlx.console import Screen

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from rlx.algo.parts import grouped
+from rlx.algo.samplers import grouped
 from rlx.evaluate.budget import cut_groups
 from rlx.evaluate.figures import Score, figures, name_figures, pass_ratios, score
 from rlx.evaluate.intervals import Estimate

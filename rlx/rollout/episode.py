@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
-from rlx.algo.parts import SamplerError
+from rlx.algo.samplers import SamplerError
 from rlx.expert import demonstration
 from rlx.fault import fault
 from rlx.protocol.drawn import Encode

@@ -9,7 +9,8 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn, TypeVar
 
-from rlx.algo.parts import Flat, Growth, Player, SamplerError, grouped, ids
+from rlx.algo.parts import Flat, Growth, Player
+from rlx.algo.samplers import SamplerError, grouped, ids
 from rlx.rollout.episode import Seen, tell_apart
 from rlx.types import Group, Start, Task, Trajectory
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from socket import gethostname
 
 from rlx import __version__
-from rlx.algo.parts import grouped
+from rlx.algo.samplers import grouped
 from rlx.console import Screen, counted
 from rlx.evaluate.compare import name_rounds
 from rlx.evaluate.evaluate import Evaluate, EvaluateError, Evaluation, evaluate, floor

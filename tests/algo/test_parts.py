@@ -15,11 +15,12 @@ from rlx.algo.credit import leave_one_out
 from rlx.algo.grpo import grpo
 from rlx.algo.ipo import ipo
 from rlx.algo.losses import PolicyLoss
-from rlx.algo.parts import Algorithm, Critic, Entry, Optimizer, Steered, demonstrations, independent
+from rlx.algo.parts import Algorithm, Critic, Entry, Optimizer, Steered
 from rlx.algo.ppo import ppo
 from rlx.algo.rebn import rebn
 from rlx.algo.reinforce import reinforce
 from rlx.algo.rloo import rloo
+from rlx.algo.samplers import demonstrations, independent
 from rlx.algo.sft import sft
 from rlx.algo.tool_rloo import tool_rloo
 from rlx.config.compose import build_value, compose

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from rlx.algo.cpo import cpo
-from rlx.algo.parts import Entry, Optimizer, PerRow, PerToken, SamplerError, adapted, begun, recalled
+from rlx.algo.parts import Entry, Optimizer, PerRow, PerToken, adapted, begun, recalled
+from rlx.algo.samplers import SamplerError
 from rlx.algo.twins import (
     FIRST_GAIN,
     Twins,

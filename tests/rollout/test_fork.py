@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from rlx.algo.parts import Growth, leave
+from rlx.algo.parts import Growth
+from rlx.algo.samplers import leave
 from rlx.evaluate.replay import replay
 from rlx.learner.batch import collate
 from rlx.learner.rows import rows

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from rlx.algo.parts import Growth, SamplerError, leave, stable_index
+from rlx.algo.parts import Growth
+from rlx.algo.samplers import SamplerError, leave, stable_index
 from rlx.commands.last_words import one_line_of
 from rlx.rollout.engine import RequestError
 from rlx.rollout.play import Rollout

@@ -13,7 +13,7 @@ import torch
 
 from rlx.algo.credit import per_row
 from rlx.algo.losses import policy_gradient, policy_loss
-from rlx.algo.parts import independent
+from rlx.algo.samplers import independent
 from rlx.console import Screen
 from rlx.env.mixture import Mixture, Portion
 from rlx.learner.batch import collate
