@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,12 +32,21 @@ def name_bits(model: nn.Module) -> str:
 
 
 def name_machine() -> str:
-    """What decides the bits of a sum: the instructions and the libraries that use them."""
-    return f"{torch.backends.cpu.get_cpu_capability()} {describe_bfloat16()}, torch {torch.__version__}"
+    """What decides the bits of a sum: the instructions, and the libraries that choose among them, by the maker too."""
+    instructions = f"{torch.backends.cpu.get_cpu_capability()} {describe_bfloat16()}"
+    return f"{name_maker()} {instructions}, torch {torch.__version__}"
+
+
+def name_maker() -> str:
+    """Of the processor, as it calls itself; where Linux does not tell, its architecture."""
+    told = Path("/proc/cpuinfo").read_text(encoding="utf-8") if Path("/proc/cpuinfo").exists() else ""
+    found = re.search(r"^vendor_id\s*: (\S+)$", told, re.MULTILINE)
+    return found[1] if found else platform.machine()
 
 
 def describe_bfloat16() -> str:
-    return "with bfloat16" if torch.ops.mkldnn._is_mkldnn_bf16_supported() else "without bfloat16"
+    """Whether its products are the processor's own: oneDNN has them on others too, with other bits."""
+    return "with bfloat16" if torch.cpu._is_avx512_bf16_supported() else "without bfloat16"
 
 
 def flatten_state(optimizers: Sequence[torch.optim.Optimizer]) -> dict[str, Tensor]:

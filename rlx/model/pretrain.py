@@ -190,8 +190,8 @@ def pretrain(
 
 
 def write_prefix(folder: Path, model: nn.Module) -> None:
-    """What the weights are after the first steps, so that a test can build them again."""
-    facts = {"steps": PREFIX, "machine": name_machine(), "weights": name_bits(model)}
+    """What the weights are after the first steps on this kind of machine, so that a test can build them again."""
+    facts = {"steps": PREFIX, "weights": {name_machine(): name_bits(model)}}
     write_aside(folder / "prefix.json", json.dumps(facts, indent=2) + "\n")
 
 

@@ -243,14 +243,14 @@ def test_nano_is_built_again_to_the_byte_as_far_as_its_first_steps(
 ) -> None:
     monkeypatch.undo()
     facts = json.loads((SHIPPED / "nano" / "prefix.json").read_text())
-    if facts["machine"] != name_machine():
-        pytest.skip(f"the bits are those of {facts['machine']}, and this is {name_machine()}")
+    if name_machine() not in facts["weights"]:
+        pytest.skip(f"the bits are those of {', '.join(facts['weights'])}, and this is {name_machine()}")
     work, recipe = tmp_path / "work", NanoRecipe()
     training = start_training(prepare_tokenizer(work, recipe), recipe)
     for step in run_steps(training, {"step": 0, "tokens": 0, "seconds": 0}):
         if step["step"] == facts["steps"]:
             break
-    assert name_bits(training.model) == facts["weights"]
+    assert name_bits(training.model) == facts["weights"][name_machine()]
 
 
 def test_the_tokenizer_is_given_and_trained_where_there_is_none(
