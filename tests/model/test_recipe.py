@@ -19,7 +19,7 @@ def rates(tree: dict[str, Any]) -> tuple[float, float]:
 def test_nano_keeps_the_numbers_it_was_measured_with() -> None:
     tree = compose(["model=nano", "algo=tool_rloo"])
     assert rates(tree) == (5e-4, 1e-3)
-    assert (tree["steps"], tree["warm_start"]["steps"]) == (24, 30)
+    assert (tree["steps"], tree["warm_start"]["steps"]) == (12, 30)
     loss = tree["algo"]["loss"]
     assert (tree["algo"]["num_prompts"], loss["kl"], loss["entropy"]) == (16, 0.02, 0.003)
     assert (tree["sampling"]["max_new_tokens"], tree["sampling"]["max_context"]) == (128, 2048)
