@@ -21,7 +21,7 @@ def test_nano_keeps_the_numbers_it_was_measured_with() -> None:
     assert rates(tree) == (5e-4, 1e-3)
     assert (tree["steps"], tree["warm_start"]["steps"]) == (12, 30)
     loss = tree["algo"]["loss"]
-    assert (tree["algo"]["num_prompts"], loss["kl"], loss["entropy"]) == (16, 0.02, 0.003)
+    assert (tree["algo"]["num_prompts"], loss["kl"], loss["entropy"]) == (8, 0.02, 0.003)
     assert (tree["sampling"]["max_new_tokens"], tree["sampling"]["max_context"]) == (128, 2048)
     text = compose(["model=nano", "algo=rloo"])
     assert (text["sampling"]["max_new_tokens"], text["warm_start"]["steps"]) == (512, 200)
