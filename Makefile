@@ -42,7 +42,7 @@ $(CLUSTER): scripts/setup_cluster.sh pyproject.toml constraints-cluster.txt
 		{ echo "rlx needs Python 3.11 or newer: make PYTHON=/path/to/python3 setup-cluster"; exit 1; }
 	PYTHON=$(PYTHON) sh scripts/setup_cluster.sh
 
-quickstart: setup ## Train and evaluate Tool-RLOO on Countdown with the embedded model (12 minutes on two cores)
+quickstart: setup ## Train and evaluate Tool-RLOO on Countdown with the embedded model (10 minutes)
 	$(BIN)/rlx train env=countdown algo=tool_rloo
 
 test: setup ## Run the tests (some minutes)
