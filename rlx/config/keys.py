@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from rlx.config.check import SPECIAL, ConfigError, Tree, describe, literals
+from rlx.config.check import SPECIAL, WORDS, ConfigError, Tree, describe, literals
 from rlx.config.folders import config_files, describe_file
 from rlx.config.signature import lookup, signature
 from rlx.limits import near
@@ -119,7 +119,7 @@ def _list(tree: Tree, above: str, parent: Meaning, target: str, found: Mapping[s
         meaning = found.get(path, Meaning())
         text = meaning.text or borrowed(target, name) or docstring(own) or ("" if target else parent.text)
         meaning = replace(meaning, text=text)
-        kind = kind_of(target, name) or (f"the keys of {own.rpartition('.')[2]}" if own and not target else "")
+        kind = kind_of(target, name) or ("" if target else kind_of_data(own, value))
         yield Key(path=path, value=value, kind=kind, meaning=meaning)
         if isinstance(value, Mapping):
             yield from _list(value, f"{path}.", meaning, own, found)
@@ -135,6 +135,11 @@ def kind_of(target: str, name: str) -> str:
         return ""
     choices = literals(parameter.annotation)
     return " or ".join(map(str, choices)) if choices else describe(parameter.annotation)
+
+
+def kind_of_data(own: str, value: Any) -> str:
+    """What stands in plain data, of which no source says what it may be: a call of `own`, or the kind of its value."""
+    return f"the keys of {own.rpartition('.')[2]}" if own else WORDS.get(type(value).__name__, "anything")
 
 
 def docstring(target: str) -> str:

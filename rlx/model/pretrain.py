@@ -135,7 +135,8 @@ def say_needs(training: Training, progress: Mapping[str, float], processes: int)
         take_gradient(training, draw_text(training.corpus, order_text(recipe, step, 0))).cpu()
     seconds = (time.monotonic() - began) * SHARDS / processes * (recipe.steps - step)
     sizes = f"{recipe.steps} steps of {recipe.tokens_per_step} tokens, {step} of them done"
-    print(f"{sizes}: about {timedelta(seconds=round(seconds))} more on {processes} of this machine's cores", flush=True)
+    told = f"about {timedelta(seconds=round(seconds))} more on {processes} of this machine's cores"
+    print(f"{sizes}: {told}, and a minute or two each time its skills are measured", flush=True)
 
 
 def show_progress(folder: Path, training: Training, facts: Mapping[str, float]) -> None:

@@ -23,7 +23,13 @@ def keys_of(*words: str) -> dict[str, Key]:
 def test_every_key_of_every_option_has_a_meaning_and_a_type(choice: str) -> None:
     for path, key in keys_of(choice).items():
         assert key.meaning.text, f"{path} has no meaning"
-        assert key.kind or path.startswith("model.shape."), f"{path} has no type"
+        assert key.kind, f"{path} has no type"
+
+
+def test_a_key_of_plain_data_is_of_the_kind_of_its_value() -> None:
+    keys = keys_of("env=rg", "env.task=chain_sum", "+env.options.max_terms=3", "+env.options.operators=['+']")
+    assert keys["env.options.max_terms"].kind == "an integer"
+    assert keys["env.options.operators"].kind == "a list"
 
 
 def test_every_key_of_the_launcher_says_what_it_means() -> None:
