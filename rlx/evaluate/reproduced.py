@@ -27,6 +27,7 @@ from rlx.evaluate.tables import (
     figure_table,
     markdown_cell,
     number_cell,
+    part_tables,
     pass_columns,
     to_markdown,
     tool_table,
@@ -167,7 +168,9 @@ def report_tables(what: Reproduction, runs: Runs) -> tuple[list[Table], bool]:
     tables = [
         accuracy_table(rows, published=printed),
         tool_table(rows, published=printed),
+        *part_tables(rows, published=printed),
         figure_table(title, tuple(columns), gains),
+        *part_tables({name: gains[name] for name in what.gains}, of="Gain of these seeds, "),
         ends_table(what, lines),
         spent_table(what, lines),
         expected,

@@ -35,6 +35,7 @@ WORD, PIECE = re.compile(r"\S+"), re.compile(r"[^\s/_,]*[/_,]|[^\s/_,]+")
 """What stands in one line where it can; a piece is what stands so of a name, which may be a path."""
 LABEL = 8
 """What is left of the first column where another wants all the width."""
+OF_PART = re.compile(r"eval/([^/]+)/(pass@\d+|reward)")
 FONT_FACE = re.compile(r"@font-face\s*\{[^}]*\}")
 
 
@@ -103,10 +104,31 @@ def use_columns(runs: Iterable[Figures]) -> tuple[Column, ...]:
     return (*used, *told, *failed, reward)
 
 
+def part_tables(runs: Mapping[str, Figures], *, published: Published | None = None, of: str = "") -> list[Table]:
+    """Each pass@k, and the reward, with a column for each part of a mixture, as EARL's Table 1 has them."""
+    columns = part_columns(name for figures in runs.values() for name in figures)
+    return [
+        figure_table(f"{of}{title} by part{', %' * told[0].percent} [95% interval]", told, runs, published=published)
+        for title, told in columns.items()
+    ]
+
+
+def part_columns(names: Iterable[str]) -> dict[str, list[Column]]:
+    """By the figure, a column for each part that tells it: `eval/countdown/pass@1`, `eval/countdown/reward`."""
+    told = {match.groups() for match in map(OF_PART.fullmatch, names) if match}
+    found: dict[str, list[Column]] = {}
+    for part, stat in sorted(told, key=lambda one: (one[1] == "reward", len(one[1]), one[1], one[0])):
+        is_share = stat != "reward"
+        column = Column(stat=f"{part}/{stat}", title=part, percent=is_share, digits=1 if is_share else 3)
+        found.setdefault(stat.capitalize(), []).append(column)
+    return found
+
+
 def is_shown(stat: str) -> bool:
-    """Whether `accuracy_table` or `tool_table` has a column for a figure where it was measured."""
+    """Whether `accuracy_table`, `tool_table` or `part_tables` has a column for a figure where it was measured."""
     fixed = {column.stat for column in (*TOOL_USE, TURNS, ERRORS)}
-    return stat in fixed or stat.startswith("env/") or bool(pass_columns([f"eval/{stat}"]))
+    name = f"eval/{stat}"
+    return stat in fixed or stat.startswith("env/") or bool(pass_columns([name]) or part_columns([name]))
 
 
 def has_value(figures: Figures, name: str) -> bool:

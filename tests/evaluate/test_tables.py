@@ -14,6 +14,8 @@ from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.tables import (
     Table,
     accuracy_table,
+    is_shown,
+    part_tables,
     to_markdown,
     to_rich,
     to_svg,
@@ -193,3 +195,23 @@ def test_a_picture_is_inert_xml_and_repeats() -> None:
     assert "@font-face" not in picture
     assert "53.5" in picture
     assert picture == to_svg([accuracy_table({EVIL: FIGURES})], title=EVIL)
+
+
+def test_a_mixture_has_a_column_for_each_part_of_every_figure_that_it_tells_and_a_paper_s_beside_it() -> None:
+    def value(of: float) -> Estimate:
+        return Estimate(value=of, low=of - 0.1, high=of + 0.1)
+
+    ours = {"eval/pass@1": value(0.5), "eval/count/pass@1": value(0.4), "eval/arithmetic/pass@1": value(0.6)}
+    both = {"ours": ours, "theirs": {**ours, "eval/count/pass@16": value(0.8), "eval/count/reward": value(0.7)}}
+    published = {"ours": {"eval/count/pass@1": 0.25}}
+    first, second, reward = part_tables(both, published=published)
+    assert first.title == "Pass@1 by part, % [95% interval]"
+    assert first.header == ("run", "arithmetic", "count", "paper")
+    assert first.rows[0] == ("ours", "60.0 [50.0,70.0]", "40.0 [30.0,50.0]", "25.0")
+    assert (second.title, second.rows) == ("Pass@16 by part, % [95% interval]", (("theirs", "80.0 [70.0,90.0]"),))
+    assert reward.rows == (("theirs", "0.700 [0.600,0.800]"),)
+    assert [is_shown(f"count/{stat}") for stat in ("pass@1", "reward", "turns")] == [True, True, False]
+
+
+def test_what_is_no_mixture_has_no_table_by_part() -> None:
+    assert part_tables({"a": FIGURES}) == []

@@ -52,10 +52,10 @@ def test_an_episode_is_as_long_as_the_expert_plays_it(words: tuple[str, ...]) ->
 
 def test_what_needs_little_or_has_no_expert_is_as_countdown() -> None:
     words = ("env=game/guess_the_number", "algo=rebn", "protocol=tags")
-    assert num_tokens(stages_of(run_of(*words))[-1].load) == 128 * 350
+    assert num_tokens(stages_of(run_of(*words))[-1].load) == 64 * 350
     words = ("env=code", "env.source=hub", "env.hub=nobody/nothing", "algo=rloo", "warm_start=none")
     assert lengths_of(run_of(*words)) == {}
-    assert num_tokens(stages_of(run_of(*words))[-1].load) == 256 * 350
+    assert num_tokens(stages_of(run_of(*words))[-1].load) == 128 * 350
 
 
 class LiveNumber(GuessTheNumber):
@@ -74,7 +74,7 @@ def test_where_a_turn_is_the_act_alone_episodes_are_as_short_as_an_expert_s() ->
     begun = "Guess the number that I think of. You have 1 guesses.\nIt is a number from 1 to 2.\n"
     (found,) = lengths_of(run).values()
     assert found == Lengths(prompt=len(encode(begun)), sampled=2, observed=0, longest=len(encode(f"{begun}1\n")))
-    assert num_tokens(stages_of(run)[-1].load) == 128 * (len(encode(begun)) + 2)
+    assert num_tokens(stages_of(run)[-1].load) == 64 * (len(encode(begun)) + 2)
 
 
 def test_a_part_that_needs_more_than_the_context_is_named() -> None:
