@@ -22,7 +22,7 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from rlx.console import one_line
+from rlx.console import hung, one_line
 from rlx.limits import MistakeError, refuse, within
 from rlx.model.checkpoint import load_checkpoint, name_bits, name_machine, require_fitting, save_checkpoint
 from rlx.model.corpus import Corpus, Example, make_corpus, tokenizer_texts
@@ -136,7 +136,7 @@ def say_needs(training: Training, progress: Mapping[str, float], processes: int)
     seconds = (time.monotonic() - began) * SHARDS / processes * (recipe.steps - step)
     sizes = f"{recipe.steps} steps of {recipe.tokens_per_step} tokens, {step} of them done"
     told = f"about {timedelta(seconds=round(seconds))} more on {processes} of this machine's cores"
-    print(f"{sizes}: {told}, and a minute or two each time its skills are measured", flush=True)
+    print(*hung("", f"{sizes}: {told}, and a minute or two each time its skills are measured"), sep="\n", flush=True)
 
 
 def show_progress(folder: Path, training: Training, facts: Mapping[str, float]) -> None:
@@ -148,7 +148,7 @@ def show_progress(folder: Path, training: Training, facts: Mapping[str, float]) 
     left = timedelta(seconds=round(facts["seconds"] / step * (steps - step)))
     told = " ".join(f"{name} {share:.0%}" for name, share in mean_by_skill(lessons).items())
     text = f"step {step} of {steps}, {facts['tokens'] / 1e6:.1f}M tokens, loss {facts['loss']:.3f}"
-    print(f"{text}, {told}, {left} left", flush=True)
+    print(*hung("", f"{text}, {told}, {left} left"), sep="\n", flush=True)
     with (folder / "skills.jsonl").open("a") as file:
         file.write(json.dumps({**facts, "lessons": lessons}) + "\n")
 

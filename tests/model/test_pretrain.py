@@ -224,10 +224,11 @@ def test_export_is_a_model_folder_with_its_card(tmp_path: Path) -> None:
 
 def test_what_a_run_will_take_is_said_before_it_starts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pretrain(prepare(tmp_path / "work"), TINY)
-    first, *_, last = capsys.readouterr().out.splitlines()
-    assert first.startswith("4 steps of 800 tokens")
-    assert last.startswith("step 4 of 4")
-    assert "numbers 0%" in last
+    lines = capsys.readouterr().out.splitlines()
+    said = " ".join(lines)
+    assert lines[0].startswith("4 steps of 800 tokens")
+    assert "numbers 0%" in said.partition("step 4 of 4")[2]
+    assert max(map(len, lines)) <= 80
 
 
 def test_the_rate_warms_up_stays_and_falls_to_zero() -> None:
