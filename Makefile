@@ -9,7 +9,7 @@ CLUSTER_BIN = $(if $(wildcard $(CLUSTER)),.venv-cluster/bin,$(BIN))
 # What is measured with it
 BENCH_CLUSTER := benchmarks/bench_ranks.py benchmarks/bench_vllm.py
 # Of GEM, scripts/reproduce/NAME.yaml
-GEM := gem_gamma gem_sum gem_guess gem_sudoku
+GEM := gem_gamma gem_sum gem_guess gem_sudoku gem_tool
 INDEX := $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 # Workers of `make test`.
 JOBS ?= 2
