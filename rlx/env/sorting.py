@@ -1,7 +1,7 @@
 """Sorting hidden numbers by comparisons and swaps, and naming their order: both task families of EARL (Yue et al. 2025,
 section 3 and appendix E).
 
-    Hidden numbers stand in A B C. ...  ->  compare A B  ->  A > B  ->  swap A B  ->  swapped A B  ->  ...  ->  sorted
+    Hidden numbers stand in A B C. ... -> compare A B -> A > B -> swap A B -> swapped A B -> ... -> A < B < C
 
 Of what `order` and `compare` ask the paper says no more than that they are simpler relational tasks which come before
 sorting. Here their numbers are hidden too, and are found by the same comparisons: what is learned of these is what
@@ -75,8 +75,8 @@ class Sorting:
     explain: bool = True
     """Whether the task tells what may be done and the number of turns."""
     expert: Literal["insertion", "pivot", "optimum", "any"] = "insertion"
-    """Whom demonstrations show (rlx.env.sorters); any does anything for a while, and says an end that need not be
-    right: how to act, and nothing of how to sort."""
+    """Whom demonstrations show (rlx.env.sorters); any does anything for a while, and ends with an order that could be
+    after what was seen: how to act and what an order is, and nothing of how to sort."""
     test: Literal["drawn", "orders"] = "drawn"
     """orders: the test has each of the n! orders of every size, once."""
     test_sizes: tuple[int, ...] = (4, 5)
@@ -187,22 +187,23 @@ class Sorting:
         order = order_of(task.data["numbers"])
         for op in self.worked(task, order):
             yield Move(thought=f"I {op.verb} {letters(op[1:], ' and ')}.", action=do(op))
-        asked = [place for place in order if place in (task.data["pair"] or order)]
-        said = "sorted" if task.data["kind"] == "sort" else letters(asked, " < ")
-        yield Move(thought="Now all is known.", action=end(said))
+        yield Move(thought="Now all is known.", action=end(order_text(task, order_at_end(task, order))))
 
     def wander(self, task: Task, rng: Random) -> Iterator[Move]:
-        """Any two places, compared or swapped, any number of times; of an order one is said that could be."""
-        numbers, kind = task.data["numbers"], task.data["kind"]
+        """Any two places, compared or swapped, any number of times; then an order is said that could be, after what was
+        seen and done: sorted or not."""
+        held, kind = list(task.data["numbers"]), task.data["kind"]
         pairs: list[tuple[int, int]] = []
         for _ in range(rng.randrange(task.data["max_turns"])):
-            a, b = rng.sample(range(len(numbers)), 2)
+            a, b = rng.sample(range(len(held)), 2)
             op = Op(rng.choice(("compare", "swap")) if kind == "sort" else "compare", a, b)
-            pairs.append((a, b) if numbers[a] < numbers[b] else (b, a))
+            if op.verb == "swap":
+                held[a], held[b] = held[b], held[a]
+            else:
+                pairs.append((held[a], held[b]) if held[a] < held[b] else (held[b], held[a]))
             yield Move(thought="", action=do(op))
-        order = possible(len(numbers), pairs, rng)
-        asked = [place for place in order if place in (task.data["pair"] or order)]
-        yield Move(thought="", action=end("sorted" if kind == "sort" else letters(asked, " < ")))
+        known = [(held.index(low), held.index(high)) for low, high in pairs]
+        yield Move(thought="", action=end(order_text(task, possible(len(held), known, rng))))
 
     def worked(self, task: Task, order: Sequence[int]) -> Iterator[Op]:
         if task.data["kind"] == "compare":
@@ -216,16 +217,26 @@ class Sorting:
         return insertion if self.expert == "insertion" else then_swap(FINDERS[self.expert])
 
     def random_tries(self, task: Task, num: int, seed: int) -> list[Action]:
-        """The honest floor of what says the end at once: sorted, or any order."""
+        """The honest floor of what says the end at once: that all are sorted, or any order."""
         rng = Random(f"sorting/random/{seed}/{task.id}")
-        places = task.data["pair"] or range(len(task.data["numbers"]))
+        places = list(task.data["pair"] or range(len(task.data["numbers"])))
         if task.data["kind"] == "sort":
-            return [end("sorted")] * num
-        return [end(letters(rng.sample(list(places), len(places)), " < ")) for _ in range(num)]
+            return [end(letters(places, " < "))] * num
+        return [end(letters(rng.sample(places, len(places)), " < ")) for _ in range(num)]
+
+
+def order_at_end(task: Task, order: Sequence[int]) -> Sequence[int]:
+    """What is sorted has the order of its places."""
+    return range(len(order)) if task.data["kind"] == "sort" else order
+
+
+def order_text(task: Task, order: Sequence[int]) -> str:
+    """Of the places that are asked for."""
+    return letters([place for place in order if place in (task.data["pair"] or order)], " < ")
 
 
 RULES = {
-    "sort": "You may compare two places and swap what two hold; answer sorted when they are in order.",
+    "sort": "You may compare two places and swap what two hold; when they are in order, say so.",
     "order": "You may compare two places; then answer.",
     "compare": "You may compare two places; then answer.",
 }
@@ -234,7 +245,7 @@ RULES = {
 def ask(kind: Kind, num: int, pair: Sequence[int]) -> str:
     there = f"Hidden numbers stand in {letters(range(num))}."
     if kind == "sort":
-        return f"{there} Sort them, the smallest into A."
+        return f"{there} Sort them, the smallest into A, and end with {letters(range(num), ' < ')}."
     if kind == "order":
         return f"{there} Say their order, the smallest first, as {letters(range(num), ' < ')}."
     return f"{there} Say the order of {letters(pair, ' and ')}, the smaller first, as {letters(pair, ' < ')}."

@@ -1,6 +1,6 @@
 """A greedy policy's decision tree, from its episodes: what it does after all that it has seen.
 
-    compare A B -- A < B --> compare B C -- B < C --> answer sorted
+    compare A B -- A < B --> compare B C -- B < C --> answer A < B < C
                \\- A > B --> swap A B, compare B C ...
 
 With greedy sampling a policy is such a tree (Yue et al. 2025, "Efficiency" and the picture in the appendix): of a task
