@@ -51,7 +51,7 @@ class Sorting:
     most: from ceil(log2 n!) to n ceil(log2 n) comparisons, from n less the cycles to n (n - 1) / 2 swaps."""
 
     pace: ClassVar = "inline"
-    judging: ClassVar = ("reward", "least", "test", "test_sizes", "test_shares", "num_test")
+    judging: ClassVar = ("reward", "least", "said", "test", "test_sizes", "test_shares", "num_test")
 
     family: Literal["sort", "order"] = "sort"
     """sort: bring them in order; order: say their order, without swaps."""
@@ -70,6 +70,8 @@ class Sorting:
     """right: 1 for what is right, whatever it took."""
     least: Literal["information", "chain"] = "information"
     """Comparisons that earn all of their term: ceil(log2 n!), or n - 1, so that each that is saved counts."""
+    said: bool = False
+    """Whether what is sorted must be said to be, as `A < B < C`; else the end may say anything, as in the paper."""
     spare_turns: int = 0
     """Turns beyond those that a task needs at most: for some that say nothing."""
     explain: bool = True
@@ -176,7 +178,7 @@ class Sorting:
         )
 
     def start(self, task: Task) -> SortingEpisode:
-        rules = Rules(efficient=self.reward == "efficient", chain=self.least == "chain")
+        rules = Rules(efficient=self.reward == "efficient", chain=self.least == "chain", said=self.said)
         return SortingEpisode(rules, **task.data)
 
     def demonstrate(self, task: Task, seed: int, tools: Sequence[str]) -> Iterator[Move]:

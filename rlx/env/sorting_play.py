@@ -31,6 +31,8 @@ class Rules:
     """Half of the reward is for efficiency; else all of it is for what is right."""
     chain: bool = False
     """The fewest comparisons count as n - 1, and not as ceil(log2 n!)."""
+    said: bool = False
+    """Numbers are sorted when they are said to be, too; else whatever is said."""
 
 
 class SortingEpisode:
@@ -90,10 +92,11 @@ class SortingEpisode:
         return Step(reward=reward, done=True, success=is_right, metrics={**metrics, "efficiency": efficiency})
 
     def is_right(self, text: str) -> bool:
-        """Where the numbers are, or what was said of them: of a sorting's end the words do not count."""
+        """Where the numbers are, or what was said of them: of a sorting's end the words count if the rules say so."""
         order = order_of(self.numbers)
-        if self.kind == "sort":
-            return order == sorted(order)
+        is_sorted = order == sorted(order)
+        if self.kind == "sort" and not (is_sorted and self.rules.said):
+            return is_sorted
         return order_said(text) == [place for place in order if place in (self.pair or order)]
 
     def efficiency(self) -> float:

@@ -172,6 +172,14 @@ def test_the_end_must_be_said_and_a_limit_is_the_tasks_own() -> None:
         episode.step(act("answer sorted"))
 
 
+@pytest.mark.parametrize(("said", "is_right"), [("B > A", True), ("A B", True), ("B < A", False), ("sorted", False)])
+def test_what_is_sorted_may_have_to_be_said_to_be(said: str, is_right: bool) -> None:
+    assert play(SORT, [2, 1], "swap A B", f"answer {said}")[-1].success
+    told = replace(SORT, said=True)
+    assert play(told, [2, 1], "swap A B", f"answer {said}")[-1].success is is_right
+    assert not play(told, [2, 1], f"answer {said}")[-1].success, "it is not sorted"
+
+
 def test_every_episode_says_what_it_took_under_its_own_stratum() -> None:
     steps = play(SORT, [2, 3, 1, 4], "compare A B", "swap A C", "swap B C", "answer sorted")
     names = ("swaps_needed", "swaps", "comparisons", "sort_4_needs_2", "efficiency")
