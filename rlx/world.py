@@ -200,8 +200,13 @@ def moves_of(env: Environment, task: Task, seed: int, tools: tuple[str, ...]) ->
     """An expert's moves; ValueError where there is none, or none that does without other tools."""
     if not hasattr(env, "demonstrate"):
         raise ValueError(f"env: {type(env).__name__} has no expert: it demonstrates nothing")
-    moves: Iterable[Move] = env.demonstrate(task, seed, tools)
-    return moves
+    return map(lawful_move, env.demonstrate(task, seed, tools))
+
+
+def lawful_move(move: Move) -> Move:
+    if not isinstance(move, Move):
+        raise ValueError(f"env: an expert's move is {move!r:.80}: expected Move(thought=…, action=Action(…))")
+    return move
 
 
 def edition_of(env: Environment) -> str:

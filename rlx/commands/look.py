@@ -84,7 +84,7 @@ def play(
     """An episode by hand, seeing what the model would see.
 
     `rlx play env=game/guess_the_number protocol=boxed`; words are those of `rlx train`. A turn ends with an empty line,
-    or with what ends a model's; the end of the input, or Ctrl-C, ends the episode.
+    or with what ends a model's; the end of the input, or Ctrl-C, ends the episode. An error in it is exit status 1.
     """
     from rlx.commands.play import Play, expert_turns, find_task, player, typed_turns
     from rlx.config.compose import build_part, compose
@@ -94,7 +94,10 @@ def play(
     chosen = find_task(env, split, tree["seed"], task)
     world, sampling = player(tree, env, chosen)
     turns = expert_turns(env, world, chosen, tree["seed"]) if expert else typed_turns(world.speech.dialect.stops)
-    Play(world=world, task=chosen, sampling=sampling, tokens=tokens, by_expert=expert).run(turns, show)
+    played = Play(world=world, task=chosen, sampling=sampling, tokens=tokens, by_expert=expert)
+    played.run(turns, show)
+    if played.status == "error":
+        raise typer.Exit(1)
 
 
 @commands.command(rich_help_panel=BEFORE)

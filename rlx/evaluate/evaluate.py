@@ -130,9 +130,12 @@ def limits_of(settings: Evaluate, env: Environment) -> tuple[int | None, ...]:
 
 
 def is_right(env: Environment, task: Task, action: Action) -> bool:
-    """Whether an action taken at once, in a fresh episode, succeeds."""
-    with open_episode(env, task) as episode:
-        return episode.step(action).success is True
+    """Whether an action taken at once, in a fresh episode, succeeds; one that ends in an error does not."""
+    try:
+        with open_episode(env, task) as episode:
+            return episode.step(action).success is True
+    except Exception:  # as an episode of the model would end
+        return False
 
 
 def random_score(env: Environment, task: Task, num_tries: int, num_samples: int, seed: int) -> Score:

@@ -13,9 +13,14 @@ from dataclasses import replace
 from itertools import islice
 
 from rlx.algo.parts import as_json
+from rlx.limits import MistakeError
 from rlx.run.run import Run
 from rlx.types import Group, Metrics, Task
 from rlx.world import Course, Known, course_of, parts_of
+
+
+class TasksEndedError(MistakeError):
+    """No more tasks to train on; the message is one line with the remedy."""
 
 
 def course_in(run: Run) -> Course | None:
@@ -46,14 +51,22 @@ def open_tasks(
     course, size = course_in(run), run.algo.num_prompts
     if course is None:
         tasks = islice(run.env.tasks("train", run.seed), (first + len(played)) * size, None)
-        return lambda step: list(islice(tasks, size))
+        return lambda step: whole(list(islice(tasks, size)), step, size)
     ahead = Counter(group.task.env for groups in played.values() for group in groups)
     streams = {part: open_part(run, part, num + ahead[part]) for part, num in course.given(known()).items()}
     return lambda step: [next(streams[part]) for part in course.choose(known(), size, run.seed, step)]
+
+
+def whole(tasks: list[Task], step: int, size: int) -> list[Task]:
+    """A step's tasks, all of them."""
+    if len(tasks) < size:
+        have = f"its train tasks have ended: {len(tasks)} are left for step {step + 1}, which has {size}"
+        raise TasksEndedError(f"env: {have}; let tasks('train') go on, with the same ones again if need be")
+    return tasks
 
 
 def open_part(run: Run, part: str, start: int) -> Iterator[Task]:
     """A part's tasks, from its number `start` on."""
     for task in islice(parts_of(run.env)[part].tasks("train", run.seed), start, None):
         yield replace(task, env=part)
-    raise ValueError(f"env.parts.{part}.env: its train tasks have ended; a curriculum may ask for any number")
+    raise TasksEndedError(f"env.parts.{part}.env: its train tasks have ended; a curriculum may ask for any number")

@@ -5,7 +5,7 @@ What a user's own environment does wrong is told in one line with its place, as 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from rlx.evaluate.evaluate import EvaluateError, held_out
@@ -15,8 +15,8 @@ from rlx.model.load import Model
 from rlx.model.shape import find_file, find_positions
 from rlx.protocol.history import first_prompt
 from rlx.run.run import Run
-from rlx.types import Environment, Step, Task
-from rlx.world import lawful, open_episode, opening_of, part_of, trained_parts
+from rlx.types import Environment, Step, Task, Text
+from rlx.world import has_tries, lawful, open_episode, opening_of, part_of, trained_parts, tries_of
 
 
 class TaskError(MistakeError):
@@ -45,6 +45,9 @@ def check_own(run: Run, *, fetch: bool, trains: bool = True, tests: bool = False
         held = held_out(run.evaluate, run.env)[:1] if tests else []
         begun = list(first_tasks(run)) if trains else []
         tasks = [*held, *begun]
+        refuse_prompts(tasks)
+        for task in held if run.evaluate.num_tries else ():
+            try_at_random(part_of(run.env, task), task, run.evaluate.seed)
         openings = [look(part_of(run.env, task), task) for task in tasks]
         seen = [() if opening is None else opening.observation for opening in openings]
         prompts = [first_prompt(run.dialects[task.env], task, shown) for task, shown in zip(tasks, seen, strict=True)]
@@ -56,7 +59,20 @@ def check_own(run: Run, *, fetch: bool, trains: bool = True, tests: bool = False
         raise TaskError("env: what start(task) gives has no step(action), which every Episode needs")
     check_room(run, prompts)
     for task in begun if run.algo.imitates else ():
-        demonstration(part_of(run.env, task), run.dialects[task.env], task, run.seed)
+        if not demonstration(part_of(run.env, task), run.dialects[task.env], task, run.seed)[1]:
+            raise TaskError(f"env: the expert makes no move in task {task.key!r:.60}, and there is none to copy")
+
+
+def refuse_prompts(tasks: Sequence[Task]) -> None:
+    for task in tasks:
+        if not (isinstance(task.prompt, tuple) and all(isinstance(part, Text) for part in task.prompt)):
+            raise ValueError(f"the prompt of task {task.key!r:.60} is {task.prompt!r:.60}: expected (Text(…),)")
+
+
+def try_at_random(env: Environment, task: Task, seed: int) -> None:
+    """What the floor of an evaluation will ask for: better now than behind the training."""
+    if has_tries(env):
+        list(tries_of(env, task, 1, seed))
 
 
 def look(env: Environment, task: Task) -> Step | None:

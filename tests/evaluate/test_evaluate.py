@@ -108,6 +108,15 @@ def test_the_floor_counts_samples_in_which_any_try_hits() -> None:
     assert 0 < sum(hits) < 20
 
 
+def test_a_random_try_that_ends_in_an_error_is_not_right() -> None:
+    class Failing(Guessing):
+        def start(self, task: Task) -> Any:
+            raise RuntimeError("stuck")
+
+    task = Task(id="t", prompt=(), data={"digit": 3})
+    assert random_score(Failing(), task, num_tries=2, num_samples=3, seed=0).num_correct == 0
+
+
 def test_the_floor_has_the_shape_of_the_figures_and_repeats() -> None:
     found = floor(SMALL, Guessing())
     assert set(found) == {"random/pass@1", "random/pass@4"}

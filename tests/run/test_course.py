@@ -137,6 +137,14 @@ def test_where_an_expert_plays_nothing_is_chosen_and_a_warm_start_is_shared(smal
     assert warm_config(run) == warm_config(other)
 
 
+def test_train_tasks_that_end_say_so_and_how_many_there_were(build: Build, tmp_path: Path) -> None:
+    run = replace(build(tmp_path), env=Fated(solved=0, num_train=6))
+    tasks = course.open_tasks(run, 0, {}, dict)
+    assert len(tasks(0)) == 4
+    with pytest.raises(ValueError, match=r"^env: its train tasks have ended: 2 are left for step 2, which has 4; l"):
+        tasks(1)
+
+
 def test_a_part_whose_tasks_end_says_so(build: Build, tmp_path: Path) -> None:
     run = replace(build(tmp_path), env=mix(never=Fated(solved=0, num_train=1)))
     known = course.begin(run)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +98,65 @@ def test_an_expert_is_tried_where_it_is_to_be_copied(small_run: Callable[..., An
         object.__setattr__(run, "env", Confused())
         with pytest.raises(ValueError, match=message) if fails else nullcontext():
             check_tasks(run)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bare(Countdown):
+    """Whose expert yields what it was told to."""
+
+    def demonstrate(self, task: Any, seed: int, tools: Any) -> Any:
+        yield Action(kind="answer", text="1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Idle(Countdown):
+    def demonstrate(self, task: Any, seed: int, tools: Any) -> Any:
+        return iter(())
+
+
+@pytest.mark.parametrize(
+    ("env", "message"),
+    [
+        (Bare(), r"an expert's move is Action\(kind='answer'.*: expected Move\(thought=…, action=Action\(…\)\)$"),
+        (Idle(), r"^warm_start.env: the expert makes no move in task '.*', and there is none to copy$"),
+    ],
+)
+def test_an_expert_that_shows_nothing_to_copy_is_refused(
+    small_run: Callable[..., Any], tmp_path: Path, env: Countdown, message: str
+) -> None:
+    run = small_run(tmp_path, "warm_start=sft", "warm_start.steps=1")
+    object.__setattr__(run, "env", env)
+    with pytest.raises(ValueError, match=message) as error:
+        check_tasks(run)
+    assert "\n" not in str(error.value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told(Countdown):
+    def tasks(self, split: str, seed: int) -> Any:
+        return (replace(task, prompt="Count down.") for task in super().tasks(split, seed))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hasty(Countdown):
+    def random_tries(self, task: Any, num: int, seed: int) -> Any:
+        raise KeyError("tries")
+
+
+@pytest.mark.parametrize(
+    ("env", "message"),
+    [
+        (Told(), r"^env: the prompt of task '.*' is 'Count down.': expected \(Text\(…\),\)$"),
+        (Hasty(), "KeyError: 'tries'"),
+    ],
+)
+def test_what_would_fail_later_is_told_before_a_run(
+    small_run: Callable[..., Any], tmp_path: Path, env: Countdown, message: str
+) -> None:
+    run = small_run(tmp_path)
+    object.__setattr__(run, "env", env)
+    with pytest.raises(ValueError, match=message):
+        check_tasks(run)
 
 
 def test_every_part_of_a_mixture_is_looked_at(small_run: Callable[..., Any], tmp_path: Path) -> None:
