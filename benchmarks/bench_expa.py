@@ -1,12 +1,13 @@
 """What actions beyond the vocabulary cost: decoding beside plain decoding, requests of an expression, a twin's prefill.
 
-decoding   the torch engine's processor time of a tick: 64 rows of text that may take any route, and 64 that press
-           buttons, over 64 of an engine without an automaton. They take turns, tick by tick, in one process, and the
-           figure is the median of the ratios of neighbours: other work on the machine is on all sides
+decoding   an engine's processor time of a tick (`--engine vllm`: of vLLM, and nothing else then): 64 rows of text that
+           may take any route, and 64 that press buttons, over 64 of an engine without an automaton. They take turns,
+           tick by tick, in one process, and the figure is the median of the ratios of neighbours: other work on the
+           machine is on all sides
 requests   completions asked for while calculator expressions are pressed, button by button
 prefill    tokens that go through the model before a twin goes on alone
 
-Run `OMP_NUM_THREADS=1 python benchmarks/bench_expa.py`.
+Run `OMP_NUM_THREADS=1 python benchmarks/bench_expa.py`, and with .venv-cluster's python `… --engine vllm`.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ import argparse
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -28,10 +30,11 @@ from rlx.config.compose import build_run, compose
 from rlx.model.load import load_model, load_tokenizer
 from rlx.protocol.automaton import Automaton
 from rlx.rollout.torch.engine import TorchEngine
+from rlx.rollout.vllm.engine import VllmEngine
 from rlx.run.agent import Policy, added_in, speech_in
 from rlx.types import Group, Request, Sampling
 
-ROWS, PROMPT = 64, 40
+ROWS, PROMPT, CONTEXT = 64, 40, 1024
 
 
 class Counting(TorchEngine):
@@ -58,7 +61,7 @@ class Made:
     speech: Any
     tokenizer: Any
 
-    def engine(self, automaton: Automaton | None, kind: type[TorchEngine] = TorchEngine) -> Any:
+    def engine(self, automaton: Automaton | None, kind: Callable[..., Any] = TorchEngine) -> Any:
         weights = {name: x for name, x in self.model.state_dict().items() if automaton or name != "action_rows"}
         return kind(
             config=self.model.config,
@@ -84,7 +87,7 @@ def endless(automaton: Automaton) -> Automaton:
 
 
 def asked(ticks: int, state: int | None, given: tuple[int, ...] = ()) -> Iterator[Request]:
-    sampling = Sampling(max_new_tokens=ticks + 1 + len(given), max_context=1024)
+    sampling = Sampling(max_new_tokens=ticks + 1 + len(given), max_context=CONTEXT)
     for row in range(ROWS):
         prompt = tuple(3 + (7 * row + 11 * i) % 100 for i in range(PROMPT))
         yield Request(session=row, stream=row, prompt_ids=prompt, given=given, sampling=sampling, state=state)
@@ -96,12 +99,12 @@ def tick(engine: Any) -> float:
     return time.process_time() - start
 
 
-def decoding(made: Made, ticks: int) -> dict[str, list[float]]:
+def decoding(made: Made, ticks: int, kind: Callable[..., Any]) -> dict[str, list[float]]:
     """Each way's ratios to plain decoding, tick by tick."""
     drawn = made.speech.drawn
     ways: dict[str, tuple[int, tuple[int, ...]]] = {"text": (0, ())}
     ways["buttons"] = (0, (drawn.actions.first + drawn.actions.names.index("calculate"),))
-    engines = {"plain": made.engine(None), **{way: made.engine(endless(drawn.automaton)) for way in ways}}
+    engines = {"plain": made.engine(None, kind), **{way: made.engine(endless(drawn.automaton), kind) for way in ways}}
     for way, engine in engines.items():
         state, given = ways.get(way, (None, ()))
         for request in asked(ticks, state, given):
@@ -112,6 +115,8 @@ def decoding(made: Made, ticks: int) -> dict[str, list[float]]:
         took = {way: tick(engine) for way, engine in engines.items()}
         for way in ways:
             found[way].append(took[way] / took["plain"])
+    for engine in engines.values():
+        engine.close()
     return found
 
 
@@ -129,14 +134,18 @@ def main() -> None:
     parser.add_argument("--ticks", type=int, default=60)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--tasks", type=int, default=8)
+    parser.add_argument("--engine", choices=("torch", "vllm"), default="torch")
     given = parser.parse_args()
     torch.set_num_threads(1)
     made = make("env=calc/arithmetic_small")
-    rounds = [decoding(made, given.ticks) for _ in range(given.rounds)]
+    kind = TorchEngine if given.engine == "torch" else partial(VllmEngine, max_context=CONTEXT)
+    rounds = [decoding(made, given.ticks, kind) for _ in range(given.rounds)]
     for way in rounds[0]:
         each = [statistics.median(found[way]) for found in rounds]
         whole = statistics.median(ratio for found in rounds for ratio in found[way])
         print(f"decoding {way:8} {whole:.3f} of plain; rounds {min(each):.3f} to {max(each):.3f}", flush=True)
+    if given.engine == "vllm":
+        return
 
     groups, engine = played(made, given.tasks)
     turns = [turn for group in groups for one in group.trajectories for turn in one.own]
