@@ -59,7 +59,7 @@ test-cluster: setup ## Run the tests that need SLURM, DeepSpeed or vLLM; what is
 bench: setup ## Measure speed and memory beside peers, and vLLM and ranks where `make setup-cluster` was
 	$(BIN)/python -m pip install -q -c constraints.txt -e '.[bench]'
 	for file in $(filter-out $(BENCH_CLUSTER),$(wildcard benchmarks/bench_*.py)); do $(BIN)/python $$file || exit 1; done
-	for file in $(BENCH_CLUSTER); do $(CLUSTER_BIN)/python $$file || exit 1; done
+	for file in $(BENCH_CLUSTER) "benchmarks/bench_expa.py --engine vllm"; do $(CLUSTER_BIN)/python $$file || exit 1; done
 
 lint: setup ## Check style and types
 	$(BIN)/ruff check

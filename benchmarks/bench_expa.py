@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -27,6 +28,7 @@ import torch
 
 from rlx.algo.twins import Twins, with_twins
 from rlx.config.compose import build_run, compose
+from rlx.hardware.packages import lacks
 from rlx.model.load import load_model, load_tokenizer
 from rlx.protocol.automaton import Automaton
 from rlx.rollout.torch.engine import TorchEngine
@@ -136,6 +138,9 @@ def main() -> None:
     parser.add_argument("--tasks", type=int, default=8)
     parser.add_argument("--engine", choices=("torch", "vllm"), default="torch")
     given = parser.parse_args()
+    if given.engine == "vllm" and lacks("vllm"):
+        print(f"bench_expa: vLLM left out, {lacks('vllm')}; `make setup-cluster` makes an environment that has it")
+        sys.exit()
     torch.set_num_threads(1)
     made = make("env=calc/arithmetic_small")
     kind = TorchEngine if given.engine == "torch" else partial(VllmEngine, max_context=CONTEXT)
@@ -144,7 +149,7 @@ def main() -> None:
         each = [statistics.median(found[way]) for found in rounds]
         whole = statistics.median(ratio for found in rounds for ratio in found[way])
         print(f"decoding {way:8} {whole:.3f} of plain; rounds {min(each):.3f} to {max(each):.3f}", flush=True)
-    if given.engine == "vllm":
+    if kind is not TorchEngine:
         return
 
     groups, engine = played(made, given.tasks)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rlx.console import counted
 from rlx.fault import fault
 from rlx.limits import MistakeError
 from rlx.types import Dialect, Environment, Move, Step, Task
@@ -40,7 +41,7 @@ def demonstration(env: Environment, dialect: Dialect, task: Task, seed: int) -> 
                     raise ValueError(told.text)
                 step = lawful(env, episode.step(move.action))
                 shown.append(Shown(move=move, text=dialect.write(move), step=step, legal=legal))
-                legal = step.legal
+                move, legal = None, step.legal
                 if step.done:
                     break
     except Exception as error:
@@ -51,7 +52,7 @@ def demonstration(env: Environment, dialect: Dialect, task: Task, seed: int) -> 
 def failure(task: Task, move: Move | None, index: int, legal: tuple[str, ...] | None) -> str:
     """Where an expert failed."""
     if move is None:
-        return f"the expert fails in task {task.key!r:.60}"
+        return f"the expert fails in task {task.key!r:.60}" + (f" after {counted(index, 'move')}" if index else "")
     words = " ".join(filter(None, (move.action.kind, move.action.name, f"{move.action.text!r:.60}")))
     may = "" if legal is None else f", where {', '.join(legal)} may come"
     return f"the expert's move {index + 1} in task {task.key!r:.60} is {words}{may}"

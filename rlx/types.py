@@ -44,16 +44,18 @@ Part = Text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One problem, explicit: the same Task always starts the same episode.
-
-    `id` is unique within an environment; `prompt` is what the agent is told; `data` is JSON that `start` needs too.
-    """
+    """One problem, explicit: the same Task always starts the same episode. `id` is unique within an environment;
+    `prompt` is what the agent is told; `data` is JSON that `start` needs too."""
 
     id: str
     prompt: tuple[Part, ...]
     data: Mapping[str, Any]
     env: str = ""
     """Of several environments in one run, by its name there, which this task is of."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.prompt, tuple) or not all(isinstance(part, Part) for part in self.prompt):
+            raise ValueError(f"the prompt of task {self.id!r:.60} is {self.prompt!r:.60}: expected (Text(…),)")
 
     @property
     def key(self) -> str:
@@ -275,10 +277,8 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fork:
-    """Where a trajectory left another: `token` tokens into turn `turn` of sample `parent`, with `forced` ids next.
-
-    That turn's completion holds all its ids: the parent's, the forced, and then its own.
-    """
+    """Where a trajectory left another: `token` tokens into turn `turn` of sample `parent`, with `forced` ids next. That
+    turn's completion holds all its ids: the parent's, the forced, and then its own."""
 
     parent: int
     turn: int

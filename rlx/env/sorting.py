@@ -33,7 +33,7 @@ from rlx.env.sorters import (
     then_swap,
     without_swaps,
 )
-from rlx.env.sorting_play import Kind, Rules, SortingEpisode, letters, most_turns, order_of
+from rlx.env.sorting_play import Kind, Rules, SortingEpisode, asked_of, letters, most_turns, order_of
 from rlx.env.split import is_held_out, split_tasks
 from rlx.limits import MANY, refuse, within
 from rlx.types import Action, Move, Task, Text, Verb
@@ -51,7 +51,7 @@ class Sorting:
     most: from ceil(log2 n!) to n ceil(log2 n) comparisons, from n less the cycles to n (n - 1) / 2 swaps."""
 
     pace: ClassVar = "inline"
-    judging: ClassVar = ("reward", "least", "said", "test", "test_sizes", "test_shares", "num_test")
+    judging: ClassVar = ("reward", "least", "say_order", "test", "test_sizes", "test_shares", "num_test")
 
     family: Literal["sort", "order"] = "sort"
     """sort: bring them in order; order: say their order, without swaps."""
@@ -70,7 +70,7 @@ class Sorting:
     """right: 1 for what is right, whatever it took."""
     least: Literal["information", "chain"] = "information"
     """Comparisons that earn all of their term: ceil(log2 n!), or n - 1, so that each that is saved counts."""
-    said: bool = False
+    say_order: bool = False
     """Whether what is sorted must be said to be, as `A < B < C`; else the end may say anything, as in the paper."""
     spare_turns: int = 0
     """Turns beyond those that a task needs at most: for some that say nothing."""
@@ -178,7 +178,7 @@ class Sorting:
         )
 
     def start(self, task: Task) -> SortingEpisode:
-        rules = Rules(efficient=self.reward == "efficient", chain=self.least == "chain", said=self.said)
+        rules = Rules(efficient=self.reward == "efficient", chain=self.least == "chain", say_order=self.say_order)
         return SortingEpisode(rules, **task.data)
 
     def demonstrate(self, task: Task, seed: int, tools: Sequence[str]) -> Iterator[Move]:
@@ -189,7 +189,8 @@ class Sorting:
         order = order_of(task.data["numbers"])
         for op in self.worked(task, order):
             yield Move(thought=f"I {op.verb} {letters(op[1:], ' and ')}.", action=do(op))
-        yield Move(thought="Now all is known.", action=end(order_text(task, order_at_end(task, order))))
+        final = range(len(order)) if task.data["kind"] == "sort" else order
+        yield Move(thought="Now all is known.", action=end_of(task, final))
 
     def wander(self, task: Task, rng: Random) -> Iterator[Move]:
         """Any two places, compared or swapped, any number of times; then an order is said that could be, after what was
@@ -205,7 +206,7 @@ class Sorting:
                 pairs.append((held[a], held[b]) if held[a] < held[b] else (held[b], held[a]))
             yield Move(thought="", action=do(op))
         known = [(held.index(low), held.index(high)) for low, high in pairs]
-        yield Move(thought="", action=end(order_text(task, possible(len(held), known, rng))))
+        yield Move(thought="", action=end_of(task, possible(len(held), known, rng)))
 
     def worked(self, task: Task, order: Sequence[int]) -> Iterator[Op]:
         if task.data["kind"] == "compare":
@@ -221,20 +222,10 @@ class Sorting:
     def random_tries(self, task: Task, num: int, seed: int) -> list[Action]:
         """The honest floor of what says the end at once: that all are sorted, or any order."""
         rng = Random(f"sorting/random/{seed}/{task.id}")
-        places = list(task.data["pair"] or range(len(task.data["numbers"])))
+        places = range(len(task.data["numbers"]))
         if task.data["kind"] == "sort":
-            return [end(letters(places, " < "))] * num
-        return [end(letters(rng.sample(places, len(places)), " < ")) for _ in range(num)]
-
-
-def order_at_end(task: Task, order: Sequence[int]) -> Sequence[int]:
-    """What is sorted has the order of its places."""
-    return range(len(order)) if task.data["kind"] == "sort" else order
-
-
-def order_text(task: Task, order: Sequence[int]) -> str:
-    """Of the places that are asked for."""
-    return letters([place for place in order if place in (task.data["pair"] or order)], " < ")
+            return [end_of(task, places)] * num
+        return [end_of(task, rng.sample(places, len(places))) for _ in range(num)]
 
 
 RULES = {
@@ -257,8 +248,9 @@ def do(op: Op) -> Action:
     return Action(kind="act", name=op.verb, text=letters(op[1:]))
 
 
-def end(text: str) -> Action:
-    return Action(kind="answer", text=text)
+def end_of(task: Task, order: Sequence[int]) -> Action:
+    """Say the order, of what is asked for."""
+    return Action(kind="answer", text=letters(asked_of(order, task.data["pair"]), " < "))
 
 
 @cache

@@ -31,7 +31,7 @@ class Rules:
     """Half of the reward is for efficiency; else all of it is for what is right."""
     chain: bool = False
     """The fewest comparisons count as n - 1, and not as ceil(log2 n!)."""
-    said: bool = False
+    say_order: bool = False
     """Numbers are sorted when they are said to be, too; else whatever is said."""
 
 
@@ -95,9 +95,9 @@ class SortingEpisode:
         """Where the numbers are, or what was said of them: of a sorting's end the words count if the rules say so."""
         order = order_of(self.numbers)
         is_sorted = order == sorted(order)
-        if self.kind == "sort" and not (is_sorted and self.rules.said):
+        if self.kind == "sort" and not (is_sorted and self.rules.say_order):
             return is_sorted
-        return order_said(text) == [place for place in order if place in (self.pair or order)]
+        return order_said(text) == asked_of(order, self.pair)
 
     def efficiency(self) -> float:
         least, most = comparisons_of(self.kind, len(self.numbers), self.rules.chain)
@@ -143,6 +143,11 @@ def most_turns(kind: Kind, num: int) -> int:
 def order_of(numbers: Sequence[int]) -> list[int]:
     """The places, from the smallest number up."""
     return sorted(range(len(numbers)), key=numbers.__getitem__)
+
+
+def asked_of(order: Sequence[int], pair: Sequence[int]) -> list[int]:
+    """The order of a pair where one is asked for, else of all."""
+    return [place for place in order if place in (pair or order)]
 
 
 def letters(places: Sequence[int], between: str = " ") -> str:

@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from rlx.algo.samplers import grouped
+from rlx.console import one_line
 from rlx.evaluate.budget import cut_groups
 from rlx.evaluate.figures import Score, figures, name_figures, pass_ratios, score
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.passk import estimates
+from rlx.fault import fault
 from rlx.limits import MANY, MistakeError, at_least, refuse, within
 from rlx.types import Action, Environment, Group, Sampling, Start, Task, Trajectory
 from rlx.world import has_tries, open_episode, part_of, parts_of, rounds_of, tries_of
@@ -24,6 +26,10 @@ Play = Callable[[int | None, Sampling, Sequence[Start]], list[Trajectory]]
 
 class EvaluateError(MistakeError):
     """An evaluation that cannot be; the message is one line with the remedy."""
+
+
+class FloorError(MistakeError):
+    """An environment whose random tries fail; the message is one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,12 +136,9 @@ def limits_of(settings: Evaluate, env: Environment) -> tuple[int | None, ...]:
 
 
 def is_right(env: Environment, task: Task, action: Action) -> bool:
-    """Whether an action taken at once, in a fresh episode, succeeds; one that ends in an error does not."""
-    try:
-        with open_episode(env, task) as episode:
-            return episode.step(action).success is True
-    except Exception:  # as an episode of the model would end
-        return False
+    """Whether an action taken at once, in a fresh episode, succeeds."""
+    with open_episode(env, task) as episode:
+        return episode.step(action).success is True
 
 
 def random_score(env: Environment, task: Task, num_tries: int, num_samples: int, seed: int) -> Score:
@@ -144,7 +147,10 @@ def random_score(env: Environment, task: Task, num_tries: int, num_samples: int,
         any(is_right(env, task, action) for action in tries_of(env, task, num_tries, seed * num_samples + sample))
         for sample in range(num_samples)
     )
-    return Score(task=task.key, num_samples=num_samples, num_correct=sum(hits))
+    try:
+        return Score(task=task.key, num_samples=num_samples, num_correct=sum(hits))
+    except Exception as error:
+        raise FloorError(f"env: a random try fails in task {task.key!r:.60}: {one_line(fault(error))}") from error
 
 
 def floor(settings: Evaluate, env: Environment, *, noun: str = "random") -> dict[str, Estimate]:

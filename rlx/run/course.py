@@ -13,14 +13,10 @@ from dataclasses import replace
 from itertools import islice
 
 from rlx.algo.parts import as_json
-from rlx.limits import MistakeError
 from rlx.run.run import Run
+from rlx.run.tasks import TaskError
 from rlx.types import Group, Metrics, Task
 from rlx.world import Course, Known, course_of, parts_of
-
-
-class TasksEndedError(MistakeError):
-    """No more tasks to train on; the message is one line with the remedy."""
 
 
 def course_in(run: Run) -> Course | None:
@@ -61,7 +57,7 @@ def whole(tasks: list[Task], step: int, size: int) -> list[Task]:
     """A step's tasks, all of them."""
     if len(tasks) < size:
         have = f"its train tasks have ended: {len(tasks)} are left for step {step + 1}, which has {size}"
-        raise TasksEndedError(f"env: {have}; let tasks('train') go on, with the same ones again if need be")
+        raise TaskError(f"env: {have}; let tasks('train') go on, with the same ones again if need be")
     return tasks
 
 
@@ -69,4 +65,4 @@ def open_part(run: Run, part: str, start: int) -> Iterator[Task]:
     """A part's tasks, from its number `start` on."""
     for task in islice(parts_of(run.env)[part].tasks("train", run.seed), start, None):
         yield replace(task, env=part)
-    raise TasksEndedError(f"env.parts.{part}.env: its train tasks have ended; a curriculum may ask for any number")
+    raise TaskError(f"env.parts.{part}.env: its train tasks have ended; a curriculum may ask for any number")

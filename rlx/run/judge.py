@@ -14,7 +14,7 @@ from rlx import __version__
 from rlx.algo.samplers import grouped
 from rlx.console import Screen, counted
 from rlx.evaluate.compare import name_rounds
-from rlx.evaluate.evaluate import Evaluate, EvaluateError, Evaluation, evaluate, floor
+from rlx.evaluate.evaluate import Evaluate, EvaluateError, Evaluation, FloorError, evaluate, floor
 from rlx.evaluate.figures import gains, values
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.summary import Summary
@@ -61,11 +61,20 @@ def judge_run(life: Life, agent: Agent) -> Figures:
     ours = judge(life, act, "eval", agent.learner.num_updates)
     theirs = judge_start(life, agent)
     life.policy = f"{CHECKPOINTS}/{STEP}{life.run.steps}"
-    found = floor(settings, life.run.env)
+    found = floor_beside(life)
     for mine, other in zip(ours, theirs, strict=True):
         noun = "gain" if mine is ours[0] else f"gain@{mine.max_rounds}"
         found = {**found, **other.figures, **mine.figures, **paired(settings, mine, other, noun)}
     return found
+
+
+def floor_beside(life: Life) -> Figures:
+    """The floor; where random tries fail there is none, and it is said why: what was trained and played is not lost."""
+    try:
+        return floor(life.run.evaluate, life.run.env)
+    except FloorError as error:
+        life.screen.say(f"no random floor: {error}")
+        return {}
 
 
 def judge_on_the_way(life: Life, agent: Agent, step: int) -> Metrics:
@@ -207,7 +216,7 @@ def play_model(life: Life) -> Summary:
     with told(life), open_fleet(run, life.ranks) as fleet:
         policy = build_policy(run, run.model, fleet)
         life.engine = policy.engine
-        figures = floor(run.evaluate, run.env)
+        figures = floor_beside(life)
         weights = life.ranks.first(lambda: weights_digest(run.model))
         for evaluation in judge(life, policy.rollout, "eval", weights):
             figures = {**figures, **evaluation.figures}

@@ -165,4 +165,5 @@ def test_an_environment_that_raises_ends_as_it_would_in_a_run(tmp_path: Path) ->
         "not solved (error), reward 0.000, 0 turns, 0 tool calls, 0 tokens",
         f"error: RuntimeError at {tmp_path}/broken.py:5: boom",
     ]
+    assert done.returncode == 1
     assert play("env=broken", "--expert", cwd=tmp_path).stderr == "rlx: --expert: Broken has no expert\n"

@@ -175,7 +175,7 @@ def test_the_end_must_be_said_and_a_limit_is_the_tasks_own() -> None:
 @pytest.mark.parametrize(("said", "is_right"), [("B > A", True), ("A B", True), ("B < A", False), ("sorted", False)])
 def test_what_is_sorted_may_have_to_be_said_to_be(said: str, is_right: bool) -> None:
     assert play(SORT, [2, 1], "swap A B", f"answer {said}")[-1].success
-    told = replace(SORT, said=True)
+    told = replace(SORT, say_order=True)
     assert play(told, [2, 1], "swap A B", f"answer {said}")[-1].success is is_right
     assert not play(told, [2, 1], f"answer {said}")[-1].success, "it is not sorted"
 

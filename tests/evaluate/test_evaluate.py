@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 
 from rlx.evaluate.budget import cut_episode
-from rlx.evaluate.evaluate import Evaluate, evaluate, floor, held_out, random_score
+from rlx.evaluate.evaluate import Evaluate, FloorError, evaluate, floor, held_out, random_score
 from rlx.types import Action, Completion, Sampling, Start, Step, Task, Trajectory, Turn
 
 
@@ -108,13 +108,16 @@ def test_the_floor_counts_samples_in_which_any_try_hits() -> None:
     assert 0 < sum(hits) < 20
 
 
-def test_a_random_try_that_ends_in_an_error_is_not_right() -> None:
+def test_random_tries_that_fail_are_no_floor_of_zero() -> None:
     class Failing(Guessing):
         def start(self, task: Task) -> Any:
-            raise RuntimeError("stuck")
+            raise RuntimeError("stuck\nfast")
 
-    task = Task(id="t", prompt=(), data={"digit": 3})
-    assert random_score(Failing(), task, num_tries=2, num_samples=3, seed=0).num_correct == 0
+    with pytest.raises(
+        FloorError, match=r"^env: a random try fails in task 'test-0': RuntimeError at .*: stuck"
+    ) as error:
+        floor(SMALL, Failing())
+    assert "\n" not in str(error.value)
 
 
 def test_the_floor_has_the_shape_of_the_figures_and_repeats() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +74,26 @@ class Silent(Countdown):
         return object()
 
 
+@dataclass(frozen=True, kw_only=True)
+class Told(Countdown):
+    def tasks(self, split: str, seed: int) -> Any:
+        return (replace(task, prompt="Count down.") for task in super().tasks(split, seed))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hasty(Countdown):
+    def random_tries(self, task: Any, num: int, seed: int) -> Any:
+        raise KeyError("tries")
+
+
 @pytest.mark.parametrize(
-    ("env", "message"), [(Broken(), "^env: its tasks fail with KeyError: 'maze'$"), (Silent(), "no step")]
+    ("env", "message"),
+    [
+        (Broken(), "^env: its tasks fail with KeyError: 'maze'$"),
+        (Silent(), "no step"),
+        (Told(), r"^env: the prompt of task '.*' is 'Count down.': expected \(Text\(…\),\)$"),
+        (Hasty(), "^env: its tasks fail with KeyError: 'tries'$"),
+    ],
 )
 def test_a_fault_of_an_environment_is_one_line(
     small_run: Callable[..., Any], tmp_path: Path, env: Countdown, message: str
@@ -91,15 +110,6 @@ class Confused(Countdown):
         yield Move(thought="", action=Action(kind="act", name="jump", text=""))
 
 
-def test_an_expert_is_tried_where_it_is_to_be_copied(small_run: Callable[..., Any], tmp_path: Path) -> None:
-    message = r"^env: the expert's move 1 in task '.*' is act jump '': protocol: no turn says this act: "
-    for words, fails in ((["warm_start=none"], False), (["warm_start=sft", "warm_start.steps=1"], True)):
-        run = small_run(tmp_path, *words)
-        object.__setattr__(run, "env", Confused())
-        with pytest.raises(ValueError, match=message) if fails else nullcontext():
-            check_tasks(run)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Bare(Countdown):
     """Whose expert yields what it was told to."""
@@ -114,49 +124,37 @@ class Idle(Countdown):
         return iter(())
 
 
-@pytest.mark.parametrize(
-    ("env", "message"),
-    [
-        (Bare(), r"an expert's move is Action\(kind='answer'.*: expected Move\(thought=…, action=Action\(…\)\)$"),
-        (Idle(), r"^warm_start.env: the expert makes no move in task '.*', and there is none to copy$"),
-    ],
-)
-def test_an_expert_that_shows_nothing_to_copy_is_refused(
-    small_run: Callable[..., Any], tmp_path: Path, env: Countdown, message: str
-) -> None:
-    run = small_run(tmp_path, "warm_start=sft", "warm_start.steps=1")
-    object.__setattr__(run, "env", env)
-    with pytest.raises(ValueError, match=message) as error:
-        check_tasks(run)
-    assert "\n" not in str(error.value)
-
-
 @dataclass(frozen=True, kw_only=True)
-class Told(Countdown):
-    def tasks(self, split: str, seed: int) -> Any:
-        return (replace(task, prompt="Count down.") for task in super().tasks(split, seed))
+class Stuck(Countdown):
+    def demonstrate(self, task: Any, seed: int, tools: Any) -> Any:
+        yield from islice(super().demonstrate(task, seed, ("python",)), 1)
+        raise KeyError("next")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Hasty(Countdown):
-    def random_tries(self, task: Any, num: int, seed: int) -> Any:
-        raise KeyError("tries")
+COPIED = r"^env: the expert"
 
 
 @pytest.mark.parametrize(
     ("env", "message"),
     [
-        (Told(), r"^env: the prompt of task '.*' is 'Count down.': expected \(Text\(…\),\)$"),
-        (Hasty(), "KeyError: 'tries'"),
+        (Confused(), COPIED + "'s move 1 in task '.*' is act jump '': protocol: no turn says this act: "),
+        (
+            Bare(),
+            COPIED + r" fails in task '.*': an expert's move is Action\(.*: expected Move\(thought=…, action=Action",
+        ),
+        (Idle(), COPIED + " makes no move in task '.*', and there is none to copy$"),
+        (Stuck(), COPIED + " fails in task '.*' after 1 move: KeyError at .*test_tasks.py:.*: 'next'$"),
     ],
 )
-def test_what_would_fail_later_is_told_before_a_run(
+def test_an_expert_is_tried_where_it_is_to_be_copied(
     small_run: Callable[..., Any], tmp_path: Path, env: Countdown, message: str
 ) -> None:
-    run = small_run(tmp_path)
-    object.__setattr__(run, "env", env)
-    with pytest.raises(ValueError, match=message):
-        check_tasks(run)
+    for words, fails in ((["warm_start=none"], False), (["warm_start=tool_sft", "warm_start.steps=1"], True)):
+        run = small_run(tmp_path, *words)
+        object.__setattr__(run, "env", env)
+        with pytest.raises(ValueError, match=message) if fails else nullcontext() as error:
+            check_tasks(run)
+        assert "\n" not in str(error and error.value)
 
 
 def test_every_part_of_a_mixture_is_looked_at(small_run: Callable[..., Any], tmp_path: Path) -> None:
