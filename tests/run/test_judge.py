@@ -12,11 +12,12 @@ import pytest
 import torch
 
 from rlx.console import Screen
+from rlx.env.countdown import Countdown
 from rlx.hardware.interrupt import Interrupt
 from rlx.hardware.ranks import ALONE
 from rlx.record.folder import RANKS
 from rlx.run import agent
-from rlx.run.judge import in_turn
+from rlx.run.judge import floor_beside, in_turn
 from rlx.run.life import Life
 from rlx.train import train
 
@@ -57,3 +58,18 @@ def test_processes_of_a_machine_load_one_after_another(small_run: Build, tmp_pat
         order.append("first")
     thread.join(20)
     assert order == ["first", "second"]
+
+
+class Stuck(Countdown):
+    def start(self, task: Any) -> Any:
+        raise RuntimeError("stuck")
+
+
+def test_random_tries_that_fail_behind_a_training_leave_it_without_a_floor_and_say_so(
+    small_run: Build, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = small_run(tmp_path)
+    object.__setattr__(run, "env", Stuck())
+    life = Life(run=run, screen=Screen(), interrupt=Interrupt(), ranks=ALONE)
+    assert floor_beside(life) == {}
+    assert "no random floor: env: a random try fails in task " in capsys.readouterr().err
