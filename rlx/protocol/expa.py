@@ -153,7 +153,7 @@ class ExpA(Lines):
     def take(self, verb: Verb, after: Sequence[Said]) -> Action:
         """What a route means with what was chosen after it."""
         if verb.buttons is not None:
-            return self.action(verb, "".join(name for name, _ in after)[len(verb.buttons.between) :])
+            return self.action(verb, "".join(name for name, _ in after)[len(verb.buttons.between) :].rstrip())
         argument = "".join(text for _, text in after).strip()
         if verb.argument and (not argument or after[-1][0] != ENTER):
             return invalid(f"{verb.name} needs {verb.argument}, and the end of the line")

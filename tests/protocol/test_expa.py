@@ -25,7 +25,7 @@ TWO = Buttons(
 COMPARE = Verb(name="compare", description="compare two items", argument="two items", buttons=TWO)
 SWAP = Verb(name="swap", description="swap two items", argument="two items", buttons=TWO)
 ANSWER = Verb(name="answer", description="say that it is sorted", argument="text")
-SUM = Buttons(states=({"1": 1, "2": 1}, {"0": 1, "1": 1, "2": 1, "+": 0, "=": None}))
+SUM = Buttons(states=({"1": 1, "2": 1}, {"0": 1, "1": 1, "2": 1, "+": 0, "= ": None}))
 CALCULATE = Verb(name="calculate", description="calculate", argument="expression", buttons=SUM)
 GUESS = Verb(name="guess", description="guess", argument="number")
 LOOK = Verb(name="look", description="look around")
@@ -57,7 +57,7 @@ def act(name: str, text: str = "") -> Action:
 
 def test_verbs_share_the_buttons_that_are_written_alike() -> None:
     assert SORTING.added == {"compare": " compare", " A": " A", " B": " B", " C": " C", "swap": " swap"}
-    assert CALCULATING.added == {"calculate": " calculate ", **{one: one for one in "120+="}}
+    assert CALCULATING.added == {"calculate": " calculate ", **{one: one for one in (*"120+", "= ")}}
     assert WALKING.added == {"guess": " guess", "\n": "\n", "look": " look"}
 
 
@@ -105,7 +105,7 @@ def test_what_was_chosen_is_understood_and_stands_in_the_context_as_it_is_writte
         (SORTING, [("swap", " swap"), (" A", " A")], "length", CUT),
         (SORTING, [], "eos", Action(kind="invalid", text="say something")),
         (CALCULATING, [("", "12\n")], "stop", Action(kind="answer", text="12")),
-        (CALCULATING, [("calculate", " calculate "), ("1", "1"), ("+", "+"), ("2", "2"), ("=", "=")], "stop",
+        (CALCULATING, [("calculate", " calculate "), ("1", "1"), ("+", "+"), ("2", "2"), ("= ", "= ")], "stop",
          Action(kind="call", name="calculate", text="1+2=")),
         (WALKING, [("", "it is "), ("guess", " guess"), ("", " 25"), ("\n", "\n")], "stop", act("guess", "25")),
         (WALKING, [("guess", " guess"), ("\n", "\n")], "stop",
