@@ -46,10 +46,13 @@ class CalcQuestions(DrawnQuestions):
     expert: Literal["worked", "any"] = "worked"
     """Whom demonstrations show: worked does what the question needs; any calculates anything and answers anything: how
     to act, and nothing of what helps."""
+    any_calls: int = 2
+    """Calls that any shows before it answers, at most."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         within(1, MANY, num_train=self.num_train)
+        within(0, MANY, any_calls=self.any_calls)
         if self.expert == "any" and not has_tries(self):
             refuse("expert", self.expert, "worked, as there is no answer here that anything could be")
 
@@ -105,9 +108,9 @@ class CalcQuestions(DrawnQuestions):
             yield self.conclude(task, shown)
 
     def wander(self, task: Task, rng: Random, lent: Calculator | None) -> Iterator[Move]:
-        """Up to two calls, and an answer: what was shown last, if something was, else any."""
+        """Up to `any_calls` calls, and an answer: what was shown last, if something was, else any."""
         expression = ""
-        for _ in range(rng.randint(0, min(2, self.max_rounds)) if lent else 0):
+        for _ in range(rng.randint(0, min(self.any_calls, self.max_rounds)) if lent else 0):
             expression = self.any_sum(task, rng)
             yield Move(thought="", action=Action(kind="call", name="calculate", text=f"{expression} ="))
         yield Move(thought="", action=Action(kind="answer", text=self.any_answer(task, rng, lent, expression)))

@@ -45,6 +45,8 @@ def test_an_expert_that_does_anything_calls_and_answers_and_is_right_only_by_cha
     assert all(step.tool.num_calls == 1 for steps in shown for step in steps[:-1])
     assert sum(step.tool.num_failed for steps in shown for step in steps) <= 6
     assert sum(steps[-1].success is True for steps in shown) < 30
+    more = replace(env, any_calls=5)
+    assert {len(play(more, task, dialect)) for task in islice(env.tasks("train", 0), 60)} == {1, 2, 3, 4, 5, 6}
     without = replace(env, calculator=None)
     assert len(play(without, next(env.tasks("train", 0)), dialect_of(without, Tags()))) == 1
 
@@ -53,6 +55,8 @@ def test_an_expert_that_does_anything_calls_and_answers_and_is_right_only_by_cha
 def test_what_nothing_could_answer_by_chance_has_no_such_expert(kind: Any) -> None:
     with pytest.raises(ValueError, match=r"^expert=any: expected worked"):
         kind(expert="any")
+    with pytest.raises(ValueError, match=r"^any_calls=-1: "):
+        kind(any_calls=-1)
 
 
 @pytest.mark.parametrize(
