@@ -48,11 +48,14 @@ class CalcQuestions(DrawnQuestions):
     to act, and nothing of what helps."""
     any_calls: int = 2
     """Calls that any shows before it answers, at most."""
+    any_known: float = 0.0
+    """Share of what any shows that is right, and without a call: what is known without a calculator."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         within(1, MANY, num_train=self.num_train)
         within(0, MANY, any_calls=self.any_calls)
+        within(0.0, 1.0, any_known=self.any_known)
         if self.expert == "any" and not has_tries(self):
             refuse("expert", self.expert, "worked, as there is no answer here that anything could be")
 
@@ -96,10 +99,10 @@ class CalcQuestions(DrawnQuestions):
         """With the calculator what it shows last is the answer; without, or without need of it, a thought."""
         rng, shown = Random(f"{self.stream}/demonstrate/{seed}/{task.id}"), ""
         lent = self.calculator if "calculate" in tools else None
-        if self.expert == "any":
+        if self.expert == "any" and rng.random() >= self.any_known:
             yield from self.wander(task, rng, lent)
             return
-        for thought, expression in self.sums(task, rng) if lent else ():
+        for thought, expression in self.sums(task, rng) if lent and self.expert == "worked" else ():
             yield Move(thought=thought, action=Action(kind="call", name="calculate", text=f"{expression} ="))
             shown = lent.run(expression).output if lent else ""
         if not shown:

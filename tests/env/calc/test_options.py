@@ -47,6 +47,8 @@ def test_an_expert_that_does_anything_calls_and_answers_and_is_right_only_by_cha
     assert sum(steps[-1].success is True for steps in shown) < 30
     more = replace(env, any_calls=5)
     assert {len(play(more, task, dialect)) for task in islice(env.tasks("train", 0), 60)} == {1, 2, 3, 4, 5, 6}
+    known = [play(replace(env, any_known=1.0), task, dialect) for task in islice(env.tasks("train", 0), 5)]
+    assert all(len(steps) == 1 and steps[0].success for steps in known)
     without = replace(env, calculator=None)
     assert len(play(without, next(env.tasks("train", 0)), dialect_of(without, Tags()))) == 1
 
@@ -57,6 +59,8 @@ def test_what_nothing_could_answer_by_chance_has_no_such_expert(kind: Any) -> No
         kind(expert="any")
     with pytest.raises(ValueError, match=r"^any_calls=-1: "):
         kind(any_calls=-1)
+    with pytest.raises(ValueError, match=r"^any_known=1.1: "):
+        kind(any_known=1.1)
 
 
 @pytest.mark.parametrize(
