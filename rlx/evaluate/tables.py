@@ -35,7 +35,7 @@ WORD, PIECE = re.compile(r"\S+"), re.compile(r"[^\s/_,]*[/_,]|[^\s/_,]+")
 """What stands in one line where it can; a piece is what stands so of a name, which may be a path."""
 LABEL = 8
 """What is left of the first column where another wants all the width."""
-OF_PART = re.compile(r"eval/([^/]+)/(pass@\d+|reward)")
+OF_PART = re.compile(r"eval/([^/]+)/(pass@\d+|reward|tool/calls)")
 FONT_FACE = re.compile(r"@font-face\s*\{[^}]*\}")
 
 
@@ -67,6 +67,7 @@ TOOL_USE = (
     Column(stat="reward", title="Reward", digits=3),
 )
 """Table 3 of cost-aware Tool-RLOO, and observation tokens."""
+OF_PARTS = {column.stat: column for column in TOOL_USE}
 TURNS = Column(stat="episode/turns", title="Turns", digits=2)
 ERRORS = Column(stat="episode/errors", title="Errors", percent=True)
 
@@ -105,22 +106,27 @@ def use_columns(runs: Iterable[Figures]) -> tuple[Column, ...]:
 
 
 def part_tables(runs: Mapping[str, Figures], *, published: Published | None = None, of: str = "") -> list[Table]:
-    """Each pass@k, and the reward, with a column for each part of a mixture, as EARL's Table 1 has them."""
-    columns = part_columns(name for figures in runs.values() for name in figures)
+    """Each pass@k, the reward, and the calls where there are some, with a column for each part of a mixture, as EARL's
+    Tables 1 and 4 have them."""
+    columns = part_columns(name for figures in runs.values() for name in figures if is_told(figures, name))
     return [
         figure_table(f"{of}{title} by part{', %' * told[0].percent} [95% interval]", told, runs, published=published)
         for title, told in columns.items()
     ]
 
 
+def is_told(figures: Figures, name: str) -> bool:
+    """Not where nothing was called."""
+    return not name.endswith("/calls") or has_value(figures, name)
+
+
 def part_columns(names: Iterable[str]) -> dict[str, list[Column]]:
     """By the figure, a column for each part that tells it: `eval/countdown/pass@1`, `eval/countdown/reward`."""
     told = {match.groups() for match in map(OF_PART.fullmatch, names) if match}
     found: dict[str, list[Column]] = {}
-    for part, stat in sorted(told, key=lambda one: (one[1] == "reward", len(one[1]), one[1], one[0])):
-        is_share = stat != "reward"
-        column = Column(stat=f"{part}/{stat}", title=part, percent=is_share, digits=1 if is_share else 3)
-        found.setdefault(stat.capitalize(), []).append(column)
+    for part, stat in sorted(told, key=lambda one: (not one[1].startswith("pass"), len(one[1]), one[1], one[0])):
+        like = OF_PARTS.get(stat, Column(stat=stat, title=stat.capitalize(), percent=True))
+        found.setdefault(like.title, []).append(replace(like, stat=f"{part}/{stat}", title=part))
     return found
 
 

@@ -204,13 +204,16 @@ def test_a_mixture_has_a_column_for_each_part_of_every_figure_that_it_tells_and_
     ours = {"eval/pass@1": value(0.5), "eval/count/pass@1": value(0.4), "eval/arithmetic/pass@1": value(0.6)}
     both = {"ours": ours, "theirs": {**ours, "eval/count/pass@16": value(0.8), "eval/count/reward": value(0.7)}}
     published = {"ours": {"eval/count/pass@1": 0.25}}
-    first, second, reward = part_tables(both, published=published)
+    both["theirs"] |= {"eval/count/tool/calls": value(2.5), "eval/arithmetic/tool/calls": value(0.0)}
+    first, second, reward, calls = part_tables(both, published=published)
     assert first.title == "Pass@1 by part, % [95% interval]"
     assert first.header == ("run", "arithmetic", "count", "paper")
     assert first.rows[0] == ("ours", "60.0 [50.0,70.0]", "40.0 [30.0,50.0]", "25.0")
     assert (second.title, second.rows) == ("Pass@16 by part, % [95% interval]", (("theirs", "80.0 [70.0,90.0]"),))
     assert reward.rows == (("theirs", "0.700 [0.600,0.800]"),)
-    assert [is_shown(f"count/{stat}") for stat in ("pass@1", "reward", "turns")] == [True, True, False]
+    assert (calls.title, calls.header) == ("Calls by part [95% interval]", ("run", "count"))
+    assert calls.rows == (("theirs", "2.50 [2.40,2.60]"),)
+    assert [is_shown(f"count/{stat}") for stat in ("pass@1", "reward", "tool/calls", "turns")] == [True] * 3 + [False]
 
 
 def test_what_is_no_mixture_has_no_table_by_part() -> None:
