@@ -79,6 +79,8 @@ class Sorting:
     expert: Literal["insertion", "pivot", "optimum", "any"] = "insertion"
     """Whom demonstrations show (rlx.env.sorters); any does anything for a while, and ends with an order that could be
     after what was seen: how to act and what an order is, and nothing of how to sort."""
+    any_orders: float = 0.0
+    """How often any says before an act the order that it has in mind."""
     test: Literal["drawn", "orders"] = "drawn"
     """orders: the test has each of the n! orders of every size, once."""
     test_sizes: tuple[int, ...] = (4, 5)
@@ -93,7 +95,7 @@ class Sorting:
             object.__setattr__(self, name, tuple(getattr(self, name)))
             object.__setattr__(self, shares, tuple(getattr(self, shares)))
             refuse_sizes(name, getattr(self, name), shares, getattr(self, shares))
-        within(0.0, 1.0, compare_share=self.compare_share)
+        within(0.0, 1.0, compare_share=self.compare_share, any_orders=self.any_orders)
         within(20, MANY, high=self.high)
         within(1, MANY, num_test=self.num_test)
         within(0, MANY, spare_turns=self.spare_turns)
@@ -193,20 +195,24 @@ class Sorting:
         yield Move(thought="Now all is known.", action=end_of(task, final))
 
     def wander(self, task: Task, rng: Random) -> Iterator[Move]:
-        """Any two places, compared or swapped, any number of times; then an order is said that could be, after what was
-        seen and done: sorted or not."""
+        """Any two places, compared or swapped, any number of times, with an order in mind that could be, after what was
+        seen and done: at the end it is said, sorted or not."""
         held, kind = list(task.data["numbers"]), task.data["kind"]
         pairs: list[tuple[int, int]] = []
+        mind = could_be(held, pairs, rng)
         for _ in range(rng.randrange(task.data["max_turns"])):
+            thought = letters(mind, " < ") if rng.random() < self.any_orders else ""
             a, b = rng.sample(range(len(held)), 2)
             op = Op(rng.choice(("compare", "swap")) if kind == "sort" else "compare", a, b)
+            yield Move(thought=thought, action=do(op))
             if op.verb == "swap":
                 held[a], held[b] = held[b], held[a]
+                mind = [{a: b, b: a}.get(place, place) for place in mind]
             else:
-                pairs.append((held[a], held[b]) if held[a] < held[b] else (held[b], held[a]))
-            yield Move(thought="", action=do(op))
-        known = [(held.index(low), held.index(high)) for low, high in pairs]
-        yield Move(thought="", action=end_of(task, possible(len(held), known, rng)))
+                low, high = sorted((a, b), key=held.__getitem__)
+                pairs.append((held[low], held[high]))
+                mind = mind if mind.index(low) < mind.index(high) else could_be(held, pairs, rng)
+        yield Move(thought="", action=end_of(task, mind))
 
     def worked(self, task: Task, order: Sequence[int]) -> Iterator[Op]:
         if task.data["kind"] == "compare":
@@ -251,6 +257,11 @@ def do(op: Op) -> Action:
 def end_of(task: Task, order: Sequence[int]) -> Action:
     """Say the order, of what is asked for."""
     return Action(kind="answer", text=letters(asked_of(order, task.data["pair"]), " < "))
+
+
+def could_be(held: Sequence[int], pairs: Sequence[tuple[int, int]], rng: Random) -> Sequence[int]:
+    """An order of the places that agrees with what was compared: of each pair the first is smaller."""
+    return possible(len(held), [(held.index(low), held.index(high)) for low, high in pairs], rng)
 
 
 @cache
