@@ -111,7 +111,7 @@ class ExpA(Lines):
         verb = next((verb for verb in self.routes if verb.name == turn.action.name), None)
         if verb is None or (verb.argument and verb.buttons is None):
             return "" if turn.completion.stop == "stop" else "\n"
-        return "\n" if "\n" in seen[:-1] else "" if turn.action.text.endswith(" ") else " "
+        return "\n" if "\n" in seen[:-1] else "" if ends_blank(verb, turn.action.text) else " "
 
     @property
     def added(self) -> Mapping[str, str]:
@@ -247,6 +247,11 @@ def can_press(verb: Verb, text: str) -> bool:
         return bool(list(presses(verb.buttons, text)))
     except ValueError:
         return False
+
+
+def ends_blank(verb: Verb, text: str) -> bool:
+    """Whether the last button that writes an argument ends with a blank."""
+    return can_press(verb, text) and verb.buttons is not None and [*presses(verb.buttons, text)][-1].endswith(" ")
 
 
 def presses(buttons: Buttons, text: str) -> Iterator[str]:

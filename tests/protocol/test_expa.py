@@ -188,7 +188,7 @@ def test_nothing_is_told_unless_asked_for() -> None:
     assert told == "compare TWO ITEMS: compare two items. look: look around.\nSort A, B and C.\n"
 
 
-CALLED = Action(kind="call", name="calculate", text="1 + 1 = ")
+CALLED = Action(kind="call", name="calculate", text="1+1=")
 
 
 def turn(action: Action, stop: Stop, *seen: str) -> Turn:
