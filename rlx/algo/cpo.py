@@ -45,6 +45,7 @@ def cpo(
         loss=token_loss(loss),
         memory=both(adaptive_kl(loss, token_loss), remembered_gains(num_samples, twins)),
         needs=loss.needs,
+        forks=True,
         optimizer=optimizer,
         num_prompts=num_prompts,
     )

@@ -138,8 +138,9 @@ def describe_work(run: Run) -> list[str]:
 
 def describe_stage(stage: RunStage) -> str:
     usual, most = (stage.steps * num_tokens(load) for load in (stage.load, stage.full))
+    twins = " and at most as many twins" if stage.full.forked else ""
     return (
-        f"{counted(stage.steps, 'step')}, {counted(stage.steps * stage.load.episodes, 'episode')}, "
+        f"{counted(stage.steps, 'step')}, {counted(stage.steps * stage.load.episodes, 'episode')}{twins}, "
         f"about {short(usual)} tokens, at most {short(most)}"
     )
 

@@ -76,6 +76,9 @@ class Load:
     critic: bool = False
     plays: bool = True
     """A policy samples them; demonstrations cost no rollout."""
+    forked: float = 0.0
+    """Share of them that is played a second time, from a place in it: more rollout and no more update, as it learns of
+    one of the two."""
     epochs: int = 1
     """Passes of the update over them."""
     updates: int = 1
@@ -140,7 +143,7 @@ def estimate_step(
     shares, adam = efficiency or Efficiency(), load.trained or num_parameters(shape)
     flops = update_flops(shape, hardware, load)
     return StepTime(
-        decode=decode_seconds(shape, hardware, machine, load, shares) if load.plays else 0.0,
+        decode=(1 + load.forked) * decode_seconds(shape, hardware, machine, load, shares) if load.plays else 0.0,
         prefill=prefill_seconds(shape, hardware, machine, load, shares) if load.plays else 0.0,
         compute=flops / hardware.num_processes / machine.flops / shares.update,
         messages=message_bytes(shape, hardware, load) / ring(hardware, machine, shares),

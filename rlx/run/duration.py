@@ -73,7 +73,7 @@ def stage_of(run: Run, name: str) -> RunStage:
         epochs=algo.optimizer.num_epochs,
         updates=algo.optimizer.num_epochs * algo.optimizer.num_minibatches,
     )
-    full = as_long(load, usual.filling(run.sampling.max_context))
+    full = replace(as_long(load, usual.filling(run.sampling.max_context)), forked=float(algo.forks))
     return RunStage(name=name, steps=run.steps, load=load, full=full, hardware=run.hardware, told=told)
 
 
@@ -97,8 +97,8 @@ def as_long(load: Load, lengths: Lengths) -> Load:
 
 
 def num_tokens(load: Load) -> int:
-    """Of a step's episodes, prompts counted in each."""
-    return load.episodes * (load.prompt + load.sampled + load.observed)
+    """Of a step's episodes and of those played a second time, prompts counted in each."""
+    return round((1 + load.forked) * load.episodes) * (load.prompt + load.sampled + load.observed)
 
 
 def machine_of(hardware: Hardware, shape: Shape) -> Machine | None:
@@ -132,7 +132,7 @@ def evaluation_seconds(run: Run, own: RunStage, shape: Shape, machine: Machine, 
     times = 2 + (run.steps // settings.every if settings.every else 0)
     like = own.full if full else own.load
     episodes = settings.num_tasks * settings.num_samples
-    load = replace(like, episodes=episodes, samples=settings.num_samples, plays=True)
+    load = replace(like, episodes=episodes, samples=settings.num_samples, plays=True, forked=0.0)
     return times * estimate_step(shape, run.hardware, machine, load, efficiency_of(run.hardware)).rollout
 
 

@@ -121,6 +121,17 @@ def test_a_critic_is_part_of_the_plan_at_the_rate_that_suits_the_model() -> None
     assert "critic=Critic critic.lr=1e-06" in large
 
 
+def test_twins_may_double_what_is_played_and_not_what_is_learned_or_evaluated() -> None:
+    plain, twins = flat("algo=expa_grpo", "env=sorting/sort"), flat("algo=earl", "env=sorting/sort")
+    assert "run 12 steps, 768 episodes, about 269k tokens, at most 1.57M" in plain
+    assert "run 12 steps, 768 episodes and at most as many twins, about 269k tokens, at most 3.15M" in twins
+    (usual, most), (twice, mostly) = (
+        re.findall(r"a step of the run: about (.*?), at most (.*?) time", text)[0] for text in (plain, twins)
+    )
+    assert usual == twice
+    assert most != mostly
+
+
 def test_no_key_of_a_run_is_left_out() -> None:
     tree = compose(["algo=grpo", "hardware=a100x8x2", "model=qwen2_5_7b"])
     said = " ".join(" ".join(line.split()) for line in describe_settings(tree))
