@@ -6,6 +6,7 @@
     python scripts/earl.py lengths OUT.svg NAME=DIR ...  Figure 5: tokens of right answers
     python scripts/earl.py tree OUT.svg DIR              the decision tree of a greedy policy
 
+With `part=countdown` among them, of that part of a mixture alone.
 For `swaps` and `tree` evaluate greedily over all orders: `rlx eval run=DIR env=sorting/sort4 evaluate.temperature=0`.
 """
 
@@ -32,13 +33,18 @@ from rlx.types import Trajectory
 Named = Mapping[str, Sequence[Trajectory]]
 
 
-def evaluated(folder: Path) -> list[Trajectory]:
-    """The episodes of the newest evaluation of what was trained."""
+def evaluated(folder: Path, part: str = "") -> list[Trajectory]:
+    """The episodes of the newest evaluation of what was trained; of a part of a mixture, if one is named."""
     found = [file for file in stored_files(folder) if file.stem.startswith("eval")]
     if not found:
         raise MistakeError(f"{folder} has no evaluation; begin one with `rlx eval run={folder}`")
     newest = max(found, key=lambda file: (file.stat().st_mtime, file.name))
-    return [one for group in load(newest) for one in group.trajectories]
+    episodes = [one for group in load(newest) for one in group.trajectories]
+    found = [one for one in episodes if part in ("", one.task.env)]
+    if not found:
+        known = ", ".join(sorted({one.task.env for one in episodes} - {""})) or "none"
+        raise MistakeError(f"{folder} evaluated nothing of a part {part!r:.60}; its parts: {known}")
+    return found
 
 
 def table(title: str, header: Sequence[str], rows: Mapping[str, Sequence[str]]) -> str:
@@ -104,8 +110,12 @@ def main(words: list[str]) -> str:
     out, pairs = (rest[0], rest[1:]) if what == "lengths" and rest else ("", rest)
     if what not in ("swaps", "strata", "habits", "lengths") or not pairs or not all("=" in pair for pair in pairs):
         sys.exit(__doc__)
-    folders = {name: Path(folder) for name, folder in (pair.split("=", 1) for pair in pairs)}
-    named = {name: evaluated(folder) for name, folder in folders.items()}
+    given = dict(pair.split("=", 1) for pair in pairs)
+    part = given.pop("part", "")
+    if not given:
+        sys.exit(__doc__)
+    folders = {name: Path(folder) for name, folder in given.items()}
+    named = {name: evaluated(folder, part) for name, folder in folders.items()}
     if what == "lengths":
         Path(out).write_text(
             lengths_svg({name: lengths_of_right(found) for name, found in named.items()}), encoding="utf-8"

@@ -13,7 +13,8 @@ from rlx.env.sorting import Sorting
 from rlx.expert import demonstration
 from rlx.limits import MistakeError
 from rlx.protocol.direct import Direct
-from rlx.types import Completion, Trajectory, Turn
+from rlx.record.store import save
+from rlx.types import Completion, Group, Trajectory, Turn
 from rlx.world import dialect_of
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "earl.py"
@@ -61,6 +62,16 @@ def test_what_was_right_is_told_by_the_swaps_that_were_needed(script: dict[str, 
     assert lines[2] == "|  | sort 3 needs 0 | sort 3 needs 1 | sort 3 needs 2 |"
     assert "| all | 100.0% of 1 | 100.0% of 3 | 100.0% of 2 |" in lines
     assert "| but one | 0.0% of 1 | 100.0% of 3 | 100.0% of 2 |" in lines
+
+
+def test_a_part_of_a_mixture_is_told_of_alone(script: dict[str, Any], tmp_path: Path) -> None:
+    first, second = (replace(one, task=replace(one.task, env=part)) for one, part in zip(shown(2), ("a", "b")))
+    path = tmp_path / "trajectories" / "eval-own.jsonl"
+    save(path, [Group(task=one.task, trajectories=(one,)) for one in (first, second)], max_rounds=None)
+    assert len(script["evaluated"](tmp_path)) == 2
+    assert [one.task.env for one in script["evaluated"](tmp_path, "b")] == ["b"]
+    with pytest.raises(MistakeError, match="nothing of a part 'c'; its parts: a, b"):
+        script["evaluated"](tmp_path, "c")
 
 
 def test_the_tree_of_a_policy_is_drawn(script: dict[str, Any], tmp_path: Path) -> None:
