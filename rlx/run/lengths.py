@@ -1,13 +1,14 @@
 """How long episodes are before any is sampled: as those of Countdown were in measured runs (100 tokens of prompt, 200
 sampled, 50 of tools), or where an environment's own expert needs more, as that plays them under the run's protocol. In
-one that has no room for thoughts a turn is the act alone, an expert's as a model's: there they may be shorter too.
+one that has no room for thoughts a turn is the act alone, an expert's as a model's: there they may be shorter too, and
+so may be those that copy an expert, and those that follow on it.
 
     tasks of training --expert--> turns --tokenizer--> prompt 297  sampled 1,435  observed 9,024
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -45,6 +46,11 @@ class Lengths:
         fits = self.longest <= context and self.prompt + self.sampled + self.observed <= context * self.contexts
         return self if fits else replace(self.filling(context), longest=self.longest)
 
+    def times(self, factor: float) -> Lengths:
+        """Of the same number of contexts."""
+        told = {name: factor * getattr(self, name) for name in MEANS if name != "contexts"}
+        return Lengths(**told, contexts=self.contexts, longest=self.longest)
+
     def filling(self, context: int) -> Lengths:
         """After the prompt, the policy's and the tools' shares of whole contexts as they were."""
         room = max(1.0, context * self.contexts - self.prompt)
@@ -54,8 +60,9 @@ class Lengths:
 
 def lengths_of(run: Run) -> dict[str, Lengths]:
     """By part of what is trained on, where an expert can tell. A model that thinks says more than an expert as a
-    rule: nano's episodes of Countdown have three times the tokens. It takes 0.01 to 0.16 s of a core a part (9 x 9
+    rule: nano's episodes of Countdown have four times the tokens. It takes 0.01 to 0.16 s of a core a part (9 x 9
     Sudoku the most), of every stage anew."""
+    usual = usual_of(run)
     speech = Speech(dialect=run.protocol, encode=encoder(run.model.path), decode=lambda ids: "")
     found = {}
     for name, env in trained_parts(run.env).items():
@@ -65,8 +72,19 @@ def lengths_of(run: Run) -> dict[str, Lengths]:
                 tasks = islice(env.tasks("train", run.seed), TASKS)
                 played = [demonstrate_episode(world, task, run.seed) for task in tasks]
                 mean = mean_of([length_of(one) for one in played], [1] * len(played))
-                found[name] = no_shorter(mean) if can_think(run.dialects[name], played[0]) else mean
+                found[name] = usual(mean) if can_think(run.dialects[name], played[0]) else mean
     return found
+
+
+def usual_of(run: Run) -> Callable[[Lengths], Lengths]:
+    """Of an expert's lengths, those of a policy that may think: the same where it copies it, up to four times as much
+    where it has just copied it, as nano's Countdown took, else no less than Countdown's."""
+    if run.algo.imitates:
+        return lambda lengths: lengths
+    before = run.before()
+    if before is None or not before.algo.imitates or (before.env, before.protocol) != (run.env, run.protocol):
+        return no_shorter
+    return lambda lengths: no_longer(no_shorter(lengths), lengths.times(4))
 
 
 def can_tell(env: Environment) -> bool:
@@ -105,6 +123,12 @@ def no_shorter(lengths: Lengths) -> Lengths:
     usual = Lengths()
     most = {name: max(getattr(usual, name), getattr(lengths, name)) for name in MEANS}
     return Lengths(**most, longest=lengths.longest)
+
+
+def no_longer(lengths: Lengths, most: Lengths) -> Lengths:
+    """Than these, in nothing."""
+    told = {name: min(getattr(most, name), getattr(lengths, name)) for name in MEANS}
+    return Lengths(**told, longest=lengths.longest)
 
 
 def mean_of(lengths: Sequence[Lengths], weights: Sequence[float]) -> Lengths:

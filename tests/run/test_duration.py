@@ -50,7 +50,7 @@ def test_a_warm_start_and_a_run_are_two_stages() -> None:
     assert (warm.steps, warm.load.episodes, warm.load.plays) == (160, 64, False)
     assert (own.steps, own.load.episodes, own.load.plays) == (200, 1024, True)
     assert own.load.reference
-    assert num_tokens(own.load) == 1024 * 350
+    assert num_tokens(own.load) == 1024 * (100 + 200 + 29)
     assert len(stages_of(run_of("warm_start=none"))) == 1
 
 
