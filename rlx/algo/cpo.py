@@ -45,7 +45,7 @@ def cpo(
         loss=token_loss(loss),
         memory=both(adaptive_kl(loss, token_loss), remembered_gains(num_samples, twins)),
         needs=loss.needs,
-        forks=True,
+        forks=1.0,
         optimizer=optimizer,
         num_prompts=num_prompts,
     )

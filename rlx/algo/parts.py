@@ -230,8 +230,8 @@ class Algorithm:
     unit: Unit = "trajectory"
     imitates: bool = False
     """Copies demonstrations whatever their reward, so that what only judges episodes changes nothing."""
-    forks: bool = False
-    """May play every episode a second time, from a place in it."""
+    forks: float = 0.0
+    """Episodes that it may play beside each, from a place in it on, at most."""
     calls_tools: bool = False
     """Means nothing where the protocol lends no tools."""
 

@@ -138,9 +138,10 @@ def describe_work(run: Run) -> list[str]:
 
 def describe_stage(stage: RunStage) -> str:
     usual, most = (stage.steps * num_tokens(load) for load in (stage.load, stage.full))
-    twins = " and at most as many twins" if stage.full.forked else ""
+    episodes = stage.steps * stage.load.episodes
+    forks = f" and at most {counted(round(episodes * stage.full.forked), 'fork')}" if stage.full.forked else ""
     return (
-        f"{counted(stage.steps, 'step')}, {counted(stage.steps * stage.load.episodes, 'episode')}{twins}, "
+        f"{counted(stage.steps, 'step')}, {counted(episodes, 'episode')}{forks}, "
         f"about {short(usual)} tokens, at most {short(most)}"
     )
 
@@ -156,7 +157,7 @@ def short(num: int) -> str:
 def describe_lengths(stage: RunStage, context: int) -> list[str]:
     """What an episode is taken to be, and which parts' cannot be played to their end."""
     load = stage.load
-    least = "as Countdown's were, or as an expert plays them" if stage.told else "as Countdown's were"
+    least = "by Countdown's and by what an expert plays" if stage.told else "as Countdown's were"
     each = f"{load.prompt:,} tokens of prompt, {load.sampled:,} sampled, {load.observed:,} seen after the first turn"
     lines = row("episode", f"{each}: {least}")
     for name, lengths in stage.told.items():

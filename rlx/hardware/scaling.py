@@ -77,8 +77,7 @@ class Load:
     plays: bool = True
     """A policy samples them; demonstrations cost no rollout."""
     forked: float = 0.0
-    """Share of them that is played a second time, from a place in it: more rollout and no more update, as it learns of
-    one of the two."""
+    """Forks of each: more to decode, and no more to prefill or to learn, as a twin is learned from instead."""
     epochs: int = 1
     """Passes of the update over them."""
     updates: int = 1

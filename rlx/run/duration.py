@@ -73,7 +73,7 @@ def stage_of(run: Run, name: str) -> RunStage:
         epochs=algo.optimizer.num_epochs,
         updates=algo.optimizer.num_epochs * algo.optimizer.num_minibatches,
     )
-    full = replace(as_long(load, usual.filling(run.sampling.max_context)), forked=float(algo.forks))
+    full = replace(as_long(load, usual.filling(run.sampling.max_context)), forked=algo.forks)
     return RunStage(name=name, steps=run.steps, load=load, full=full, hardware=run.hardware, told=told)
 
 
@@ -97,7 +97,7 @@ def as_long(load: Load, lengths: Lengths) -> Load:
 
 
 def num_tokens(load: Load) -> int:
-    """Of a step's episodes and of those played a second time, prompts counted in each."""
+    """Of a step's episodes and their forks, prompts counted in each."""
     return round((1 + load.forked) * load.episodes) * (load.prompt + load.sampled + load.observed)
 
 

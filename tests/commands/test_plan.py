@@ -124,7 +124,7 @@ def test_a_critic_is_part_of_the_plan_at_the_rate_that_suits_the_model() -> None
 def test_twins_may_double_what_is_played_and_not_what_is_learned_or_evaluated() -> None:
     plain, twins = flat("algo=expa_grpo", "env=sorting/sort"), flat("algo=earl", "env=sorting/sort")
     assert "run 12 steps, 768 episodes, about 269k tokens, at most 1.57M" in plain
-    assert "run 12 steps, 768 episodes and at most as many twins, about 269k tokens, at most 3.15M" in twins
+    assert "run 12 steps, 768 episodes and at most 768 forks, about 269k tokens, at most 3.15M" in twins
     (usual, most), (twice, mostly) = (
         re.findall(r"a step of the run: about (.*?), at most (.*?) time", text)[0] for text in (plain, twins)
     )

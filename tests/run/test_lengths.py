@@ -51,7 +51,7 @@ def test_an_episode_is_as_long_as_the_expert_plays_it(words: tuple[str, ...]) ->
 
 
 def test_what_needs_little_or_has_no_expert_is_as_countdown() -> None:
-    words = ("env=game/guess_the_number", "algo=rebn", "protocol=tags", "warm_start=none")
+    words = ("env=game/guess_the_number", "algo=rebn", "protocol=tags")
     assert num_tokens(stages_of(run_of(*words))[-1].load) == 64 * 350
     words = ("env=code", "env.source=hub", "env.hub=nobody/nothing", "algo=rloo", "warm_start=none")
     assert lengths_of(run_of(*words)) == {}
@@ -60,17 +60,17 @@ def test_what_needs_little_or_has_no_expert_is_as_countdown() -> None:
 
 def test_who_copies_an_expert_says_as_much_and_who_has_copied_one_up_to_four_times_that() -> None:
     words = ("env=calc/count_small", "env.expert=any", "algo=rloo", "protocol=tags", "warm_start=brief")
-    run = run_of(*words)
+    run = run_of(*words, "warm_start.steps=21")
     warm = run.before()
     assert warm is not None
     (shown,), (said,) = lengths_of(warm).values(), lengths_of(run).values()
     assert shown.sampled < 40
     assert (said.sampled, said.observed) == (4 * shown.sampled, 4 * shown.observed)
     assert said.prompt == max(100, shown.prompt)
-    (unshown,) = lengths_of(run_of(*words[:-1], "warm_start=none")).values()
-    assert (unshown.sampled, unshown.observed) == (200, 50)
-    elsewhere = run_of(*words, "+env@warm_start.env=calc/count")
-    assert lengths_of(elsewhere)[""].sampled == 200
+    elsewhere = (*words, "warm_start.steps=21", "+env@warm_start.env=calc/count")
+    for others in (words, (*words[:-1], "warm_start=none"), elsewhere):
+        (found,) = lengths_of(run_of(*others)).values()
+        assert (found.sampled, found.observed) == (200, 50), others
 
 
 class LiveNumber(GuessTheNumber):
@@ -93,7 +93,7 @@ def test_where_a_turn_is_the_act_alone_episodes_are_as_short_as_an_expert_s() ->
 
 
 def test_a_part_that_needs_more_than_the_context_is_named() -> None:
-    run = run_of("env=[game/guess_the_number,game/sudoku]", "algo=reinforce", "protocol=tags", "warm_start=none")
+    run = run_of("env=[game/guess_the_number,game/sudoku]", "algo=reinforce", "protocol=tags")
     text = " ".join(describe_plan(run, []).split())
     assert text.count("CUT OFF") == 1
     assert "CUT OFF an expert's episode of game_sudoku takes up to " in text
@@ -102,6 +102,6 @@ def test_a_part_that_needs_more_than_the_context_is_named() -> None:
 
 
 def test_a_part_that_is_cut_makes_no_other_part_longer() -> None:
-    run = run_of("env=[game/guess_the_number,game/sudoku]", "algo=reinforce", "protocol=tags", "warm_start=none")
+    run = run_of("env=[game/guess_the_number,game/sudoku]", "algo=reinforce", "protocol=tags")
     context, stage = run.sampling.max_context, stages_of(run)[-1]
     assert num_tokens(stage.load) / stage.load.episodes == pytest.approx((350 + context) / 2, abs=3)
