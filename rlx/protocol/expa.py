@@ -111,7 +111,7 @@ class ExpA(Lines):
         verb = next((verb for verb in self.routes if verb.name == turn.action.name), None)
         if verb is None or (verb.argument and verb.buttons is None):
             return "" if turn.completion.stop == "stop" else "\n"
-        return "\n" if "\n" in seen[:-1] else "" if ends_blank(verb, turn.action.text) else " "
+        return "\n" if "\n" in seen[:-1] else "" if "".join(pressed(verb, turn.action.text)).endswith(" ") else " "
 
     @property
     def added(self) -> Mapping[str, str]:
@@ -241,17 +241,15 @@ def argument_said(verb: Verb, text: str) -> Iterable[Said]:
 
 def can_press(verb: Verb, text: str) -> bool:
     """Whether a verb's buttons write an argument, or there is none to write."""
-    if verb.buttons is None:
-        return not verb.argument
+    return not verb.argument if verb.buttons is None else bool(pressed(verb, text))
+
+
+def pressed(verb: Verb, text: str) -> list[str]:
+    """The buttons that write an argument; none where they cannot."""
     try:
-        return bool(list(presses(verb.buttons, text)))
+        return [] if verb.buttons is None else list(presses(verb.buttons, text))
     except ValueError:
-        return False
-
-
-def ends_blank(verb: Verb, text: str) -> bool:
-    """Whether the last button that writes an argument ends with a blank."""
-    return can_press(verb, text) and verb.buttons is not None and [*presses(verb.buttons, text)][-1].endswith(" ")
+        return []
 
 
 def presses(buttons: Buttons, text: str) -> Iterator[str]:

@@ -99,10 +99,11 @@ class CalcQuestions(DrawnQuestions):
         """With the calculator what it shows last is the answer; without, or without need of it, a thought."""
         rng, shown = Random(f"{self.stream}/demonstrate/{seed}/{task.id}"), ""
         lent = self.calculator if "calculate" in tools else None
-        if self.expert == "any" and rng.random() >= self.any_known:
-            yield from self.wander(task, rng, lent)
+        if self.expert == "any":
+            is_known = rng.random() < self.any_known
+            yield from super().demonstrate(task, seed, tools) if is_known else self.wander(task, rng, lent)
             return
-        for thought, expression in self.sums(task, rng) if lent and self.expert == "worked" else ():
+        for thought, expression in self.sums(task, rng) if lent else ():
             yield Move(thought=thought, action=Action(kind="call", name="calculate", text=f"{expression} ="))
             shown = lent.run(expression).output if lent else ""
         if not shown:
