@@ -35,10 +35,10 @@ Named = Mapping[str, Sequence[Trajectory]]
 
 def evaluated(folder: Path, part: str = "") -> list[Trajectory]:
     """The episodes of the newest evaluation of what was trained; of a part of a mixture, if one is named."""
-    found = [file for file in stored_files(folder) if file.stem.startswith("eval")]
-    if not found:
+    files = [file for file in stored_files(folder) if file.stem.startswith("eval")]
+    if not files:
         raise MistakeError(f"{folder} has no evaluation; begin one with `rlx eval run={folder}`")
-    newest = max(found, key=lambda file: (file.stat().st_mtime, file.name))
+    newest = max(files, key=lambda file: (file.stat().st_mtime, file.name))
     episodes = [one for group in load(newest) for one in group.trajectories]
     found = [one for one in episodes if part in ("", one.task.env)]
     if not found:
