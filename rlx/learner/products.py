@@ -1,5 +1,5 @@
-"""Products of float32 matrices on a CPU, by oneDNN: it takes AVX-512 on any make of processor, where the BLAS that
-torch comes with takes half of that on AMD's. The sums are float32's either way."""
+"""Products of float32 matrices on a CPU that is not Intel's, by oneDNN: it takes AVX-512 on any make of processor,
+where the BLAS that torch comes with is Intel's and takes half of that on AMD's. The sums are float32's either way."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear
 from torch.overrides import TorchFunctionMode
+
+from rlx.model.checkpoint import name_maker
+
+INTEL = "GenuineIntel"
+"""As its processors call their maker."""
 
 
 def product(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -61,7 +66,8 @@ def suits(x: Tensor, weight: Tensor) -> bool:
 
 def products_on(device: torch.device) -> AbstractContextManager[object]:
     """That context where it is of use."""
-    return WideProducts() if device.type == "cpu" and torch.backends.mkldnn.is_available() else nullcontext()
+    is_wide = device.type == "cpu" and torch.backends.mkldnn.is_available() and name_maker() != INTEL
+    return WideProducts() if is_wide else nullcontext()
 
 
 def computed_again(device: torch.device) -> tuple[AbstractContextManager[object], AbstractContextManager[object]]:

@@ -8,6 +8,7 @@ import os
 import platform
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ def name_machine() -> str:
     return f"{name_maker()} {instructions}, torch {torch.__version__}"
 
 
+@cache
 def name_maker() -> str:
     """Of the processor, as it calls itself; where Linux does not tell, its architecture."""
     told = Path("/proc/cpuinfo").read_text(encoding="utf-8") if Path("/proc/cpuinfo").exists() else ""

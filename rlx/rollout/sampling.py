@@ -128,7 +128,7 @@ class Watch:
     def logprobs(self, logits_BV: Tensor, knobs: Knobs) -> Tensor:
         """Of watched ids in the watching rows, (B, W), under the temperature that log-probs are under."""
         logits = heated(logits_BV.index_select(0, self.rows), pick(knobs, self.rows))
-        return logits.gather(1, self.ids) - logits.logsumexp(-1, keepdim=True)
+        return logits.log_softmax(-1).gather(1, self.ids)
 
 
 def pick(knobs: Knobs, rows: Tensor) -> Knobs:

@@ -73,8 +73,8 @@ def lengths_of(run: Run) -> dict[str, Lengths]:
 
 def thinks_up_to(run: Run) -> float | None:
     """How many times as much as its expert a policy says at most; None: nothing bounds it. What copies it says the
-    same. What has just copied it, and not briefly, says up to four times as much: nano's Countdown took 200 tokens, of 300
-    tasks the expert's mean was 145, and that of the four that are played 56."""
+    same. What has just copied it, and not briefly, says up to four times as much: nano's Countdown took 200 tokens; of
+    300 tasks the expert's mean was 145, and that of the four that are played 56."""
     if run.algo.imitates:
         return 1.0
     before, recipe = run.before(), run.model.recipe

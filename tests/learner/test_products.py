@@ -12,6 +12,7 @@ from torch.nn.functional import linear
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
+from rlx.learner import products
 from rlx.learner.batch import collate
 from rlx.learner.packing import pack
 from rlx.learner.products import WideProducts, computed_again, suits
@@ -19,6 +20,11 @@ from rlx.learner.scorer import Scorer
 from rlx.learner.shares import shares, units
 
 pytestmark = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="this torch has no oneDNN")
+
+
+@pytest.fixture(autouse=True)
+def no_intel(monkeypatch) -> None:
+    monkeypatch.setattr(products, "name_maker", lambda: "AuthenticAMD")
 
 
 def passes(layer: nn.Linear, x: Tensor) -> tuple[Tensor, ...]:
@@ -133,3 +139,9 @@ def test_under_autocast_products_are_of_its_format() -> None:
     layer, x = nn.Linear(48, 80), torch.randn(7, 48)
     with WideProducts(), torch.autocast("cpu", torch.bfloat16):
         assert layer(x).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize(("maker", "is_wide"), [("GenuineIntel", False), ("AuthenticAMD", True), ("aarch64", True)])
+def test_intel_s_own_library_is_left_to_intel_s_processors(maker: str, is_wide: bool, monkeypatch) -> None:
+    monkeypatch.setattr(products, "name_maker", lambda: maker)
+    assert isinstance(products.products_on(torch.device("cpu")), WideProducts) is is_wide
