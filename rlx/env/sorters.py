@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import cache, cmp_to_key
 from itertools import combinations, permutations
-from random import Random
 from typing import Literal, NamedTuple
 
 Order = tuple[int, ...]
@@ -174,14 +173,15 @@ def optimum(num: int) -> Generator[Op, bool, Order]:
     return orders(num)[left.bit_length() - 1]
 
 
-def possible(num: int, pairs: Sequence[tuple[int, int]], rng: Random) -> Order:
-    """Any order that could be, where the first of each pair is the smaller: always one of those that none is below."""
-    left, order = list(range(num)), list[int]()
+def settled(order: Sequence[int], pairs: Sequence[tuple[int, int]]) -> Order:
+    """An order that has the first of each pair before the second, and else is as this one: always the first of it that
+    none of those that are left must stand before."""
+    left, found = list(order), list[int]()
     while left:
-        lowest = [place for place in left if not any(b == place and a in left for a, b in pairs)]
-        order.append(rng.choice(lowest))
-        left.remove(order[-1])
-    return tuple(order)
+        free = next(place for place in left if not any(b == place and a in left for a, b in pairs))
+        found.append(free)
+        left.remove(free)
+    return tuple(found)
 
 
 @cache

@@ -11,12 +11,12 @@ sorting begins with, and a task with numbers to be seen would teach none of it. 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
-from itertools import islice, permutations
+from itertools import islice, pairwise, permutations
 from random import Random
 from string import ascii_uppercase
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 from rlx.buttons import Buttons
 from rlx.env.sorters import (
@@ -28,8 +28,8 @@ from rlx.env.sorters import (
     insertion,
     optimum,
     pivot,
-    possible,
     run,
+    settled,
     then_swap,
     without_swaps,
 )
@@ -40,6 +40,8 @@ from rlx.types import Action, Move, Task, Text, Verb
 
 MOST = 12
 """Numbers of a task, at most."""
+Habit = Literal["any", "near", "guessed", "known"]
+HABITS: tuple[Habit, ...] = get_args(Habit)
 FINDERS: dict[str, Finder] = {"insertion": halving, "pivot": pivot, "optimum": optimum}
 """By an expert's name, how it finds an order that it is to say."""
 
@@ -80,7 +82,11 @@ class Sorting:
     """Whom demonstrations show (rlx.env.sorters); any does anything for a while, and ends with an order that could be
     after what was seen: how to act and what an order is, and nothing of how to sort."""
     any_orders: float = 0.0
-    """How often any says before an act the order that it has in mind."""
+    """How often any says before an act the order that it has in mind, as `A < C ? B`: ? between those that were not
+    compared, whose order is a guess."""
+    any_habits: bool = False
+    """Whether any has habits, drawn anew for each demonstration: to compare, and to swap, two of all places, or two
+    that are neighbours in its mind, or of these only such as it guesses, or only such as it knows (HABITS)."""
     test: Literal["drawn", "orders"] = "drawn"
     """orders: the test has each of the n! orders of every size, once."""
     test_sizes: tuple[int, ...] = (4, 5)
@@ -198,21 +204,27 @@ class Sorting:
         """Any two places, compared or swapped, any number of times, with an order in mind that could be, after what was
         seen and done: at the end it is said, sorted or not."""
         held, kind = list(task.data["numbers"]), task.data["kind"]
+        mind: Sequence[int] = rng.sample(range(len(held)), len(held))
         pairs: list[tuple[int, int]] = []
-        mind = could_be(held, pairs, rng)
-        for _ in range(rng.randrange(task.data["max_turns"])):
-            thought = letters(mind, " < ") if rng.random() < self.any_orders else ""
-            a, b = rng.sample(range(len(held)), 2)
-            op = Op(rng.choice(("compare", "swap")) if kind == "sort" else "compare", a, b)
-            yield Move(thought=thought, action=do(op))
+        says = [rng.random() < self.any_orders for _ in range(rng.randrange(task.data["max_turns"]) + 1)]
+        habits = {verb: rng.choice(HABITS) if self.any_habits else "any" for verb in ("compare", "swap")}
+        for is_said in says[:-1]:
+            verb = rng.choice(("compare", "swap")) if kind == "sort" else "compare"
+            a, b = two_places(habits[verb], mind, pairs, rng)
+            op = Op(verb, a, b)
+            yield Move(thought=in_mind(mind, pairs) if is_said else "", action=do(op))
             if op.verb == "swap":
                 held[a], held[b] = held[b], held[a]
-                mind = [{a: b, b: a}.get(place, place) for place in mind]
+                moved = {a: b, b: a}
+                mind = [moved.get(place, place) for place in mind]
+                pairs = [(moved.get(low, low), moved.get(high, high)) for low, high in pairs]
             else:
-                low, high = sorted((a, b), key=held.__getitem__)
-                pairs.append((held[low], held[high]))
-                mind = mind if mind.index(low) < mind.index(high) else could_be(held, pairs, rng)
-        yield Move(thought="", action=end_of(task, mind))
+                pairs.append((a, b) if held[a] < held[b] else (b, a))
+                mind = settled(mind, pairs)
+        end = end_of(task, mind)
+        if says[-1] and kind != "compare":
+            end = replace(end, text=in_mind(mind, pairs))
+        yield Move(thought="", action=end)
 
     def worked(self, task: Task, order: Sequence[int]) -> Iterator[Op]:
         if task.data["kind"] == "compare":
@@ -259,9 +271,23 @@ def end_of(task: Task, order: Sequence[int]) -> Action:
     return Action(kind="answer", text=letters(asked_of(order, task.data["pair"]), " < "))
 
 
-def could_be(held: Sequence[int], pairs: Sequence[tuple[int, int]], rng: Random) -> Sequence[int]:
-    """An order of the places that agrees with what was compared: of each pair the first is smaller."""
-    return possible(len(held), [(held.index(low), held.index(high)) for low, high in pairs], rng)
+def two_places(habit: Habit, mind: Sequence[int], pairs: Sequence[tuple[int, int]], rng: Random) -> tuple[int, int]:
+    """Of those that a habit has; of all where it has none."""
+    near = list(pairwise(mind))
+    suits = {
+        "any": [],
+        "near": near,
+        "guessed": [p for p in near if p not in pairs],
+        "known": [p for p in near if p in pairs],
+    }
+    a, b = rng.sample(rng.choice(suits[habit]) if suits[habit] else mind, 2)
+    return a, b
+
+
+def in_mind(order: Sequence[int], pairs: Sequence[tuple[int, int]]) -> str:
+    """An order of the places, with ? between neighbours that were not compared."""
+    signs = ["<" if pair in pairs else "?" for pair in pairwise(order)]
+    return " ".join([letters(order[:1]), *(f"{sign} {letters([place])}" for sign, place in zip(signs, order[1:]))])
 
 
 @cache

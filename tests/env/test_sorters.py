@@ -5,12 +5,13 @@ from __future__ import annotations
 from itertools import permutations
 from math import ceil, factorial, log2
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlx.env.sorters import SORTERS, Op, average, best_comparison, cost, fewest_swaps, insertion, orders, run
+from rlx.env.sorters import SORTERS, Op, average, best_comparison, cost, fewest_swaps, insertion, orders, run, settled
 
 
 @pytest.mark.parametrize("name", SORTERS)
@@ -85,6 +86,19 @@ def test_the_fewest_swaps_are_the_numbers_less_the_cycles(order: list[int]) -> N
             left.remove(place)
             place = order[place]
     assert len(list(fewest_swaps(order))) == len(order) - cycles
+
+
+@given(st.permutations(range(6)), st.permutations(range(6)), st.sets(st.tuples(st.integers(0, 5), st.integers(0, 5))))
+def test_an_order_changes_where_it_cannot_be_and_nowhere_else(
+    mind: list[int], true: list[int], asked: set[Any]
+) -> None:
+    pairs = [(a, b) for a, b in asked if true.index(a) < true.index(b)]
+    found = settled(mind, pairs)
+    assert sorted(found) == list(range(6))
+    assert all(found.index(a) < found.index(b) for a, b in pairs)
+    assert settled(found, pairs) == found
+    if all(mind.index(a) < mind.index(b) for a, b in pairs):
+        assert found == tuple(mind)
 
 
 def test_insertion_goes_step_by_step() -> None:

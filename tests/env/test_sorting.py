@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
-from itertools import islice, permutations
+from itertools import islice, pairwise, permutations
 from typing import Any
 
 import pytest
@@ -305,18 +305,24 @@ def test_an_expert_that_does_anything_shows_how_to_act_and_says_orders_that_coul
     assert not any(one.step.done for one in acts)
     assert last.step.done
     assert all(one.text.split()[0] in (("compare", "swap") if kind == "sort" else ("compare",)) for one in acts)
-    said = last.move.action.text.split(" < ")
-    assert sorted(said) == letters(range(2 if kind == "compare" else num)).split()
     known: list[tuple[str, str]] = []
     for one in acts:
-        assert could_be(one.move.thought.split(" < "), known)
+        assert is_known(one.move.thought.split(), known)
         a, sign, b = one.step.observation[0].text.split()
         if a == "swapped":
             moved = {sign: b, b: sign}
             known = [(moved.get(low, low), moved.get(high, high)) for low, high in known]
         else:
             known.append((a, b) if sign == "<" else (b, a))
-    assert could_be(said, known)
+    said = last.move.action.text.split()
+    assert sorted(said[::2]) == letters(range(2 if kind == "compare" else num)).split()
+    assert could_be(said[::2], known) if kind == "compare" else is_known(said, known)
+
+
+def is_known(said: Sequence[str], known: Sequence[tuple[str, str]]) -> bool:
+    """Whether an order could be, and neighbours are said to be in order where they were compared, and there alone."""
+    signs = ["<" if pair in known else "?" for pair in pairwise(said[::2])]
+    return said[1::2] == signs and could_be(said[::2], known)
 
 
 def could_be(said: Sequence[str], known: Sequence[tuple[str, str]]) -> bool:
@@ -330,6 +336,38 @@ def test_an_expert_that_does_anything_sorts_only_by_chance() -> None:
     assert 0 < sum(moves[-1].step.success is True for moves in shown) < len(shown) / 10
     assert {len(moves) for moves in shown} >= set(range(1, 13))
     assert not any(one.move.thought for moves in shown for one in moves)
+
+
+@given(st.integers(2, 6), st.integers(0, 99), st.randoms())
+def test_an_expert_that_does_anything_may_do_it_by_habits(num: int, seed: int, rng: Any) -> None:
+    env = Sorting(sizes=(6,), shares=(1,), expert="any", any_orders=1.0, any_habits=True)
+    task = env.describe("sort", rng.sample(range(1, 100), num))
+    acts = demonstration(env, dialect_of(env, Direct()), task, seed)[1][:-1]
+    for verb in ("compare", "swap"):
+        left = [suiting(one.move.thought.split(), one.text.split()[1:]) for one in acts if one.text.startswith(verb)]
+        assert not left or set.intersection(*left)
+
+
+def suiting(said: Sequence[str], pair: Sequence[str]) -> set[str]:
+    """The habits by which these two may be taken."""
+    near = {frozenset(two): sign for two, sign in zip(pairwise(said[::2]), said[1::2], strict=True)}
+    sign = near.get(frozenset(pair), "")
+    signs = {"guessed": "?", "known": "<"}
+    return {
+        "any",
+        *(["near"] if sign else []),
+        *(habit for habit, its in signs.items() if sign == its or its not in near.values()),
+    }
+
+
+def test_the_habits_of_an_expert_that_does_anything_all_come_up() -> None:
+    env = replace(FOUR, expert="any", any_orders=1.0, any_habits=True)
+    dialect = dialect_of(env, Direct())
+    shown = [demonstration(env, dialect, task, seed)[1] for task in env.tasks("test", 0) for seed in range(4)]
+    acts = [[suiting(one.move.thought.split(), one.text.split()[1:]) for one in moves[:-1]] for moves in shown]
+    found = Counter(habit for one in acts if len(one) > 5 for habit in set.intersection(*one))
+    assert {"any", "near", "guessed", "known"} == set(found)
+    assert found["any"] > 2 * max(found["guessed"], found["known"])
 
 
 TEXT = st.one_of(st.text(max_size=30), st.sampled_from(["A B", "B A", "C A", "a,b", "A > B", "B < A", "sorted", "٣ ٤"]))
