@@ -35,7 +35,7 @@ WORD, PIECE = re.compile(r"\S+"), re.compile(r"[^\s/_,]*[/_,]|[^\s/_,]+")
 """What stands in one line where it can; a piece is what stands so of a name, which may be a path."""
 LABEL = 8
 """What is left of the first column where another wants all the width."""
-OF_PART = re.compile(r"eval/([^/]+)/(pass@\d+|reward|tool/calls)")
+OF_PART = re.compile(r"eval/([^/]+)/(pass@\d+|reward|tool/calls|env/[^/]+)")
 FONT_FACE = re.compile(r"@font-face\s*\{[^}]*\}")
 
 
@@ -106,12 +106,17 @@ def use_columns(runs: Iterable[Figures]) -> tuple[Column, ...]:
 
 
 def part_tables(runs: Mapping[str, Figures], *, published: Published | None = None, of: str = "") -> list[Table]:
-    """Each pass@k, the reward, and the calls where there are some, with a column for each part of a mixture, as EARL's
-    Tables 1 and 4 have them."""
+    """Each pass@k, the reward, the calls where there are some, and what several parts say of themselves, with a column
+    for each part of a mixture, as EARL's Tables 1, 2 and 4 have them."""
     columns = part_columns(name for figures in runs.values() for name in figures if is_told(figures, name))
     return [
-        figure_table(f"{of}{title} by part{', %' * told[0].percent} [95% interval]", told, runs, published=published)
-        for title, told in columns.items()
+        figure_table(
+            f"{of}{of_part(stat).title} by part{', %' * told[0].percent} [95% interval]",
+            told,
+            runs,
+            published=published,
+        )
+        for stat, told in columns.items()
     ]
 
 
@@ -125,16 +130,26 @@ def part_columns(names: Iterable[str]) -> dict[str, list[Column]]:
     told = {match.groups() for match in map(OF_PART.fullmatch, names) if match}
     found: dict[str, list[Column]] = {}
     for part, stat in sorted(told, key=lambda one: (not one[1].startswith("pass"), len(one[1]), one[1], one[0])):
-        like = OF_PARTS.get(stat, Column(stat=stat, title=stat.capitalize(), percent=True))
-        found.setdefault(like.title, []).append(replace(like, stat=f"{part}/{stat}", title=part))
-    return found
+        found.setdefault(stat, []).append(replace(of_part(stat), stat=f"{part}/{stat}", title=part))
+    return {stat: told for stat, told in found.items() if len(told) > 1 or not is_own(stat)}
+
+
+def of_part(stat: str) -> Column:
+    """How a figure of a part is shown."""
+    own = Column(stat=stat, title=title_of(stat), digits=2)
+    return OF_PARTS.get(stat, own if is_own(stat) else Column(stat=stat, title=stat.capitalize(), percent=True))
+
+
+def is_own(stat: str) -> bool:
+    """What an environment says of itself."""
+    return stat.startswith("env/")
 
 
 def is_shown(stat: str) -> bool:
     """Whether `accuracy_table`, `tool_table` or `part_tables` has a column for a figure where it was measured."""
     fixed = {column.stat for column in (*TOOL_USE, TURNS, ERRORS)}
     name = f"eval/{stat}"
-    return stat in fixed or stat.startswith("env/") or bool(pass_columns([name]) or part_columns([name]))
+    return stat in fixed or is_own(stat) or bool(pass_columns([name]) or OF_PART.fullmatch(name))
 
 
 def has_value(figures: Figures, name: str) -> bool:
