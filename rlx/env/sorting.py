@@ -11,12 +11,12 @@ sorting begins with, and a task with numbers to be seen would teach none of it. 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, cached_property, partial
-from itertools import islice, pairwise, permutations
+from itertools import islice, permutations
 from random import Random
 from string import ascii_uppercase
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal
 
 from rlx.buttons import Buttons
 from rlx.env.sorters import (
@@ -29,19 +29,17 @@ from rlx.env.sorters import (
     optimum,
     pivot,
     run,
-    settled,
     then_swap,
     without_swaps,
 )
-from rlx.env.sorting_play import Kind, Rules, SortingEpisode, asked_of, letters, most_turns, order_of
+from rlx.env.sorting_any import wander
+from rlx.env.sorting_play import Kind, Rules, SortingEpisode, do, end_of, letters, most_turns, order_of
 from rlx.env.split import is_held_out, split_tasks
 from rlx.limits import MANY, refuse, within
 from rlx.types import Action, Move, Task, Text, Verb
 
 MOST = 12
 """Numbers of a task, at most."""
-Habit = Literal["any", "near", "guessed", "known"]
-HABITS: tuple[Habit, ...] = get_args(Habit)
 FINDERS: dict[str, Finder] = {"insertion": halving, "pivot": pivot, "optimum": optimum}
 """By an expert's name, how it finds an order that it is to say."""
 
@@ -85,8 +83,8 @@ class Sorting:
     """How often any says before an act the order that it has in mind, as `A < C ? B`: ? between those that were not
     compared, whose order is a guess."""
     any_habits: bool = False
-    """Whether any has habits, drawn anew for each demonstration: to compare, and to swap, two of all places, or two
-    that are neighbours in its mind, or of these only such as it guesses, or only such as it knows (HABITS)."""
+    """Whether any has habits (rlx.env.sorting_any), drawn anew for each demonstration: to compare, and to swap, two of
+    all places, or two that are neighbours in its mind, or of these only such as it guesses, or such as it knows."""
     test: Literal["drawn", "orders"] = "drawn"
     """orders: the test has each of the n! orders of every size, once."""
     test_sizes: tuple[int, ...] = (4, 5)
@@ -192,39 +190,14 @@ class Sorting:
     def demonstrate(self, task: Task, seed: int, tools: Sequence[str]) -> Iterator[Move]:
         """Sort as `expert` says, or find an order so and say it."""
         if self.expert == "any":
-            yield from self.wander(task, Random(f"sorting/demonstrate/{seed}/{task.id}"))
+            rng = Random(f"sorting/demonstrate/{seed}/{task.id}")
+            yield from wander(task, rng, orders=self.any_orders, by_habit=self.any_habits)
             return
         order = order_of(task.data["numbers"])
         for op in self.worked(task, order):
             yield Move(thought=f"I {op.verb} {letters(op[1:], ' and ')}.", action=do(op))
         final = range(len(order)) if task.data["kind"] == "sort" else order
         yield Move(thought="Now all is known.", action=end_of(task, final))
-
-    def wander(self, task: Task, rng: Random) -> Iterator[Move]:
-        """Any two places, compared or swapped, any number of times, with an order in mind that could be, after what was
-        seen and done: at the end it is said, sorted or not."""
-        held, kind = list(task.data["numbers"]), task.data["kind"]
-        mind: Sequence[int] = rng.sample(range(len(held)), len(held))
-        pairs: list[tuple[int, int]] = []
-        says = [rng.random() < self.any_orders for _ in range(rng.randrange(task.data["max_turns"]) + 1)]
-        habits = {verb: rng.choice(HABITS) if self.any_habits else "any" for verb in ("compare", "swap")}
-        for is_said in says[:-1]:
-            verb = rng.choice(("compare", "swap")) if kind == "sort" else "compare"
-            a, b = two_places(habits[verb], mind, pairs, rng)
-            op = Op(verb, a, b)
-            yield Move(thought=in_mind(mind, pairs) if is_said else "", action=do(op))
-            if op.verb == "swap":
-                held[a], held[b] = held[b], held[a]
-                moved = {a: b, b: a}
-                mind = [moved.get(place, place) for place in mind]
-                pairs = [(moved.get(low, low), moved.get(high, high)) for low, high in pairs]
-            else:
-                pairs.append((a, b) if held[a] < held[b] else (b, a))
-                mind = settled(mind, pairs)
-        end = end_of(task, mind)
-        if says[-1] and kind != "compare":
-            end = replace(end, text=in_mind(mind, pairs))
-        yield Move(thought="", action=end)
 
     def worked(self, task: Task, order: Sequence[int]) -> Iterator[Op]:
         if task.data["kind"] == "compare":
@@ -260,34 +233,6 @@ def ask(kind: Kind, num: int, pair: Sequence[int]) -> str:
     if kind == "order":
         return f"{there} Say their order, the smallest first, as {letters(range(num), ' < ')}."
     return f"{there} Say the order of {letters(pair, ' and ')}, the smaller first, as {letters(pair, ' < ')}."
-
-
-def do(op: Op) -> Action:
-    return Action(kind="act", name=op.verb, text=letters(op[1:]))
-
-
-def end_of(task: Task, order: Sequence[int]) -> Action:
-    """Say the order, of what is asked for."""
-    return Action(kind="answer", text=letters(asked_of(order, task.data["pair"]), " < "))
-
-
-def two_places(habit: Habit, mind: Sequence[int], pairs: Sequence[tuple[int, int]], rng: Random) -> tuple[int, int]:
-    """Of those that a habit has; of all where it has none."""
-    near = list(pairwise(mind))
-    suits = {
-        "any": [],
-        "near": near,
-        "guessed": [p for p in near if p not in pairs],
-        "known": [p for p in near if p in pairs],
-    }
-    a, b = rng.sample(rng.choice(suits[habit]) if suits[habit] else mind, 2)
-    return a, b
-
-
-def in_mind(order: Sequence[int], pairs: Sequence[tuple[int, int]]) -> str:
-    """An order of the places, with ? between neighbours that were not compared."""
-    signs = ["<" if pair in pairs else "?" for pair in pairwise(order)]
-    return " ".join([letters(order[:1]), *(f"{sign} {letters([place])}" for sign, place in zip(signs, order[1:]))])
 
 
 @cache

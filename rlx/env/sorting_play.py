@@ -10,8 +10,8 @@ from math import factorial
 from string import ascii_uppercase
 from typing import Literal
 
-from rlx.env.sorters import fewest_swaps
-from rlx.types import Action, Step, Text
+from rlx.env.sorters import Op, fewest_swaps
+from rlx.types import Action, Step, Task, Text
 
 Kind = Literal["sort", "order", "compare"]
 """Bring all in order; say the order of all; say that of two of them."""
@@ -152,6 +152,15 @@ def asked_of(order: Sequence[int], pair: Sequence[int]) -> list[int]:
 
 def letters(places: Sequence[int], between: str = " ") -> str:
     return between.join(ascii_uppercase[place] for place in places)
+
+
+def do(op: Op) -> Action:
+    return Action(kind="act", name=op.verb, text=letters(op[1:]))
+
+
+def end_of(task: Task, order: Sequence[int]) -> Action:
+    """Say the order, of what is asked for."""
+    return Action(kind="answer", text=letters(asked_of(order, task.data["pair"]), " < "))
 
 
 def place_of(letter: str) -> int:

@@ -1,0 +1,88 @@
+"""An expert of sorting that does anything for a while, and says what it has in mind: how to act and what an order is,
+and nothing of how to sort.
+
+    B ? A ? C compare C A   C < A      an order that could be, with ? between neighbours that were not compared
+    B ? C < A swap B A      swapped    changes with what is seen where it cannot be any more, and with what is swapped
+    A ? C < B                          and is the end, sorted or not
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from random import Random
+from typing import Literal, get_args
+
+from rlx.env.sorters import Op, settled
+from rlx.env.sorting_play import do, end_of, letters
+from rlx.types import Move, Task
+
+Pair = tuple[int, int]
+"""Two places."""
+Verb = Literal["compare", "swap"]
+Habit = Literal["any", "near", "guessed", "known"]
+"""Which two places are compared, or swapped: any two, two neighbours in mind, of these two whose order is a guess, or
+two whose order is known. Some of that helps and some does not."""
+VERBS: tuple[Verb, ...] = get_args(Verb)
+HABITS: tuple[Habit, ...] = get_args(Habit)
+
+
+@dataclass(frozen=True, slots=True)
+class Mind:
+    """What the places hold, their order as it is taken to be, and which were compared, the smaller one first."""
+
+    held: tuple[int, ...]
+    order: tuple[int, ...]
+    known: tuple[Pair, ...] = ()
+
+    @property
+    def said(self) -> str:
+        signs = ["<" if pair in self.known else "?" for pair in pairwise(self.order)]
+        return " ".join(
+            [letters(self.order[:1]), *(f"{sign} {letters([at])}" for sign, at in zip(signs, self.order[1:]))]
+        )
+
+    def after(self, op: Op) -> Mind:
+        """What is seen changes the order where it cannot be any more, and nowhere else."""
+        a, b = op.first, op.second
+        if op.verb == "compare":
+            known = (*self.known, (a, b) if self.held[a] < self.held[b] else (b, a))
+            return replace(self, order=settled(self.order, known), known=known)
+        moved = {place: place for place in self.order} | {a: b, b: a}
+        return Mind(
+            held=tuple(self.held[moved[place]] for place in range(len(self.held))),
+            order=tuple(moved[place] for place in self.order),
+            known=tuple((moved[low], moved[high]) for low, high in self.known),
+        )
+
+
+def wander(task: Task, rng: Random, *, orders: float, by_habit: bool) -> Iterator[Move]:
+    """Any two places, compared or swapped, any number of times. `orders` of the acts, and of the ends, say all that is
+    in mind; other ends say the order alone."""
+    numbers, kind = task.data["numbers"], task.data["kind"]
+    mind = Mind(tuple(numbers), tuple(rng.sample(range(len(numbers)), len(numbers))))
+    says = [rng.random() < orders for _ in range(rng.randrange(task.data["max_turns"]) + 1)]
+    habits = {verb: rng.choice(HABITS) if by_habit else HABITS[0] for verb in VERBS}
+    for is_said in says[:-1]:
+        verb = rng.choice(VERBS) if kind == "sort" else VERBS[0]
+        op = Op(verb, *two_places(habits[verb], mind, rng))
+        yield Move(thought=mind.said if is_said else "", action=do(op))
+        mind = mind.after(op)
+    end = end_of(task, mind.order)
+    yield Move(thought="", action=replace(end, text=mind.said) if says[-1] and kind != "compare" else end)
+
+
+def two_places(habit: Habit, mind: Mind, rng: Random) -> Pair:
+    """Of those that a habit has; of all where it has none."""
+    found = suiting(habit, mind)
+    a, b = rng.sample(rng.choice(found) if found else mind.order, 2)
+    return a, b
+
+
+def suiting(habit: Habit, mind: Mind) -> Sequence[Pair]:
+    """What a habit may take; nothing if it takes any."""
+    near = list(pairwise(mind.order))
+    if habit in ("guessed", "known"):
+        return [pair for pair in near if (pair in mind.known) is (habit == "known")]
+    return near if habit == "near" else ()
