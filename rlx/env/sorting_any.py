@@ -20,11 +20,10 @@ from rlx.types import Move, Task
 
 Pair = tuple[int, int]
 """Two places."""
-Verb = Literal["compare", "swap"]
 Habit = Literal["any", "near", "guessed", "known"]
 """Which two places are compared, or swapped: any two, two neighbours in mind, of these two whose order is a guess, or
 two whose order is known. Some of that helps and some does not."""
-VERBS: tuple[Verb, ...] = get_args(Verb)
+VERBS: tuple[Literal["compare", "swap"], ...] = ("compare", "swap")
 HABITS: tuple[Habit, ...] = get_args(Habit)
 
 

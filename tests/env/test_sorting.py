@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from rlx.config.folders import list_options, read_option, shipped_folder
 from rlx.env.sorters import SORTERS, cost
 from rlx.env.sorting import Sorting, letters, two_of
+from rlx.env.sorting_any import HABITS, Mind, two_places
 from rlx.expert import demonstration
 from rlx.protocol.boxed import Boxed
 from rlx.protocol.direct import Direct
@@ -338,36 +339,35 @@ def test_an_expert_that_does_anything_sorts_only_by_chance() -> None:
     assert not any(one.move.thought for moves in shown for one in moves)
 
 
-@given(st.integers(2, 6), st.integers(0, 99), st.randoms())
-def test_an_expert_that_does_anything_may_do_it_by_habits(num: int, seed: int, rng: Any) -> None:
-    env = Sorting(sizes=(6,), shares=(1,), expert="any", any_orders=1.0, any_habits=True)
-    task = env.describe("sort", rng.sample(range(1, 100), num))
-    acts = demonstration(env, dialect_of(env, Direct()), task, seed)[1][:-1]
-    for verb in ("compare", "swap"):
-        left = [suiting(one.move.thought.split(), one.text.split()[1:]) for one in acts if one.text.startswith(verb)]
-        assert not left or set.intersection(*left)
+@given(st.permutations(range(5)), st.sets(st.tuples(st.integers(0, 4), st.integers(0, 4))), st.randoms())
+def test_a_habit_takes_what_it_is_for_and_any_two_where_there_is_none(
+    order: list[int], asked: set[Any], rng: Any
+) -> None:
+    known = tuple((a, b) for a, b in asked if order.index(a) < order.index(b))
+    mind = Mind(held=(1, 2, 3, 4, 5), order=tuple(order), known=known)
+    near = set(pairwise(order))
+    suits = {"any": set(), "near": near, "guessed": near - {*known}, "known": near & {*known}}
+    for habit in HABITS:
+        a, b = two_places(habit, mind, rng)
+        assert a != b
+        assert not suits[habit] or suits[habit] & {(a, b), (b, a)}
 
 
-def suiting(said: Sequence[str], pair: Sequence[str]) -> set[str]:
-    """The habits by which these two may be taken."""
-    near = {frozenset(two): sign for two, sign in zip(pairwise(said[::2]), said[1::2], strict=True)}
-    sign = near.get(frozenset(pair), "")
-    signs = {"guessed": "?", "known": "<"}
-    return {
-        "any",
-        *(["near"] if sign else []),
-        *(habit for habit, its in signs.items() if sign == its or its not in near.values()),
-    }
-
-
-def test_the_habits_of_an_expert_that_does_anything_all_come_up() -> None:
-    env = replace(FOUR, expert="any", any_orders=1.0, any_habits=True)
+@pytest.mark.parametrize(("by_habit", "least", "most"), [(True, 0.3, 0.6), (False, 0.0, 0.1)])
+def test_a_demonstration_keeps_to_its_habit_so_that_many_take_neighbours_in_mind_alone(
+    by_habit: bool, least: float, most: float
+) -> None:
+    env = replace(FOUR, family="order", expert="any", any_orders=1.0, any_habits=by_habit)
     dialect = dialect_of(env, Direct())
-    shown = [demonstration(env, dialect, task, seed)[1] for task in env.tasks("test", 0) for seed in range(4)]
-    acts = [[suiting(one.move.thought.split(), one.text.split()[1:]) for one in moves[:-1]] for moves in shown]
-    found = Counter(habit for one in acts if len(one) > 5 for habit in set.intersection(*one))
-    assert {"any", "near", "guessed", "known"} == set(found)
-    assert found["any"] > 2 * max(found["guessed"], found["known"])
+    shown = [demonstration(env, dialect, task, seed)[1] for task in env.tasks("test", 0) for seed in range(9)]
+    near = [all(are_near(one) for one in acts) for *acts, _ in shown if len(acts) > 4]
+    assert len(near) > 50
+    assert least < sum(near) / len(near) < most
+
+
+def are_near(one: Any) -> bool:
+    """Whether the two that are compared stand beside each other in mind."""
+    return {*one.text.split()[1:]} in [{*two} for two in pairwise(one.move.thought.split()[::2])]
 
 
 TEXT = st.one_of(st.text(max_size=30), st.sampled_from(["A B", "B A", "C A", "a,b", "A > B", "B < A", "sorted", "٣ ٤"]))

@@ -220,9 +220,7 @@ def test_what_is_no_mixture_has_no_table_by_part() -> None:
     assert part_tables({"a": FIGURES}) == []
 
 
-def test_what_several_parts_of_a_mixture_say_of_themselves_has_a_column_for_each_and_what_one_says_alone_has_none() -> (
-    None
-):
+def test_what_several_parts_say_of_themselves_has_a_column_for_each_and_what_one_says_alone_has_none() -> None:
     told = {"two/env/swaps": 0.5, "four/env/swaps": 1.917, "four/env/sort_4_needs_1": 1.0, "two/env/reward": 3.0}
     told |= {"two/reward": 0.5, "four/env/reward": 4.0}
     ours = {f"eval/{name}": Estimate(value=value, low=value, high=value) for name, value in told.items()}
