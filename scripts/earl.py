@@ -7,7 +7,8 @@
     python scripts/earl.py tree OUT.svg DIR              the decision tree of a greedy policy
 
 With `part=countdown` among them, of that part of a mixture alone.
-For `swaps` and `tree` evaluate greedily over all orders: `rlx eval run=DIR env=sorting/sort4 evaluate.temperature=0`.
+For `swaps` and `tree` evaluate greedily over all orders of one size: `rlx eval run=DIR env=sorting/sort4
+evaluate.temperature=0`, or `part=sort4` of a mixture that does.
 """
 
 from __future__ import annotations
@@ -104,17 +105,15 @@ def draw_tree(episodes: Sequence[Trajectory], out: Path) -> str:
 
 
 def main(words: list[str]) -> str:
-    what, rest = (words[0], words[1:]) if words else ("", [])
+    parts = [word for word in words if word.startswith("part=")]
+    what, *rest = [word for word in words if word not in parts] or [""]
+    part = parts[-1].removeprefix("part=") if parts else ""
     if what == "tree" and len(rest) == 2:
-        return draw_tree(evaluated(Path(rest[1])), Path(rest[0]))
+        return draw_tree(evaluated(Path(rest[1]), part), Path(rest[0]))
     out, pairs = (rest[0], rest[1:]) if what == "lengths" and rest else ("", rest)
     if what not in ("swaps", "strata", "habits", "lengths") or not pairs or not all("=" in pair for pair in pairs):
         sys.exit(__doc__)
-    given = dict(pair.split("=", 1) for pair in pairs)
-    part = given.pop("part", "")
-    if not given:
-        sys.exit(__doc__)
-    folders = {name: Path(folder) for name, folder in given.items()}
+    folders = {name: Path(folder) for name, folder in (pair.split("=", 1) for pair in pairs)}
     named = {name: evaluated(folder, part) for name, folder in folders.items()}
     if what == "lengths":
         Path(out).write_text(

@@ -93,14 +93,15 @@ Schedule = Literal["constant", "linear", "cosine"]
 class Optimizer:
     """AdamW, its schedule over the run's steps, and how often one batch is passed over.
 
-    Weight decay touches matrices only. After `warmup_steps` linear steps the learning rate stays (`constant`) or
-    falls to zero at the run's last step (`linear`, `cosine`).
+    Weight decay touches matrices only. After `warmup_steps` linear steps the learning rate stays (`constant`), or
+    stays for `hold_steps` and falls to zero at the run's last step (`linear`, `cosine`).
     """
 
     lr: float = 3e-4
     betas: tuple[float, float] = (0.9, 0.95)
     weight_decay: float = 0.0
     warmup_steps: int = 0
+    hold_steps: int = 0
     schedule: Schedule = "constant"
     max_gradient_norm: float = 1.0
     num_epochs: int = 1
@@ -115,7 +116,9 @@ class Optimizer:
         if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
             refuse("betas", list(self.betas), "a list of 2 numbers from 0 to below 1")
         within(0.0, 1000.0, weight_decay=self.weight_decay)
-        at_least(0, warmup_steps=self.warmup_steps)
+        at_least(0, warmup_steps=self.warmup_steps, hold_steps=self.hold_steps)
+        if self.hold_steps and self.schedule == "constant":
+            refuse("hold_steps", self.hold_steps, "0 beside schedule=constant, which never falls")
         if not (0 < self.max_gradient_norm <= LARGEST or self.max_gradient_norm == math.inf):
             refuse("max_gradient_norm", self.max_gradient_norm, "a number above 0, or inf for no limit")
         within(1, MANY, num_epochs=self.num_epochs, num_minibatches=self.num_minibatches)

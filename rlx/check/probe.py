@@ -176,7 +176,12 @@ def nudge(agent: Agent, batch: Batch) -> None:
     """Make what was sampled less likely, faster each time; whatever the algorithm, this moves every weight."""
     learner = agent.learner
     learner.optimizer = replace(
-        learner.optimizer, lr=FASTER * learner.optimizer.lr, schedule="constant", warmup_steps=0, num_minibatches=1
+        learner.optimizer,
+        lr=FASTER * learner.optimizer.lr,
+        schedule="constant",
+        warmup_steps=0,
+        hold_steps=0,
+        num_minibatches=1,
     )
     blamed = batch.with_credit(per_row([-1.0] * len(batch.trajectory_R)))
     learner.update(blamed, policy_loss(policy_gradient()))

@@ -99,6 +99,8 @@ def test_reading_algorithms_does_not_load_torch():
         {"betas": (0.9,)},
         {"weight_decay": -0.1},
         {"warmup_steps": -1},
+        {"hold_steps": -1},
+        {"hold_steps": 5, "schedule": "constant"},
         {"max_gradient_norm": 0.0},
         {"max_gradient_norm": math.nan},
         {"max_gradient_norm": 10**400},

@@ -78,3 +78,15 @@ def test_the_tree_of_a_policy_is_drawn(script: dict[str, Any], tmp_path: Path) -
     told = script["draw_tree"](shown(4), tmp_path / "tree.svg")
     assert told.endswith("24 ends of 24 episodes, 24 of them right")
     assert (tmp_path / "tree.svg").read_text().startswith("<svg ")
+
+
+def test_the_tree_of_a_mixtures_part_is_drawn(script: dict[str, Any], tmp_path: Path) -> None:
+    parts = {"sort2": shown(2), "sort3": shown(3)}
+    episodes = [replace(one, task=replace(one.task, env=part)) for part, rows in parts.items() for one in rows]
+    groups = [Group(task=one.task, trajectories=(one,)) for one in episodes]
+    save(tmp_path / "trajectories" / "eval-own.jsonl", groups, max_rounds=None)
+    drawn = lambda *words: script["main"](["tree", str(tmp_path / "tree.svg"), str(tmp_path), *words])  # noqa: E731
+    assert "2 ends of 2 episodes" in drawn("part=sort2")
+    assert "6 ends of 6 episodes" in drawn("part=sort3")
+    with pytest.raises(MistakeError, match="nothing of a part 'sort9'; its parts: sort2, sort3"):
+        drawn("part=sort9")

@@ -300,6 +300,11 @@ def test_schedules_by_hand():
     )
 
 
+def test_a_rate_is_held_before_it_falls():
+    held = Optimizer(lr=1.0, warmup_steps=1, hold_steps=2, schedule="linear")
+    assert [learning_rate(held, 1.0, update, 5) for update in range(6)] == [1.0, 1.0, 1.0, 1.0, 0.5, 0.0]
+
+
 def test_matrices_decay_and_vectors_do_not(model):
     groups = learner(model()).adam.param_groups
     assert [group["weight_decay"] for group in groups] == [0.1, 0.0]
