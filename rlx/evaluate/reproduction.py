@@ -2,7 +2,8 @@
 
 source, setting: of the published numbers
 seeds: how many, 0 and on; words: of every run's command line
-runs: by name, `words` of its own; `every_seed`, or seed 0 alone; `needs`, the runs that come before it;
+runs: by name, `words` of its own; `every_seed`, or seed 0 alone; `needs`, the runs that come before it; `goes_on_from`,
+      a run whose last checkpoint of the same seed it begins with;
       `as_long_as` a run: as many steps as take the time of its steps, or `as_much_as` a run: as many as learn from
       as many tokens, where `by_steps_of` is a run that tells of one step
 ks: for which pass@k is reported
@@ -29,7 +30,7 @@ import yaml
 from rlx.console import one_line
 from rlx.evaluate.curves import Curve
 from rlx.limits import LARGEST, MANY, MistakeError, near, within
-from rlx.record.folder import METRICS
+from rlx.record.folder import CHECKPOINTS, METRICS, STEP, steps_in
 from rlx.record.form import FLAG, NUMBER, STRING, WHOLE, CodecError, made, many, named
 from rlx.record.form import in_order as both
 from rlx.record.track import numbers_in
@@ -49,6 +50,7 @@ class Arm:
     words: tuple[str, ...] = ()
     every_seed: bool = False
     needs: tuple[str, ...] = ()
+    goes_on_from: str = ""
     as_long_as: str = ""
     as_much_as: str = ""
     by_steps_of: str = ""
@@ -64,7 +66,7 @@ class Arm:
 
     @property
     def waits_for(self) -> tuple[str, ...]:
-        return (*self.needs, *(name for name in (self.like, self.by_steps_of) if name))
+        return (*self.needs, *(name for name in (self.goes_on_from, self.like, self.by_steps_of) if name))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +105,9 @@ class Reproduction:
         for place, name in (*named, *told):
             if name not in self.runs:
                 raise ValueError(f"{place}: there is no run {name!r} among {', '.join(self.runs)}")
+        for name, arm in self.runs.items():
+            if arm.every_seed and arm.goes_on_from and not self.runs[arm.goes_on_from].every_seed:
+                raise ValueError(f"{name} goes on from {arm.goes_on_from} for every seed, which has seed 0 alone")
         self.check_figures()
         in_order(self.runs)
 
@@ -150,6 +155,7 @@ ARM = made(
     words=WORDS,
     every_seed=FLAG.unless(False),
     needs=WORDS,
+    goes_on_from=STRING.unless(""),
     as_long_as=STRING.unless(""),
     as_much_as=STRING.unless(""),
     by_steps_of=STRING.unless(""),
@@ -230,13 +236,34 @@ def folders_of(members: Sequence[Member]) -> Runs:
 
 
 def words_of(what: Reproduction, member: Member, runs: Runs) -> tuple[str, ...]:
-    """A run's, with the steps that take as long as another's, or learn as much, where it is to be so."""
+    """A run's, with what depends on others: the policy that it goes on from, and its length."""
     arm = what.runs[member.arm]
+    return (*member.words, *begins_of(arm, runs, member.seed), *length_of(arm, runs))
+
+
+def begins_of(arm: Arm, runs: Runs, seed: int) -> tuple[str, ...]:
+    """The last checkpoint of the run that it goes on from, if it does."""
+    if not arm.goes_on_from:
+        return ()
+    path = str(last_checkpoint(runs[arm.goes_on_from][seed])).replace("\\", r"\\").replace("'", r"\'")
+    return (f"model.path='{path}'",)
+
+
+def last_checkpoint(run: Path) -> Path:
+    """ReproductionError where a run left none."""
+    steps = steps_in(run / CHECKPOINTS)
+    if not steps:
+        raise ReproductionError(f"{run / CHECKPOINTS}: there is no checkpoint to go on from: run it again")
+    return run / CHECKPOINTS / f"{STEP}{steps[-1]}"
+
+
+def length_of(arm: Arm, runs: Runs) -> tuple[str, ...]:
+    """The steps that take as long as another's, or learn as much, where it is to be so."""
     if not arm.like:
-        return member.words
+        return ()
     spent = "time/step" if arm.as_long_as else "update/tokens"
     whole, one = (each_step(runs[name][0], spent) for name in (arm.like, arm.by_steps_of or arm.like))
-    return (*member.words, f"steps={max(1, round(len(whole) * median(whole) / median(one)))}")
+    return (f"steps={max(1, round(len(whole) * median(whole) / median(one)))}",)
 
 
 def each_step(run: Path, name: str) -> list[float]:

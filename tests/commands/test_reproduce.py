@@ -23,6 +23,7 @@ from rlx.console import Screen
 from rlx.evaluate.reproduction import Member, ReproductionError
 from rlx.record.folder import LOCK, FolderError
 from rlx.record.lock import hold
+from rlx.record.store import load
 from rlx.record.track import read_metrics
 
 
@@ -187,3 +188,19 @@ def test_what_still_runs_is_asked_to_save_itself_when_another_fails(tmp_path: Pa
     with pytest.raises(ReproduceError), graph.ending(playing):
         raise ReproduceError("other/0 failed")
     assert process.returncode == -signal.SIGTERM
+
+
+def test_a_run_that_goes_on_from_another_begins_with_its_last_weights(tiny: Path, tmp_path: Path) -> None:
+    told, out = yaml.safe_load(tiny.read_text()), tmp_path / "out"
+    told["runs"] |= {"further": {"words": ["algo=grpo", "algo.num_samples=2", "steps=1"], "goes_on_from": "own"}}
+    tiny.write_text(
+        yaml.safe_dump(told | {"gains": {"further": ["further eval-2", "further start-2"]}, "expected": {}})
+    )
+    assert reproduce(str(tiny), [], seeds=1, jobs=2, folder=out, plan=False)
+    line = next(line for line in (out / "further" / "0.log").read_text().splitlines() if line.startswith("$ "))
+    assert f"model.path='{out}/own/0/checkpoints/step-2'" in line.replace("'\"'\"'", "'")
+    stored = [load(out / "own/0/trajectories/eval-2.jsonl"), load(out / "further/0/trajectories/start-2.jsonl")]
+    said = [[turn.completion.logprobs for group in one for turn in group.trajectories[0].turns] for one in stored]
+    assert said[0] == said[1], "where one ended the other begins"
+    assert reproduce(str(tiny), [], seeds=1, jobs=2, folder=out, plan=False)
+    assert begun(out) == ["control/0.log", "further/0.log", "own/0.log"]
