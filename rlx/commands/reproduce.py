@@ -13,7 +13,7 @@ from pathlib import Path
 from rlx.commands.graph import play_all
 from rlx.commands.objective import is_among, judged_by
 from rlx.commands.plan import between, clock, row, total_seconds
-from rlx.config.check import ConfigError
+from rlx.config.check import ConfigError, spell
 from rlx.config.compose import build_run, compose
 from rlx.config.folders import shipped_folder
 from rlx.console import Screen, counted
@@ -25,7 +25,9 @@ from rlx.evaluate.reproduction import (
     Member,
     Reproduction,
     ReproductionError,
+    Runs,
     folders_of,
+    last_checkpoint,
     members_of,
     read_reproduction,
     refuse_seed,
@@ -65,14 +67,31 @@ def reproduce(
         refuse_seed(word)
     members = members_of(what, folder, seeds or what.seeds, words)
     built = {one.arm: build_run(compose(one.words), one.folder) for one in members if one.seed == 0}
+    check_stages(file, what, built)
     check_report(file, what, built)
     for line in describe(what, {member: built[member.arm] for member in members}, jobs):
         screen.say(line)
     if plan:
         return True
     with held(folder, "choose another --folder"):
-        play_all(members, partial(words_of, what, runs=folders_of(members)), jobs, screen)
+        play_all(members, partial(all_words_of, what, folders_of(members)), jobs, screen)
     return report(file.stem, what, members, folder, screen)
+
+
+def check_stages(file: Path, what: Reproduction, runs: Mapping[str, Run]) -> None:
+    """Refuse a run that goes on from another and would be shown first what that one has been shown."""
+    for name, arm in what.runs.items():
+        if arm.goes_on_from and runs[name].warm_start.algo is not None:
+            raise ReproductionError(
+                f"{file}: {name} goes on from {arm.goes_on_from}, and has a warm start too: add warm_start=none"
+            )
+
+
+def all_words_of(what: Reproduction, runs: Runs, member: Member) -> tuple[str, ...]:
+    """A run's, with what depends on others: its length, and the model that it goes on from."""
+    before = what.runs[member.arm].goes_on_from
+    begins = [f"model.path={spell(str(last_checkpoint(runs[before][member.seed])))}"] if before else []
+    return (*words_of(what, member, runs), *begins)
 
 
 def check_report(file: Path, what: Reproduction, runs: Mapping[str, Run]) -> None:

@@ -3,9 +3,9 @@
 source, setting: of the published numbers
 seeds: how many, 0 and on; words: of every run's command line
 runs: by name, `words` of its own; `every_seed`, or seed 0 alone; `needs`, the runs that come before it; `goes_on_from`,
-      a run whose last checkpoint of the same seed it begins with;
-      `as_long_as` a run: as many steps as take the time of its steps, or `as_much_as` a run: as many as learn from
-      as many tokens, where `by_steps_of` is a run that tells of one step
+      a run whose last checkpoint of the same seed it begins with; `as_long_as` a run: as many steps as take the time
+      of its steps, or `as_much_as` a run: as many as learn from as many tokens, where `by_steps_of` is a run that
+      tells of one step
 ks: for which pass@k is reported
 rows: by name, a run and one of its evaluations (`tool_rloo eval-8`: eight rounds; `random`: the floor). Of several
       seeds the mean
@@ -30,7 +30,7 @@ import yaml
 from rlx.console import one_line
 from rlx.evaluate.curves import Curve
 from rlx.limits import LARGEST, MANY, MistakeError, near, within
-from rlx.record.folder import CHECKPOINTS, METRICS, STEP, steps_in
+from rlx.record.folder import CHECKPOINTS, METRICS, STEP, read_config
 from rlx.record.form import FLAG, NUMBER, STRING, WHOLE, CodecError, made, many, named
 from rlx.record.form import in_order as both
 from rlx.record.track import numbers_in
@@ -236,34 +236,21 @@ def folders_of(members: Sequence[Member]) -> Runs:
 
 
 def words_of(what: Reproduction, member: Member, runs: Runs) -> tuple[str, ...]:
-    """A run's, with what depends on others: the policy that it goes on from, and its length."""
+    """A run's, with the steps that take as long as another's, or learn as much, where it is to be so."""
     arm = what.runs[member.arm]
-    return (*member.words, *begins_of(arm, runs, member.seed), *length_of(arm, runs))
-
-
-def begins_of(arm: Arm, runs: Runs, seed: int) -> tuple[str, ...]:
-    """The last checkpoint of the run that it goes on from, if it does."""
-    if not arm.goes_on_from:
-        return ()
-    path = str(last_checkpoint(runs[arm.goes_on_from][seed])).replace("\\", r"\\").replace("'", r"\'")
-    return (f"model.path='{path}'",)
+    if not arm.like:
+        return member.words
+    spent = "time/step" if arm.as_long_as else "update/tokens"
+    whole, one = (each_step(runs[name][0], spent) for name in (arm.like, arm.by_steps_of or arm.like))
+    return (*member.words, f"steps={max(1, round(len(whole) * median(whole) / median(one)))}")
 
 
 def last_checkpoint(run: Path) -> Path:
-    """ReproductionError where a run left none."""
-    steps = steps_in(run / CHECKPOINTS)
-    if not steps:
-        raise ReproductionError(f"{run / CHECKPOINTS}: there is no checkpoint to go on from: run it again")
-    return run / CHECKPOINTS / f"{STEP}{steps[-1]}"
-
-
-def length_of(arm: Arm, runs: Runs) -> tuple[str, ...]:
-    """The steps that take as long as another's, or learn as much, where it is to be so."""
-    if not arm.like:
-        return ()
-    spent = "time/step" if arm.as_long_as else "update/tokens"
-    whole, one = (each_step(runs[name][0], spent) for name in (arm.like, arm.by_steps_of or arm.like))
-    return (f"steps={max(1, round(len(whole) * median(whole) / median(one)))}",)
+    """Of a finished run; ReproductionError where it is gone."""
+    found = run / CHECKPOINTS / f"{STEP}{read_config(run)['steps']}"
+    if not found.is_dir():
+        raise ReproductionError(f"{found}, which another run goes on from, is gone: remove {run}, and it is made again")
+    return found
 
 
 def each_step(run: Path, name: str) -> list[float]:

@@ -17,10 +17,11 @@ import yaml
 
 from rlx.commands import graph
 from rlx.commands.graph import ReproduceError
-from rlx.commands.reproduce import find_reproduction, reproduce
+from rlx.commands.reproduce import all_words_of, find_reproduction, reproduce
 from rlx.config.check import ConfigError
+from rlx.config.compose import compose
 from rlx.console import Screen
-from rlx.evaluate.reproduction import Member, ReproductionError
+from rlx.evaluate.reproduction import Arm, Member, Reproduction, ReproductionError, folders_of, members_of
 from rlx.record.folder import LOCK, FolderError
 from rlx.record.lock import hold
 from rlx.record.store import load
@@ -198,9 +199,35 @@ def test_a_run_that_goes_on_from_another_begins_with_its_last_weights(tiny: Path
     )
     assert reproduce(str(tiny), [], seeds=1, jobs=2, folder=out, plan=False)
     line = next(line for line in (out / "further" / "0.log").read_text().splitlines() if line.startswith("$ "))
-    assert f"model.path='{out}/own/0/checkpoints/step-2'" in line.replace("'\"'\"'", "'")
+    assert f"model.path={out}/own/0/checkpoints/step-2 " in line
     stored = [load(out / "own/0/trajectories/eval-2.jsonl"), load(out / "further/0/trajectories/start-2.jsonl")]
     said = [[turn.completion.logprobs for group in one for turn in group.trajectories[0].turns] for one in stored]
     assert said[0] == said[1], "where one ended the other begins"
     assert reproduce(str(tiny), [], seeds=1, jobs=2, folder=out, plan=False)
     assert begun(out) == ["control/0.log", "further/0.log", "own/0.log"]
+
+
+def test_a_run_goes_on_from_the_last_checkpoint_of_its_seed_and_from_no_other(tmp_path: Path) -> None:
+    own, on = Arm(every_seed=True), Arm(every_seed=True, goes_on_from="own", words=("steps=9",))
+    what = Reproduction(source="a paper", runs={"own": own, "on": on}, rows={})
+    members = members_of(what, tmp_path / "it's, here", 2, [])
+    runs = folders_of(members)
+    assert [member.name for member in members] == ["own/0", "on/0", "own/1", "on/1"]
+    for step in (2, 10):
+        (members[2].folder / "checkpoints" / f"step-{step}").mkdir(parents=True)
+    (members[2].folder / "config.yaml").write_text("steps: 10\n")
+    *words, begins = all_words_of(what, runs, members[3])
+    assert tuple(words) == members[3].words
+    assert compose([begins])["model"]["path"] == f"{members[2].folder}/checkpoints/step-10"
+    assert all_words_of(what, runs, members[2]) == members[2].words
+    (members[2].folder / "checkpoints" / "step-10").rmdir()
+    with pytest.raises(ReproductionError, match=r"checkpoints/step-10, which another run goes on from, is gone"):
+        all_words_of(what, runs, members[3])
+
+
+def test_a_run_that_goes_on_is_not_shown_again_what_came_before(tiny: Path, tmp_path: Path) -> None:
+    told = yaml.safe_load(tiny.read_text())
+    told["runs"] |= {"further": {"words": ["algo=tool_rloo", "warm_start=tool_sft"], "goes_on_from": "own"}}
+    tiny.write_text(yaml.safe_dump(told))
+    with pytest.raises(ReproductionError, match="further goes on from own, and has a warm start too: add warm_start=n"):
+        reproduce(str(tiny), [], seeds=1, jobs=1, folder=tmp_path / "out", plan=True)

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 import yaml
 
-from rlx.config.compose import compose
 from rlx.evaluate.compare import find_gains, gain_tables
 from rlx.evaluate.figures import mean_ratios, score
 from rlx.evaluate.passk import estimates
@@ -184,22 +183,6 @@ def test_no_length_is_taken_from_metrics_that_do_not_tell_it(tmp_path: Path, lin
         (member.folder / "metrics.jsonl").write_text(lines)
     with pytest.raises(ReproductionError, match=r"own/0/metrics\.jsonl: not every step says its time/step, or most"):
         words_of(what, members[2], folders_of(members))
-
-
-def test_a_run_goes_on_from_the_last_checkpoint_of_another_with_its_seed(tmp_path: Path) -> None:
-    runs = {"own": {"every_seed": True}, "on": {"every_seed": True, "goes_on_from": "own", "words": ["steps=9"]}}
-    what = read_reproduction(write(tmp_path, {"runs": runs}))
-    folder = tmp_path / "it's here"
-    members = members_of(what, folder, 2, [])
-    assert [member.name for member in members] == ["own/0", "on/0", "own/1", "on/1"]
-    with pytest.raises(ReproductionError, match="own/1/checkpoints: there is no checkpoint to go on from: run it"):
-        words_of(what, members[3], folders_of(members))
-    for step in (2, 10):
-        (folder / "own" / "1" / "checkpoints" / f"step-{step}").mkdir(parents=True)
-    words = words_of(what, members[3], folders_of(members))
-    assert words[:-1] == members[3].words
-    assert compose(words)["model"]["path"] == str(folder / "own/1/checkpoints/step-10")
-    assert words_of(what, members[2], folders_of(members)) == members[2].words
 
 
 def test_nothing_that_a_file_says_is_markup_in_the_report(tmp_path: Path) -> None:
