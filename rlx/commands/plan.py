@@ -117,6 +117,8 @@ def describe_budget(hardware: Hardware, budget: Budget, have: int | None) -> lis
 
 def between(amount: Amount) -> str:
     least, most = size(amount.least), size(amount.most)
+    if not amount.least:
+        return f"up to {most}"
     return least if least == most else f"{least} to {most}"
 
 

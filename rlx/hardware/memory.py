@@ -287,11 +287,21 @@ def engine_amounts(hardware: Hardware, demand: Demand, have: int | None) -> dict
     weights = -(-BYTES[hardware.dtype] * num_parameters(demand.shape) // hardware.tensor_parallel)
     context = context_bytes(hardware, demand)
     if not (hardware.engine == "vllm" and hardware.device == "cuda"):
-        full, short = (context * hardware.num_slots * num // demand.max_context for num in (demand.max_context, SHORT))
-        return {"engine weights": exactly(weights), "KV cache": Amount(least=min(short, full), most=full)}
+        return {"engine weights": exactly(weights), **slots(hardware, context, demand.max_context)}
     work = vllm_work(hardware, demand.shape)
     room = context if have is None else max(context, int(hardware.engine_memory * have) - weights - work)
     return {"engine weights": exactly(weights), "engine work": exactly(work), "KV cache": exactly(room)}
+
+
+def slots(hardware: Hardware, context: int, max_context: int) -> dict[str, Amount]:
+    """Of slots that are decoded at once, `context` bytes each. The torch engine's are one buffer, an eighth longer than
+    its longest row at most, and there twice where it is laid out anew; contexts that wait for a tool, or have ended and
+    may be left, are copies outside it (rlx/rollout/torch/kept.py)."""
+    full = context * hardware.num_slots
+    short = min(full, full * SHORT // max_context)
+    if hardware.engine == "vllm":
+        return {"KV cache": Amount(least=short, most=full)}
+    return {"KV cache": Amount(least=short, most=2 * full * 9 // 8), "kept contexts": Amount(least=0, most=full)}
 
 
 def vllm_work(hardware: Hardware, shape: Shape) -> int:

@@ -164,6 +164,7 @@ def remedy(hardware: Hardware, name: str) -> str:
         "engine work": [(True, "a smaller model")],
         "engine asleep": [(True, "hardware.num_servers")],
         "KV cache": [(True, "a smaller sampling.max_context, hardware.num_slots or hardware.engine_memory")],
+        "kept contexts": [(True, "a smaller sampling.max_context or hardware.num_slots")],
         "program": [(True, "fewer processes on a machine")],
         "communication": [(True, adapters)],
         "gradient bucket": [(True, adapters)],

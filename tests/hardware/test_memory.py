@@ -205,11 +205,18 @@ def test_between_updates_zero_3_keeps_room_for_gradients_and_an_asleep_engine_it
         assert updating.amounts["engine asleep"] == Amount(least=VLLM_GRAPHS, most=VLLM_GRAPHS)
 
 
-def test_a_torch_engine_caches_no_more_than_its_slots() -> None:
+def test_a_torch_engine_holds_its_slots_twice_while_they_are_laid_out_anew_and_keeps_as_much_outside() -> None:
     amounts = engine_amounts(Hardware(num_slots=3, dtype="bfloat16"), DEMAND, None)
+    full = 3 * 10 * 2 * 2 * 2
     assert amounts["engine weights"] == Amount(least=132, most=132)
+    assert amounts["KV cache"] == Amount(least=full, most=2 * full * 9 // 8)
+    assert amounts["kept contexts"] == Amount(least=0, most=full)
+
+
+def test_vllm_on_cpu_caches_no_more_than_its_slots() -> None:
+    amounts = engine_amounts(Hardware(engine="vllm", num_slots=3, dtype="bfloat16"), DEMAND, None)
     assert amounts["KV cache"].most == 3 * 10 * 2 * 2 * 2
-    assert amounts["KV cache"].least <= amounts["KV cache"].most
+    assert "kept contexts" not in amounts
 
 
 def test_a_vllm_engine_takes_its_share_and_tensor_parallel_splits_weights_and_heads() -> None:
@@ -267,7 +274,7 @@ def test_half_a_billion_parameters_learned_in_float32_and_sampled_in_bf16() -> N
     assert most["weights"] == most["gradients"] == most["reference"] == 4 * 494_032_768
     assert most["engine weights"] == 2 * 494_032_768
     assert most["optimizer"] == 8 * 494_032_768
-    assert most["KV cache"] == 4 * 1000 * 24 * 2 * (2 * 64) * 2
+    assert most["kept contexts"] == 4 * 1000 * 24 * 2 * (2 * 64) * 2
 
 
 def test_adapters_are_rank_times_in_plus_out() -> None:

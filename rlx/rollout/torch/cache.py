@@ -69,6 +69,7 @@ class Cache:
         old, kept = self._buffer, min(columns, self.num_columns)
         size = (*old.shape[:2], rows, old.shape[3], columns, old.shape[5])
         if self._spare.numel() < math.prod(size):
+            self._spare = old.new_zeros(0)  # let go before there is a larger one
             self._spare = old.new_zeros(math.prod(size))
         new = self._spare[: math.prod(size)].view(size)
         new[:, :, : old.shape[2], :, :kept] = old[..., :kept, :]

@@ -8,6 +8,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from rlx.hardware.memory import Demand, engine_amounts
+from rlx.hardware.profile import Hardware
+from rlx.model.shape import read_shape
 from rlx.rollout.torch.kept import Kept
 
 GIVEN = (60, 61, 62)
@@ -102,6 +105,23 @@ def test_what_groups_keep_is_bounded(qwen2, tokenizer, kit):
         engine.step()
         assert engine._kept.num_tokens <= 2 * 40
     assert engine._kept.num_tokens > 40
+
+
+def test_caches_take_more_than_their_slots_and_no_more_than_is_planned(qwen2, tokenizer, kit):
+    engine, shape = kit.engine(qwen2, tokenizer, num_slots=4), read_shape(qwen2.config.to_dict())
+    planned = engine_amounts(Hardware(num_slots=4), Demand(shape=shape, num_trained=0, max_context=300), None)
+    token = 4 * 2 * shape.layers * shape.key_heads * shape.head_size
+    buffers = kept = 0
+    for group in range(3):
+        for session in range(4 * group, 4 * group + 4):
+            prompt = kit.ids(session, 20 + 60 * (session % 4))
+            engine.add(kit.ask(session, prompt, group=group, max_context=300, max_new_tokens=400))
+        while engine.step() or engine._active:
+            cache = engine._runner.cache
+            buffers = max(buffers, sum(memory.nbytes for memory in (cache._memory, cache._spare)))
+            kept = max(kept, token * engine._kept.num_tokens)
+    assert 4 * 300 * token < buffers <= planned["KV cache"].most
+    assert 0 < kept <= planned["kept contexts"].most == 4 * 300 * token
 
 
 def test_what_is_kept_is_counted_when_it_may_be_too_much_and_not_before(monkeypatch):
