@@ -46,8 +46,8 @@ def play_all(members: Sequence[Member], words_of: WordsOf, jobs: int, screen: Sc
     with listen() as interrupt, ending(playing):
         while left or playing:
             interrupt.check()
-            unfinished = {one.arm for one in left} | {one.member.arm for one in playing.values()}
-            ready = [one for one in left if not unfinished & set(one.waits_for)]
+            unfinished = {one.name for one in left} | set(playing)
+            ready = [one for one in left if not unfinished & one.waits_for]
             for member in ready:
                 if is_held(member.folder):  # by one whose reproduction was killed: it goes on by itself
                     if member.name not in told:

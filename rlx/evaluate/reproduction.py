@@ -2,10 +2,10 @@
 
 source, setting: of the published numbers
 seeds: how many, 0 and on; words: of every run's command line
-runs: by name, `words` of its own; `every_seed`, or seed 0 alone; `needs`, the runs that come before it; `goes_on_from`,
-      a run whose last checkpoint of the same seed it begins with; `as_long_as` a run: as many steps as take the time
-      of its steps, or `as_much_as` a run: as many as learn from as many tokens, where `by_steps_of` is a run that
-      tells of one step
+runs: by name, `words` of its own; `every_seed`, or seed 0 alone; `needs`, the runs that come before it, every seed
+      of them; `goes_on_from`, a run whose last checkpoint of the same seed it begins with; `as_long_as` a run: as many
+      steps as take the time of its steps, or `as_much_as` a run: as many as learn from as many tokens, where
+      `by_steps_of` is a run that tells of one step
 ks: for which pass@k is reported
 rows: by name, a run and one of its evaluations (`tool_rloo eval-8`: eight rounds; `random`: the floor). Of several
       seeds the mean
@@ -197,12 +197,12 @@ def read_reproduction(path: Path) -> Reproduction:
 
 @dataclass(frozen=True, kw_only=True)
 class Member:
-    """A run of an arm: its seed, its folder and what it waits for."""
+    """A run of an arm: its seed, its folder and the names of the runs that it waits for."""
 
     arm: str
     seed: int
     words: tuple[str, ...]
-    waits_for: tuple[str, ...]
+    waits_for: frozenset[str]
     folder: Path
 
     @property
@@ -217,13 +217,25 @@ def members_of(what: Reproduction, folder: Path, seeds: int, words: Sequence[str
             arm=name,
             seed=seed,
             words=(*what.words, *arm.words, f"seed={seed}", *words),
-            waits_for=arm.waits_for,
+            waits_for=before(what, arm, seed, seeds),
             folder=folder / name / str(seed),
         )
         for name, arm in ((name, what.runs[name]) for name in in_order(what.runs))
-        for seed in range(seeds if arm.every_seed else 1)
+        for seed in seeds_of(arm, seeds)
     ]
     return sorted(found, key=lambda member: member.seed)
+
+
+def before(what: Reproduction, arm: Arm, seed: int, seeds: int) -> frozenset[str]:
+    """The runs that one waits for: all of what it needs, its own seed of what it goes on from, and seed 0 of what tells
+    its length."""
+    needed = {f"{name}/{one}" for name in arm.needs for one in seeds_of(what.runs[name], seeds)}
+    begins = {f"{arm.goes_on_from}/{seed}"} if arm.goes_on_from else set()
+    return frozenset(needed | begins | {f"{name}/0" for name in (arm.like, arm.by_steps_of) if name})
+
+
+def seeds_of(arm: Arm, seeds: int) -> range:
+    return range(seeds if arm.every_seed else 1)
 
 
 Runs = Mapping[str, Sequence[Path]]

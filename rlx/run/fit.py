@@ -136,7 +136,7 @@ def verdict(hardware: Hardware, budget: Budget, have: int | None) -> str:
     if budget.total.most <= have:
         return f"of {size(have)}: fits"
     name = max(budget.amounts, key=lambda key: budget.amounts[key].most - budget.amounts[key].least)
-    return f"of {size(have)}: fits until {name} grow; if they do, {remedy(hardware, name)}"
+    return f"of {size(have)}: may not fit when full, most of all for {name}; if so, {remedy(hardware, name)}"
 
 
 def remedy(hardware: Hardware, name: str) -> str:

@@ -160,12 +160,12 @@ def test_an_unknown_one_is_told_with_those_there_are() -> None:
         find_reproduction("tool_rlo")
 
 
-def member(folder: Path, name: str = "own", waits_for: tuple[str, ...] = ()) -> Member:
+def member(folder: Path, name: str = "own", waits_for: frozenset[str] = frozenset()) -> Member:
     return Member(arm=name, seed=0, words=(), waits_for=waits_for, folder=folder / name / "0")
 
 
 def test_a_run_whose_reproduction_was_killed_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    one, other = member(tmp_path), member(tmp_path, "other", waits_for=("own",))
+    one, other = member(tmp_path), member(tmp_path, "other", waits_for=frozenset({"own/0"}))
     one.folder.mkdir(parents=True)
     told: list[str] = []
     with ExitStack() as stack:

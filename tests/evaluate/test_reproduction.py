@@ -70,6 +70,16 @@ def test_runs_come_after_those_they_wait_for_and_seeds_one_after_another(tmp_pat
     assert [member.name for member in members] == ["own/0", "trial/0", "control/0", "own/1"]
     assert members[3].words == ("env=countdown", "algo=tool_rloo", "seed=1", "steps=3")
     assert members[3].folder == tmp_path / "own" / "1"
+    further = {"goes_on_from": "own", "every_seed": True}
+    members = members_of(read_reproduction(write(tmp_path, {"runs": TINY["runs"] | {"on": further}})), tmp_path, 2, [])
+    assert {member.name: set(member.waits_for) for member in members} == {
+        "own/0": set(),
+        "own/1": set(),
+        "trial/0": {"own/0", "own/1"},  # needed, all of it
+        "control/0": {"own/0", "trial/0"},  # whose length it has, of seed 0
+        "on/0": {"own/0"},  # its own seed
+        "on/1": {"own/1"},
+    }
 
 
 @pytest.mark.parametrize(

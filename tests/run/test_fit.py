@@ -60,7 +60,8 @@ def test_what_only_might_not_fit_is_told_and_not_refused() -> None:
     amounts = {"weights": Amount(least=5, most=5), "activations": Amount(least=1, most=9)}
     budget = Budget(name="learner", amounts=amounts, devices=1)
     assert verdict(cuda(), budget, 14).endswith("fits")
-    assert "fits until activations grow; if they do, hardware.recompute=true" in verdict(cuda(), budget, 13)
+    told = "may not fit when full, most of all for activations; if so, hardware.recompute=true"
+    assert told in verdict(cuda(), budget, 13)
     assert "NOT fit" in verdict(cuda(), budget, 5)
     assert "hardware.memory_gb" in verdict(cuda(), budget, None)
 
