@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections import Counter
 from functools import partial
 
@@ -145,3 +148,31 @@ def test_under_autocast_products_are_of_its_format() -> None:
 def test_intel_s_own_library_is_left_to_intel_s_processors(maker: str, is_wide: bool, monkeypatch) -> None:
     monkeypatch.setattr(products, "name_maker", lambda: maker)
     assert isinstance(products.products_on(torch.device("cpu")), WideProducts) is is_wide
+
+
+GROWTH = """
+import torch
+from pathlib import Path
+from rlx.learner import products
+
+products.name_maker = lambda: "AuthenticAMD"
+layers, x = [torch.nn.Linear(192, width) for width in (192, 512, 1100)], torch.randn(320, 192)
+with products.products_on(torch.device("cpu")), torch.no_grad():
+    for rows in range(200, 320):
+        if rows == 220:
+            before = int(Path("/proc/self/statm").read_text().split()[1])
+        for layer in layers:
+            layer(x[:rows])
+print(int(Path("/proc/self/statm").read_text().split()[1]) - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="its pages are not told")
+def test_kernels_of_passes_that_do_not_come_again_are_not_kept() -> None:
+    def pages(kept: dict[str, str]) -> int:
+        own = {name: value for name, value in os.environ.items() if name not in products.KEPT}
+        command = [sys.executable, "-c", GROWTH]
+        done = subprocess.run(command, env=own | kept, capture_output=True, text=True, check=True)
+        return int(done.stdout)
+
+    assert pages({}) < pages(dict.fromkeys(products.KEPT, "1024")) / 2
