@@ -131,18 +131,24 @@ class Hardware:
 SEGMENTS = "expandable_segments:True"
 """How torch takes a GPU's memory."""
 
+KERNELS = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64", "LRU_CACHE_CAPACITY": "64"}
+"""How many kernels of products oneDNN keeps, and how many of its own torch's layer over it."""
+
 
 def set_threads(num_threads: int, environ: MutableMapping[str, str] = os.environ) -> None:
-    """Choose thread counts and passive waiting; useless once torch is imported.
+    """Choose thread counts, passive waiting and what memory is kept; useless once torch is imported.
 
     Spinning waits on a busy machine made one small product 145 times slower, hence OMP_WAIT_POLICY. On a GPU no two
     batches have one shape, so that its memory would be cut to pieces, hence segments that grow; vLLM turns them off
-    around the memory that sleeps.
+    around the memory that sleeps. On a CPU oneDNN makes a kernel for a number of rows, and hardly two micro-batches
+    have the same one: kernels are of use within a pass alone, and 1,024 of them, left alone, take more than a gigabyte.
     """
     for name in THREAD_VARIABLES:
         environ[name] = str(num_threads)
     environ["OMP_WAIT_POLICY"] = "PASSIVE"
     if "PYTORCH_CUDA_ALLOC_CONF" not in environ:
         environ.setdefault("PYTORCH_ALLOC_CONF", SEGMENTS)
+    for name, num in KERNELS.items():
+        environ.setdefault(name, num)
     environ["KMP_BLOCKTIME"] = "0"
     environ["TOKENIZERS_PARALLELISM"] = "true" if num_threads > 1 else "false"

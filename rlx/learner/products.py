@@ -3,10 +3,8 @@ where the BLAS that torch comes with is Intel's and takes half of that on AMD's.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache
 from typing import Any
 
 import torch
@@ -19,8 +17,6 @@ from rlx.model.checkpoint import name_maker
 
 INTEL = "GenuineIntel"
 """As its processors call their maker."""
-KEPT = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64", "LRU_CACHE_CAPACITY": "64"}
-"""How many kernels oneDNN keeps, and how many of its own torch's layer over it."""
 
 
 def product(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -70,18 +66,8 @@ def suits(x: Tensor, weight: Tensor) -> bool:
 
 def products_on(device: torch.device) -> AbstractContextManager[object]:
     """That context where it is of use."""
-    if device.type != "cpu" or not torch.backends.mkldnn.is_available() or name_maker() == INTEL:
-        return nullcontext()
-    keep_few()
-    return WideProducts()
-
-
-@cache
-def keep_few() -> None:
-    """A kernel is made for a number of rows, and hardly two micro-batches have the same one, so that those kept are
-    of use within a pass alone. Both would keep 1,024, in more than a gigabyte; they read this before their first."""
-    for name, few in KEPT.items():
-        os.environ.setdefault(name, few)
+    is_wide = device.type == "cpu" and torch.backends.mkldnn.is_available() and name_maker() != INTEL
+    return WideProducts() if is_wide else nullcontext()
 
 
 def computed_again(device: torch.device) -> tuple[AbstractContextManager[object], AbstractContextManager[object]]:

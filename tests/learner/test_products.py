@@ -15,6 +15,7 @@ from torch.nn.functional import linear
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
+from rlx.hardware.profile import KERNELS
 from rlx.learner import products
 from rlx.learner.batch import collate
 from rlx.learner.packing import pack
@@ -151,8 +152,13 @@ def test_intel_s_own_library_is_left_to_intel_s_processors(maker: str, is_wide: 
 
 
 GROWTH = """
-import torch
 from pathlib import Path
+
+from rlx.hardware.profile import set_threads
+
+set_threads(1)
+import torch
+
 from rlx.learner import products
 
 products.name_maker = lambda: "AuthenticAMD"
@@ -170,9 +176,9 @@ print(int(Path("/proc/self/statm").read_text().split()[1]) - before)
 @pytest.mark.skipif(sys.platform != "linux", reason="its pages are not told")
 def test_kernels_of_passes_that_do_not_come_again_are_not_kept() -> None:
     def pages(kept: dict[str, str]) -> int:
-        own = {name: value for name, value in os.environ.items() if name not in products.KEPT}
+        own = {name: value for name, value in os.environ.items() if name not in KERNELS}
         command = [sys.executable, "-c", GROWTH]
         done = subprocess.run(command, env=own | kept, capture_output=True, text=True, check=True)
         return int(done.stdout)
 
-    assert pages({}) < pages(dict.fromkeys(products.KEPT, "1024")) / 2
+    assert pages({}) < pages(dict.fromkeys(KERNELS, "1024")) / 2
