@@ -28,6 +28,9 @@ from rlx.world import is_replayable, is_reproducible, parts_of
 
 Wrapper = Callable[[gymnasium.Env[Any, str]], gymnasium.Env[Any, str]]
 VERSION = re.compile(r"-v\d+")
+REFERENCE = re.compile(r"\$\{model\.recipe\.(\w+)\}")
+RECIPE = "3b"
+"""Recipe whose tool limits and interpreter an environment gets where no model says its own."""
 MOST = 10**5
 """Environments of a vector: making so many takes seconds."""
 
@@ -142,6 +145,16 @@ def build_protocol(protocol: str | Dialect, keys: Mapping[str, Any]) -> Dialect:
     return found
 
 
+def resolve(value: Any) -> Any:
+    """Replace references to the model's recipe: here is no model, so they mean that of a model of RECIPE's size."""
+    if isinstance(value, dict):
+        return {key: resolve(child) for key, child in value.items()}
+    if isinstance(value, list):
+        return [resolve(child) for child in value]
+    found = REFERENCE.fullmatch(value) if isinstance(value, str) else None
+    return read_option("model/recipe", RECIPE)[found[1]] if found else value
+
+
 def build(group: str, option: str, keys: Mapping[str, Any]) -> Any:
     """What an option makes, under the checks of every configuration."""
     from rlx.config.build import build_part  # the types of a whole run come with it
@@ -150,6 +163,6 @@ def build(group: str, option: str, keys: Mapping[str, Any]) -> Any:
     known = option_files(group, folders)
     if option not in known:
         raise ConfigError(f"{group} has no option {option!r:.80}{near(option, known)}")
-    tree = {**read_option(group, option, folders), **keys}
+    tree = {**resolve(read_option(group, option, folders)), **keys}
     check_call(tree, group)
     return build_part({group: tree}, group)

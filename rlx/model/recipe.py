@@ -5,6 +5,7 @@ each size; conf/algo, conf/sampling and conf/warm_start refer to it, so that a k
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from rlx.limits import above, at_least
 
@@ -47,6 +48,18 @@ class Recipe:
     """Updates of a warm start that shows how to speak and little of what to say."""
     lora_factor: float
     """Times every learning rate where adapters alone are trained."""
+    interpreter: Literal["monty", "cpython"]
+    """Interpreter of the Python tool and of the judge of programs."""
+    code_characters: int
+    """Length limit of the code of one tool call."""
+    output_characters: int
+    """Length limit of the output of one tool call."""
+    page_characters: int
+    """Characters of a page that a search shows."""
+    tool_seconds: float
+    """Time limit of one tool call."""
+    tool_memory_mb: int
+    """Memory limit of one tool call."""
 
     def __post_init__(self) -> None:
         at_least(1, num_parameters=self.num_parameters, checkpoint_every=self.checkpoint_every)
@@ -54,8 +67,10 @@ class Recipe:
         at_least(
             1, answer_tokens=self.answer_tokens, num_prompts=self.num_prompts, imitate_prompts=self.imitate_prompts
         )
+        at_least(1, code_characters=self.code_characters, output_characters=self.output_characters)
+        at_least(1, page_characters=self.page_characters, tool_memory_mb=self.tool_memory_mb)
         at_least(0, steps=self.steps, sft_steps=self.sft_steps)
         at_least(0, tool_sft_steps=self.tool_sft_steps, brief_steps=self.brief_steps)
         at_least(0.0, kl=self.kl, entropy=self.entropy)
         above(0.0, reinforce_lr=self.reinforce_lr, prefer_lr=self.prefer_lr, imitate_lr=self.imitate_lr)
-        above(0.0, lora_factor=self.lora_factor)
+        above(0.0, lora_factor=self.lora_factor, tool_seconds=self.tool_seconds)

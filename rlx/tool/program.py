@@ -87,16 +87,14 @@ def feed(
     inputs: dict[str, Any] | None = None,
 ) -> Result:
     """What `said` makes of a snippet's last value and of what it printed."""
-    printed, value = Printed(python.max_characters, session.worker_pid), None
+    printed, value = Printed(python.max_output, session.worker_pid), None
     try:
         value = session.feed_run(code, inputs=inputs, print_callback=printed)
     except Exception as error:  # whatever the code did, it ends here
         if not is_exit(error):
             return Result(output=explain(error, printed, python), failed=True)
     output = said(value, printed.text)
-    return (
-        Result(output=too_much(python), failed=True) if len(output) > python.max_characters else Result(output=output)
-    )
+    return Result(output=too_much(python), failed=True) if len(output) > python.max_output else Result(output=output)
 
 
 def is_exit(error: Exception) -> bool:

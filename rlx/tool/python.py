@@ -77,15 +77,23 @@ class Python:
     sleep: float = 0.0
     """Seconds asleep, in all."""
     max_characters: int = 1000
-    """Of the code, and of the output."""
+    """Length limit of the code, and of the output unless `output_characters` says another."""
+    output_characters: int | None = None
+    """Length limit of the output; None: `max_characters`."""
     processes: int = 2
     """Sandboxes kept warm and shared by all calls."""
 
     def __post_init__(self) -> None:
         above(0, 3600, seconds=self.seconds)
         within(1, 10**6, memory_mb=self.memory_mb, depth=self.depth, max_characters=self.max_characters)
+        within(1, 10**6, output_characters=self.output_characters)
         within(0.0, 3600.0, sleep=self.sleep)
         within(1, 1024, processes=self.processes)
+
+    @property
+    def max_output(self) -> int:
+        """Length limit of the output."""
+        return self.max_characters if self.output_characters is None else self.output_characters
 
     def run(self, code: str) -> Result:
         """Run `code`; whatever it is, the answer is a Result and never an exception."""
@@ -106,13 +114,13 @@ class Python:
             yield session
 
     def feed(self, session: MontySession, code: str) -> Result:
-        printed = Printed(self.max_characters, session.worker_pid)
+        printed = Printed(self.max_output, session.worker_pid)
         try:
             run(session, code, printed)
         except Exception as error:  # whatever the code did, it ends here
             return Result(output=explain(error, printed, self), failed=True)
         output = printed.text.rstrip("\n")
-        if len(output) > self.max_characters:
+        if len(output) > self.max_output:
             return Result(output=too_much(self), failed=True)
         return Result(output=printable(output) or "None")
 
@@ -224,7 +232,7 @@ def describe(error: MontyError) -> str:
 
 
 def too_much(python: Python) -> str:
-    return f"OutputError: the output is longer than {python.max_characters} characters"
+    return f"OutputError: the output is longer than {python.max_output} characters"
 
 
 def too_long(python: Python) -> str:

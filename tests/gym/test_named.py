@@ -10,6 +10,8 @@ import rlx.gym
 from rlx.config.check import ConfigError
 from rlx.env.game.guess_the_number import GuessTheNumber
 from rlx.gym.named import find_option, find_task
+from rlx.tool.lend import Lend
+from rlx.tool.python import Python
 
 
 @pytest.mark.parametrize(
@@ -82,3 +84,10 @@ def test_a_view_that_is_none_is_refused() -> None:
 def test_all_names_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     rlx.gym.print_envs()
     assert "game/guess_the_number_hard " in capsys.readouterr().out
+
+
+def test_without_a_model_tools_have_the_limits_of_a_real_model() -> None:
+    lend = rlx.gym.make("lend", protocol="tags").world
+    assert isinstance(lend, Lend)
+    assert isinstance(lend.tool, Python)
+    assert lend.tool.max_characters >= 10_000

@@ -103,3 +103,20 @@ def test_a_model_of_ones_own_that_names_no_recipe_is_told_how(tmp_path: Path) ->
     (tmp_path / "model" / "mine.yaml").write_text("# Mine\n_target_: rlx.model.load.Model\npath: nano\nlora: null\n")
     with pytest.raises(ConfigError, match=r"defaults: \[recipe: 3b, _self_\]"):
         compose(["-cd", str(tmp_path), "model=mine"])
+
+
+def test_tools_have_the_limits_that_suit_the_model() -> None:
+    small, large = (
+        compose(["env=lend", "protocol=tags", f"model={name}"])["env"]["tool"] for name in ("nano", "qwen3_4b")
+    )
+    assert (small["max_characters"], small["output_characters"], small["seconds"], small["memory_mb"]) == (
+        300,
+        300,
+        1,
+        32,
+    )
+    assert large["max_characters"] >= 10_000
+    assert large["output_characters"] >= 4_000
+    assert large["memory_mb"] >= 256
+    pages = compose(["env=lend_search", "protocol=tags", "model=qwen3_4b"])["env"]["tool"]["max_characters"]
+    assert pages > compose(["env=lend_search", "protocol=tags"])["env"]["tool"]["max_characters"] == 300
