@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from rlx.model.problem import ModelError
@@ -39,3 +39,24 @@ def around(tokenizer: Any, roles: Sequence[str]) -> list[tuple[int, ...]]:
     if len(parts) != len(roles) + 1:
         raise ModelError("the tokenizer's chat template does not show every message; set model.chat=false")
     return [tuple(tokenizer.encode(part, add_special_tokens=False)) for part in parts]
+
+
+def end_of_turn(tokenizer: Any, marks: Marks, eos_ids: Collection[int] = ()) -> int | None:
+    """Return the id by which the model itself ends a turn: the chat template's, else the end of sequence.
+
+    A template ends an assistant's message with an end of sequence or, as a base model's tokenizer may have it, with
+    another special token. The end of sequence is the tokenizer's, unless the model's generation settings name others.
+    """
+    back = marks.get(("assistant", "user"), ())
+    named = [one for one in back if one in eos_ids or one == tokenizer.eos_token_id]
+    if named or (back and is_special(tokenizer, back[0])):
+        return [*named, *back][0]
+    if tokenizer.eos_token_id in eos_ids or not eos_ids:
+        own: int | None = tokenizer.eos_token_id
+        return own
+    return next(iter(eos_ids))
+
+
+def is_special(tokenizer: Any, token: int) -> bool:
+    added = tokenizer.added_tokens_decoder.get(token)
+    return added is not None and bool(added.special) and token != tokenizer.bos_token_id

@@ -12,7 +12,7 @@ A protocol that has these needs no line anywhere else.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeGuard
 
 from rlx.limits import MistakeError
@@ -120,9 +120,23 @@ def said_in(completion: Completion, actions: Actions | None, decode: Decode) -> 
         yield "", decode(completion.token_ids[since:end])
 
 
-def chosen_as(said: Sequence[Said], automaton: Automaton, state: int, encode: Encode) -> Completion:
-    """The inverse of `said_in`: what is said, as if it had been sampled from `state` on; ValueError for what cannot
-    be."""
+def ended(completion: Completion, end: int) -> Completion:
+    """Return the completion with an end of sequence after it."""
+    chosen_ids = (*completion.chosen_ids, end) if completion.chosen_ids else ()
+    return replace(
+        completion,
+        token_ids=(*completion.token_ids, end),
+        chosen_ids=chosen_ids,
+        logprobs=(*completion.logprobs, 0.0),
+        stop="eos",
+    )
+
+
+def chosen_as(
+    said: Sequence[Said], automaton: Automaton, state: int, encode: Encode, end: int | None = None
+) -> Completion:
+    """Return the inverse of `said_in`: what is said, as if it had been sampled from `state` on, and the id `end` where
+    the automaton does not end it; ValueError for what cannot be."""
     actions = automaton.actions
     token_ids: list[int] = []
     chosen_ids: list[int] = []
@@ -131,16 +145,21 @@ def chosen_as(said: Sequence[Said], automaton: Automaton, state: int, encode: En
         ids = tuple(encode(text)) if actions is None or number is None else actions.descriptions[number]
         token_ids += ids
         chosen_ids += ids if actions is None or number is None else (actions.first + number, *ids[1:])
-    mask_ids = []
+    mask_ids: list[int] = []
+    is_over = False
     for chosen in chosen_ids:
         if not automaton.states[state].allows(chosen):
             raise ValueError(f"protocol: id {chosen} of {[text for _, text in said]!r:.80} cannot be chosen there")
         mask_ids.append(state)
+        is_over = chosen in automaton.states[state].ends
         state = automaton.states[state].moves.get(chosen, state)
-    return Completion(
+    spoken = Completion(
         token_ids=tuple(token_ids),
         chosen_ids=tuple(chosen_ids),
         mask_ids=tuple(mask_ids),
         logprobs=(0.0,) * len(token_ids),
         stop="stop",
     )
+    if end is None or is_over:
+        return spoken
+    return replace(ended(spoken, end), mask_ids=(*mask_ids, state))

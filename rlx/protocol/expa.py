@@ -176,11 +176,8 @@ class ExpA(Lines):
         """The inverse of `understand`; a ValueError for what no choices mean."""
         action, name = move.action, move.action.name
         if action.kind == "answer":
-            if not self.stops:
-                raise ValueError(
-                    "protocol=expa: an expert's answer ends with one of protocol.stops, and has none: choose expa_line"
-                )
-            return [("", f"{move.thought} {action.text.strip()}".strip() + self.stops[0])]
+            stop = self.stops[0] if self.stops else ""
+            return [("", f"{move.thought} {action.text.strip()}".strip() + stop)]
         verb = next((verb for verb in self.routes if verb.name == name), None)
         if verb is None or self.action(verb, action.text) != action:
             raise ValueError(f"protocol=expa: no turn says this {action.kind}: there is no route {name!r:.60} for it")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from rlx.algo.parts import Entry
-from rlx.model.chat import Marks, find_marks
+from rlx.model.chat import Marks, end_of_turn, find_marks
 from rlx.model.load import encode_text
-from rlx.protocol.drawn import Decode, Drawn, Encode, Said, chooses, chosen_as, enters, said_in
+from rlx.protocol.drawn import Decode, Drawn, Encode, Said, chooses, chosen_as, ended, enters, said_in
 from rlx.protocol.history import summed_up, sums_up
 from rlx.rollout.stops import decoder
 from rlx.types import Action, Completion, Dialect, Move, Part, Piece, Request, Task, Turn
@@ -31,13 +31,15 @@ class Speech:
     """What may be chosen, in all parts of a run."""
     state: int | None = None
     """Of the engine's automaton, the first that its own protocol drew."""
+    end: int | None = None
+    """Id with which the model ends a turn that no stop string ends; None: it has none."""
 
     def context(
         self, task: Task, opening: tuple[Part, ...], past: Sequence[Turn], encode: Encode | None = None
     ) -> tuple[int, ...]:
         """What a turn is sampled after; `encode` may remember what it has encoded."""
         pieces = self.dialect.context(task, opening, past)
-        return tuple(join(pieces, past, encode or self.encode, self.marks))
+        return tuple(join(pieces, past, encode or self.encode, self.marks, self.end))
 
     def hear(self, completion: Completion, past: Sequence[Turn] = ()) -> Action:
         """What a completion meant after these turns; where nothing is drawn, by what it reads."""
@@ -98,49 +100,72 @@ class Speech:
         state = self.begins(legal)
         if state is None or self.drawn.automaton is None or not chooses(self.dialect):
             return self.spell(self.dialect.write(move))
-        return chosen_as(self.dialect.choose(move), self.drawn.automaton, state, self.encode)
+        said = self.dialect.choose(move)
+        end = None if self.stopped("".join(text for _, text in said)) else self.end
+        return chosen_as(said, self.drawn.automaton, state, self.encode, end)
 
     def spell(self, text: str) -> Completion:
-        """Text that somebody wrote, as if it had been sampled."""
-        return self.spell_ids(self.encode(text))
+        """Encode written text as if it had been sampled: where no stop string ends it, the model's own end does, so
+        that whoever imitates the turn learns to end it."""
+        spoken = self.spell_ids(self.encode(text))
+        return spoken if self.stopped(text) or self.end is None else ended(spoken, self.end)
 
     def spell_ids(self, ids: Sequence[int]) -> Completion:
         return Completion(token_ids=tuple(ids), logprobs=(0.0,) * len(ids), stop="stop")
 
+    def stopped(self, text: str) -> bool:
+        """Whether a turn with this text ends by one of the protocol's stop strings."""
+        return text.endswith(tuple(self.dialect.stops))
 
-def speech_of(dialect: Dialect, tokenizer: Any, *, chat: bool = False, drawn: Drawn | None = None) -> Speech:
-    """The protocol spoken through this tokenizer; with `chat` in messages, by its own template."""
+
+def speech_of(
+    dialect: Dialect,
+    tokenizer: Any,
+    *,
+    chat: bool = False,
+    drawn: Drawn | None = None,
+    eos_ids: Collection[int] = (),
+) -> Speech:
+    """Build the protocol spoken through this tokenizer; with `chat` in messages, by its own template. `eos_ids`: of the
+    model's generation settings."""
+    marks = find_marks(tokenizer) if chat else {}
     return Speech(
         dialect=dialect,
         encode=partial(encode_text, tokenizer),
         decode=decoder(tokenizer),
-        marks=find_marks(tokenizer) if chat else {},
+        marks=marks,
         drawn=drawn or Drawn(),
+        end=end_of_turn(tokenizer, marks, eos_ids),
     )
 
 
-def join(pieces: Iterable[Piece], past: Sequence[Turn], encode: Encode, marks: Marks) -> list[int]:
+def join(
+    pieces: Iterable[Piece], past: Sequence[Turn], encode: Encode, marks: Marks, end: int | None = None
+) -> list[int]:
     """The ids of a context, up to where the agent speaks. Pieces of one role in a row are one message."""
     ids: list[int] = []
     speaker = ""
     for piece in pieces:
         if piece.role != speaker:
-            ids += between(marks, speaker, piece.role, ids)
+            ids += between(marks, speaker, piece.role, ids, end)
         if piece.turn is not None:
             ids += past[piece.turn].completion.token_ids
         elif piece.text:
             ids += encode(piece.text)
         speaker = piece.role
     if speaker == "assistant":
-        ids += between(marks, "assistant", "user", ids)
+        ids += between(marks, "assistant", "user", ids, end)
     return [*ids, *between(marks, "user", "assistant", ids)]
 
 
-def between(marks: Marks, before: str, after: str, ids: Sequence[int]) -> Sequence[int]:
-    """What the template writes there; not the end of a message that the completion before has as its own last id."""
+def between(marks: Marks, before: str, after: str, ids: Sequence[int], end: int | None = None) -> Sequence[int]:
+    """Return what the template writes there; not the end of a message that the completion before has as its own last
+    id."""
     if not marks:
         return ()
     if (before, after) not in marks:
         raise ValueError(f"model.chat: the template has nothing from {before or 'the start'} to {after}")
     mark = marks[before, after]
-    return mark[1:] if before == "assistant" and ids[-1:] == list(mark[:1]) else mark
+    if before != "assistant" or not ids or ids[-1] not in (end, *mark[:1]) or ids[-1] not in mark:
+        return mark
+    return mark[mark.index(ids[-1]) + 1 :]

@@ -18,6 +18,7 @@ from rlx.hardware.ranks import ALONE, Ranks
 from rlx.learner.learner import Learner
 from rlx.learner.lora import base_of
 from rlx.learner.torch import TorchLearner
+from rlx.model.chat import end_of_turn, find_marks
 from rlx.model.expand import actions_of
 from rlx.model.load import Added, Model, encode_text, load_model, load_tokenizer, load_weights
 from rlx.protocol.automaton import Automaton
@@ -134,7 +135,7 @@ def added_in(run: Run, tokenizer: Any) -> Added:
 def speech_in(run: Run, model: Model, loaded: Any, tokenizer: Any) -> Speech:
     """How the model speaks, and what may be chosen, in the run's environments."""
     drawn = drawn_by(run.dialects, actions_of(base_of(loaded)), partial(encode_text, tokenizer))
-    return speech_of(run.protocol, tokenizer, chat=model.chat, drawn=drawn)
+    return speech_of(run.protocol, tokenizer, chat=model.chat, drawn=drawn, eos_ids=eos_ids(loaded))
 
 
 def learner_of(run: Run, loaded: Any, ranks: Ranks, automaton: Automaton | None) -> Learner:
@@ -206,7 +207,7 @@ def build_engine(
         "config": loaded.config,
         "weights": weights,
         "tokenizer": tokenizer,
-        "eos_ids": eos_ids(loaded),
+        "eos_ids": ending_ids(model, loaded, tokenizer),
         "num_slots": hardware.num_slots,
         "device": hardware.device,
         "dtype": getattr(torch, hardware.dtype),
@@ -221,6 +222,14 @@ def build_engine(
         tensor_parallel=hardware.tensor_parallel,
         sleeps=hardware.num_servers == 0,
     )
+
+
+def ending_ids(model: Model, loaded: Any, tokenizer: Any) -> list[int]:
+    """Return the ids that end a completion: the model's ends of sequence, and the end of turn of its chat template,
+    which a base model's settings need not name."""
+    own = eos_ids(loaded)
+    end = end_of_turn(tokenizer, find_marks(tokenizer), own) if model.chat else None
+    return own if end is None or end in own else [*own, end]
 
 
 def eos_ids(loaded: Any) -> list[int]:

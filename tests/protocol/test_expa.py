@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 
 import pytest
@@ -17,6 +18,7 @@ from rlx.types import Action, Completion, Move, Stop, Task, Text, Turn, Verb
 from rlx.world import legal_sets
 
 ITEMS = ("A", "B", "C")
+END = 299
 CUT = Action(kind="invalid", text="the turn was cut off: say less")
 TWO = Buttons(
     states=({"A": 1, "B": 2, "C": 3}, {"B": None, "C": None}, {"A": None, "C": None}, {"A": None, "B": None}),
@@ -171,9 +173,18 @@ def test_what_no_buttons_write_is_refused(text: str) -> None:
         list(presses(TWO, text))
 
 
-def test_an_experts_answer_needs_an_end() -> None:
-    with pytest.raises(ValueError, match=r"ends with one of protocol\.stops"):
-        SORTING.write(Move(thought="", action=Action(kind="answer", text="sorted")))
+def test_an_experts_answer_without_a_stop_string_is_ended_by_the_model() -> None:
+    answer = Action(kind="answer", text="sorted")
+    automaton = drawn(SORTING)
+    said = SORTING.choose(Move(thought="It is", action=answer))
+    done = chosen_as(said, automaton, 0, encode, END)
+    assert (done.token_ids[-1], done.stop) == (END, "eos")
+    assert len(done.mask_ids) == len(done.logprobs) == len(done.token_ids)
+    assert SORTING.understand(list(said_in(done, automaton.actions, decode)), "eos") == replace(
+        answer, text="It is sorted"
+    )
+    pressed = SORTING.choose(Move(thought="", action=act("compare", "A B")))
+    assert chosen_as(pressed, automaton, 0, encode, END).stop == "stop"
 
 
 @pytest.mark.parametrize("action", [act("jump"), act("calculate", "1+1="), Action(kind="call", name="x", text="")])
