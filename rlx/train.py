@@ -6,6 +6,7 @@ the same batch, the learner shares out its work, and rank 0 alone writes and spe
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,12 +25,13 @@ from rlx.learner.learner import NotFiniteError
 from rlx.learner.notes import notes_of
 from rlx.learner.rows import rows
 from rlx.model.load import Model
-from rlx.record.folder import STEP
-from rlx.record.track import open_dashboard
+from rlx.record.folder import METRICS, STEP
+from rlx.record.track import open_dashboard, read_metrics
 from rlx.rollout.measure import lag_of, measure, peak_memory
 from rlx.rollout.together import together
 from rlx.run import course
 from rlx.run.agent import Agent, build_agent
+from rlx.run.alarm import alarms_after
 from rlx.run.fleet import open_fleet
 from rlx.run.judge import judge_on_the_way, judge_run, tell_run
 from rlx.run.life import (
@@ -92,6 +94,7 @@ def learn(life: Life, agent: Agent, label: str = "train") -> None:
     """Every step from where the run was left to its last."""
     run = life.run
     first, played = resume(life, agent)
+    life.alarms = alarms_after(read_metrics(run.folder / METRICS), run)[0]
     with (
         open_pipeline(life, agent, first, played) as rollouts,
         life.screen.bar(label, run.steps, "steps", done=first) as advance,
@@ -104,7 +107,15 @@ def learn(life: Life, agent: Agent, label: str = "train") -> None:
                 keep(life, agent, step)
                 raise
             record(life, agent, step + 1, metrics | judge_on_the_way(life, agent, step + 1), groups, notes)
-            advance(1, note=f"reward {metrics['reward/mean']:.3f}, success {metrics['success/mean']:.2f}")
+            advance(1, note=progress_note(run, metrics))
+
+
+def progress_note(run: Run, metrics: Metrics) -> str:
+    """Return what to show of a step: rewards of the policy, or the loss where an expert's episodes are copied."""
+    if run.algo.imitates:
+        return f"loss {metrics.get('loss/value', math.nan):.3f}"
+    invalid = f", invalid turns {metrics['turn/invalid']:.0%}" if metrics["turn/invalid"] else ""
+    return f"reward {metrics['reward/mean']:.3f}, success {metrics['success/mean']:.2f}{invalid}"
 
 
 @contextmanager

@@ -51,7 +51,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory, small_run: Build) -> Path
 def test_a_run_leaves_what_it_promises(finished: Path) -> None:
     summary = json.loads((finished / "summary.json").read_text())
     assert summary["status"] == "finished"
-    words = {"status", "metrics", "seed", "versions", "git", "cost", "synchronous", "reproducible"}
+    words = {"status", "metrics", "seed", "versions", "git", "cost", "synchronous", "reproducible", "warnings"}
     assert set(summary) == words | {"steps", "policy", "evaluate", "ended", "notes"}
     assert (summary["steps"], summary["policy"]) == (3, "checkpoints/step-3")
     assert summary["evaluate"]["num_tasks"] == 2

@@ -4,7 +4,7 @@
      "versions": {"rlx": "0.1.0", ...}, "git": {"commit": "...", "dirty": false} | null,
      "cost": {"tokens": 1, "tool_calls": 1, "seconds": 1.0, "device_hours": 0.0}, "synchronous": true,
      "reproducible": true, "steps": 24, "policy": "checkpoints/step-24", "evaluate": {"num_tasks": 50, ...},
-     "notes": []}
+     "notes": [], "warnings": []}
 
 Other programs read it. A number that is not finite is `null`.
 """
@@ -97,6 +97,8 @@ class Summary:
     """When, by the machine's clock; of no figure's making."""
     notes: tuple[str, ...] = ()
     """What a reader of the figures should know, a line each: checkpoints that were passed over."""
+    warnings: tuple[str, ...] = ()
+    """Signs that the run learned nothing, a line each, with advice (rlx/run/alarm.py)."""
 
 
 def versions_here(packages: Sequence[str] = PACKAGES) -> dict[str, str]:
@@ -167,6 +169,7 @@ def summary_of(value: Any) -> Summary:
         evaluate=dict(value.get("evaluate", {})),
         ended=str(value.get("ended", "")),
         notes=tuple(str(note) for note in value.get("notes", ())),
+        warnings=tuple(str(warning) for warning in value.get("warnings", ())),
     )
 
 

@@ -34,6 +34,9 @@ from rlx.learner.scorer import Scorer
 from rlx.learner.shares import MicroBatch, minibatches, shares, units
 from rlx.types import Metrics
 
+NO_ADVANTAGE = 1e-9
+"""Largest advantage that counts as zero: a group of equal rewards may leave rounding."""
+
 
 class NotFiniteError(RuntimeError):
     """A loss or a gradient that is not finite. The weights are as they were before the step; `micro_batch` did it."""
@@ -176,7 +179,7 @@ class Learner(ABC):
         first = {name: steps[0][name] for name in ("gap/engine",) if steps and batch.sampled}
         taken = {} if self.optimizer.max_kl is None else {"optimizer/steps": float(len(steps))}
         told = {"optimizer/lr": lr, "update/tokens": float(num_tokens)}
-        return {**averaged(steps), **first, **explained(batch), **taken, **told}
+        return {**averaged(steps), **first, **explained(batch), **uncredited(batch), **taken, **told}
 
     def step(self, batch: Batch, part: MiniBatch, loss: TokenLoss) -> Metrics:
         """One optimizer step on a part of the batch."""
@@ -293,6 +296,13 @@ def explained(batch: Batch) -> Metrics:
     spread = batch.returns_M.var().item()
     left = (batch.returns_M - batch.old_M["value"]).var().item()
     return {"critic/explained": 1 - left / spread if spread else 0.0}
+
+
+def uncredited(batch: Batch) -> Metrics:
+    """Return the share of the batch's trained tokens whose advantage is zero; 1 for a batch without such tokens."""
+    if batch.advantage_M is None or not len(batch.advantage_M):
+        return {"advantage/zero": 1.0}
+    return {"advantage/zero": (batch.advantage_M.abs() < NO_ADVANTAGE).double().mean().item()}
 
 
 def averaged(steps: Sequence[Metrics]) -> Metrics:

@@ -6,7 +6,7 @@ import resource
 from collections.abc import Iterable, Sequence
 
 from rlx.types import CUT, Action, Environment, Group, Metrics, Task, Trajectory
-from rlx.world import heard, parts_of, tools_of
+from rlx.world import heard, is_heard, parts_of, tools_of
 
 
 def mean(values: Iterable[float]) -> float:
@@ -89,11 +89,21 @@ def measure_some(groups: Sequence[Group], *, lends: bool) -> Metrics:
         "group/distinct": mean(distinct(acts) for acts in map(actions, fresh) if acts),
         "action/repeated": ratio(sum(map(num_repeated, episodes)), len(actions(episodes))),
         **({**means("tool/"), "tool/failed_rate": failed_rate(episodes)} if lends else {}),
+        **measure_turns(episodes),
         **means("episode/"),
         "episode/errors": share(episode.status == "error" for episode in everything),
         **measure_summaries(episodes),
         **measure_said(episodes),
         **measure_forks([t for t in everything if t.fork is not None], len(groups)),
+    }
+
+
+def measure_turns(episodes: Sequence[Trajectory]) -> Metrics:
+    """Return the shares of turns that were invalid and that their length cut off; summaries are no turns."""
+    turns = [turn for episode in episodes for turn in episode.turns if is_heard(turn.action)]
+    return {
+        "turn/invalid": share(turn.action.kind == "invalid" for turn in turns),
+        "turn/truncated": share(turn.completion.stop in CUT for turn in turns),
     }
 
 

@@ -246,6 +246,8 @@ def tell_run(life: Life, summary: Summary, label: str = "", verb: str = "train")
     write_aside(run.folder / RESULTS, results_text(run, summary, label, verb))
     for table in tables_of(run, summary, label):
         screen.show(to_rich(table))
+    for warning in summary.warnings:
+        screen.say(f"warning: {warning}")
     screen.say(left_in(run.folder))
     screen.say(f"next: {'   '.join(shlex.join(words) for words in next_commands(life))}")
 

@@ -29,6 +29,7 @@ from rlx.record.store import step_path
 from rlx.record.track import Dashboard, append_metrics, read_metrics
 from rlx.rollout.engine import Engine
 from rlx.run.agent import Agent
+from rlx.run.alarm import Alarms, warnings_of
 from rlx.run.fleet import Fleet
 from rlx.run.inputs import data_of, fetch_inputs
 from rlx.run.run import Run
@@ -72,6 +73,10 @@ class Life:
     """What the figures are of: a checkpoint, or a model's path."""
     notes: tuple[str, ...] = ()
     """What a reader of the figures should know."""
+    warnings: tuple[str, ...] = ()
+    """Signs of a mistake that metrics.jsonl does not hold, for summary.json."""
+    alarms: Alarms = field(default_factory=Alarms)
+    """What the metrics up to now call for."""
     fleet: Fleet | None = None
     """The run's rollout servers, if it has any."""
     engine: Engine | None = None
@@ -95,6 +100,11 @@ class Life:
         signum = int(self.ranks.most(self.interrupt.signum))
         if signum:
             raise InterruptedRunError(signum)
+
+    def warn(self, text: str) -> None:
+        """Print a warning and keep it for summary.json."""
+        self.screen.say(f"warning: {text}")
+        self.warnings = (*self.warnings, text)
 
     def told(self, ended: Trajectory) -> None:
         """An episode is finished: this rank does not hang."""
@@ -179,9 +189,10 @@ def keep(life: Life, agent: Agent, step: int) -> None:
 
 
 def keeps_trajectories(run: Run, step: int) -> bool:
-    """Whether those of step number `step` (from 1) stay."""
+    """Return True if the trajectories of step number `step` (from 1) are stored: step 1's always are, since a user who
+    sees a wrong reward looks at them first."""
     every = run.checkpoint.trajectories_every
-    return bool(every) and step % every == 0
+    return bool(every) and (step == 1 or step % every == 0)
 
 
 def record(life: Life, agent: Agent, step: int, metrics: Metrics, groups: Sequence[Group], notes: AllNotes) -> None:
@@ -190,6 +201,9 @@ def record(life: Life, agent: Agent, step: int, metrics: Metrics, groups: Sequen
     life.spend(groups)
     if life.ranks.is_first:
         append_metrics(run.folder / METRICS, step, metrics)
+        life.alarms = life.alarms.add(line := {**metrics, "step": step}, run)
+        for text in life.alarms.due(line, run):
+            life.screen.say(f"warning: {text}")
         if life.dashboard is not None:
             life.dashboard.log(step, metrics)
         if keeps_trajectories(run, step):
@@ -242,6 +256,7 @@ def end(life: Life, status: Ending, figures: dict[str, Estimate] | None = None) 
         policy=life.policy if figures else "",
         evaluate=life.run.config.get("evaluate", {}) if figures else {},
         notes=life.notes,
+        warnings=(*life.warnings, *warnings_of(life.run, read_metrics(life.run.folder / METRICS), figures or {})),
         ended=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
     )
     if life.ranks.is_first and (status == "finished" or finished_before(life.run.folder)[0] < life.step):

@@ -84,6 +84,7 @@ def facts_of(run: Run, summary: Summary) -> list[tuple[str, str]]:
         ("ended", summary.ended),
         ("evaluated", f"{summary.policy}; {evaluated(run)}".removeprefix("; ")),
         *(("note", note) for note in summary.notes),
+        *(("warning", warning) for warning in summary.warnings),
         ("seeds", f"{run.seed} of the run, {run.warm_start.seed} of a warm start, {run.evaluate.seed} of evaluation"),
         ("cost, training and evaluation", cost_text(summary.cost)),
         ("versions", versions_text(summary)),

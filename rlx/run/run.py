@@ -63,7 +63,7 @@ class Checkpoint:
     keep: int = 2
     """Newest checkpoints kept."""
     trajectories_every: int = 10
-    """Steps between those whose trajectories are kept; 0 keeps none but evaluation's."""
+    """Steps between those whose trajectories are kept, step 1 always among them; 0 keeps only evaluation's."""
 
     def __post_init__(self) -> None:
         within(1, STEPS, every=self.every, keep=self.keep)

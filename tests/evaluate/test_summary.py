@@ -31,6 +31,7 @@ SUMMARY = Summary(
     policy="checkpoints/step-24",
     evaluate={"num_tasks": 50},
     notes=("step-25 was altered",),
+    warnings=("step 3: every turn was invalid",),
 )
 
 
@@ -50,6 +51,7 @@ def test_the_file_has_the_words_other_programs_read(tmp_path: Path) -> None:
         "evaluate": {"num_tasks": 50},
         "ended": "",
         "notes": ["step-25 was altered"],
+        "warnings": ["step 3: every turn was invalid"],
     }
     assert [child.name for child in tmp_path.iterdir()] == ["summary.json"]
 

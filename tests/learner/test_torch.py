@@ -122,6 +122,7 @@ def test_what_is_not_kept_costs_nothing_and_moves_nothing(model, groups):
     nothing = collate(given).with_credit(Credited(advantage=PerRow([1.0] * len(keep)), keep=PerRow([0] * len(keep))))
     said = trainer.update(nothing, policy_loss(policy_gradient()))
     assert said.pop("update/tokens") == 0
+    assert said.pop("advantage/zero") == 1
     assert set(said) == {"optimizer/lr"}
 
 
@@ -204,7 +205,16 @@ def test_a_batch_without_pairs_changes_nothing(model, groups):
     network = model()
     after, metrics = moved_weights(network, batch, 100, squared_margin(0.5), unit="group")
     assert all(torch.equal(after[name], x) for name, x in network.state_dict().items())
-    assert set(metrics[0]) == {"optimizer/lr", "update/tokens"}
+    assert set(metrics[0]) == {"advantage/zero", "optimizer/lr", "update/tokens"}
+
+
+def test_the_share_of_tokens_without_advantage_is_told_and_rounding_is_none(model, groups):
+    batch = collate(groups())
+    num_turns = len(batch.trajectory_R)
+    half = [1e-16] * (num_turns // 2) + [0.5] * (num_turns - num_turns // 2)
+    _, (metrics,) = moved_weights(model(), batch.with_credit(per_row(half)), 100, LOSS)
+    silent = int((batch.row_M < num_turns // 2).sum())
+    assert metrics["advantage/zero"] == pytest.approx(silent / batch.num_tokens)
 
 
 def test_supervised_steps_lower_the_loss(model, groups):
@@ -217,7 +227,7 @@ def test_metrics_have_the_projects_names(model, groups):
     _, (metrics,) = moved_weights(model(), credited(groups()), 100, policy_loss(clip(0.2, 0.2), PolicyLoss(kl=0.1)))
     assert set(metrics) == {
         "loss/value", "kl/mean", "entropy/mean", "gradient/norm", "ratio/clipped", "optimizer/lr", "gap/engine",
-        "update/tokens",
+        "update/tokens", "advantage/zero",
     }  # fmt: skip
     assert metrics["kl/mean"] == pytest.approx(0.0, abs=1e-6)
     assert metrics["optimizer/lr"] == 1e-2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from rlx.rollout.measure import measure
@@ -25,6 +27,18 @@ def episode(sample: int, *said: str, fork: Fork | None = None) -> Trajectory:
 
 def told(*groups: list[Trajectory]) -> dict[str, float]:
     return measure([Group(task=TASK, trajectories=tuple(of)) for of in groups])
+
+
+def test_shares_of_invalid_and_of_cut_turns_are_over_turns_and_there_for_each_part() -> None:
+    cut = replace(episode(0, "invalid").turns[0], completion=Completion(token_ids=(1,), logprobs=(0.0,), stop="length"))
+    long = replace(episode(0, "call 1", "invalid", "answer 1"), turns=(*episode(0, "call 1", "answer 1").turns, cut))
+    part = replace(TASK, env="part")
+    groups = [Group(task=TASK, trajectories=(long,)), Group(task=part, trajectories=(episode(1, "invalid"),))]
+    summary = replace(episode(0, "answer 1").turns[0], action=Action(kind="summary", text=""))
+    found = measure(groups)
+    assert (found["turn/invalid"], found["turn/truncated"]) == (2 / 4, 1 / 4)
+    assert (found["part/turn/invalid"], found["part/turn/truncated"]) == (1.0, 0.0)
+    assert told([replace(long, turns=(*long.turns, summary))])["turn/invalid"] == 1 / 3, "a summary is no turn"
 
 
 def test_an_action_repeats_an_earlier_one_of_its_own_episode_by_kind_name_and_text() -> None:

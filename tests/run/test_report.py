@@ -24,6 +24,7 @@ SUMMARY = Summary(
     ended="2026-01-02 03:04 UTC",
     policy="checkpoints/step-3",
     notes=("an [odd] checkpoint was passed over",),
+    warnings=("step 3: every turn was invalid",),
 )
 
 
@@ -37,6 +38,7 @@ def test_results_say_what_was_run_when_how_often_and_at_what_cost(small_run: Bui
         "2026-01-02 03:04 UTC",
         "checkpoints/step-3; 2 held-out problems x 2 samples = 4 episodes a row, rounds: 2",
         "an [odd] checkpoint",
+        "step 3: every turn was invalid",
         "3 of the run, 0 of a warm start, 0 of evaluation",
         "1,234,567 tokens sampled, 1 tool call, 1 min 15 s, 0.50 device-hours",
         "python 3.11.9, rlx 0.1.0, commit 0123456789ab with changes beside it",

@@ -1,0 +1,210 @@
+"""Warnings about a run that learns nothing: pure functions of the lines of metrics.jsonl, so that a resumed run gives
+the warnings of one that was never interrupted.
+
+A step shows at most one cause, the first of these that holds, because the later ones follow from it:
+
+    invalid    every turn is invalid           turn/invalid == 1
+    equal      no token has an advantage       advantage/zero == 1
+    gradient   the gradient is zero            gradient/norm == 0
+
+A cause is reported after PATIENCE steps in a row, and again after ten, a hundred, ... times as many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from rlx.evaluate.intervals import Estimate
+from rlx.record.track import is_number
+from rlx.run.run import Run
+from rlx.world import has_expert, portions_of, trained_parts
+
+Cause = Literal["invalid", "equal", "gradient"]
+
+PATIENCE = 3
+"""Steps in a row with the same cause before the first warning."""
+MOSTLY = 0.5
+"""Share of turns from which a property of turns explains a step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Streak:
+    """Steps in a row with one cause, the last of them at hand."""
+
+    cause: Cause | None = None
+    length: int = 0
+    step: int = 0
+
+    def add(self, line: Mapping[str, Any]) -> Streak:
+        """Return the streak after one more line of metrics.jsonl."""
+        cause = cause_in(line)
+        return Streak(cause, self.length + 1 if cause == self.cause else 1, line["step"])
+
+    @property
+    def is_due(self) -> bool:
+        """True at the steps that report the cause."""
+        times, rest = divmod(self.length, PATIENCE)
+        return self.cause is not None and not rest and str(times).rstrip("0") == "1"
+
+
+def cause_in(line: Mapping[str, Any]) -> Cause | None:
+    """Return why a step could teach nothing; None for a step that could."""
+    if line.get("turn/invalid") == 1:
+        return "invalid"
+    if line.get("advantage/zero") == 1:
+        return "equal"
+    return "gradient" if line.get("gradient/norm") == 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Alarms:
+    """Streaks of a run, and of each environment of a mixture, by its name ("" for the run)."""
+
+    streaks: Mapping[str, Streak] = field(default_factory=dict)
+
+    def add(self, line: Mapping[str, Any], run: Run) -> Alarms:
+        """Return the alarms after one more line of metrics.jsonl."""
+        views = {name: view(line, name) for name in ("", *portions_of(run.env))}
+        return Alarms({name: self.streaks.get(name, Streak()).add(one) for name, one in views.items()})
+
+    def due(self, line: Mapping[str, Any], run: Run) -> list[str]:
+        """Return the warnings of this line: the run's own, or else those of its environments."""
+        texts = {name: warning(one, view(line, name), run) for name, one in self.streaks.items() if one.is_due}
+        return [texts[""]] if "" in texts else [f"in {name}, {text}" for name, text in texts.items()]
+
+
+def view(line: Mapping[str, Any], part: str) -> Mapping[str, Any]:
+    """Return the metrics of one environment of a mixture under their plain names."""
+    if not part:
+        return line
+    own = {name.removeprefix(f"{part}/"): value for name, value in line.items() if name.startswith(f"{part}/")}
+    return {**own, "step": line["step"]}
+
+
+def alarms_after(lines: Iterable[Mapping[str, Any]], run: Run) -> tuple[Alarms, tuple[str, ...]]:
+    """Return the alarms at the end of these metrics, and every warning on the way."""
+    alarms, found = Alarms(), []
+    for line in lines:
+        alarms = alarms.add(line, run)
+        found += alarms.due(line, run)
+    return alarms, tuple(found)
+
+
+def warning(streak: Streak, line: Mapping[str, Any], run: Run) -> str:
+    """Return one line: the symptom, its likely cause in this run, and overrides that may help."""
+    symptom, advice = ADVISE[streak.cause or "gradient"](line, run)
+    look = f"look at the turns with `rlx show {run.folder} {newest_stored(run, streak.step)}`"
+    seen = [look] if run.checkpoint.trajectories_every else []
+    return f"step {streak.step}: {symptom} in the last {streak.length} steps; {'; '.join([*advice, *seen])}"
+
+
+def newest_stored(run: Run, step: int) -> int:
+    """Return the newest step up to `step` whose trajectories are stored."""
+    return max(1, step - step % max(1, run.checkpoint.trajectories_every))
+
+
+def share(line: Mapping[str, Any], name: str) -> float:
+    """Return a metric of a line; 0 where the line has no such number."""
+    value = line.get(name)
+    return float(value) if value is not None and is_number(value) else 0.0
+
+
+def invalid(line: Mapping[str, Any], run: Run) -> tuple[str, list[str]]:
+    """Advise a run whose policy never says anything that its protocol reads."""
+    if share(line, "turn/truncated") >= MOSTLY:
+        longer = 4 * run.sampling.max_new_tokens
+        advice = [f"most turns were cut off: try sampling.max_new_tokens={longer}"]
+        return "every turn was invalid", [*advice, *(() if run.model.chat else speak(run))]
+    return "every turn was invalid", [*speak(run)]
+
+
+def speak(run: Run) -> list[str]:
+    """Advise how a policy may learn to speak the protocol."""
+    if run.warm_start.steps and run.warm_start.algo is not None:
+        return [f"the warm start was too short for this protocol: try warm_start.steps={3 * run.warm_start.steps}"]
+    if expert_in(run):
+        return [
+            "the policy does not speak this protocol yet: try warm_start=sft, which copies the environment's expert"
+        ]
+    if run.model.chat:
+        return ["the model does not follow this protocol: try protocol=boxed, or another of `rlx list protocol`"]
+    return [
+        "the policy does not speak this protocol: choose an instruct model, or give the environment `demonstrate` "
+        "and add warm_start=sft"
+    ]
+
+
+def expert_in(run: Run) -> bool:
+    return all(map(has_expert, trained_parts(run.env).values()))
+
+
+def equal(line: Mapping[str, Any], run: Run) -> tuple[str, list[str]]:
+    """Advise a run whose rewards tell no episode from another."""
+    symptom = "no reward told one episode from another"
+    if share(line, "success/mean") == 1:
+        return symptom, ["every episode succeeded: the tasks are too easy, choose a harder environment"]
+    if share(line, "success/any") == 0:
+        easier = f"set keys of env that make tasks easier (`rlx keys env={env_name(run)}`)"
+        return symptom, ["no episode succeeded", *first_steps(run), easier, *more_samples(run)]
+    return symptom, [*more_samples(run), *warmer(run)]
+
+
+def first_steps(run: Run) -> list[str]:
+    """Advise how a policy that never succeeds may come to a first success."""
+    if run.warm_start.steps and run.warm_start.algo is not None:
+        return [f"try warm_start.steps={3 * run.warm_start.steps}"]
+    return ["try warm_start=sft, which copies the environment's expert"] if expert_in(run) else []
+
+
+def more_samples(run: Run) -> list[str]:
+    num = run.config["algo"].get("num_samples")
+    return [f"try algo.num_samples={max(8, 2 * num)}, so that a group may hold both outcomes"] if num else []
+
+
+def warmer(run: Run) -> list[str]:
+    """Advise a run that samples one and the same episode."""
+    return ["try sampling.temperature=1.0"] if run.sampling.temperature < 1 else []
+
+
+def env_name(run: Run) -> str:
+    """Return the name of the environment's option where the command line gave one."""
+    chosen = [word.partition("=")[2] for word in run.words if word.startswith("env=")]
+    return chosen[-1] if chosen else "NAME"
+
+
+def gradient(line: Mapping[str, Any], run: Run) -> tuple[str, list[str]]:
+    """Advise a run whose rewards differ and whose loss still moves nothing."""
+    advice = ["the loss has no slope although rewards differ"]
+    if share(line, "ratio/clipped") >= MOSTLY:
+        return "the gradient was zero", [*advice, "most tokens were clipped: try a lower algo.optimizer.lr"]
+    return "the gradient was zero", [*advice, "check algo.loss, model.lora and your own credit or loss"]
+
+
+ADVISE: Mapping[Cause, Callable[[Mapping[str, Any], Run], tuple[str, list[str]]]] = {
+    "invalid": invalid,
+    "equal": equal,
+    "gradient": gradient,
+}
+
+
+def warnings_of(run: Run, lines: Iterable[Mapping[str, Any]], figures: Mapping[str, Estimate]) -> tuple[str, ...]:
+    """Return every warning about a run, from all of its metrics, so that interruptions change nothing."""
+    return tuple(filter(None, (*alarms_after(lines, run)[1], decline(figures))))
+
+
+def decline(figures: Mapping[str, Estimate]) -> str:
+    """Return a warning where the trained policy ended below its start; empty otherwise."""
+    found = {name: figures[name] for name in ("gain/pass@1", "gain/reward") if name in figures}
+    worse = [name for name, gain in found.items() if gain.value < 0]
+    if not worse or any(gain.low > 0 for gain in found.values()):
+        return ""
+    told = ", ".join(f"{name.removeprefix('gain/')} {text_of(found[name])}" for name in worse)
+    sure = any(found[name].high < 0 for name in worse)
+    verdict = "the trained policy is worse than the policy it started from" if sure else "training shows no gain"
+    return f"{verdict} ({told}): try a lower algo.optimizer.lr, or more tasks a step (algo.num_prompts)"
+
+
+def text_of(gain: Estimate) -> str:
+    return f"{gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}]"

@@ -1,0 +1,98 @@
+"""Warnings about runs that learn nothing: when they come, and that their advice fits the cause."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlx.evaluate.intervals import Estimate
+from rlx.run.alarm import Alarms, alarms_after, decline, warnings_of
+from rlx.run.run import Run
+
+Build = Callable[..., Run]
+GOOD = {"turn/invalid": 0.2, "advantage/zero": 0.5, "gradient/norm": 1.0, "success/any": 0.5, "success/mean": 0.25}
+SILENT = {**GOOD, "turn/invalid": 1.0, "advantage/zero": 1.0, "gradient/norm": 0.0, "success/any": 0.0}
+EQUAL = {**SILENT, "turn/invalid": 0.2}
+FLAT = {**GOOD, "gradient/norm": 0.0}
+
+
+def lines(*steps: dict[str, float]) -> list[dict[str, Any]]:
+    return [{"step": number, **step} for number, step in enumerate(steps, start=1)]
+
+
+@pytest.fixture
+def run(small_run: Build, tmp_path: Path) -> Run:
+    return small_run(tmp_path / "run")
+
+
+def test_a_cause_is_told_after_three_steps_in_a_row_and_then_rarely(run: Run) -> None:
+    found = alarms_after(lines(SILENT, SILENT, GOOD, *[SILENT] * 299), run)[1]
+    assert [text.split(":")[0] for text in found] == ["step 6", "step 33"]
+    assert not alarms_after(lines(SILENT, SILENT, EQUAL, SILENT, SILENT, FLAT, FLAT), run)[1]
+    assert len(alarms_after(lines(*[SILENT] * 300), run)[1]) == 3
+
+
+@pytest.mark.parametrize(("step", "said"), [(SILENT, "invalid"), (EQUAL, "reward"), (FLAT, "gradient")])
+def test_the_first_cause_of_a_step_is_told_alone(run: Run, step: dict[str, float], said: str) -> None:
+    (text,) = warnings_of(run, lines(step, step, step), {})
+    assert said in text
+    assert f"rlx show {run.folder} " in text
+
+
+def test_a_run_that_goes_on_warns_as_one_that_was_never_cut_off(run: Run) -> None:
+    steps = lines(GOOD, *[SILENT] * 5)
+    alarms, told = alarms_after(steps[:3], run)
+    for line in steps[3:]:
+        alarms = alarms.add(line, run)
+        told = (*told, *alarms.due(line, run))
+    assert (alarms, told) == alarms_after(steps, run)
+    assert Alarms() == alarms_after([], run)[0]
+
+
+def test_advice_names_the_override_that_fits(run: Run) -> None:
+    def advice(step: dict[str, float], run: Run) -> str:
+        return warnings_of(run, lines(step, step, step), {})[0]
+
+    cut = {**SILENT, "turn/truncated": 0.9}
+    assert "warm_start=sft" in advice(SILENT, run)
+    assert f"sampling.max_new_tokens={4 * run.sampling.max_new_tokens}" in advice(cut, run)
+    assert "warm_start=sft" in advice(EQUAL, run)
+    assert "too easy" in advice({**EQUAL, "success/any": 1.0, "success/mean": 1.0}, run)
+    assert "algo.num_samples=8" in advice({**EQUAL, "success/any": 0.5}, run)
+    chat = replace(run, model=replace(run.model, chat=True))
+    assert "warm_start" not in advice(cut, chat), "a reasoning model that was cut off speaks the protocol"
+
+
+def test_advice_after_a_warm_start_is_to_warm_up_longer(small_run: Build, tmp_path: Path) -> None:
+    warm = small_run(tmp_path, "warm_start=tool_sft", "warm_start.steps=5", without=("warm_start",))
+    (text,) = warnings_of(warm, lines(SILENT, SILENT, SILENT), {})
+    assert "warm_start.steps=15" in text
+
+
+def test_an_environment_of_a_mixture_that_is_never_spoken_to_is_named(small_run: Build, tmp_path: Path) -> None:
+    run = small_run(tmp_path, "env=[countdown,countdown_hard]", without=("env", "env.max_rounds"))
+    step = {**GOOD, "countdown/turn/invalid": 0.0, "countdown_hard/turn/invalid": 1.0}
+    (text,) = warnings_of(run, lines(step, step, step), {})
+    assert text.startswith("in countdown_hard, step 3: every turn was invalid")
+
+
+def test_a_policy_that_ended_worse_than_its_start_is_told_and_noise_is_called_no_gain() -> None:
+    def gain(value: float, low: float, high: float) -> dict[str, Estimate]:
+        return {"gain/reward": Estimate(value=value, low=low, high=high)}
+
+    assert "worse" in decline(gain(-0.3, -0.4, -0.2))
+    assert "no gain" in decline(gain(-0.1, -0.3, 0.1))
+    assert not decline(gain(0.1, -0.1, 0.3))
+    assert not decline({"gain/pass@1": Estimate(value=0.1, low=0.05, high=0.2), **gain(-0.1, -0.3, 0.1)})
+    assert not decline({})
+
+
+def test_metrics_that_are_no_numbers_are_no_trouble(run: Run) -> None:
+    broken = {**SILENT, "turn/truncated": None, "success/any": "x"}
+    assert len(alarms_after(lines(broken, broken, broken), run)[1]) == 1  # type: ignore[arg-type]
+    equal = {**broken, "turn/invalid": None}
+    assert len(alarms_after(lines(equal, equal, equal), run)[1]) == 1  # type: ignore[arg-type]
