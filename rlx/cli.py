@@ -209,16 +209,19 @@ def check_machine(
     raise typer.Exit(0 if is_good else 1)
 
 
-@app.command(rich_help_panel=AFTER)
-def replay(folder: Folder, config_dir: ConfigDir = None) -> None:
-    """Replay stored episodes, checking every reward and observation."""
+@app.command(context_settings=MIXED, rich_help_panel=AFTER)
+def replay(folder: Folder, words: Words = None, config_dir: ConfigDir = None) -> None:
+    """Replay stored episodes, checking every reward and observation.
+
+    Words name code that the run folder may not choose by itself: `rlx replay DIR env.python=/opt/gem/bin/python`.
+    """
     from rlx.config.compose import build_part
     from rlx.config.saved import load_tree
     from rlx.evaluate.replay import replay as replay_folder
     from rlx.record.store import stored_files
     from rlx.run.heard import speech_heard
 
-    tree = load_tree(folder, config_dir=config_dir)
+    tree = load_tree(folder, words or [], config_dir=config_dir)
     stored_files(folder)  # for its error
     env, dialect, model = (build_part(tree, key) for key in ("env", "protocol", "model"))
     report = replay_folder(folder, env, speech=speech_heard(folder, env, dialect, model))

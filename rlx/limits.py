@@ -8,10 +8,22 @@ that is an int of integers where the value is one. Of a name that is not known, 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
 
 SHOWN = 25
 """Names that a message gives where none is close."""
+CONSENT = "needs the user's own word"
+"""Mark of a parameter that decides what code runs, and how confined. A configuration from a run folder may set it to
+what rlx ships, or to what the user repeats on the command line (rlx/config/consent.py)."""
+Program = Annotated[str, CONSENT]
+"""Path of a program that is started."""
+Module = Annotated[str, CONSENT]
+"""Module or package that is imported, or that pip is told to install."""
+Switch = Annotated[bool, CONSENT]
+"""Flag that loosens a container."""
+ForeignOptions = Annotated[Mapping[str, Any], CONSENT]
+"""Options of a package that may import or start what they name."""
 
 
 class MistakeError(ValueError):

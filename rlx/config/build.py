@@ -5,14 +5,15 @@ from __future__ import annotations
 import functools
 import importlib
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from rlx.config.check import SPECIAL, ConfigError, Tree
-from rlx.config.made import check_made
-from rlx.config.signature import signature
+from rlx.config.made import check_made, check_promise
+from rlx.config.signature import Parameter, signature
 from rlx.run.run import Run
 
 ROOT_KEYS = tuple(field.name for field in fields(Run) if field.name not in ("folder", "config", "words"))
@@ -30,49 +31,68 @@ def build_run(tree: Tree, folder: Path, words: Sequence[str] = ()) -> Run:
 
 def build_part(tree: Tree, key: str) -> Any:
     """What one of a configuration's root keys stands for: an environment, a model, the seed."""
-    value = build_value(tree[key], key)
-    if is_call(tree[key]):
-        check_made(value, tree[key]["_target_"], signature("rlx.run.run.Run").parameters[key], key)
-    return value
+    return build_value(tree[key], key, signature("rlx.run.run.Run").parameters[key])
 
 
 def is_call(value: Any) -> bool:
     return isinstance(value, Mapping) and "_target_" in value
 
 
-def build_value(value: Any, path: str) -> Any:
-    """Call every `_target_`, inside out; lists become tuples."""
+def build_value(value: Any, path: str, parameter: Parameter | None = None) -> Any:
+    """Call every `_target_`, inside out, each for what its parameter takes; lists become tuples."""
+    if is_call(value):
+        return build_call(value, path, parameter)
     if isinstance(value, Mapping):
-        arguments = {key: build_value(child, f"{path}.{key}") for key, child in value.items() if key not in SPECIAL}
-        if not is_call(value):
-            return arguments
-        check_arguments(value, arguments, path)
-        return call_target(value, arguments, path)
+        return {key: build_value(child, f"{path}.{key}") for key, child in value.items()}
     if isinstance(value, list):
         return tuple(build_value(child, f"{path}[{index}]") for index, child in enumerate(value))
     return value
 
 
-def check_arguments(call: Tree, arguments: Mapping[str, Any], path: str) -> None:
-    """Each argument that a call made is what the signature names."""
+def build_call(call: Tree, path: str, parameter: Parameter | None) -> Any:
+    """Call one target. Its type is checked before the call, and what it made after it."""
+    target = find_target(call["_target_"], path)
+    if parameter is not None and not call.get("_partial_"):
+        check_promise(target, call["_target_"], parameter, path)
     parameters = signature(call["_target_"]).parameters
-    for key, child in call.items():
-        if is_call(child) and key in parameters:
-            check_made(arguments[key], child["_target_"], parameters[key], f"{path}.{key}")
+    arguments = {
+        key: build_value(child, f"{path}.{key}", parameters.get(key))
+        for key, child in call.items()
+        if key not in SPECIAL
+    }
+    made = call_target(target, call, arguments, path)
+    if parameter is not None:
+        check_made(made, call["_target_"], parameter, path)
+    return made
 
 
-def call_target(call: Tree, arguments: Mapping[str, Any], path: str) -> Any:
-    """Call one target; what it refuses is told with the place of it in the configuration."""
-    module, _, name = call["_target_"].rpartition(".")
+def find_target(name: str, path: str) -> Any:
+    """Import a target."""
+    module, _, last = name.rpartition(".")
+    if module.partition(".")[0] in sys.stdlib_module_names:
+        raise ConfigError(f"{path}._target_={name} is Python's own: expected a class or a function of rlx or yours")
     try:
-        target = getattr(importlib.import_module(module), name)
+        return getattr(importlib.import_module(module), last)
+    except (ImportError, ValueError, AttributeError) as error:
+        raise ConfigError(placed(first_line(error), path)) from error
+    except Exception as error:
+        raise ConfigError(f"{path}: {name} fails with {type(error).__name__}: {first_line(error)}") from error
+
+
+def call_target(target: Any, call: Tree, arguments: Mapping[str, Any], path: str) -> Any:
+    """Call one target; tell what it refuses with the place of it in the configuration."""
+    try:
         return functools.partial(target, **arguments) if call.get("_partial_") else target(**arguments)
     except (ImportError, ValueError, TypeError) as error:
-        first = (str(error) or type(error).__name__).splitlines()[0]
-        raise ConfigError(placed(first, path)) from error
+        raise ConfigError(placed(first_line(error), path)) from error
     except Exception as error:
-        first = (str(error) or "no reason given").splitlines()[0]
-        raise ConfigError(f"{path}: {call['_target_']} fails with {type(error).__name__}: {first}") from error
+        raise ConfigError(
+            f"{path}: {call['_target_']} fails with {type(error).__name__}: {first_line(error)}"
+        ) from error
+
+
+def first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]
 
 
 def placed(message: str, path: str) -> str:

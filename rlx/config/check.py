@@ -65,21 +65,6 @@ def check_tree(tree: Tree, keys: Sequence[str]) -> None:
         _check_parameter(tree, run.parameters[key], "")
 
 
-def refuse_strangers(value: Any, known: set[str], path: str) -> None:
-    """Every `_target_` is one of the `known`."""
-    if isinstance(value, dict):
-        target = value.get("_target_")
-        if target is not None and target not in known:
-            raise ConfigError(
-                f"{path}._target_={target} is not named by any config file here; -cd DIR names a folder of them"
-            )
-        for key, child in value.items():
-            refuse_strangers(child, known, f"{path}.{key}".lstrip("."))
-    elif isinstance(value, list):
-        for index, child in enumerate(value):
-            refuse_strangers(child, known, f"{path}[{index}]")
-
-
 def check_value(value: Any, path: str) -> None:
     """Check every call below `path`."""
     if value == MISSING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,41 @@ def config_folders(first: Path | None = None) -> list[Path]:
         raise ConfigError(f"-cd {first}: there is no such folder")
     given = [first] if first is not None else []
     return [*given, shipped_folder("conf"), *(folder for _, folder in search_folders())]
+
+
+def trusted_folders(run: Path, first: Path | None = None) -> list[Path]:
+    """Folders of options whose targets a configuration saved in `run` may call.
+
+    The shipped ones, `-cd`, and folders that the environment names by an absolute path. What depends on the current
+    folder, as `./conf` does, may have come with the run: it counts where the user has put the current folder on the
+    import path by an absolute name (`export PYTHONPATH="$PWD"`), and not inside the run.
+    """
+    own = [folder for name, folder in search_folders() if name == "rlx-sweeps" or not is_relative(name)]
+    here = [folder for _, folder in search_folders() if folder not in own] if is_own_project(Path.cwd(), run) else []
+    if first is not None and not first.is_dir():
+        raise ConfigError(f"-cd {first}: there is no such folder")
+    return [*([first] if first is not None else []), shipped_folder("conf"), *own, *here]
+
+
+def is_relative(name: str) -> bool:
+    """Return whether a search folder's place depends on the current folder."""
+    said = {"RLX_CONF_DIR": os.environ.get("RLX_CONF_DIR", ""), "rlx-home": os.environ.get("XDG_CONFIG_HOME") or "/"}
+    return not os.path.isabs(os.path.expanduser(said.get(name, "")))
+
+
+def is_own_project(here: Path, run: Path) -> bool:
+    """Return whether the user imports code from the folder `here`, which is not part of the run; symlinks followed."""
+    here, run = here.resolve(), run.resolve()
+    return not here.is_relative_to(run) and here in {Path(place).resolve() for place in named_imports()}
+
+
+def named_imports() -> list[str]:
+    """Import path without what follows the current folder around: the first entry, and relative ones of PYTHONPATH."""
+    said = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if "PYTHONPATH" in os.environ]
+    relative = {os.path.abspath(place) for place in said if not os.path.isabs(place)}
+    first = set() if sys.flags.safe_path else {os.path.abspath(sys.path[0])}
+    found = {os.path.abspath(place) for place in sys.path} - relative - first
+    return [*found, *(place for place in said if os.path.isabs(place))]
 
 
 def list_options(group: str, folders: Sequence[Path] | None = None) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import importlib
 import inspect
 from collections.abc import Iterator, Sequence
@@ -10,7 +11,7 @@ from dataclasses import is_dataclass
 from typing import Any
 
 from rlx.config.check import ConfigError, describe, matches
-from rlx.config.signature import Annotation, Parameter, resolve
+from rlx.config.signature import Annotation, Parameter, last_word, lookup, resolve
 
 CAPABLE = "rlx.world"
 """Where it is written what an environment may have."""
@@ -22,6 +23,46 @@ def check_made(value: Any, target: str, parameter: Parameter, path: str) -> None
     mistakes = [mistake(value, target, module, node) for node, module in wanted if isinstance(node, ast.ClassDef)]
     if mistakes and all(mistakes):
         raise ConfigError(f"{path}: {mistakes[0]}")
+
+
+def check_promise(found: Any, target: str, parameter: Parameter, path: str) -> None:
+    """Refuse a target before it is called, if by its class or its declared return type it makes none of the classes
+    that the key's annotation names."""
+    wanted = list(classes(parameter.annotation)) if parameter.annotation is not None else []
+    made = promised(found, target)
+    kinds = [(node, getattr(importlib.import_module(module), last_word(node))) for node, module in wanted]
+    if kinds and made is not None and not any(fits(each, node, kind) for each in made for node, kind in kinds):
+        names = " or ".join(last_word(node) for node, _ in kinds)
+        what = " or ".join(each.__name__ for each in made) or "something else"
+        article = "an" if names[0] in "AEIOU" else "a"
+        raise ConfigError(f"{path}: {target} makes {what}, which is not {article} {names}")
+
+
+def promised(found: Any, target: str) -> list[type] | None:
+    """Classes of which a call's result is one, as the source declares; empty for what has no source to read. None for
+    a function that declares nothing, of which the result alone tells."""
+    if inspect.isclass(found):
+        return [found]
+    if not inspect.isfunction(found):
+        return []
+    node = lookup(found.__module__, found.__qualname__)
+    if not isinstance(node, ast.FunctionDef) or node.returns is None:
+        return None
+    returned = Annotation(node.returns, found.__module__)
+    declared = [getattr(importlib.import_module(module), last_word(one)) for one, module in classes(returned)]
+    name, _ = returned.opened()
+    return declared or ([getattr(builtins, name)] if inspect.isclass(getattr(builtins, name, None)) else None)
+
+
+def fits(made: type, node: ast.AST, kind: type) -> bool:
+    """Return whether a class may be of another one: by inheritance, or by some member of a Protocol."""
+    if not isinstance(node, ast.ClassDef) or made is kind:
+        return True
+    if not is_protocol(node):
+        return issubclass(made, kind)
+    members = [child.name for child in node.body if isinstance(child, ast.FunctionDef)]
+    own = {name for each in made.__mro__ for name in getattr(each, "__annotations__", {})}
+    return hasattr(made, "__getattr__") or any(name in own or hasattr(made, name) for name in members)
 
 
 def classes(annotation: Annotation) -> Iterator[Annotation]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,36 +13,41 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from rlx.config.build import ROOT_KEYS
-from rlx.config.check import ConfigError, refuse_strangers
+from rlx.config.check import ConfigError
 from rlx.config.compose import compose_tree, open_loader
+from rlx.config.consent import require_consent
 from rlx.config.explain import COMPOSE_ERRORS, HYDRA_ERRORS, ROOT, check_tree, plain
-from rlx.config.folders import config_folders, known_targets, list_groups
+from rlx.config.folders import config_folders, list_groups, trusted_folders
 from rlx.config.words import mixed, one_line, parse_overrides, parse_words
 from rlx.record.folder import CONFIG, read_config, told_format
+
+REFERENCE = re.compile(r"(\\*)\$\{")
+"""A reference as OmegaConf reads it, after any backslashes."""
 
 
 def load_tree(
     folder: Path, words: Sequence[str] = (), *, config_dir: Path | None = None, parts: Sequence[str] = ROOT_KEYS
 ) -> dict[str, Any]:
-    """The configuration a run left in its folder, with the words of a command: `env.max_rounds=5`, `evaluate=long`,
-    `-cd DIR`. Of it these parts, or all.
-
-    Only targets that some config file on this machine names are accepted: a run folder may come from anyone.
-    """
+    """Read a run's saved configuration, change it by the words of a command (`env.max_rounds=5`, `evaluate=long`,
+    `-cd DIR`), check it, and return these parts of it. It calls only what rlx ships, or what the user names."""
     arguments = parse_words(words)
     refuse_options(arguments)
     first = Path(arguments.config_dir) if arguments.config_dir else config_dir
     if not (folder / CONFIG).exists():
         raise ConfigError(f"{folder} is no run folder: it has no {CONFIG}")
-    tree = read_config(folder)
+    tree, overrides = read_config(folder), parse_overrides(arguments.overrides)
+    trusted = trusted_folders(folder, first)
+    if overrides:
+        tree = override_tree(tree, overrides, first)
+    chosen = {key: tree[key] for key in tree if key in parts or key not in ROOT_KEYS}
     try:
-        check_saved(tree, parts, first)
+        require_consent(chosen, trusted, typed(overrides, list_groups(trusted)))
+        check_tree(chosen, parts)
     except ConfigError as error:
+        if overrides:
+            raise
         raise ConfigError(f"{folder / CONFIG}: {error}{told_format(folder)}") from None
-    if arguments.overrides:
-        tree = override_tree(tree, parse_overrides(arguments.overrides), first)
-        check_saved(tree, parts, first)
-    return {key: tree[key] for key in tree if key in parts}
+    return {key: chosen[key] for key in chosen if key in parts}
 
 
 def refuse_options(arguments: argparse.Namespace) -> None:
@@ -51,15 +57,23 @@ def refuse_options(arguments: argparse.Namespace) -> None:
         raise ConfigError(f"--{given[0].replace('_', '-')} cannot go with run=DIR, which takes KEY=VALUE and -cd DIR")
 
 
-def check_saved(tree: dict[str, Any], parts: Sequence[str], first: Path | None) -> None:
-    chosen = {key: tree[key] for key in tree if key in parts or key not in ROOT_KEYS}
-    refuse_strangers(chosen, known_targets(config_folders(first)), "")
-    check_tree(chosen, parts)
+def typed(overrides: Sequence[Override], groups: Sequence[str]) -> dict[str, Any]:
+    """Values that the user typed, nested as their keys are; without options of groups, and without values that refer
+    to others, which may be saved ones."""
+    given = OmegaConf.create()
+    for override in overrides:
+        if not is_choice(override, groups) and "${" not in (override.input_line or ""):
+            OmegaConf.update(given, override.key_or_group, single(override), force_add=True)
+    return plain(given)
 
 
 def override_tree(tree: dict[str, Any], overrides: Sequence[Override], first: Path | None) -> dict[str, Any]:
     """Options of groups, then keys, as Hydra does; what they refer to is looked up here, not in the defaults."""
-    merged, groups = OmegaConf.create(tree), list_groups(config_folders(first))
+    groups = list_groups(config_folders(first))
+    try:
+        merged = OmegaConf.create(literal(tree))
+    except (*COMPOSE_ERRORS, TypeError) as error:
+        raise ConfigError(f"the saved configuration holds a value that cannot be read: {one_line(error)}") from error
     for override in sorted(overrides, key=lambda override: not is_choice(override, groups)):
         try:
             if is_choice(override, groups):
@@ -75,6 +89,15 @@ def override_tree(tree: dict[str, Any], overrides: Sequence[Override], first: Pa
         return plain(merged)
     except HYDRA_ERRORS as error:
         raise ConfigError(one_line(error)) from error
+
+
+def literal(value: Any) -> Any:
+    """Escape `${` in saved text: it is text, as what it once referred to is resolved."""
+    if isinstance(value, dict):
+        return {key: literal(child) for key, child in value.items()}
+    if isinstance(value, list):
+        return [literal(child) for child in value]
+    return REFERENCE.sub(r"\1\1\\${", value) if isinstance(value, str) else value
 
 
 def is_choice(override: Override, groups: Sequence[str]) -> bool:

@@ -57,6 +57,25 @@ class Annotation(NamedTuple):
     def at(self, node: ast.AST) -> Annotation:
         return self._replace(node=node)
 
+    def has_mark(self, mark: str, names: frozenset[str] = frozenset()) -> bool:
+        """Return whether the type, or a part of it, is `Annotated` with the constant of this name. `names` are the
+        aliases followed so far, as one may name itself."""
+        match self.node:
+            case ast.Constant(value=str(text)):
+                return self.at(ast.parse(text, mode="eval").body).has_mark(mark, names)
+            case ast.BinOp(left=left, right=right):
+                return self.at(left).has_mark(mark, names) or self.at(right).has_mark(mark, names)
+            case ast.Subscript(value=value, slice=inside) if last_word(value) != "Literal":
+                inner = inside.elts if isinstance(inside, ast.Tuple) else [inside]
+                return any(self.at(node).has_mark(mark, names) for node in inner)
+            case ast.Name() | ast.Attribute() if (name := last_word(self.node)) not in names:
+                if name == mark:
+                    return True
+                found = resolve(self.module, ast.unparse(self.node))
+                is_alias = found is not None and not isinstance(found.node, ast.ClassDef)
+                return found is not None and is_alias and found.has_mark(mark, names | {name})
+        return False
+
 
 def last_word(node: ast.AST) -> str:
     """Of a dotted name, or of a class's definition."""

@@ -66,6 +66,10 @@ def parse_words(words: Sequence[str]) -> argparse.Namespace:
     chosen = [name for name in ("run", "multirun", "cfg", "info", "shell_completion") if getattr(arguments, name)]
     if len(chosen) > 1:
         raise ConfigError(f"--{chosen[0]} and --{chosen[1]} cannot go together")
+    if arguments.experimental_rerun:
+        raise ConfigError(
+            "--experimental-rerun reads a pickle, which can run anything: repeat the run's command instead"
+        )
     if arguments.resolve and not (arguments.cfg or arguments.help):
         raise ConfigError("--resolve needs --cfg")
     parse_overrides(arguments.overrides)

@@ -18,7 +18,7 @@ from typing import Any
 
 from rlx.env.apart import ApartError, StartError
 from rlx.env.forks import ForkedProcess, Forks, LateError, forks, printed
-from rlx.limits import MANY, MistakeError, above, near, refuse, within
+from rlx.limits import MANY, ForeignOptions, MistakeError, Module, Program, Switch, above, near, refuse, within
 from rlx.types import Action, Step, Task, Text
 from rlx.world import NOTHING_SEEN, Pace
 
@@ -38,18 +38,18 @@ class HangError(ValueError):
 class Foreign:
     """What an adapter can play, which is a module as rlx.env.forks_apart tells."""
 
-    adapter: str
+    adapter: Module
     task: str
     """What to play, by its name in the package."""
-    package: str = ""
+    package: Module = ""
     """What pip installs."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """The task's own, as the package names them."""
     form: str | None = None
     """What the package looks for in a turn, as `[...]`: a turn that does not have its beginning is put into it."""
-    python: str | None = None
+    python: Program | None = None
     """An interpreter that has the package; null: this one."""
-    contained: bool = True
+    contained: Switch = True
     """Its process can write no files, start no processes and open no sockets."""
     replayable: bool = True
     """The same seed and the same turns are always answered alike."""
@@ -159,6 +159,14 @@ class Foreign:
             process.end()
             raise ValueError(f"env.replayable=true: seed {task.id} did not begin as it did before")
         return ForeignEpisode(self, process, seen if not task.prompt else NOTHING_SEEN)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Taskset(Foreign):
+    """Environment of a package that imports the module its task names, and what its options name."""
+
+    task: Module
+    options: ForeignOptions = field(default_factory=dict)
 
 
 class ForeignEpisode:

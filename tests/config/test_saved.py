@@ -39,7 +39,7 @@ def write(folder: Path, tree: dict[str, Any]) -> None:
 
 def test_a_strangers_run_folder_cannot_call_what_no_config_file_names(tmp_path: Path) -> None:
     write(tmp_path, compose([]) | {"env": {"_target_": "os.system", "command": "true"}})
-    with pytest.raises(ConfigError, match=r"os.system is not named by any config file here; -cd DIR names a folder"):
+    with pytest.raises(ConfigError, match=r"os\.system is not named .*-cd DIR, or add env\._target_=os\.system"):
         load_tree(tmp_path)
     with pytest.raises(ConfigError, match=r"has no config.yaml"):
         load_tree(tmp_path / "nothing")
