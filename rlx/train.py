@@ -25,7 +25,7 @@ from rlx.learner.learner import NotFiniteError
 from rlx.learner.notes import notes_of
 from rlx.learner.rows import rows
 from rlx.model.load import Model
-from rlx.record.folder import METRICS, STEP
+from rlx.record.folder import METRICS
 from rlx.record.track import open_dashboard, read_metrics
 from rlx.rollout.measure import lag_of, measure, peak_memory
 from rlx.rollout.together import together
@@ -50,9 +50,20 @@ from rlx.run.life import (
     told,
 )
 from rlx.run.pipeline import Pipeline, Play
+from rlx.run.rehearsal import rehearse
 from rlx.run.resume import finished, lost_all, newest_of, resume, set_aside_bad
 from rlx.run.run import Run
 from rlx.run.warm import warm_config, warm_model
+from rlx.run.warm_result import (
+    WarmResult,
+    advice,
+    goes_on,
+    last_step,
+    rounds_of_warm,
+    stored_result,
+    try_out,
+    waiting_for,
+)
 from rlx.types import Group, Metrics
 
 
@@ -68,6 +79,7 @@ def train(run: Run, screen: Screen | None = None) -> Summary:
             return done
         fetch_first(life)
         held_out(run.evaluate, run.env)
+        rehearse(life)
         life.dashboard = open_dashboard(run.track, run.folder, run.config, notice=screen.say, rank=life.ranks.rank)
         with told(life), open_fleet(run, life.ranks) as life.fleet:
             start = warm_model(run, partial(warm_up, life))
@@ -205,18 +217,42 @@ def take_notes(life: Life, agent: Agent, groups: list[Group], whole: Batch, batc
 
 
 def warm_up(life: Life, stage: Run) -> Path:
-    """Run a warm start, and those before it, or find it done, or go on with it; the folder of its last checkpoint."""
+    """Run a warm start and those before it, find it done, or resume it; return the folder of its last checkpoint."""
     life.pulse.at("warm start, perhaps another run's", resting=True)
     life.ranks.first(lambda: set_aside_bad(life, stage.folder))
-    with claim(life.ranks, stage.folder, warm_config(stage), mend=life.screen.say):
-        own = replace(life, run=stage, dashboard=None, cost=Cost())
+    with claim(
+        life.ranks, stage.folder, warm_config(stage), mend=life.screen.say, waiting=waiting_for(life, stage.folder)
+    ):
+        own = replace(life, run=stage, dashboard=None, cost=Cost(), warnings=())
         life.ranks.first(lambda: set_aside_bad(own, own.checkpoints, is_bad=lost_all))
+        result = warm_rounds(life, own, stage)
         newest = newest_of(own)
-        if newest is None or newest.name != f"{STEP}{stage.steps}":
-            start = warm_model(stage, partial(warm_up, life))
-            own.screen.say(f"warm start of {counted(stage.steps, 'step')}, kept in {stage.folder}")
-            with stage_of(life, stage, start) as agent:
-                learn(own, agent, label="warm start")
-            newest = newest_of(own)
+    if stage.config == getattr(life.run.before(), "config", None) and not result.speaks:
+        life.warn(advice(result))
     assert newest is not None
     return newest
+
+
+def warm_rounds(life: Life, own: Life, stage: Run) -> WarmResult:
+    """Learn for the stage's steps, and for as many again while its policy does not speak; the result of the last."""
+    before: WarmResult | None = None
+    start: Model | None = None
+    for part in rounds_of_warm(stage):
+        own.run, done = part, own.ranks.first(lambda: last_step(own))
+        result = stored_result(own, part) if done >= part.steps else None
+        if result is None and done > part.steps:
+            continue  # it was extended before, and what was stored of it is lost
+        if result is None:
+            start = start or warm_model(stage, partial(warm_up, life))
+            own.screen.say(f"warm start of {counted(part.steps, 'step')}, kept in {part.folder}")
+            with stage_of(life, part, start) as agent:
+                learn(own, agent, label="warm start")
+                result = try_out(own, part, agent)
+            own.screen.say(f"warm start: {result}")
+        else:
+            own.screen.say(f"warm start of {counted(part.steps, 'step')}, found in {part.folder}: {result}")
+        if not goes_on(before, result):
+            return result
+        before = result
+    assert before is not None
+    return before

@@ -60,7 +60,14 @@ def rate(value: float, *, _root_: DictConfig) -> float:
     return float(f"{value * factor:.12g}")  # as one would write it: 1e-05, not 9.999999999999999e-06
 
 
+def extend(times: int, steps: int, suited: int) -> int:
+    """Resolve `${extend:…}` of conf/warm_start: `times` for the recipe's own number of steps, and 0 for a number of
+    the user's, which is exact."""
+    return times if steps == suited else 0
+
+
 OmegaConf.register_new_resolver("rate", rate, replace=True)
+OmegaConf.register_new_resolver("extend", extend, replace=True)
 
 
 class Unwind(BaseException):

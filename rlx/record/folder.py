@@ -211,11 +211,16 @@ def clear_asides(folder: Path) -> None:
 
 @contextmanager
 def open_folder(
-    folder: Path, config: Mapping[str, Any], *, wait: bool = False, mend: Callable[[str], None] | None = None
+    folder: Path,
+    config: Mapping[str, Any],
+    *,
+    wait: bool = False,
+    waiting: Callable[[str], None] | None = None,
+    mend: Callable[[str], None] | None = None,
 ) -> Iterator[Path]:
     """The folder, locked against a second run for as long as this one lives; `wait` for the other instead. With `mend`,
     as in a cache, a configuration that is not the one the folder is for is moved aside and told of."""
-    with held(folder, "choose another hydra.run.dir", wait=wait):
+    with held(folder, "choose another hydra.run.dir", wait=wait, waiting=waiting):
         clear_asides(folder)
         try:
             claim_config(folder, config)
@@ -228,12 +233,14 @@ def open_folder(
 
 
 @contextmanager
-def held(folder: Path, remedy: str, *, wait: bool = False) -> Iterator[None]:
+def held(
+    folder: Path, remedy: str, *, wait: bool = False, waiting: Callable[[str], None] | None = None
+) -> Iterator[None]:
     """A folder in which nobody else works as long as the block lasts; FolderError where somebody does."""
     make_folder(folder)
     with ExitStack() as stack:
         try:
-            stack.enter_context(hold(folder / LOCK, wait=wait))
+            stack.enter_context(hold(folder / LOCK, wait=wait, waiting=waiting))
         except HeldError as error:
             raise FolderError(f"{folder} is in use by another run ({error}): wait for it, or {remedy}") from None
         yield

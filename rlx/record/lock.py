@@ -15,11 +15,13 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
+POLL = 0.2
+"""Seconds between tries of a process that waits and says so."""
 TOUCH, STALE = 20.0, 120.0
 """Seconds between touches, and after how many without one a holder on another machine is given up."""
 UNKNOWN = (errno.ENOLCK, errno.ENOTSUP)
@@ -69,9 +71,13 @@ def age(path: Path) -> float:
 
 
 @contextmanager
-def hold(path: Path, *, wait: bool = False) -> Iterator[None]:
-    """The lock, for as long as the block lasts; HeldError if another has it, unless `wait`."""
+def hold(path: Path, *, wait: bool = False, waiting: Callable[[str], None] | None = None) -> Iterator[None]:
+    """Hold the lock for as long as the block lasts; HeldError if another has it, unless `wait`. `waiting` is called
+    with the holder's name, again and again while another has the lock, and may raise to stop."""
     with open(path, "a+", encoding="utf-8") as file:
+        while waiting is not None and is_locked(file):
+            waiting(describe(read_holder(path)))
+            time.sleep(POLL)
         take(file, path, wait)
         over = threading.Event()
         thread = threading.Thread(target=keep_fresh, args=(path, over), name="lock", daemon=True)
@@ -82,6 +88,18 @@ def hold(path: Path, *, wait: bool = False) -> Iterator[None]:
             over.set()
             thread.join()
             sign(file, None)
+
+
+def is_locked(file: IO[str]) -> bool:
+    """Return True if another process has the lock; this one has it otherwise."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError as error:
+        if error.errno not in UNKNOWN:
+            raise
+    return False
 
 
 def take(file: IO[str], path: Path, wait: bool) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -69,7 +69,7 @@ class Lived:
 class Stage(Generic[T]):
     """Growths and episodes under way."""
 
-    def __init__(self, rollout: Rollout, growths: Sequence[Growing[T]], pool: ThreadPoolExecutor, forks: bool) -> None:
+    def __init__(self, rollout: Rollout, growths: Sequence[Growing[T]], pool: Executor, forks: bool) -> None:
         self.rollout, self.growths, self.pool, self.forks = rollout, growths, pool, forks
         self.results: dict[int, T] = {}
         self.waves: dict[int, Wave] = {}

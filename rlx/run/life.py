@@ -147,13 +147,18 @@ def living(run: Run, screen: Screen | None = None, *, trains: bool = True) -> It
 
 @contextmanager
 def claim(
-    ranks: Ranks, folder: Path, config: Mapping[str, Any], *, mend: Callable[[str], None] | None = None
+    ranks: Ranks,
+    folder: Path,
+    config: Mapping[str, Any],
+    *,
+    mend: Callable[[str], None] | None = None,
+    waiting: Callable[[str], None] | None = None,
 ) -> Iterator[None]:
     """A run's folder, held by rank 0 for all. With `mend`, one of a cache: waited for, and made again if damaged."""
     with ExitStack() as stack:
 
         def enter() -> None:
-            stack.enter_context(open_folder(folder, config, wait=mend is not None, mend=mend))
+            stack.enter_context(open_folder(folder, config, wait=mend is not None, waiting=waiting, mend=mend))
 
         ranks.first(enter)
         yield
@@ -189,8 +194,7 @@ def keep(life: Life, agent: Agent, step: int) -> None:
 
 
 def keeps_trajectories(run: Run, step: int) -> bool:
-    """Return True if the trajectories of step number `step` (from 1) are stored: step 1's always are, since a user who
-    sees a wrong reward looks at them first."""
+    """Return True if the trajectories of step number `step` (from 1) are stored: step 1's are looked at first."""
     every = run.checkpoint.trajectories_every
     return bool(every) and (step == 1 or step % every == 0)
 

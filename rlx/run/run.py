@@ -38,6 +38,8 @@ class WarmStart:
     steps: int = 0
     seed: int = 0
     """Its own seed, so that runs that differ in `seed` share one warm start."""
+    extend: int = 0
+    """Times that the stage goes on for `steps` more while most of what its policy says is not valid."""
     env: Environment | None = None
     """What it learns on; null: what the stage after it does. So too `protocol` and `sampling`."""
     protocol: Dialect | None = None
@@ -47,6 +49,7 @@ class WarmStart:
 
     def __post_init__(self) -> None:
         within(0, STEPS, steps=self.steps)
+        within(0, 100, extend=self.extend)
         at_least(0, seed=self.seed)
         if self.steps and self.algo is None:
             raise ValueError(f"steps={self.steps} needs an algo: leave it out, or choose warm_start=sft")
@@ -97,6 +100,8 @@ class Run:
     warm_start: WarmStart
     seed: int
     steps: int
+    extend: int = 0
+    """Of a warm start: times that it may go on for `steps` more (rlx/run/warm_result.py)."""
     max_error_share: float
     """More episodes of a step than this share ending in an error stop the run."""
     objective: str | tuple[str, ...] | None = None
@@ -179,6 +184,7 @@ class Run:
                 hardware=replace(self.hardware, staleness=0),
                 evaluate=replace(self.evaluate, every=0, max_new_tokens=1),  # it is not evaluated
                 steps=warm.steps,
+                extend=warm.extend,
                 seed=warm.seed,
                 warm_start=warm.before or WarmStart(),
                 config=config,

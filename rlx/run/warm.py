@@ -28,7 +28,8 @@ def warm_config(stage: Run) -> dict[str, Any]:
         judging = getattr(stage.env, "judging", ())
         config["env"] = {key: value for key, value in config["env"].items() if key not in judging}
     model = {key: value for key, value in stage.config["model"].items() if key != "recipe"}
-    return {**config, "model": model, "start": start_digest(stage), **data_of(stage.env)}
+    longer = {"extend": stage.extend} if stage.extend else {}
+    return {**config, **longer, "model": model, "start": start_digest(stage), **data_of(stage.env)}
 
 
 def start_digest(run: Run) -> str:

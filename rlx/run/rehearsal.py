@@ -1,0 +1,257 @@
+"""A few real episodes before anything is trained: played by the run's own player, at the environment's pace and in
+threads, with an expert's words (or plausible ones) in place of a model's. A fault of the environment that would stop
+the first step, such as a connection that belongs to one thread, is found before a warm start instead of after it.
+
+    alone      one episode after another, on this thread
+    together   all at once, every piece of work in a thread of its own, as threads of the run's pool take turns
+
+Episodes that work alone and fail together stop the run. Episodes that are answered differently share state.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice, repeat
+from typing import Any
+
+from rlx.expert import DemonstrationError, demonstration
+from rlx.record.folder import METRICS
+from rlx.rollout.engine import Counts
+from rlx.rollout.episode import play_episode
+from rlx.rollout.growth import all_at_once
+from rlx.rollout.play import Rollout
+from rlx.rollout.speech import Speech
+from rlx.rollout.stage import Stage, answer_at_once
+from rlx.run.life import Life, RunError
+from rlx.run.run import Run
+from rlx.types import Action, Completion, Dialect, Environment, Move, Request, Start, Task, Trajectory
+from rlx.world import (
+    actions_of,
+    has_expert,
+    has_tries,
+    is_replayable,
+    pace_of,
+    rounds_of,
+    tools_of,
+    trained_parts,
+    tries_of,
+)
+
+NUM_TASKS = 2
+"""Tasks of each environment that are played; the first of them twice, as the episodes of a group are."""
+MOST_TURNS = 6
+"""Turns of an episode without an expert."""
+ROOM = 10**9
+"""Context of an episode: bytes stand for tokens here."""
+
+
+@dataclass(slots=True)
+class Script:
+    """Engine that says given texts, one a tick for every request. A session that has said all of its own says nothing,
+    which is an invalid turn."""
+
+    lines: Mapping[int, Iterator[str]]
+    """The texts of each session."""
+    queue: list[Request] = field(default_factory=list)
+    tick: int = 0
+    counts: Counts = field(default_factory=Counts)
+    version: int = 0
+
+    def add(self, request: Request) -> None:
+        self.queue.append(request)
+
+    def step(self) -> list[tuple[Request, Completion]]:
+        self.tick += 1
+        asked, self.queue = self.queue, []
+        return [(request, self.answer(request)) for request in asked]
+
+    def answer(self, request: Request) -> Completion:
+        """Return the session's next text as a completion."""
+        ids = tuple(next(self.lines[request.session]).encode())
+        return Completion(token_ids=ids, logprobs=(0.0,) * len(ids), stop="stop")
+
+    def load(self, weights: Mapping[str, Any], version: int) -> None:
+        """Nothing: there are no weights."""
+
+    def use(self, automaton: Any) -> None:
+        """Nothing: texts are said as they are."""
+
+    def release(self, session: int) -> None:
+        """Nothing: there is no cache."""
+
+    def rest(self, keep: bool = True) -> None:
+        """Nothing: there is no device."""
+
+    def close(self) -> None:
+        """Nothing: there is no device."""
+
+
+class FreshThreads(Executor):
+    """Runs every job in a thread of its own, as a pool's threads may take turns. The threads live until the end, since
+    an identifier of a thread that ended is given to the next."""
+
+    def __init__(self) -> None:
+        self.over = threading.Event()
+
+    def submit(self, work: Callable[..., Any], /, *given: Any, **named: Any) -> Future[Any]:
+        answer: Future[Any] = Future()
+
+        def run() -> None:
+            if answer.set_running_or_notify_cancel():
+                try:
+                    answer.set_result(work(*given, **named))
+                except BaseException as error:  # it belongs to whoever waits for the answer
+                    answer.set_exception(error)
+            self.over.wait()
+
+        threading.Thread(target=run, name="rehearsal", daemon=True).start()
+        return answer
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self.over.set()
+
+
+def rehearse(life: Life) -> None:
+    """Play a few episodes of every environment whose tasks a new run samples, by rank 0; RunError where threads break
+    them."""
+    stages = [stage for stage in life.run.stages() if stage is life.run or not stage.algo.imitates]
+
+    def play() -> None:
+        for stage in stages:
+            for name, env in trained_parts(stage.env).items():
+                rehearse_one(life, stage, name, env)
+
+    if life.run.steps and not life.ranks.tell((life.run.folder / METRICS).exists()):
+        life.pulse.at("rehearsal of the environment", resting=True)
+        life.ranks.first(play)
+
+
+def rehearse_one(life: Life, run: Run, name: str, env: Environment) -> None:
+    """Play one environment alone and together, and compare."""
+    tasks = [replace(task, env=name) for task in islice(env.tasks("train", run.seed), NUM_TASKS)]
+    starts = [Start(task=task, sample=sample) for sample, task in enumerate([*tasks, *tasks[:1]])]
+    texts = [script_of(env, run.dialects[name], start.task, run.seed) for start in starts]
+    where = f"env {name}" if name else "env"
+
+    def rollout() -> Rollout:
+        return rollout_of(run, texts, life.interrupt.check)
+
+    alone = play_alone(rollout(), starts)
+    broken = [one.error for one in alone if one.status == "error"]
+    if broken:
+        life.warn(f"{where}: an episode played before training ended in an error: {broken[0]}")
+        return
+    ahead = run.hardware.staleness > 0
+    together = play_together(rollout(), starts, ahead=ahead)
+    if errors_in(together) and errors_in(again := play_together(rollout(), starts, ahead=ahead)):
+        raise RunError(f"{where}: {told(errors_in(again)[0], env)}")
+    if not is_replayable(env) or errors_in(together):
+        return
+    if list(map(outcome, alone)) != list(map(outcome, together)):
+        life.warn(
+            f"{where}: episodes that live at the same time are answered differently from episodes played alone: keep "
+            "all state of an episode in the object that start() returns, or set replayable = False"
+        )
+
+
+def told(error: str, env: Environment) -> str:
+    """Explain an error that only threads cause."""
+    pace = pace_of(env)
+    remedy = "open connections inside each call, allow their use from other threads, or set pace = 'inline'"
+    if pace == "inline":
+        remedy = "keep all state of an episode in the object that start() returns"
+    return (
+        f"episodes work one at a time, and fail as the run plays them ({error}): with pace={pace} "
+        f"start() and every step() may run on different threads, and many episodes live at once; {remedy}"
+    )
+
+
+def errors_in(episodes: Sequence[Trajectory]) -> list[str]:
+    return [one.error for one in episodes if one.status == "error"]
+
+
+def outcome(episode: Trajectory) -> Any:
+    """Return what an environment said in an episode."""
+    turns = [(turn.action, turn.observation, turn.reward, dict(turn.metrics)) for turn in episode.turns]
+    return episode.status, episode.success, turns
+
+
+def rollout_of(run: Run, texts: Sequence[Sequence[str]], check: Callable[[], None]) -> Rollout:
+    """Return the run's rollout with a script in place of a model."""
+    longest = max(map(len, texts), default=0) + 2
+    limit = rounds_of(run.env)
+    return Rollout(
+        env=run.env,
+        speech=Speech(dialect=run.protocol, encode=encode, decode=decode),
+        engine=Script({session: chain(lines, repeat("")) for session, lines in enumerate(texts)}),
+        sampling=replace(run.sampling, max_context=ROOM),
+        max_rounds=longest if limit is None else min(limit, longest),
+        stream=("rehearsal", run.seed),
+        num_live=run.hardware.num_live,
+        tool_ticks=run.hardware.tool_ticks,
+        check=check,
+    )
+
+
+def encode(text: str) -> list[int]:
+    return list(text.encode())
+
+
+def decode(ids: Sequence[int]) -> str:
+    return bytes(ids).decode(errors="replace")
+
+
+def play_alone(rollout: Rollout, starts: Sequence[Start]) -> list[Trajectory]:
+    """Play episodes one after another on this thread."""
+    return [play_one(rollout, start, session) for session, start in enumerate(starts)]
+
+
+def play_one(rollout: Rollout, start: Start, session: int) -> Trajectory:
+    life = play_episode(rollout.worlds[start.task.env], rollout.sampling, start, rollout.stream, session)
+    try:
+        asked = next(life)
+        while True:
+            if isinstance(asked, Request):
+                rollout.engine.add(asked)
+                asked = life.send(rollout.engine.step()[0][1])
+            else:
+                asked = answer_at_once(life, asked)
+    except StopIteration as end:
+        played: Trajectory = end.value
+        return played
+
+
+def play_together(rollout: Rollout, starts: Sequence[Start], *, ahead: bool) -> list[Trajectory]:
+    """Play episodes as a run does, every piece of work on another thread where the pace has threads. Rollouts that a
+    run plays `ahead` of its updates have a thread of their own."""
+    with FreshThreads() as pool:
+        stage = Stage(rollout, [all_at_once(starts)], pool, forks=False)
+        try:
+            return (pool.submit(stage.run).result() if ahead else stage.run())[0]
+        finally:
+            stage.clear()
+
+
+def script_of(env: Environment, dialect: Dialect, task: Task, seed: int) -> list[str]:
+    """Return what to say in an episode: an expert's turns, or plausible ones where there is no expert."""
+    if has_expert(env):
+        try:
+            return [shown.text for shown in demonstration(env, dialect, task, seed)[1]]
+        except DemonstrationError:
+            pass  # it may need tools that this protocol does not lend
+    return list(islice(plausible(env, dialect, task, seed), MOST_TURNS))
+
+
+def plausible(env: Environment, dialect: Dialect, task: Task, seed: int) -> Iterator[str]:
+    """Yield turns that call each tool, take each action and answer at random, as far as the protocol can say them."""
+    calls = [Action(kind="call", name=verb.name, text="1") for verb in tools_of(env) if verb.name in dialect.tools]
+    acts = [Action(kind="act", name=verb.name, text="1" if verb.argument else "") for verb in actions_of(env)]
+    tries = tries_of(env, task, 1, seed) if has_tries(env) else [Action(kind="answer", text="1")]
+    for action in chain(calls, acts, tries):
+        try:
+            yield dialect.write(Move(thought="", action=action))
+        except ValueError:
+            continue

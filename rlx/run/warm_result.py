@@ -1,0 +1,156 @@
+"""What a warm start has taught: its loss, and how its own policy does on a few training tasks. The result is stored in
+the warm start's folder, so that a run that finds the warm start in the cache shows it too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from rlx.algo.samplers import independent
+from rlx.console import counted
+from rlx.learner.checkpoint import newest_good
+from rlx.record.folder import METRICS, STEP, TRAJECTORIES, read_json, write_aside
+from rlx.record.store import save
+from rlx.record.track import is_number, read_metrics
+from rlx.rollout.measure import measure
+from rlx.rollout.together import together
+from rlx.run.agent import Agent
+from rlx.run.life import Life
+from rlx.run.run import Run
+from rlx.types import Group
+from rlx.world import rounds_of
+
+NUM_TASKS = 8
+"""Training tasks that the warm start's policy plays, one episode each."""
+SILENT = 0.2
+"""Share of invalid turns above which a policy does not speak its protocol yet."""
+STILL_FALLS = 0.9
+"""Share of the loss before an extension below which the loss still falls."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmResult:
+    """One warm start after `steps` updates."""
+
+    steps: int
+    loss: float
+    """Loss of the last update."""
+    episodes: int
+    success: float
+    """Share of these episodes that succeeded."""
+    invalid: float
+    """Share of their turns that were invalid."""
+    truncated: float
+    """Share of their turns that were cut off by their length."""
+
+    @property
+    def speaks(self) -> bool:
+        return self.invalid <= SILENT
+
+    def __str__(self) -> str:
+        solved = f"solved {round(self.success * self.episodes)} of {counted(self.episodes, 'training task')}"
+        cut = f" ({self.truncated:.0%} cut off by their length)" if self.truncated else ""
+        return f"loss {self.loss:.3f}; its policy {solved}, {self.invalid:.0%} of its turns were invalid{cut}"
+
+
+def result_path(folder: Path, steps: int) -> Path:
+    """Return the file of a warm start's result after `steps` updates."""
+    return folder / f"result-{steps}.json"
+
+
+def read_result(folder: Path, steps: int) -> WarmResult | None:
+    """Return a stored result; None where there is none that can be read."""
+    found = read_json(result_path(folder, steps))
+    names = ("loss", "success", "invalid", "truncated")
+    if not all(is_number(found.get(name)) for name in names) or not isinstance(found.get("episodes"), int):
+        return None
+    return WarmResult(steps=steps, episodes=found["episodes"], **{name: float(found[name]) for name in names})
+
+
+def result_of(steps: int, lines: Sequence[Mapping[str, Any]], groups: Sequence[Group]) -> WarmResult:
+    """Return the result of a warm start with these metrics, whose policy played these groups."""
+    found = measure(groups)
+    loss = next((line["loss/value"] for line in reversed(lines) if is_number(line.get("loss/value"))), 0.0)
+    return WarmResult(
+        steps=steps,
+        loss=loss,
+        episodes=len(groups),
+        success=found["success/mean"],
+        invalid=found["turn/invalid"],
+        truncated=found["turn/truncated"],
+    )
+
+
+def try_out(life: Life, stage: Run, agent: Agent) -> WarmResult:
+    """Play a few training tasks with the policy of a warm start, sampled as in training, and store what came of it."""
+    life.pulse.at("episodes of the warm start's policy")
+    act = agent.policy.rollout(
+        stage.env,
+        stage.sampling,
+        ("warm start", stage.seed),
+        prepare=agent.sync,
+        check=life.interrupt.check,
+        progress=life.told,
+    )
+    player = together(act, life.ranks, stage.hardware.players(life.ranks.size))
+    tasks = list(islice(stage.env.tasks("train", stage.seed + 1), NUM_TASKS))
+    groups = player.sample(independent(1), tasks)
+    told = asdict(result_of(stage.steps, read_metrics(stage.folder / METRICS), groups))
+    result = WarmResult(**life.ranks.tell(told))
+    if life.ranks.is_first:
+        path = stage.folder / TRAJECTORIES / f"result-{stage.steps}.jsonl"
+        save(path, groups, max_rounds=rounds_of(stage.env))
+        write_aside(result_path(stage.folder, stage.steps), json.dumps(asdict(result)) + "\n")
+    return result
+
+
+def stored_result(life: Life, stage: Run) -> WarmResult | None:
+    """Return rank 0's stored result on every rank."""
+    found = read_result(stage.folder, stage.steps) if life.ranks.is_first else None
+    told = life.ranks.tell(None if found is None else asdict(found))
+    return None if told is None else WarmResult(**told)
+
+
+def rounds_of_warm(stage: Run) -> list[Run]:
+    """Return the stage as it is at first, and as it is after each extension."""
+    return [replace(stage, steps=stage.steps * times) for times in range(1, 2 + stage.extend)]
+
+
+def goes_on(before: WarmResult | None, now: WarmResult) -> bool:
+    """Return True if more steps may help: the policy does not speak yet, and its loss still falls."""
+    return not now.speaks and (before is None or now.loss < STILL_FALLS * before.loss)
+
+
+def last_step(life: Life) -> int:
+    """Return the step of the newest good checkpoint; 0 without one."""
+    newest, _ = newest_good(life.checkpoints, life.pulse.beat)
+    return 0 if newest is None else int(newest.name.removeprefix(STEP))
+
+
+def waiting_for(life: Life, folder: Path) -> Callable[[str], None]:
+    """Return what to do while another run makes a warm start: name that run once, and listen to signals."""
+    told: set[str] = set()
+
+    def waiting(holder: str) -> None:
+        if holder not in told:
+            life.screen.say(f"waiting for {holder}, which makes the same warm start in {folder}")
+        told.add(holder)
+        life.interrupt.check()
+
+    return waiting
+
+
+def advice(result: WarmResult, key: str = "warm_start") -> str:
+    """Return a warning about a warm start whose policy does not speak; empty for one that does."""
+    if result.speaks:
+        return ""
+    cut_off = result.truncated >= max(SILENT, result.invalid / 2)
+    also = ", or a larger sampling.max_new_tokens" if cut_off else ""
+    longer = f"try {key}.steps={3 * result.steps}{also}, or a protocol whose words are tokens of the model"
+    symptom = f"after the warm start {result.invalid:.0%} of the policy's turns are invalid"
+    return f"{symptom}: {longer} (docs/reward-stays-0.md)"

@@ -1,0 +1,106 @@
+"""Episodes played before training: faults that only threads or neighbours cause are found without a model."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from rlx.console import Screen
+from rlx.hardware.interrupt import Interrupt
+from rlx.run.life import Life, RunError
+from rlx.run.rehearsal import rehearse
+from rlx.run.run import Run
+from rlx.types import Action, Move, Step, Task, Text, Verb
+
+Build = Callable[..., Run]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Library:
+    """Two questions to a table, then an answer."""
+
+    keeps: Literal["nothing", "connection", "count", "env_count"] = "nothing"
+    """What lives longer than a call."""
+    pace: str = "ticks"
+    tools: Any = (Verb(name="ask", description="ask the table", argument="key"),)
+    count: list[int] = field(default_factory=lambda: [0])
+
+    def tasks(self, split: str, seed: int) -> Iterator[Task]:
+        return iter([Task(id=f"{split}{i}", prompt=(Text("Ask."),), data={"key": i}) for i in range(5)])
+
+    def start(self, task: Task) -> Desk:
+        return Desk(self, task.data["key"])
+
+    def demonstrate(self, task: Task, seed: int, tools: Sequence[str]) -> Iterator[Move]:
+        yield Move(thought="", action=Action(kind="call", name="ask", text="a"))
+        yield Move(thought="", action=Action(kind="call", name="ask", text="b"))
+        yield Move(thought="", action=Action(kind="answer", text=str(task.data["key"])))
+
+
+class Desk:
+    def __init__(self, env: Library, key: int) -> None:
+        self.env, self.key = env, key
+        self.table = sqlite3.connect(":memory:") if env.keeps == "connection" else None
+        if env.keeps == "count":
+            env.count[0] = key
+
+    def step(self, action: Action) -> Step:
+        if self.table is not None:
+            self.table.execute("select 1")
+        if action.kind == "answer":
+            return Step(reward=1.0, done=True, success=True)
+        return Step(observation=(Text(str(self.env.count[0])),))
+
+
+@contextmanager
+def life_of(run: Run) -> Iterator[Life]:
+    yield Life(run=run, screen=Screen(silent=True), interrupt=Interrupt())
+
+
+def warnings(run: Run) -> tuple[str, ...]:
+    with life_of(run) as life:
+        rehearse(life)
+        return life.warnings
+
+
+@pytest.fixture
+def run(small_run: Build, tmp_path: Path) -> Callable[..., Run]:
+    return lambda **keys: replace(small_run(tmp_path / "run", "protocol=tags"), env=Library(**keys))  # type: ignore[arg-type]
+
+
+def test_a_connection_that_belongs_to_a_thread_stops_the_run_and_inline_does_not(run: Callable[..., Run]) -> None:
+    with pytest.raises(RunError) as caught:
+        warnings(run(keeps="connection"))
+    assert "ProgrammingError" in str(caught.value)
+    assert "pace = 'inline'" in str(caught.value)
+    assert not warnings(run(keeps="connection", pace="inline"))
+
+
+@pytest.mark.parametrize("pace", ["inline", "ticks", "live"])
+def test_state_that_episodes_share_is_told_at_every_pace_and_else_nothing(run: Callable[..., Run], pace: str) -> None:
+    assert not warnings(run(pace=pace))
+    (text,) = warnings(run(keeps="count", pace=pace))
+    assert "start()" in text
+
+
+def test_an_error_that_threads_do_not_cause_is_told_and_stops_nothing(run: Callable[..., Run]) -> None:
+    class Broken(Library):
+        def start(self, task: Task) -> Desk:
+            raise OSError("no table")
+
+    (text,) = warnings(replace(run(), env=Broken()))
+    assert "no table" in text
+
+
+def test_shipped_environments_pass_in_any_protocol(small_run: Build, tmp_path: Path) -> None:
+    given = ("env", "algo", "steps", "protocol")
+    for env in ("countdown", "game/sokoban", "math", "[countdown,game/hangman]"):
+        for protocol in ("tags", "boxed", "whole"):
+            words = (f"env={env}", "algo=reinforce", f"protocol={protocol}", "warm_start=none", "steps=1")
+            assert not warnings(small_run(tmp_path, *words, without=given)), words

@@ -1,0 +1,117 @@
+"""What a warm start has taught: shown, stored, and a reason to go on for longer."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from rlx.console import Screen
+from rlx.hardware.interrupt import InterruptedRunError
+from rlx.record.folder import open_folder
+from rlx.record.lock import who
+from rlx.run import warm_result
+from rlx.run.life import Life
+from rlx.run.run import Run
+from rlx.run.warm_result import WarmResult, advice, goes_on, read_result, result_path, rounds_of_warm, waiting_for
+from rlx.train import train
+
+Build = Callable[..., Run]
+RESULT = WarmResult(steps=30, loss=0.3, episodes=8, success=0.25, invalid=0.5, truncated=0.0)
+WARM = ("warm_start=tool_sft", "warm_start.steps=2", "warm_start.algo.num_prompts=2", "warm_start.extend=1", "steps=1")
+
+
+def test_a_warm_start_goes_on_while_it_does_not_speak_and_its_loss_falls() -> None:
+    fluent = replace(RESULT, invalid=0.1)
+    assert goes_on(None, RESULT)
+    assert not goes_on(None, fluent)
+    assert goes_on(replace(RESULT, loss=0.5), RESULT)
+    assert not goes_on(replace(RESULT, loss=0.31), RESULT), "more of the same teaches nothing"
+
+
+def test_steps_of_the_recipe_may_be_extended_and_steps_of_ones_own_are_exact(small_run: Build, tmp_path: Path) -> None:
+    def lengths(*words: str) -> list[int]:
+        before = small_run(tmp_path, *words, without=("warm_start",)).before()
+        assert before is not None
+        return [part.steps for part in rounds_of_warm(before)]
+
+    assert lengths("warm_start=tool_sft") == [30, 60, 90, 120, 150]
+    assert lengths("warm_start=tool_sft", "warm_start.steps=7") == [7]
+    assert lengths("warm_start=tool_sft", "warm_start.steps=7", "warm_start.extend=1") == [7, 14]
+    assert lengths("warm_start=brief") == [20, 40, 60, 80, 100]
+
+
+def test_advice_is_for_a_policy_that_does_not_speak() -> None:
+    assert not advice(replace(RESULT, invalid=0.2))
+    assert "warm_start.steps=90" in advice(RESULT)
+    assert "sampling.max_new_tokens" in advice(replace(RESULT, truncated=0.5))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"loss": "x"}', '{"loss": 1, "success": null}', "9" * 9999])
+def test_a_result_that_cannot_be_read_is_none(text: str, tmp_path: Path) -> None:
+    result_path(tmp_path, 3).write_text(text)
+    assert read_result(tmp_path, 3) is None
+    assert read_result(tmp_path, 4) is None
+
+
+def test_a_warm_start_shows_its_loss_and_its_policy_s_own_success_and_is_found_with_them(
+    small_run: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cut off in its extension, it goes on with that."""
+    monkeypatch.setenv("RLX_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(warm_result, "SILENT", -1.0)
+    monkeypatch.setattr(warm_result, "STILL_FALLS", 10.0)
+    monkeypatch.setattr(warm_result, "NUM_TASKS", 2)
+
+    def run(name: str) -> str:
+        screen = Screen(console=Console(file=io.StringIO(), width=300))
+        train(small_run(tmp_path / name, *WARM), screen)
+        return (tmp_path / name / "log.txt").read_text()
+
+    def cut_off(life: Life) -> None:
+        if (life.run.steps, life.step) == (4, 3):
+            raise InterruptedRunError(15)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Life, "check", cut_off)
+        with pytest.raises(InterruptedRunError):
+            run("cut")
+    first = run("cut")
+    (folder,) = (tmp_path / "cache" / "warm").iterdir()
+    results = [read_result(folder, steps) for steps in (2, 4)]
+    assert [result is not None for result in results] == [True, True]
+    assert f"warm start: {results[1]}" in first
+    assert "warning: after the warm start" in first
+    line = next(line for line in first.splitlines() if "warm start: 4/4 steps" in line)
+    assert "loss" in line
+    assert "success" not in line
+    assert f"found in {folder}: {results[1]}" in run("found")
+    assert (tmp_path / "found" / "trajectories" / "step-000001.jsonl").exists()
+
+
+def test_who_waits_for_a_warm_start_says_for_whom_and_hears_signals(tmp_path: Path, small_run: Build) -> None:
+    said: list[str] = []
+
+    class Listening(Screen):
+        def say(self, text: str) -> None:
+            said.append(text)
+
+    class Signal:
+        def check(self) -> None:
+            if len(said) == 1 and said not in heard:
+                heard.append(list(said))
+                return
+            raise InterruptedRunError(2)
+
+    heard: list[list[str]] = []
+    life = Life(run=small_run(tmp_path / "run"), screen=Listening(), interrupt=Signal())  # type: ignore[arg-type]
+    waiter = open_folder(tmp_path / "warm", {}, wait=True, waiting=waiting_for(life, tmp_path / "warm"))
+    with open_folder(tmp_path / "warm", {}), pytest.raises(InterruptedRunError), waiter:
+        pass
+    (text,) = said
+    assert f"process {who()['pid']} on " in text
+    assert str(tmp_path / "warm") in text
