@@ -15,6 +15,7 @@ import json
 import random
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -24,14 +25,17 @@ from rlx.algo.credit import leave_one_out
 from rlx.algo.losses import policy_gradient, policy_loss
 from rlx.algo.parts import Optimizer
 from rlx.config.folders import read_option
+from rlx.hardware.peaks import Machine
 from rlx.hardware.profile import Hardware
-from rlx.hardware.scaling import Efficiency, Load, Machine, estimate_step
+from rlx.hardware.scaling import estimate_step
+from rlx.hardware.step import Load
 from rlx.learner.batch import collate
 from rlx.learner.rows import rows
 from rlx.learner.torch import TorchLearner
 from rlx.model.load import SHIPPED
 from rlx.model.shape import Shape, find_shape, num_parameters
 from rlx.rollout.torch.engine import TorchEngine
+from rlx.run.duration import MEASURED
 from rlx.types import Action, Completion, Group, Request, Sampling, Task, Trajectory, Turn
 
 PROMPT, NEW = 32, 32
@@ -134,7 +138,7 @@ def shape_of(name: str) -> Shape:
 
 def predict(shape: Shape, machine: Machine, load: Load, layer: float) -> tuple[float, float]:
     """Seconds of the rollout and of the update, with every efficiency at 1."""
-    whole = Efficiency(update=1, prefill=1, decode=1, links=1, tick=0, layer=layer, http=1)
+    whole = replace(MEASURED, update=1, prefill=1, decode=1, links=1, layer=layer, http=1)
     hardware = Hardware(num_slots=load.episodes, num_live=load.episodes, micro_batch_tokens=1024)
     step = estimate_step(shape, hardware, machine, load, whole)
     return step.rollout, step.update

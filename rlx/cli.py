@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rlx.commands import parts
 from rlx.commands.look import commands
 from rlx.commands.parts import AFTER, BEFORE, MIXED, PASS_ON, RUN, AsJson, ConfigDir, Folder, Overview, Words, show
 from rlx.limits import MANY
@@ -93,12 +94,10 @@ def evaluate(words: Words = None) -> None:
     if asks_for_help(words or []):
         show(eval_help())
         return
-    named = [word for word in words or [] if word.startswith("run=")]
-    rest = [word for word in words or [] if not word.startswith("run=")]
-    if not named:
+    folder, rest = parts.split_run(words)
+    if folder is None:
         launch([*untrained(rest), *rest], evaluate_job, check=check_evaluate)
         return
-    folder = Path(named[-1].removeprefix("run="))
     if any(word.startswith(("model=", "model.path=")) for word in rest):
         raise ConfigError("run= evaluates the run's own checkpoint: leave out the model, or run=")
     tree = load_tree(folder, rest)
@@ -176,17 +175,23 @@ def serve(
 
 
 @app.command(context_settings=MIXED, rich_help_panel=BEFORE)
-def plan(words: Words = None) -> None:
-    """What `rlx train` would do: its settings, memory, disk and time.
+def plan(
+    words: Words = None,
+    tokens: parts.Tokens = None,
+    turns: parts.Turns = None,
+    prompt: parts.Prompt = None,
+    seen: parts.Seen = None,
+) -> None:
+    """What `rlx train` would do: whether it fits, its time, settings, memory and disk.
 
-    Loads and starts nothing; exit code 2 if the run cannot fit. Words and options are those of `rlx train`.
+    Loads and starts nothing; exit code 2 if the run cannot fit. Words are those of `rlx train`. Without --tokens the
+    time stands for three lengths of episodes, unless demonstrations that the policy copies tell them, or run=DIR does:
+    a run that has taken ten steps.
     """
-    from rlx.commands.plan import describe_plan
-    from rlx.commands.refusal import check_plan
-    from rlx.config.compose import build_run, compose
+    from rlx.commands.plan import plan_run
+    from rlx.run.lengths import Given
 
-    run = build_run(compose(words or []), Path())
-    check_plan(run, lambda: show(describe_plan(run, words or [])))
+    plan_run(words, Given(tokens=tokens, turns=turns, prompt=prompt, seen=seen))
 
 
 @app.command(name="check", context_settings=MIXED, rich_help_panel=BEFORE)

@@ -9,16 +9,17 @@ from typing import Any
 from rlx.config.build import build_value
 from rlx.config.folders import read_option
 from rlx.hardware.memory import Demand, budgets
+from rlx.hardware.peaks import MACHINES
 from rlx.hardware.profile import Hardware
-from rlx.hardware.scaling import Load, StepTime, estimate_step
+from rlx.hardware.scaling import estimate_step
+from rlx.hardware.step import Load, StepTime
 from rlx.model.shape import Shape, num_parameters, read_shape
-from rlx.run.duration import MACHINES
 from rlx.run.fit import device_memory
 
 MODELS = ("0_5b", "1_5b", "3b", "7b", "14b", "32b", "72b")
 PROFILES = ("a100x1", "a100x8", "a100x8_async", "a100x8x2", "h100x8", "h200x8", "h200x8x2", "h200x8x2_async")
-LOAD = Load()
-"""16 prompts x 16 samples of 200 tokens with 50 tokens of tool output: Countdown as text models play it."""
+LOAD = Load(longest=800)
+"""16 prompts x 16 samples of 200 tokens, 800 at most, with 50 tokens of tool output: as small models play Countdown."""
 
 
 def read_model(name: str) -> Shape:
@@ -31,7 +32,7 @@ def read_profile(name: str, **changes: Any) -> Hardware:
 
 
 def fits(shape: Shape, hardware: Hardware, load: Load) -> bool:
-    """Whether even the lower bound fits."""
+    """Tell whether even the lower bound fits."""
     context = 2 * (load.prompt + load.sampled + load.observed)
     demand = Demand(shape=shape, num_trained=num_parameters(shape), max_context=context, num_episodes=load.episodes)
     have = device_memory(hardware)
@@ -47,7 +48,7 @@ def entry(shape: Shape, profile: str, load: Load = LOAD, **changes: Any) -> str:
 
 
 def parts(step: StepTime) -> list[str]:
-    found = (step.decode, step.prefill, step.compute, step.messages, step.optimizer, step.sync, step.seconds)
+    found = (step.decode, step.prefill, step.compute, step.messages, step.optimizer, step.sync, step.host, step.seconds)
     return [seconds(part) for part in found]
 
 
@@ -68,7 +69,7 @@ def by_profile() -> str:
 def by_part(model: str, profiles: Sequence[str]) -> str:
     shape = read_model(model)
     steps = {p: estimate_step(shape, read_profile(p), MACHINES[p[:4]], LOAD) for p in profiles}
-    head = ["", "decode", "prefill", "update", "messages", "optimizer", "sync", "step"]
+    head = ["", "decode", "prefill", "update", "messages", "optimizer", "sync", "Python", "step"]
     title = f"Seconds of each part, {model.replace('_', '.').upper()}:"
     return table(title, head, ([p, *parts(step)] for p, step in steps.items()))
 
@@ -84,7 +85,13 @@ def main() -> None:
     print(by_profile())
     print(by_part("7b", PROFILES))
     print(by_part("72b", ["h200x8x2_async"]))
-    print(by_load("By tokens sampled in an episode:", (200, 1000, 4000, 16000), lambda n: replace(LOAD, sampled=n)))
+    print(
+        by_load(
+            "By tokens sampled in an episode:",
+            (200, 1000, 4000, 16000),
+            lambda n: replace(LOAD, sampled=n, longest=min(4 * n, 32000)),
+        )
+    )
     print(by_load("By episodes a step:", (64, 256, 1024, 4096), lambda n: replace(LOAD, episodes=n)))
 
 

@@ -26,7 +26,8 @@ from rlx.console import hung
 from rlx.hardware.machine import size
 from rlx.hardware.memory import budgets
 from rlx.hardware.profile import set_threads
-from rlx.hardware.scaling import Load, estimate_step
+from rlx.hardware.scaling import estimate_step
+from rlx.hardware.step import Load
 from rlx.launch.start import check_allocation
 from rlx.record.folder import CHECKPOINTS, METRICS, STEP, SUMMARY, steps_in
 from rlx.record.track import is_clock, read_metrics

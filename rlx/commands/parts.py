@@ -65,6 +65,17 @@ Words = Annotated[
 ConfigDir = Annotated[Path | None, typer.Option("--config-dir", "-cd", help="A folder of options, searched first.")]
 AsJson = Annotated[bool, typer.Option("--json", help="As one JSON document.")]
 Folder = Annotated[Path, typer.Argument(exists=True, file_okay=False, help="A run's folder.")]
+Tokens = Annotated[float | None, typer.Option("--tokens", min=1, help="Tokens sampled in an episode, on average.")]
+Turns = Annotated[float | None, typer.Option("--turns", min=1, help="Turns of an episode, on average.")]
+Prompt = Annotated[float | None, typer.Option("--prompt", min=1, help="Tokens before the first turn.")]
+Seen = Annotated[float | None, typer.Option("--seen", min=0, help="Tokens of all answers of tools or environment.")]
+
+
+def split_run(words: list[str] | None) -> tuple[Path | None, list[str]]:
+    """Separate the last run=DIR from the other words."""
+    named = [word.removeprefix("run=") for word in words or [] if word.startswith("run=")]
+    rest = [word for word in words or [] if not word.startswith("run=")]
+    return (Path(named[-1]) if named else None), rest
 
 
 def show(text: str) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rlx.commands.graph import play_all
 from rlx.commands.objective import is_among, judged_by
-from rlx.commands.plan import between, clock, row, total_seconds
+from rlx.commands.text import between, clock, row
 from rlx.config.check import ConfigError, spell
 from rlx.config.compose import build_run, compose
 from rlx.config.folders import shipped_folder
@@ -38,7 +38,7 @@ from rlx.hardware.memory import Amount, budgets
 from rlx.hardware.packages import how_to_get, lacks
 from rlx.limits import near
 from rlx.record.folder import RESULTS, held, write_aside
-from rlx.run.duration import machine_of, stages_of
+from rlx.run.duration import machine_of, stages_of, total_seconds
 from rlx.run.fit import demand_of, shape_of
 from rlx.run.run import Run
 from rlx.run.warm import start_digest
@@ -144,7 +144,7 @@ def seconds_of(run: Run, *, warm: bool) -> float | None:
     if shape is None or machine is None:
         return None
     stages = stages_of(run)
-    return total_seconds(run, stages if warm else stages[-1:], shape, machine, full=False)
+    return total_seconds(run, stages if warm else stages[-1:], shape, machine)
 
 
 def memory_of(run: Run) -> Amount:

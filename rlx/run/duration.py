@@ -1,147 +1,172 @@
-"""How long a run would take and what it would leave on disk, before anything is loaded: `scaling` fed with a run.
+"""Estimate how long a run takes and what it leaves on disk, before anything is loaded: `scaling` fed with a run.
 
-Nothing here knows how long episodes will be, so there are two answers: one for episodes as Countdown's were, or as long
-as the environment's expert needs (rlx.run.lengths), and one for episodes that all fill their context.
+Where the length of episodes is known a stage has one estimate, elsewhere three (rlx.run.lengths).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from rlx.hardware.machine import gpus
 from rlx.hardware.memory import num_trained
+from rlx.hardware.peaks import MACHINES, Machine, in_float32, machine_named
 from rlx.hardware.profile import BYTES, Hardware
-from rlx.hardware.scaling import Efficiency, Load, Machine, StepTime, estimate_step, num_engines
+from rlx.hardware.scaling import estimate_step, num_engines
+from rlx.hardware.step import Efficiency, Load, StepTime
 from rlx.model.shape import Shape, num_parameters
 from rlx.run.fit import shape_of
-from rlx.run.lengths import Lengths, lengths_of, mean_of
+from rlx.run.lengths import NOTHING_GIVEN, TAIL, Expected, Given, Lengths, expect_lengths
+from rlx.run.measured import Measured
 from rlx.run.run import Run
-from rlx.world import portions_of
-
-A100 = Machine(name="A100", flops=312e12, bandwidth=2.04e12, memory=80e9, link=300e9, network=200e9, host=32e9)
-H100 = Machine(name="H100", flops=989e12, bandwidth=3.35e12, memory=80e9, link=450e9, network=400e9, host=64e9)
-H200 = replace(H100, name="H200", bandwidth=4.8e12, memory=141e9)
-MACHINES = {"a100": A100, "h100": H100, "h200": H200}
-"""The makers' published peaks, dense bfloat16, of the SXM forms in an eight-GPU machine with one network adapter a GPU
-(200 Gb/s beside an A100, 400 Gb/s beside an H100 or H200)."""
-FLOAT32 = {"a100": 19.5e12, "h100": 67e12, "h200": 67e12}
-"""Their peaks in float32 outside tensor cores, which is what torch uses unless told otherwise."""
 
 CORE = 80e9
 """FLOP/s of one thread, as docs/scaling.md measured it."""
 CACHED, MEMORY = 49e9, 14e9
 """Bytes a second of weights that stay in a processor's caches, and of those that do not; measured there too."""
 CACHE = 32e6
-MEASURED = Efficiency(update=0.65, prefill=0.65, decode=0.65, tick=0.0, layer=180e-6)
-"""Of one thread of an AMD EPYC: what runs of nano and SmolLM2 reached of the model's arithmetic."""
+MEASURED = Efficiency(
+    update=0.65,
+    half_width=0.0,
+    prefill=0.65,
+    decode=0.65,
+    tick=0.0,
+    row=0.0,
+    layer=180e-6,
+    launch=0.0,
+    handover=0.0,
+    host=0.0,
+)
+"""Shares of one thread of an AMD EPYC that runs of nano and SmolLM2 reached."""
 LAYER = 180e-6
 """Seconds that the torch engine spends on a layer of a tick beside its arithmetic, measured on a CPU."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunStage:
-    """The steps of one algorithm: a warm start's, or the run's own."""
+    """Steps of one algorithm: a warm start's, or the run's own."""
 
     name: str
     steps: int
-    load: Load
-    """Of one step, with episodes as long as they usually are."""
-    full: Load
-    """The same where every context is filled."""
+    loads: tuple[Load, ...]
+    """One step, at each length that episodes may have: one where it is known, else three."""
+    forked: float
+    """Forks of each episode, at most."""
+    expected: Expected
     hardware: Hardware
-    told: Mapping[str, Lengths]
-    """What experts told of lengths, by part."""
+
+    @property
+    def load(self) -> Load:
+        """The one load, or that in the middle."""
+        return self.loads[len(self.loads) // 2]
+
+    def at(self, index: int) -> Load:
+        """Return the load of one of three lengths; where the length is known, the one load."""
+        return self.loads[index] if len(self.loads) > 1 else self.loads[0]
 
 
-def stages_of(run: Run) -> list[RunStage]:
-    """The warm starts, if there are some, and the run."""
+def stages_of(run: Run, given: Given = NOTHING_GIVEN) -> list[RunStage]:
+    """Return the warm starts, if there are some, and the run, whose lengths may be `given`."""
     *warm, own = run.stages()
     names = ["warm start"] if len(warm) == 1 else [f"stage {number}" for number in range(1, len(warm) + 1)]
-    return [stage_of(stage, name) for stage, name in zip([*warm, own], [*names, "run"], strict=True)]
+    before = [stage_of(stage, name, NOTHING_GIVEN) for stage, name in zip(warm, names, strict=True)]
+    return [*before, stage_of(own, "run", given)]
 
 
-def stage_of(run: Run, name: str) -> RunStage:
+def stage_of(run: Run, name: str, given: Given) -> RunStage:
+    """Build one stage with its loads."""
+    expected = expect_lengths(run, given)
+    loads = tuple(load_of(run, lengths, expected.most) for lengths in expected.lengths)
+    forked = run.algo.forks
+    return RunStage(name=name, steps=run.steps, loads=loads, forked=forked, expected=expected, hardware=run.hardware)
+
+
+def load_of(run: Run, lengths: Lengths, most: int) -> Load:
+    """Build the load of a step whose episodes have such lengths."""
     algo, samples = run.algo, run.config["algo"].get("num_samples", 1)
-    told = lengths_of(run)
-    usual = mean_lengths(run, told)
-    load = replace(
-        load_of(run, usual, algo.num_prompts * samples, samples),
+    shape, lora = shape_of(run), run.model.lora
+    sampled = max(1, round(lengths.sampled))
+    return Load(
+        episodes=algo.num_prompts * samples,
+        samples=samples,
+        prompt=round(lengths.prompt),
+        sampled=sampled,
+        observed=round(lengths.observed),
+        turns=max(1, round(lengths.turns)),
+        longest=min(most, TAIL * sampled),
         reference="reference" in algo.needs,
         critic=algo.critic is not None,
         plays=not algo.imitates,
         epochs=algo.optimizer.num_epochs,
         updates=algo.optimizer.num_epochs * algo.optimizer.num_minibatches,
+        trained=None if shape is None or lora is None else num_trained(lora, shape),
     )
-    full = replace(as_long(load, usual.filling(run.sampling.max_context)), forked=algo.forks)
-    return RunStage(name=name, steps=run.steps, load=load, full=full, hardware=run.hardware, told=told)
-
-
-def mean_lengths(run: Run, told: Mapping[str, Lengths]) -> Lengths:
-    """Of all parts by their weights, each cut where its context ends; of what no expert told, as Countdown's were."""
-    parts = {name: portion.weight for name, portion in portions_of(run.env).items() if portion.weight} or {"": 1.0}
-    each = [told.get(name, Lengths()).within(run.sampling.max_context) for name in parts]
-    return mean_of(each, list(parts.values()))
-
-
-def load_of(run: Run, lengths: Lengths, episodes: int, samples: int) -> Load:
-    shape, lora = shape_of(run), run.model.lora
-    trained = None if shape is None or lora is None else num_trained(lora, shape)
-    return as_long(Load(episodes=episodes, samples=samples, trained=trained), lengths)
-
-
-def as_long(load: Load, lengths: Lengths) -> Load:
-    """Episodes of such lengths, in whole tokens."""
-    prompt, sampled, observed = (round(num) for num in (lengths.prompt, lengths.sampled, lengths.observed))
-    return replace(load, prompt=prompt, sampled=max(1, sampled), observed=observed)
 
 
 def num_tokens(load: Load) -> int:
-    """Of a step's episodes and their forks, prompts counted in each."""
-    return round((1 + load.forked) * load.episodes) * (load.prompt + load.sampled + load.observed)
+    """Count the tokens of a step's episodes, prompts in each."""
+    return load.episodes * (load.prompt + load.sampled + load.observed)
 
 
 def machine_of(hardware: Hardware, shape: Shape) -> Machine | None:
-    """What a profile runs on; None where nothing says which GPU it is."""
+    """Return what a profile runs on; None where nothing says which GPU it is."""
     if hardware.device == "cpu":
         fits = BYTES[hardware.dtype] * num_parameters(shape) < CACHE
         flops = CORE * hardware.num_threads
         return Machine(name="CPU", flops=flops, bandwidth=CACHED if fits else MEMORY, link=1e9, network=1e9)
-    here = " ".join(gpu.name.lower() for gpu in gpus())
-    found: str | None = hardware.gpu or next((name for name in MACHINES if name in here), None)
+    found = MACHINES.get(hardware.gpu or "") or machine_named(gpu.name for gpu in gpus())
     if found is None:
         return None
-    low = hardware.learner_dtype == "bfloat16"
-    return MACHINES[found] if low else replace(MACHINES[found], flops=FLOAT32[found])
+    return found if hardware.learner_dtype == "bfloat16" else in_float32(found)
 
 
 def efficiency_of(hardware: Hardware) -> Efficiency:
+    """Return what a profile reaches of its machine's peaks."""
     if hardware.device == "cpu":
         return MEASURED
     return Efficiency(layer=LAYER) if hardware.engine == "torch" else Efficiency()
 
 
 def estimate(stage: RunStage, load: Load, shape: Shape, machine: Machine) -> StepTime:
-    """One step of a stage."""
+    """Estimate one step of a stage."""
     return estimate_step(shape, stage.hardware, machine, load, efficiency_of(stage.hardware))
 
 
-def evaluation_seconds(run: Run, own: RunStage, shape: Shape, machine: Machine, *, full: bool) -> float:
-    """Of the start, of what it has become, and on the way; `own` is the run's stage, whose episodes are as long."""
+def num_evaluations(run: Run) -> int:
+    """Count the evaluations: of the start, of what it has become, and on the way."""
+    return 2 + (run.steps // run.evaluate.every if run.evaluate.every else 0)
+
+
+def evaluation_seconds(run: Run, like: Load, shape: Shape, machine: Machine) -> float:
+    """Estimate all evaluations of a run, with episodes like those of its steps."""
     settings = run.evaluate
-    times = 2 + (run.steps // settings.every if settings.every else 0)
-    like = own.full if full else own.load
     episodes = settings.num_tasks * settings.num_samples
-    load = replace(like, episodes=episodes, samples=settings.num_samples, plays=True, forked=0.0)
-    return times * estimate_step(shape, run.hardware, machine, load, efficiency_of(run.hardware)).rollout
+    load = replace(like, episodes=episodes, samples=settings.num_samples, plays=True)
+    step = estimate_step(shape, run.hardware, machine, load, efficiency_of(run.hardware))
+    return num_evaluations(run) * step.rollout
+
+
+def total_seconds(
+    run: Run, stages: list[RunStage], shape: Shape, machine: Machine, index: int = 1, measured: Measured | None = None
+) -> float:
+    """Estimate a run with its warm starts and evaluations, at one of three lengths where none is known. A measured step
+    replaces the estimate of the run's own, and scales that of its evaluations; steps that are done are not counted."""
+    *before, own = stages
+    learning = sum(stage.steps * estimate(stage, stage.at(index), shape, machine).seconds for stage in before)
+    step = estimate(own, own.at(index), shape, machine)
+    judging = evaluation_seconds(run, own.at(index), shape, machine)
+    if measured is None or not measured.is_same:
+        return learning + own.steps * step.seconds + judging
+    scale = measured.rollout / step.rollout if step.rollout and measured.rollout else 1.0
+    left = max(0, own.steps - measured.steps)
+    return left * measured.seconds + judging * scale * (num_evaluations(run) - 1) / num_evaluations(run)
 
 
 def num_idle(hardware: Hardware, episodes: int) -> int:
-    """Engines that sample nothing: episodes are shared out evenly."""
+    """Count the engines that sample nothing: episodes are shared out evenly."""
     return max(0, num_engines(hardware) - episodes)
 
 
 def checkpoint_bytes(run: Run, shape: Shape) -> int:
-    """The whole model in float32, two moments of what is trained, and the adapters where there are some."""
+    """Count the whole model in float32, two moments of what is trained, and the adapters where there are some."""
     lora = run.model.lora
     return 4 * num_parameters(shape) + num_trained(lora, shape) * (8 if lora is None else 12)

@@ -1,101 +1,253 @@
-"""How long episodes are before any is sampled: as those of Countdown were in measured runs (100 tokens of prompt, 200
-sampled, 50 of tools), or where an environment's own expert needs more, as that plays them under the run's protocol. In
-one that has no room for thoughts a turn is the act alone, an expert's as a model's: there they may be shorter too, and
-so may be those that copy an expert, and those that follow on it.
+"""Tell how long episodes will be, or that nothing tells it.
 
-    tasks of training --expert--> turns --tokenizer--> prompt 297  sampled 1,435  observed 9,024
+Four sources tell a length: the user (`rlx plan --tokens 800`), a run's own metrics (rlx.run.measured), demonstrations
+that a stage copies, and those that its policy has just copied. An expert's bare answers tell nothing of a model that
+reasons: elsewhere the tokens of an episode are unknown, and three lengths stand for them.
+
+    --tokens | metrics.jsonl | copied demonstrations -> one length     otherwise -> a quarter, half and all that fits
+
+Prompts, turns and observations are measured on the environment itself, by its expert or by its openings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
+from rlx.limits import MistakeError
 from rlx.model.load import SHIPPED
 from rlx.model.shape import find_file
 from rlx.protocol.drawn import Encode
 from rlx.record.codec import common_prefix
-from rlx.rollout.episode import demonstrate_episode, worlds_of
+from rlx.rollout.episode import World, demonstrate_episode, worlds_of
 from rlx.rollout.speech import Speech
 from rlx.run.run import Run
-from rlx.types import Dialect, Environment, Move, Trajectory
-from rlx.world import has_expert, pace_of, trained_parts
+from rlx.types import Dialect, Environment, Move, Task, Trajectory
+from rlx.world import (
+    actions_of,
+    has_expert,
+    open_episode,
+    opening_of,
+    pace_of,
+    portions_of,
+    rounds_of,
+    tools_of,
+    trained_parts,
+)
 
-MEANS = ("prompt", "sampled", "observed", "contexts")
-TASKS = 4
-"""Of each part, that the expert plays."""
+MEANS = ("prompt", "sampled", "observed", "contexts", "turns")
+TASKS, TURNS = 32, 96
+"""An expert plays so many tasks of each part at most, and no further one after so many turns."""
+OPENINGS = 4
+"""Tasks of each part whose prompt is measured where no expert plays."""
+AFTER_COPYING = 1.4
+"""Tokens of a policy that has copied its demonstrations, by theirs: the embedded model's episodes of Countdown took 194
+to 220 tokens, the demonstrations 145."""
+TAIL = 4
+"""The longest episode of a step has so many times the mean's tokens, or all that fits: 4.4 and 5.6 in GSM8K runs of
+verl, which fill their limit of 1,024."""
+TOKENS = "--tokens"
+SHARES = (0.25, 0.5, 1.0)
+"""Shares of what fits that stand for an unknown length."""
+
+
+class LengthError(MistakeError):
+    """A length that no episode can have; the message is one line."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lengths:
     """Tokens of an episode, on average."""
 
-    prompt: float = 100
+    prompt: float = 150
     sampled: float = 200
     observed: float = 50
-    """That turns after the first see anew: with a protocol that forgets, what was not there before is new."""
+    """Tokens that turns after the first see anew: with a protocol that forgets, all that was not there before."""
     contexts: float = 1
     """Contexts of their own: one, and one more for every turn that forgot."""
-    longest: int = 350
-    """Of one context with what is said in it, at most."""
+    turns: float = 1
+    longest: int = 0
+    """Tokens of the longest context, with what is said in it."""
 
     def within(self, context: int) -> Lengths:
-        """The same, cut where the context ends."""
-        fits = self.longest <= context and self.prompt + self.sampled + self.observed <= context * self.contexts
-        return self if fits else replace(self.filling(context), longest=self.longest)
-
-    def filling(self, context: int) -> Lengths:
-        """After the prompt, the policy's and the tools' shares of whole contexts as they were."""
+        """Cut the episode where its context ends."""
         room = max(1.0, context * self.contexts - self.prompt)
-        observed = room * self.observed // (self.sampled + self.observed)
-        return replace(self, observed=observed, sampled=room - observed)
+        share = min(1.0, room / (self.sampled + self.observed))
+        return replace(self, sampled=share * self.sampled, observed=share * self.observed)
 
 
-def lengths_of(run: Run) -> dict[str, Lengths]:
-    """By part of what is trained on, where an expert can tell. A model that thinks says more than an expert as a
-    rule, unless it has copied one. It takes 0.01 to 0.16 s of a core a part (9 x 9
-    Sudoku the most), of every stage anew."""
-    most = thinks_up_to(run)
-    speech = Speech(dialect=run.protocol, encode=encoder(run.model.path), decode=lambda ids: "")
-    found = {}
-    for name, env in trained_parts(run.env).items():
-        if can_tell(env):
-            with suppress(Exception):  # an expert that fails is told of where tasks are checked
-                world = worlds_of(run.env, speech)[name]
-                tasks = islice(env.tasks("train", run.seed), TASKS)
-                played = [demonstrate_episode(world, task, run.seed) for task in tasks]
-                mean = mean_of([length_of(one) for one in played], [1] * len(played))
-                found[name] = no_shorter(mean, most) if can_think(run.dialects[name], played[0]) else mean
-    return found
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """Lengths that a user gives on the command line, and a run's own; None where nothing is said."""
+
+    tokens: float | None = None
+    turns: float | None = None
+    prompt: float | None = None
+    seen: float | None = None
+    source: str = TOKENS
 
 
-def thinks_up_to(run: Run) -> float | None:
-    """How many times as much as its expert a policy says at most; None: nothing bounds it. What copies it says the
-    same. What has just copied it, and not briefly, says up to four times as much: nano's Countdown took 200 tokens; of
-    300 tasks the expert's mean was 145, and that of the four that are played 56."""
+NOTHING_GIVEN = Given()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Played:
+    """Episodes of a part as its expert plays them."""
+
+    lengths: Lengths
+    is_terse: bool
+    """The protocol has room for the act alone, an expert's as a model's."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expected:
+    """Lengths of a stage's episodes: one where they are known, three where they are not."""
+
+    lengths: tuple[Lengths, ...]
+    source: str | None = None
+    """Source of the one length; None: it is unknown."""
+    most: int
+    """Tokens that an episode may sample."""
+    experts: Mapping[str, Lengths] = field(default_factory=dict)
+    """Lengths of an expert's episodes, by part."""
+
+    @property
+    def is_certain(self) -> bool:
+        return self.source is not None
+
+    @property
+    def usual(self) -> Lengths:
+        """The one length, or that in the middle."""
+        return self.lengths[len(self.lengths) // 2]
+
+
+def expect_lengths(run: Run, given: Given = NOTHING_GIVEN) -> Expected:
+    """Tell the lengths of a stage's episodes, as far as anything tells them."""
+    played = play_experts(run)
+    experts = {name: one.lengths for name, one in played.items()}
+    parts = {name: portion.weight for name, portion in portions_of(run.env).items() if portion.weight} or {"": 1.0}
+    each = {name: experts.get(name) or unplayed_lengths(run, name) for name in parts}
+    cut = [lengths.within(run.sampling.max_context) for lengths in each.values()]
+    mean = given_lengths(mean_of(cut, list(parts.values())), given)
+    most = max(sampled_most(run, name, lengths) for name, lengths in each.items())
+    if given.tokens is not None:
+        if given.tokens > most and given.source == TOKENS:
+            told = f"an episode samples at most {most:,} tokens (sampling.max_new_tokens, sampling.max_context)"
+            raise LengthError(f"{TOKENS} {given.tokens:,.0f} cannot be: {told}")
+        one = replace(mean, sampled=max(1.0, min(most, given.tokens)))
+        return Expected(lengths=(one,), source=given.source, most=most, experts=experts)
+    factor = copying(run, is_terse=all(one.is_terse for one in played.values()))
+    if factor is not None and set(parts) <= set(experts):
+        copied = replace(mean, sampled=min(most, factor * mean.sampled))
+        return Expected(lengths=(copied,), source="demonstrations", most=most, experts=experts)
+    three = tuple(replace(mean, sampled=share * most) for share in SHARES)
+    return Expected(lengths=three, most=most, experts=experts)
+
+
+def given_lengths(lengths: Lengths, given: Given) -> Lengths:
+    """Replace what the user gives; further turns see as much each as before."""
+    turns = lengths.turns if given.turns is None else given.turns
+    each = lengths.observed / (lengths.turns - 1) if lengths.turns > 1 else 0.0
+    seen = each * (turns - 1) if given.seen is None else given.seen
+    prompt = lengths.prompt if given.prompt is None else given.prompt
+    return replace(lengths, prompt=prompt, observed=seen, turns=turns)
+
+
+def copying(run: Run, *, is_terse: bool) -> float | None:
+    """Return how many times as much as its demonstrations a policy says; None where it has copied none, or too few and
+    is not bound to be as terse."""
     if run.algo.imitates:
         return 1.0
     before, recipe = run.before(), run.model.recipe
     if before is None or not before.algo.imitates or (before.env, before.protocol) != (run.env, run.protocol):
         return None
-    return None if recipe is None or before.steps <= recipe.brief_steps else 4.0
+    is_brief = recipe is None or before.steps <= recipe.brief_steps
+    return None if is_brief and not is_terse else AFTER_COPYING
 
 
-def can_tell(env: Environment) -> bool:
-    """Whether an expert plays it here and now: nothing is fetched, and no live server played with."""
-    return has_expert(env) and not getattr(env, "fetches", False) and pace_of(env) != "live"
-
-
-def can_think(dialect: Dialect, played: Trajectory) -> bool:
-    """Whether a turn says more than what is done."""
+def has_room(dialect: Dialect, played: Trajectory) -> bool:
+    """Tell whether a turn may say more than what is done."""
     bare = Move(thought="", action=played.turns[0].action)
     return dialect.write(replace(bare, thought="Why")) != dialect.write(bare)
 
 
+def sampled_most(run: Run, part: str, lengths: Lengths) -> int:
+    """Count the tokens that an episode of a part may sample: its turns' limits, in the room of its contexts."""
+    turns = turn_limit(trained_parts(run.env)[part])
+    room = run.sampling.max_context * lengths.contexts - lengths.prompt
+    if turns is None or turns > 1:
+        room -= min(lengths.observed, room / 2)
+    each = run.sampling.max_new_tokens * (turns or 10**9)
+    return max(1, int(min(room, each)))
+
+
+def turn_limit(env: Environment) -> int | None:
+    """Return the turns that an episode may have; None where the context alone ends it."""
+    rounds = rounds_of(env)
+    if rounds is not None:
+        return rounds + 1
+    return None if tools_of(env) or actions_of(env) or has_expert(env) else 1
+
+
+def play_experts(run: Run) -> dict[str, Played]:
+    """Measure episodes that the environment's own expert plays, by part, where one can play here and now. It takes
+    0.01 to 0.2 s of a core a part."""
+    found = {}
+    for name, world in worlds_in(run).items():
+        if can_play(world.env) and has_expert(world.env):
+            with suppress(Exception):  # tasks are checked elsewhere, which names an expert that fails
+                played = list(demonstrations(world, run.seed))
+                mean = mean_of([length_of(one) for one in played], [1] * len(played))
+                found[name] = Played(lengths=mean, is_terse=not has_room(run.dialects[name], played[0]))
+    return found
+
+
+def demonstrations(world: World, seed: int) -> Iterator[Trajectory]:
+    """Yield an expert's episodes of the first training tasks, some TURNS turns in all."""
+    turns = 0
+    for task in islice(world.env.tasks("train", seed), TASKS):
+        episode = demonstrate_episode(world, task, seed)
+        yield episode
+        turns += len(episode.turns)
+        if turns >= TURNS:
+            return
+
+
+def unplayed_lengths(run: Run, part: str) -> Lengths:
+    """Measure the prompts of a part without an expert, where its tasks are here; one turn, no observation."""
+    world, lengths = worlds_in(run)[part], Lengths(observed=0)
+    if not can_play(world.env):
+        return lengths
+    with suppress(Exception):
+        openings = [prompt_tokens(world, task) for task in islice(world.env.tasks("train", run.seed), OPENINGS)]
+        return replace(lengths, prompt=sum(openings) / len(openings))
+    return lengths
+
+
+def prompt_tokens(world: World, task: Task) -> int:
+    """Count the tokens before the first turn."""
+    with open_episode(world.env, task) as episode:
+        opening = opening_of(episode)
+    return len(world.speech.context(task, opening.observation, (), world.remembering()))
+
+
+def worlds_in(run: Run) -> dict[str, World]:
+    """Return the trained parts with their protocols, as a player meets them."""
+    speech = Speech(dialect=run.protocol, encode=encoder(run.model.path), decode=lambda ids: "")
+    worlds = worlds_of(run.env, speech)
+    return {name: worlds[name] for name in trained_parts(run.env)}
+
+
+def can_play(env: Environment) -> bool:
+    """Tell whether an environment can be played here and now: nothing is fetched, and no live server played with."""
+    return not getattr(env, "fetches", False) and pace_of(env) != "live"
+
+
 def encoder(path: str) -> Encode:
-    """The model's own tokenizer; where that is not here, the embedded model's, which takes somewhat more tokens."""
+    """Return the model's own tokenizer; where that is not here, the embedded model's, which takes somewhat more
+    tokens."""
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(find_file(path, "tokenizer.json") or SHIPPED / "nano" / "tokenizer.json"))
@@ -103,6 +255,7 @@ def encoder(path: str) -> Encode:
 
 
 def length_of(episode: Trajectory) -> Lengths:
+    """Measure one episode."""
     wholes = [turn.prompt_ids + turn.completion.token_ids for turn in episode.turns]
     pairs = [(whole, turn.prompt_ids) for whole, turn in zip(wholes, episode.turns[1:])]
     return Lengths(
@@ -110,22 +263,13 @@ def length_of(episode: Trajectory) -> Lengths:
         sampled=episode.num_tokens,
         observed=sum(len(prompt) - common_prefix(whole, prompt) for whole, prompt in pairs),
         contexts=1 + sum(common_prefix(whole, prompt) < len(whole) for whole, prompt in pairs),
+        turns=len(episode.turns),
         longest=max(map(len, wholes)),
     )
 
 
-def no_shorter(lengths: Lengths, most: float | None) -> Lengths:
-    """Than Countdown's, in nothing, or than `most` times these where that is less."""
-
-    def of(name: str) -> float:
-        told, usual = getattr(lengths, name), getattr(Lengths(), name)
-        return max(told, usual if most is None else min(usual, most * told))
-
-    return Lengths(**{name: of(name) for name in MEANS}, longest=lengths.longest)
-
-
 def mean_of(lengths: Sequence[Lengths], weights: Sequence[float]) -> Lengths:
-    """Of their means; the longest of all."""
+    """Average lengths by their weights; the longest context is that of all."""
     whole = sum(weights)
     told = {
         name: sum(weight * getattr(one, name) for one, weight in zip(lengths, weights, strict=True)) / whole

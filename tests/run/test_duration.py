@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from rlx.config.compose import build_run, compose
+from rlx.hardware.peaks import MACHINES, Machine
 from rlx.hardware.profile import Hardware
-from rlx.hardware.scaling import Machine
 from rlx.model.shape import Shape
 from rlx.run.duration import (
-    FLOAT32,
-    MACHINES,
     checkpoint_bytes,
     estimate,
     evaluation_seconds,
@@ -20,9 +19,10 @@ from rlx.run.duration import (
     num_idle,
     num_tokens,
     stages_of,
+    total_seconds,
 )
 from rlx.run.fit import shape_of
-from rlx.run.lengths import Lengths
+from rlx.run.lengths import TAIL, Given
 from rlx.run.run import Run
 
 SEVEN = ["model=qwen2_5_7b", "hardware=a100x8x2"]
@@ -50,7 +50,7 @@ def test_a_warm_start_and_a_run_are_two_stages() -> None:
     assert (warm.steps, warm.load.episodes, warm.load.plays) == (160, 64, False)
     assert (own.steps, own.load.episodes, own.load.plays) == (200, 1024, True)
     assert own.load.reference
-    assert num_tokens(own.load) == 1024 * (100 + 200 + 29)
+    assert own.load.longest == TAIL * own.load.sampled
     assert len(stages_of(run_of("warm_start=none"))) == 1
 
 
@@ -67,16 +67,14 @@ def test_every_stage_of_a_curriculum_is_counted_with_its_own_context() -> None:
     )
     first, second, own = stages_of(run_of(*SEVEN, "warm_start=tool_sft", *before, *short))
     assert (first.name, second.name, own.name) == ("stage 1", "stage 2", "run")
-    assert (first.steps, first.load.episodes, num_tokens(first.full)) == (3, 5, 5 * 300)
-    assert num_tokens(second.full) == 64 * 4096
+    assert (first.steps, first.load.episodes) == (3, 5)
+    assert first.expected.most < 300
+    assert 4000 < second.expected.most < 4096
 
 
-def test_full_episodes_hold_their_context_and_no_more() -> None:
-    full = Lengths().filling(4096)
-    assert full.prompt + full.sampled + full.observed == 4096
-    assert full.observed == (4096 - 100) * 50 // 250
-    short = run_of("sampling.max_context=200", "model.max_context=200")
-    assert num_tokens(stages_of(short)[-1].load) == 64 * 200
+def test_no_episode_is_longer_than_its_context() -> None:
+    short = run_of("sampling.max_context=100", "model.max_context=100", "sampling.max_new_tokens=50")
+    assert num_tokens(stages_of(short)[-1].load) <= 64 * 101
 
 
 def test_demonstrations_are_not_sampled() -> None:
@@ -107,7 +105,7 @@ def test_adapters_save_time_and_disk() -> None:
 
 def test_a_run_of_demonstrations_is_evaluated_by_playing() -> None:
     run = run_of(*SEVEN, "algo=sft", "warm_start=none")
-    assert evaluation_seconds(run, stages_of(run)[-1], *sized(run), full=False) > 0
+    assert evaluation_seconds(run, stages_of(run)[-1].load, *sized(run)) > 0
 
 
 def test_which_machine_a_profile_is() -> None:
@@ -116,7 +114,7 @@ def test_which_machine_a_profile_is() -> None:
     assert machine_of(Hardware(device="cuda"), shape) is None
     plain = machine_of(Hardware(device="cuda", gpu="h200"), shape)
     assert plain is not None
-    assert plain.flops == FLOAT32["h200"]
+    assert plain.flops == MACHINES["h200"].float32
 
 
 def test_every_profile_with_gpus_but_the_plain_one_names_them() -> None:
@@ -135,5 +133,46 @@ def test_the_estimate_of_a_cpu_is_near_what_was_measured() -> None:
 def test_evaluation_is_of_the_start_the_end_and_the_way() -> None:
     once, often = run_of(*SEVEN), run_of(*SEVEN, "evaluate.every=20")
     shape, machine = sized(once)
-    seconds = [evaluation_seconds(run, stages_of(run)[-1], shape, machine, full=False) for run in (once, often)]
+    seconds = [evaluation_seconds(run, stages_of(run)[-1].load, shape, machine) for run in (once, often)]
     assert seconds[1] == pytest.approx(6 * seconds[0])
+
+
+GEM = (
+    "env=game/guess_the_number",
+    "algo=rebn",
+    "model=qwen3_1_7b",
+    "hardware=a100x8",
+    "protocol=boxed",
+    "warm_start=none",
+    "steps=500",
+)
+"""GEM (arXiv:2510.01051, appendix F): 500 steps of 4,096 tokens a turn at most, on 8 A100, in about one day."""
+
+
+def test_a_published_run_without_lengths_gets_three_times_that_hold_it_and_no_single_one() -> None:
+    run = run_of(*GEM)
+    stages = stages_of(run)
+    assert not stages[-1].expected.is_certain
+    quarter, half, whole = (8 * total_seconds(run, stages, *sized(run), index) / 3600 for index in range(3))
+    assert quarter < half < whole
+    assert 190 / 2 < whole < 190 * 2, "about one day of eight GPUs"
+
+
+def test_a_length_that_is_given_gives_one_time() -> None:
+    run = run_of(*GEM)
+    stage = stages_of(run, Given(tokens=800, turns=5, seen=300, prompt=90))[-1]
+    (load,) = stage.loads
+    assert (load.sampled, load.turns, load.observed, load.prompt) == (800, 5, 300, 90)
+    assert stage.at(0) == stage.at(2) == load
+
+
+def test_a_critic_and_importance_weights_share_one_forward_pass_more() -> None:
+    plain = run_of(*SEVEN, "algo=grpo", "hardware.importance_cap=null")
+    capped = run_of(*SEVEN, "algo=grpo")
+    critic = run_of(*SEVEN, "algo=ppo")
+    given = Given(tokens=500, turns=1, prompt=50, seen=0)
+    compute = []
+    for run in (plain, capped, critic):
+        load = replace(stages_of(run, given)[-1].load, episodes=1024, samples=8, epochs=1, reference=False)
+        compute.append(estimate(stages_of(run, given)[-1], load, *sized(run)).compute)
+    assert compute[0] < compute[1] == pytest.approx(compute[2])

@@ -13,8 +13,16 @@ from rlx.env.game.guess_the_number import GuessTheNumber
 from rlx.model.load import Model, load_tokenizer
 from rlx.rollout.episode import demonstrate_episode, worlds_of
 from rlx.rollout.speech import speech_of
-from rlx.run.duration import num_tokens, stages_of
-from rlx.run.lengths import Lengths, length_of, lengths_of, mean_of
+from rlx.run.lengths import (
+    AFTER_COPYING,
+    Given,
+    LengthError,
+    Lengths,
+    expect_lengths,
+    length_of,
+    mean_of,
+    play_experts,
+)
 from rlx.run.run import Run
 from rlx.types import Action, Completion, Task, Trajectory, Turn
 
@@ -35,9 +43,11 @@ def test_what_turns_see_anew_is_counted_by_hand() -> None:
     grows = (turn((1, 2, 3), 4), turn((1, 2, 3, 4, 5, 6), 7, 8))
     forgets = (turn((1, 2, 3), 4), turn((1, 9, 9, 9), 7, 8))
     whole, short = (length_of(Trajectory(task=task, sample=0, turns=t, status="done")) for t in (grows, forgets))
-    assert whole == Lengths(prompt=3, sampled=3, observed=2, contexts=1, longest=8)
-    assert short == Lengths(prompt=3, sampled=3, observed=3, contexts=2, longest=6)
-    assert mean_of([whole, short], [1, 3]) == Lengths(prompt=3, sampled=3, observed=2.75, contexts=1.75, longest=8)
+    assert whole == Lengths(prompt=3, sampled=3, observed=2, contexts=1, turns=2, longest=8)
+    assert short == Lengths(prompt=3, sampled=3, observed=3, contexts=2, turns=2, longest=6)
+    assert mean_of([whole, short], [1, 3]) == Lengths(
+        prompt=3, sampled=3, observed=2.75, contexts=1.75, turns=2, longest=8
+    )
 
 
 @pytest.mark.parametrize("words", [(), ("protocol.window=0",)])
@@ -45,32 +55,60 @@ def test_an_episode_is_as_long_as_the_expert_plays_it(words: tuple[str, ...]) ->
     run = run_of(*SUDOKU, *words)
     world = worlds_of(run.env, speech_of(run.protocol, load_tokenizer(Model(path="nano"))))[""]
     played = demonstrate_episode(world, next(run.env.tasks("train", 0)), 0)
-    (found,) = lengths_of(run).values()
-    assert found.longest == pytest.approx(length_of(played).longest, rel=0.1)
+    found = play_experts(run)[""].lengths
+    assert found.prompt == pytest.approx(length_of(played).prompt, rel=0.1)
     assert found.observed == pytest.approx(length_of(played).observed, rel=0.1)
 
 
-def test_what_needs_little_or_has_no_expert_is_as_countdown() -> None:
-    words = ("env=game/guess_the_number", "algo=rebn", "protocol=tags")
-    assert num_tokens(stages_of(run_of(*words))[-1].load) == 64 * 350
-    words = ("env=code", "env.source=hub", "env.hub=nobody/nothing", "algo=rloo", "warm_start=none")
-    assert lengths_of(run_of(*words)) == {}
-    assert num_tokens(stages_of(run_of(*words))[-1].load) == 128 * 350
+def test_an_expert_tells_nothing_of_a_model_that_may_think() -> None:
+    words = ("env=game/guess_the_number", "algo=rebn", "protocol=tags", "warm_start=none")
+    found = expect_lengths(run_of(*words))
+    assert not found.is_certain
+    assert [lengths.sampled for lengths in found.lengths] == [found.most / 4, found.most / 2, found.most]
+    terse = expect_lengths(run_of(*words[:2], "model=qwen2_5_7b", "warm_start=none", "protocol=direct"))
+    assert not terse.is_certain, "nor of one that has copied none of it"
 
 
-def test_who_copies_an_expert_says_as_much_and_who_has_copied_one_up_to_four_times_that() -> None:
+def test_without_an_expert_the_prompt_is_measured_and_the_rest_is_unknown() -> None:
+    short, long = (
+        expect_lengths(run_of("env=calc/count_small", f"protocol.instruction={text}", "algo=rloo", "warm_start=none"))
+        for text in ("Count.", "'Count what is there, and think of nothing else while counting.'")
+    )
+    assert not short.is_certain
+    assert long.usual.prompt > short.usual.prompt
+    hub = ("env=code", "env.source=hub", "env.hub=nobody/nothing", "algo=rloo", "warm_start=none")
+    assert expect_lengths(run_of(*hub)).usual.prompt == Lengths().prompt
+
+
+def test_who_copies_an_expert_says_as_much_and_who_has_copied_one_somewhat_more() -> None:
     words = ("env=calc/count_small", "env.expert=any", "algo=rloo", "protocol=tags", "warm_start=brief")
     run = run_of(*words, "warm_start.steps=21")
     warm = run.before()
     assert warm is not None
-    (shown,), (said,) = lengths_of(warm).values(), lengths_of(run).values()
-    assert shown.sampled < 40
-    assert (said.sampled, said.observed) == (4 * shown.sampled, 4 * shown.observed)
-    assert said.prompt == max(100, shown.prompt)
+    shown, said = expect_lengths(warm), expect_lengths(run)
+    assert shown.usual.sampled == play_experts(run)[""].lengths.sampled
+    assert said.usual.sampled == pytest.approx(AFTER_COPYING * shown.usual.sampled)
     elsewhere = (*words, "warm_start.steps=21", "+env@warm_start.env=calc/count")
     for others in (words, (*words[:-1], "warm_start=none"), elsewhere):
-        (found,) = lengths_of(run_of(*others)).values()
-        assert (found.sampled, found.observed) == (200, 50), others
+        assert not expect_lengths(run_of(*others)).is_certain, others
+
+
+def test_nano_after_its_demonstrations_of_countdown_is_as_long_as_was_measured() -> None:
+    """Its episodes had 194 to 220 sampled tokens."""
+    found = expect_lengths(run_of("env=countdown", "algo=tool_rloo"))
+    assert found.source == "demonstrations"
+    assert 160 < found.usual.sampled < 250
+
+
+def test_what_the_user_gives_wins_and_must_be_possible() -> None:
+    run = run_of("env=countdown", "algo=tool_rloo")
+    given = expect_lengths(run, Given(tokens=600, turns=3))
+    assert (given.usual.sampled, given.usual.turns, given.source) == (600, 3, "--tokens")
+    assert given.usual.observed < expect_lengths(run).usual.observed, "two of four further turns see half"
+    with pytest.raises(LengthError, match="--tokens"):
+        expect_lengths(run, Given(tokens=given.most + 1))
+    measured = expect_lengths(run, Given(tokens=1e9, source="a run"))
+    assert measured.usual.sampled == measured.most, "figures of a folder are bounded, not refused"
 
 
 class LiveNumber(GuessTheNumber):
@@ -79,17 +117,17 @@ class LiveNumber(GuessTheNumber):
 
 def test_no_expert_plays_with_a_live_server_for_a_plan() -> None:
     run = run_of("env=game/guess_the_number", "algo=rebn")
-    assert set(lengths_of(run)) == {""}
-    assert lengths_of(replace(run, env=LiveNumber(max_turns=20))) == {}
+    assert set(play_experts(run)) == {""}
+    assert play_experts(replace(run, env=LiveNumber(max_turns=20))) == {}
 
 
-def test_where_a_turn_is_the_act_alone_episodes_are_as_short_as_an_expert_s() -> None:
+def test_where_a_turn_is_the_act_alone_a_few_demonstrations_tell_the_length() -> None:
     run = run_of("env=game/guess_the_number", "algo=rebn", "env.low=1", "env.high=2", "env.max_turns=1")
     encode = load_tokenizer(Model(path="nano")).encode
     begun = "Guess the number that I think of. You have 1 guesses.\nIt is a number from 1 to 2.\n"
-    (found,) = lengths_of(run).values()
-    assert found == Lengths(prompt=len(encode(begun)), sampled=2, observed=0, longest=len(encode(f"{begun}1\n")))
-    assert num_tokens(stages_of(run)[-1].load) == 64 * (len(encode(begun)) + 2)
+    lengths = play_experts(run)[""].lengths
+    assert lengths == Lengths(prompt=len(encode(begun)), sampled=2, observed=0, longest=len(encode(f"{begun}1\n")))
+    assert expect_lengths(run).usual.sampled == pytest.approx(2 * AFTER_COPYING)
 
 
 def test_a_part_that_needs_more_than_the_context_is_named() -> None:
@@ -99,9 +137,3 @@ def test_a_part_that_needs_more_than_the_context_is_named() -> None:
     assert "CUT OFF an expert's episode of game_sudoku takes up to " in text
     assert "CUT OFF" not in describe_plan(run_of(*SUDOKU, "protocol.window=0"), [])
     assert "CUT OFF" not in describe_plan(run_of("env=game/guess_the_number", "algo=rebn"), [])
-
-
-def test_a_part_that_is_cut_makes_no_other_part_longer() -> None:
-    run = run_of("env=[game/guess_the_number,game/sudoku]", "algo=reinforce", "protocol=tags")
-    context, stage = run.sampling.max_context, stages_of(run)[-1]
-    assert num_tokens(stage.load) / stage.load.episodes == pytest.approx((350 + context) / 2, abs=3)

@@ -1,0 +1,44 @@
+"""Numbers and labelled lines of 80 columns, as plans show them."""
+
+from __future__ import annotations
+
+from rlx.console import hung
+from rlx.hardware.machine import size
+from rlx.hardware.memory import Amount
+
+LEFT = 12
+
+
+def row(label: str, text: str) -> list[str]:
+    """Wrap a text beside its label."""
+    return hung(f"{label:<{LEFT}}", text)
+
+
+def between(amount: Amount) -> str:
+    """Spell both bounds of an amount: 5.7 GB, 5.7 GB to 6.1 GB, up to 6.1 GB."""
+    least, most = size(amount.least), size(amount.most)
+    if not amount.least:
+        return f"up to {most}"
+    return least if least == most else f"{least} to {most}"
+
+
+def short(num: int) -> str:
+    """Spell a count in three digits: 72M."""
+    for unit, scale in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
+        if num >= scale:
+            return f"{num / scale:.3g}{unit}"
+    return str(num)
+
+
+def clock(seconds: float) -> str:
+    """Spell a time in two digits: 0.25 s, 14 s, 3.5 min, 2.1 h, 4 days."""
+    for unit, scale, least in (("days", 86400, 48 * 3600), ("h", 3600, 5400), ("min", 60, 100)):
+        if seconds >= least:
+            return f"{seconds / scale:.2g} {unit}" if seconds < 99.5 * scale else f"{seconds / scale:,.0f} {unit}"
+    return f"{seconds:.2g} s" if seconds >= 0.01 else "0 s"
+
+
+def hours(seconds: float) -> str:
+    """Spell a number of hours in two digits."""
+    found = seconds / 3600
+    return f"{found:,.0f}" if found >= 10 else f"{found:.2g}"

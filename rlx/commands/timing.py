@@ -1,0 +1,232 @@
+"""Lines of `rlx plan` about work and time: tokens of episodes, seconds of a step, hours of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from rlx.commands.text import LEFT, clock, hours, row, short
+from rlx.console import counted
+from rlx.hardware.peaks import Machine
+from rlx.hardware.profile import Hardware
+from rlx.hardware.scaling import num_engines
+from rlx.hardware.step import Load, StepTime
+from rlx.model.shape import Shape
+from rlx.run.duration import (
+    RunStage,
+    estimate,
+    machine_of,
+    num_idle,
+    num_tokens,
+    stages_of,
+    total_seconds,
+)
+from rlx.run.fit import shape_of
+from rlx.run.lengths import NOTHING_GIVEN, Given
+from rlx.run.measured import ENOUGH, Measured
+from rlx.run.run import Run
+
+PARTS = {
+    "decode": "sampling",
+    "prefill": "reading prompts",
+    "update": "the update",
+    "messages": "messages between processes",
+    "optimizer": "the optimizer",
+    "sync": "the weights' way to the engines",
+    "host": "Python on every process",
+}
+"""Parts of a step, as a person calls them."""
+HOW = f"Say --tokens N, or plan run=DIR, a run that has taken {ENOUGH} steps."
+NO_SHAPE = "the model's config.json is not here yet"
+NO_GPU = "nothing says which GPU it is: hardware.gpu=a100, h100 or h200"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timing:
+    """Everything that the time of a plan is computed from."""
+
+    run: Run
+    stages: list[RunStage]
+    shape: Shape | None
+    machine: Machine | None
+    measured: Measured | None = None
+
+    @property
+    def main(self) -> RunStage:
+        """The run's stage, after its warm starts."""
+        return self.stages[-1]
+
+    @property
+    def unit(self) -> str:
+        return "GPU-hours" if self.run.hardware.device == "cuda" else "process-hours"
+
+    @property
+    def is_measured(self) -> bool:
+        """The run's own steps are timed, not estimated."""
+        return self.measured is not None and self.measured.is_same
+
+
+def timing_of(run: Run, given: Given = NOTHING_GIVEN, measured: Measured | None = None) -> Timing:
+    """Gather what the time of a plan is computed from; lengths that are given win over measured ones."""
+    is_silent = given == NOTHING_GIVEN
+    lengths = measured.given if measured is not None and is_silent else given
+    shape = shape_of(run)
+    machine = None if shape is None else machine_of(run.hardware, shape)
+    used = measured if is_silent else None
+    return Timing(run=run, stages=stages_of(run, lengths), shape=shape, machine=machine, measured=used)
+
+
+def totals(timing: Timing) -> list[tuple[Load, float]]:
+    """Estimate the seconds of the whole run at each length that its episodes may have."""
+    if timing.shape is None or timing.machine is None:
+        return []
+    sized = timing.shape, timing.machine
+    loads = timing.main.loads
+    indices = range(len(loads)) if len(loads) > 1 else [1]
+    return [
+        (load, total_seconds(timing.run, timing.stages, *sized, index, timing.measured))
+        for load, index in zip(loads, indices, strict=True)
+    ]
+
+
+def describe_verdict_time(timing: Timing) -> list[str]:
+    """Say first how long the run takes, or what that depends on, and what limits a step."""
+    found = totals(timing)
+    if not found or timing.shape is None or timing.machine is None:
+        return row("time", f"no estimate: {NO_SHAPE if timing.shape is None else NO_GPU}")
+    said = [cost(timing, load, seconds) for load, seconds in found]
+    if timing.measured is not None and timing.is_measured:
+        done = counted(timing.measured.steps, "step")
+        lines = row("time", f"{said[0].strip()}, as measured, for what is left after {done}")
+    elif timing.main.expected.is_certain:
+        twice = f"; twice the tokens take {clock(seconds_at_twice(timing))}" if timing.main.load.plays else ""
+        lines = row("time", f"{said[0].strip()}, within a factor of two{twice}")
+    else:
+        lines = row("time", "unknown, as is the length of episodes. If one samples, on average,")
+        lines += [f"{'':<{LEFT}}{each}{' (all that fits)' * (each == said[-1])}" for each in said]
+        lines += row("", HOW)
+    return lines + row("limit", describe_limits(timing, timing.shape, timing.machine))
+
+
+def seconds_at_twice(timing: Timing) -> float:
+    """Estimate the whole run with episodes of twice the tokens, which a policy may learn."""
+    load = timing.main.load
+    own = replace(timing.main, loads=(replace(load, sampled=2 * load.sampled, longest=2 * load.longest),))
+    (_, seconds), *_ = totals(replace(timing, stages=[*timing.stages[:-1], own]))
+    return seconds
+
+
+def cost(timing: Timing, load: Load, seconds: float) -> str:
+    """Spell what a run takes at a length of episodes."""
+    devices = timing.run.hardware.num_devices
+    spent = f", {hours(seconds * devices)} {timing.unit}" if devices > 1 or timing.run.hardware.device == "cuda" else ""
+    return f"{load.sampled:>9,} tokens: {clock(seconds)}{spent}"
+
+
+def describe_limits(timing: Timing, shape: Shape, machine: Machine) -> str:
+    """Name the largest part of a step, at each length where it differs."""
+    steps = {load.sampled: estimate(timing.main, load, shape, machine) for load in timing.main.loads}
+    named = {PARTS[step.limit]: sampled for sampled, step in steps.items()}
+    if len(named) == 1:
+        return f"most of a step is {next(iter(named))} ({100 * share(steps[timing.main.load.sampled]):.0f}%)"
+    return "most of a step is " + ", ".join(f"{name} at {sampled:,} tokens" for name, sampled in named.items())
+
+
+def share(step: StepTime) -> float:
+    """Return the share of a step's seconds that its largest part takes."""
+    largest = {"decode": step.decode, "prefill": step.prefill, "update": step.compute, "messages": step.messages}
+    largest |= {"optimizer": step.optimizer, "sync": step.sync, "host": step.host}
+    return largest[step.limit] / sum(largest.values())
+
+
+def describe_work(timing: Timing) -> list[str]:
+    """Say the steps, episodes and tokens of each stage, and what an episode is taken to be."""
+    lines = [line for stage in timing.stages for line in row(stage.name, describe_stage(stage))]
+    return lines + row("episode", describe_episode(timing.main))
+
+
+def describe_stage(stage: RunStage) -> str:
+    """Count what a stage plays and reads."""
+    episodes = stage.steps * stage.load.episodes
+    forks = f" and at most {counted(round(episodes * stage.forked), 'fork')}" if stage.forked else ""
+    tokens = [short(stage.steps * num_tokens(load)) for load in stage.loads]
+    amount = f"about {tokens[0]}" if len(tokens) == 1 else f"{tokens[0]} to {tokens[-1]}"
+    return f"{counted(stage.steps, 'step')}, {counted(episodes, 'episode')}{forks}, {amount} tokens"
+
+
+def describe_episode(stage: RunStage) -> str:
+    """Say the tokens of an episode, and where they are known from."""
+    load, expected = stage.load, stage.expected
+    turns = f" in {counted(load.turns, 'turn')}" if load.turns > 1 else ""
+    seen = f", {load.observed:,} seen after the first turn" if load.observed else ""
+    prompt = f"{load.prompt:,} tokens of prompt{seen}"
+    if expected.is_certain:
+        return f"{prompt}, {load.sampled:,} sampled{turns} ({expected.source})"
+    each = [f"{one.sampled:,}" for one in stage.loads]
+    return f"{prompt}; sampled{turns}: unknown, taken as {', '.join(each[:-1])} or {each[-1]}, which is all that fits"
+
+
+def describe_warnings(timing: Timing) -> list[str]:
+    """Name parts whose expert's episodes do not fit the context, and engines without an episode."""
+    context = timing.run.sampling.max_context
+    return describe_cut(timing.main, context) + describe_idle(timing.run.hardware, timing.main)
+
+
+def describe_cut(stage: RunStage, context: int) -> list[str]:
+    """Name the parts whose episodes cannot be played to their end."""
+    lines = []
+    for name, lengths in stage.expected.experts.items():
+        if lengths.longest > context:
+            whose = f"an expert's episode of {name}" if name else "an expert's episode"
+            text = (
+                f"{whose} takes up to {lengths.longest:,} tokens, and sampling.max_context={context:,} ends it before"
+            )
+            lines += row("CUT OFF", f"{text}; raise model.max_context, or let turns be forgotten: protocol.window")
+    return lines
+
+
+def describe_idle(hardware: Hardware, stage: RunStage) -> list[str]:
+    """Count the engines that get no episode of a step."""
+    idle, engines = num_idle(hardware, stage.load.episodes), num_engines(hardware)
+    if not idle or not stage.load.plays:
+        return []
+    text = f"{idle} of {engines} engines sample nothing: a step has {counted(stage.load.episodes, 'episode')}"
+    return row("IDLE", f"{text}; raise algo.num_prompts or algo.num_samples, or choose a smaller profile")
+
+
+def describe_time(timing: Timing) -> list[str]:
+    """Say the seconds of each stage's step at each length, and what they are computed from."""
+    if timing.shape is None or timing.machine is None:
+        return []
+    sized = timing.shape, timing.machine
+    lines = [
+        line
+        for stage in timing.stages
+        for load in stage.loads
+        for line in row("step", describe_step(stage, load, *sized, measured=timing.measured))
+    ]
+    return lines + row("", f"{basis(timing)} (docs/scaling.md)")
+
+
+def describe_step(
+    stage: RunStage, load: Load, shape: Shape, machine: Machine, *, measured: Measured | None = None
+) -> str:
+    """Say what a step takes, in all and by part."""
+    if measured is not None and measured.is_same and stage.name == "run":
+        parts = f"rollout {clock(measured.rollout)}, update {clock(measured.update)}"
+        return f"of the {stage.name}, measured: {clock(measured.seconds)} ({parts})"
+    step = estimate(stage, load, shape, machine)
+    parts = f"rollout {clock(step.rollout)}, update {clock(step.update)}, weights {clock(step.sync)}"
+    detail = f" ({parts})" if load.plays else ""
+    where = f" at {load.sampled:,} tokens" if len(stage.loads) > 1 else ""
+    return f"of the {stage.name}{where}: about {clock(step.seconds)}{detail}"
+
+
+def basis(timing: Timing) -> str:
+    """Say what the seconds are computed from, and how far they may be off."""
+    assert timing.machine is not None
+    if timing.run.hardware.device == "cpu":
+        told = "runs on one thread of an AMD EPYC"
+    else:
+        told = f"an {timing.machine.name}'s published peaks and what published runs reached of such"
+    forks = "; forks may add as much rollout again" if timing.main.forked else ""
+    return f"estimates are for episodes of that length, within a factor of two, from {told}{forks}"

@@ -1,0 +1,120 @@
+"""Hold the estimate of a step: what it does (`Load`), how well (`Efficiency`), how long it takes (`StepTime`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlx.model.shape import Shape
+
+
+@dataclass(frozen=True, kw_only=True)
+class Efficiency:
+    """Share of each peak that is reached, and costs that do not depend on size. The defaults are for GPUs."""
+
+    update: float = 0.36
+    """Share of the peak that products of a very wide model reach, with attention and everything between."""
+    half_width: float = 600.0
+    """Width of a model that reaches half of `update`."""
+    prefill: float = 0.50
+    decode: float = 0.60
+    """Share of the memory's bandwidth."""
+    links: float = 0.70
+    tick: float = 0.005
+    """Seconds of a decoding tick beside the model: schedule, launches."""
+    row: float = 20e-6
+    """Seconds of a tick for every row in it: sampling, log-probs, input and output."""
+    layer: float = 0.0
+    """Seconds of a layer in a decoding tick beside its arithmetic."""
+    launch: float = 2e-3
+    """Seconds of a layer in one pass over a micro-batch, whatever its size."""
+    handover: float = 2.5
+    """Seconds in which a vLLM engine falls asleep for the update and wakes after it."""
+    host: float = 1.3e-6
+    """Seconds of Python for every sampled token of a step, on every process."""
+    hop: float = 20e-6
+    """Seconds of one sum over the devices of an engine."""
+    http: float = 1.0e9
+    """Bytes a second of weights to one server."""
+
+    def of_update(self, shape: Shape) -> float:
+        """Return the share of the peak that updates of a model reach: narrow models have small products."""
+        return self.update * shape.width / (shape.width + self.half_width)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Load:
+    """Episodes of one step: their tokens, and how many share a prompt."""
+
+    episodes: int = 256
+    samples: int = 16
+    prompt: int = 100
+    sampled: int = 200
+    observed: int = 50
+    """Tokens of tools' answers, prefilled but not sampled."""
+    turns: int = 1
+    """Turns of an episode."""
+    longest: int = 0
+    """Sampled tokens of the longest episode; 0: all are alike."""
+    reference: bool = False
+    critic: bool = False
+    plays: bool = True
+    """A policy samples them; demonstrations cost no rollout."""
+    forked: float = 0.0
+    """Forks of each: more to decode, and no more to prefill or to learn, as a twin is learned from instead."""
+    epochs: int = 1
+    """Passes of the update over them."""
+    updates: int = 1
+    """Optimizer steps of all passes together."""
+    trained: int | None = None
+    """Parameters of adapters, where these alone are trained: no gradient of the others is taken, sent or stepped."""
+
+    @property
+    def context(self) -> float:
+        """Tokens that a sampled token sees, on average."""
+        return self.prompt + (self.sampled + self.observed) / 2
+
+    @property
+    def tokens(self) -> float:
+        """Tokens that an update passes over: a group's prompt stands once."""
+        return self.episodes * (self.prompt / self.samples + self.sampled + self.observed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepTime:
+    """Seconds of a step's parts, and of the whole as they overlap."""
+
+    decode: float
+    prefill: float
+    compute: float
+    messages: float
+    optimizer: float
+    sync: float
+    overlaps: bool
+    host: float = 0.0
+
+    @property
+    def rollout(self) -> float:
+        return self.decode + self.prefill
+
+    @property
+    def update(self) -> float:
+        return max(self.compute, self.messages) + self.optimizer + self.host
+
+    @property
+    def seconds(self) -> float:
+        both = max(self.rollout, self.update) if self.overlaps else self.rollout + self.update
+        return both + self.sync
+
+    @property
+    def limit(self) -> str:
+        """Name of the largest part."""
+        parts = {
+            "decode": self.decode,
+            "prefill": self.prefill,
+            "update": self.compute,
+            "messages": self.messages if self.messages > self.compute else 0.0,
+            "optimizer": self.optimizer,
+            "sync": self.sync,
+            "host": self.host,
+        }
+        return max(parts, key=lambda name: parts[name])

@@ -1,0 +1,72 @@
+"""Plans by a run's own figures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rlx.commands.plan import describe_plan
+from rlx.commands.timing import timing_of
+from rlx.config.compose import build_run, compose
+from rlx.run.measured import ENOUGH, Measured, read_measured
+
+WORDS = ("env=countdown", "algo=tool_rloo", "steps=40")
+
+
+def folder_of(path: Path, steps: int, **more: Any) -> Path:
+    """A folder with a run's configuration and as many steps, each of 300 tokens and 2 s."""
+    figures = {"episode/tokens": 300.0, "episode/turns": 4.0, "tool/tokens": 40.0, "time/step": 2.0}
+    figures |= {"time/rollout": 1.5, "time/update": 0.5, **more}
+    lines = [json.dumps({"step": step, **figures}) for step in range(1, steps + 1)]
+    path.mkdir(exist_ok=True)
+    (path / "metrics.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    (path / "config.yaml").write_text(yaml.safe_dump(dict(compose(WORDS))))
+    return path
+
+
+def read(path: Path, *words: str) -> Measured | None:
+    return read_measured(path, compose([*WORDS, *words]))
+
+
+def flat(measured: Measured | None, *words: str) -> str:
+    run = build_run(compose([*WORDS, *words]), Path())
+    return " ".join(describe_plan(run, [], timing_of(run, measured=measured)).split())
+
+
+def test_a_run_s_own_steps_replace_the_estimate_once_there_are_ten(tmp_path: Path) -> None:
+    assert read(folder_of(tmp_path, ENOUGH - 1)) is None
+    measured = read(folder_of(tmp_path, ENOUGH))
+    assert measured is not None
+    assert measured.is_same
+    assert (measured.given.tokens, measured.given.turns, measured.given.seen) == (300, 4, 40)
+    text = flat(measured)
+    assert "as measured, for what is left after 10 steps" in text
+    assert "step of the run, measured: 2 s (rollout 1.5 s, update 0.5 s)" in text
+    assert "300 sampled in 4 turns" in text
+
+
+def test_with_other_settings_only_its_lengths_are_used(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, 20)
+    for words, is_same in ((("steps=90", "evaluate=quick"), True), (("algo.num_prompts=64",), False)):
+        measured = read(folder, *words[:1])
+        assert measured is not None
+        assert measured.is_same == is_same, words
+    other = read(folder, "hardware=a100x8", "model=qwen2_5_7b")
+    text = flat(other, "hardware=a100x8", "model=qwen2_5_7b")
+    assert "time 300 tokens: " in text
+    assert "measured" not in text.partition("episode")[0]
+
+
+@pytest.mark.parametrize("bad", [{"episode/tokens": -1.0}, {"episode/tokens": "many"}, {"time/step": None}])
+def test_figures_that_are_none_tell_nothing(tmp_path: Path, bad: dict[str, Any]) -> None:
+    assert read(folder_of(tmp_path, 20, **bad)) is None
+
+
+def test_a_name_of_a_folder_is_shown_and_not_obeyed(tmp_path: Path) -> None:
+    folder = tmp_path / "run\x1b[31m"
+    measured = read(folder_of(folder, 20))
+    assert "\x1b" not in flat(measured)
