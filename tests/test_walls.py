@@ -13,7 +13,7 @@ FILES = sorted((ROOT / "rlx").rglob("*.py"))
 HEAVY = {"torch", "transformers", "peft", "deepspeed", "vllm", "wandb"}
 
 FLOORS = (
-    ("limits", "buttons", "fault"),
+    ("limits", "buttons", "fault", "fences"),
     ("types", "console", "fetch"),
     ("world",),
     ("expert",),

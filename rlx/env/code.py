@@ -9,7 +9,6 @@ small ones of the project, or those of a data set.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from random import Random
@@ -18,12 +17,12 @@ from typing import Any, Literal
 from rlx.env.program_problems import KINDS
 from rlx.env.question import Question, judged
 from rlx.env.sourced import SourcedQuestions
+from rlx.fences import last_block
 from rlx.limits import within
 from rlx.tool.program import run_calls, run_programs
 from rlx.tool.python import Python
 from rlx.types import Step, Task
 
-FENCED = re.compile(r"```(?:\w+)?[^\S\n]*\n(.*?)```", re.DOTALL)
 Test = list[str]
 """What is read, and what must be printed; or an expression, and its value."""
 
@@ -83,9 +82,9 @@ class Code(SourcedQuestions):
 
 
 def program_in(text: str) -> str:
-    """The last fenced block, where there is one."""
-    blocks: list[str] = FENCED.findall(text)
-    return blocks[-1] if blocks else text
+    """Return the last block of code of an answer, where it has one."""
+    found = last_block(text, labels=())
+    return text if found is None else found
 
 
 def lines(text: str) -> list[str]:

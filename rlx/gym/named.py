@@ -31,6 +31,8 @@ VERSION = re.compile(r"-v\d+")
 REFERENCE = re.compile(r"\$\{model\.recipe\.(\w+)\}")
 RECIPE = "3b"
 """Recipe whose tool limits and interpreter an environment gets where no model says its own."""
+WITHOUT_MODEL = {"${model.recipe.reasoning}": True}
+"""What options refer to a model for: none is known here, and who does not think in <think> is read alike."""
 MOST = 10**5
 """Environments of a vector: making so many takes seconds."""
 
@@ -141,7 +143,9 @@ def build_protocol(protocol: str | Dialect, keys: Mapping[str, Any]) -> Dialect:
     """A protocol by its name in conf/protocol, or as it is."""
     if not isinstance(protocol, str) and not hasattr(protocol, "bound"):
         raise MistakeError(f"protocol={protocol!r:.60}: expected the name of one, or a Dialect")
-    found: Dialect = build("protocol", protocol, keys) if isinstance(protocol, str) else protocol
+    if not isinstance(protocol, str):
+        return protocol
+    found: Dialect = build("protocol", protocol, keys)
     return found
 
 

@@ -48,6 +48,8 @@ class Recipe:
     """Updates of a warm start that shows how to speak and little of what to say."""
     lora_factor: float
     """Times every learning rate where adapters alone are trained."""
+    reasoning: bool = True
+    """Whether what such models say in <think> counts for nothing, in every protocol."""
     interpreter: Literal["monty", "cpython"]
     """Interpreter of the Python tool and of the judge of programs."""
     code_characters: int

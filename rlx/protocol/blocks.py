@@ -1,18 +1,24 @@
 """Blocks of text between `<name>` and `</name>`, shared by the protocols that speak in them.
 
-A turn is one block that acts, with at most one thought before it. What a completion says is read the way an engine
-generates it: the first closing tag of a block that acts ends the turn, and whatever follows does not exist.
+A turn is one block that acts. What a completion says is read the way an engine generates it: the first closing tag of a
+block that acts ends the turn, and whatever follows does not exist.
+
+A `reasoning` model may think as it likes, before that block and between its words: tags in <think> are not tags. In
+text that no engine ended the last answer counts. Without `reasoning` a turn has the strict form of "Cost-Aware
+Tool-Integrated Reasoning for Countdown Arithmetic": at most one <think>, which stands first and holds no tag.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from rlx.fences import PYTHON, blocks_in, unfenced
 from rlx.protocol.history import History
+from rlx.protocol.thought import outside, up_to_stop
 from rlx.types import CUT, Action, Dialect, Move, Part, Stop, Task, Verb
 
 THINK, OBSERVATION, ANSWER = "think", "observation", "answer"
@@ -55,10 +61,14 @@ class Blocks(History):
 
     def read(self, text: str) -> Action:
         """What a whole turn says."""
-        name, body = find_block(text, self.blocks)
+        name, body = find_said(text, self.blocks) if self.reasoning else find_block(text, self.blocks)
         if name not in self.blocks:
-            return invalid(body)
-        return self.action(name, body)
+            return self.otherwise(text, body)
+        return self.action(name, unfenced(body) if name in self.tools else body)
+
+    def otherwise(self, text: str, why: str) -> Action:
+        """Return what a turn says in which no block acts."""
+        return invalid(why)
 
     def action(self, name: str, body: str) -> Action:
         """What a block does."""
@@ -80,8 +90,29 @@ class Blocks(History):
         return write_observation(observation)
 
 
+def find_said(text: str, blocks: Sequence[str]) -> tuple[str, str]:
+    """Return the block that acts in a turn with thoughts, and what it holds; or no name, and why not. Total."""
+    said = outside(text)
+    if f"<{OBSERVATION}>" in said or f"</{OBSERVATION}>" in said:
+        return "", "only the environment writes <observation>"
+    ends = {name: said.find(f"</{name}>") for name in blocks}
+    ended = [name for name in blocks if ends[name] >= 0]
+    if not ended:
+        opened = next((name for name in blocks if f"<{name}>" in said), None)
+        return "", f"<{opened}> is not closed" if opened else f"end the turn with {expected(blocks)}"
+    name = min(ended, key=ends.__getitem__)
+    end = said.rfind(f"</{name}>") if name == ANSWER else ends[name]
+    start = said.rfind(f"<{name}>", 0, end)
+    return (name, said[start + len(name) + 2 : end].strip()) if start >= 0 else ("", f"<{name}> is not opened")
+
+
+def expected(blocks: Sequence[str]) -> str:
+    return " or ".join(f"<{name}>" for name in blocks)
+
+
 def find_block(text: str, blocks: Sequence[str]) -> tuple[str, str]:
-    """The block that acts and what it holds; or no name, and why there is none. Total.
+    """Return the block that acts in a turn of the strict form, and what it holds; or no name, and why there is none.
+    Total.
 
     Outside its blocks text is free and ignored. Tags that are nested, unpaired or of an observation, which is the
     environment's to write, make the turn invalid; so does a turn with no block that acts, or whose block is unclosed.
@@ -95,14 +126,26 @@ def find_block(text: str, blocks: Sequence[str]) -> tuple[str, str]:
         if names[1:2] != [f"/{THINK}"]:
             return "", "<think> is not closed, or holds another tag"
         names, tags = names[2:], tags[2:]
-    expected = " or ".join(f"<{name}>" for name in blocks)
     if not names:
-        return "", f"end the turn with {expected}"
+        return "", f"end the turn with {expected(blocks)}"
     if names[0] not in blocks:
-        return "", f"after at most one <think> comes {expected}"
+        return "", f"after at most one <think> comes {expected(blocks)}"
     if names[1:] != [f"/{names[0]}"]:
         return "", f"<{names[0]}> is not closed"
     return names[0], turn[tags[0].end() : tags[1].start()].strip()
+
+
+def calls_in(text: str, tools: Sequence[str]) -> Iterator[Action]:
+    """Yield the calls that stand in blocks of code, by the labels of these."""
+    for block in blocks_in(text) if "```" in text else ():
+        for name in tools:
+            if block.label == name or {block.label, name} <= {*PYTHON}:
+                yield Action(kind="call", name=name, text=block.code)
+
+
+def heard_in(text: str, stops: Sequence[str], reasoning: bool) -> str:
+    """Return a turn up to its first stop string; of a `reasoning` model, without its thoughts."""
+    return outside(up_to_stop(text, stops)) if reasoning else end_at_stop(text, stops)
 
 
 def end_at_stop(text: str, stops: Sequence[str]) -> str:

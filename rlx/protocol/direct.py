@@ -10,15 +10,17 @@ a turn is the action's name, and after it the argument if it takes one. Where it
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import ClassVar
 
-from rlx.protocol.blocks import ANSWER, end_at_stop, invalid, joined, printable, require_heard, uncut
+from rlx.protocol.blocks import ANSWER, heard_in, invalid, joined, printable, require_heard, uncut
 from rlx.protocol.history import History
 from rlx.types import Action, Move, Part, Stop, Task, Verb
 
+BLANK = re.compile(r"\s+")
 BRIEF = 40
 """Characters of a turn that is remembered."""
 
@@ -67,21 +69,21 @@ class Direct(Lines):
 
     def read(self, text: str) -> Action:
         """What a whole turn says."""
-        return meant(without_end(text, self.stops).strip(), self.declared)
+        return meant(without_end(text, self.stops, self.reasoning).strip(), self.declared)
 
     def write(self, move: Move) -> str:
         """The text whose action is the move's; a thought cannot be said."""
         action = move.action
         said = said_as(action, self.declared)
         is_whole = said == without_end(said, self.stops)
-        cut = invalid("protocol.stops would cut it: choose protocol=boxed, tags or whole")
+        cut = invalid("protocol.stops would cut it: choose protocol=fenced, boxed or tags")
         require_heard(self.read(said) if is_whole else cut, action)
         return said + (self.stops[0] if self.stops else "")
 
 
-def without_end(text: str, stops: Sequence[str]) -> str:
-    """The text up to its first stop string."""
-    turn = end_at_stop(text, stops)
+def without_end(text: str, stops: Sequence[str], reasoning: bool = False) -> str:
+    """Return the text up to its first stop string."""
+    turn = heard_in(text, stops, reasoning)
     return next((turn[: -len(stop)] for stop in stops if turn.endswith(stop)), turn)
 
 
@@ -94,10 +96,10 @@ def meant(said: str, declared: Sequence[Verb]) -> Action:
     """The action that stands there bare, or why there is none."""
     if is_bare(declared):
         return act(declared[0].name if declared else ANSWER, said) if said else invalid("say something")
-    name, _, argument = said.partition(" ")
+    name, _, argument = BLANK.sub(" ", said, count=1).partition(" ")
     for verb in declared:
-        if verb.name == name and bool(argument.strip()) == bool(verb.argument):
-            return act(name, argument.strip())
+        if verb.name in (name, name.lower()) and bool(argument.strip()) == bool(verb.argument):
+            return act(verb.name, argument.strip())
     return invalid(f"say one of: {', '.join(map(spell, declared))}")
 
 

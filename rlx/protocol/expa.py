@@ -25,7 +25,7 @@ from functools import cached_property
 from rlx.buttons import Buttons
 from rlx.limits import MistakeError
 from rlx.protocol.automaton import Actions, Automaton, State
-from rlx.protocol.blocks import ANSWER, invalid, uncut
+from rlx.protocol.blocks import ANSWER, invalid, require_heard, uncut
 from rlx.protocol.direct import Lines, spell, without_end
 from rlx.protocol.drawn import Encode, Said
 from rlx.protocol.tags import refuse_names
@@ -145,7 +145,7 @@ class ExpA(Lines):
         return uncut(self.take(routes[said[at][0]], said[at + 1 :]), stop)
 
     def answer(self, text: str) -> Action:
-        said = without_end(text, self.stops).strip()
+        said = without_end(text, self.stops, self.reasoning).strip()
         if not self.answers:
             return invalid(f"choose one of: {', '.join(map(spell, self.routes))}")
         return Action(kind="answer", text=said) if said else invalid("say something")
@@ -176,13 +176,17 @@ class ExpA(Lines):
         """The inverse of `understand`; a ValueError for what no choices mean."""
         action, name = move.action, move.action.name
         if action.kind == "answer":
-            stop = self.stops[0] if self.stops else ""
-            return [("", f"{move.thought} {action.text.strip()}".strip() + stop)]
+            said = f"{move.thought} {action.text.strip()}".strip() + (self.stops[0] if self.stops else "")
+            heard = self.answer(said)
+            require_heard(heard, replace(heard, text=without_end(said, self.stops)))
+            return [("", said)]
         verb = next((verb for verb in self.routes if verb.name == name), None)
         if verb is None or self.action(verb, action.text) != action:
             raise ValueError(f"protocol=expa: no turn says this {action.kind}: there is no route {name!r:.60} for it")
         thought = [("", move.thought)] if move.thought else []
-        return [*thought, (name, route_text(verb)), *argument_said(verb, action.text.strip())]
+        chosen = [*thought, (name, route_text(verb)), *argument_said(verb, action.text.strip())]
+        require_heard(self.understand(chosen, "stop"), action)
+        return chosen
 
     def write(self, move: Move) -> str:
         return "".join(text for _, text in self.choose(move))

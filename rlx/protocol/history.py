@@ -36,6 +36,9 @@ class History:
     """Tokens of a context at which the agent sums it up; null: never."""
     summary_tokens: int = 64
     """The longest summary."""
+    reasoning: bool = True
+    """Whether what stands in <think> is thought and not said: it counts for nothing, and no stop string ends a turn
+    there. Without it <think> is text like any other, or part of a protocol's own strict form."""
 
     ask: ClassVar[str] = (
         "Sum up what you need to go on, and end with </summary>: all else will be forgotten.\n<summary>\n"

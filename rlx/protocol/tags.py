@@ -14,8 +14,9 @@ import re
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from rlx.protocol.blocks import ANSWER, OBSERVATION, THINK, Blocks
-from rlx.types import Task, Verb
+from rlx.protocol.blocks import ANSWER, OBSERVATION, THINK, Blocks, calls_in, invalid
+from rlx.protocol.thought import outside
+from rlx.types import Action, Task, Verb
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +51,11 @@ class Tags(Blocks):
     def blocks(self) -> tuple[str, ...]:
         answers = not self.declared or any(verb.name == ANSWER for verb in self.declared)
         return (*self.tools, *self.acts, *([ANSWER] if answers else []))
+
+    def otherwise(self, text: str, why: str) -> Action:
+        """A reasoning model may call a tool in a block of code with the tool's label."""
+        said = outside(text) if self.reasoning and self.lent else ""
+        return next(calls_in(said, self.tools), None) or invalid(why)
 
     def open(self, task: Task) -> str:
         told = self.instruction if self.instruction is not None else instruct(self.lent, self.declared)

@@ -78,7 +78,7 @@ def test_the_first_test_that_fails_is_the_last_where_all_must_pass(monkeypatch: 
 
 
 def test_of_several_blocks_the_last_is_the_program() -> None:
-    assert program_in("```python\n1\n```\nor\n```\n2\n```") == "2\n"
+    assert program_in("```python\n1\n```\nor\n```\n2\n```") == "2"
     assert program_in("print(1)") == "print(1)"
 
 

@@ -8,7 +8,7 @@ from rlx.env.countdown import Countdown
 from rlx.protocol.answer import Answer
 from rlx.types import Action, Move, Text
 
-ANSWER = Answer()
+ANSWER = Answer(reasoning=False)
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,8 @@ def test_what_can_be_written_is_read_back(dialect: Dialect, verb: Verb, argument
 
 def test_what_a_stop_would_cut_cannot_be_said() -> None:
     with pytest.raises(
-        ValueError, match=r"no turn says this answer: protocol.stops would cut it: choose protocol=boxed, tags or whole"
+        ValueError,
+        match=r"no turn says this answer: protocol.stops would cut it: choose protocol=fenced, boxed or tags",
     ):
         Direct().write(Move(thought="", action=Action(kind="answer", text="two\nlines")))
     assert Direct(stops=()).write(Move(thought="", action=Action(kind="answer", text="two\nlines"))) == "two\nlines"

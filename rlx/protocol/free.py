@@ -1,0 +1,117 @@
+"""Free text with one place in it that counts, shared by the protocols `boxed` and `fenced`."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Self
+
+from rlx.fences import unfenced
+from rlx.protocol.blocks import heard_in, invalid, joined, printable, require_heard, uncut
+from rlx.protocol.direct import is_bare, meant, said_as, spell
+from rlx.protocol.history import History
+from rlx.protocol.tags import refuse_names
+from rlx.types import Action, Move, Part, Stop, Task, Verb
+
+
+@dataclass(frozen=True, kw_only=True)
+class Free(History):
+    """A thought in free text, then the place; a call of a tool in its tag."""
+
+    instruction: str | None = None
+    """The line before the task's own text; null: what is to stand in the place, and which tools there are."""
+    stops_at: tuple[str, ...] = ()
+    """What ends a turn, beside a tool's closing tag and the model's own end of sequence."""
+    lent: tuple[Verb, ...] = ()
+    declared: tuple[Verb, ...] = ()
+    """What the environment lends and declares: known once the protocol is bound to it."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "stops_at", tuple(self.stops_at))
+
+    @property
+    @abstractmethod
+    def place(self) -> str:
+        """Name of the place, for the instruction."""
+
+    @abstractmethod
+    def found(self, text: str) -> str | None:
+        """Return what stands in the place; None where there is none."""
+
+    @abstractmethod
+    def shown(self, text: str) -> str:
+        """Write the place with this in it."""
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        return tuple(verb.name for verb in self.lent)
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        return (*(f"</{name}>" for name in self.tools), *self.stops_at)
+
+    def bound(self, tools: tuple[Verb, ...], actions: tuple[Verb, ...]) -> Self:
+        refuse_names([verb.name for verb in tools])
+        return replace(self, lent=tools, declared=actions)
+
+    def open(self, task: Task) -> str:
+        return "\n".join([self.told, *[part.text for part in task.prompt], ""])
+
+    @cached_property
+    def told(self) -> str:
+        """The line before a task's own text."""
+        return instruct(self.lent, self.declared, self.place) if self.instruction is None else self.instruction
+
+    def parse(self, text: str, stop: Stop) -> Action:
+        return uncut(self.read(text), stop)
+
+    def read(self, text: str) -> Action:
+        """Return what a whole turn says."""
+        turn = heard_in(text, self.stops, self.reasoning)
+        call = self.call_in(turn) if self.lent else None
+        if call is not None:
+            return call
+        found = self.found(turn)
+        return invalid(f"put it in {self.place}") if found is None else meant(found.strip(), self.declared)
+
+    def call_in(self, turn: str) -> Action | None:
+        """Return the call of a tool: that of the tag that ends the turn."""
+        name = next((name for name in self.tools if turn.endswith(f"</{name}>")), "")
+        return called(name, turn) if name else None
+
+    def write(self, move: Move) -> str:
+        """Return the text whose action is the move's; a ValueError if the place cannot say it."""
+        action, name = move.action, move.action.name
+        if action.kind == "call":
+            said = f"<{name}>{action.text.strip()}</{name}>"
+        else:
+            said = self.shown(said_as(action, self.declared))
+        text = f"{move.thought}{self.gap(action)}{said}" if move.thought else said
+        require_heard(self.read(text), action)
+        return text
+
+    def gap(self, action: Action) -> str:
+        """What stands between a thought and what is said."""
+        return " "
+
+    def render(self, observation: tuple[Part, ...]) -> str:
+        return f"\n{printable(joined(observation))}\n" if observation else ""
+
+
+def called(name: str, turn: str) -> Action:
+    """Return the call in the tag that ends the turn; a block of code around all of it is only its dress."""
+    _, opened, body = turn.removesuffix(f"</{name}>").rpartition(f"<{name}>")
+    return Action(kind="call", name=name, text=unfenced(body).strip()) if opened else invalid(f"<{name}> is not opened")
+
+
+def instruct(lent: Sequence[Verb], declared: Sequence[Verb], place: str) -> str:
+    """Say what can be said, and where."""
+    calls = "".join(f"You may {verb.description} in <{verb.name}>. " for verb in lent)
+    if not declared:
+        return f"{calls}Put your answer in {place}."
+    if is_bare(declared):
+        return f"{calls}Put your {declared[0].argument} in {place}."
+    return f"{calls}Put one of these in {place}: {', '.join(map(spell, declared))}."

@@ -1,0 +1,49 @@
+"""Thoughts of reasoning models, between <think> and </think>: nothing in them is said.
+
+<think>perhaps 4 \\boxed{4}</think> It is \\boxed{5}     ->   It is \\boxed{5}
+perhaps 4 \\boxed{4}</think> It is \\boxed{5}            ->   It is \\boxed{5}     a template may open the thought
+<think>perhaps 4 \\boxed{4}                             ->   nothing
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+OPENS, CLOSES = "<think>", "</think>"
+MARK = re.compile("<(/?)think>")
+
+
+def outside(text: str) -> str:
+    """Return what a text says outside of its thoughts. One that is not opened began before the text; one that is not
+    closed goes on to the end."""
+    if "think>" not in text:
+        return text
+    said: list[str] = []
+    start, thinks = 0, False
+    for mark in MARK.finditer(text):
+        if not thinks and mark[1]:
+            said.clear()
+        elif not thinks:
+            said.append(text[start : mark.start()])
+        thinks, start = not mark[1], mark.end()
+    return "\n".join(said if thinks else [*said, text[start:]])
+
+
+def up_to_stop(text: str, stops: Sequence[str]) -> str:
+    """Return the text up to the end of the first stop string that stands in no thought."""
+    if not stops:
+        return text
+    thinks = False
+    for mark in pattern_of(tuple(stops)).finditer(text):
+        if mark[0] in (OPENS, CLOSES):
+            thinks = mark[0] == OPENS
+        elif not thinks:
+            return text[: mark.end()]
+    return text
+
+
+@lru_cache
+def pattern_of(stops: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(map(re.escape, (OPENS, CLOSES, *stops))))
