@@ -259,7 +259,8 @@ def main(arguments: argparse.Namespace, words: Sequence[str]) -> str:
     check = "" if arguments.no_check else run_check(place, min(10.0, arguments.minutes / 2), arguments.threads)
     before = read_rows(file)
     rows = []
-    for row in plan_rows(place, arguments.models, arguments.lengths):
+    for planned in plan_rows(place, arguments.models, arguments.lengths):
+        row = planned | {"repeats": arguments.repeats}
         key = key_of(row, place)
         found, left = before.get(key), until - time.monotonic()
         if found is None and needs(row):
@@ -283,6 +284,7 @@ if __name__ == "__main__":
     parser.add_argument("--row-minutes", type=float, default=10.0, help="after which a row is ended")
     parser.add_argument("--models", nargs="*", default=[], help="options of conf/model, nano or tiny, instead")
     parser.add_argument("--lengths", nargs="*", type=int, default=[], help="tokens of a sequence, instead")
+    parser.add_argument("--repeats", type=int, default=3, help="of each measurement, of which the median counts")
     parser.add_argument("--threads", type=int, default=1, help="of a CPU")
     parser.add_argument("--no-check", action="store_true", help="leave `rlx check` out")
     parser.add_argument("--out", type=Path, default=Path("outputs/bench_gpu"), help="a folder")

@@ -31,7 +31,7 @@ def rows(bench: Any) -> Any:
 
 def arguments(out: Path, minutes: float = 5.0) -> argparse.Namespace:
     lengths, models = [32], ["tiny"]
-    given = {"minutes": minutes, "row_minutes": 1.0, "threads": 1, "no_check": True, "out": out}
+    given = {"minutes": minutes, "row_minutes": 1.0, "threads": 1, "repeats": 1, "no_check": True, "out": out}
     return argparse.Namespace(models=models, lengths=lengths, **given)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from rlx.commands.text import LEFT, clock, hours, row, short
 from rlx.console import counted
@@ -123,12 +124,13 @@ def cost(timing: Timing, load: Load, seconds: float) -> str:
 
 
 def describe_limits(timing: Timing, shape: Shape, machine: Machine) -> str:
-    """Name the largest part of a step, at each length where it differs."""
-    steps = {load.sampled: estimate(timing.main, load, shape, machine) for load in timing.main.loads}
-    named = {PARTS[step.limit]: sampled for sampled, step in steps.items()}
-    if len(named) == 1:
-        return f"most of a step is {next(iter(named))} ({100 * share(steps[timing.main.load.sampled]):.0f}%)"
-    return "most of a step is " + ", ".join(f"{name} at {sampled:,} tokens" for name, sampled in named.items())
+    """Name the largest part of a step, at each length where it is another."""
+    steps = [(load.sampled, estimate(timing.main, load, shape, machine)) for load in timing.main.loads]
+    groups = [(PARTS[limit], list(same)) for limit, same in groupby(steps, key=lambda pair: pair[1].limit)]
+    if len(groups) == 1:
+        _, step = steps[len(steps) // 2]
+        return f"most of a step is {groups[0][0]} ({100 * share(step):.0f}%)"
+    return "most of a step is " + ", ".join(f"{name} up to {same[-1][0]:,} tokens" for name, same in groups)
 
 
 def share(step: StepTime) -> float:

@@ -26,14 +26,12 @@ from rlx.rollout.speech import Speech
 from rlx.run.run import Run
 from rlx.types import Dialect, Environment, Move, Task, Trajectory
 from rlx.world import (
-    actions_of,
     has_expert,
     open_episode,
     opening_of,
     pace_of,
     portions_of,
     rounds_of,
-    tools_of,
     trained_parts,
 )
 
@@ -185,10 +183,10 @@ def sampled_most(run: Run, part: str, lengths: Lengths) -> int:
 
 def turn_limit(env: Environment) -> int | None:
     """Return the turns that an episode may have; None where the context alone ends it."""
-    rounds = rounds_of(env)
+    rounds, own = rounds_of(env), getattr(env, "max_turns", None)  # games limit their turns themselves
     if rounds is not None:
         return rounds + 1
-    return None if tools_of(env) or actions_of(env) or has_expert(env) else 1
+    return own if isinstance(own, int) else None
 
 
 def play_experts(run: Run) -> dict[str, Played]:
