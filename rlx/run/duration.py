@@ -53,6 +53,8 @@ class RunStage:
     """Forks of each episode, at most."""
     expected: Expected
     hardware: Hardware
+    extend: int = 0
+    """Times that a warm start may go on for `steps` more."""
 
     @property
     def load(self) -> Load:
@@ -77,7 +79,15 @@ def stage_of(run: Run, name: str, given: Given) -> RunStage:
     expected = expect_lengths(run, given)
     loads = tuple(load_of(run, lengths, expected.most) for lengths in expected.lengths)
     forked = run.algo.forks
-    return RunStage(name=name, steps=run.steps, loads=loads, forked=forked, expected=expected, hardware=run.hardware)
+    return RunStage(
+        name=name,
+        steps=run.steps,
+        loads=loads,
+        forked=forked,
+        expected=expected,
+        hardware=run.hardware,
+        extend=run.extend,
+    )
 
 
 def load_of(run: Run, lengths: Lengths, most: int) -> Load:
