@@ -59,8 +59,8 @@ def context(dialect: Dialect, past: Sequence[Turn]) -> str:
     return text(speech(dialect).context(TASK, OPENING, past))
 
 
-TURNS = (("25\n", "higher"), ("40\n", "lower"))
-SUMMING = Direct(summarise_at=90, summary_tokens=40)
+TURNS = (("25\n", "higher than 25"), ("40\n", "lower than 40"))
+SUMMING = Direct(summarise_at=90, summary_tokens=60)
 
 
 @pytest.mark.parametrize(
@@ -103,10 +103,10 @@ def test_what_follows_a_summary_is_remembered_until_the_next() -> None:
 @pytest.mark.parametrize(
     ("words", "stop", "heard", "goes_on"),
     [
-        ("\n", "stop", "", "So far: \nlower\n"),
-        ("", "eos", "", "So far: \nlower\n"),
-        ("30", "length", "30", "So far: 30\nlower\n"),
-        ("</answer><think>", "context", "</answer><think>", "So far: </answer><think>\nlower\n"),
+        ("\n", "stop", "", "So far: \nlower than 40\n"),
+        ("", "eos", "", "So far: \nlower than 40\n"),
+        ("30", "length", "30", "So far: 30\nlower than 40\n"),
+        ("</answer><think>", "context", "</answer><think>", "So far: </answer><think>\nlower than 40\n"),
     ],
 )
 def test_whatever_is_said_is_the_summary(words: str, stop: Stop, heard: str, goes_on: str) -> None:
@@ -135,15 +135,15 @@ def test_an_expert_retells_what_it_did_the_latest_of_it_where_that_is_too_long()
     past = after(SUMMING, *TURNS)
     whole = speech(SUMMING).retell(past)
     assert whole is not None
-    assert text(whole.token_ids) == "25 higher; 40 lower\n"
-    short = speech(Direct(summarise_at=90, summary_tokens=9)).retell(past)
+    assert text(whole.token_ids) == "25 higher than 25; 40 lower than 40\n"
+    short = speech(Direct(summarise_at=90, summary_tokens=17)).retell(past)
     assert short is not None
-    assert text(short.token_ids) == "40 lower\n"
+    assert text(short.token_ids) == "40 lower than 40\n"
     again = said(SUMMING, past, text(whole.token_ids))
     assert speech(SUMMING).retell(again) is None
     told = speech(SUMMING).retell(said(SUMMING, again, "30\n", "</summary>"))
     assert told is not None
-    assert text(told.token_ids) == "25 higher; 40 lower; 30 < /summary>\n"
+    assert text(told.token_ids) == "25 higher than 25; 40 lower than 40; 30 < /summary>\n"
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def test_calls_are_the_tools_and_all_else_is_the_environments() -> None:
     with open_episode(LENT, TASK) as episode:
         assert opening_of(episode) == opening_of(GAME.start(TASK))
         said = [episode.step(action) for action in (call("24 * 2"), guess(48), call("1 / 0"), guess(20))]
-    assert [step.observation[0].text.split(":")[0] for step in said[:3]] == ["48", "lower", "ZeroDivisionError"]
+    assert [step.observation[0].text.split(":")[0] for step in said[:3]] == ["48", "lower than 48", "ZeroDivisionError"]
     assert said[3] == Step(observation=(Text("correct"),), reward=1.0, done=True, success=True)
     assert [step.tool.num_calls for step in said] == [1, 0, 1, 0]
 

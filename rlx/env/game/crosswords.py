@@ -104,7 +104,7 @@ class CrosswordsEpisode(BoardTurns):
             return self.show(f"no letter belongs at {row} {col}")
         if cell in self.filled:
             return self.show(f"{row} {col} is filled already")
-        return self.put(cell, letter) if self.letters[cell] == letter else self.show(f"{letter} is wrong")
+        return self.put(cell, letter) if self.letters[cell] == letter else self.show(f"{row} {col} is not {letter}")
 
     def put(self, cell: int, letter: str) -> Step:
         self.filled.add(cell)

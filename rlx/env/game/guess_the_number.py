@@ -1,6 +1,6 @@
-"""Guess a number: every guess is met with `higher` or `lower`.
+"""Guess a number: every guess is met with `higher than` or `lower than` it.
 
-It is a number from 1 to 50.  ->  25  ->  lower  ->  12  ->  correct
+It is a number from 1 to 50.  ->  25  ->  lower than 25  ->  12  ->  correct
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class GuessEpisode(Turns):
         if number in self.guesses:
             return told(f"you guessed {number} before")
         self.guesses.add(number)
-        return told("higher" if number < self.secret else "lower")
+        return told(f"{'higher' if number < self.secret else 'lower'} than {number}")
 
     def at_limit(self, step: Step) -> float:
         """1 less the last guess's distance, as a share of the range."""

@@ -1,6 +1,6 @@
 """Mastermind: find a code of digits; a guess is told how many of them are right.
 
-Find the code of 4 different digits from 1 to 8.  ->  1 2 3 4  ->  black 1 white 2  ->  ...  ->  correct
+Find the code of 4 different digits from 1 to 8.  ->  1 2 3 4  ->  1 2 3 4: black 1 white 2  ->  ...  ->  correct
 """
 
 from __future__ import annotations
@@ -135,15 +135,22 @@ class MastermindEpisode(Turns):
         if min(guess) < 1 or max(guess) > self.highest:
             return told(f"digits are from 1 to {self.highest}")
         if guess in self.guesses:
-            return told("you guessed it before")
+            return told(f"you guessed {written(guess)} before")
         self.guesses.add(guess)
-        return self.answer(*pegs(self.code, guess))
+        return self.answer(guess)
 
-    def answer(self, black: int, white: int) -> Step:
+    def answer(self, guess: Code) -> Step:
+        black, white = pegs(self.code, guess)
         gain = max(0, black - self.most_black) / len(self.code)
         self.most_black = max(self.most_black, black)
-        return won("correct", gain) if black == len(self.code) else told(ANSWERS[black][white], gain)
+        if black == len(self.code):
+            return won("correct", gain)
+        return told(f"{written(guess)}: {ANSWERS[black][white]}", gain)
 
 
 def guess(code: Code) -> Action:
-    return Action(kind="act", name="guess", text=" ".join(map(str, code)))
+    return Action(kind="act", name="guess", text=written(code))
+
+
+def written(code: Code) -> str:
+    return " ".join(map(str, code))

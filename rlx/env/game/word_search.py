@@ -120,16 +120,17 @@ class WordSearchEpisode(BoardTurns):
         where = whole_numbers(action.text) if action.kind == "act" else None
         if where is None or len(where) != 4:
             return None
+        said = " ".join(map(str, where))
         if max(where) >= self.side:
-            return self.show("that is not on the board")
+            return self.show(f"{said} is not on the board")
         ends = (*min(where[:2], where[2:]), *max(where[:2], where[2:]))
         if ends in self.tried:
-            return self.show("you tried it before")
+            return self.show(f"you tried {said} before")
         self.tried.add(ends)
         if ends[0] != ends[2] and ends[1] != ends[3]:
-            return self.show("words are across or down")
+            return self.show(f"words are across or down, not {said}")
         one = self.hidden.pop(ends, None)
-        return self.found(one) if one else self.show("no hidden word is there")
+        return self.found(one) if one else self.show(f"no hidden word is at {said}")
 
     def found(self, one: Laid) -> Step:
         for cell, letter in zip(one.cells(self.side), one.word.upper().encode()):

@@ -106,7 +106,7 @@ class WordleEpisode(Turns):
         if len(guess) != len(self.word):
             return told(f"the word has {len(self.word)} letters")
         if guess in self.guesses:
-            return told("you guessed it before")
+            return told(f"you guessed {guess} before")
         self.guesses.add(guess)
         found = marks(self.word, guess)
         gain = self.newly_in_place(found) if "G" in found else 0.0

@@ -61,7 +61,7 @@ def test_a_game_by_hand() -> None:
         ("0 4 h", "0 4 is not on the board"),
         ("0 0 h", "no letter belongs at 0 0"),
         ("1 1 o", "1 1 is filled already"),
-        ("0 1 x", "x is wrong"),
+        ("0 1 x", "0 1 is not x"),
     ],
 )
 def test_what_is_no_right_letter_costs_a_turn(text: str, answer: str) -> None:
@@ -134,7 +134,7 @@ AS_OURS = {
     "out of bounds": "is not on the board",
     "black dot": "no letter belongs",
     "already filled": "is filled already",
-    "it is incorrect": "is wrong",
+    "it is incorrect": "is not ",
     "correctly": "is right",
     "Congratulations": "all is filled",
 }

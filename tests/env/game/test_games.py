@@ -154,3 +154,27 @@ def test_a_turn_that_cannot_be_read_ends_the_game_at_a_price(name: str) -> None:
     step = make(name).start(some(name, "train")[0]).step(Action(kind="invalid", text="it was cut off"))
     assert (step.reward, step.done, step.truncated, step.success) == (-0.1, True, False, False)
     assert "it was cut off" in step.observation[0].text
+
+
+SAID = ("guess_the_number", "mastermind", "wordle", "hangman", "crosswords", "word_search")
+"""Games of free moves; the others show a board on which a move is seen."""
+
+
+@pytest.mark.parametrize("name", [name for name in GAMES if name.removeprefix("game/").startswith(SAID)])
+def test_what_is_seen_says_what_was_done(name: str) -> None:
+    """Whoever sees observations alone (protocol.said=false, GEM's concat) knows which moves were made."""
+    env, task = make(name), some(name, "train")[0]
+    seen = []
+    for move in tries_of(env, task, 12, 0):
+        steps = list(played(env.start(task), [move, move]))
+        seen += [step.observation for step in steps if not step.done]
+    assert len(set(seen)) == len(seen) > 6
+
+
+def test_actions_may_be_said_in_capitals() -> None:
+    for name in GAMES:
+        env = make(name)
+        boxed = dialect_of(env, Boxed())
+        for verb in actions_of(env) if len(actions_of(env)) > 1 else ():
+            said = f"\\boxed{{{verb.name.upper()}{' 1 1' if verb.argument else ''}}}"
+            assert boxed.parse(said, "eos").name == verb.name

@@ -38,16 +38,16 @@ def test_a_word_is_paid_once_whichever_way_it_is_marked() -> None:
     episode = ENV.start(TASK)
     steps = [episode.step(act(text)) for text in ("0 1 2 1", "2 1 0 1", "0 1 2 1")]
     assert [step.reward for step in steps] == [0.5, 0.0, 0.0]
-    assert [said(step) for step in steps[1:]] == ["you tried it before"] * 2
+    assert [said(step) for step in steps[1:]] == ["you tried 2 1 0 1 before", "you tried 0 1 2 1 before"]
 
 
 @pytest.mark.parametrize(
     ("text", "answer"),
     [
-        ("0 1 0 4", "that is not on the board"),
-        ("0 1 2 3", "words are across or down"),
-        ("0 0 0 2", "no hidden word is there"),
-        ("1 1 1 1", "no hidden word is there"),
+        ("0 1 0 4", "0 1 0 4 is not on the board"),
+        ("0 1 2 3", "words are across or down, not 0 1 2 3"),
+        ("0 0 0 2", "no hidden word is at 0 0 0 2"),
+        ("1 1 1 1", "no hidden word is at 1 1 1 1"),
     ],
 )
 def test_what_is_no_hidden_word_costs_a_turn(text: str, answer: str) -> None:
@@ -144,7 +144,7 @@ def test_gem_plays_the_same(gem: Any, name: str, env: WordSearch) -> None:
 
 AS_OURS = {
     "out of bounds": "not on the board",
-    "already tried": "tried it before",
+    "already tried": "you tried",
     "not valid": "across or down",
     "correct! You found": "found ",
     "Congratulations": "found ",

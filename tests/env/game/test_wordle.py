@@ -62,7 +62,7 @@ def test_words_of_other_lengths_cost_a_turn(text: str, said: str) -> None:
 def test_a_guess_made_before_costs_a_turn_however_it_is_spelled() -> None:
     episode = ENV.start(TASK)
     episode.step(guess("react"))
-    assert episode.step(guess("R e a c t")) == Step(observation=(Text("you guessed it before"),))
+    assert episode.step(guess("R e a c t")) == Step(observation=(Text("you guessed react before"),))
 
 
 @pytest.mark.parametrize("text", ["", "cr4ne", "crâne", "crane!", "c-r-a-n-e", "[crane]"])
@@ -114,7 +114,7 @@ def test_gem_plays_the_same(gem: Any, name: str, env: Wordle) -> None:
             if found:
                 assert text == f"{' '.join(found[1].lower())}\n{' '.join(re.findall('[GYX]', found[2]))}"
             if not step.truncated:
-                assert ("guessed before" in answer["text"]) == ("guessed it before" in text)
+                assert ("guessed before" in answer["text"]) == ("you guessed" in text)
                 assert ("but the secret word has" in answer["text"]) == ("the word has" in text)
 
 
