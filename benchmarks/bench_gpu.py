@@ -31,6 +31,7 @@ from typing import Any
 from gpu_rows import needs
 
 from rlx.hardware.machine import gpus, size
+from rlx.hardware.packages import lacks
 from rlx.hardware.peaks import machine_named
 from rlx.hardware.profile import set_threads
 
@@ -174,7 +175,7 @@ def measure_row(row: Row, seconds: float) -> Row:
 def run_check(place: Place, minutes: float, threads: int) -> str:
     """Run `rlx check` on the profile of one such device, and return the command with its answer."""
     machine = machine_named([place.name])
-    is_profile = machine is not None and machine.name in ("A100", "H100")
+    is_profile = machine is not None and machine.name in ("A100", "H100") and not lacks("vllm")
     profile = "cpu" if place.device == "cpu" else f"{machine.name.lower()}x1" if machine and is_profile else "gpu1"
     words = ["check", f"hardware={profile}", "--minutes", f"{minutes:g}"]
     if place.device == "cpu":

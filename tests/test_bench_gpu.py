@@ -112,3 +112,31 @@ def test_a_gpu_has_rows_of_every_kind_and_share_of_its_peak(bench: Any) -> None:
     row = {"kind": "update", "model": "qwen3_0_6b", "adapted": False, "length": 16384}
     assert bench.described(row, found, place)[3:] == ["10.0%", "11,900", "1.38 s", "12.5 GB"]
     assert json.loads(bench.key_of(row, place))[1] == "NVIDIA H100"
+
+
+@pytest.mark.parametrize(
+    ("device", "name", "profile"),
+    [
+        ("cpu", "AMD EPYC, 1 thread", "cpu"),
+        ("cuda", "NVIDIA H100 80GB HBM3", "gpu1"),
+        ("cuda", "NVIDIA GeForce RTX 4090", "gpu1"),
+    ],
+)
+def test_the_check_comes_first_on_the_profile_of_one_device(
+    bench: Any, monkeypatch: pytest.MonkeyPatch, device: str, name: str, profile: str
+) -> None:
+    """Without vLLM, as here, on the profile that does without it."""
+    asked: list[list[str]] = []
+
+    def answer(words: list[str], **_: Any) -> Any:
+        asked.append(words)
+        return argparse.Namespace(returncode=0, stdout="ok      the run ends\n", stderr="")
+
+    monkeypatch.setattr(bench, "lacks", lambda extra: "vllm is missing")
+    monkeypatch.setattr(bench.subprocess, "run", answer)
+    place = bench.Place(device=device, name=name, peak=1e11, versions="")
+    text = bench.run_check(place, 4.0, 1)
+    assert asked[0][3:5] == ["check", f"hardware={profile}"]
+    assert asked[0][-2:] == ["--minutes", "4"]
+    assert "exit code 0" in text
+    assert "ok      the run ends" in text

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from rlx.limits import MistakeError
+from rlx.limits import MANY, MistakeError
 from rlx.model.load import SHIPPED
 from rlx.model.shape import find_file
 from rlx.protocol.drawn import Encode
@@ -85,6 +85,12 @@ class Given:
     prompt: float | None = None
     seen: float | None = None
     source: str = TOKENS
+
+    def __post_init__(self) -> None:
+        for name in ("tokens", "turns", "prompt", "seen"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value <= MANY:
+                raise LengthError(f"--{name} {value} cannot be: expected a number up to {MANY:,}")
 
 
 NOTHING_GIVEN = Given()

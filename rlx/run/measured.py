@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any
 
 from rlx.console import one_line
+from rlx.limits import MANY
 from rlx.record.folder import CONFIG, JUDGING_KEYS, METRICS, differences, read_config
 from rlx.record.track import numbers_in
 from rlx.run.lengths import Given
@@ -61,10 +62,10 @@ def read_measured(folder: Path, tree: Mapping[str, Any]) -> Measured | None:
 
 
 def recent(values: Mapping[int, float]) -> float | None:
-    """Return the median of the last steps' values; None where there are too few, or they are not above 0."""
+    """Return the median of the last steps' values; None where there are too few, or they are no lengths or times."""
     last = [value for _, value in sorted(values.items())[-RECENT:]]
     found = median(last) if len(values) >= ENOUGH else None
-    return found if found is not None and found >= 0 else None
+    return found if found is not None and 0 <= found <= MANY else None
 
 
 def has_same_speed(folder: Path, tree: Mapping[str, Any]) -> bool:

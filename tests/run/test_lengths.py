@@ -107,7 +107,10 @@ def test_what_the_user_gives_wins_and_must_be_possible() -> None:
     assert given.usual.observed < expect_lengths(run).usual.observed, "two of four further turns see half"
     with pytest.raises(LengthError, match="--tokens"):
         expect_lengths(run, Given(tokens=given.most + 1))
-    measured = expect_lengths(run, Given(tokens=1e9, source="a run"))
+    for bad in (float("nan"), float("inf"), -1.0):
+        with pytest.raises(LengthError, match="--turns"):
+            Given(turns=bad)
+    measured = expect_lengths(run, Given(tokens=1e6, source="a run"))
     assert measured.usual.sampled == measured.most, "figures of a folder are bounded, not refused"
 
 

@@ -61,7 +61,10 @@ def test_with_other_settings_only_its_lengths_are_used(tmp_path: Path) -> None:
     assert "measured" not in text.partition("episode")[0]
 
 
-@pytest.mark.parametrize("bad", [{"episode/tokens": -1.0}, {"episode/tokens": "many"}, {"time/step": None}])
+@pytest.mark.parametrize(
+    "bad",
+    [{"episode/tokens": -1.0}, {"episode/tokens": "many"}, {"episode/tokens": 1e300}, {"time/step": None}],
+)
 def test_figures_that_are_none_tell_nothing(tmp_path: Path, bad: dict[str, Any]) -> None:
     assert read(folder_of(tmp_path, 20, **bad)) is None
 
