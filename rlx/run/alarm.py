@@ -125,15 +125,18 @@ def speak(run: Run) -> list[str]:
     if run.warm_start.steps and run.warm_start.algo is not None:
         return [f"the warm start was too short for this protocol: try warm_start.steps={3 * run.warm_start.steps}"]
     if expert_in(run):
-        return [
-            "the policy does not speak this protocol yet: try warm_start=sft, which copies the environment's expert"
-        ]
+        return [f"the policy does not speak this protocol yet: {copy_expert(run)}"]
     if run.model.chat:
         return ["the model does not follow this protocol: try protocol=boxed, or another of `rlx list protocol`"]
     return [
         "the policy does not speak this protocol: choose an instruct model, or give the environment `demonstrate` "
         "and add warm_start=sft"
     ]
+
+
+def copy_expert(run: Run) -> str:
+    name = "tool_sft" if any(dialect.tools for dialect in run.dialects.values()) else "sft"
+    return f"try warm_start={name}, which copies the environment's expert"
 
 
 def expert_in(run: Run) -> bool:
@@ -155,7 +158,7 @@ def first_steps(run: Run) -> list[str]:
     """Advise how a policy that never succeeds may come to a first success."""
     if run.warm_start.steps and run.warm_start.algo is not None:
         return [f"try warm_start.steps={3 * run.warm_start.steps}"]
-    return ["try warm_start=sft, which copies the environment's expert"] if expert_in(run) else []
+    return [copy_expert(run)] if expert_in(run) else []
 
 
 def more_samples(run: Run) -> list[str]:

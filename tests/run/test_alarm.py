@@ -58,9 +58,9 @@ def test_advice_names_the_override_that_fits(run: Run) -> None:
         return warnings_of(run, lines(step, step, step), {})[0]
 
     cut = {**SILENT, "turn/truncated": 0.9}
-    assert "warm_start=sft" in advice(SILENT, run)
+    assert "warm_start=tool_sft" in advice(SILENT, run)
     assert f"sampling.max_new_tokens={4 * run.sampling.max_new_tokens}" in advice(cut, run)
-    assert "warm_start=sft" in advice(EQUAL, run)
+    assert "warm_start=tool_sft" in advice(EQUAL, run)
     assert "too easy" in advice({**EQUAL, "success/any": 1.0, "success/mean": 1.0}, run)
     assert "algo.num_samples=8" in advice({**EQUAL, "success/any": 0.5}, run)
     chat = replace(run, model=replace(run.model, chat=True))
