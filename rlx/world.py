@@ -15,6 +15,10 @@ from typing import Any, Literal, Protocol, get_args
 from rlx.limits import refuse
 from rlx.types import Action, Dialect, Environment, Episode, Group, Metrics, Move, Step, Task, Text, ToolUse, Turn, Verb
 
+AnswerForm = Literal["line", "program", "turn"]
+"""Form of an environment's answers: a line or a few words, a program, or a whole turn that the environment itself
+parses."""
+
 Pace = Literal["inline", "ticks", "live"]
 """How an environment's steps are waited for: at once, a fixed number of ticks, or until they are ready, which no seed
 makes the same twice."""
@@ -47,6 +51,16 @@ class CapableEnvironment(Environment, Protocol):
 
     @property
     def pace(self) -> Pace: ...
+
+    @property
+    def answer_form(self) -> AnswerForm:
+        """Form of its answers; a protocol is chosen by it."""
+        ...
+
+    @property
+    def discount(self) -> float:
+        """Discount of a turn, for algorithms that credit turns (GEM, Table 3: 0.9 for games, else 1)."""
+        ...
 
     def cost(self, tool: ToolUse) -> float:
         """What a turn's tool use costs; `Turn.reward` is `Step.reward` less this."""
@@ -180,6 +194,14 @@ def pace_of(env: Environment) -> Pace:
     if pace not in get_args(Pace):
         refuse("env.pace", pace, "inline, ticks or live")
     return pace
+
+
+def answer_form_of(env: Environment) -> AnswerForm:
+    """Form of the environment's answers; a line where it declares none."""
+    form: AnswerForm = _has(env, "answer_form", "line")
+    if form not in get_args(AnswerForm):
+        refuse("env.answer_form", form, "line, program or turn")
+    return form
 
 
 def is_reproducible(env: Environment) -> bool:

@@ -17,7 +17,7 @@ from functools import partial
 
 from rlx.algo.credit import Deviation
 from rlx.algo.losses import PLAIN, PolicyLoss, adaptive_kl, clip, policy_loss
-from rlx.algo.parts import Algorithm, Optimizer
+from rlx.algo.parts import Algorithm, Optimizer, Space
 from rlx.algo.twins import Twins, both, remembered_gains, twin_difference, with_twins
 from rlx.limits import above, at_least
 
@@ -33,6 +33,7 @@ def cpo(
     clip_high: float = 0.2,
     twins: Twins | None = None,
     loss: PolicyLoss = PLAIN,
+    space: Space = "entered",
 ) -> Algorithm:
     """`num_samples` independent episodes a task, and a twin of each where all of them failed."""
     at_least(2, num_samples=num_samples)
@@ -48,4 +49,6 @@ def cpo(
         forks=1.0,
         optimizer=optimizer,
         num_prompts=num_prompts,
+        start="pretrained",
+        space=space,
     )

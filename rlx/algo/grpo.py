@@ -15,7 +15,7 @@ from functools import partial
 
 from rlx.algo.credit import Deviation, Scale, group_centred
 from rlx.algo.losses import PLAIN, PolicyLoss, adaptive_kl, clip, policy_loss
-from rlx.algo.parts import Algorithm, Optimizer
+from rlx.algo.parts import Algorithm, Beginning, Optimizer, Space
 from rlx.algo.samplers import independent
 from rlx.limits import above, at_least
 
@@ -32,6 +32,8 @@ def grpo(
     clip_low: float = 0.2,
     clip_high: float = 0.2,
     loss: PolicyLoss = PLAIN,
+    start: Beginning = "any",
+    space: Space = "any",
 ) -> Algorithm:
     """`num_samples` independent episodes a task, each measured by its group's mean and spread."""
     at_least(2, num_samples=num_samples)
@@ -46,4 +48,6 @@ def grpo(
         needs=loss.needs,
         optimizer=optimizer,
         num_prompts=num_prompts,
+        start=start,
+        space=space,
     )

@@ -38,4 +38,6 @@ def ipo(
         num_prompts=num_prompts,
         frozen_policy=True,
         unit="group",
+        start="demonstrations",
+        space="text",
     )

@@ -88,6 +88,14 @@ Unit = Literal["trajectory", "group"]
 
 Schedule = Literal["constant", "linear", "cosine"]
 
+Beginning = Literal["any", "pretrained", "demonstrations"]
+"""Policy before the first update: `pretrained` has seen no demonstration, `demonstrations` has; `any` suits the
+model."""
+
+Space = Literal["any", "text", "entered", "expanded"]
+"""Actions of a policy: `text` without tools, `entered` by a tag that a sampler can force, `expanded` beyond the
+vocabulary; `any` suits the environment and the model."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Optimizer:
@@ -235,8 +243,10 @@ class Algorithm:
     """Copies demonstrations whatever their reward, so that what only judges episodes changes nothing."""
     forks: float = 0.0
     """Episodes that it may play beside each, from a place in it on, at most."""
-    calls_tools: bool = False
-    """Means nothing where the protocol lends no tools."""
+    start: Beginning = "any"
+    """Policy that the algorithm's paper starts from, where the run does not choose a warm start."""
+    space: Space = "any"
+    """Action space that the algorithm needs, where the run does not choose a protocol."""
 
     def __post_init__(self) -> None:
         within(1, MANY, num_prompts=self.num_prompts)

@@ -41,4 +41,6 @@ def rloo(
         needs=loss.needs,
         optimizer=optimizer,
         num_prompts=num_prompts,
+        start="demonstrations",
+        space="text",
     )

@@ -23,4 +23,5 @@ def sft(*, optimizer: Optimizer, num_prompts: int = 32, normalisation: Normalisa
         optimizer=optimizer,
         num_prompts=num_prompts,
         imitates=True,
+        space="text",
     )

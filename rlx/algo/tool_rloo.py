@@ -6,9 +6,9 @@
 
 Source: "Cost-Aware Tool-Integrated Reasoning for Countdown Arithmetic", section 3. Equation 1 is not computed here: the
 environment prices each turn's tool use and `Turn.reward` is net of it, so credit sees R as it is. Observations are
-context and carry no loss. It expects a start from `tool_sft` and a protocol that lends tools; the mathematics is
-`rloo`'s, with options meant to keep Pass@k: `kl`, `entropy`, `best_of`, `unsolved_in`, a discount `gamma` that compares
-turn by turn, no division by the standard deviation.
+context and carry no loss. The paper starts from `tool_sft`. The mathematics is `rloo`'s, with options meant to keep
+Pass@k: `kl`, `entropy`, `best_of`, `unsolved_in`, a discount `gamma` that compares turn by turn, no division by the
+standard deviation. Without tools nothing is charged.
 Against GRPO: the baseline leaves i out, returns are not divided by their standard deviation, and the ratio is clipped
 only if `clip` is given.
 """
@@ -62,5 +62,5 @@ def tool_rloo(
         needs=loss.needs,
         optimizer=optimizer,
         num_prompts=num_prompts,
-        calls_tools=True,
+        start="demonstrations",
     )

@@ -17,6 +17,6 @@ from rlx.algo.sft import sft
 
 
 def tool_sft(*, optimizer: Optimizer, num_prompts: int = 32, normalisation: Normalisation = "token") -> Algorithm:
-    """Copy demonstrations that use tools; needs a protocol that lends some, such as `protocol=tags`."""
+    """Copy demonstrations that use the environment's tools; where it lends none, answers alone."""
     copied = sft(optimizer=optimizer, num_prompts=num_prompts, normalisation=normalisation)
-    return replace(copied, calls_tools=True)
+    return replace(copied, space="any")

@@ -14,22 +14,24 @@ from typing import Any
 
 from hydra._internal.hydra import Hydra
 from hydra._internal.utils import create_config_search_path
-from hydra.core.config_loader import ConfigLoader
 from hydra.core.config_search_path import SearchPathQuery
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from rlx.config.build import build_part, build_value
+from rlx.config import resolvers
+from rlx.config.auto import AutoLoader, auto_loader
+from rlx.config.build import build_part, build_run, build_value
 from rlx.config.check import ConfigError
-from rlx.config.explain import COMPOSE_ERRORS, HYDRA_ERRORS, ROOT, build_run, check_tree, explain, to_tree
+from rlx.config.explain import COMPOSE_ERRORS, HYDRA_ERRORS, ROOT, check_tree, explain, to_tree
 from rlx.config.folders import list_groups, list_options, shipped_folder
 from rlx.config.keys import Source
 from rlx.config.words import check_sweeper, mixed, one_line, options_last, parse_overrides, parse_words, values_of
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.hardware.profile import set_threads
 from rlx.hardware.ranks import find_place
+from rlx.run.choose import Choice
 from rlx.run.run import Run
 
 __all__ = [
@@ -37,6 +39,7 @@ __all__ = [
     "build_part",
     "build_run",
     "build_value",
+    "choices_of",
     "complete",
     "compose",
     "compose_sources",
@@ -54,20 +57,7 @@ Check = Callable[[Run, bool], None]
 """Refuses a run that cannot work; true if its processes will be on this machine."""
 
 
-def rate(value: float, *, _root_: DictConfig) -> float:
-    """`${rate:…}` in conf/algo: a recipe's learning rate, times its factor where the model has adapters."""
-    factor = 1.0 if _root_.model.lora is None else _root_.model.recipe.lora_factor
-    return float(f"{value * factor:.12g}")  # as one would write it: 1e-05, not 9.999999999999999e-06
-
-
-def extend(times: int, steps: int, suited: int) -> int:
-    """Resolve `${extend:…}` of conf/warm_start: `times` for the recipe's own number of steps, and 0 for a number of
-    the user's, which is exact."""
-    return times if steps == suited else 0
-
-
-OmegaConf.register_new_resolver("rate", rate, replace=True)
-OmegaConf.register_new_resolver("extend", extend, replace=True)
+resolvers.register()
 
 
 class Unwind(BaseException):
@@ -98,7 +88,8 @@ def launch(words: Sequence[str], job: Job, check: Check = lambda run, here: None
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Errors reach us, who tell them in one line, instead of being printed there.
     decorate = hydra.main(version_base="1.3", config_path=str(shipped_folder("conf")), config_name=ROOT)
     try:
-        return decorate(functools.partial(run_job, job))()
+        with auto_loader():
+            return decorate(functools.partial(run_job, job))()
     except Unwind as unwind:
         raise unwind.error from None
     except HYDRA_ERRORS as error:
@@ -129,15 +120,22 @@ def compose_sources(words: Sequence[str]) -> tuple[dict[str, Any], list[Source]]
     arguments = parse_words(mixed(words))
     with open_loader(arguments.config_dir) as loader:
         tree = compose_tree(loader, arguments.overrides)
-        parts = loader.compute_defaults_list(ROOT, list(arguments.overrides), RunMode.RUN).defaults
+        parts = loader.compute_defaults_list(ROOT, loader.complete(ROOT, arguments.overrides), RunMode.RUN).defaults
         found = [(part.package or "", _file_of(loader, part.config_path)) for part in parts if part.config_path]
     return tree, [(package, file) for package, file in found if file is not None]
 
 
-def _file_of(loader: ConfigLoader, name: str) -> Path | None:
+def _file_of(loader: AutoLoader, name: str) -> Path | None:
     """Where a part of a configuration is written; None for what Hydra has in itself."""
     scheme, _, folder = str(loader.repository.load_config(name).path).partition("://")  # type: ignore[attr-defined]
     return Path(folder) / f"{name}.yaml" if scheme == "file" else None
+
+
+def choices_of(words: Sequence[str]) -> list[Choice]:
+    """Return the options that these words leave to be chosen, each with the reason."""
+    arguments = parse_words(mixed(words))
+    with open_loader(arguments.config_dir) as loader:
+        return loader.choose(ROOT, arguments.overrides)
 
 
 def run_folder(words: Sequence[str]) -> str:
@@ -164,7 +162,7 @@ def run_job(job: Job, config: DictConfig) -> Any:
 
 
 @contextmanager
-def open_loader(config_dir: str | None = None) -> Iterator[ConfigLoader]:
+def open_loader(config_dir: str | None = None) -> Iterator[AutoLoader]:
     """Hydra's loader over the shipped folder, the user's, and `-cd`."""
     search_path = create_config_search_path(str(shipped_folder("conf")))
     if config_dir is not None:
@@ -174,7 +172,9 @@ def open_loader(config_dir: str | None = None) -> Iterator[ConfigLoader]:
         search_path.prepend("command-line", f"file://{folder}", SearchPathQuery(provider="schema"))
     GlobalHydra.instance().clear()
     try:
-        yield Hydra.create_main_hydra2("rlx", search_path).config_loader
+        with auto_loader():
+            loader: Any = Hydra.create_main_hydra2("rlx", search_path).config_loader
+        yield loader
     finally:
         GlobalHydra.instance().clear()
 
@@ -201,7 +201,7 @@ def check_folders(hydra: Any) -> None:
             raise ConfigError(f"hydra.{group}.{key}={folder or ''}: expected the name of a folder")
 
 
-def sweep_cases(loader: ConfigLoader, overrides: Sequence[str]) -> Iterator[list[str]]:
+def sweep_cases(loader: AutoLoader, overrides: Sequence[str]) -> Iterator[list[str]]:
     """Overrides that together hold each swept value at least once: one varies, the others keep their first."""
     try:
         config = loader.load_configuration(ROOT, list(overrides), RunMode.MULTIRUN)
@@ -217,7 +217,7 @@ def sweep_cases(loader: ConfigLoader, overrides: Sequence[str]) -> Iterator[list
             yield [*firsts[:index], value, *firsts[index + 1 :]]
 
 
-def compose_tree(loader: ConfigLoader, overrides: Sequence[str]) -> dict[str, Any]:
+def compose_tree(loader: AutoLoader, overrides: Sequence[str]) -> dict[str, Any]:
     """The checked, resolved configuration of these overrides, as plain values."""
     try:
         config = loader.load_configuration(ROOT, list(overrides), RunMode.RUN)

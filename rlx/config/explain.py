@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import yaml
 from hydra.core.config_loader import ConfigLoader
-from hydra.core.hydra_config import HydraConfig
 from hydra.core.object_type import ObjectType
 from hydra.errors import HydraException, MissingConfigException
 from hydra.types import RunMode
@@ -16,14 +14,12 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from rlx.config.build import ROOT_KEYS
-from rlx.config.build import build_run as make_run
 from rlx.config.check import ConfigError, UnknownKeyError, spell
 from rlx.config.check import check_tree as compare_tree
 from rlx.config.folders import FAMILIES, list_groups, option_files
 from rlx.config.keys import list_keys, suggest
-from rlx.config.words import explain_toolless, one_line, parse_overrides
+from rlx.config.words import one_line, parse_overrides
 from rlx.limits import near
-from rlx.run.run import Run, ToollessError
 
 ROOT = "config"
 HYDRA_ERRORS = (HydraException, OmegaConfBaseException, yaml.YAMLError)
@@ -40,16 +36,6 @@ def check_tree(tree: Mapping[str, Any], parts: Sequence[str] = ROOT_KEYS) -> Non
         keys = list_keys(tree, [])
         known = [key for key in keys if key.path != error.path]
         raise ConfigError(f"unknown key {error.path!r}{suggest(error.path, known, error.names)}") from None
-
-
-def build_run(tree: Mapping[str, Any], folder: Path, words: Sequence[str] = ()) -> Run:
-    """A Run from a tree that `check_tree` has passed; where its environment lends no tools, what to choose instead."""
-    try:
-        return make_run(tree, folder, words)
-    except ConfigError as error:
-        if isinstance(error.__cause__, ToollessError) and HydraConfig.initialized():
-            raise ConfigError(explain_toolless(str(error), HydraConfig.get())) from error
-        raise
 
 
 def explain(error: Exception, loader: ConfigLoader, overrides: Sequence[str]) -> str:

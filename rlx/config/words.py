@@ -17,7 +17,6 @@ from hydra.core.override_parser.types import IntervalSweep, Override
 from hydra.errors import OverrideParseException
 
 from rlx.config.check import ConfigError
-from rlx.config.folders import option_files
 from rlx.limits import near
 
 SEVERAL = re.compile(r"env=\[(.*)\]")
@@ -132,23 +131,6 @@ def untrained(words: Sequence[str]) -> list[str]:
     return [*(word for key, word in own.items() if key not in named), *folders]
 
 
-BRIEF = "warm_start=brief"
-
-
-def explain_toolless(told: str, hydra: Any) -> str:
-    """By the options that were chosen; others are those that are made for `direct`, in which no tool is called, and
-    GRPO, which only begins with tools."""
-    algo, env = hydra.runtime.choices.algo, hydra.runtime.choices.env
-    lend = f"or lend it one (env=lend env@env.env={env})"
-    if told.startswith("warm_start."):
-        return f"{told.partition(' ')[0]} is for agents with tools, and env={env} lends none: choose {BRIEF}, {lend}"
-    default = "" if any(word.startswith("algo=") for word in hydra.overrides.task) else " (the default)"
-    files = option_files("algo").items()
-    direct = [name for name, file in files if "protocol: direct" in file.read_text(encoding="utf-8")]
-    others = f"choose algo={', '.join(direct)} or, with {BRIEF}, grpo"
-    return f"algo={algo}{default} is for agents with tools, and env={env} lends none: {others}, {lend}"
-
-
 def how_to_write(word: str) -> str:
     """The word with its value in quotes, where that can be read."""
     key, _, value = word.partition("=")
@@ -158,6 +140,11 @@ def how_to_write(word: str) -> str:
     except OverrideParseException:
         return "; overrides look like key=value"
     return f": close its brackets and quotes, or quote the value whole, as in {shlex.quote(quoted)}"
+
+
+def first_words(words: Sequence[str]) -> list[str]:
+    """Return the words with the first value of each sweep."""
+    return [values_of(override)[0] for override in parse_overrides(words)]
 
 
 def values_of(override: Override) -> list[str]:

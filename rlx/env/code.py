@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from rlx.env.program_problems import KINDS
 from rlx.env.question import Question, judged
@@ -30,6 +30,8 @@ Test = list[str]
 @dataclass(frozen=True, kw_only=True)
 class Code(SourcedQuestions):
     """The reward is 1 for a program that passes all tests; or the share of tests that it passes."""
+
+    answer_form: ClassVar = "program"
 
     reward: Literal["all", "share"] = "all"
     max_tests: int = 12

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from math import isfinite
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 from rlx.env.apart import ApartError, StartError
 from rlx.env.forks import ForkedProcess, Forks, LateError, forks, printed
@@ -37,6 +37,8 @@ class HangError(ValueError):
 @dataclass(frozen=True, kw_only=True)
 class Foreign:
     """What an adapter can play, which is a module as rlx.env.forks_apart tells."""
+
+    answer_form: ClassVar = "turn"
 
     adapter: Module
     task: str

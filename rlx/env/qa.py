@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from rlx.env.invented import LONGEST, draw_pages, draw_path, make_world
 from rlx.env.question import Question, judged
@@ -24,6 +24,8 @@ NAME = re.compile(r"[A-Z][a-z]+(?: [A-Z][a-z]+)*|(?<!\d)\d+ [A-Z][a-z]+|\d{4}")
 @dataclass(frozen=True, kw_only=True)
 class QA(SourcedQuestions):
     """A success is an exact match; the reward is that, or the F1."""
+
+    discount: ClassVar = 0.9
 
     reward: Literal["f1", "em"] = "f1"
     """Of words in common with a right answer, or of an exact match alone."""

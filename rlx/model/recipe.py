@@ -22,6 +22,8 @@ class Recipe:
     """Steps between checkpoints: they take three times the model's float32 weights each."""
     max_context: int
     """Tokens of an episode: prompt, completions and observations of all turns together."""
+    reasons: bool
+    """Turns have room for reasoning in free text; otherwise a turn is one line where the environment allows it."""
     turn_tokens: int
     """Tokens a turn, where tools take turns."""
     answer_tokens: int

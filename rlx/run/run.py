@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from rlx.hardware.profile import SPLIT_TEMPERATURES, Hardware
 from rlx.limits import above, at_least, refuse, within
+from rlx.protocol.drawn import chooses
 from rlx.types import Dialect, Environment, Sampling
-from rlx.world import dialect_of, has_expert, parts_of, rounds_of, tools_of, trained_parts
+from rlx.world import actions_of, dialect_of, has_expert, parts_of, rounds_of, tools_of, trained_parts
 
 if TYPE_CHECKING:
     from rlx.algo.parts import Algorithm
@@ -23,10 +24,6 @@ STEPS = 10**9
 """More than anyone takes."""
 COLDEST, HOTTEST = 0.01, 1000.0
 """Temperatures to train at: log-probs divided by a smaller one leave a float32, and by a larger one all are equal."""
-
-
-class ToollessError(ValueError):
-    """An algorithm that is about tools, in an environment that lends none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +116,7 @@ class Run:
         self.check_temperatures()
         self.check_context()
         if self.steps:
-            self.check_tools()
+            self.check_space()
             self.check_expert()
         self.before()
 
@@ -144,13 +141,13 @@ class Run:
         for part, dialect in self.dialects.items():
             refuse_late(dialect, f"env.parts.{part}.protocol" if part else "protocol", longest)
 
-    def check_tools(self) -> None:
-        """An algorithm that is about tools has some to call."""
-        if not self.algo.calls_tools or any(dialect.tools for dialect in self.dialects.values()):
+    def check_space(self) -> None:
+        """Refuse an algorithm beyond the vocabulary where no protocol adds an action to it."""
+        if self.algo.space != "expanded" or any(map(chooses, self.dialects.values())):
             return
-        if any(tools_of(env) for env in parts_of(self.env).values()):
-            raise ValueError("algo is for agents with tools, and protocol lends none: try protocol=tags")
-        raise ToollessError("algo is for agents with tools, and env lends none: choose another env, or lend it one")
+        told = "the environment has no tools and no actions (env=lend env@env.env=NAME lends Python)"
+        has_any = any(tools_of(env) or actions_of(env) for env in parts_of(self.env).values())
+        refuse("algo.space", "expanded", "protocol=expa beside it" if has_any else f"another algo, as {told}")
 
     def check_expert(self) -> None:
         """An algorithm that imitates has someone to copy."""
@@ -192,8 +189,7 @@ class Run:
         except ValueError as error:
             told = str(error)
             below = "warm_start.before." if told.startswith("warm_start.") else "warm_start."
-            kind = ToollessError if isinstance(error, ToollessError) else ValueError
-            raise kind(below + told.removeprefix("warm_start.")) from None
+            raise ValueError(below + told.removeprefix("warm_start.")) from None
 
     def stages(self) -> list[Run]:
         """Its warm starts, the first one first, and the run."""

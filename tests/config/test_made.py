@@ -71,20 +71,13 @@ def test_an_environment_of_ones_own_has_the_members_and_no_more(
     assert rounds_of(run.env) == (None if "rounds" in changed else 3)
 
 
-def test_who_calls_tools_is_not_sent_where_there_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_algorithm_takes_an_environment_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
-    told = " is for agents with tools, and env=maze lends none: choose "
-    grpo = r"algo=a2c, .*reinforce or, with warm_start=brief, grpo, or lend it one \(env=lend env@env.env=maze\)$"
-    brief = r"warm_start=brief, or lend it one \(env=lend env@env.env=maze\)$"
-    for word, said, rest in (
-        ("seed=0", r"^algo=tool_rloo \(the default\)", grpo),
-        ("algo=tool_rloo", "^algo=tool_rloo", grpo),
-        ("algo=grpo", r"^warm_start\.algo", brief),
-    ):
-        with pytest.raises(ConfigError, match=said + told + rest):
-            build_run(compose([*own_words(tmp_path), word]), tmp_path)
-    for words in (["algo=grpo"], ["algo=rebn"]):
-        assert build_run(compose([*own_words(tmp_path), *words, "warm_start=brief"]), tmp_path)
+    own = own_words(tmp_path)
+    for algo in ("grpo", "tool_rloo", "rebn", "cpo"):
+        assert build_run(compose([*own, f"algo={algo}"]), tmp_path)
+    with pytest.raises(ConfigError, match=r"^algo\.space=expanded: expected another algo"):
+        build_run(compose([*own, "algo=earl"]), tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -59,4 +59,4 @@ def test_a_run_that_cannot_be_is_refused_with_the_key_to_change(
 def test_what_an_algorithm_asks_of_an_environment_is_nothing_to_a_run_that_trains_nothing(
     small_run: Callable[..., Any], tmp_path: Path
 ) -> None:
-    assert small_run(tmp_path, "protocol=answer", "steps=0").algo.calls_tools
+    assert small_run(tmp_path, "algo=earl", "protocol=answer", "steps=0").algo.space == "expanded"

@@ -28,6 +28,7 @@ class Game(ABC):
     """A game, whose tasks are drawn at random; a hash holds some of them out for the test."""
 
     pace: ClassVar = "inline"
+    discount: ClassVar = 0.9
     stream: ClassVar[str]
     """What keys its random numbers."""
 

@@ -1,0 +1,129 @@
+"""Compose a configuration whose `protocol`, `sampling` and `warm_start` are `auto`: Hydra's loader, with the options
+that suit the rest of the configuration added to the overrides.
+
+    overrides ──peek──> env, algo, model ──rlx.run.choose──> protocol=boxed sampling=long warm_start=none ──> compose
+
+An option that the command line or a config file names is kept. A sweep chooses for each of its jobs anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from hydra._internal import hydra as hydra_main
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf.errors import OmegaConfBaseException
+
+from rlx.config.build import build_value
+from rlx.config.check import ConfigError, check_value
+from rlx.config.folders import read_option
+from rlx.config.words import first_words, parse_overrides
+from rlx.run.choose import Case, Choice, choose_protocols, choose_sampling, choose_warm_start
+from rlx.types import Dialect
+
+AUTO = "auto"
+GROUPS = ("protocol", "sampling", "warm_start")
+NEEDED = ("env", "algo", "model")
+"""Parts of a configuration that the choice follows from."""
+
+
+class AutoLoader(ConfigLoaderImpl):
+    """Hydra's loader; what it composes names no option `auto`."""
+
+    def load_configuration(
+        self,
+        config_name: str | None,
+        overrides: list[str],
+        run_mode: RunMode,
+        from_shell: bool = True,
+        validate_sweep_overrides: bool = True,
+    ) -> DictConfig:
+        """Compose with the options chosen. Hydra hands a sweep's overrides on to its jobs: not these."""
+        whole = self.complete(config_name, overrides)
+        config = super().load_configuration(config_name, whole, run_mode, from_shell, validate_sweep_overrides)
+        words = whole[len(without_auto(overrides)) :]
+        if run_mode == RunMode.MULTIRUN and words:
+            with open_dict(config.hydra):
+                config.hydra.overrides.task = [one for one in config.hydra.overrides.task if one not in words]
+        return config
+
+    def complete(self, config_name: str | None, overrides: Sequence[str]) -> list[str]:
+        """Return the overrides, and after them the options that were chosen."""
+        return [*without_auto(overrides), *(choice.word for choice in self.choose(config_name, overrides))]
+
+    def choose(self, config_name: str | None, overrides: Sequence[str]) -> list[Choice]:
+        """Return the options for every group that is `auto`; none where the rest cannot be composed or built."""
+        try:
+            words = [
+                override.input_line or "" for override in parse_overrides(first_words(overrides)) if is_rest(override)
+            ]
+            config = super().load_configuration(config_name, words, RunMode.RUN)
+            return choose_options(config)
+        except (HydraException, OmegaConfBaseException, ConfigError, OSError, ValueError):
+            return []  # what is wrong is told by the composition itself
+
+
+def choose_options(config: DictConfig) -> list[Choice]:
+    """Return the options for every group that the configuration leaves to `auto`."""
+    choices = config.hydra.runtime.choices
+    groups = [group for group in GROUPS if choices.get(group) == AUTO]
+    if not groups:
+        return []
+    case = case_of(config)
+    protocols = choose_protocols(case) if "protocol" in groups else []
+    protocol = next((one.option for one in protocols if one.key == "protocol"), str(choices.protocol))
+    found = list(protocols)
+    if "sampling" in groups:
+        found.append(choose_sampling(case, protocol))
+    if "warm_start" in groups:
+        found.append(choose_warm_start(case, protocol, build_dialect(config, protocol)))
+    return found
+
+
+def case_of(config: DictConfig) -> Case:
+    """Build what the choice follows from."""
+    tree = {key: OmegaConf.to_container(config[key], resolve=True) for key in NEEDED}
+    env, algo = (build_checked(tree[key], key) for key in ("env", "algo"))
+    model: Any = tree["model"]
+    return Case(env=env, algo=algo, reasons=bool(model["recipe"]["reasons"]), chat=bool(model["chat"]))
+
+
+def build_checked(tree: Any, key: str) -> Any:
+    check_value(tree, key)
+    return build_value(tree, key)
+
+
+def build_dialect(config: DictConfig, protocol: str) -> Dialect:
+    """Build the protocol: the configuration's own, or a shipped one by its name."""
+    is_own = config.hydra.runtime.choices.protocol == protocol
+    tree = OmegaConf.to_container(config.protocol, resolve=True) if is_own else read_option("protocol", protocol)
+    dialect: Dialect = build_checked(tree, "protocol")
+    return dialect
+
+
+def is_rest(override: Override) -> bool:
+    """Tell whether an override says nothing of a group that may be chosen, but which option it is."""
+    key = f"{override.package or override.key_or_group}"
+    is_option = override.key_or_group in GROUPS and override.package is None
+    return is_option or key.partition(".")[0].partition("/")[0] not in GROUPS
+
+
+def without_auto(overrides: Sequence[str]) -> list[str]:
+    """Leave out `protocol=auto` and the like, beside which Hydra takes no other option."""
+    return [word for word in overrides if word not in {f"{group}={AUTO}" for group in GROUPS}]
+
+
+@contextmanager
+def auto_loader() -> Iterator[None]:
+    """Have Hydra make loaders of this kind."""
+    before, hydra_main.ConfigLoaderImpl = hydra_main.ConfigLoaderImpl, AutoLoader  # type: ignore[attr-defined, misc]
+    try:
+        yield
+    finally:
+        hydra_main.ConfigLoaderImpl = before  # type: ignore[attr-defined, misc]
