@@ -9,7 +9,7 @@ An option that the command line or a config file names is kept. A sweep chooses 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from hydra._internal import hydra as hydra_main
@@ -58,15 +58,18 @@ class AutoLoader(ConfigLoaderImpl):
         return [*without_auto(overrides), *(choice.word for choice in self.choose(config_name, overrides))]
 
     def choose(self, config_name: str | None, overrides: Sequence[str]) -> list[Choice]:
-        """Return the options for every group that is `auto`; none where the rest cannot be composed or built."""
-        try:
-            words = [
-                override.input_line or "" for override in parse_overrides(first_words(overrides)) if is_rest(override)
-            ]
-            config = super().load_configuration(config_name, words, RunMode.RUN)
-            return choose_options(config)
-        except (HydraException, OmegaConfBaseException, ConfigError, OSError, ValueError):
-            return []  # what is wrong is told by the composition itself
+        """Return the options for every group that is `auto`. Values that cannot be composed change nothing of it; none
+        are chosen where the options themselves cannot be, as the composition then says what is wrong."""
+        rest = [override for override in parse_overrides(first_words(overrides)) if is_rest(override)]
+        for words in (rest, [override for override in rest if self.is_option(override)]):
+            with suppress(HydraException, OmegaConfBaseException, ConfigError, OSError, ValueError, TypeError):
+                lines = [override.input_line or "" for override in words]
+                return choose_options(super().load_configuration(config_name, lines, RunMode.RUN))
+        return []
+
+    def is_option(self, override: Override) -> bool:
+        """Tell whether an override chooses an option of a config group."""
+        return override.package is not None or self.repository.group_exists(override.key_or_group)
 
 
 def choose_options(config: DictConfig) -> list[Choice]:
@@ -122,8 +125,8 @@ def without_auto(overrides: Sequence[str]) -> list[str]:
 @contextmanager
 def auto_loader() -> Iterator[None]:
     """Have Hydra make loaders of this kind."""
-    before, hydra_main.ConfigLoaderImpl = hydra_main.ConfigLoaderImpl, AutoLoader  # type: ignore[attr-defined, misc]
+    before, hydra_main.ConfigLoaderImpl = hydra_main.ConfigLoaderImpl, AutoLoader  # type: ignore[attr-defined]
     try:
         yield
     finally:
-        hydra_main.ConfigLoaderImpl = before  # type: ignore[attr-defined, misc]
+        hydra_main.ConfigLoaderImpl = before  # type: ignore[attr-defined]

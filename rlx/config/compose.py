@@ -127,7 +127,8 @@ def compose_sources(words: Sequence[str]) -> tuple[dict[str, Any], list[Source]]
 
 def _file_of(loader: AutoLoader, name: str) -> Path | None:
     """Where a part of a configuration is written; None for what Hydra has in itself."""
-    scheme, _, folder = str(loader.repository.load_config(name).path).partition("://")  # type: ignore[attr-defined]
+    found = loader.repository.load_config(name)
+    scheme, _, folder = str(found and found.path).partition("://")
     return Path(folder) / f"{name}.yaml" if scheme == "file" else None
 
 

@@ -1,4 +1,4 @@
-"""Choose the protocol, the lengths and the warm start of a run: the table of rules, and that every pair has an answer."""
+"""Choose the protocol, the lengths and the warm start of a run: the table of rules, and an answer for every pair."""
 
 from __future__ import annotations
 
@@ -20,7 +20,14 @@ MODELS = {"nano": [], "base": ["model=qwen3_4b"], "instruct": ["model=qwen3_4b_i
 """A model too small to reason, one that reasons, and one that follows instructions too."""
 ALGOS = sorted(list_options("algo"))
 ENVS = [name for name in list_options("env") if "/" not in name]
-ENVS += ["game/sokoban", "game/guess_the_number", "game/minesweeper", "game/wordle", "sorting/sort", "calc/countdown_small"]
+ENVS += [
+    "game/sokoban",
+    "game/guess_the_number",
+    "game/minesweeper",
+    "game/wordle",
+    "sorting/sort",
+    "calc/countdown_small",
+]
 
 
 def chosen(*words: str) -> dict[str, str]:
