@@ -20,7 +20,7 @@ from rlx.commands.timing import (
     timing_of,
 )
 from rlx.config.check import spell, visible
-from rlx.config.compose import build_run, compose
+from rlx.config.compose import build_run, choices_of, compose
 from rlx.config.saved import load_tree
 from rlx.console import counted
 from rlx.hardware.command import devices_per_node
@@ -31,6 +31,7 @@ from rlx.hardware.profile import Hardware
 from rlx.launch.sbatch import sbatch_script
 from rlx.model.shape import Shape, num_parameters
 from rlx.record.folder import flatten
+from rlx.run.choose import Choice
 from rlx.run.duration import checkpoint_bytes
 from rlx.run.fit import FitError, check_devices, check_packages, demand_of, device_memory, shape_of, verdict
 from rlx.run.lengths import Given
@@ -50,13 +51,15 @@ def plan_run(words: Sequence[str] | None, given: Given) -> None:
     run = build_run(tree, Path())
     measured = None if named is None else read_measured(named, tree)
     timing = timing_of(run, given, measured)
-    check_plan(run, lambda: show(describe_plan(run, rest, timing)))
+    choices = choices_of(rest) if named is None else []
+    check_plan(run, lambda: show(describe_plan(run, rest, timing, choices)))
 
 
-def describe_plan(run: Run, words: Sequence[str], timing: Timing | None = None) -> str:
+def describe_plan(run: Run, words: Sequence[str], timing: Timing | None = None, choices: Sequence[Choice] = ()) -> str:
     """Write the whole answer of `rlx plan`: the verdict first, then what it follows from."""
     timing = timing or timing_of(run)
     lines = describe_verdict(run, timing)
+    lines += describe_choices(choices)
     lines += describe_settings(run.config)
     lines += describe_devices(run.hardware)
     lines += describe_memory(run)
@@ -70,6 +73,12 @@ def describe_verdict(run: Run, timing: Timing) -> list[str]:
     """Say whether the run fits, how long it takes and what limits it, and what is wrong with it."""
     lines = row("verdict", describe_fit(run)) + describe_verdict_time(timing) + describe_warnings(timing)
     return [*lines, ""]
+
+
+def describe_choices(choices: Sequence[Choice]) -> list[str]:
+    """Give the reason for each option that the command leaves to be chosen."""
+    lines = [line for choice in choices for line in row("chosen", f"{choice.word.lstrip('+')}: {choice.reason}")]
+    return [*lines, ""] if lines else []
 
 
 def describe_fit(run: Run) -> str:

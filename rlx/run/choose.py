@@ -8,7 +8,6 @@ conf/warm_start.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rlx.algo.parts import Algorithm
@@ -140,8 +139,3 @@ def warm_start_for(case: Case, protocol: str, tools: bool) -> tuple[str, str]:
 
 def lends_tools(env: Environment, dialect: Dialect) -> bool:
     return any(dialect_of(env, dialect, name).tools for name in trained_parts(env))
-
-
-def describe(choices: list[Choice]) -> Iterator[str]:
-    """Return a line for each choice."""
-    return (f"{choice.word.lstrip('+')}: {choice.reason}" for choice in choices)
