@@ -94,7 +94,7 @@ def case_of(config: DictConfig) -> Case:
     tree = {key: OmegaConf.to_container(config[key], resolve=True) for key in NEEDED}
     env, algo = (build_checked(tree[key], key) for key in ("env", "algo"))
     model: Any = tree["model"]
-    return Case(env=env, algo=algo, reasons=bool(model["recipe"]["reasons"]), chat=bool(model["chat"]))
+    return Case(env=env, algo=algo, reasoning=bool(model["recipe"]["reasoning"]), chat=bool(model["chat"]))
 
 
 def build_checked(tree: Any, key: str) -> Any:
@@ -104,9 +104,10 @@ def build_checked(tree: Any, key: str) -> Any:
 
 def build_dialect(config: DictConfig, protocol: str) -> Dialect:
     """Build the protocol: the configuration's own, or a shipped one by its name."""
-    is_own = config.hydra.runtime.choices.protocol == protocol
-    tree = OmegaConf.to_container(config.protocol, resolve=True) if is_own else read_option("protocol", protocol)
-    dialect: Dialect = build_checked(tree, "protocol")
+    if config.hydra.runtime.choices.protocol != protocol:
+        with open_dict(config):
+            config.protocol = read_option("protocol", protocol)
+    dialect: Dialect = build_checked(OmegaConf.to_container(config.protocol, resolve=True), "protocol")
     return dialect
 
 

@@ -22,8 +22,6 @@ class Recipe:
     """Steps between checkpoints: they take three times the model's float32 weights each."""
     max_context: int
     """Tokens of an episode: prompt, completions and observations of all turns together."""
-    reasons: bool
-    """Turns have room for reasoning in free text; otherwise a turn is one line where the environment allows it."""
     turn_tokens: int
     """Tokens a turn, where tools take turns."""
     answer_tokens: int
@@ -51,7 +49,7 @@ class Recipe:
     lora_factor: float
     """Times every learning rate where adapters alone are trained."""
     reasoning: bool = True
-    """Whether what such models say in <think> counts for nothing, in every protocol."""
+    """The model reasons in free text: its turns have room for it, and text in <think> is no answer."""
     interpreter: Literal["monty", "cpython"]
     """Interpreter of the Python tool and of the judge of programs."""
     code_characters: int

@@ -34,8 +34,8 @@ class Case:
 
     env: Environment
     algo: Algorithm
-    reasons: bool
-    """The model's turns have room for reasoning (`model.recipe.reasons`)."""
+    reasoning: bool
+    """The model's turns have room for reasoning (`model.recipe.reasoning`)."""
     chat: bool
     """The model follows instructions (`model.chat`)."""
 
@@ -89,8 +89,10 @@ def protocol_for(case: Case, env: Environment) -> tuple[str, str]:
     if space == "entered" and actions:
         return "tags", "the algorithm enters actions by their tags"
     if form == "program":
-        return ("fenced", "answers are programs") if case.reasons else ("tags", "answers are programs of several lines")
-    if case.reasons:
+        return (
+            ("fenced", "answers are programs") if case.reasoning else ("tags", "answers are programs of several lines")
+        )
+    if case.reasoning:
         return "boxed", "the model reasons before it answers"
     return "direct", "a model of this size answers in one line"
 
@@ -103,7 +105,7 @@ def choose_sampling(case: Case, protocol: str) -> Choice:
     """Return the lengths: room for one long turn where an episode is one answer with reasoning."""
     if protocol == "answer":
         return Choice("sampling", "long", "the answer is one long turn")
-    if case.reasons and all(is_one_turn(env) for env in parts_of(case.env).values()):
+    if case.reasoning and all(is_one_turn(env) for env in parts_of(case.env).values()):
         return Choice("sampling", "long", "an episode is one turn of reasoning")
     return Choice("sampling", "default", "an episode has several turns, or short ones")
 
@@ -128,7 +130,7 @@ def warm_start_for(case: Case, protocol: str, tools: bool) -> tuple[str, str]:
         return "none", "the environment has no expert"
     if case.chat:
         return "none", "the model follows instructions"
-    if case.reasons and not (tools and case.algo.start == "demonstrations"):
+    if case.reasoning and not (tools and case.algo.start == "demonstrations"):
         return "none", "the expert's short answers would unlearn the model's reasoning"
     if tools:
         return "tool_sft", "the expert shows how to use the tools"

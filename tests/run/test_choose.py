@@ -116,7 +116,7 @@ def algorithms() -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def facts() -> dict[str, dict[str, bool]]:
     models = {name: compose(words)["model"] for name, words in MODELS.items()}
-    return {name: {"reasons": tree["recipe"]["reasons"], "chat": tree["chat"]} for name, tree in models.items()}
+    return {name: {"reasoning": tree["recipe"]["reasoning"], "chat": tree["chat"]} for name, tree in models.items()}
 
 
 @pytest.mark.parametrize("name", ENVS)
@@ -131,7 +131,7 @@ def test_every_algorithm_and_model_has_a_protocol_in_which_the_expert_can_speak(
         options = {choice.key: choice.option for choice in protocols}
         for part, inner in parts_of(env).items():
             option = options.get(f"+protocol@env.parts.{part}.protocol", options.get("protocol", "tags"))
-            dialect = build_value(read_option("protocol", option), "protocol")
+            dialect = build_value(read_option("protocol", option) | {"reasoning": model["reasoning"]}, "protocol")
             assert dialect.bound(tools_of(inner), actions_of(inner)).stops is not None
             warm = choose_warm_start(case, option, dialect)
             assert choose_sampling(case, option).reason
