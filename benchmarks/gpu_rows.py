@@ -18,7 +18,7 @@ from torch import Tensor
 
 from rlx.hardware.memory import num_trained
 from rlx.hardware.scaling import body_parameters, head_parameters
-from rlx.model.load import SHIPPED, Lora, wrap
+from rlx.model.load import SHIPPED, Lora, adapt
 from rlx.model.shape import Shape, read_shape
 
 TINY = {
@@ -113,7 +113,7 @@ def measure_update(row: Row) -> Row:
     shape = read_shape(read_model(row["model"]))
     model = build(row["model"], length, torch.float32)
     if row.get("adapted"):
-        model = wrap(model, ADAPTERS)
+        model = adapt(ADAPTERS, model, seed=0)
     learner = TorchLearner(
         model,
         optimizer=Optimizer(),

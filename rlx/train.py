@@ -25,9 +25,10 @@ from rlx.learner.learner import NotFiniteError
 from rlx.learner.notes import notes_of
 from rlx.learner.rows import rows
 from rlx.model.load import Model
+from rlx.record.cache import in_words, time_of
 from rlx.record.folder import METRICS
 from rlx.record.track import open_dashboard, read_metrics
-from rlx.rollout.measure import lag_of, measure, peak_memory
+from rlx.rollout.measure import gpu_peak, lag_of, measure, peak_memory
 from rlx.rollout.together import together
 from rlx.run import course
 from rlx.run.agent import Agent, build_agent
@@ -53,7 +54,7 @@ from rlx.run.pipeline import Pipeline, Play
 from rlx.run.rehearsal import rehearse
 from rlx.run.resume import finished, lost_all, newest_of, resume, set_aside_bad
 from rlx.run.run import Run
-from rlx.run.warm import warm_config, warm_model
+from rlx.run.warm import place_stage, warm_config, warm_model
 from rlx.run.warm_result import (
     WarmResult,
     advice,
@@ -180,6 +181,7 @@ def take_step(
     lag = {"version/lag": lag_of(groups, agent.learner.num_updates)} if run.hardware.staleness else {}
     refuse_errors(groups, run.max_error_share)
     sampled = time.monotonic()
+    held = gpu_peak("rollout", run.hardware.device)
     life.pulse.at(f"update of step {step + 1}")
     algo = recalled(run.algo, life.memory)
     whole = agent.learner.annotate(collate(groups), algo.needs)
@@ -190,6 +192,7 @@ def take_step(
     except NotFiniteError as error:
         raise keep_evidence(life, step, error) from error
     updated = time.monotonic()
+    held |= gpu_peak("update", run.hardware.device)
     known = {f"known/{name}": x for name, x in life.memory.items() if isinstance(x, float)}
     known |= course.tell(run, life.known)
     figures = {**measure(groups, run.env), **stats}
@@ -205,7 +208,7 @@ def take_step(
         "memory/peak": peak_memory(),
     }
     servers = {} if life.fleet is None else life.fleet.measure(life.ranks)
-    return {**figures, **known, **lag, **servers, **clock}, groups, notes
+    return {**figures, **known, **lag, **servers, **clock, **held}, groups, notes
 
 
 def take_notes(life: Life, agent: Agent, groups: list[Group], whole: Batch, batch: Batch) -> AllNotes:
@@ -219,6 +222,7 @@ def take_notes(life: Life, agent: Agent, groups: list[Group], whole: Batch, batc
 def warm_up(life: Life, stage: Run) -> Path:
     """Run a warm start and those before it, find it done, or resume it; return the folder of its last checkpoint."""
     life.pulse.at("warm start, perhaps another run's", resting=True)
+    stage = place_stage(life, stage)
     life.ranks.first(lambda: set_aside_bad(life, stage.folder))
     with claim(
         life.ranks, stage.folder, warm_config(stage), mend=life.screen.say, waiting=waiting_for(life, stage.folder)
@@ -250,7 +254,9 @@ def warm_rounds(life: Life, own: Life, stage: Run) -> WarmResult:
                 result = try_out(own, part, agent)
             own.screen.say(f"warm start: {result}")
         else:
-            own.screen.say(f"warm start of {counted(part.steps, 'step')}, found in {part.folder}: {result}")
+            made = own.ranks.first(lambda: in_words(time_of(own.checkpoints)))
+            where = f"found in {part.folder}, made {made}"
+            own.screen.say(f"warm start of {counted(part.steps, 'step')}, {where}: {result}")
         if not goes_on(before, result):
             return result
         before = result

@@ -89,6 +89,7 @@ class SlurmLauncher(Base):  # type: ignore[misc, valid-type]
         from rlx.config.compose import build_run, to_tree
         from rlx.launch.array import (
             Job,
+            delay_seconds,
             list_folders,
             memory_gb,
             names_of,
@@ -99,7 +100,8 @@ class SlurmLauncher(Base):  # type: ignore[misc, valid-type]
 
         runs = [build_run(to_tree(config), Path()) for config in configs]
         shape = one_shape([run.hardware for run in runs], self.params)
-        params = {**self.params, "mem_gb": self.params["mem_gb"] or memory_gb(runs)}
+        sized = {"mem_gb": memory_gb(runs), "signal_delay_s": delay_seconds(runs)}
+        params = {**self.params, **{key: self.params[key] or value for key, value in sized.items()}}
         sweep = Path(str(self.config.hydra.sweep.dir)).absolute()
         folders = [sweep / str(config.hydra.sweep.subdir) for config in configs]
         listed = list_folders(sweep / ".submitit", folders)

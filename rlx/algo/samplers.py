@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Sequence
 from functools import cache
@@ -11,6 +10,7 @@ from pathlib import Path
 from rlx.algo.parts import Flat, Growth, Sampler
 from rlx.limits import MANY, MistakeError, within
 from rlx.record.store import StoreError, load
+from rlx.stream import stream_of
 from rlx.types import Fork, Group, Start, Task, Trajectory
 
 
@@ -91,4 +91,4 @@ def stored(path: str) -> Sampler:
 
 def stable_index(text: str, num: int) -> int:
     """A number below `num` that depends on the text alone."""
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") % num
+    return stream_of(text) % num

@@ -66,7 +66,8 @@ def describe_plan(run: Run, words: Sequence[str], timing: Timing | None = None, 
     lines += describe_work(timing)
     shape = shape_of(run)
     lines += [] if shape is None else [*describe_disk(run, shape), *describe_time(timing)]
-    return "\n".join([*lines, *describe_start(run.hardware, words, demand_of(run))])
+    checkpoint = 0 if shape is None else checkpoint_bytes(run, shape)
+    return "\n".join([*lines, *describe_start(run.hardware, words, demand_of(run), checkpoint)])
 
 
 def describe_verdict(run: Run, timing: Timing) -> list[str]:
@@ -90,7 +91,7 @@ def describe_fit(run: Run) -> str:
     each = budgets(run.hardware, demand, have)
     fullest = max(each, key=lambda budget: (budget.total.least > (have or 0), budget.total.most))
     where = f"{fullest.name}, each of {fullest.devices} devices" if fullest.devices > 1 else fullest.name
-    amount, _, said = verdict(run.hardware, fullest, have).partition(": ")
+    amount, _, said = verdict(run.hardware, fullest, have, demand.adapted).partition(": ")
     if have is None:
         return f"{between(fullest.total)} {amount}: {said}"
     return f"{said}: {between(fullest.total)} {amount} ({where})"
@@ -149,14 +150,14 @@ def describe_memory(run: Run) -> list[str]:
     have, num = device_memory(run.hardware), num_parameters(demand.shape)
     lines = row("model", f"{num:,} parameters, {demand.num_trained:,} of them trained")
     for budget in budgets(run.hardware, demand, have):
-        lines += describe_budget(run.hardware, budget, have)
+        lines += describe_budget(run.hardware, budget, have, demand.adapted)
     return lines + describe_host(run.hardware, demand)
 
 
-def describe_budget(hardware: Hardware, budget: Budget, have: int | None) -> list[str]:
+def describe_budget(hardware: Hardware, budget: Budget, have: int | None, adapted: bool) -> list[str]:
     where = f"{budget.name}, each of {budget.devices} devices" if budget.devices > 1 else budget.name
     parts = [f"{' ' * LEFT}{name:<16} {between(amount)}" for name, amount in budget.amounts.items() if amount.most]
-    head = row("memory", f"{where}: {between(budget.total)} {verdict(hardware, budget, have)}")
+    head = row("memory", f"{where}: {between(budget.total)} {verdict(hardware, budget, have, adapted)}")
     return [*head, *parts, *(line for note in budget.notes for line in row("", note))]
 
 
@@ -180,13 +181,15 @@ def describe_disk(run: Run, shape: Shape) -> list[str]:
     )
 
 
-def describe_start(hardware: Hardware, words: Sequence[str], demand: Demand | None) -> list[str]:
+def describe_start(hardware: Hardware, words: Sequence[str], demand: Demand | None, checkpoint: int = 0) -> list[str]:
     """The command; for GPUs, several machines, or where SLURM is asked for, also the batch script."""
     command = f"{'command':<{LEFT}}{start_command(hardware, words)}"
     if hardware.device == "cpu" and hardware.num_nodes == 1 and not any("launcher=slurm" in word for word in words):
         return [command]
     memory = host_peak(hardware, demand) if demand is not None else 0
-    script = sbatch_script(hardware, [word for word in words if not word.startswith("hydra/launcher=")], memory)
+    script = sbatch_script(
+        hardware, [word for word in words if not word.startswith("hydra/launcher=")], memory, checkpoint
+    )
     return ["sbatch", *(f"{' ' * LEFT}{line}" for line in script.splitlines()), command]
 
 

@@ -180,19 +180,23 @@ def learner_amounts(hardware: Hardware, demand: Demand) -> dict[str, Amount]:
 
 
 def learner_state(hardware: Hardware, demand: Demand) -> dict[str, int]:
-    """Bytes of one process that are there whatever the batch."""
+    """Bytes of one process that are there whatever the batch. The torch learner keeps frozen matrices of linear maps in
+    the format of the pass (rlx/learner/torch.py), and need not cast them."""
     model, trained = num_parameters(demand.shape), demand.num_trained
     num = model + (trained if demand.adapted else demand.num_head)
     low, spread = hardware.learner_dtype != "float32", hardware.learner == "deepspeed"
     number, stage = BYTES[hardware.learner_dtype] if spread else BYTES["float32"], zero_stage(hardware)
+    halved = 2 * demand.shape.layers * layer_parameters(demand.shape) if low and not spread else 0
+    base, copied = (halved, 0) if demand.adapted else (0, number * model - halved)
     whole = {
-        "weights": (number * num, 3),
-        "reference": (number * model if demand.needs_reference and not demand.adapted else 0, 3),
+        "weights": (number * num - base, 3),
+        "reference": (copied if demand.needs_reference else 0, 3),
         "gradients": (0 if hardware.offload and stage == 3 else 4 * trained, 2),
         "optimizer": (0 if hardware.offload else trained * (12 if stage else 8), 1),
     }
     state = {name: share(count, hardware.num_processes, stage >= least) for name, (count, least) in whole.items()}
-    casts = BYTES[hardware.learner_dtype] * num if low and not spread else 0
+    cast = num - demand.shape.layers * layer_parameters(demand.shape) if demand.adapted else num
+    casts = BYTES[hardware.learner_dtype] * cast if low and not spread else 0
     return state | {"gradient bucket": 4 * bucket_elements(trained) if stage == 3 else 0, "weight casts": casts}
 
 

@@ -29,8 +29,26 @@ MEETING = timedelta(minutes=10)
 """How long the processes of a run wait for the last to start."""
 PATIENCE = timedelta(days=7)
 """How long torch waits for another rank; one that hangs is found much sooner, by `rlx.hardware.pulse`."""
-LOST = ("gloo", "nccl", "connection", "socket", "timed out", "store")
-"""Words in torch's errors of which one tells that another process is gone."""
+LOST = (
+    "gloo/transport",
+    "application timeout caused pair closure",
+    "connection closed by peer",
+    "connection reset by peer",
+    "broken pipe",
+    "nccl error",
+    "ncclremoteerror",
+)
+"""Parts of messages of plain RuntimeErrors, as gloo raises them, that tell that another process is gone."""
+APART = (
+    "connectfullmesh",
+    "unable to find address for",
+    "unable to find interface",
+    "unable to resolve hostname",
+    "no route to host",
+    "network is unreachable",
+    "no socket interface found",
+)
+"""Parts of messages of errors that a wrong network interface makes, while processes meet."""
 
 
 GIVEN_UP = 75
@@ -153,15 +171,46 @@ ALONE = Ranks()
 
 @contextmanager
 def told_of_loss(place: Place) -> Iterator[None]:
-    """torch's error when another process is gone, in one line."""
+    """Turn torch's error when another process is gone into one line, with the cause."""
     try:
         yield
     except RuntimeError as error:
-        if isinstance(error, RanksError) or not any(word in str(error).lower() for word in LOST):
+        if not is_loss(error):
             raise
-        raise RanksError(
-            f"rank {place.rank} of {place.size} stops: another process of the run is gone", GIVEN_UP
-        ) from error
+        gone = f"rank {place.rank} of {place.size} stops: another process of the run is gone"
+        raise RanksError(f"{gone} ({cause_of(error)})", GIVEN_UP) from error
+
+
+@contextmanager
+def told_of_network(place: Place) -> Iterator[None]:
+    """Turn the error of processes that cannot reach each other into one line: trying again would not help."""
+    try:
+        yield
+    except (RuntimeError, ValueError) as error:
+        if isinstance(error, RanksError) or not says(error, APART) or says(error, LOST[2:5]):
+            raise
+        cannot = f"rank {place.rank} of {place.size} cannot reach the other processes ({cause_of(error)})"
+        remedy = (
+            "set GLOO_SOCKET_IFNAME, and on GPUs NCCL_SOCKET_IFNAME, to the network interface that all machines share"
+        )
+        raise RanksError(f"{cannot}: {remedy}; `ip -brief address` lists them") from error
+
+
+def is_loss(error: RuntimeError) -> bool:
+    """Tell whether torch's communication failed: by the error's type, or by its words, as gloo has no type."""
+    import torch.distributed as dist
+
+    return not isinstance(error, RanksError) and (isinstance(error, dist.DistError) or says(error, LOST))
+
+
+def says(error: Exception, parts: Sequence[str]) -> bool:
+    return any(part in str(error).lower() for part in parts)
+
+
+def cause_of(error: Exception) -> str:
+    """Return the first line of an error, printable and short."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return "".join(char for char in lines[0] if char.isprintable())[:200]
 
 
 def find_place(environ: Mapping[str, str] = os.environ, *, slurm: bool = True) -> Place:
@@ -257,7 +306,7 @@ def meet(place: Place, hardware: Hardware) -> Ranks:
         place = replace(place, local_rank=own_device(place.local_rank, torch.cuda.device_count()))
         torch.cuda.set_device(place.local_rank)
     os.environ["LOCAL_RANK"] = str(place.local_rank)
-    with told_of_loss(place):
+    with told_of_loss(place), told_of_network(place):
         if not dist.is_initialized():
             store, rank, size = next(rendezvous("env://", timeout=MEETING))
             store.set_timeout(PATIENCE)

@@ -18,10 +18,13 @@ from rlx.hardware.memory_host import host_peak
 from rlx.hardware.packages import how_to_get
 from rlx.hardware.profile import Hardware
 from rlx.launch.ending import log_of, read_attempts, read_end, record_job
+from rlx.launch.sbatch import grace_seconds
 from rlx.launch.slurm import Record, SlurmError, ask
 from rlx.launch.start import LaunchError
 from rlx.record.folder import LOGS, last_lines
+from rlx.run.duration import checkpoint_bytes
 from rlx.run.fit import demand_of
+from rlx.run.fit import shape_of as model_shape
 from rlx.run.run import Run
 
 OWN = ("wait", "max_num_timeout", "submitit_folder", "signal_delay_s")
@@ -84,6 +87,12 @@ def memory_gb(runs: Sequence[Run]) -> int | None:
     demands = [(run.hardware, demand_of(run)) for run in runs]
     most = max((host_peak(hardware, demand) for hardware, demand in demands if demand is not None), default=0)
     return -(-most // 2**30) or None
+
+
+def delay_seconds(runs: Sequence[Run]) -> int:
+    """Return the grace period that the largest of the runs needs."""
+    known = [(run, shape) for run in runs if (shape := model_shape(run)) is not None]
+    return grace_seconds(max((checkpoint_bytes(run, shape) for run, shape in known), default=0))
 
 
 def watch_command(shape: Mapping[str, int], limit: int, folders: Path, task: Sequence[str]) -> list[str]:

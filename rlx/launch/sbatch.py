@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Sequence
 
 from rlx.hardware.command import cpus_per_task, devices_per_node, processes_per_node
 from rlx.hardware.profile import Hardware
 
-HOURS, GRACE = 24, 300
-"""The time limit, and the seconds before it at which the job is told: a step's end and a checkpoint must fit in."""
+HOURS = 24
+"""Time limit of a job."""
+LEAST_GRACE, GRACE_PER_GB = 300, 5.0
+"""Seconds before the time limit at which a job is told, at least, and for each GB of its checkpoint: 2 to write it at
+0.5 GB/s, 1 to read it for its checksum at 1 GB/s, 2 for the update that is under way, which grows with the model."""
 
 
-def sbatch_script(hardware: Hardware, words: Sequence[str], memory: int = 0) -> str:
+def grace_seconds(num_bytes: int) -> int:
+    """Return how long before its time limit a job must be told, so that it can end its update and write a checkpoint of
+    `num_bytes`."""
+    return LEAST_GRACE + 60 * math.ceil(GRACE_PER_GB * num_bytes / 1e9 / 60)
+
+
+def sbatch_script(hardware: Hardware, words: Sequence[str], memory: int = 0, checkpoint: int = 0) -> str:
     """A task for each learner process; `rlx launch` starts them. `memory`: bytes of each machine's own, 0 for as much
-    as the cluster gives by itself. Partition and account are yours to add."""
+    as the cluster gives by itself; `checkpoint`: bytes of one. Partition and account are yours to add."""
     lines = [
         "#!/bin/bash",
         "#SBATCH --job-name=rlx",
@@ -24,7 +34,7 @@ def sbatch_script(hardware: Hardware, words: Sequence[str], memory: int = 0) -> 
         *([f"#SBATCH --gpus-per-node={devices_per_node(hardware)}"] if hardware.device == "cuda" else []),
         *([f"#SBATCH --mem={-(-memory // 2**30)}G"] if memory else []),
         f"#SBATCH --time={HOURS}:00:00",
-        f"#SBATCH --signal=B:USR2@{GRACE}",
+        f"#SBATCH --signal=B:USR2@{grace_seconds(checkpoint)}",
         "#SBATCH --requeue",
         "#SBATCH --open-mode=append",
         "exec " + shlex.join(["rlx", "launch", *words]),

@@ -24,6 +24,9 @@ from rlx.learner.layout import BLOCK, Index, Layout, Rectangle, Rectangles, Sigh
 PACKED = "rlx_packed"
 """The name under which transformers finds it; it is never written to a checkpoint."""
 
+RECOMPILES = 64
+"""Kernels that FlexAttention may be compiled to, by what differs between micro-batches."""
+
 flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 flash_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
 """What scaled_dot_product_attention calls on a CPU; these also give the logarithm of each query's sum."""
@@ -127,8 +130,18 @@ def attend_spans(
 @cache
 def flex(device: str) -> Callable[..., Tensor]:
     """FlexAttention: its kernels on a GPU; elsewhere, for tests, forward alone and with all scores at once."""
-    found: Any = torch.compile(flex_attention) if device == "cuda" else flex_attention
+    if device != "cuda":
+        return flex_attention
+    bound_recompiles()
+    found: Any = torch.compile(flex_attention, fullgraph=True)
     return found
+
+
+def bound_recompiles() -> None:
+    """Let shapes differ more than torch's eight times, and stop where even that does not do: beyond its limit torch
+    would run the unfused form, whose scores are heads x T x T numbers."""
+    torch._dynamo.config.recompile_limit = max(RECOMPILES, torch._dynamo.config.recompile_limit)
+    torch._dynamo.config.fail_on_recompile_limit_hit = True
 
 
 def attend_sight(mask: BlockMask, query: Tensor, key: Tensor, value: Tensor, scaling: float, dropout: float) -> Tensor:

@@ -170,7 +170,8 @@ class Learner(ABC):
         parts = [prepare(batch, part, *given) for part in chosen]
         steps: list[Metrics] = []
         num_tokens = 0
-        for part in parts * self.optimizer.num_epochs:
+        for number, part in enumerate(parts * self.optimizer.num_epochs):
+            self.scorer.step = (self.num_updates, number)
             steps.append(self.step(batch, part, loss))
             num_tokens += part.totals.num_tokens
             if self.optimizer.max_kl is not None and steps[-1]["kl/step"] > self.optimizer.max_kl:

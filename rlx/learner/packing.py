@@ -37,6 +37,8 @@ class Packed:
     target_m: Tensor
     token_m: Tensor
     """Which of the batch's M each one is."""
+    token_T: Tensor
+    """Which of the batch's N each packed token is."""
     recompute: bool
     """As MicroBatch says."""
 
@@ -73,14 +75,16 @@ def pack(batch: Batch, what: MicroBatch, device: str = "cpu") -> Packed:
     offset_m = batch.position_M[token_m] - batch.start_S[trained_t].repeat_interleave(num_t)
     follows_t = start_S[batch.parent_S[trained_t]] + batch.joint_S[trained_t] - 1
     before_m = start_S[trained_t].repeat_interleave(num_t) + offset_m - 1
+    token_T = ragged(batch.start_S[order], length_s)
     return Packed(
-        input_ids_1T=batch.token_ids_N[ragged(batch.start_S[order], length_s)][None],
+        input_ids_1T=batch.token_ids_N[token_T][None],
         position_ids_1T=ragged(batch.context_S[order], length_s)[None],
         layout=lay_out(placed, device),
         predict_m=torch.where(offset_m == 0, follows_t.repeat_interleave(num_t), before_m),
         after_m=before_m + 1,
         target_m=batch.target_M[token_m],
         token_m=token_m,
+        token_T=token_T,
         recompute=what.recompute,
     )
 

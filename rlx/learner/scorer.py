@@ -24,6 +24,7 @@ from rlx.learner.logprob import Head, log_probs
 from rlx.learner.lora import action_rows, base_of, head_weight, is_adapted
 from rlx.learner.packing import Packed
 from rlx.learner.products import computed_again, products_on
+from rlx.model.dropout import dropouts_of
 from rlx.model.expand import actions_of
 from rlx.model.masks import Masks
 from rlx.model.value import ValueHead
@@ -53,11 +54,16 @@ class Scorer(torch.nn.Module):
         self._masks: Masks | None = None
         self.recompute = recompute
         self.recomputes = False
+        self.dropouts = list(dropouts_of(model))
+        self.step: tuple[int, ...] = ()
+        """Key of the optimizer step that dropout belongs to; the learner sets it."""
         base_of(self.model).set_attn_implementation(PACKED)
 
     def forward(self, packed: Packed, state_m: Tensor) -> Columns:
         """`state_m`: the automaton state of each trained token, -1 for none; on the CPU, whatever the device."""
         self.keep_layers(not (self.recompute or packed.recompute))
+        for dropout in self.dropouts:
+            dropout.at(self.step, packed.token_T)
         with products_on(packed.input_ids_1T.device):
             return self.columns(packed, state_m)
 

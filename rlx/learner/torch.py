@@ -22,6 +22,19 @@ from rlx.learner.state import Tensors, read_progress, saved_model, told, write_m
 from rlx.protocol.automaton import Automaton
 
 
+def halve_frozen(scorer: Scorer, dtype: torch.dtype) -> None:
+    """Keep the frozen matrices of linear maps in the format of the pass: autocast casts them to it at every use, so
+    that results are the same to the last bit. The output matrix stays, as its products are not autocast's."""
+    if dtype == torch.float32:
+        return
+    head = base_of(scorer.model).get_output_embeddings()
+    for module in scorer.modules():
+        if isinstance(module, torch.nn.Linear) and module is not head:
+            for p in module.parameters(recurse=False):
+                if not p.requires_grad:
+                    p.data = p.data.to(dtype)
+
+
 class TorchLearner(Learner):
     """See rlx.learner.learner for what learning is."""
 
@@ -41,8 +54,8 @@ class TorchLearner(Learner):
         dtype: torch.dtype = torch.float32,
         recompute: bool = False,
     ) -> None:
-        """`temperature` and `automaton` are those of sampling. `dtype`: of the forward and backward pass; weights and
-        optimizer keep float32."""
+        """`temperature` and `automaton` are those of sampling. `dtype`: of the forward and backward pass; trained
+        weights and the optimizer keep float32."""
         check_settings("TorchLearner", temperature)
         self.device = torch.device(device)
         self.dtype = dtype
@@ -52,7 +65,9 @@ class TorchLearner(Learner):
             automaton=automaton,
             recompute=recompute,
             critic=critic is not None,
-        ).to(self.device)
+        )
+        halve_frozen(self.scorer, dtype)
+        self.scorer.to(self.device)
         self.optimizer = optimizer
         self.num_steps = num_steps
         self.num_updates = 0
@@ -60,6 +75,8 @@ class TorchLearner(Learner):
         self.gap_cap = gap_cap
         self.adam = build_adam(self.scorer.trained(), optimizer, critic)
         self.start = frozen_copy(self.scorer) if "reference" in needs and not is_adapted(self.model) else None
+        if self.start is not None:
+            halve_frozen(self.start, dtype)
 
     def score(self, packed: Packed, state_m: Tensor) -> Columns:
         return self.under(self.scorer, packed, state_m)

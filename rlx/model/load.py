@@ -128,14 +128,21 @@ class Added:
 NOTHING = Added()
 
 
-def load_model(model: Model, *, dtype: Dtype = "float32", attention: str = "sdpa", added: Added = NOTHING) -> Any:
+def load_model(
+    model: Model, *, dtype: Dtype = "float32", attention: str = "sdpa", added: Added = NOTHING, seed: int = 0
+) -> Any:
     """The causal language model, ready to train; with `model.lora`, wrapped by peft so that only adapters learn.
 
-    It has an output row for every action of `added`: its own, or a new one.
-    Only safetensors are read and no code of the model's own is run. A weight that is missing is an error, not noise.
+    `seed` names the random streams of adapters and of dropout. The model has an output row for every action of `added`:
+    its own, or a new one. Only safetensors are read and no code of the model's own is run. A weight that is missing is
+    an error, not noise.
     """
     loaded = load_base(model, dtype=dtype, attention=attention, added=added)
-    return loaded if model.lora is None else wrap(loaded, model.lora)
+    from rlx.model.dropout import key_dropouts
+
+    whole = loaded if model.lora is None else adapt(model.lora, loaded, seed)
+    key_dropouts(whole, seed)
+    return whole
 
 
 def load_base(model: Model, *, dtype: Dtype, attention: str, added: Added = NOTHING) -> Any:
@@ -173,25 +180,15 @@ def load_weights(model: Model, dtype: Dtype, added: Added = NOTHING) -> Mapping[
     return dict(load_base(model, dtype=dtype, attention="sdpa", added=added).state_dict())
 
 
-def wrap(loaded: Any, lora: Lora) -> Any:
-    """peft's wrapping: B starts at zero, so the wrapped model begins as the model itself."""
-    from peft import LoraConfig, get_peft_model
+def adapt(lora: Lora, loaded: Any, seed: int) -> Any:
+    """The model inside peft's adapters."""
+    from rlx.model.adapters import wrap
 
-    from rlx.model.expand import train_rows
-
-    config = LoraConfig(
-        task_type="CAUSAL_LM",
-        r=lora.rank,
-        lora_alpha=lora.alpha,
-        lora_dropout=lora.dropout,
-        target_modules=list(lora.targets),
-    )
+    targets: list[str] = list(lora.targets)
     try:
-        wrapped = get_peft_model(loaded, config)
+        return wrap(loaded, rank=lora.rank, alpha=lora.alpha, dropout=lora.dropout, targets=targets, seed=seed)
     except ValueError as error:
-        raise ModelError(f"model.lora.targets={list(lora.targets)}: {first_line(error)}") from error
-    train_rows(loaded)
-    return wrapped
+        raise ModelError(f"model.lora.targets={targets}: {first_line(error)}") from error
 
 
 def encode_text(tokenizer: Any, text: str) -> list[int]:

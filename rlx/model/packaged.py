@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import shutil
 import tempfile
 from pathlib import Path
 
 from rlx.model.problem import ModelError
+from rlx.record.cache import MODELS, cache_folder, refusal, scratch_folder
+from rlx.record.folder import digest_of
+from rlx.record.sources import file_digest, version_of
 
 PREFIX = "package:"
 
@@ -17,15 +19,12 @@ def is_packaged(path: str) -> bool:
     return path.startswith(PREFIX)
 
 
-def cache_folder() -> Path:
-    """Where converted models, warm starts and evaluations of starts are kept: RLX_CACHE, or ~/.cache/rlx."""
-    return Path(os.environ.get("RLX_CACHE") or Path.home() / ".cache" / "rlx")
-
-
 def unpack(path: str) -> Path:
     """The converted folder; made on first use, aside and renamed, so that a kill leaves nothing half done."""
     source = find_gguf(path)
-    folder = cache_folder() / "models" / f"{source.stem}-{source.stat().st_size}"
+    folder = cache_folder() / MODELS / converted_name(source)
+    if not (folder / "config.json").is_file() and refusal():
+        folder = scratch_folder() / folder.name
     if not (folder / "config.json").is_file():
         folder.parent.mkdir(parents=True, exist_ok=True)
         aside = Path(tempfile.mkdtemp(prefix=".aside-", dir=folder.parent))
@@ -35,6 +34,13 @@ def unpack(path: str) -> Path:
         finally:
             shutil.rmtree(aside, ignore_errors=True)
     return folder
+
+
+def converted_name(source: Path) -> str:
+    """Return a name for a file's conversion: by its size, its time and by what converts it."""
+    state = source.stat()
+    tools = [version_of(name) for name in ("transformers", "gguf", "safetensors", "tokenizers")]
+    return f"{source.stem}-{digest_of([state.st_size, state.st_mtime_ns, tools, file_digest(Path(__file__))])}"
 
 
 def publish(aside: Path, folder: Path) -> None:

@@ -24,8 +24,8 @@ POLL = 0.2
 """Seconds between tries of a process that waits and says so."""
 TOUCH, STALE = 20.0, 120.0
 """Seconds between touches, and after how many without one a holder on another machine is given up."""
-UNKNOWN = (errno.ENOLCK, errno.ENOTSUP)
-"""Errors of a file system without locks."""
+UNKNOWN = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
+"""Errors of a file system without locks; ENOSYS is that of Lustre mounted without the option flock."""
 
 
 class HeldError(Exception):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack
@@ -16,6 +15,7 @@ from rlx.fault import fault
 from rlx.protocol.drawn import Encode
 from rlx.rollout.fork import given, joined, left, replayed
 from rlx.rollout.speech import Speech
+from rlx.stream import stream_of
 from rlx.types import (
     Action,
     Completion,
@@ -47,12 +47,6 @@ from rlx.world import (
 Asked = Request | Callable[[], Any]
 """What an episode waits for: a completion of a request, or what comes of work in its environment."""
 Life = Generator[Asked, Any, Trajectory]
-
-
-def stream_of(*key: object) -> int:
-    """A 64-bit number that names a random stream by what it is for, e.g. (seed, step, task, sample, turn)."""
-    text = "\x1f".join(str(part) for part in key)
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
 
 
 Seen = Counter[tuple[str, int, int]]

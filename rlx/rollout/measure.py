@@ -177,3 +177,14 @@ def distinct(acts: Sequence[Action]) -> float:
 def peak_memory() -> float:
     """The most memory this process has held, in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def gpu_peak(phase: str, device: str) -> Metrics:
+    """Return the most memory that torch has held on this process's GPU since the last call, in MB; nothing on a CPU."""
+    if device != "cuda":
+        return {}
+    import torch
+
+    peak = torch.cuda.max_memory_allocated() / 2**20
+    torch.cuda.reset_peak_memory_stats()
+    return {f"memory/gpu_{phase}": peak}

@@ -24,13 +24,13 @@ from rlx.rollout.episode import (
     Seen,
     World,
     demonstrate_episode,
-    stream_of,
     tell_apart,
     worlds_of,
 )
 from rlx.rollout.growth import Growing, all_at_once, growths, sample_flat
 from rlx.rollout.speech import Speech
 from rlx.rollout.stage import AHEAD, Stage
+from rlx.stream import stream_of
 from rlx.types import Environment, Group, Sampling, Start, Task, Trajectory
 
 T = TypeVar("T")

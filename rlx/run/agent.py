@@ -117,7 +117,7 @@ def build_agent(
     """Load `model` once, and make of it what acts and what learns; `engine`, of the stage before, takes its weights."""
     tokenizer = load_tokenizer(model)
     added = added_in(run, tokenizer)
-    loaded: Any = load_model(model, dtype=run.hardware.loaded_dtype, added=added)
+    loaded: Any = load_model(model, dtype=run.hardware.loaded_dtype, added=added, seed=run.seed)
     speech = speech_in(run, model, loaded, tokenizer)
     learner = learner_of(run, loaded, ranks, speech.drawn.automaton)
     policy = policy_of(run, model, loaded, learner.weights(), tokenizer, speech, fleet, engine)

@@ -100,7 +100,7 @@ def check_split(hardware: Hardware, shape: Shape) -> None:
 def check_memory(hardware: Hardware, demand: Demand, have: int | None, *, trains: bool = True) -> None:
     for budget in budgets(hardware, demand, have, trains=trains):
         if have is not None and budget.total.least > have:
-            raise FitError(explain(hardware, budget, have))
+            raise FitError(explain(hardware, budget, have, demand.adapted))
     if have is not None and hardware.engine == "vllm" and hardware.device == "cuda":
         check_share(hardware, demand, have)
 
@@ -116,18 +116,18 @@ def check_share(hardware: Hardware, demand: Demand, have: int) -> None:
         )
 
 
-def explain(hardware: Hardware, budget: Budget, have: int) -> str:
+def explain(hardware: Hardware, budget: Budget, have: int, adapted: bool) -> str:
     """Why a budget cannot be held, what is largest in it, and what makes that smaller."""
     name = max(budget.amounts, key=lambda key: budget.amounts[key].least)
     parts = ", ".join(f"{key} {size(amount.least)}" for key, amount in budget.amounts.items())
     where = f"each {hardware.device} device ({budget.name})" if hardware.device != "cpu" else budget.name
     return (
         f"it cannot fit: {where} needs at least {size(budget.total.least)} and has {size(have)} ({parts}); {name} "
-        f"decides: try {remedy(hardware, name)}"
+        f"decides: try {remedy(hardware, name, adapted)}"
     )
 
 
-def verdict(hardware: Hardware, budget: Budget, have: int | None) -> str:
+def verdict(hardware: Hardware, budget: Budget, have: int | None, adapted: bool = False) -> str:
     """`fits`, or what may be too large."""
     if have is None:
         return "(the device's memory is unknown: set hardware.memory_gb)"
@@ -136,11 +136,11 @@ def verdict(hardware: Hardware, budget: Budget, have: int | None) -> str:
     if budget.total.most <= have:
         return f"of {size(have)}: fits"
     name = max(budget.amounts, key=lambda key: budget.amounts[key].most - budget.amounts[key].least)
-    return f"of {size(have)}: may not fit when full, most of all for {name}; if so, {remedy(hardware, name)}"
+    return f"of {size(have)}: may not fit when full, most of all for {name}; if so, {remedy(hardware, name, adapted)}"
 
 
-def remedy(hardware: Hardware, name: str) -> str:
-    """What makes an amount smaller on a profile that does not do it yet."""
+def remedy(hardware: Hardware, name: str, adapted: bool = False) -> str:
+    """Return what makes an amount smaller that the run does not do yet; one that is `adapted` trains adapters."""
     many = hardware.learner == "deepspeed"
     adapters = "+model/lora=r32"
     ways = {
@@ -166,12 +166,12 @@ def remedy(hardware: Hardware, name: str) -> str:
         "KV cache": [(True, "a smaller sampling.max_context, hardware.num_slots or hardware.engine_memory")],
         "kept contexts": [(True, "a smaller sampling.max_context or hardware.num_slots")],
         "program": [(True, "fewer processes on a machine")],
-        "communication": [(True, adapters)],
-        "gradient bucket": [(True, adapters)],
+        "communication": [(not adapted, adapters)],
+        "gradient bucket": [(not adapted, adapters)],
         "weight casts": [(True, "hardware.learner=deepspeed")],
     }
     trained = name in ("weights", "reference", "gradients", "optimizer")
-    found = [text for holds, text in ways[name] if holds] + ([adapters] if trained else [])
+    found = [text for holds, text in ways[name] if holds] + ([adapters] if trained and not adapted else [])
     return " or ".join([*found, "a smaller model or a larger profile"]).replace(" and or ", " and ")
 
 

@@ -8,8 +8,8 @@ from rlx.fetch import snapshot
 from rlx.hardware.pulse import nothing
 from rlx.model.folder import check_folder
 from rlx.model.load import Model, local_folder
-from rlx.model.packaged import cache_folder, find_gguf, is_packaged
-from rlx.record.folder import EVALUATIONS
+from rlx.model.packaged import find_gguf, is_packaged
+from rlx.record.cache import KINDS, cache_folder
 from rlx.run.run import Run
 from rlx.types import Environment
 from rlx.world import edition_of, parts_of
@@ -53,7 +53,7 @@ def check_model(model: Model) -> None:
 
 def check_cache() -> None:
     """Warm starts, converted models and evaluations are kept there."""
-    for folder in (cache_folder(), *(cache_folder() / name for name in ("warm", "models", EVALUATIONS))):
+    for folder in (cache_folder(), *(cache_folder() / kind for kind in KINDS)):
         above = next(path for path in (folder, *folder.absolute().parents) if path.exists())
         if not above.is_dir():
             raise CacheError(

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from socket import gethostname
 
-from rlx import __version__
 from rlx.algo.samplers import grouped
 from rlx.console import Screen, counted
 from rlx.evaluate.compare import name_rounds
@@ -20,7 +19,7 @@ from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.summary import Summary
 from rlx.evaluate.tables import to_rich
 from rlx.learner.checkpoint import newest_good, weights_of
-from rlx.model.packaged import cache_folder
+from rlx.record.cache import EVALUATED, cache_folder, in_words, time_of
 from rlx.record.codec import FORMAT
 from rlx.record.folder import (
     CHECKPOINTS,
@@ -34,18 +33,19 @@ from rlx.record.folder import (
     write_aside,
 )
 from rlx.record.lock import hold
+from rlx.record.sources import code_digest
 from rlx.record.store import growing, save
 from rlx.rollout.play import Rollout
 from rlx.rollout.together import together
 from rlx.run.agent import Agent, build_policy
 from rlx.run.fleet import open_fleet
 from rlx.run.inputs import data_of
-from rlx.run.kept import evaluation_key, is_of, keep_whole, own_path, part_path, read_kept, read_parts
+from rlx.run.kept import evaluation_key, is_begun, is_of, keep_whole, own_path, part_path, read_kept, read_parts
 from rlx.run.life import Life, end, errors_of, fetch_first, living, read_finished, told
 from rlx.run.report import left_in, model_name, name_of, num_held_out, results_text, tables_of
 from rlx.run.run import Run
-from rlx.run.warm import weights_digest
-from rlx.types import Metrics, Sampling, Start, Trajectory
+from rlx.run.warm import model_digest
+from rlx.types import Group, Metrics, Sampling, Start, Trajectory
 
 Figures = dict[str, Estimate]
 
@@ -100,10 +100,10 @@ def judge_start(life: Life, agent: Agent) -> list[Evaluation]:
             agent.begin()
 
     config = {key: run.config[key] for key in ("env", "protocol", "sampling", "evaluate", "hardware")}
-    config |= data_of(run.env)
-    digest = digest_of({"config": config, "weights": weights_digest(agent.start), "rlx": __version__, "format": FORMAT})
+    config |= {"code": code_digest(config), **data_of(run.env)}
+    digest = digest_of({"config": config, "model": model_digest(agent.start), "format": FORMAT})
     act = partial(agent.policy.rollout, prepare=prepare, keep=False)
-    return judge(life, act, "start", digest, cache=cache_folder() / EVALUATIONS / digest)
+    return judge(life, act, "start", digest, cache=cache_folder() / EVALUATED / digest)
 
 
 @contextmanager
@@ -132,17 +132,19 @@ def judge(
     def play(max_rounds: int | None, sampling: Sampling, starts: Sequence[Start]) -> list[Trajectory]:
         path = own_path(run, noun, max_rounds)
         others = None if cache is None else cache / f"{name_rounds(max_rounds)}.jsonl"
-        found = None if others is None else read_kept(life, others, starts)
-        if found is not None:
-            return found
         found = read_kept(life, path, starts) if is_of(life, path, key) else None
+        if found is None and others is not None and not is_begun(life, path, key):
+            kept = read_kept(life, others, starts)
+            if kept is not None:
+                tell_cached(life, noun, others)
+                return kept
         if found is None:
             rollout = act(run.env, sampling, ("evaluate", settings.seed), max_rounds=max_rounds)
             found = play_rest(life, rollout, noun, starts, max_rounds, path, key)
         groups = grouped([start.task for start in starts[:: settings.num_samples]], found, settings.num_samples)
         life.spend(groups)
         if life.ranks.is_first and others is not None:
-            save(others, groups, max_rounds=max_rounds)
+            save_for_others(life, others, groups, max_rounds)
         return found
 
     evaluations = evaluate(settings, run.env, play, max_context=run.sampling.max_context, noun=noun)
@@ -153,6 +155,23 @@ def judge(
     for made in evaluations if life.ranks.is_first else ():
         keep_whole(own_path(run, noun, made.max_rounds), key, made.groups, made.max_rounds)
     return evaluations
+
+
+def tell_cached(life: Life, noun: str, path: Path) -> None:
+    """Say that an evaluation is another run's, on the screen and in the summary."""
+    made = life.ranks.first(lambda: in_words(time_of(path)))
+    note = f"evaluation of {PLAYED[noun]}: found in the cache, made {made}; cost.tokens does not count it"
+    if note not in life.notes:
+        life.screen.say(note)
+        life.notes = (*life.notes, note)
+
+
+def save_for_others(life: Life, path: Path, groups: Sequence[Group], max_rounds: int | None) -> None:
+    """Keep an evaluation in the cache, as far as the cache can be written."""
+    try:
+        save(path, groups, max_rounds=max_rounds)
+    except OSError as error:
+        life.screen.say(f"the evaluation is not kept in the cache: {error}")
 
 
 def play_rest(
@@ -217,7 +236,7 @@ def play_model(life: Life) -> Summary:
         policy = build_policy(run, run.model, fleet)
         life.engine = policy.engine
         figures = floor_beside(life)
-        weights = life.ranks.first(lambda: weights_digest(run.model))
+        weights = life.ranks.first(lambda: model_digest(run.model))
         for evaluation in judge(life, policy.rollout, "eval", weights):
             figures = {**figures, **evaluation.figures}
         return end(life, "finished", figures)
@@ -235,6 +254,7 @@ def refuse_trained(folder: Path) -> None:
 def evaluation_name(run: Run, checkpoint: Path) -> str:
     """Which checkpoint, and which settings."""
     config = {key: value for key, value in run.config.items() if key not in FREE_KEYS} | data_of(run.env)
+    config["code"] = code_digest(config)
     return f"{checkpoint.name}-{digest_of({'config': config, 'weights': weights_of(checkpoint)})[:8]}"
 
 

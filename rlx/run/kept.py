@@ -10,6 +10,7 @@ from pathlib import Path
 from rlx.evaluate.compare import name_rounds
 from rlx.record.codec import from_json, to_json
 from rlx.record.folder import TRAJECTORIES, digest_of, set_aside, write_aside
+from rlx.record.sources import code_digest
 from rlx.record.store import StoreError, good_lines, load, save
 from rlx.run.inputs import data_of
 from rlx.run.life import Life
@@ -20,7 +21,8 @@ from rlx.types import Group, Start, Trajectory
 def evaluation_key(run: Run, policy: str | int) -> str:
     """A name for all that an evaluation's episodes depend on, but for the hardware's rounding. `policy` tells it from
     others: by its weights, or within a run by how many updates it has had."""
-    return digest_of({"policy": policy, **{key: run.config.get(key) for key in SETTINGS}, **data_of(run.env)})
+    config = {key: run.config.get(key) for key in SETTINGS}
+    return digest_of({"policy": policy, **config, "code": code_digest(config), **data_of(run.env)})
 
 
 SETTINGS = ("env", "protocol", "sampling", "evaluate")
@@ -93,6 +95,11 @@ def read_parts(life: Life, path: Path, key: str) -> dict[tuple[str, int], Trajec
         return [stored.trajectory for part in parts for _, stored in good_lines(part)]
 
     return {(one.task.key, one.sample): one for one in shared(life, look() if life.ranks.is_first else [])}
+
+
+def is_begun(life: Life, path: Path, key: str) -> bool:
+    """Whether the run has played some of this evaluation before it was cut off."""
+    return life.ranks.first(lambda: any(path.parent.glob(f"{path.stem}.{key}-*.partial")))
 
 
 def keep_whole(path: Path, key: str, groups: Sequence[Group], max_rounds: int | None) -> None:

@@ -22,6 +22,7 @@ from rlx.hardware.pulse import Pulse, watch
 from rlx.hardware.ranks import ALONE, Ranks, join
 from rlx.learner.checkpoint import write_checkpoint
 from rlx.learner.learner import NotFiniteError
+from rlx.record.cache import refusal
 from rlx.record.codec import Notes
 from rlx.record.folder import CHECKPOINTS, LOG, METRICS, SUMMARY, open_folder
 from rlx.record.store import save as save_groups
@@ -166,6 +167,9 @@ def claim(
 
 def fetch_first(life: Life) -> None:
     """What is on a hub is fetched by rank 0, for whom a signal ends it at once; the others find it in the cache."""
+    wrong = refusal() if life.ranks.is_first else ""
+    if wrong:
+        life.screen.say(f"{wrong}: this run goes on without the cache; RLX_CACHE names another folder")
     life.ranks.first(lambda: fetch_inputs(life.run, life.interrupt.check))
     if not life.ranks.is_first:
         fetch_inputs(life.run, life.interrupt.check)

@@ -4,20 +4,27 @@ have a warm start of its own, and an environment, a protocol and a sampling."""
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rlx import __version__
+from rlx.fetch import WANTED, revision
+from rlx.learner.checkpoint import MANIFEST
+from rlx.learner.state import PROGRESS
 from rlx.model.load import Model, local_folder
-from rlx.model.packaged import cache_folder
-from rlx.record.folder import digest_of
+from rlx.record.cache import WARM, cache_folder, refusal
+from rlx.record.folder import LOCK, digest_of
+from rlx.record.sources import code_digest, file_digest
 from rlx.run.inputs import data_of
+from rlx.run.life import STATE, Life
 from rlx.run.run import Run
 
 PARTS = ("env", "protocol", "sampling", "algo", "steps", "seed")
 """Of a stage's configuration, what its weights depend on, beside the model that it starts from."""
+LEARNING = (MANIFEST, PROGRESS, STATE)
+"""Files of a checkpoint that are no part of its model."""
 
 
 def warm_config(stage: Run) -> dict[str, Any]:
@@ -29,26 +36,27 @@ def warm_config(stage: Run) -> dict[str, Any]:
         config["env"] = {key: value for key, value in config["env"].items() if key not in judging}
     model = {key: value for key, value in stage.config["model"].items() if key != "recipe"}
     longer = {"extend": stage.extend} if stage.extend else {}
-    return {**config, **longer, "model": model, "start": start_digest(stage), **data_of(stage.env)}
+    told = {"model": model, "start": start_digest(stage), "code": code_digest(config)}
+    return {**config, **longer, **told, **data_of(stage.env)}
 
 
 def start_digest(run: Run) -> str:
-    """A name for what a run starts from: the model's weights, or all that those of its warm start depend on."""
+    """Return a name for what a run starts from: its model, or everything that its warm start depends on."""
     before = run.before()
-    if before is None:
-        return weights_digest(run.model)
-    return digest_of({"config": warm_config(before), "rlx": __version__})
+    return model_digest(run.model) if before is None else digest_of({"config": warm_config(before)})
 
 
-def weights_digest(model: Model) -> str:
-    """Of a local model's weights; a hub's name stands for itself."""
+def model_digest(model: Model) -> str:
+    """Return a digest of a local model's files: weights, settings, tokenizer and chat template; of a hub's model, its
+    name and the commit that is here."""
     folder = local_folder(model)
     if folder is None:
-        return str(model.path)
+        return f"{model.path}@{revision(model.path, 'model')}"
     digest = hashlib.sha256()
-    for file in sorted(folder.glob("*.safetensors")):
-        with file.open("rb") as weights:
-            digest.update(hashlib.file_digest(weights, "sha256").digest())
+    files = {file for pattern in WANTED["model"] or () for file in folder.rglob(pattern) if file.is_file()}
+    for file in sorted(files):
+        if file.name not in LEARNING:
+            digest.update(f"{file.relative_to(folder)}\0{file_digest(file)}\0".encode())
     return digest.hexdigest()
 
 
@@ -58,4 +66,22 @@ def warm_model(run: Run, learn: Callable[[Run], Path]) -> Model:
     before = run.before()
     if before is None:
         return run.model
-    return replace(run.model, path=str(learn(replace(before, folder=cache_folder() / "warm" / start_digest(run)))))
+    return replace(run.model, path=str(learn(replace(before, folder=cache_folder() / WARM / start_digest(run)))))
+
+
+def place_stage(life: Life, stage: Run) -> Run:
+    """Return the stage in the folder that it is kept in: the cache's; where the cache cannot be written, one inside the
+    run's own folder, which begins as a copy of what the cache holds."""
+
+    def look() -> str:
+        if not refusal():
+            return str(stage.folder)
+        own = life.run.folder / WARM / stage.folder.name
+        if stage.folder.is_dir() and not own.exists():
+            aside = own.with_name(f".{own.name}.part")
+            shutil.rmtree(aside, ignore_errors=True)
+            shutil.copytree(stage.folder, aside, ignore=shutil.ignore_patterns(LOCK))
+            aside.rename(own)
+        return str(own)
+
+    return replace(stage, folder=Path(life.ranks.first(look)))

@@ -22,6 +22,7 @@ from rlx.hardware.memory import (
     communication,
     engine_amounts,
     head_bytes,
+    layer_parameters,
     learner_state,
     num_trained,
     vllm_work,
@@ -98,7 +99,17 @@ def test_one_torch_process_holds_everything_in_float32_and_casts_it() -> None:
     demand = replace(DEMAND, needs_reference=True)
     assert learner_state(Hardware(), demand) == {**whole, "gradient bucket": 0, "weight casts": 0}
     low = learner_state(Hardware(learner_dtype="bfloat16"), demand)
-    assert low == {**whole, "gradient bucket": 0, "weight casts": 2 * 66}
+    frozen = 2 * DEMAND.shape.layers * layer_parameters(DEMAND.shape)
+    assert frozen
+    assert low == {**whole, "reference": 4 * 66 - frozen, "gradient bucket": 0, "weight casts": 2 * 66}
+
+
+def test_one_torch_process_keeps_the_base_below_adapters_in_the_format_of_the_pass() -> None:
+    demand = replace(DEMAND, adapted=True, num_trained=7, needs_reference=True)
+    halved = 2 * DEMAND.shape.layers * layer_parameters(DEMAND.shape)
+    low = learner_state(Hardware(learner_dtype="bfloat16"), demand)
+    assert (low["weights"], low["reference"]) == (4 * (66 + 7) - halved, 0)
+    assert low["weight casts"] == 2 * (66 + 7) - halved
 
 
 def test_a_reference_is_a_second_set_of_weights_that_adapters_save() -> None:

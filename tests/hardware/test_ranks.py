@@ -13,7 +13,20 @@ import pytest
 import torch
 
 from rlx.hardware.profile import Hardware
-from rlx.hardware.ranks import ALONE, Place, RanksError, check_place, find_place, join, meet, meeting_point, own_device
+from rlx.hardware.ranks import (
+    ALONE,
+    GIVEN_UP,
+    Place,
+    RanksError,
+    check_place,
+    find_place,
+    join,
+    meet,
+    meeting_point,
+    own_device,
+    told_of_loss,
+    told_of_network,
+)
 
 
 @pytest.mark.parametrize(
@@ -158,4 +171,38 @@ def test_two_processes_talk_and_notice_when_one_leaves(tmp_path: Path) -> None:
     processes = start_two(script, "--leave")
     first, second = (process.communicate(timeout=120)[0] for process in processes)
     assert [process.returncode for process in processes] == [3, 0], first + second
-    assert "rank 1 of 2 stops: another process of the run is gone 75" in second
+    assert "rank 1 of 2 stops: another process of the run is gone (" in second
+    assert second.strip().endswith(") 75")
+
+
+def test_an_error_with_words_of_networks_is_not_another_process_that_is_gone() -> None:
+    for text in ("the table is too small to store one request", "no socket in the wall", "bad connection", "timed out"):
+        with pytest.raises(RuntimeError, match=text) as caught, told_of_loss(Place(rank=1, size=2)):
+            raise RuntimeError(text)
+        assert not isinstance(caught.value, RanksError)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Gloo connectFullMesh failed with [../third_party/gloo/gloo/transport/tcp/pair.cc:144] no error",
+        "[enforce fail at gloo/transport/tcp/device.cc:83] rv != -1. Unable to find address for: ib7",
+        "[/gloo/transport/tcp/tcp.cc:77] connect: No route to host",
+    ],
+)
+def test_a_wrong_network_interface_is_named_and_not_tried_again(text: str) -> None:
+    place = Place(rank=1, size=2)
+    with pytest.raises(RanksError, match="GLOO_SOCKET_IFNAME") as caught, told_of_loss(place), told_of_network(place):
+        raise RuntimeError(text)
+    assert caught.value.exit_code != GIVEN_UP
+    assert text[:60] in str(caught.value)
+
+
+def test_a_process_that_dies_while_all_meet_is_gone() -> None:
+    place, text = (
+        Place(rank=1, size=2),
+        "Gloo connectFullMesh failed with [pair.cc:534] Connection closed by peer [::1]",
+    )
+    with pytest.raises(RanksError, match="is gone") as caught, told_of_loss(place), told_of_network(place):
+        raise RuntimeError(text)
+    assert caught.value.exit_code == GIVEN_UP

@@ -35,3 +35,9 @@ def test_words_are_quoted_for_the_shell() -> None:
     last = sbatch_script(SERVED, ["env=countdown", word]).splitlines()[-1]
     assert shlex.split(last)[-2:] == ["env=countdown", word]
     assert "\n" not in last
+
+
+def test_a_job_is_told_of_its_time_limit_by_the_size_of_its_checkpoint() -> None:
+    small, large = (options(sbatch_script(SERVED, [], checkpoint=gb * 10**9))["signal"] for gb in (0, 177))
+    assert small == "B:USR2@300"
+    assert int(large.partition("@")[2]) >= 300 + 177 * (1 / 0.5 + 1 / 1.0)

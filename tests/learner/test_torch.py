@@ -33,7 +33,7 @@ NEEDS = frozenset({"reference"})
 
 
 def learner(model, micro=10_000, needs=NEEDS, **optimizer):
-    more = {k: optimizer.pop(k) for k in ("temperature", "automaton", "gap_cap") if k in optimizer}
+    more = {k: optimizer.pop(k) for k in ("temperature", "automaton", "gap_cap", "dtype") if k in optimizer}
     settings = {"lr": 1e-2, "weight_decay": 0.1, **optimizer}
     return TorchLearner(
         model, optimizer=Optimizer(**settings), num_steps=10, needs=needs, micro_batch_tokens=micro, **more
@@ -463,3 +463,22 @@ def test_rows_match_the_advantages_a_batch_accepts(groups):
     batch = collate(given)
     assert len(rows(given, batch).reward) == len(batch.trajectory_R)
     assert sum(rows(given, batch).num_tokens) == batch.num_tokens
+
+
+@pytest.mark.parametrize("wrap", [copy.copy, adapted], ids=["reference", "adapters"])
+def test_frozen_matrices_in_the_format_of_the_pass_change_no_bit(model, groups, monkeypatch, wrap):
+    base, batch = model(), credited(groups())
+
+    def learn():
+        trainer = learner(wrap(copy.deepcopy(base)), 60, dtype=torch.bfloat16)
+        return trainer, [trainer.update(trainer.annotate(batch, NEEDS), LOSS) for _ in range(2)]
+
+    halved, found = learn()
+    monkeypatch.setattr("rlx.learner.torch.halve_frozen", lambda scorer, dtype: None)
+    whole, expected = learn()
+    assert found == expected
+    frozen = halved.start if halved.start is not None else halved.scorer
+    dtypes = {m.weight.dtype for m in frozen.modules() if isinstance(m, torch.nn.Linear) and not m.weight.requires_grad}
+    assert torch.bfloat16 in dtypes
+    assert all(p.dtype == torch.float32 for _, p in halved.scorer.trained())
+    assert all(p.dtype == torch.float32 for p in whole.scorer.parameters())

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rlx.rollout.measure import measure
+from rlx.rollout.measure import gpu_peak, measure
 from rlx.types import Action, Completion, Fork, Group, Task, Trajectory, Turn
 
 TASK = Task(id="t", prompt=(), data={})
@@ -67,3 +67,14 @@ def test_what_a_fork_does_is_not_counted() -> None:
     fork = episode(1, "call 1", "call 1", fork=Fork(parent=0, turn=1))
     assert told([root, fork])["group/distinct"] == 1.0
     assert told([root, fork])["action/repeated"] == 0.0
+
+
+def test_peaks_of_a_gpu_are_told_by_phase(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    resets: list[int] = []
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: 3 * 2**20)
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: resets.append(1))
+    assert gpu_peak("rollout", "cpu") == {}
+    assert gpu_peak("update", "cuda") == {"memory/gpu_update": 3.0}
+    assert resets == [1]

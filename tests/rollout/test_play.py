@@ -13,10 +13,10 @@ import pytest
 from wandb.sdk.lib.exit_hooks import ExitHooks
 
 from rlx.protocol.history import History
-from rlx.rollout.episode import stream_of
 from rlx.rollout.measure import describe
 from rlx.rollout.play import Rollout
 from rlx.rollout.speech import Speech
+from rlx.stream import stream_of
 from rlx.types import Action, Completion, Move, Request, Sampling, Start, Step, Stop, Task, Text, ToolUse, Verb
 
 

@@ -160,3 +160,9 @@ def test_a_remedy_is_none_that_the_profile_has_already() -> None:
     assert "zero_stage" not in remedy(cuda(), "optimizer")
     assert "zero_stage=1" in remedy(cuda(learner="deepspeed"), "optimizer")
     assert "bfloat16" not in remedy(cuda(dtype="bfloat16"), "engine weights")
+
+
+def test_adapters_are_no_remedy_where_adapters_are_trained() -> None:
+    for name in ("weights", "gradients", "optimizer", "communication", "gradient bucket"):
+        assert "model/lora" in remedy(cuda(learner="deepspeed"), name)
+        assert "model/lora" not in remedy(cuda(learner="deepspeed"), name, adapted=True)

@@ -40,8 +40,8 @@ from torch import Tensor
 
 from rlx.model.expand import ROWS
 from rlx.model.masks import Masks
-from rlx.model.packaged import cache_folder
 from rlx.protocol.automaton import Automaton
+from rlx.record.cache import cache_folder, refusal, scratch_folder
 from rlx.record.folder import digest_of, write_aside
 from rlx.rollout.choice import Chooser, force
 from rlx.rollout.row import Row
@@ -228,7 +228,8 @@ def start_vllm(settings: Settings, processor: type | None) -> Any:
 def model_folder(config: Mapping[str, Any]) -> Path:
     """A folder with the config alone, which is all vLLM reads. Its name is part of what vLLM keeps compiled models by,
     so that equal configs have one folder; it stays, for processes that start together."""
-    folder = cache_folder() / "vllm" / digest_of(config)
+    place = scratch_folder() if refusal() else cache_folder()
+    folder = place / "vllm" / digest_of(config)
     folder.mkdir(parents=True, exist_ok=True)
     write_aside(folder / "config.json", json.dumps(config))
     return folder
