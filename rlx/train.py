@@ -80,7 +80,8 @@ def train(run: Run, screen: Screen | None = None) -> Summary:
             return done
         fetch_first(life)
         held_out(run.evaluate, run.env)
-        rehearse(life)
+        with told(life):
+            rehearse(life)
         life.dashboard = open_dashboard(run.track, run.folder, run.config, notice=screen.say, rank=life.ranks.rank)
         with told(life), open_fleet(run, life.ranks) as life.fleet:
             start = warm_model(run, partial(warm_up, life))
@@ -248,7 +249,8 @@ def warm_rounds(life: Life, own: Life, stage: Run) -> WarmResult:
             continue  # it was extended before, and what was stored of it is lost
         if result is None:
             start = start or warm_model(stage, partial(warm_up, life))
-            own.screen.say(f"warm start of {counted(part.steps, 'step')}, kept in {part.folder}")
+            why = "" if before is None else "the policy does not speak yet, and its loss still falls: "
+            own.screen.say(f"{why}warm start of {counted(part.steps, 'step')}, kept in {part.folder}")
             with stage_of(life, part, start) as agent:
                 learn(own, agent, label="warm start")
                 result = try_out(own, part, agent)

@@ -95,6 +95,7 @@ class FreshThreads(Executor):
 
     def __init__(self) -> None:
         self.over = threading.Event()
+        self.threads: list[threading.Thread] = []
 
     def submit(self, work: Callable[..., Any], /, *given: Any, **named: Any) -> Future[Any]:
         answer: Future[Any] = Future()
@@ -107,11 +108,14 @@ class FreshThreads(Executor):
                     answer.set_exception(error)
             self.over.wait()
 
-        threading.Thread(target=run, name="rehearsal", daemon=True).start()
+        self.threads.append(threading.Thread(target=run, name="rehearsal", daemon=True))
+        self.threads[-1].start()
         return answer
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         self.over.set()
+        for thread in self.threads if wait else ():
+            thread.join()
 
 
 def rehearse(life: Life) -> None:

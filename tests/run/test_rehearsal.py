@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -13,9 +14,11 @@ import pytest
 
 from rlx.console import Screen
 from rlx.hardware.interrupt import Interrupt
+from rlx.record.folder import read_json
 from rlx.run.life import Life, RunError
 from rlx.run.rehearsal import rehearse
 from rlx.run.run import Run
+from rlx.train import train
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
 Build = Callable[..., Run]
@@ -87,6 +90,15 @@ def test_state_that_episodes_share_is_told_at_every_pace_and_else_nothing(run: C
     assert not warnings(run(pace=pace))
     (text,) = warnings(run(keeps="count", pace=pace))
     assert "start()" in text
+
+
+def test_a_run_that_cannot_be_played_fails_before_it_trains_and_says_so(run: Callable[..., Run]) -> None:
+    chosen = run(keeps="connection")
+    with pytest.raises(RunError, match="ProgrammingError"):
+        train(chosen, Screen(silent=True))
+    assert read_json(chosen.folder / "summary.json")["status"] == "failed"
+    assert not (chosen.folder / "metrics.jsonl").exists()
+    assert not [thread for thread in threading.enumerate() if thread.name == "rehearsal"]
 
 
 def test_an_error_that_threads_do_not_cause_is_told_and_stops_nothing(run: Callable[..., Run]) -> None:
