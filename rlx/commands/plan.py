@@ -94,7 +94,8 @@ def describe_fit(run: Run) -> str:
     amount, _, said = verdict(run.hardware, fullest, have, demand.adapted).partition(": ")
     if have is None:
         return f"{between(fullest.total)} {amount}: {said}"
-    return f"{said}: {between(fullest.total)} {amount} ({where})"
+    state, _, remedy = said.partition(", ")
+    return f"{state}: {between(fullest.total)} {amount} ({where})" + (f", {remedy}" if remedy else "")
 
 
 def describe_settings(tree: Tree) -> list[str]:

@@ -40,6 +40,7 @@ from rlx.limits import near
 from rlx.record.folder import RESULTS, held, write_aside
 from rlx.run.duration import machine_of, stages_of, total_seconds
 from rlx.run.fit import demand_of, shape_of
+from rlx.run.lengths import expect_lengths
 from rlx.run.run import Run
 from rlx.run.warm import start_digest
 
@@ -118,7 +119,7 @@ def evaluations_of(run: Run) -> list[str]:
 
 
 def describe(what: Reproduction, runs: Mapping[Member, Run], jobs: int) -> list[str]:
-    """What will be run, and the memory and the time that it takes, as `rlx plan` says of each."""
+    """Say what will be run, and the memory and the time that it takes, as `rlx plan` says of each."""
     starts = {arm: start_digest(run) for arm, run in {member.arm: run for member, run in runs.items()}.items()}
     first = {starts[member.arm]: member for member in reversed([*runs])}
     took = {
@@ -134,11 +135,19 @@ def describe(what: Reproduction, runs: Mapping[Member, Run], jobs: int) -> list[
     time = f"about {clock(sum(known))} of work, {clock(sum(known) / at_once)} with {at_once} at a time all the while"
     lines = row("runs", f"{counted(len(runs), 'run')}, {at_once} at a time: {', '.join(took)}")
     lines += row("memory", f"{between(memory)} for each at a time" if memory.most else "no estimate: no model here yet")
-    return lines + row("time", f"{time}: within a factor of two" if len(known) == len(took) else "no estimate")
+    return lines + row("time", f"{time}: {accuracy(runs)}" if len(known) == len(took) else "no estimate")
+
+
+def accuracy(runs: Mapping[Member, Run]) -> str:
+    """Say how far the time may be off: nothing tells the length of some runs' episodes."""
+    arms = {member.arm: run for member, run in runs.items()}
+    unknown = [arm for arm, run in arms.items() if not expect_lengths(run).is_certain]
+    told = f"; with episodes of half of what fits in {', '.join(unknown)}, whose length nothing tells"
+    return f"within a factor of two{told if unknown else ''}"
 
 
 def seconds_of(run: Run, *, warm: bool) -> float | None:
-    """Of a run with its evaluations, and with its warm starts where they count; None where nothing tells."""
+    """Estimate a run with its evaluations, and with its warm starts where they count; None where nothing tells."""
     shape = shape_of(run)
     machine = None if shape is None else machine_of(run.hardware, shape)
     if shape is None or machine is None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from rlx.hardware.machine import gpus
 from rlx.hardware.memory import num_trained
-from rlx.hardware.peaks import MACHINES, Machine, in_float32, machine_named
+from rlx.hardware.peaks import MACHINES, OTHERS, Machine, in_float32, machine_named
 from rlx.hardware.profile import BYTES, Hardware
 from rlx.hardware.scaling import estimate_step, num_engines
 from rlx.hardware.step import Efficiency, Load, StepTime
@@ -123,7 +123,7 @@ def machine_of(hardware: Hardware, shape: Shape) -> Machine | None:
         fits = BYTES[hardware.dtype] * num_parameters(shape) < CACHE
         flops = CORE * hardware.num_threads
         return Machine(name="CPU", flops=flops, bandwidth=CACHED if fits else MEMORY, link=1e9, network=1e9)
-    found = MACHINES.get(hardware.gpu or "") or machine_named(gpu.name for gpu in gpus())
+    found = (MACHINES | OTHERS).get(hardware.gpu or "") or machine_named(gpu.name for gpu in gpus())
     if found is None:
         return None
     return found if hardware.learner_dtype == "bfloat16" else in_float32(found)

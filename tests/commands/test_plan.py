@@ -108,7 +108,7 @@ def test_it_shows_the_settings_that_suit_the_model() -> None:
         "optimizer.lr=1e-06",
         "algo.optimizer.lr=1e-05",
         "num_prompts=128",
-        "max_new_tokens=1024",
+        "max_new_tokens=4096",
         "steps=200",
     ):
         assert setting in words, setting
@@ -133,7 +133,7 @@ def test_twins_may_double_what_is_played() -> None:
 
 
 def test_no_key_of_a_run_is_left_out() -> None:
-    tree = compose(["algo=grpo", "hardware=a100x8x2", "model=qwen2_5_7b"])
+    tree = compose(["algo=grpo", "hardware=a100x8x2", "model=qwen2_5_7b", "warm_start=tool_sft"])
     said = " ".join(" ".join(line.split()) for line in describe_settings(tree))
     derived = ("model.recipe", "model.shape")
     keys = [key for key in flatten(tree) if not key.endswith("_target_") and not key.startswith(derived)]

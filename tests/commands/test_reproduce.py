@@ -112,6 +112,7 @@ def test_a_plan_starts_nothing(tiny: Path, tmp_path: Path, capsys: pytest.Captur
     told = capsys.readouterr().err
     assert "4 runs, 2 at a time" in told
     assert "for each at a time" in told
+    assert "whose length nothing tells" in " ".join(told.split())
     assert not (tmp_path / "out").exists()
 
 
