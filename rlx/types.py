@@ -148,8 +148,8 @@ class Move:
 class Piece(NamedTuple):
     """A part of a context: `text`, or what was sampled in turn `turn`, as it was."""
 
-    role: Literal["system", "user", "assistant"]
-    """Whose message it is, for a model that is spoken to in messages."""
+    role: Literal["system", "user", "assistant", "tool"]
+    """Whose message it is, for a model that is spoken to in messages; `tool`: what came of a call."""
     text: str = ""
     turn: int | None = None
 
@@ -238,14 +238,15 @@ class Request:
     stops: tuple[str, ...] = ()
     state: int | None = None
     """Of the engine's automaton (rlx.protocol.automaton), to start in; None for the vocabulary alone."""
+    thinking: bool | None = None
+    """Whether it begins within <think>, where no stop string ends it; None: stop strings end it everywhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """Sampled tokens."""
+    """Sampled tokens, `token_ids` as the context holds them, so of the vocabulary."""
 
     token_ids: tuple[int, ...]
-    """As the context holds them, so of the vocabulary."""
     logprobs: tuple[float, ...]
     """One per token: of the choice made there, under temperature and mask, before top-k and top-p."""
     mask_ids: tuple[int, ...] = ()
@@ -272,7 +273,6 @@ class Turn:
     """The environment's reward less the cost of tool use."""
     tool: ToolUse = ToolUse()
     metrics: Mapping[str, float] = field(default_factory=dict)
-    """What the environment said of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

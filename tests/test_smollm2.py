@@ -1,10 +1,12 @@
-"""Real weights: SmolLM2-135M through two steps on a CPU, of Tool-RLOO and of EARL."""
+"""Real weights: SmolLM2-135M through two steps on a CPU, of Tool-RLOO and of EARL; what it says is read as written."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
 from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,10 @@ import pytest
 
 from rlx.console import Screen
 from rlx.record.store import load, step_path
+from rlx.rollout.episode import Scene, worlds_of
+from rlx.run.agent import build_policy
 from rlx.train import train
+from rlx.types import Sampling, Start
 
 pytestmark = pytest.mark.slow
 
@@ -75,3 +80,37 @@ def test_smollm2_finds_the_calculator_without_being_told_of_it(small_run: Callab
         assert said.completion.chosen_ids[fork.token] >= 49152, "beyond the vocabulary"
         assert said.action.kind == "call" or said.completion.stop == "length"
     assert any(turn.action.kind == "call" and turn.observation for twin, _ in twins for turn in twin.turns)
+
+
+PROGRAM = "```python\nprint(1)\n```"
+TURNS = {
+    "math": (("env=math", "protocol=boxed"), "<think>Perhaps \\boxed{1}.</think>\nIt is \\boxed{2}.", "answer", "2"),
+    "code": (("env=code", "protocol=fenced"), f"I print it.\n{PROGRAM}\nThat is all.", "answer", "print(1)"),
+    "lend": (("env=lend", "protocol=boxed"), f"I try it.\n<python>\n{PROGRAM}\n</python>", "call", "print(1)"),
+    "game": (("env=game/sokoban", "protocol=boxed"), "I go \\boxed{Up}", "act", ""),
+}
+"""By environment: what is chosen, what is said, and what it means."""
+
+
+def test_what_smollm2_says_in_its_chat_is_read_as_written(small_run: Callable[..., Any], tmp_path: Path) -> None:
+    policy = None
+    for name, (words, text, kind, meant) in TURNS.items():
+        own = ("model=smollm2_135m", "algo=rebn", "algo.num_prompts=2", "algo.num_samples=2", *words)
+        run = small_run(tmp_path / name, *own, without=("env.", "env=", "algo"))
+        policy = policy or build_policy(run, run.model)
+        speech = replace(policy.speech, dialect=run.protocol)
+        world = worlds_of(run.env, speech)[""]
+        task = next(run.env.tasks("train", 0))
+        with ExitStack() as stack:
+            scene = Scene(world, Start(task=task, sample=0), stack)
+            context = scene.begin()
+            said = world.speech.spell(text)
+            assert said.stop == ("stop" if kind == "call" else "eos")
+            assert speech.decode(said.token_ids).endswith("</python>" if kind == "call" else "<|im_end|>")
+            scene.act(context, said)
+            (turn,) = scene.turns
+            assert (turn.action.kind, turn.action.text) == (kind, meant), name
+            assert kind != "call" or turn.observation[0].text == "1"
+        rollout = replace(policy, speech=speech).rollout(run.env, Sampling(max_new_tokens=16), ("one",))
+        (played,) = rollout.play([Start(task=task, sample=0)])
+        assert played.turns, "it says something, and whatever that is means something"

@@ -42,7 +42,7 @@ class GemTool(Protocol):
 
 
 class PythonCodeTool:
-    """The first block of code in a turn, run in rlx's sandbox, whose limits are applied: rlx.tool.python."""
+    """The block of code that ends first in a turn, run in rlx's sandbox, whose limits are applied: rlx.tool.python."""
 
     tool_type = "python_code"
 
@@ -117,14 +117,15 @@ class SearchTool:
 
 
 def first_call(text: str, fences: Sequence[tuple[str, str]]) -> tuple[str, str] | None:
-    """What stands first between two fences, and the text up to its end. Where none follows an opening's first place,
-    none follows a later one: a text of nothing but openings is read once."""
+    """Return what stands between two fences, of the blocks of each kind the one that ends first, as GEM does, and the
+    text up to its end. Where no closing follows an opening's first place, none follows a later one: a text of nothing
+    but openings is read once."""
     found = []
     for opening, closing in fences:
         start = text.find(opening)
         end = -1 if start < 0 else text.find(closing, start + len(opening))
         if end >= 0:
-            found.append((start, text[start + len(opening) : end], text[: end + len(closing)]))
+            found.append((end + len(closing), text[start + len(opening) : end], text[: end + len(closing)]))
     return min(found)[1:] if found else None
 
 

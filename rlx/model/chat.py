@@ -18,12 +18,25 @@ MARK = "\N{WHITE SQUARE}%d\N{WHITE SQUARE}"
 def find_marks(tokenizer: Any) -> Marks:
     """The marks of a tokenizer's template: an assistant's message begins as the template prompts for it."""
     head, _, back, turn = around(tokenizer, ("user", "assistant", "user"))
-    marks = {("", "user"): head, ("user", "assistant"): turn, ("assistant", "user"): back}
+    marks = {("", "user"): head, ("user", "assistant"): turn, ("assistant", "user"): back, **tool_marks(tokenizer)}
     try:
         before, after, _ = around(tokenizer, ("system", "user"))
     except ModelError:  # a template need not know of systems
         return marks
     return {**marks, ("", "system"): before, ("system", "user"): after}
+
+
+def tool_marks(tokenizer: Any) -> Marks:
+    """Find the marks of a template that has messages of tools; none where it does not speak of tools, or wants more of
+    a tool's message than its text."""
+    if "tool" not in str(tokenizer.chat_template):
+        return {}
+    try:
+        _, _, call, after, _ = around(tokenizer, ("user", "assistant", "tool", "user"))
+        *_, turn = around(tokenizer, ("user", "assistant", "tool"))
+    except ModelError:
+        return {}
+    return {("assistant", "tool"): call, ("tool", "user"): after, ("tool", "assistant"): turn}
 
 
 def around(tokenizer: Any, roles: Sequence[str]) -> list[tuple[int, ...]]:

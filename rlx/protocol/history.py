@@ -77,7 +77,8 @@ class History:
         for index in range(first, len(past)):
             if self.said:
                 yield Piece("assistant", turn=index)
-            yield Piece("user", self.say(past[index].observation))
+            is_call = self.said and past[index].action.kind == "call"
+            yield Piece("tool" if is_call else "user", self.say(past[index].observation))
         if self.sums_up(past):
             yield Piece("user", self.ask if past[-1].observation else f"\n{self.ask}")
 

@@ -31,6 +31,11 @@ def outside(text: str) -> str:
     return "\n".join(said if thinks else [*said, text[start:]])
 
 
+def within_thought(text: str) -> str:
+    """Return what is left to write of a turn whose thought is opened already."""
+    return text.removeprefix(OPENS).removeprefix("\n") if text.startswith(OPENS) else f"{CLOSES}\n{text}"
+
+
 def up_to_stop(text: str, stops: Sequence[str]) -> str:
     """Return the text up to the end of the first stop string that stands in no thought."""
     if not stops:

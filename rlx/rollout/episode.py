@@ -195,6 +195,7 @@ def play_episode(
                     sampling=sampling,
                     stops=world.speech.dialect.stops,
                     state=world.speech.begins(scene.step.legal),
+                    thinking=world.speech.thinking,
                 )
                 completion: Completion = yield world.speech.put(request, scene.turns)
                 completion = joined(start, completion) if is_first else completion

@@ -145,7 +145,7 @@ def begun(order: int, request: Request, automaton: Automaton | None, vocabulary:
         ids=list(request.prompt_ids),
         limit=start + min(request.sampling.max_new_tokens, room),
         limit_stop="length" if request.sampling.max_new_tokens < room else "context",
-        listener=listen(request.stops),
+        listener=listen(request.stops, request.thinking),
         walk=walk(automaton, request),
         stop="context" if room <= 0 else None,
     )

@@ -12,6 +12,7 @@ from rlx.model.chat import Marks, end_of_turn, find_marks
 from rlx.model.load import encode_text
 from rlx.protocol.drawn import Decode, Drawn, Encode, Said, chooses, chosen_as, ended, enters, said_in
 from rlx.protocol.history import summed_up, sums_up
+from rlx.protocol.thought import CLOSES, OPENS, within_thought
 from rlx.rollout.stops import decoder
 from rlx.types import Action, Completion, Dialect, Move, Part, Piece, Request, Task, Turn
 
@@ -31,6 +32,8 @@ class Speech:
     """What may be chosen, in all parts of a run."""
     state: int | None = None
     """Of the engine's automaton, the first that its own protocol drew."""
+    thinks: bool = False
+    """Whether the chat template begins the model's turn within <think>."""
     end: int | None = None
     """Id with which the model ends a turn that no stop string ends; None: it has none."""
 
@@ -48,7 +51,8 @@ class Speech:
             return summed_up("".join(text for _, text in said), self.dialect.summary_end)
         if self.state is not None and chooses(self.dialect):
             return self.dialect.understand(said, completion.stop)
-        return self.dialect.parse("".join(text for _, text in said), completion.stop)
+        opened = OPENS if self.thinks else ""
+        return self.dialect.parse(opened + "".join(text for _, text in said), completion.stop)
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -107,8 +111,13 @@ class Speech:
     def spell(self, text: str) -> Completion:
         """Encode written text as if it had been sampled: where no stop string ends it, the model's own end does, so
         that whoever imitates the turn learns to end it."""
-        spoken = self.spell_ids(self.encode(text))
+        spoken = self.spell_ids(self.encode(within_thought(text) if self.thinks else text))
         return spoken if self.stopped(text) or self.end is None else ended(spoken, self.end)
+
+    @property
+    def thinking(self) -> bool | None:
+        """Whether a turn begins in a thought, in which no stop string is heard; None where all are heard."""
+        return self.thinks if getattr(self.dialect, "reasoning", False) else None
 
     def spell_ids(self, ids: Sequence[int]) -> Completion:
         return Completion(token_ids=tuple(ids), logprobs=(0.0,) * len(ids), stop="stop")
@@ -128,11 +137,13 @@ def speech_of(
 ) -> Speech:
     """Build the protocol spoken through this tokenizer; with `chat` in messages, by its own template. `eos_ids`: of the
     model's generation settings."""
-    marks = find_marks(tokenizer) if chat else {}
+    marks, decode = find_marks(tokenizer) if chat else {}, decoder(tokenizer)
+    begun = decode(marks.get(("user", "assistant"), ()))
     return Speech(
         dialect=dialect,
         encode=partial(encode_text, tokenizer),
-        decode=decoder(tokenizer),
+        decode=decode,
+        thinks=begun.rfind(OPENS) > begun.rfind(CLOSES),
         marks=marks,
         drawn=drawn or Drawn(),
         end=end_of_turn(tokenizer, marks, eos_ids),
@@ -146,16 +157,17 @@ def join(
     ids: list[int] = []
     speaker = ""
     for piece in pieces:
-        if piece.role != speaker:
-            ids += between(marks, speaker, piece.role, ids, end)
+        role = piece.role if piece.role != "tool" or ("assistant", "tool") in marks else "user"
+        if role != speaker:
+            ids += between(marks, speaker, role, ids, end)
         if piece.turn is not None:
             ids += past[piece.turn].completion.token_ids
         elif piece.text:
             ids += encode(piece.text)
-        speaker = piece.role
+        speaker = role
     if speaker == "assistant":
         ids += between(marks, "assistant", "user", ids, end)
-    return [*ids, *between(marks, "user", "assistant", ids)]
+    return [*ids, *between(marks, "tool" if speaker == "tool" else "user", "assistant", ids)]
 
 
 def between(marks: Marks, before: str, after: str, ids: Sequence[int], end: int | None = None) -> Sequence[int]:

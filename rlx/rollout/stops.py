@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from rlx.protocol.thought import CLOSES, OPENS
+
 
 def byte_alphabet() -> dict[str, int]:
     """The printable character by which byte-level BPE writes each byte (GPT-2's table, inverted)."""
@@ -60,6 +62,10 @@ def spell_sentencepiece(piece: str) -> bytes:
     return piece.replace("\N{LOWER ONE EIGHTH BLOCK}", " ").encode()
 
 
+THOUGHT = {OPENS.encode(): True, CLOSES.encode(): False}
+"""What opens a thought and what closes it."""
+
+
 @dataclass(slots=True)
 class Listener:
     """Watches one completion for its stop strings, remembering only as much text as one could still begin in."""
@@ -67,20 +73,28 @@ class Listener:
     stops: re.Pattern[bytes]
     reach: int
     """Bytes to remember: one less than the longest stop string has."""
+    thinking: bool | None = None
+    """Whether a thought is open, in which no stop string counts; None: thoughts are text like any other."""
     tail: bytes = b""
 
     def hear(self, piece: bytes) -> bool:
         """Whether a stop string is complete once this piece is said. It may have text after it inside the piece."""
-        window = self.tail + piece
-        self.tail = window[max(0, len(window) - self.reach) :]
-        return self.stops.search(window) is not None
+        window, read = self.tail + piece, 0
+        for match in self.stops.finditer(window):
+            if self.thinking is None or (match[0] not in THOUGHT and not self.thinking):
+                return True
+            self.thinking = THOUGHT.get(match[0], self.thinking)
+            read = match.end()
+        self.tail = window[max(read, len(window) - self.reach) :]
+        return False
 
 
-def listen(stops: tuple[str, ...]) -> Listener | None:
-    """None where there is nothing to listen for."""
+def listen(stops: tuple[str, ...], thinking: bool | None = None) -> Listener | None:
+    """Return a listener for these stop strings, `thinking` or not; None where there is nothing to listen for."""
     if "" in stops:
         raise ValueError("stops: an empty stop string would end every completion; leave it out")
-    return Listener(pattern_of(stops), max(len(stop.encode()) for stop in stops) - 1) if stops else None
+    heard = stops if thinking is None else (OPENS, CLOSES, *stops)
+    return Listener(pattern_of(heard), max(len(one.encode()) for one in heard) - 1, thinking) if stops else None
 
 
 @lru_cache

@@ -93,16 +93,21 @@ def test_calls_are_no_turns_of_the_environment() -> None:
     assert info["status"] == "done"
 
 
-PATTERN = re.compile(r"<python>(.*?)</python>|```\n?python(.*?)```", re.DOTALL)
-"""As GEM looks for code."""
+PATTERNS = [re.compile(one, re.DOTALL) for one in (r"<python>(.*?)</python>", r"```\n?python(.*?)```")]
+"""GEM searches for each kind of block, and takes of those found the one that ends first."""
 
 
 @given(st.lists(st.sampled_from(["<python>", "</python>", "```", "python", "\n", "x = 1", "<", "`"]), max_size=12))
 def test_the_first_call_is_that_which_gem_finds(parts: list[str]) -> None:
     text = "".join(parts)
-    found = PATTERN.search(text)
-    expected = found and (found[1] if found[1] is not None else found[2], text[: found.end()])
-    assert first_call(text, CODE) == expected
+    found = min(filter(None, (one.search(text) for one in PATTERNS)), key=lambda one: one.end(), default=None)
+    assert first_call(text, CODE) == (found and (found[1], text[: found.end()]))
+
+
+def test_of_nested_blocks_the_inner_one_is_run_as_gem_does() -> None:
+    nested = "<python>\n```python\nprint(1)\n```\n</python>"
+    assert first_call(nested, CODE) == ("\nprint(1)\n", nested.removesuffix("\n</python>"))
+    assert PythonCodeTool().execute_action(nested)[:3] == (True, False, "Code execution result: 1\n")
 
 
 def test_a_text_of_openings_alone_is_read_at_once() -> None:
@@ -123,7 +128,7 @@ def test_the_history_holds_turns_up_to_their_calls() -> None:
     assert seen.endswith("Code execution result: 42\n\n")
     assert info["cumulative_rewards"] == pytest.approx(0.3)
     messages, *_ = wrapped_chat()
-    assert [message["role"] for message in messages] == ["user", "assistant", "user"]
+    assert [message["role"] for message in messages] == ["user", "assistant", "tool"]
 
 
 def wrapped_chat() -> Any:

@@ -6,7 +6,7 @@ import pytest
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
-from rlx.model.chat import find_marks
+from rlx.model.chat import end_of_turn, find_marks
 from rlx.model.load import SHIPPED
 from rlx.model.problem import ModelError
 
@@ -61,3 +61,40 @@ def test_marks_are_what_the_template_writes_between_messages(
 def test_a_template_that_does_not_show_every_message_is_refused_in_one_line(template: str) -> None:
     with pytest.raises(ModelError, match=r"set model\.chat=false$"):
         find_marks(tokenizer_with(template))
+
+
+TOOLS = (
+    "{% for m in messages %}{% if m['role'] == 'tool' %}<|user|>tool says {{ m['content'] }}<|end|>"
+    "{% else %}<|{{ m['role'] }}|>{{ m['content'] }}<|end|>{% endif %}{% endfor %}<|assistant|>"
+)
+
+
+def test_a_tool_has_its_own_message_where_the_template_speaks_of_tools() -> None:
+    tokenizer = tokenizer_with(TOOLS)
+    marks = {roles: tokenizer.decode(ids) for roles, ids in find_marks(tokenizer).items() if "tool" in roles}
+    assert marks == {
+        ("assistant", "tool"): "<|end|><|user|>tool says ",
+        ("tool", "user"): "<|end|><|user|>",
+        ("tool", "assistant"): "<|end|><|assistant|>",
+    }
+    picky = TOOLS.replace("tool says ", "{{ raise_exception('no id') }}")
+    assert not any("tool" in roles for roles in find_marks(tokenizer_with(picky)))
+
+
+@pytest.mark.parametrize(
+    ("template", "eos_ids", "end"),
+    [
+        (NAMED, (0,), "<|end|>"),
+        (NAMED.replace("<|end|>", "<|system|>"), (0,), "<|system|>"),  # special, though no setting names it
+        (NAMED.replace("<|end|>", "\n"), (0,), "<|end|>"),
+        (NAMED.replace("<|end|>", " <|end|>"), (), "<|end|>"),
+    ],
+)
+def test_a_turn_ends_as_the_template_ends_it_or_with_the_end_of_sequence(
+    template: str, eos_ids: tuple[int, ...], end: str
+) -> None:
+    tokenizer = tokenizer_with(template)
+    found = end_of_turn(tokenizer, find_marks(tokenizer), eos_ids)
+    assert found == tokenizer.convert_tokens_to_ids(end)
+    assert end_of_turn(tokenizer, {}, (5, 0)) == tokenizer.eos_token_id
+    assert end_of_turn(tokenizer, {}, (5,)) == 5

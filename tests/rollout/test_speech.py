@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from rlx.rollout.speech import join
-from rlx.types import Action, Completion, Piece, Turn
+from rlx.protocol.answer import Answer
+from rlx.protocol.boxed import Boxed
+from rlx.protocol.fenced import Fenced
+from rlx.rollout.speech import Speech, join
+from rlx.types import Action, Completion, Move, Piece, Turn
 
 END = 9
 MARKS = {("", "user"): (1,), ("user", "assistant"): (END, 2), ("assistant", "user"): (END, 3)}
@@ -41,3 +44,32 @@ def test_a_message_ends_once_whoever_ended_it(said: tuple[int, ...], expected: l
 def test_what_a_template_has_no_words_for_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^model\.chat: the template has nothing from the start to system$"):
         join((Piece(role="system", text="be kind"),), [], encode, MARKS)
+
+
+TOOL = {("assistant", "tool"): (END, 4), ("tool", "user"): (END, 3), ("tool", "assistant"): (END, 5)}
+
+
+def test_what_came_of_a_call_is_a_tools_message_where_the_template_has_one() -> None:
+    seen = (user("a"), Piece(role="assistant", turn=0), Piece(role="tool", text="c"))
+    past = [turn(50, 51)]
+    assert join(seen, past, encode, MARKS) == [1, 97, END, 2, 50, 51, END, 3, 99, END, 2]
+    assert join(seen, past, encode, {**MARKS, **TOOL}) == [1, 97, END, 2, 50, 51, END, 4, 99, END, 5]
+    assert join((*seen, user("d")), past, encode, {**MARKS, **TOOL})[-6:] == [99, END, 3, 100, END, 2]
+
+
+def test_a_turn_whose_thought_the_template_opened_is_read_and_shown_from_within() -> None:
+    def decode(ids: object) -> str:
+        return "".join(map(chr, ids))  # type: ignore[call-overload]
+
+    for dialect in (Boxed(), Answer(), Answer(reasoning=False), Fenced()):
+        speech = Speech(dialect=dialect, encode=encode, decode=decode, thinks=True, end=END)
+        assert speech.thinking == (True if dialect.reasoning else None)
+        for thought in ("", "I know."):
+            move = Move(thought=thought, action=Action(kind="answer", text="7"))
+            said = speech.say(move)
+            assert "</think>" in decode(said.token_ids)
+            assert not decode(said.token_ids).startswith("<think>")
+            assert speech.hear(said) == move.action
+    unclosed = Completion(token_ids=tuple(encode("\\boxed{7}")), logprobs=(0.0,) * 9, stop="stop")
+    speech = Speech(dialect=Boxed(), encode=encode, decode=decode, thinks=True)
+    assert speech.hear(unclosed).kind == "invalid"

@@ -9,6 +9,7 @@ from transformers import PreTrainedTokenizerFast
 from rlx.env.countdown import Countdown
 from rlx.model.load import Model, load_tokenizer
 from rlx.protocol.tags import Tags
+from rlx.protocol.thought import up_to_stop
 from rlx.rollout.stops import decoder, listen, token_bytes
 
 
@@ -50,6 +51,29 @@ def test_a_stop_is_heard_exactly_when_the_text_first_holds_it(pieces, stops):
             return
 
 
+@given(
+    st.lists(
+        st.sampled_from(["<think>", "</th", "ink>", "<thi", "nk>", "</think>", "</a", ">", "b", "\n"]), max_size=20
+    )
+)
+def test_in_a_thought_no_stop_is_heard(pieces):
+    listener, said = listen(("</a>", "\n"), False), ""
+    assert listener is not None
+    for piece in pieces:
+        said += piece
+        heard = listener.hear(piece.encode())
+        assert heard == (up_to_stop(f"{said}.", ("</a>", "\n")) != f"{said}.")
+        if heard:
+            return
+
+
+def test_a_turn_may_begin_in_a_thought():
+    for thinking, heard in ((True, [False, False, True]), (False, [True]), (None, [True])):
+        listener = listen(("\n",), thinking)
+        assert listener is not None
+        assert [listener.hear(piece) for piece in (b"\n", b"</think>", b"7\n")][: len(heard)] == heard
+
+
 PIECES = ["<answer>", "</ans", "wer>", "<|end|>", "</answer>", "7", "<think>", "</think>", "</py", "thon>", "<python>"]
 
 
@@ -63,7 +87,7 @@ def test_what_is_heard_as_an_action_is_what_stopped_the_engine(nano, pieces, dat
     """A completion cut by its length means nothing, wherever, whatever special tokens lie inside a tag."""
     ids = [i for piece in pieces for i in nano.encode(piece, add_special_tokens=False)]
     ids = ids[: data.draw(st.integers(1, len(ids)))]
-    spelled, dialect = token_bytes(nano), Tags().bound(Countdown.tools, ())
+    spelled, dialect = token_bytes(nano), Tags(reasoning=False).bound(Countdown.tools, ())
     listener = listen(dialect.stops)
     assert listener is not None
     stopped = any(listener.hear(spelled[token]) for token in ids)

@@ -14,7 +14,21 @@ from typing import Any
 from rlx.model.expand import actions_from_json, actions_to_json
 from rlx.protocol.automaton import Automaton, State
 from rlx.record.codec import COMPLETION
-from rlx.record.form import IDS, NUMBER, STRING, WHOLE, Form, counted, ids, in_order, made, many, nothing_or, whole
+from rlx.record.form import (
+    FLAG,
+    IDS,
+    NUMBER,
+    STRING,
+    WHOLE,
+    Form,
+    counted,
+    ids,
+    in_order,
+    made,
+    many,
+    nothing_or,
+    whole,
+)
 from rlx.rollout.engine import Counts
 from rlx.types import Completion, Request, Sampling
 
@@ -63,6 +77,7 @@ REQUEST = made(
     group=WHOLE.unless(None),
     given=IDS.unless(()),
     watch=IDS.unless(()),
+    thinking=FLAG.unless(None),
 )
 ADVANCE = made(
     Advance,
