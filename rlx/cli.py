@@ -277,8 +277,9 @@ def main() -> None:
     """Run a command. A mistake is one line on stderr: exit code 2 where the words were wrong."""
     from typer.exceptions import Abort, Exit, TyperException
 
-    from rlx.commands.last_words import fail, one_line_of, print_no_more
+    from rlx.commands.last_words import fail, one_line_of, open_streams, print_no_more
 
+    open_streams()
     try:
         code = app(standalone_mode=False, prog_name="rlx")
         sys.stdout.flush()

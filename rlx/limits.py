@@ -34,6 +34,7 @@ class MistakeError(ValueError):
 
 LARGEST = 1e30
 """Of a number without a limit of its own: it and its product with others stay within a float32."""
+LARGEST_SEED = 2**63 - 1
 MANY = 10**6
 """Of a count that only memory and patience limit."""
 
@@ -58,6 +59,20 @@ def within(low: float, high: float, /, **values: float | None) -> None:
     for name, value in values.items():
         if value is not None and not low <= value <= high:
             refuse(name, value, f"{_kind(low, value)} from {plain(low)} to {plain(high)}")
+
+
+def each_once(**values: Iterable[str]) -> None:
+    """Each is a list of different texts."""
+    for name, texts in values.items():
+        if len(set(given := list(texts))) < len(given):
+            refuse(name, given, "each of them once")
+
+
+def not_empty(**values: Iterable[str]) -> None:
+    """Each is a list of texts, none of them empty."""
+    for name, texts in values.items():
+        if "" in (given := list(texts)):
+            refuse(name, given, "texts that are not empty")
 
 
 def refuse(name: str, value: object, expected: str) -> None:

@@ -29,7 +29,7 @@ def a2c(
     loss: PolicyLoss = PLAIN,
 ) -> Algorithm:
     """`num_samples` independent episodes a task, whose turns are measured by what the critic expected."""
-    of_critic = value_loss(weight=value_weight)
+    of_critic = value_loss(value_weight=value_weight)
 
     def token_loss(loss: PolicyLoss) -> TokenLoss:
         return together(policy_loss(policy_gradient(), loss), of_critic)

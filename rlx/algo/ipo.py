@@ -15,7 +15,7 @@ from __future__ import annotations
 from rlx.algo.credit import pairs
 from rlx.algo.losses import squared_margin
 from rlx.algo.parts import Algorithm, Optimizer
-from rlx.algo.samplers import independent, stored
+from rlx.algo.samplers import Stored, independent
 from rlx.limits import at_least
 
 
@@ -30,7 +30,7 @@ def ipo(
     """`num_samples` tries a task by the start policy, to find a right and a wrong one, or those in `pairs_from`."""
     at_least(2, num_samples=num_samples)
     return Algorithm(
-        sample=independent(num_samples) if pairs_from is None else stored(pairs_from),
+        sample=independent(num_samples) if pairs_from is None else Stored(path=pairs_from, key="algo.pairs_from"),
         credit=pairs,
         loss=squared_margin(beta),
         needs=frozenset({"reference"}),

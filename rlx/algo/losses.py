@@ -173,14 +173,16 @@ def cross_entropy(*, normalisation: Normalisation = "token", constant: float = 1
     return policy_loss(policy_gradient(), PolicyLoss(normalisation=normalisation, constant=constant))
 
 
-def value_loss(*, weight: float = 0.5, clip: float | None = None) -> TokenLoss:
-    """weight * (V - G)^2, averaged over tokens, and over rows for what stands after their last token.
+def value_loss(*, value_weight: float = 0.5, value_clip: float | None = None) -> TokenLoss:
+    """Return value_weight * (V - G)^2, averaged over tokens, and over rows for what stands after their last token.
 
-    With `clip`, the larger of that and of (V' - G)^2, where V' is V kept within `clip` of what it was before the update
-    (PPO's implementation, github.com/openai/baselines).
+    With `value_clip`, return the larger of that and of (V' - G)^2, where V' is V within `value_clip` of its value
+    before the update (PPO's implementation, github.com/openai/baselines). The names are those of the algorithms' keys,
+    as a refusal names them.
     """
-    within(0.0, 1e6, weight=weight)
-    above(0, clip=clip)
+    within(0.0, 1e6, value_weight=value_weight)
+    above(0, value_clip=value_clip)
+    weight, clip = value_weight, value_clip
 
     def squared(tokens: Tokens, name: str, returns: Tensor) -> Tensor:
         now, old = tokens.now[name], tokens.old[name]

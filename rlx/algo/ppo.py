@@ -34,7 +34,7 @@ def ppo(
 ) -> Algorithm:
     """`num_samples` independent episodes a task, whose turns are measured by what the critic expected."""
     above(0, 1, clip=clip)
-    of_critic = losses.value_loss(weight=value_weight, clip=value_clip)
+    of_critic = losses.value_loss(value_weight=value_weight, value_clip=value_clip)
 
     def token_loss(loss: losses.PolicyLoss) -> TokenLoss:
         return losses.together(losses.policy_loss(losses.clip(clip, clip), loss), of_critic)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from functools import cache
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from rlx.algo.parts import Flat, Growth, Sampler
 from rlx.limits import MANY, MistakeError, within
-from rlx.record.store import StoreError, load
+from rlx.record.store import StoreError, load, read
 from rlx.stream import stream_of
 from rlx.types import Fork, Group, Start, Task, Trajectory
 
@@ -72,21 +73,35 @@ def ids(name: str, given: Sequence[int]) -> tuple[int, ...]:
     return tuple(given)
 
 
-def stored(path: str) -> Sampler:
+@dataclass(frozen=True, kw_only=True)
+class Stored:
     """Groups of a trajectory file instead of new ones: a task's id says which, so that a resumed run meets the same."""
 
-    @cache
-    def groups() -> list[Group]:
-        found = load(Path(os.path.expanduser(path)))
-        if not found:
-            raise StoreError(f"{path} holds no trajectories")
-        return found
+    path: str
+    key: str
+    """Name of the key that gives the path, for its refusal."""
 
-    def sample(task: Task) -> Growth:
+    def check(self) -> None:
+        """Refuse a file that is not there or holds no episodes."""
+        try:
+            next(read(self.place))
+        except StopIteration:
+            raise SamplerError(f"{self.key}={self.path:.200}: it holds no episodes") from None
+        except (OSError, StoreError) as error:
+            told = getattr(error, "strerror", None) or error
+            raise SamplerError(f"{self.key}={self.path:.200}: {told}; give a file of a run's trajectories") from None
+
+    @property
+    def place(self) -> Path:
+        return Path(os.path.expanduser(self.path))
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        return load(self.place)
+
+    def __call__(self, task: Task) -> Growth:
         yield ()
-        return groups()[stable_index(task.id, len(groups()))]
-
-    return sample
+        return self.groups[stable_index(task.id, len(self.groups))]
 
 
 def stable_index(text: str, num: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from itertools import islice
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rlx.expert import Shown, demonstration
+from rlx.limits import MistakeError
 from rlx.protocol.history import first_prompt
 from rlx.types import Dialect, Environment, Task
 from rlx.world import cost_of, dialect_of, open_episode, opening_of, part_of
@@ -62,7 +64,9 @@ def show_row(row: Row) -> str:
 def write_rows(rows: Iterable[Row], path: Path) -> int:
     """Write rows as JSON lines; the number of them."""
     num = 0
-    with open(path, "w", encoding="utf-8", errors="replace") as file:
+    if os.path.lexists(path):
+        raise MistakeError(f"--out {path}: there is a file already: choose another name, or move it away")
+    with open(path, "x", encoding="utf-8", errors="replace") as file:
         for row in rows:
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
             num += 1

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
+import re
 import sys
 
 IN_PLACE = {
@@ -12,6 +14,7 @@ IN_PLACE = {
     errno.EISDIR: "this is a folder, where a file should be",
 }
 """What the file system says shorter."""
+NO_MEMORY = re.compile(r"out of memory|(can't|[Cc]annot|[Ff]ailed to|[Uu]nable to) (map|allocate|mmap)|bad_alloc")
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
@@ -28,6 +31,9 @@ def one_line_of(error: Exception) -> str | None:
     any other, which is a bug."""
     if type(error).__module__.startswith("rlx."):
         return str(error)
+    if isinstance(error, (MemoryError, RuntimeError, OSError)) and NO_MEMORY.search(str(error) or "out of memory"):
+        first = (str(error).strip() or "out of memory").splitlines()[0]
+        return f"this process has no more memory: {first:.200}; give it more, or make the run smaller (`rlx plan`)"
     if not isinstance(error, OSError) or error.strerror is None:
         return None
     if error.filename is not None:
@@ -46,3 +52,13 @@ def one_line_of(error: Exception) -> str | None:
 def print_no_more() -> None:
     """What is still to be written goes nowhere, so that Python's own last flush cannot fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def open_streams() -> None:
+    """Let output take any text: a closed stream becomes /dev/null, and a stream escapes letters it cannot encode."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")

@@ -47,7 +47,7 @@ DERIVED = ("model.recipe", "model.shape")
 def plan_run(words: Sequence[str] | None, given: Given) -> None:
     """Show what the words of a command would do, and refuse what cannot be or does not fit."""
     named, rest = split_run(list(words or []))
-    tree = compose(rest) if named is None else load_tree(named, rest)
+    tree = compose(rest, writes=True) if named is None else load_tree(named, rest)
     run = build_run(tree, Path())
     measured = None if named is None else read_measured(named, tree)
     timing = timing_of(run, given, measured)

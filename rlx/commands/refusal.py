@@ -7,7 +7,7 @@ from collections.abc import Callable
 from rlx.commands.suit import check_settings
 from rlx.hardware.ranks import find_place
 from rlx.run.fit import check_fit, check_run
-from rlx.run.inputs import check_inputs, fetch_inputs
+from rlx.run.inputs import check_inputs, check_samplers, fetch_inputs
 from rlx.run.run import Run
 from rlx.run.tasks import check_tasks
 
@@ -15,6 +15,7 @@ from rlx.run.tasks import check_tasks
 def check_train(run: Run, here: bool = True) -> None:
     """Refuse a run that cannot train. `here`: its processes are on this machine."""
     check_inputs(run)
+    check_samplers(run)
     check_settings(run)
     check_run(run, here=here)
     check_tasks(run, fetch=fetch_here(run, here))
@@ -24,6 +25,7 @@ def check_plan(run: Run, tell: Callable[[], None]) -> None:
     """Refuse what cannot be, `tell` the plan, and refuse what it shows does not fit; nothing is fetched, and this
     machine need not be the one."""
     check_inputs(run)
+    check_samplers(run)
     check_settings(run)
     check_tasks(run, fetch=False)
     tell()

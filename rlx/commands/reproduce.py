@@ -6,6 +6,7 @@ cut off, and one that is finished is not begun.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -74,6 +75,8 @@ def reproduce(
         screen.say(line)
     if plan:
         return True
+    if os.path.lexists(folder / RESULTS) and not any(member.folder.exists() for member in members):
+        raise ConfigError(f"--folder {folder}: its {RESULTS} is of something else: choose another folder")
     with held(folder, "choose another --folder"):
         play_all(members, partial(all_words_of, what, folders_of(members)), jobs, screen)
     return report(file.stem, what, members, folder, screen)

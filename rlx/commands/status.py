@@ -24,6 +24,7 @@ from rlx.record.folder import (
     read_config,
     read_json,
 )
+from rlx.record.lock import JOB as JOB_NUMBER
 from rlx.record.lock import read_holder
 from rlx.record.track import read_metrics
 
@@ -59,7 +60,7 @@ def read_all(folder: Path) -> list[Status]:
     """Every run below `folder`, or at it."""
     runs = list(find_runs(folder))
     records = ask_slurm([job for job in map(job_of, runs) if job])
-    return [read_status(run, records) for run in runs]
+    return [read_status_anyway(run, records) for run in runs]
 
 
 def status_values(folder: Path) -> list[dict[str, Any]]:
@@ -92,7 +93,8 @@ def find_runs(folder: Path) -> Iterator[Path]:
 
 def job_of(folder: Path) -> str:
     """The SLURM job that works on a run, or last did."""
-    return str(read_json(folder / LOGS / JOB).get("job") or read_holder(folder / LOCK).get("job", ""))
+    job = str(read_json(folder / LOGS / JOB).get("job") or read_holder(folder / LOCK).get("job", ""))
+    return job if JOB_NUMBER.fullmatch(job) else ""
 
 
 def ask_slurm(jobs: Sequence[str]) -> Mapping[str, Record]:
@@ -101,6 +103,14 @@ def ask_slurm(jobs: Sequence[str]) -> Mapping[str, Record]:
         return ask(jobs) if jobs else {}
     except SlurmError:
         return {}
+
+
+def read_status_anyway(folder: Path, records: Mapping[str, Record]) -> Status:
+    """Status of a run, or the state `unreadable`: one bad folder hides no other."""
+    try:
+        return read_status(folder, records)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
+        return Status(folder=folder, state="unreadable", step=None, steps=None, seconds=None, job="", where="")
 
 
 def read_status(folder: Path, records: Mapping[str, Record]) -> Status:

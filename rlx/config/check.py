@@ -67,6 +67,8 @@ def check_tree(tree: Tree, keys: Sequence[str]) -> None:
 
 def check_value(value: Any, path: str) -> None:
     """Check every call below `path`."""
+    if isinstance(value, str):
+        check_text(value, path)
     if value == MISSING:
         raise ConfigError(f"{path} has no value; give one with {path}=…")
     if isinstance(value, Mapping) and "_target_" in value:
@@ -77,6 +79,13 @@ def check_value(value: Any, path: str) -> None:
     elif isinstance(value, list):
         for index, child in enumerate(value):
             check_value(child, f"{path}[{index}]")
+
+
+def check_text(text: str, path: str) -> None:
+    """Refuse text that no file's name and no encoding has."""
+    wrong = next((one for one in text if one == "\0" or "\ud800" <= one <= "\udfff"), None)
+    if wrong is not None:
+        raise ConfigError(f"{path} has the character U+{ord(wrong):04X}, which is in no text: leave it out")
 
 
 def check_call(call: Tree, path: str) -> None:

@@ -31,6 +31,7 @@ from rlx.config.words import check_sweeper, mixed, one_line, options_last, parse
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.hardware.profile import set_threads
 from rlx.hardware.ranks import find_place
+from rlx.record.folder import refuse_place
 from rlx.run.choose import Choice
 from rlx.run.run import Run
 
@@ -67,12 +68,17 @@ class Unwind(BaseException):
         self.error = error
 
 
-def compose(words: Sequence[str]) -> dict[str, Any]:
-    """The checked, resolved configuration that these words choose, as plain values; the first of a multirun's."""
+def compose(words: Sequence[str], *, writes: bool = False) -> dict[str, Any]:
+    """Return the checked, resolved configuration that these words choose, as plain values; the first of a multirun's.
+    One that `writes` has a folder in which it can."""
     arguments = parse_words(mixed(words))
     with open_loader(arguments.config_dir) as loader:
         overrides = arguments.overrides
-        return compose_tree(loader, next(sweep_cases(loader, overrides)) if arguments.multirun else overrides)
+        tree = compose_tree(loader, next(sweep_cases(loader, overrides)) if arguments.multirun else overrides)
+        check_folders(HydraConfig.get())
+        if writes and not arguments.multirun:
+            refuse_place(Path(HydraConfig.get().run.dir))
+        return tree
 
 
 def launch(words: Sequence[str], job: Job, check: Check = lambda run, here: None) -> Any:
@@ -145,6 +151,7 @@ def run_folder(words: Sequence[str]) -> str:
     with open_loader(arguments.config_dir) as loader:
         compose_tree(loader, arguments.overrides)
         check_folders(HydraConfig.get())
+        refuse_place(Path(HydraConfig.get().run.dir))
         return str(HydraConfig.get().run.dir)
 
 
@@ -187,6 +194,8 @@ def check_words(arguments: argparse.Namespace, check: Check) -> None:
         for overrides in cases:
             tree = compose_tree(loader, overrides)
             check_folders(HydraConfig.get())
+            if not arguments.multirun and find_place().rank == 0:
+                refuse_place(Path(HydraConfig.get().run.dir))
             if arguments.multirun:
                 hydra = HydraConfig.get()
                 check_sweeper(hydra.runtime.choices[SWEEPER], hydra.sweeper, tree.get("objective"))

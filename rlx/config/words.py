@@ -9,6 +9,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from enum import Enum
+from itertools import accumulate
 from typing import Any, NoReturn
 
 from hydra._internal.utils import get_args_parser
@@ -19,6 +20,11 @@ from hydra.errors import OverrideParseException
 from rlx.config.check import ConfigError
 from rlx.limits import near
 
+DEEPEST = 50
+"""Brackets within each other in a word."""
+LONGEST_NUMBER = 1000
+"""Digits; Python reads 4,300."""
+LONG_NUMBER = re.compile(rf"[\d_]{{{LONGEST_NUMBER + 1}}}")
 SEVERAL = re.compile(r"env=\[(.*)\]")
 GAINS = re.compile(r".*/(pass@\d+|reward|success)|(reward|success)/.*")
 """Metrics of which nobody wants less."""
@@ -65,6 +71,11 @@ def parse_words(words: Sequence[str]) -> argparse.Namespace:
     chosen = [name for name in ("run", "multirun", "cfg", "info", "shell_completion") if getattr(arguments, name)]
     if len(chosen) > 1:
         raise ConfigError(f"--{chosen[0]} and --{chosen[1]} cannot go together")
+    for name in ("config_name", "config_path"):
+        if getattr(arguments, name):
+            raise ConfigError(
+                f"--{name.replace('_', '-')}: rlx has one configuration; add a folder of options with -cd DIR"
+            )
     if arguments.experimental_rerun:
         raise ConfigError(
             "--experimental-rerun reads a pickle, which can run anything: repeat the run's command instead"
@@ -109,11 +120,21 @@ def parse_overrides(words: Sequence[str]) -> list[Override]:
     parser = OverridesParser.create()
     overrides = []
     for word in words:
+        refuse_unreadable(word)
         try:
             overrides += parser.parse_overrides([word])
         except OverrideParseException as error:
-            raise ConfigError(f"cannot read {word!r}{how_to_write(word)}") from error
+            raise ConfigError(f"cannot read {word!r:.200}{how_to_write(word)}") from error
     return overrides
+
+
+def refuse_unreadable(word: str) -> None:
+    """Refuse what the grammar's reader, or Python behind it, fails on in many lines."""
+    key = word.partition("=")[0]
+    if max(accumulate((one in "[{(") - (one in "]})") for one in word), default=0) > DEEPEST:
+        raise ConfigError(f"{key:.80}: its value is nested more than {DEEPEST} deep")
+    if LONG_NUMBER.search(word):
+        raise ConfigError(f"{key:.80}: a number has more than {LONGEST_NUMBER} digits")
 
 
 OUTPUTS = {"run": "outputs", "sweep": "outputs/sweeps"}

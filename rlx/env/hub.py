@@ -19,6 +19,8 @@ from rlx.limits import MistakeError, near
 LOOKED_AT = 200
 """Rows of a file that are looked at early."""
 
+ESCAPED = "\\ud"
+"""The beginning of such a half in JSON."""
 Stamp = tuple[tuple[str, int, int, int], ...]
 """Of each file: its path, number, size and time."""
 
@@ -66,12 +68,12 @@ def as_rows(text: str) -> list[Any] | None:
         whole = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return whole if isinstance(whole, list) else [whole]
+    return [encodable(row) for row in (whole if isinstance(whole, list) else [whole])]
 
 
 def parse(name: str, line: str, number: int) -> Any:
     try:
-        return json.loads(line)
+        return encodable(json.loads(line)) if ESCAPED in line.lower() else json.loads(line)
     except json.JSONDecodeError:
         why = "is not JSON"
     except RecursionError:
@@ -79,6 +81,15 @@ def parse(name: str, line: str, number: int) -> Any:
     except ValueError:  # of Python's own limit
         why = "has a number of too many digits"
     return refuse(name, f"line {number + 1} {why}")
+
+
+def encodable(value: Any) -> Any:
+    r"""Replace halves of letters (`\ud800` alone), which JSON can spell and no encoding has."""
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode()
+    if isinstance(value, dict):
+        return {encodable(key): encodable(child) for key, child in value.items()}
+    return [encodable(child) for child in value] if isinstance(value, list) else value
 
 
 def read_table(name: str, split: str = "train", config: str | None = None) -> Any:

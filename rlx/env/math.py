@@ -21,7 +21,7 @@ from rlx.env.question import Question, judged
 from rlx.env.sourced import SourcedQuestions
 from rlx.env.word_problems import KINDS
 from rlx.env.wording import right_answers
-from rlx.limits import MistakeError, above, near, refuse, within
+from rlx.limits import MistakeError, above, each_once, near, refuse, within
 from rlx.types import Action, Move, Step, Task
 
 CHILD = "rlx.env.math_apart"
@@ -49,9 +49,10 @@ class Math(SourcedQuestions):
         object.__setattr__(self, "kinds", tuple(self.kinds))
         if not self.kinds:
             refuse("kinds", [], f"at least one of {', '.join(KINDS)}")
+        each_once(kinds=self.kinds)
         for kind in self.kinds:
             if kind not in KINDS:
-                raise ValueError(f"kinds: no kind of problems is {kind!r:.40}{near(kind, KINDS)}")
+                raise ValueError(f"kinds={kind!r:.40}: there is no such kind of problems{near(kind, KINDS)}")
         within(2, LARGEST, high=self.high)
         above(0, 3600, seconds=self.seconds)
 

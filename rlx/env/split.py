@@ -23,7 +23,7 @@ def is_held_out(task: Task) -> bool:
 
 @lru_cache(maxsize=4096)
 def is_id_held_out(id: str) -> bool:
-    return sha256(id.encode()).digest()[0] % ONE_IN == 0
+    return sha256(id.encode(errors="surrogatepass")).digest()[0] % ONE_IN == 0
 
 
 def split_tasks(

@@ -24,6 +24,10 @@ TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
 """One of them holds the vocabulary."""
 WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 LONGEST_HEADER = 100_000_000
+READ = ("*.json", "*.jinja", "*.txt", "*.model", "*.safetensors", "additional_chat_templates/*")
+"""Files that are read when a model is loaded."""
+LARGEST_VOCABULARY, LARGEST_SETTINGS = 2**29, 2**24
+"""Bytes."""
 
 
 def check_folder(path: str, folder: Path) -> None:
@@ -34,6 +38,11 @@ def check_folder(path: str, folder: Path) -> None:
 
     if not (folder / "config.json").exists():
         refuse(f"{folder} has no config.json")
+    for file in (file for pattern in READ for file in sorted(folder.glob(pattern))):
+        if not file.is_file():
+            refuse(f"{file} is no regular file")
+        if file.suffix != ".safetensors" and file.stat().st_size > most_of(file.name):
+            refuse(f"{file} has {file.stat().st_size:,} bytes, more than the {most_of(file.name):,} that are read")
     for name in SETTINGS:
         if (folder / name).exists() and not isinstance(read(folder / name), dict):
             refuse(f"{folder / name} is not a JSON object that can be read")
@@ -47,6 +56,19 @@ def check_folder(path: str, folder: Path) -> None:
             refuse(f"{file} {fault}")
     if not weights_of(folder):
         refuse(f"{folder} has no weights ({WHOLE})")
+
+
+def most_of(name: str) -> int:
+    """Bytes that a text file of a model may have: vocabularies are large, settings are not."""
+    return LARGEST_VOCABULARY if name in (*TOKENIZERS, INDEX, "merges.txt", "added_tokens.json") else LARGEST_SETTINGS
+
+
+def has_chat_template(folder: Path) -> bool:
+    """Return whether a model's folder has a chat template, by the places where transformers looks."""
+    named = ("chat_template.jinja", "chat_template.json", "additional_chat_templates")
+    return any((folder / name).exists() for name in named) or bool(
+        (read(folder / "tokenizer_config.json") or {}).get("chat_template")
+    )
 
 
 def read(file: Path) -> Any:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import ClassVar
 
+from rlx.limits import not_empty
 from rlx.protocol.blocks import ANSWER, heard_in, invalid, joined, printable, require_heard, uncut
 from rlx.protocol.history import History
 from rlx.types import Action, Move, Part, Stop, Task, Verb
@@ -39,6 +40,7 @@ class Lines(History):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "stops", tuple(self.stops))
+        not_empty(stops=self.stops)
 
     def render(self, observation: tuple[Part, ...]) -> str:
         return f"{printable(joined(observation))}\n" if observation else ""

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Self
 
 from rlx.fences import unfenced
+from rlx.limits import not_empty
 from rlx.protocol.blocks import heard_in, invalid, joined, printable, require_heard, uncut
 from rlx.protocol.direct import is_bare, meant, said_as, spell
 from rlx.protocol.history import History
@@ -31,6 +32,7 @@ class Free(History):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "stops_at", tuple(self.stops_at))
+        not_empty(stops_at=self.stops_at)
 
     @property
     @abstractmethod

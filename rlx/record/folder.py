@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,6 +27,7 @@ import yaml
 
 from rlx.record.codec import FORMAT
 from rlx.record.lock import HeldError, hold
+from rlx.record.plain_yaml import LARGEST, PlainError, read_bounded, read_plain
 
 FREE_KEYS = ("steps", "track", "hardware", "checkpoint", "objective")
 """What may differ when a run is resumed: its length, who is told, on what it runs, which changes rounding, when it is
@@ -44,6 +46,9 @@ STEP = "step-"
 RESTORE = "restore it, or choose another hydra.run.dir"
 MARK = f"# A run of rlx, format {FORMAT}\n"
 """The first line of config.yaml."""
+BEFORE_CONFIG = (LOCK, LOG, LOGS, RANKS, "multirun.yaml", "rlx.log", ".hydra", ".submitit")
+"""Names that a run's folder may hold before its configuration is written."""
+HIDDEN = re.compile(r"\.(clock-|nfs).*|\..*\.part")
 ASIDE = ".part"
 """The end of the name of a file that is not whole yet."""
 
@@ -78,7 +83,7 @@ def write_aside(path: Path, text: str) -> None:
 def digest_of(value: Any) -> str:
     """A stable short name for a JSON value: equal values, equal names."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -110,12 +115,14 @@ def read_config(folder: Path) -> dict[str, Any]:
     """What `claim_config` wrote; FolderError, in one line that names the file, where it cannot be read."""
     path = folder / CONFIG
     try:
-        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
+        tree = read_plain(path)
     except OSError as error:
         raise FolderError(f"{path} cannot be read ({error.strerror}); {RESTORE}") from None
+    except PlainError as error:
+        raise FolderError(f"{path} is no configuration of a run: {error}; {RESTORE}") from None
     except (ValueError, RecursionError, yaml.YAMLError) as error:
         raise FolderError(f"{path} is damaged ({type(error).__name__}); {RESTORE}") from None
-    if not isinstance(tree, dict) or not all(isinstance(key, str) for key in tree):
+    if not isinstance(tree, dict):
         raise FolderError(f"{path} does not hold a configuration; {RESTORE}")
     return tree
 
@@ -123,8 +130,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 def told_format(folder: Path) -> str:
     """For the end of an error: whether a folder's configuration is from before a change of the format."""
     try:
-        with open(folder / CONFIG, encoding="utf-8", errors="replace") as file:
-            first = file.readline(100)
+        first = read_bounded(folder / CONFIG, LARGEST)[: len(MARK)].decode(errors="replace")
     except OSError:
         return ""
     if first == MARK:
@@ -171,7 +177,7 @@ def is_finished(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) ->
 def read_json(path: Path) -> Mapping[str, Any]:
     """A JSON object; empty where there is none that can be read."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(read_bounded(path, LARGEST))
     except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
@@ -220,6 +226,8 @@ def open_folder(
 ) -> Iterator[Path]:
     """The folder, locked against a second run for as long as this one lives; `wait` for the other instead. With `mend`,
     as in a cache, a configuration that is not the one the folder is for is moved aside and told of."""
+    if mend is None and folder.is_dir():
+        refuse_other(folder)
     with held(folder, "choose another hydra.run.dir", wait=wait, waiting=waiting):
         clear_asides(folder)
         try:
@@ -244,6 +252,45 @@ def held(
         except HeldError as error:
             raise FolderError(f"{folder} is in use by another run ({error}): wait for it, or {remedy}") from None
         yield
+
+
+def refuse_other(folder: Path) -> None:
+    """Refuse a folder that holds something and is no run: its files may have the names of a run's own."""
+    if os.path.lexists(folder / CONFIG):
+        return
+    other = sorted(name for name in os.listdir(folder) if name not in BEFORE_CONFIG and not HIDDEN.fullmatch(name))
+    if other:
+        raise FolderError(
+            f"{folder} holds {other[0]:.80} and is no run, as it has no {CONFIG}: "
+            "choose another hydra.run.dir, new or empty"
+        )
+
+
+def exists(path: Path) -> bool:
+    """Return whether something is there, a link to nothing too; OSError for a name that nothing can have."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
+def refuse_place(folder: Path) -> None:
+    """Refuse a place in which no run can be, before anything is made there."""
+    try:
+        there = exists(folder) and os.stat(folder)
+        if there and not folder.is_dir():
+            raise FolderError(f"{folder} is a file, where a run's folder should be: choose another place")
+        if there:
+            refuse_other(folder)
+        above = next(place for place in (folder, *folder.absolute().parents) if os.path.lexists(place))
+        if not above.is_dir():
+            raise FolderError(f"{above} is a file, where a folder should be: choose another place for {folder}")
+        if not os.access(above, os.W_OK | os.X_OK):
+            raise FolderError(f"{above} cannot be written: choose another place for {folder}")
+    except OSError as error:
+        what = "is a link to nothing" if os.path.islink(folder) else f"cannot be a folder ({error.strerror})"
+        raise FolderError(f"{str(folder)[:200]} {what}: choose another place") from None
 
 
 def make_folder(folder: Path) -> None:

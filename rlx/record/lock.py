@@ -11,6 +11,7 @@ import errno
 import fcntl
 import json
 import os
+import re
 import socket
 import tempfile
 import threading
@@ -20,10 +21,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
+from rlx.record.plain_yaml import read_bounded
+
 POLL = 0.2
 """Seconds between tries of a process that waits and says so."""
 TOUCH, STALE = 20.0, 120.0
 """Seconds between touches, and after how many without one a holder on another machine is given up."""
+JOB = re.compile(r"[0-9][0-9_+.]{0,40}")
+"""A job's number as SLURM writes it: it is given to SLURM's programs as a word."""
+LARGEST = 10_000
+"""Bytes of a lock's file."""
 UNKNOWN = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 """Errors of a file system without locks; ENOSYS is that of Lustre mounted without the option flock."""
 
@@ -41,8 +48,9 @@ def who() -> dict[str, Any]:
 def read_holder(path: Path) -> dict[str, Any]:
     """Who holds the lock, or held it and died; empty if nobody."""
     try:
-        holder = json.loads(path.read_text(encoding="utf-8"))
-        return {"host": str(holder["host"]), "pid": int(holder["pid"]), "job": str(holder["job"])}
+        holder = json.loads(read_bounded(path, LARGEST))
+        job = str(holder["job"])
+        return {"host": str(holder["host"]), "pid": int(holder["pid"]), "job": job if JOB.fullmatch(job) else ""}
     except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return {}
 
@@ -61,7 +69,7 @@ def is_alive(holder: Mapping[str, Any], path: Path) -> bool:
         return False
     if holder["host"] == me["host"]:  # here flock can be relied upon, and we have it
         return False
-    return age(path) < STALE
+    return abs(age(path)) < STALE  # a live holder's last touch is no more in the future than clocks differ
 
 
 def age(path: Path) -> float:

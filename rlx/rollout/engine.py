@@ -41,6 +41,10 @@ class RequestError(MistakeError):
     """A request that can never be sampled; the message is one line that says why."""
 
 
+class WeightsError(FloatingPointError):
+    """Weights give logits that are not finite; the message is one line."""
+
+
 class Engine(Protocol):
     """Batched sampling with caches kept per session. Not thread-safe: one caller."""
 

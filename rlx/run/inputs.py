@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 
 from rlx.fetch import snapshot
 from rlx.hardware.pulse import nothing
-from rlx.model.folder import check_folder
+from rlx.model.folder import check_folder, has_chat_template
 from rlx.model.load import Model, local_folder
 from rlx.model.packaged import find_gguf, is_packaged
+from rlx.model.problem import ModelError
 from rlx.record.cache import KINDS, cache_folder
 from rlx.run.run import Run
 from rlx.types import Environment
@@ -31,6 +32,14 @@ def check_inputs(run: Run) -> None:
     check_cache()
 
 
+def check_samplers(run: Run) -> None:
+    """Refuse stored episodes that an algorithm reads and that are not there; a sampler that reads has a `check`."""
+    for stage in run.stages():
+        check = getattr(stage.algo.sample, "check", None)
+        if check is not None:
+            check()
+
+
 def data_of(env: Environment) -> dict[str, str]:
     """What tells its tasks from those of the same settings on other data, if it reads any."""
     return {"data": found} if (found := edition_of(env)) else {}
@@ -47,8 +56,11 @@ def check_model(model: Model) -> None:
         find_gguf(model.path)
         return
     folder = local_folder(model)
-    if folder is not None:
-        check_folder(model.path, folder)
+    if folder is None:
+        return
+    check_folder(model.path, folder)
+    if model.chat and not has_chat_template(folder):
+        raise ModelError(f"model.path={model.path}: its tokenizer has no chat template; set model.chat=false")
 
 
 def check_cache() -> None:

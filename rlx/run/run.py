@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlx.hardware.profile import SPLIT_TEMPERATURES, Hardware
-from rlx.limits import above, at_least, refuse, within
+from rlx.limits import LARGEST_SEED, above, at_least, not_empty, refuse, within
 from rlx.protocol.drawn import chooses
 from rlx.types import Dialect, Environment, Sampling
 from rlx.world import actions_of, dialect_of, has_expert, parts_of, rounds_of, tools_of, trained_parts
@@ -47,7 +47,7 @@ class WarmStart:
     def __post_init__(self) -> None:
         within(0, STEPS, steps=self.steps)
         within(0, 100, extend=self.extend)
-        at_least(0, seed=self.seed)
+        within(0, LARGEST_SEED, seed=self.seed)
         if self.steps and self.algo is None:
             raise ValueError(f"steps={self.steps} needs an algo: leave it out, or choose warm_start=sft")
 
@@ -108,7 +108,7 @@ class Run:
     words: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        at_least(0, seed=self.seed)
+        within(0, LARGEST_SEED, seed=self.seed)
         within(0, STEPS, steps=self.steps)
         within(0.0, 1.0, max_error_share=self.max_error_share)
         for name, env in parts_of(self.env).items():
@@ -139,7 +139,9 @@ class Run:
                 limit = f"an integer below sampling.max_context={longest}"
                 refuse(f"{key}.max_new_tokens", turn.max_new_tokens, limit)
         for part, dialect in self.dialects.items():
-            refuse_late(dialect, f"env.parts.{part}.protocol" if part else "protocol", longest)
+            key = f"env.parts.{part}.protocol" if part else "protocol"
+            refuse_late(dialect, key, longest)
+            not_empty(**{f"{key}.stops": dialect.stops})
 
     def check_space(self) -> None:
         """Refuse an algorithm beyond the vocabulary where no protocol adds an action to it."""

@@ -101,7 +101,7 @@ def check_positions(model: Model) -> None:
 
 def check_room(run: Run, prompts: list[str]) -> None:
     """A prompt leaves room for an answer; told where the tokenizer is here, and only read where it is in doubt."""
-    longest = max(prompts, key=len)
+    longest = max(prompts, key=len).encode(errors="replace").decode()  # as the model will read it
     file = find_file(run.model.path, "tokenizer.json")
     if len(longest.encode()) < run.sampling.max_context or file is None:
         return

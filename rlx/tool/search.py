@@ -127,14 +127,19 @@ def read_pages(path: str) -> list[str]:
     return pages
 
 
+def encodable(text: str) -> str:
+    """Replace halves of letters, which JSON can spell and no encoding has."""
+    return text.encode(errors="replace").decode()
+
+
 def read_page(path: str, number: int, line: str) -> str:
     try:
         told = json.loads(line)
         if isinstance(told, str):
-            return told
+            return encodable(told)
         parts = [told["contents"]] if "contents" in told else [told["title"], told["text"]]
         if None not in parts:
-            return ": ".join(map(str, parts))
+            return encodable(": ".join(map(str, parts)))
     except (ValueError, KeyError, TypeError, RecursionError):
         pass
     what = "is no text, and no object with contents, or title and text"

@@ -33,7 +33,7 @@ LOSS = policy_loss(policy_gradient(), PolicyLoss(kl=0.1, kl_estimator="k2", entr
 NEEDS = frozenset({"reference"})
 OF_WORDS = policy_loss(policy_gradient(), PolicyLoss(kl=0.1, kl_estimator="k2", kl_over="vocabulary"))
 """Its entropy is not part of it: nothing goes back through that column."""
-TO_BOTH = together(policy_loss(clip(0.2, 0.2)), value_loss(clip=0.2))
+TO_BOTH = together(policy_loss(clip(0.2, 0.2)), value_loss(value_clip=0.2))
 NONE: frozenset[Need] = frozenset()
 
 

@@ -69,7 +69,7 @@ def test_with_python_the_expert_runs_each_step(kind: str) -> None:
 
 def test_kinds_can_be_chosen() -> None:
     assert all("mean" in task.prompt[0].text for task in islice(Math(kinds=("mean",)).tasks("train", 0), 20))
-    with pytest.raises(ValueError, match=r"^kinds: no kind of problems is 'means'; did you mean mean"):
+    with pytest.raises(ValueError, match=r"^kinds='means': there is no such kind of problems; did you mean mean"):
         Math(kinds=("means",))
     with pytest.raises(ValueError, match=r"^kinds=\[\]: expected at least one of gain, loss"):
         Math(kinds=())

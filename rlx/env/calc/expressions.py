@@ -20,6 +20,8 @@ BOUND = 10**9
 NESTED = 2
 """Parentheses within each other, at most."""
 LONGEST = 500
+MOST_DIGITS = 6
+"""Of a number."""
 WORDS = re.compile(r"[a-z]+(?:[ -][a-z]+)*")
 
 
@@ -35,7 +37,7 @@ class Draw:
     """Decimals that write a value exactly."""
 
     def __post_init__(self) -> None:
-        within(1, 6, digits=self.digits)
+        within(1, MOST_DIGITS, digits=self.digits)
         within(0.0, 1.0, parentheses=self.parentheses)
         within(0, 3, places=self.places)
 

@@ -21,7 +21,7 @@ from rlx.env.question import Question, describe
 from rlx.env.sourced import SourcedQuestions
 from rlx.env.split import PATIENCE
 from rlx.env.word_problems import KINDS
-from rlx.limits import near, within
+from rlx.limits import each_once, near, refuse, within
 from rlx.types import Task
 
 SCALED = tuple(kind for kind in KINDS if kind not in ("rest", "mean"))
@@ -47,9 +47,12 @@ class GSM8KStar(NumberQuestions, SourcedQuestions):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "kinds", tuple(self.kinds))
-        for kind in self.kinds or ("",):
+        if not self.kinds:
+            refuse("kinds", [], f"at least one of {', '.join(SCALED)}")
+        each_once(kinds=self.kinds)
+        for kind in self.kinds:
             if kind not in SCALED:
-                raise ValueError(f"kinds: no kind of problems is {kind!r:.40}{near(kind, SCALED)}")
+                raise ValueError(f"kinds={kind!r:.40}: there is no such kind of problems{near(kind, SCALED)}")
         within(2, 1000, high=self.high)
         within(10, 10**6, largest=self.largest)
 

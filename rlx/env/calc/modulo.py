@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
-from rlx.env.calc.expressions import Draw
+from rlx.env.calc.expressions import MOST_DIGITS, Draw
 from rlx.env.calc.question import NumberQuestions
 from rlx.env.question import Question
+from rlx.limits import within
 from rlx.types import Task
 
 
@@ -26,8 +27,7 @@ class Modulo(NumberQuestions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for digits in (self.digits, self.divisor_digits):
-            Draw(digits=digits)
+        within(1, MOST_DIGITS, digits=self.digits, divisor_digits=self.divisor_digits)
 
     @property
     def stream(self) -> str:

@@ -21,128 +21,28 @@ from __future__ import annotations
 import hmac
 import socket
 import threading
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rlx import __version__
-from rlx.record.form import nothing_or, parse
 from rlx.rollout.engine import Engine
+from rlx.rollout.remote.service import RefusedError, Service
 from rlx.rollout.remote.weights import read_weights
-from rlx.rollout.remote.wire import (
-    ADVANCE,
-    ADVANCED,
-    AUTOMATON,
-    FORMAT,
-    Advance,
-    Advanced,
-    dump,
-)
-from rlx.types import Completion
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from rlx.rollout.remote.wire import FORMAT, dump
 
 LARGEST_MESSAGE = 256 * 2**20
 """Bytes of a step or of its answer."""
 LARGEST_WEIGHTS = 2**40
 TOKEN_VARIABLE = "RLX_SERVER_TOKEN"
 PATIENCE = 30.0
-"""Seconds that a connection may take to say who it is."""
+"""Seconds that a connection may pause before it has said who it is, and within a call."""
 QUEUE = 5.0
 """Seconds that a new client waits for the one before it, which may have ended just now."""
 
 
-class RefusedError(Exception):
-    """A call that is not done: the client's mistake, with HTTP's number for it."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-class Service:
-    """The engine, whose only caller is one thread, and what is left of the last call."""
-
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="engine")
-        self._running: Future[list[tuple[int, Completion]]] | None = None
-        self._numbers: dict[int, int] = {}
-        """Session to the number its request is known by."""
-        self._weights: dict[str, Tensor] = {}
-        """The first parts of a version."""
-        self._call = 0
-        self._answer = b""
-
-    def reset(self) -> None:
-        """For a new client: nothing of the old one is left but the weights."""
-        if self._running is not None:
-            self._running.exception()
-        self._running = None
-        for session in list(self._numbers):
-            self._on_thread(lambda session=session: self.engine.release(session))  # type: ignore[misc]
-        self._numbers.clear()
-        self._weights.clear()
-        self._on_thread(lambda: self.engine.use(None))
-        self._call, self._answer = 0, b""
-
-    def _settle(self) -> list[tuple[int, Completion]]:
-        """Wait for the ticks under way; what they finished."""
-        running, self._running = self._running, None
-        return [] if running is None else running.result()
-
-    def _on_thread(self, work: Callable[[], None]) -> None:
-        self._thread.submit(work).result()
-
-    def once(self, call: int, do: Callable[[], bytes]) -> bytes:
-        """The answer to call number `call`, which is done if it is new."""
-        if call == self._call + 1:
-            self._answer = do()
-            self._call = call
-        elif call != self._call:
-            raise RefusedError(400, f"call {call} follows call {self._call}")
-        return self._answer
-
-    def step(self, raw: bytes) -> bytes:
-        advance = ADVANCE.read(parse(raw), "step")
-        finished = self._settle()
-        self._on_thread(lambda: self._change(advance))
-        self._running = self._thread.submit(self._run, advance.num_ticks)
-        return dump(ADVANCED.write(Advanced(finished=tuple(finished), counts=self.engine.counts)))
-
-    def _change(self, advance: Advance) -> None:
-        for session in advance.release:
-            self._numbers.pop(session, None)
-            self.engine.release(session)
-        for number, request in advance.add:
-            self.engine.add(request)
-            self._numbers[request.session] = number
-
-    def _run(self, num_ticks: int) -> list[tuple[int, Completion]]:
-        """So many ticks, or fewer where nothing is left to do."""
-        finished: list[tuple[int, Completion]] = []
-        for _ in range(num_ticks):
-            if not self._numbers:
-                break
-            finished += [(self._numbers.pop(r.session), completion) for r, completion in self.engine.step()]
-        return finished
-
-    def use(self, raw: bytes) -> bytes:
-        automaton = nothing_or(AUTOMATON).read(parse(raw), "automaton")
-        self._settle()
-        self._on_thread(lambda: self.engine.use(automaton))
-        return dump({})
-
-    def load(self, some: Mapping[str, Tensor], version: int | None) -> bytes:
-        """Put weights by, until those come that complete a version."""
-        self._weights.update(some)
-        if version is not None:
-            self._settle()
-            whole, self._weights = self._weights, {}
-            self._on_thread(lambda: self.engine.load(whole, version))
-        return dump({})
+Work = Callable[[], bytes]
+"""What is left of a call when its body is read: done by one connection at a time."""
 
 
 class RolloutServer(ThreadingHTTPServer):
@@ -160,12 +60,13 @@ class RolloutServer(ThreadingHTTPServer):
         port: int = 0,
         largest_weights: int = LARGEST_WEIGHTS,
         queue: float = QUEUE,
+        patience: float = PATIENCE,
     ) -> None:
         if not token:
             raise ValueError(f"rollout server: the secret is empty; set {TOKEN_VARIABLE}")
         self.service = Service(engine)
         self.token, self.largest_weights = token.encode(), largest_weights
-        self.queue = queue
+        self.queue, self.patience = queue, patience
         self.lock = threading.Condition()
         self.client = ""
         self.holders: set[int] = set()
@@ -224,7 +125,7 @@ class Call(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self.answer({"/claim": self.claim, "/use": self.use, "/step": self.step, "/load": self.load})
 
-    def answer(self, doors: dict[str, Callable[[], bytes]]) -> None:
+    def answer(self, doors: dict[str, Callable[[], Work]]) -> None:
         """Say what a call gives; whatever goes wrong is a status and one line, and ends the connection."""
         try:
             given = self.headers.get("Authorization", "").encode()
@@ -232,8 +133,12 @@ class Call(BaseHTTPRequestHandler):
                 raise RefusedError(401, f"wrong secret; the client's {TOKEN_VARIABLE} must be the server's")
             if self.path not in doors:
                 raise RefusedError(404, "no such call")
+            self.connection.settimeout(self.server.patience)
+            work = doors[self.path]()  # reads the body, which nobody else waits for
             with self.server.lock:
-                self.reply(200, doors[self.path]())
+                answer = work()
+            self.reply(200, answer)
+            self.connection.settimeout(None if id(self) in self.server.holders else self.server.patience)
         except RefusedError as error:
             self.refuse(error.status, str(error))
         except ValueError as error:
@@ -272,30 +177,35 @@ class Call(BaseHTTPRequestHandler):
             raise RefusedError(409, "claim this rollout server first")
         return self.number("Rlx-Call")
 
-    def health(self) -> bytes:
+    def health(self) -> Work:
         engine = self.server.service.engine
-        return dump({"format": FORMAT, "rlx": __version__, "version": engine.version, "tick": engine.tick})
+        told = {"format": FORMAT, "rlx": __version__}
+        return lambda: dump({**told, "version": engine.version, "tick": engine.tick})
 
-    def claim(self) -> bytes:
+    def claim(self) -> Work:
         client = self.headers.get("Rlx-Client", "")
         if not 0 < len(client) <= 100 or self.body_length(0):
             raise RefusedError(400, "a claim names its client and says no more")
-        self.server.claim(client, id(self))
-        self.connection.settimeout(None)
-        return self.health()
+        health = self.health()
 
-    def use(self) -> bytes:
+        def work() -> bytes:
+            self.server.claim(client, id(self))
+            return health()
+
+        return work
+
+    def use(self) -> Work:
         service, number = self.server.service, self.call_number()
         raw = self.rfile.read(self.body_length(LARGEST_MESSAGE))
-        return service.once(number, lambda: service.use(raw))
+        return lambda: service.once(number, lambda: service.use(raw))
 
-    def step(self) -> bytes:
+    def step(self) -> Work:
         service, number = self.server.service, self.call_number()
         raw = self.rfile.read(self.body_length(LARGEST_MESSAGE))
-        return service.once(number, lambda: service.step(raw))
+        return lambda: service.once(number, lambda: service.step(raw))
 
-    def load(self) -> bytes:
+    def load(self) -> Work:
         service, number = self.server.service, self.call_number()
         version = self.number("Rlx-Version") if "Rlx-Version" in self.headers else None
         some = read_weights(self.rfile.readinto, self.body_length(self.server.largest_weights))
-        return service.once(number, lambda: service.load(some, version))
+        return lambda: service.once(number, lambda: service.load(some, version))

@@ -34,7 +34,7 @@ from torch import Tensor
 from rlx.model.masks import Masks
 from rlx.protocol.automaton import Automaton
 from rlx.rollout.choice import Chooser
-from rlx.rollout.engine import Counts
+from rlx.rollout.engine import Counts, WeightsError
 from rlx.rollout.row import Row, Vocabulary, open_row
 from rlx.rollout.stops import token_bytes
 from rlx.rollout.torch.decoder import Decoder, build_decoder
@@ -239,7 +239,7 @@ class TorchEngine:
 
     def _refuse(self, sessions: list[int]) -> None:
         self._runner.cache.clear()
-        raise FloatingPointError(
+        raise WeightsError(
             f"session {sessions[0]}: policy version {self.version} gives logits that are not finite; load good weights"
         )
 

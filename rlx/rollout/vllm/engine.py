@@ -31,7 +31,7 @@ from torch import Tensor
 from rlx.hardware.profile import SPLIT_TEMPERATURES
 from rlx.protocol.automaton import Automaton
 from rlx.record.codec import common_prefix
-from rlx.rollout.engine import Counts, RequestError
+from rlx.rollout.engine import Counts, RequestError, WeightsError
 from rlx.rollout.row import Row, Vocabulary, open_row
 from rlx.rollout.stops import listen, token_bytes
 from rlx.rollout.vllm.llm import end_idle, give_back, lend
@@ -176,7 +176,7 @@ class VllmEngine:
 
     def _finite(self, row: Row, logprob: float) -> float:
         if not math.isfinite(logprob):
-            raise FloatingPointError(
+            raise WeightsError(
                 f"session {row.request.session}: policy version {self.version} gives logits that are not finite; "
                 "load good weights"
             )

@@ -1,0 +1,84 @@
+"""A run is made in a folder that is new, empty or its own, and nowhere else."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from rlx.config.compose import ConfigError, compose, launch
+from rlx.record.folder import FolderError, open_folder, refuse_place
+from rlx.record.lock import STALE, HeldError, hold, read_holder
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "trajectories", ".git"])
+def test_a_folder_of_something_else_is_refused_and_stays(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir() if name in ("trajectories", ".git") else (tmp_path / name).write_text("mine")
+    with pytest.raises(FolderError, match=f"{name} and is no run"), open_folder(tmp_path, {"seed": 0}):
+        pass
+    with pytest.raises(FolderError, match="choose another"):
+        launch([f"hydra.run.dir={tmp_path}", "steps=1"], lambda run: None)
+    with pytest.raises(FolderError, match="choose another"):
+        compose([f"hydra.run.dir={tmp_path}"], writes=True)
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_the_current_folder_is_refused_where_it_is_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "results.md").write_text("mine")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FolderError, match=r"results\.md"):
+        launch(["hydra.run.dir=.", "steps=1"], lambda run: None)
+
+
+def test_a_run_killed_before_its_configuration_was_written_begins_again(tmp_path: Path) -> None:
+    for name in (".hydra", "logs", "ranks"):
+        (tmp_path / name).mkdir()
+    for name in (".lock", "log.txt", ".config.yaml.0a1b2c3d.part"):
+        (tmp_path / name).write_text("")
+    with open_folder(tmp_path, {"seed": 0}) as folder:
+        assert (folder / "config.yaml").exists()
+    (tmp_path / "results.md").write_text("of the run")
+    with open_folder(tmp_path, {"seed": 0}):
+        pass
+
+
+def test_places_that_can_be_no_folder_are_mistakes(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "nothing")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    (tmp_path / "file").write_text("")
+    for place in ("link", "loop", "file", "file/run", "x" * 300, "link/run"):
+        with pytest.raises(FolderError, match="choose another place") as caught:
+            refuse_place(tmp_path / place)
+        assert caught.value.exit_code == 2
+    with pytest.raises(FolderError, match="cannot be written"):
+        refuse_place(Path("/proc/run"))
+
+
+@pytest.mark.parametrize("word", ["hydra.run.dir=", "--config-name=x", "--config-path=/tmp", "--experimental-rerun=x"])
+def test_a_plan_refuses_the_words_that_training_refuses(word: str) -> None:
+    for command in (lambda: compose([word]), lambda: launch([word], lambda run: None)):
+        with pytest.raises(ConfigError, match=word.partition("=")[0]):
+            command()
+
+
+def test_a_lock_from_the_future_holds_nobody_off(tmp_path: Path) -> None:
+    path = tmp_path / ".lock"
+    path.write_text('{"host": "elsewhere", "pid": 1, "job": ""}')
+    with pytest.raises(HeldError, match="elsewhere"), hold(path):
+        pass
+    later = time.time() + STALE + 36_000
+    os.utime(path, (later, later))
+    with hold(path):
+        pass
+
+
+@pytest.mark.parametrize("job", ["1\0x", "--help", "1 2", "x" * 100, "../1"])
+def test_a_lock_names_no_job_that_is_no_number(tmp_path: Path, job: str) -> None:
+    import json
+
+    (tmp_path / ".lock").write_text(json.dumps({"host": "a", "pid": 1, "job": job}))
+    assert read_holder(tmp_path / ".lock")["job"] == ""
+    (tmp_path / ".lock").write_text(json.dumps({"host": "a", "pid": 1, "job": "123_4"}))
+    assert read_holder(tmp_path / ".lock")["job"] == "123_4"
