@@ -31,7 +31,7 @@ def one_line_of(error: Exception) -> str | None:
     any other, which is a bug."""
     if type(error).__module__.startswith("rlx."):
         return str(error)
-    if isinstance(error, (MemoryError, RuntimeError, OSError)) and NO_MEMORY.search(str(error) or "out of memory"):
+    if isinstance(error, MemoryError) or (isinstance(error, (RuntimeError, OSError)) and NO_MEMORY.search(str(error))):
         first = (str(error).strip() or "out of memory").splitlines()[0]
         return f"this process has no more memory: {first:.200}; give it more, or make the run smaller (`rlx plan`)"
     if not isinstance(error, OSError) or error.strerror is None:

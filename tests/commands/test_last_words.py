@@ -12,6 +12,7 @@ import pytest
 
 from rlx.commands.last_words import one_line_of
 from rlx.console import RunConsole, Screen
+from rlx.rollout.engine import WeightsError
 
 COMMANDS = [["plan"], ["list", "algo"], ["status", "docs"], ["--help"]]
 
@@ -61,3 +62,37 @@ def test_errors_of_the_file_system_name_the_file_and_no_number(error: OSError, l
     assert told is not None
     assert told.startswith(line)
     assert "Errno" not in told
+
+
+def test_output_that_is_ascii_or_closed_is_no_failure() -> None:
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    shown = [sys.executable, "-m", "rlx", "status", "no-such-\N{SNOWMAN}"]
+    done = subprocess.run(shown, capture_output=True, env=ascii_only, timeout=60)
+    assert done.returncode == 2
+    assert b"Traceback" not in done.stderr
+    assert b"\\u2603" in done.stderr
+    code = "from rlx.cli import main; import sys; sys.argv = ['rlx', 'list', 'algo']; main()"
+    for closed in (">&-", "2>&-", ">&- 2>&-"):
+        done = subprocess.run(f'"{sys.executable}" -c "{code}" {closed}', shell=True, timeout=60, check=False)
+        assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes.\nat x"),
+        OSError(errno.ENOMEM, "Cannot allocate memory"),
+        RuntimeError("unable to mmap 1 bytes"),
+        WeightsError("policy version 0 gives logits that are not finite"),
+    ],
+)
+def test_what_no_words_can_mend_is_one_line(error: Exception) -> None:
+    told = one_line_of(error)
+    assert told
+    assert "\n" not in told
+
+
+def test_a_bug_keeps_its_traceback() -> None:
+    assert one_line_of(RuntimeError()) is None
+    assert one_line_of(RuntimeError("shapes do not fit")) is None

@@ -44,6 +44,7 @@ def test_many_may_write_the_same_file_at_once(tmp_path: Path) -> None:
 
 def test_what_a_kill_left_half_written_is_cleared(tmp_path: Path) -> None:
     (tmp_path / "trajectories").mkdir()
+    (tmp_path / "config.yaml").write_text("seed: 0\n")
     halves = [tmp_path / ".summary.json.0a1b2c3d.part", tmp_path / "trajectories" / ".eval-8.jsonl.0a1b2c3d.part"]
     for half in halves:
         half.write_text("{")

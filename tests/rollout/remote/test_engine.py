@@ -354,3 +354,16 @@ def test_a_hostile_step_is_refused_in_one_line(serve: Serve) -> None:
 def test_a_server_without_a_secret_does_not_start(kit: Any, qwen2: Any, tokenizer: Any) -> None:
     with pytest.raises(ValueError, match="RLX_SERVER_TOKEN"):
         RolloutServer(kit.engine(qwen2, tokenizer), token="")
+
+
+def test_a_client_that_stalls_within_a_call_holds_up_nobody(serve: Serve) -> None:
+    server = serve(queue=20.0, patience=0.5)
+    address = server.server_address[:2]
+    head = f"Authorization: Bearer {TOKEN}\r\nRlx-Client: slow\r\nRlx-Call: 1\r\n"
+    with socket.create_connection(address, timeout=20) as stalled:
+        stalled.sendall(f"POST /claim HTTP/1.1\r\n{head}Content-Length: 0\r\n\r\n".encode())
+        assert b"200" in stalled.recv(1000)
+        stalled.sendall(f"POST /step HTTP/1.1\r\n{head}Content-Length: 1000\r\n\r\nabc".encode())
+        assert call(server, "GET", "/health")[0] == 200
+        with remote(server) as engine:  # the stalled connection was closed, which frees the server
+            assert engine.links
