@@ -142,7 +142,7 @@ class Critic:
     value by up to this times the model's width: what suits a small model is far too much for a large one."""
 
     def __post_init__(self) -> None:
-        within(0.0, 1.0, lr=self.lr)
+        above(0, 1, lr=self.lr)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,6 +250,9 @@ class Algorithm:
 
     def __post_init__(self) -> None:
         within(1, MANY, num_prompts=self.num_prompts)
+        if self.optimizer.num_minibatches > self.num_prompts:
+            limit = f"an integer up to num_prompts={self.num_prompts}, as a task's episodes stay together"
+            refuse("optimizer.num_minibatches", self.optimizer.num_minibatches, limit)
 
 
 State = Mapping[str, Any]
