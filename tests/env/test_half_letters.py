@@ -31,8 +31,6 @@ def test_whole_letters_stay(tmp_path: Path) -> None:
 
 
 def test_pages_are_text(tmp_path: Path) -> None:
-    (tmp_path / "pages.jsonl").write_text(
-        '"\\ud800 one"\n{"title": "\\udfff", "text": "two"}\n{"contents": "x"}\n'
-    )
+    (tmp_path / "pages.jsonl").write_text('"\\ud800 one"\n{"title": "\\udfff", "text": "two"}\n{"contents": "x"}\n')
     for page in read_pages(str(tmp_path / "pages.jsonl")):
         page.encode()
