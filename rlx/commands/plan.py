@@ -50,9 +50,9 @@ def plan_run(words: Sequence[str] | None, given: Given) -> None:
     tree = compose(rest, writes=True) if named is None else load_tree(named, rest)
     run = build_run(tree, Path())
     measured = None if named is None else read_measured(named, tree)
-    timing = timing_of(run, given, measured)
     choices = choices_of(rest) if named is None else []
-    check_plan(run, lambda: show(describe_plan(run, rest, timing, choices)))
+    # The estimate reads the model's folder, so it comes after the check of that folder.
+    check_plan(run, lambda: show(describe_plan(run, rest, timing_of(run, given, measured), choices)))
 
 
 def describe_plan(run: Run, words: Sequence[str], timing: Timing | None = None, choices: Sequence[Choice] = ()) -> str:
