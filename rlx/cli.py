@@ -194,6 +194,20 @@ def plan(
     plan_run(words, Given(tokens=tokens, turns=turns, prompt=prompt, seen=seen))
 
 
+@app.command(context_settings=MIXED, rich_help_panel=BEFORE)
+def fetch(words: Words = None) -> None:
+    """Fetch a run's model and data sets, as on a login node whose compute nodes have no internet.
+
+    Words are those of `rlx train`. Files go into the hub's cache (HF_HOME), where the run finds them.
+    """
+    from rlx.config.compose import build_run, compose
+    from rlx.run.inputs import fetch_inputs, fetched
+
+    run = build_run(compose(words or []), Path())
+    fetch_inputs(run)
+    show("\n".join(fetched(run)))
+
+
 @app.command(name="check", context_settings=MIXED, rich_help_panel=BEFORE)
 def check_machine(
     words: Words = None,

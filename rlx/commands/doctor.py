@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import shutil
 import sys
+import sysconfig
 from pathlib import Path
 
 from rlx.config.build import build_value
@@ -34,6 +35,7 @@ def examine_machine() -> list[str]:
         f"python   {platform.python_version()} in {sys.prefix}",
         f"machine  {cores}, {size(memory) if memory else 'unknown'} memory, {size(disk)} free disk here",
         f"gpu      {describe_gpus(gpus(), installed('torch') or '')}",
+        f"build    {describe_build()}",
         f"slurm    {describe_slurm()}",
         f"config   {', '.join(str(folder) for folder in config_folders())}",
     ]
@@ -44,6 +46,17 @@ def describe_gpus(found: list[Gpu], torch: str) -> str:
     if found and "+cpu" in torch:
         return f"{names}, but torch {torch} is without CUDA: pip install --force-reinstall torch"
     return names or "none"
+
+
+def describe_build(include: str | None = None) -> str:
+    """Say whether Triton could compile a GPU's kernels here: FlexAttention's and vLLM's."""
+    header = Path(include or sysconfig.get_path("include")) / "Python.h"
+    compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
+    missing = [name for name, is_here in (("a C compiler", compiler), (str(header), header.is_file())) if not is_here]
+    if not missing:
+        return f"{compiler} and Python.h: a GPU's kernels can be compiled"
+    remedy = "apt-get install gcc python3-dev, or module load gcc and a Python with headers"
+    return f"MISSING {' and '.join(missing)}, which FlexAttention and vLLM need on a GPU: {remedy}"
 
 
 def describe_slurm() -> str:

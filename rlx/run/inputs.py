@@ -80,3 +80,11 @@ def fetch_inputs(run: Run, check: Callable[[], None] = nothing) -> None:
     for name in {getattr(env, "data_set", None): None for env in environments(run)}:
         if name:
             snapshot(name, "dataset", check)
+
+
+def fetched(run: Run) -> list[str]:
+    """Return a line for each thing that the run reads, with the folder where it is."""
+    folder = local_folder(run.model)
+    lines = [f"model    {run.model.path}: {folder or snapshot(run.model.path, 'model')}"]
+    names = {getattr(env, "data_set", None): None for env in environments(run)}
+    return lines + [f"data     {name}: {snapshot(name, 'dataset')}" for name in names if name]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from rlx.commands import doctor
@@ -72,3 +74,13 @@ def test_a_torch_without_cuda_beside_a_gpu() -> None:
 def test_slurm_is_found_by_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
     assert "apt-get install slurm-wlm" in doctor.describe_slurm()
+
+
+def test_a_missing_compiler_and_a_missing_header_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: "/usr/bin/gcc" if name == "gcc" else None)
+    assert str(tmp_path / "Python.h") in doctor.describe_build(str(tmp_path))
+    assert "a C compiler" not in doctor.describe_build(str(tmp_path))
+    (tmp_path / "Python.h").write_text("")
+    assert "MISSING" not in doctor.describe_build(str(tmp_path))
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
+    assert "a C compiler" in doctor.describe_build(str(tmp_path))

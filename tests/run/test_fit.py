@@ -166,3 +166,16 @@ def test_adapters_are_no_remedy_where_adapters_are_trained() -> None:
     for name in ("weights", "gradients", "optimizer", "communication", "gradient bucket"):
         assert "model/lora" in remedy(cuda(learner="deepspeed"), name)
         assert "model/lora" not in remedy(cuda(learner="deepspeed"), name, adapted=True)
+
+
+@pytest.mark.parametrize(
+    ("profile", "words"),
+    [
+        ("h100x1", ("model=qwen2_5_3b",)),
+        ("h100x1", ("model=qwen2_5_14b", "+model/lora=r32", "hardware.engine_memory=0.45")),
+        ("gpu24x1", ("model=qwen2_5_3b", "+model/lora=r32")),
+        ("gpu24x1", ("model=qwen2_5_0_5b",)),
+    ],
+)
+def test_these_models_start_on_one_gpu(profile: str, words: tuple[str, ...]) -> None:
+    check_fit(build_run(compose(["env=countdown", f"hardware={profile}", *words]), Path()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from rlx.cli import plan
 from rlx.model.load import SHIPPED
 from rlx.model.problem import ModelError
-from rlx.run.inputs import CacheError, check_inputs
+from rlx.run.inputs import CacheError, check_inputs, fetch_inputs, fetched
 
 Build = Callable[..., Any]
 NANO = SHIPPED / "nano"
@@ -104,3 +105,21 @@ def test_a_file_where_the_cache_should_be_is_named(
     path.write_text("")
     with pytest.raises(CacheError, match=f"{cache / place} is a file where the cache"):
         check_inputs(small_run(tmp_path))
+
+
+def test_what_a_run_reads_is_fetched_and_told_with_its_folder(
+    small_run: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def snapshot(name: str, kind: str, *rest: object) -> Path:
+        asked.append((name, kind))
+        return tmp_path / kind
+
+    monkeypatch.setattr("rlx.run.inputs.snapshot", snapshot)
+    run = small_run(tmp_path)
+    assert fetched(run) == [f"model    nano: {NANO}"]
+    run = replace(run, model=replace(run.model, path="owner/name"))
+    fetch_inputs(run)
+    assert asked == [("owner/name", "model")]
+    assert fetched(run) == [f"model    owner/name: {tmp_path / 'model'}"]
