@@ -17,7 +17,7 @@ JOBS ?= 2
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-cluster quickstart test test-slow test-cluster bench lint nano reproduce reproduce-gem clean
+.PHONY: help setup setup-cluster quickstart test test-slow test-cluster bench lint docs nano reproduce reproduce-gem clean
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-zA-Z_%-]+:.*## /{printf "  make %-22s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,6 +66,9 @@ lint: setup ## Check style and types
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
+docs: setup ## Build the documentation into site/, with every link checked
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 nano: setup ## Rebuild the embedded model from the project's own text, on up to two cores (hours)
 	$(BIN)/python scripts/nano.py --processes $(if $(filter 1,$(shell nproc)),1,2)
 
@@ -79,5 +82,5 @@ reproduce-%: setup ## Reproduce one: make reproduce-tool_rloo
 	$(BIN)/rlx reproduce $*
 
 clean: ## Remove caches, not runs and not .venv
-	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +
