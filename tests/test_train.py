@@ -19,6 +19,7 @@ from rlx.algo.credit import per_row
 from rlx.console import Screen
 from rlx.env.countdown import Countdown
 from rlx.evaluate.evaluate import EvaluateError
+from rlx.evaluate.summary import Summary
 from rlx.record.codec import FORMAT, NOTES
 from rlx.record.folder import FolderError, open_folder
 from rlx.record.store import load as load_groups
@@ -26,6 +27,7 @@ from rlx.record.store import step_path
 from rlx.record.track import is_clock
 from rlx.run import judge
 from rlx.run.life import RunError
+from rlx.run.run import Run
 from rlx.run.warm import start_digest
 from rlx.train import train
 from rlx.types import Action, Step, Task
@@ -63,7 +65,7 @@ def test_a_run_leaves_what_it_promises(finished: Path) -> None:
     assert [next(iter(line)) for line in lines] == ["step"] * 3
     assert [line["step"] for line in lines] == [1, 2, 3]
     assert (finished / "config.yaml").is_file()
-    assert "tool\\_rloo" in (finished / "results.md").read_text()
+    assert "# tool_rloo on Countdown" in (finished / "results.md").read_text()
 
 
 def test_kept_trajectories_say_what_was_made_of_them(finished: Path) -> None:
@@ -248,16 +250,37 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_batch(small_run: 
     assert kept["advantage"].isnan().all()
 
 
+def check_untrained(folder: Path, alone: Run, first: Summary, second: Summary) -> None:
+    """Check that the model without its warm start was evaluated as `rlx eval` would evaluate it."""
+    judge.evaluate_model(alone, QUIET)
+    tokens = {
+        name: [turn.completion.token_ids for group in groups for one in group.trajectories for turn in one.turns]
+        for name in ("first/trajectories/untrained-2", "first/trajectories/start-2", "eval/trajectories/eval-2")
+        for groups in [list(load_groups(folder / f"{name}.jsonl"))]
+    }
+    bare, warm, own = tokens.values()
+    assert bare == own != warm
+    assert {"untrained/pass@1", "gain_untrained/reward", "gain/reward"} <= set(first.metrics)
+    assert second.metrics["untrained/reward"] == first.metrics["untrained/reward"]
+    gap = first.metrics["eval/reward"].value - first.metrics["untrained/reward"].value
+    assert first.metrics["gain_untrained/reward"].value == pytest.approx(gap)
+
+
 def test_a_warm_start_is_made_once(small_run: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RLX_CACHE", str(tmp_path / "cache"))
     words = ("warm_start=tool_sft", "warm_start.steps=2", "warm_start.algo.num_prompts=2", "steps=1")
-    train(small_run(tmp_path / "first", *words), QUIET)
+    first = train(small_run(tmp_path / "first", *words), QUIET)
     (stage,) = (tmp_path / "cache" / "warm").iterdir()
     made = (stage / "metrics.jsonl").stat().st_mtime_ns
-    train(small_run(tmp_path / "second", *words, "seed=1"), QUIET)
+    evaluations = sorted((tmp_path / "cache" / "evaluations").iterdir())
+    second = train(small_run(tmp_path / "second", *words, "seed=1"), QUIET)
+    assert sorted((tmp_path / "cache" / "evaluations").iterdir()) == evaluations
+    check_untrained(tmp_path, small_run(tmp_path / "eval", "steps=0"), first, second)
     assert [stage] == list((tmp_path / "cache" / "warm").iterdir())
     assert (stage / "metrics.jsonl").stat().st_mtime_ns == made
-    train(small_run(tmp_path / "third", *words, "env.lambda_call=0.5", "env.verifier=format"), QUIET)
+    switched_off = ("evaluate.untrained=false", "env.lambda_call=0.5", "env.verifier=format")
+    third = train(small_run(tmp_path / "third", *words, *switched_off), QUIET)
+    assert not any("untrained" in name for name in third.metrics)
     assert (stage / "metrics.jsonl").stat().st_mtime_ns == made
     train(small_run(tmp_path / "fourth", *words, "env.high=50"), QUIET)
     assert len(list((tmp_path / "cache" / "warm").iterdir())) == 2

@@ -60,11 +60,10 @@ def reductions(tree: Tree, words: Sequence[str]) -> dict[str, tuple[Any, Any]]:
     changed: dict[str, tuple[Any, Any]] = {
         key: (now, limit) for key, limit in most.items() if isinstance(now := at(tree, key), int) and now > limit
     }
-    num_samples = min(tree["evaluate"]["num_samples"], 2)
     fixed = {
         "steps": STEPS,
-        "evaluate.ks": sorted({1, num_samples}),
         "evaluate.every": 0,
+        "evaluate.ks": [],
         "checkpoint.every": 1,
     }
     changed |= {key: (at(tree, key), value) for key, value in fixed.items() if at(tree, key) != value}

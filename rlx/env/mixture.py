@@ -17,7 +17,20 @@ from rlx.env.curriculum import Curriculum
 from rlx.limits import LARGEST, above, refuse, within
 from rlx.types import Dialect, Environment, Episode, Task
 
-NOUNS = ("eval", "start", "gain", "random", "tool", "episode", "env", "time", "rate", "memory")
+NOUNS = (
+    "eval",
+    "start",
+    "untrained",
+    "gain",
+    "gain_untrained",
+    "random",
+    "tool",
+    "episode",
+    "env",
+    "time",
+    "rate",
+    "memory",
+)
 """What figures and what depends on the clock begin with: no part is named so."""
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rlx.console import counted
-from rlx.evaluate.evaluate import EvaluateError
+from rlx.evaluate.evaluate import EvaluateError, default_ks
 from rlx.evaluate.figures import Score, mean_gains, score
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.summary import plain
@@ -84,10 +84,11 @@ def gain_under(rounds: str, ours: Sequence[Path], theirs: Sequence[Path], ks: Se
 
 
 def asked(folder: Path) -> list[int]:
-    """The ks for which a run was to report pass@k."""
-    ks = read_run(folder).config.get("evaluate.ks")
+    """Values of k for which a run reports pass@k."""
+    config = read_run(folder).config
+    ks, num_samples = config.get("evaluate.ks"), config.get("evaluate.num_samples")
     found = [k for k in ks if isinstance(k, int) and k > 0] if isinstance(ks, list) else []
-    return found or [1]
+    return found or list(default_ks(num_samples if isinstance(num_samples, int) and num_samples > 0 else 1))
 
 
 def gain_values(gain: Gain) -> dict[str, Any]:

@@ -40,8 +40,8 @@ class Evaluate:
     """Held-out problems, the first of the environment's test split, or all where it has fewer."""
     num_samples: int = 16
     """Episodes of each problem."""
-    ks: tuple[int, ...] = (1, 4, 8, 16)
-    """For which pass@k is reported."""
+    ks: tuple[int, ...] = ()
+    """Values of k for which pass@k is reported; empty becomes 1, 4, 8 and 16 below num_samples, and num_samples."""
     max_rounds: tuple[int, ...] = ()
     """Limits of turns to evaluate with; the first names the main figures. Empty: the environment's own."""
     temperature: float = 0.6
@@ -57,15 +57,17 @@ class Evaluate:
     """Of the test split, the sampling and the bootstrap; not the run's, so that runs meet the same problems."""
     every: int = 0
     """Training steps between evaluations on the way, whose values join metrics.jsonl; 0: only at the end."""
+    untrained: bool = True
+    """Also evaluate the model without its warm start, at the end of a run that has one."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "ks", tuple(sorted(self.ks)))
         object.__setattr__(self, "max_rounds", tuple(self.max_rounds))
         within(1, MANY, num_tasks=self.num_tasks, num_samples=self.num_samples)
+        object.__setattr__(self, "ks", tuple(sorted(self.ks)) or default_ks(self.num_samples))
         within(1, 100_000, num_resamples=self.num_resamples)
         within(0, MANY, num_tries=self.num_tries, every=self.every)
         at_least(0, seed=self.seed)
-        if not self.ks or self.ks[0] < 1 or self.ks[-1] > self.num_samples or has_twins(self.ks):
+        if self.ks[0] < 1 or self.ks[-1] > self.num_samples or has_twins(self.ks):
             refuse("ks", list(self.ks), f"integers from 1 to num_samples={self.num_samples}, each once")
         if any(not 0 <= rounds <= MANY for rounds in self.max_rounds) or has_twins(self.max_rounds):
             refuse("max_rounds", list(self.max_rounds), "budgets of rounds, each once, none below 0")
@@ -79,6 +81,11 @@ class Evaluate:
             max_new_tokens=self.max_new_tokens,
             max_context=max_context,
         )
+
+
+def default_ks(num_samples: int) -> tuple[int, ...]:
+    """Values of k for pass@k where none are given: those of the paper's tables, and the number of samples."""
+    return (*(k for k in (1, 4, 8, 16) if k < num_samples), num_samples)
 
 
 def has_twins(numbers: Sequence[int]) -> bool:

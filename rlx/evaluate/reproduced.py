@@ -169,7 +169,7 @@ def report_tables(what: Reproduction, runs: Runs) -> tuple[list[Table], bool]:
         accuracy_table(rows, published=printed),
         tool_table(rows, published=printed),
         *part_tables(rows, published=printed),
-        figure_table(title, tuple(columns), gains),
+        figure_table(title, tuple(columns), {}, gains=gains),
         *part_tables({name: gains[name] for name in what.gains}, of="Gain of these seeds, "),
         ends_table(what, lines),
         spent_table(what, lines),

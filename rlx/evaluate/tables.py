@@ -26,8 +26,17 @@ Published = Mapping[str, Mapping[str, float]]
 """Run to figure to the value a paper prints."""
 
 MISSING = "–"
-MARKDOWN = re.compile(r"([\\`*_\[\]<>|~&$:@!])")
-"""What markdown, or HTML in it, may read as markup."""
+PAIRED = "; gains are paired by problem, those of percentages in points"
+"""The end of a title of a table with gains."""
+MARKDOWN = re.compile(
+    r"[\\`*<|~$]"
+    r"|(?<![^\W_])_|_(?![^\W_])"  # emphasis; an underscore inside a word is none
+    r"|\](?=\()|\](?=\[)"  # links; an interval in brackets is none
+    r"|&(?=#|\w+;)|^>"
+    r"|:(?=//|[\w+-]*[A-Za-z_+-][\w+-]*:|\d+:)|(?<=\bwww)\.|@(?=[\w-]*\.)|(?<!\w)@",  # bare links, emoji, mentions
+    re.IGNORECASE,
+)
+"""Characters that markdown, GitHub's included, or HTML in it would read as markup where they stand."""
 
 FRAME = 3
 """What a terminal's table adds to the width of a column: a line and two blanks."""
@@ -61,15 +70,15 @@ class Table:
 
 TOOL_USE = (
     Column(stat="tool/calls", title="Calls", digits=2),
-    Column(stat="tool/failed_rate", title="Failed", percent=True, digits=2),
-    Column(stat="tool/mismatch_rate", title="Mismatch", percent=True, digits=2),
+    Column(stat="tool/failed_rate", title="Failed, %", percent=True, digits=2),
+    Column(stat="tool/mismatch_rate", title="Mismatch, %", percent=True, digits=2),
     Column(stat="tool/tokens", title="Obs. tokens"),
     Column(stat="reward", title="Reward", digits=3),
 )
 """Table 3 of cost-aware Tool-RLOO, and observation tokens."""
 OF_PARTS = {column.stat: column for column in TOOL_USE}
 TURNS = Column(stat="episode/turns", title="Turns", digits=2)
-ERRORS = Column(stat="episode/errors", title="Errors", percent=True)
+ERRORS = Column(stat="episode/errors", title="Errors, %", percent=True)
 
 
 def pass_columns(names: Iterable[str]) -> tuple[Column, ...]:
@@ -78,17 +87,23 @@ def pass_columns(names: Iterable[str]) -> tuple[Column, ...]:
     return tuple(Column(stat=f"pass@{k}", title=f"Pass@{k}", percent=True) for k in sorted(found))
 
 
-def accuracy_table(runs: Mapping[str, Figures], *, published: Published | None = None) -> Table:
-    """Pass@k in percent with 95% intervals: a row per named run."""
+def accuracy_table(
+    runs: Mapping[str, Figures], *, gains: Mapping[str, Figures] | None = None, published: Published | None = None
+) -> Table:
+    """Return pass@k in percent with 95% intervals: a row per run, then a row per gain, in points."""
     columns = pass_columns(name for figures in runs.values() for name in figures)
-    return figure_table("Pass@k, % [95% interval]", columns, runs, published=published)
+    title = "Pass@k, % [95% interval]" + PAIRED * bool(gains)
+    return figure_table(title, columns, runs, gains=gains, published=published)
 
 
-def tool_table(runs: Mapping[str, Figures], *, published: Published | None = None) -> Table:
-    """What the answers cost: calls, failed calls, mismatches, observation tokens or turns, and the reward."""
+def tool_table(
+    runs: Mapping[str, Figures], *, gains: Mapping[str, Figures] | None = None, published: Published | None = None
+) -> Table:
+    """Return what the answers cost: calls, failed calls, mismatches, observation tokens or turns, and the reward."""
     columns = use_columns(runs.values())
     what = "Tool use per" if TOOL_USE[0] in columns else "An"
-    return figure_table(f"{what} episode [95% interval]", columns, runs, published=published)
+    title = f"{what} episode [95% interval]" + PAIRED * bool(gains)
+    return figure_table(title, columns, runs, gains=gains, published=published)
 
 
 def use_columns(runs: Iterable[Figures]) -> tuple[Column, ...]:
@@ -166,10 +181,13 @@ def figure_table(
     columns: Sequence[Column],
     runs: Mapping[str, Figures],
     *,
+    gains: Mapping[str, Figures] | None = None,
     published: Published | None = None,
 ) -> Table:
-    """A row per run, nothing empty, and what a paper printed beside what was measured."""
-    papers = published or {}
+    """Return a row per run and then per gain, without empty rows or columns; what a paper printed has columns of its
+    own."""
+    papers, signed = published or {}, gains or {}
+    runs = {**runs, **signed}
     known = [c for c in columns if any(f"eval/{c.stat}" in figures for figures in runs.values())]
     printed = {c.stat: any(f"eval/{c.stat}" in papers.get(name, {}) for name in runs) for c in known}
     header = ["run"]
@@ -181,24 +199,27 @@ def figure_table(
             continue
         row = [name]
         for column in known:
-            row.append(estimate_cell(figures.get(f"eval/{column.stat}"), column))
+            row.append(estimate_cell(figures.get(f"eval/{column.stat}"), column, signed=name in signed))
             if printed[column.stat]:
                 row.append(number_cell(papers.get(name, {}).get(f"eval/{column.stat}"), column))
         rows.append(tuple(row))
     return Table(title=title, header=tuple(header), rows=tuple(rows))
 
 
-def number_cell(value: float | None, column: Column) -> str:
+def number_cell(value: float | None, column: Column, *, signed: bool = False) -> str:
     if value is None or not math.isfinite(value):
         return MISSING
-    return f"{value * 100 if column.percent else value:.{column.digits}f}"
+    number = f"{value * 100 if column.percent else value:{'+' if signed else ''}.{column.digits}f}"
+    return number if float(number) else number.lstrip("+-")
 
 
-def estimate_cell(figure: Estimate | None, column: Column) -> str:
-    """`53.5 [50.1,57.0]`; `[–,–]` where nothing bounds it, the value alone where nothing varied."""
+def estimate_cell(figure: Estimate | None, column: Column, *, signed: bool = False) -> str:
+    """`53.5 [50.1,57.0]`, or `+3.4 [+0.1,+6.7]` of a gain; `[–,–]` where nothing bounds it, the value alone where
+    nothing varied."""
     if figure is None:
         return MISSING
-    value, low, high = (number_cell(bound, column) for bound in (figure.value, figure.low, figure.high))
+    bounds = (figure.value, figure.low, figure.high)
+    value, low, high = (number_cell(bound, column, signed=signed) for bound in bounds)
     return value if low == high == value else f"{value} [{low},{high}]"
 
 
@@ -225,7 +246,7 @@ def to_rich(table: Table) -> Fitted:
 
 def stacked(cell: str) -> str:
     """The interval below its value."""
-    return re.sub(r" (?=\[[-–\d])", "\n", cell)
+    return re.sub(r" (?=\[[-+–\d])", "\n", cell)
 
 
 def fit(table: Table, width: int) -> Iterator[tuple[Table, tuple[int, ...]]]:
@@ -297,7 +318,7 @@ def to_svg(tables: Sequence[Table], title: str = "", width: int = 100) -> str:
 
 
 def to_markdown(table: Table) -> str:
-    """For a file: a title line and a pipe table, every mark escaped."""
+    """Write a title line and a pipe table, in which nothing in a cell is markup."""
     lines = [
         f"**{markdown_cell(table.title)}**",
         "",
@@ -313,4 +334,5 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def markdown_cell(text: str, limit: int = 200) -> str:
-    return MARKDOWN.sub(r"\\\1", one_line(text, limit))
+    """Return text that markdown shows as it is, with as few backslashes as that needs."""
+    return MARKDOWN.sub(r"\\\g<0>", one_line(text, limit))

@@ -96,9 +96,9 @@ class Agent:
         self.begin()
         self.policy.engine.rest()
 
-    def begin(self) -> None:
-        """Give the engine what it began with."""
-        self.policy.engine.load(load_weights(self.start, self.policy.hardware.dtype, self.added), 0)
+    def begin(self, model: Model | None = None) -> None:
+        """Give the engine the weights it began with, or those of another `model` of the same shape."""
+        self.policy.engine.load(load_weights(model or self.start, self.policy.hardware.dtype, self.added), 0)
 
     def sync_later(self) -> Callable[[], None]:
         """`sync`, with the weights as they are now, for another thread."""

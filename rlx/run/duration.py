@@ -142,8 +142,10 @@ def estimate(stage: RunStage, load: Load, shape: Shape, machine: Machine) -> Ste
 
 
 def num_evaluations(run: Run) -> int:
-    """Count the evaluations: of the start, of what it has become, and on the way."""
-    return 2 + (run.steps // run.evaluate.every if run.evaluate.every else 0)
+    """Count the evaluations: of the untrained model, the start, what it has become, and those on the way."""
+    settings = run.evaluate
+    ends = 2 + (settings.untrained and run.before() is not None)
+    return ends + (run.steps // settings.every if settings.every else 0)
 
 
 def evaluation_seconds(run: Run, like: Load, shape: Shape, machine: Machine) -> float:

@@ -19,6 +19,7 @@ from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.summary import Summary
 from rlx.evaluate.tables import to_rich
 from rlx.learner.checkpoint import newest_good, weights_of
+from rlx.model.load import Model
 from rlx.record.cache import EVALUATED, cache_folder, in_words, time_of
 from rlx.record.codec import FORMAT
 from rlx.record.folder import (
@@ -49,23 +50,32 @@ from rlx.types import Group, Metrics, Sampling, Start, Trajectory
 
 Figures = dict[str, Estimate]
 
-PLAYED = {"eval": "the policy", "start": "the start"}
+PLAYED = {"eval": "the policy", "start": "the start", "untrained": "the untrained model"}
 """Nouns of figures, as a person is told of them."""
 NO_CHECKPOINT = "go on with it by its own rlx train command; rlx eval model.path=DIR evaluates a model as it is"
 
 
 def judge_run(life: Life, agent: Agent) -> Figures:
-    """`eval/…` of the trained policy, `start/…` of the one it began with, `gain/…` paired, `random/…` the floor."""
-    settings = life.run.evaluate
+    """Return `eval/…` of the trained policy, `start/…` of the one it began with, `untrained/…` of the model before its
+    warm start, the paired `gain/…` over the start and `gain_untrained/…`, and `random/…`, the floor."""
     act = partial(agent.policy.rollout, prepare=agent.sync, keep=False)
     ours = judge(life, act, "eval", agent.learner.num_updates)
-    theirs = judge_start(life, agent)
+    bare = judge_fixed(life, agent, "untrained", life.run.model) if judges_untrained(life.run) else []
+    start = judge_fixed(life, agent, "start", agent.start)
     life.policy = f"{CHECKPOINTS}/{STEP}{life.run.steps}"
     found = floor_beside(life)
-    for mine, other in zip(ours, theirs, strict=True):
-        noun = "gain" if mine is ours[0] else f"gain@{mine.max_rounds}"
-        found = {**found, **other.figures, **mine.figures, **paired(settings, mine, other, noun)}
-    return found
+    for evaluations in (bare, start, ours):
+        found |= {name: figure for one in evaluations for name, figure in one.figures.items()}
+    return (
+        found
+        | all_paired(life.run.evaluate, ours, start, "gain")
+        | all_paired(life.run.evaluate, ours, bare, "gain_untrained")
+    )
+
+
+def judges_untrained(run: Run) -> bool:
+    """Whether the model without its warm start is evaluated too: without one, the start is that model."""
+    return run.evaluate.untrained and run.before() is not None
 
 
 def floor_beside(life: Life) -> Figures:
@@ -90,20 +100,20 @@ def judge_on_the_way(life: Life, agent: Agent, step: int) -> Metrics:
     return {name: value for evaluation in found for name, value in values(evaluation.figures).items()}
 
 
-def judge_start(life: Life, agent: Agent) -> list[Evaluation]:
-    """Evaluate the policy the run began with, or read what another run that began there left of it."""
+def judge_fixed(life: Life, agent: Agent, noun: str, model: Model) -> list[Evaluation]:
+    """Evaluate a model that the run does not change, or read what another run left of its evaluation."""
 
     run = life.run
 
     def prepare() -> None:
         with in_turn(life):
-            agent.begin()
+            agent.begin(model)
 
     config = {key: run.config[key] for key in ("env", "protocol", "sampling", "evaluate", "hardware")}
     config |= {"code": code_digest(config), **data_of(run.env)}
-    digest = digest_of({"config": config, "model": model_digest(agent.start), "format": FORMAT})
+    digest = digest_of({"config": config, "model": model_digest(model), "format": FORMAT})
     act = partial(agent.policy.rollout, prepare=prepare, keep=False)
-    return judge(life, act, "start", digest, cache=cache_folder() / EVALUATED / digest)
+    return judge(life, act, noun, digest, cache=cache_folder() / EVALUATED / digest)
 
 
 @contextmanager
@@ -116,10 +126,14 @@ def in_turn(life: Life) -> Iterator[None]:
         yield
 
 
-def paired(settings: Evaluate, mine: Evaluation, other: Evaluation, noun: str) -> Figures:
-    """What one evaluation has over another, task by task."""
-    resampling = {"num_resamples": settings.num_resamples, "seed": settings.seed}
-    return gains(mine.scores, other.scores, ks=settings.ks, noun=noun, **resampling)
+def all_paired(settings: Evaluate, ours: Sequence[Evaluation], theirs: Sequence[Evaluation], noun: str) -> Figures:
+    """Return the gain of one policy over another, task by task, under every limit of turns; none over none."""
+    found: Figures = {}
+    for mine, other in zip(ours, theirs, strict=False):
+        own = noun if mine is ours[0] else f"{noun}@{mine.max_rounds}"
+        resampling = {"num_resamples": settings.num_resamples, "seed": settings.seed}
+        found |= gains(mine.scores, other.scores, ks=settings.ks, noun=own, **resampling)
+    return found
 
 
 def judge(

@@ -42,15 +42,26 @@ def policy_label(run: Run) -> str:
 
 
 def named_rows(run: Run, figures: Figures, label: str = "") -> dict[str, Figures]:
-    """The rows of the tables: random tries, the start, the policy (or `label`), each under every budget and in every
-    part of a mixture."""
+    """Return the rows of the tables: random tries, the untrained model, the start, the policy (or `label`), each under
+    every budget and in every part of a mixture."""
     labels = {
         "random": f"random, {run.evaluate.num_tries} tries",
+        "untrained": f"{Path(run.model.path).name}, untrained",
         "start": start_label(run),
         "eval": label or policy_label(run),
     }
     if labels["eval"] == labels["start"]:
         labels["start"] += ", the start"
+    return labelled(run, figures, labels)
+
+
+def named_gains(run: Run, figures: Figures) -> dict[str, Figures]:
+    """Return the rows of what training gained."""
+    return labelled(run, figures, {"gain": "gain over the start", "gain_untrained": "gain over the untrained model"})
+
+
+def labelled(run: Run, figures: Figures, labels: Mapping[str, str]) -> dict[str, Figures]:
+    """Return the figures of these nouns in rows."""
     rows: dict[str, dict[str, Estimate]] = {}
     for name, figure in figures.items():
         noun, stat = name.split("/", 1)
@@ -66,8 +77,8 @@ def named_rows(run: Run, figures: Figures, label: str = "") -> dict[str, Figures
 
 def tables_of(run: Run, summary: Summary, label: str = "") -> list[Table]:
     """Accuracy and tool use, a row per policy and budget."""
-    rows = named_rows(run, summary.metrics, label)
-    return [table for table in (accuracy_table(rows), tool_table(rows)) if table.rows]
+    rows, gains = named_rows(run, summary.metrics, label), named_gains(run, summary.metrics)
+    return [table for table in (accuracy_table(rows, gains=gains), tool_table(rows, gains=gains)) if table.rows]
 
 
 def results_text(run: Run, summary: Summary, label: str = "", verb: str = "train") -> str:

@@ -134,7 +134,12 @@ def test_a_run_is_made_small_but_for_what_was_named() -> None:
     assert {"steps", "algo.num_prompts"}.isdisjoint(changed)
     tree = compose([*words, *as_words(changed)])
     assert tree["evaluate"]["num_tasks"] == 8, "one for each process"
-    assert tree["evaluate"]["ks"] == [1, 2]
+    assert (
+        compose([*words, "evaluate.ks=[1,16]", *as_words(reductions(compose([*words, "evaluate.ks=[1,16]"]), words))])[
+            "evaluate"
+        ]["ks"]
+        == []
+    )
     assert tree["warm_start"]["steps"] == 2
     assert tree["track"]["mode"] == "disabled"
 

@@ -146,7 +146,6 @@ def test_an_environment_without_a_limit_is_evaluated_without_one() -> None:
     "bad",
     [
         {"ks": (1, 17)},
-        {"ks": ()},
         {"ks": (0,)},
         {"ks": (1, 1)},
         {"num_tasks": 0},
@@ -165,6 +164,11 @@ def test_settings_that_cannot_work_are_refused_in_one_line(bad: dict[str, Any]) 
     with pytest.raises(ValueError, match=f"^{next(iter(bad))}=.*: expected ") as caught:
         Evaluate(**bad)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("num_samples", "ks"), [(1, (1,)), (4, (1, 4)), (16, (1, 4, 8, 16)), (50, (1, 4, 8, 16, 50))])
+def test_ks_follow_the_number_of_samples(num_samples: int, ks: tuple[int, ...]) -> None:
+    assert Evaluate(num_samples=num_samples).ks == ks
 
 
 def test_lists_of_a_config_become_tuples() -> None:

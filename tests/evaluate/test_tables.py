@@ -8,6 +8,7 @@ from io import StringIO
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 from rich.console import Console
 
 from rlx.evaluate.intervals import Estimate
@@ -15,6 +16,7 @@ from rlx.evaluate.tables import (
     Table,
     accuracy_table,
     is_shown,
+    markdown_cell,
     part_tables,
     to_markdown,
     to_rich,
@@ -43,13 +45,13 @@ def test_accuracy_is_in_percent_with_intervals_and_without_columns_nobody_has() 
 
 def test_tool_use_has_the_columns_of_table_3() -> None:
     table = tool_table({"Tool-RLOO": FIGURES})
-    assert table.header == ("run", "Calls", "Failed", "Reward")
+    assert table.header == ("run", "Calls", "Failed, %", "Reward")
     assert table.rows == (("Tool-RLOO", "4.63 [4.50,4.75]", "0.08 [0.00,0.20]", "0.431 [-0.020,0.500]"),)
 
 
 def test_what_the_paper_printed_stands_beside_what_was_measured() -> None:
     table = tool_table({"Tool-RLOO": FIGURES, "ours": FIGURES}, published=PUBLISHED)
-    assert table.header == ("run", "Calls", "paper", "Failed", "paper", "Reward", "paper")
+    assert table.header == ("run", "Calls", "paper", "Failed, %", "paper", "Reward", "paper")
     assert [row[2] for row in table.rows] == ["4.63", "–"]
     assert [row[4] for row in table.rows] == ["0.08", "–"]
     assert [row[6] for row in table.rows] == ["0.431", "–"]
@@ -72,7 +74,7 @@ def test_turns_stand_where_no_tool_was_used_and_there_was_more_than_one() -> Non
 
 def test_what_ended_in_an_error_is_shown_where_something_did() -> None:
     one = Estimate(value=0.25, low=0.0, high=0.5)
-    assert tool_table({"a": {"eval/reward": one, "eval/episode/errors": one}}).header == ("run", "Errors", "Reward")
+    assert tool_table({"a": {"eval/reward": one, "eval/episode/errors": one}}).header == ("run", "Errors, %", "Reward")
     none = Estimate(value=0.0, low=0.0, high=0.5)
     assert tool_table({"a": {"eval/reward": one, "eval/episode/errors": none}}).header == ("run", "Reward")
 
@@ -178,8 +180,60 @@ def test_hostile_names_are_literal_in_markdown() -> None:
     assert len(lines) == 5
     row = lines[-1]
     assert row.count("|") - row.count("\\|") == 4
-    for mark in "<>[]`&!":
-        assert row.count(mark) == row.count("\\" + mark)
+
+
+HOSTILE = (
+    "[x](https://evil.example)",
+    "![x](https://evil.example/x.png)",
+    "[x][y] and [y]: https://evil.example",
+    "<img src=x onerror=alert(1)> <!-- x -->",
+    "*a* **b** _c_ __d__ ~~e~~ `f` $g$",
+    "&lt;script&gt; &#60; \\&lt; \\\\",
+    "[a\\](b) [a](\\b)",
+    "> quote",
+    "a | b \\| c",
+)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_reads_as_it_was_written_in_rendered_markdown(text: str) -> None:
+    page = (
+        MarkdownIt("commonmark")
+        .enable(["table", "strikethrough"])
+        .parse(to_markdown(Table(title=text, header=("run", text), rows=((text, "1"),))))
+    )
+    inline = [token for token in page if token.type == "inline"]
+    kinds = {child.type for token in inline for child in token.children or ()}
+    assert kinds <= {"text", "text_special", "strong_open", "strong_close"}
+    assert {"".join(child.content for child in token.children or ()) for token in inline} == {text, "run", "1"}
+
+
+@pytest.mark.parametrize("text", ["https://evil.example", "www.evil.example", "a@evil.example", "@someone", ":smile:"])
+def test_what_github_alone_reads_is_escaped(text: str) -> None:
+    assert "\\" in markdown_cell(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-11-25 13:44 UTC", "Pass@1", "tool_rloo", "5.2 [4.1,6.3]", "rounds: 4", "a & b, 5 > 3!"]
+)
+def test_plain_text_stays_plain_in_markdown(text: str) -> None:
+    assert markdown_cell(text) == text
+
+
+def test_gains_have_signs_and_stand_below_the_runs() -> None:
+    gain = {
+        "eval/pass@1": Estimate(value=0.09, low=-0.004, high=0.2),
+        "eval/tool/failed_rate": Estimate(value=-0.01, low=-0.02, high=0.0),
+        "eval/tool/calls": Estimate(value=1.5, low=1.0, high=2.0),
+    }
+    table = accuracy_table({"ours": FIGURES}, gains={"gain over the start": gain})
+    assert table.rows[-1] == ("gain over the start", "+9.0 [-0.4,+20.0]", "–")
+    assert tool_table({"ours": FIGURES}, gains={"gain": gain}).rows[-1][:3] == (
+        "gain",
+        "+1.50 [+1.00,+2.00]",
+        "-1.00 [-2.00,0.00]",
+    )
+    assert any(line.strip() == "[-0.4,+20.0]" for line in shown(table, 60).splitlines())
 
 
 def test_markdown_is_a_pipe_table() -> None:

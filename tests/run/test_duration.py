@@ -109,6 +109,19 @@ def test_a_run_of_demonstrations_is_evaluated_by_playing() -> None:
     assert evaluation_seconds(run, stages_of(run)[-1].load, *sized(run)) > 0
 
 
+def test_the_untrained_model_is_one_evaluation_more_where_a_warm_start_stands_before_the_run() -> None:
+    seconds = [
+        evaluation_seconds(run, stages_of(run)[-1].load, *sized(run))
+        for run in (
+            run_of(*SEVEN, "warm_start=tool_sft"),
+            run_of(*SEVEN, "warm_start=tool_sft", "evaluate.untrained=false"),
+            run_of(*SEVEN, "warm_start=none"),
+        )
+    ]
+    assert seconds[0] == pytest.approx(1.5 * seconds[1])
+    assert seconds[1] == pytest.approx(seconds[2])
+
+
 def test_which_machine_a_profile_is() -> None:
     shape, machine = sized(run_of(*SEVEN))
     assert machine == MACHINES["a100"]

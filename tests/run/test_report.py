@@ -13,7 +13,7 @@ from rlx.run.run import Run
 
 Build = Callable[..., Run]
 HALF = Estimate(value=0.5, low=0.4, high=0.6)
-FIGURES = {f"{noun}/pass@1": HALF for noun in ("random", "start", "eval", "eval@1", "gain")}
+FIGURES = {f"{noun}/pass@1": HALF for noun in ("random", "start", "eval", "eval@1", "gain", "gain@1")}
 SUMMARY = Summary(
     status="finished",
     metrics=FIGURES,
@@ -32,7 +32,7 @@ def test_results_say_what_was_run_when_how_often_and_at_what_cost(small_run: Bui
     run = replace(small_run(tmp_path, "seed=3"), words=("env=countdown", "algo=tool_rloo", "a=b c"))
     text = results_text(run, SUMMARY)
     lines = text.splitlines()
-    assert lines[0] == "# tool\\_rloo on Countdown"
+    assert lines[0] == "# tool_rloo on Countdown"
     assert "    rlx train env=countdown algo=tool_rloo 'a=b c'" in lines
     for said in (
         "2026-01-02 03:04 UTC",
@@ -44,8 +44,10 @@ def test_results_say_what_was_run_when_how_often_and_at_what_cost(small_run: Bui
         "python 3.11.9, rlx 0.1.0, commit 0123456789ab with changes beside it",
         "95%, over problems: Bayesian bootstrap",
     ):
-        assert said in text.replace("\\", "")
-    assert text.count("| tool\\_rloo | 50.0") == 1
+        assert said in text
+    assert "| gain over the start | +50.0 [+40.0,+60.0] |" in lines
+    assert "| gain over the start, 1 round | +50.0 [+40.0,+60.0] |" in lines
+    assert text.count("| tool_rloo | 50.0") == 1
 
 
 def test_what_nothing_has_trained_is_not_called_by_an_algorithms_name(small_run: Build, tmp_path: Path) -> None:
