@@ -11,7 +11,20 @@ import typer
 
 from rlx.commands import parts
 from rlx.commands.look import commands
-from rlx.commands.parts import AFTER, BEFORE, MIXED, PASS_ON, RUN, AsJson, ConfigDir, Folder, Overview, Words, show
+from rlx.commands.parts import (
+    AFTER,
+    BEFORE,
+    MIXED,
+    PASS_ON,
+    RUN,
+    AsJson,
+    Columns,
+    ConfigDir,
+    Folder,
+    Overview,
+    Words,
+    show,
+)
 from rlx.limits import MANY
 
 if TYPE_CHECKING:
@@ -250,13 +263,22 @@ def replay(folder: Folder, words: Words = None, config_dir: ConfigDir = None) ->
 
 
 @app.command(name="sweep-table", rich_help_panel=AFTER)
-def sweep_table(folder: Folder, as_json: AsJson = False) -> None:
-    """The runs of a sweep: what varied, and what came of it."""
+def sweep_table(
+    folder: Folder,
+    columns: Columns = "",
+    each: Annotated[bool, typer.Option("--each", help="A row per run, no means over seeds.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """The runs of a sweep: what varied, and what came of it.
+
+    Runs that differ in their seeds alone share a row, their mean. --json has every run with all its figures.
+    """
     from rlx.commands.output import show_json, show_tables
-    from rlx.evaluate.sweep import read_sweep, sweep_table, sweep_values
+    from rlx.evaluate.sweep import read_sweep
+    from rlx.evaluate.sweep_table import sweep_table, sweep_values
 
     members = read_sweep(folder)
-    show_json(sweep_values(members)) if as_json else show_tables([sweep_table(members)])
+    show_json(sweep_values(members)) if as_json else show_tables([sweep_table(members, columns, each=each)])
 
 
 @app.command(rich_help_panel=AFTER)
@@ -272,10 +294,16 @@ def status(
 
 
 @app.command(rich_help_panel=AFTER)
-def compare(ours: Folder, theirs: Folder, as_json: AsJson = False) -> None:
-    """One run over another, problem by problem, with 95% intervals.
+def compare(
+    ours: Folder,
+    theirs: Annotated[Path | None, typer.Argument(exists=True, file_okay=False, help="Another, or its start.")] = None,
+    columns: Columns = "",
+    as_json: AsJson = False,
+) -> None:
+    """Compare a run with another, or with its own start, by problem.
 
-    A folder of runs that differ in their seeds stands for their mean.
+    Both are shown with the gain and 95% intervals. A folder of runs that differ in their seeds alone stands for their
+    mean. With one folder: the run over its start and over the untrained model.
     """
     from rlx.commands.output import show_json, show_tables
     from rlx.evaluate.compare import find_gains, gain_tables, gain_values
@@ -284,7 +312,7 @@ def compare(ours: Folder, theirs: Folder, as_json: AsJson = False) -> None:
     if as_json:
         show_json([gain_values(gain) for gain in found])
     else:
-        show_tables([table for gain in found for table in gain_tables(gain)])
+        show_tables([table for gain in found for table in gain_tables(gain, columns)])
 
 
 def main() -> None:

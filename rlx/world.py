@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from math import isfinite
+from math import inf, isfinite
 from typing import Any, Literal, Protocol, get_args
 
 from rlx.limits import refuse
@@ -60,6 +60,12 @@ class CapableEnvironment(Environment, Protocol):
     @property
     def discount(self) -> float:
         """Discount of a turn, for algorithms that credit turns (GEM, Table 3: 0.9 for games, else 1)."""
+        ...
+
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        """Least and largest possible reward of an episode within `max_rounds`: intervals of an evaluation are cut to
+        them."""
         ...
 
     def cost(self, tool: ToolUse) -> float:
@@ -202,6 +208,15 @@ def answer_form_of(env: Environment) -> AnswerForm:
     if form not in get_args(AnswerForm):
         refuse("env.answer_form", form, "line, program or turn")
     return form
+
+
+def reward_range_of(env: Environment, max_rounds: int | None = None) -> tuple[float, float]:
+    """Return the least and largest possible reward of an episode, of any part; infinite where nothing says them. More
+    turns than the environment asks for may cost more than it says."""
+    found = [_has(part, "reward_range", (-inf, inf)) for part in parts_of(env).values()]
+    limits = [rounds_of(part) for part in parts_of(env).values()]
+    is_longer = max_rounds is not None and any(limit is not None and limit < max_rounds for limit in limits)
+    return -inf if is_longer else min(low for low, _ in found), max(high for _, high in found)
 
 
 def is_reproducible(env: Environment) -> bool:

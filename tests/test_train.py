@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from io import StringIO
@@ -18,6 +19,7 @@ from rich.console import Console
 from rlx.algo.credit import per_row
 from rlx.console import Screen
 from rlx.env.countdown import Countdown
+from rlx.evaluate.columns import ColumnError
 from rlx.evaluate.evaluate import EvaluateError
 from rlx.evaluate.summary import Summary
 from rlx.record.codec import FORMAT, NOTES
@@ -54,7 +56,7 @@ def test_a_run_leaves_what_it_promises(finished: Path) -> None:
     summary = json.loads((finished / "summary.json").read_text())
     assert summary["status"] == "finished"
     words = {"status", "metrics", "seed", "versions", "git", "cost", "synchronous", "reproducible", "warnings"}
-    assert set(summary) == words | {"steps", "policy", "evaluate", "ended", "notes"}
+    assert set(summary) == words | {"steps", "policy", "evaluate", "reward_range", "ended", "notes"}
     assert (summary["steps"], summary["policy"]) == (3, "checkpoints/step-3")
     assert summary["evaluate"]["num_tasks"] == 2
     assert set(summary["metrics"]["eval/pass@2"]) == {"value", "low", "high"}
@@ -307,10 +309,41 @@ def test_two_runs_are_compared_task_by_task(finished: Path, small_run: Build, tm
     train(small_run(tmp_path, "seed=1", "steps=1"), QUIET)
     (gain,) = find_gains(tmp_path, finished)
     accuracy, cost = gain_tables(gain)
-    assert accuracy.title == cost.title == "Gain over 2 tasks, 2 rounds [95% paired interval]"
+    assert [row[0] for row in accuracy.rows] == [str(tmp_path), str(finished), "gain"]
+    assert all(row[-1].startswith(("+", "-", "0")) for table in (accuracy, cost) for row in table.rows[-1:])
     assert accuracy.header == ("run", "Pass@1", "Pass@2"), "those of evaluate.ks"
     assert cost.header[1] == "Calls"
-    assert gain_values(gain)["gain"]["eval/pass@1"]["value"] == gain.figures["eval/pass@1"].value
+    (chosen,) = gain_tables(gain, "pass@1, episode/tokens")
+    assert chosen.header == ("run", "Pass@1", "episode/tokens")
+    with pytest.raises(ColumnError, match=r"'tokns'.*eval/"):
+        gain_tables(gain, "tokns")
+    told = gain_values(gain)
+    assert told["gain"]["eval/pass@1"]["value"] == gain.figures["eval/pass@1"].value
+    assert (told["ours"]["name"], told["theirs"]["name"]) == (str(tmp_path), str(finished))
+    (own,) = find_gains(finished)
+    assert own.theirs.name == "the start"
+    stored = json.loads((finished / "summary.json").read_text())["metrics"]
+    assert own.figures["eval/reward"].value == pytest.approx(stored["gain/reward"]["value"])
+    assert own.own[1]["eval/reward"].value == pytest.approx(stored["start/reward"]["value"])
+
+
+def test_no_mean_is_taken_over_runs_that_differ_in_more_than_the_seed(finished: Path, tmp_path: Path) -> None:
+    from rlx.evaluate.compare import find_gains
+
+    for name, word in (("0", "seed: 0"), ("1", "seed: 1")):
+        shutil.copytree(finished, tmp_path / name)
+        config = (tmp_path / name / "config.yaml").read_text()
+        (tmp_path / name / "config.yaml").write_text(config.replace("seed: 0\nsteps", f"{word}\nsteps"))
+    (gain,) = find_gains(tmp_path, finished)
+    assert gain.num_runs == (2, 1)
+    other = config.replace("lambda_call: 0.02", "lambda_call: 0.5")
+    assert other != config
+    (tmp_path / "1" / "config.yaml").write_text(other)
+    with pytest.raises(EvaluateError, match=r"env\.lambda_call"):
+        find_gains(tmp_path, finished)
+    (tmp_path / "1" / "config.yaml").write_text(config.replace("steps: 3", "steps: 4"))
+    with pytest.raises(EvaluateError, match="steps"):
+        find_gains(finished, tmp_path)
 
 
 @dataclass(frozen=True)

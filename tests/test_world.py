@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, ClassVar
 
 import pytest
 
+from rlx.env.countdown import Countdown
 from rlx.env.game.guess_the_number import GuessTheNumber
+from rlx.env.mixture import Mixture, Portion
 from rlx.expert import DemonstrationError, demonstration
 from rlx.fault import fault
 from rlx.protocol.direct import Direct
 from rlx.protocol.tags import Tags
+from rlx.tool.lend import Lend
+from rlx.tool.python import Python
 from rlx.types import Action, Move, Step, Task, Text, Verb
-from rlx.world import dialect_of, lawful, legal_sets, step_within
+from rlx.world import dialect_of, lawful, legal_sets, reward_range_of, step_within
 
 TASK = Task(id="7", prompt=(), data={})
 
@@ -161,3 +166,17 @@ def test_an_answer_that_is_an_act_is_told_what_it_should_be() -> None:
     env = Hall(moves=(act("answer", "10.05"),))
     with pytest.raises(DemonstrationError, match=r"no turn says this act: an answer is of kind='answer'"):
         demonstration(env, Tags(), TASK, 0)
+
+
+def test_the_possible_rewards_of_a_mixture_are_those_of_all_its_parts() -> None:
+    countdown, game = Countdown(max_rounds=2), GuessTheNumber(max_turns=3)
+    assert reward_range_of(countdown) == (pytest.approx(-0.3 - 2 * 0.12), 1.0)
+    assert reward_range_of(countdown, 5) == (-inf, 1.0), "more turns may cost more"
+    assert reward_range_of(Lend(env=countdown, tool=Python(), lambda_call=0.5, reward_call=1.0)) == (-inf, inf)
+    both = Mixture(parts={"a": Portion(env=countdown), "b": Portion(env=game)})
+    assert reward_range_of(both) == (pytest.approx(-0.54), 1.0)
+    assert reward_range_of(Wanting()) == (-inf, inf)  # type: ignore[arg-type]
+
+
+class Wanting:
+    """An environment that names nothing it might."""

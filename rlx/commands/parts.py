@@ -64,6 +64,9 @@ Words = Annotated[
 ]
 ConfigDir = Annotated[Path | None, typer.Option("--config-dir", "-cd", help="A folder of options, searched first.")]
 AsJson = Annotated[bool, typer.Option("--json", help="As one JSON document.")]
+Columns = Annotated[
+    str, typer.Option("--columns", help="Such as pass@1,episode/tokens,reward/mean: any figure or metric.")
+]
 Folder = Annotated[Path, typer.Argument(exists=True, file_okay=False, help="A run's folder.")]
 Tokens = Annotated[float | None, typer.Option("--tokens", min=1, help="Tokens sampled in an episode, on average.")]
 Turns = Annotated[float | None, typer.Option("--turns", min=1, help="Turns of an episode, on average.")]

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import islice, product
-from math import isclose
+from math import inf, isclose
 from typing import ClassVar, Literal
 
 from rlx.env.countdown_hub import MAX_NUMBER, MAX_NUMBERS, check_rows, is_solvable, load_rows
@@ -113,6 +113,12 @@ class Countdown:
         """Endless problems of both splits; `stream` keys the random numbers."""
         rng = random.Random(f"countdown/{stream}")
         return from_hub(self.hub, rng) if self.source == "hub" else generate(self, rng)
+
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        """From a wrong answer after the costliest calls to a right one without any."""
+        each = self.lambda_call + self.lambda_error
+        return -inf if self.lambda_token else -self.lambda_mismatch - self.max_rounds * each, 1.0
 
     def check(self) -> None:
         """Refuse a data set that is here and holds no problems."""

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 from rlx.env.split import split_tasks
 from rlx.limits import MANY, within
@@ -41,6 +41,7 @@ class Question:
 class Questions(ABC):
     """A family of them: where they are from, and how an answer is judged."""
 
+    reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     num_test: int = 500
     """Test questions, at most."""
     max_rounds: int = 0

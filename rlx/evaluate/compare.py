@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from rlx.console import counted
+from rlx.evaluate.columns import chosen_columns
 from rlx.evaluate.evaluate import EvaluateError, default_ks
-from rlx.evaluate.figures import Score, mean_gains, score
+from rlx.evaluate.figures import Score, attainable, mean_gains, mean_ratios, name_figures, score
 from rlx.evaluate.intervals import Estimate
-from rlx.evaluate.summary import plain
-from rlx.evaluate.sweep import read_run
-from rlx.evaluate.tables import Table, figure_table, pass_columns, use_columns
-from rlx.record.folder import CONFIG, TRAJECTORIES
+from rlx.evaluate.passk import estimates
+from rlx.evaluate.summary import plain, read_summary
+from rlx.evaluate.sweep import differing_keys, is_alike, read_run
+from rlx.evaluate.tables import PAIRED, Table, figure_table, pass_columns, use_columns
+from rlx.record.folder import CONFIG, SUMMARY, TRAJECTORIES
 from rlx.record.store import load
 
 
@@ -27,17 +29,30 @@ def runs_of(folder: Path) -> list[Path]:
 
 
 def scores_of(run: Path, name: str) -> list[Score]:
-    """Of one of its stored evaluations, such as `eval-8`, a row a problem."""
-    return [score(group) for group in load(run / TRAJECTORIES / f"{name}.jsonl")]
+    """Return the scores of one of its stored evaluations, such as `eval-8`, a row per problem."""
+    rounds = rounds_in(name.rpartition("-")[2])
+    bounds = attainable(stored_range(run), None if math.isinf(rounds) else int(rounds))
+    return [score(group, bounds) for group in load(run / TRAJECTORIES / f"{name}.jsonl")]
 
 
-def budgets_of(run: Path) -> list[str]:
-    """Under which a run's stored evaluations of what it trained were played, the largest first."""
-    found = (path.stem for path in (run / TRAJECTORIES).glob("eval-*.jsonl"))
-    budgets = [name.split("-")[1] for name in found if re.fullmatch(r"eval-([0-9]+|own)", name, re.ASCII)]
+def stored_range(run: Path) -> tuple[float, float]:
+    """Return the possible rewards of an episode, as the run's summary has them."""
+    ending = run / SUMMARY
+    found = read_summary(ending).reward_range if ending.exists() else None
+    return (-math.inf, math.inf) if found is None else found
+
+
+def budgets_of(run: Path, noun: str = "eval") -> list[str]:
+    """Return the limits of turns of a run's stored evaluations of one policy, the largest first."""
+    found = (path.stem for path in (run / TRAJECTORIES).glob(f"{noun}-*.jsonl"))
+    budgets = [name.split("-")[1] for name in found if re.fullmatch(rf"{noun}-([0-9]+|own)", name, re.ASCII)]
+    return sorted(budgets, key=rounds_in, reverse=True)
+
+
+def refuse_none(run: Path, budgets: list[str]) -> list[str]:
     if not budgets:
         raise EvaluateError(f"{run} holds no evaluation: finish the run, or give a folder below its evaluations/")
-    return sorted(budgets, key=rounds_in, reverse=True)
+    return budgets
 
 
 def name_rounds(max_rounds: int | None) -> str:
@@ -51,35 +66,91 @@ def rounds_in(name: str) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Side:
+    """One side of a comparison: an evaluation of one run, or of several that differ in their seeds."""
+
+    name: str
+    runs: tuple[Path, ...]
+    noun: str = "eval"
+    """First word of the stored evaluations' names."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Gain:
-    """What one run has over another under one budget of rounds, or the mean of some over that of others: `eval/stat` to
-    its paired estimate."""
+    """Paired gain of one side over the other under one limit of turns, with both sides' own figures, `eval/stat`."""
 
     max_rounds: str
     num_tasks: int
-    num_runs: tuple[int, int]
+    ours: Side
+    theirs: Side
     figures: Mapping[str, Estimate]
+    """Ours less theirs."""
+    own: tuple[Mapping[str, Estimate], Mapping[str, Estimate]]
+
+    @property
+    def num_runs(self) -> tuple[int, int]:
+        return len(self.ours.runs), len(self.theirs.runs)
 
 
-def find_gains(ours: Path, theirs: Path) -> list[Gain]:
-    """One for each budget that all were evaluated with."""
-    runs, others = runs_of(ours), runs_of(theirs)
-    budgets = {run: budgets_of(run) for run in (*runs, *others)}
-    shared = [rounds for rounds in budgets[runs[0]] if all(rounds in known for known in budgets.values())]
+def find_gains(ours: Path, theirs: Path | None = None) -> list[Gain]:
+    """Return the gain over another run, or over the run's own start and over the untrained model, for each limit of
+    turns that both sides were evaluated with."""
+    mine = side_of(ours)
+    others = own_starts(mine) if theirs is None else [side_of(theirs)]
+    return [gain for other in others for gain in gains_over(mine, other)]
+
+
+def side_of(folder: Path) -> Side:
+    """Return the runs that a folder stands for; EvaluateError where their mean would mix different things."""
+    runs = tuple(runs_of(folder))
+    refuse_mixture(folder, runs)
+    return Side(name=str(folder), runs=runs)
+
+
+def refuse_mixture(folder: Path, runs: Sequence[Path]) -> None:
+    """Refuse to average runs that differ in more than their seeds."""
+    configs = [read_run(run).config for run in runs]
+    keys = [key for key in differing_keys(configs) if not is_alike(key)]
+    if keys:
+        told = ", ".join(keys[:5]) + (f" and {len(keys) - 5} more" if len(keys) > 5 else "")
+        raise EvaluateError(
+            f"{folder} holds runs that differ in more than the seed ({told}): no mean of them is taken. Compare one of "
+            f"them, such as {runs[0]}, or see all with `rlx sweep-table {folder}`"
+        )
+
+
+def own_starts(side: Side) -> list[Side]:
+    """Return the stored evaluations of the start and of the untrained model, for a comparison with both."""
+    found = [
+        Side(name=name, runs=side.runs, noun=noun)
+        for noun, name in (("start", "the start"), ("untrained", "the untrained model"))
+        if all(budgets_of(run, noun) for run in side.runs)
+    ]
+    if not found:
+        raise EvaluateError(f"{side.name} holds no evaluation of its start: give a second folder to compare it with")
+    return found
+
+
+def gains_over(ours: Side, theirs: Side) -> list[Gain]:
+    budgets = [refuse_none(run, budgets_of(run, side.noun)) for side in (ours, theirs) for run in side.runs]
+    shared = [rounds for rounds in budgets[0] if all(rounds in known for known in budgets)]
     if not shared:
-        told = " and ".join(str(known) for known in (budgets[runs[0]], budgets[others[0]]))
-        raise EvaluateError(f"{ours} and {theirs} were evaluated with other budgets: {told}")
-    ks = sorted({k for run in budgets for k in asked(run)})
-    return [gain_under(rounds, runs, others, ks) for rounds in shared]
+        told = " and ".join(str(known) for known in (budgets[0], budgets[-1]))
+        raise EvaluateError(f"{ours.name} and {theirs.name} were evaluated with other budgets: {told}")
+    ks = sorted({k for run in (*ours.runs, *theirs.runs) for k in asked(run)})
+    return [gain_under(rounds, ours, theirs, ks) for rounds in shared]
 
 
-def gain_under(rounds: str, ours: Sequence[Path], theirs: Sequence[Path], ks: Sequence[int]) -> Gain:
-    mine, other = ([scores_of(run, f"eval-{rounds}") for run in runs] for runs in (ours, theirs))
+def gain_under(rounds: str, ours: Side, theirs: Side, ks: Sequence[int]) -> Gain:
+    mine, other = ([scores_of(run, f"{side.noun}-{rounds}") for run in side.runs] for side in (ours, theirs))
+    own = [name_figures("eval", estimates(mean_ratios(scores, ks))) for scores in (mine, other)]
     return Gain(
         max_rounds=rounds,
         num_tasks=len(mine[0]),
-        num_runs=(len(ours), len(theirs)),
+        ours=ours,
+        theirs=theirs,
         figures=mean_gains(mine, other, ks=ks, noun="eval"),
+        own=(own[0], own[1]),
     )
 
 
@@ -92,18 +163,33 @@ def asked(folder: Path) -> list[int]:
 
 
 def gain_values(gain: Gain) -> dict[str, Any]:
-    """One of `find_gains` as JSON."""
+    """Return one of `find_gains` as JSON."""
     return {
         "max_rounds": None if gain.max_rounds == "own" else int(gain.max_rounds),
         "tasks": gain.num_tasks,
         "runs": list(gain.num_runs),
+        "ours": {"name": gain.ours.name, "metrics": plain(gain.own[0])},
+        "theirs": {"name": gain.theirs.name, "metrics": plain(gain.own[1])},
         "gain": plain(gain.figures),
     }
 
 
-def gain_tables(gain: Gain) -> list[Table]:
-    means = "" if gain.num_runs == (1, 1) else f", means of {gain.num_runs[0]} and {gain.num_runs[1]} runs"
+def gain_tables(gain: Gain, columns: str = "") -> list[Table]:
+    """Return both sides and the gain, a row each: pass@k, then the use of tools and the reward; or these columns."""
     rounds = "the environment's own rounds" if gain.max_rounds == "own" else counted(int(gain.max_rounds), "round")
-    title = f"Gain over {counted(gain.num_tasks, 'task')}, {rounds}{means} [95% paired interval]"
-    columns = (pass_columns(gain.figures), use_columns([gain.figures]))
-    return [figure_table(title, shown, {"gain": gain.figures}) for shown in columns]
+    title = f"{counted(gain.num_tasks, 'task')}, {rounds} [95% interval]{PAIRED}"
+    rows = dict(zip(side_names(gain), gain.own, strict=True))
+    usual = {"Pass@k, %: ": pass_columns(gain.figures), "An episode: ": use_columns(rows.values())}
+    shown = {"": chosen_columns(columns, gain.figures)} if columns else usual
+    return [
+        figure_table(f"{what}{title}", chosen, rows, gains={"gain": gain.figures}) for what, chosen in shown.items()
+    ]
+
+
+def side_names(gain: Gain) -> list[str]:
+    """Return the names of both sides, which differ, with how many runs a mean is of."""
+    names = [
+        side.name + (f", mean of {len(side.runs)} runs" if len(side.runs) > 1 else "")
+        for side in (gain.ours, gain.theirs)
+    ]
+    return names if names[0] != names[1] else [names[0], f"{names[1]}, again"]

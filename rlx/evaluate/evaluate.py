@@ -12,13 +12,13 @@ from itertools import islice
 from rlx.algo.samplers import grouped
 from rlx.console import one_line
 from rlx.evaluate.budget import cut_groups
-from rlx.evaluate.figures import Score, figures, name_figures, pass_ratios, score
+from rlx.evaluate.figures import Score, attainable, figures, name_figures, pass_ratios, score
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.passk import estimates
 from rlx.fault import fault
 from rlx.limits import MANY, MistakeError, at_least, refuse, within
 from rlx.types import Action, Environment, Group, Sampling, Start, Task, Trajectory
-from rlx.world import has_tries, open_episode, part_of, parts_of, rounds_of, tries_of
+from rlx.world import has_tries, open_episode, part_of, parts_of, reward_range_of, rounds_of, tries_of
 
 Play = Callable[[int | None, Sampling, Sequence[Start]], list[Trajectory]]
 """Plays episodes with the policy under a limit of turns (None: the environment's own), in the order of the starts."""
@@ -130,7 +130,7 @@ def evaluate(
     found: list[Evaluation] = []
     for rounds in limits_of(settings, env):
         groups = whole if rounds is None or rounds == largest else cut_groups(whole, rounds)
-        scores = tuple(score(group) for group in groups)
+        scores = tuple(score(group, attainable(reward_range_of(env, rounds), rounds)) for group in groups)
         name = f"{noun}@{rounds}" if found else noun
         said = figures(scores, ks=settings.ks, noun=name, num_resamples=settings.num_resamples, seed=settings.seed)
         found.append(Evaluation(max_rounds=rounds, groups=tuple(groups), scores=scores, figures=said))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 
 import numpy as np
 
@@ -19,6 +20,15 @@ from rlx.evaluate.intervals import Estimate, Floats, Ratio, mean_of, share_of
 from rlx.evaluate.passk import compare, differences, estimates, pass_at_k, require_same_tasks
 from rlx.rollout.measure import EMPTY, FLAGS, describe, said
 from rlx.types import Group, Metrics
+
+Bounds = Mapping[str, tuple[float, float]]
+"""Least and largest possible value of statistics, by their names."""
+
+
+def attainable(reward_range: tuple[float, float], max_rounds: int | None) -> Bounds:
+    """Return the possible values of an episode's statistics under a limit of turns: a turn makes one call at most."""
+    calls = {} if max_rounds is None else {"tool/calls": (0.0, float(max_rounds))}
+    return {"reward": reward_range, **calls}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,15 +42,18 @@ class Score:
     num_correct: int
     sums: Mapping[str, float] = field(default_factory=dict)
     """Of what `rlx.rollout.measure` describes an episode by, and of failed calls."""
+    bounds: Bounds = field(default_factory=dict)
+    """Possible values of an episode's statistics, where they are known."""
     said: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """What the environment itself said, of each sample of which it said it."""
 
 
 FAILED = "tool/failed"
+NOTHING_BOUNDED: Bounds = {}
 
 
-def score(group: Group) -> Score:
-    """The row of one group."""
+def score(group: Group, bounds: Bounds = NOTHING_BOUNDED) -> Score:
+    """Return the row of one group."""
     episodes = group.trajectories
     if not episodes:
         raise ValueError(f"task {group.task.id!r} has no samples to score")
@@ -55,6 +68,7 @@ def score(group: Group) -> Score:
             **{name: sum(row[name] for row in rows) for name in EMPTY},
             FAILED: sum(episode.tool.num_failed for episode in episodes),
         },
+        bounds=bounds,
         said={name: tuple(row[name] for row in told if name in row) for name in names},
     )
 
@@ -90,6 +104,7 @@ def stat_ratios(scores: Sequence[Score]) -> dict[str, Ratio]:
     num_P = np.array([row.num_samples for row in scores], dtype=np.float64)
     found = {name: (share_of if name in FLAGS else mean_of)(of(name) / num_P) for name in EMPTY}
     found |= {name: replace(one, least=0.0) for name, one in found.items() if name != "reward"}
+    found |= {name: bounded(one, scores, name) for name, one in found.items() if not one.is_share}
     found["tool/failed_rate"] = Ratio(top=of(FAILED)[None], bottom=of("tool/calls")[None], is_share=True)
     for name in sorted({name for row in scores for name in row.said}):
         told = [row.said.get(name, ()) for row in scores]
@@ -97,6 +112,15 @@ def stat_ratios(scores: Sequence[Score]) -> dict[str, Ratio]:
         is_flag = {value for episodes in told for value in episodes} <= {0.0, 1.0}
         found[name] = Ratio(top=sums, bottom=nums, is_share=is_flag)
     return found
+
+
+def bounded(ratio: Ratio, scores: Sequence[Score], name: str) -> Ratio:
+    """Return the ratio with the widest bounds of any problem; a value that was seen is possible, whatever was said."""
+    told = [row.bounds.get(name, (-inf, inf)) for row in scores]
+    if not told:
+        return ratio
+    least, most = min(low for low, _ in told), max(high for _, high in told)
+    return replace(ratio, least=max(ratio.least, min(least, ratio.values.min())), most=max(most, ratio.values.max()))
 
 
 def mean_ratios(tables: Sequence[Sequence[Score]], ks: Sequence[int]) -> dict[str, Ratio]:
@@ -111,6 +135,7 @@ def mean_ratios(tables: Sequence[Sequence[Score]], ks: Sequence[int]) -> dict[st
             bottom=np.concatenate([found[name].bottom for found in each]),
             is_share=all(found[name].is_share for found in each),
             least=min(found[name].least for found in each),
+            most=max(found[name].most for found in each),
         )
         for name in each[0]
         if all(name in found for found in each)

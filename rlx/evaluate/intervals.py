@@ -9,7 +9,9 @@ Jeffreys' interval; and as Brown, Cai and DasGupta (2001, Statistical Science 16
 problems say 1 the lower end is .025^(1/n), which is Clopper's and Pearson's, and likewise where all say 0.
 
 Any **other mean** (reward, calls, tokens) has Student's interval corrected for skewness (Willink 2005, Communications
-in Statistics 34: 753-766), cut off at 0 for a count, which is never below. A mean over episodes that say a thing is a
+in Statistics 34: 753-766), cut to the possible values: no count is below 0, no more calls are made than the limit of
+turns allows, and a reward stays within the environment's `reward_range`, where it names one.
+A mean over episodes that say a thing is a
 ratio of sums: its problems are those of which some do, its spread is that of their jackknife pseudo-values, and it has
 one degree of freedom less than the problems of equal weight that it amounts to, B^2 / sum b^2 for b such episodes of
 each (Carter, Schnepel, Steigerwald 2017, Review of Economics and Statistics 99: 698-709). Where that leaves none, or
@@ -71,7 +73,9 @@ class Ratio:
     is_share: bool = False
     """On every problem between 0 and 1."""
     least: float = -inf
-    """What it cannot be below: 0 of a count."""
+    """The smallest possible value: 0 for a count."""
+    most: float = inf
+    """The largest possible value, such as a limit of calls."""
 
     @property
     def value(self) -> float:
@@ -129,7 +133,12 @@ def mean_interval(ratio: Ratio) -> Estimate:
     """Of the problems that say anything of it."""
     own = ratio.at(ratio.told)
     found = student_interval(own.values, own.freedom, ratio.value)
-    return replace(found, low=max(found.low, ratio.least)) if isfinite(found.low) else found
+    return within(found, ratio.least, ratio.most)
+
+
+def within(found: Estimate, least: float, most: float) -> Estimate:
+    """Cut an interval to the possible values: no true value is lost, so it holds the truth as often as before."""
+    return replace(found, low=max(found.low, least), high=min(found.high, most)) if isfinite(found.low) else found
 
 
 def share_intervals(ratios: Sequence[Ratio], num_resamples: int, seed: int) -> list[Estimate]:
@@ -211,7 +220,9 @@ def difference(ours: Ratio, theirs: Ratio, mine: Estimate, other: Estimate) -> E
     if not (ours.is_share and theirs.is_share):
         told = ours.told | theirs.told
         one, two = ours.at(told), theirs.at(told)
-        return student_interval(one.values - two.values, min(one.freedom, two.freedom), ours.value - theirs.value)
+        gap = ours.value - theirs.value
+        found = student_interval(one.values - two.values, min(one.freedom, two.freedom), gap)
+        return within(found, ours.least - theirs.most, ours.most - theirs.least)
     alike = correlation(ours.values, theirs.values)
     gap = mine.value - other.value
     down = reach(mine.value - mine.low, other.high - other.value, alike)

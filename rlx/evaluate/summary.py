@@ -93,6 +93,8 @@ class Summary:
     """What the `eval/` figures are of: a checkpoint, or a model's path."""
     evaluate: Mapping[str, Any] = field(default_factory=dict)
     """The settings that the figures were made with: config.yaml may have been given others since."""
+    reward_range: tuple[float, float] | None = None
+    """Least and largest possible reward of an episode; null for what is not known."""
     ended: str = ""
     """When, by the machine's clock; of no figure's making."""
     notes: tuple[str, ...] = ()
@@ -167,10 +169,19 @@ def summary_of(value: Any) -> Summary:
         steps=None if value.get("steps") is None else int(value["steps"]),
         policy=str(value.get("policy", "")),
         evaluate=dict(value.get("evaluate", {})),
+        reward_range=range_of(value.get("reward_range")),
         ended=str(value.get("ended", "")),
         notes=tuple(str(note) for note in value.get("notes", ())),
         warnings=tuple(str(warning) for warning in value.get("warnings", ())),
     )
+
+
+def range_of(value: Any) -> tuple[float, float] | None:
+    """Return the two ends that a JSON value names, null being infinite."""
+    if value is None:
+        return None
+    low, high = value
+    return -math.inf if low is None else _finite(low), math.inf if high is None else _finite(high)
 
 
 def plain(figures: Mapping[str, Estimate]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A table across the runs of a sweep: the configuration keys in which they differ, and what came of each."""
+"""The runs of a sweep, and the configuration keys in which runs differ."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlx.console import counted
-from rlx.evaluate.summary import Summary, plain, read_summary
-from rlx.evaluate.tables import Table, estimate_cell, pass_columns, use_columns
+from rlx.evaluate.summary import Summary, read_summary
 from rlx.limits import MistakeError
-from rlx.record.folder import CONFIG, SUMMARY, flatten, read_config
+from rlx.record.folder import BOUND_KEYS, CONFIG, FREE_KEYS, SUMMARY, flatten, is_free, read_config
 
 
 class SweepError(MistakeError):
@@ -24,6 +22,7 @@ class SweepRun:
     """One run of a sweep."""
 
     name: str
+    folder: Path
     config: Mapping[str, Any]
     """Flat: `algo.optimizer.lr` to its value."""
     summary: Summary | None
@@ -43,57 +42,23 @@ def read_run(folder: Path) -> SweepRun:
     """A run folder's configuration and summary; an error of one line names the file that is not one."""
     ending = folder / SUMMARY
     summary = read_summary(ending) if ending.exists() else None
-    return SweepRun(name=folder.name, config=flatten(read_config(folder)), summary=summary)
-
-
-def sweep_table(runs: Sequence[SweepRun]) -> Table:
-    """A row per run: its name, the keys that differ, how it ended if not all finished, its figures."""
-    keys = differing_keys([run.config for run in runs])
-    columns = (
-        *pass_columns(name for run in runs for name in figures(run)),
-        *use_columns(map(figures, runs)),
-    )
-    known = [column for column in columns if any(f"eval/{column.stat}" in figures(run) for run in runs)]
-    finished = all(status(run) == "finished" for run in runs)
-    rows = [
-        (
-            run.name,
-            *(config_cell(run.config.get(key)) for key in keys),
-            *(() if finished else (status(run),)),
-            *(estimate_cell(figures(run).get(f"eval/{column.stat}"), column) for column in known),
-        )
-        for run in runs
-    ]
-    header = ("run", *short_keys(keys), *(() if finished else ("status",)), *(column.title for column in known))
-    return Table(title=counted(len(runs), "run"), header=header, rows=tuple(rows))
-
-
-def sweep_values(runs: Sequence[SweepRun]) -> list[dict[str, Any]]:
-    """The runs as JSON: the keys that differ, how each ended, its figures by their whole names."""
-    keys = differing_keys([run.config for run in runs])
-    return [
-        {
-            "run": run.name,
-            "config": {key: run.config.get(key) for key in keys},
-            "status": status(run),
-            "metrics": plain(figures(run)),
-        }
-        for run in runs
-    ]
-
-
-def figures(run: SweepRun) -> Mapping[str, Any]:
-    return run.summary.metrics if run.summary else {}
-
-
-def status(run: SweepRun) -> str:
-    return run.summary.status if run.summary else "unfinished"
+    return SweepRun(name=folder.name, folder=folder, config=flatten(read_config(folder)), summary=summary)
 
 
 def differing_keys(configs: Sequence[Mapping[str, Any]]) -> list[str]:
     """Keys whose values are not the same in all runs."""
     keys = {key: None for config in configs for key in config}
     return [key for key in keys if len({config_cell(config.get(key)) for config in configs}) > 1]
+
+
+UNSEEN_KEYS = tuple(key for key in FREE_KEYS if key != "steps")
+"""Parts of a configuration that a mean over runs need not share."""
+
+
+def is_alike(key: str) -> bool:
+    """Whether runs that differ in a key may be averaged: seeds, and what changes neither steps nor figures."""
+    is_seed = key == "seed" or (key.startswith("warm_start.") and key.endswith(".seed"))
+    return is_seed or (key not in BOUND_KEYS and is_free(key, UNSEEN_KEYS))
 
 
 def short_keys(keys: Sequence[str]) -> list[str]:

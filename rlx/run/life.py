@@ -36,7 +36,7 @@ from rlx.run.inputs import data_of, fetch_inputs
 from rlx.run.run import Run
 from rlx.tool.python import end_sandboxes
 from rlx.types import Group, Metrics, Trajectory
-from rlx.world import Known, is_reproducible, rounds_of
+from rlx.world import Known, is_reproducible, reward_range_of, rounds_of
 
 AllNotes = Sequence[Sequence[Sequence[Notes]]]
 """Of every turn of every trajectory of every group, in their order; or nothing."""
@@ -263,6 +263,9 @@ def end(life: Life, status: Ending, figures: dict[str, Estimate] | None = None) 
         steps=life.step,
         policy=life.policy if figures else "",
         evaluate=life.run.config.get("evaluate", {}) if figures else {},
+        reward_range=reward_range_of(life.run.env, max(life.run.evaluate.max_rounds, default=None))
+        if figures
+        else None,
         notes=life.notes,
         warnings=(*life.warnings, *warnings_of(life.run, read_metrics(life.run.folder / METRICS), figures or {})),
         ended=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",

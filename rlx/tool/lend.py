@@ -8,11 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rlx.limits import MANY, refuse, within
 from rlx.types import Action, Environment, Episode, Step, Task, Text, ToolUse, Verb
-from rlx.world import Pace, cost_of, edition_of, has_opening, opening_of, pace_of, portions_of, rounds_of, tools_of
+from rlx.world import (
+    Pace,
+    cost_of,
+    edition_of,
+    has_opening,
+    opening_of,
+    pace_of,
+    portions_of,
+    reward_range_of,
+    rounds_of,
+    tools_of,
+)
 
 if TYPE_CHECKING:
     from rlx.tool.python import Result
@@ -66,6 +78,16 @@ class Lend:
     @property
     def tools(self) -> tuple[Verb, ...]:
         return (*tools_of(self.env), self.tool.verb)
+
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        """The environment's own, without an end where calls are paid or cost something."""
+        low, high = reward_range_of(self.env)
+        is_paid, has_cost = (
+            self.reward_call + self.reward_success,
+            self.lambda_call + self.lambda_token + self.lambda_error,
+        )
+        return -inf if has_cost else low, inf if is_paid else high
 
     @property
     def pace(self) -> Pace:

@@ -6,7 +6,17 @@ from typing import Any
 
 import pytest
 
-from rlx.evaluate.figures import Score, figures, gains, gains_of_each, mean_gains, mean_ratios, score, values
+from rlx.evaluate.figures import (
+    Score,
+    attainable,
+    figures,
+    gains,
+    gains_of_each,
+    mean_gains,
+    mean_ratios,
+    score,
+    values,
+)
 from rlx.evaluate.intervals import Estimate, Ratio
 from rlx.evaluate.passk import estimates
 from rlx.rollout.measure import measure
@@ -211,3 +221,29 @@ def test_a_mean_over_runs_is_of_what_all_of_them_say() -> None:
 def test_a_group_without_samples_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="'a'"):
         score(Group(task=TASK, trajectories=()))
+
+
+def test_intervals_stay_within_what_can_be() -> None:
+    bounds = attainable((-1.0, 1.0), 8)
+    rows = [
+        Score(task=str(i), num_samples=1, num_correct=0, sums={"reward": r, "tool/calls": c}, bounds=bounds)
+        for i, (r, c) in enumerate([(1.0, 8.0), (-0.9, 1.0), (1.0, 8.0)])
+    ]
+    found = figures(rows, ks=[1])
+    assert (found["eval/reward"].low, found["eval/reward"].high) == (-1.0, 1.0)
+    assert (found["eval/tool/calls"].low, found["eval/tool/calls"].high) == (0.0, 8.0)
+    loose = figures([replace(row, bounds={}) for row in rows], ks=[1])
+    assert loose["eval/reward"].high > 1.0
+    assert loose["eval/tool/calls"].high > 8.0
+    none = [replace(row, sums={"reward": -1.0 + i / 9, "tool/calls": i / 9}) for i, row in enumerate(rows)]
+    gain = gains(rows, none, ks=[1])
+    assert -2.0 <= gain["gain/reward"].low <= gain["gain/reward"].high <= 2.0
+    assert -8.0 <= gain["gain/tool/calls"].low <= gain["gain/tool/calls"].high <= 8.0
+
+
+def test_a_value_that_was_seen_is_possible_whatever_was_said() -> None:
+    rows = [
+        Score(task=str(i), num_samples=1, num_correct=0, sums={"reward": 2.0 + i}, bounds={"reward": (0.0, 1.0)})
+        for i in range(3)
+    ]
+    assert figures(rows, ks=[1])["eval/reward"].high == 4.0

@@ -256,7 +256,12 @@ def test_a_report_has_means_over_seeds_beside_the_paper_s_and_what_is_expected(
         report_tables(unknown, folders_of(members))
     (found,) = find_gains(tmp_path / "own", finished_run)
     assert found.num_runs == (2, 1)
-    assert "means of 2 and 1 runs" in gain_tables(found)[0].title
+    assert [row[0] for row in gain_tables(found)[0].rows] == [
+        f"{tmp_path / 'own'}, mean of 2 runs",
+        str(finished_run),
+        "gain",
+    ]
+    assert found.own[1]["eval/pass@1"].value == pytest.approx(mean - found.figures["eval/pass@1"].value)
     alone = estimates(mean_ratios(both[:1], (1, 2)))["pass@1"].value
     assert found.figures["eval/pass@1"].value == pytest.approx(mean - alone)
 

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from rlx.commands.output import show_json
+from rlx.evaluate.columns import ColumnError
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.summary import Summary, write_summary
-from rlx.evaluate.sweep import differing_keys, read_run, read_sweep, short_keys, sweep_table, sweep_values
+from rlx.evaluate.sweep import differing_keys, read_run, read_sweep, short_keys
+from rlx.evaluate.sweep_table import sweep_table, sweep_values
 from rlx.record.folder import FolderError
 
 FIGURES = {"eval/pass@1": Estimate(value=0.535, low=0.501, high=0.57)}
@@ -49,7 +52,7 @@ def test_a_sweep_says_which_runs_have_not_finished(tmp_path: Path) -> None:
     run_folder(tmp_path / "10", "seed: 1\n")
     run_folder(tmp_path / "9", "seed: 2\n", "interrupted")
     (run_folder(tmp_path / "11", "seed: 3\n") / "summary.json").unlink()
-    rows = [row[:3] for row in sweep_table(read_sweep(tmp_path)).rows]
+    rows = [row[:3] for row in sweep_table(read_sweep(tmp_path), each=True).rows]
     assert rows == [("9", "2", "interrupted"), ("10", "1", "finished"), ("11", "3", "unfinished")]
 
 
@@ -75,3 +78,31 @@ def test_a_hostile_config_is_one_line_that_names_it(tmp_path: Path, config: str)
     with pytest.raises(FolderError, match=r"config\.yaml") as caught:
         read_run(folder)
     assert len(str(caught.value).splitlines()) == 1
+
+
+def test_runs_that_differ_in_their_seeds_alone_are_one_row(tmp_path: Path) -> None:
+    for number, (seed, cost) in enumerate([(0, 0.1), (1, 0.1), (0, 0.5), (1, 0.5)]):
+        run_folder(tmp_path / str(number), f"seed: {seed}\nenv: {{lambda_call: {cost}}}\nhardware: {{x: {number}}}\n")
+    (tmp_path / "0" / "metrics.jsonl").write_text('{"step": 1, "reward/mean": 0.5}\n')
+    (tmp_path / "1" / "metrics.jsonl").write_text('{"step": 1, "reward/mean": 1.0}\n')
+    runs = read_sweep(tmp_path)
+    table = sweep_table(runs)
+    assert table.header == ("run", "lambda_call", "Pass@1")
+    assert [row[:2] for row in table.rows] == [("0, 1", "0.1"), ("2, 3", "0.5")]
+    chosen = sweep_table(runs, "reward/mean")
+    assert chosen.rows[0] == ("0, 1", "0.1", "0.750")
+    assert len(sweep_table(runs, each=True).rows) == 4
+    with pytest.raises(ColumnError, match=r"reward/maen.*reward/mean"):
+        sweep_table(runs, "reward/maen")
+
+
+def test_a_mean_over_seeds_has_an_interval_over_problems(finished_run: Path, tmp_path: Path) -> None:
+    for name in ("0", "1"):
+        shutil.copytree(finished_run, tmp_path / name)
+    config = (tmp_path / "1" / "config.yaml").read_text()
+    (tmp_path / "1" / "config.yaml").write_text(config.replace("seed: 0\nsteps", "seed: 1\nsteps"))
+    (row,) = sweep_table(read_sweep(tmp_path), "pass@1,tool/calls").rows
+    (alone,) = sweep_table([read_run(finished_run)], "pass@1,tool/calls").rows
+    assert row[0] == "0, 1"
+    assert row[1].split()[0] == alone[1].split()[0]
+    assert "[" in row[1]

@@ -29,6 +29,7 @@ class Game(ABC):
 
     pace: ClassVar = "inline"
     discount: ClassVar = 0.9
+    reward_range: ClassVar[tuple[float, float]] = (UNREADABLE, 1.0)
     stream: ClassVar[str]
     """What keys its random numbers."""
 
