@@ -73,6 +73,22 @@ def check_train(run: Run, here: bool = True) -> None:
     refusal.check_train(run, here)
 
 
+@app.command(context_settings=MIXED, rich_help_panel=RUN)
+def resume(folder: Folder, words: Words = None) -> None:
+    """Go on with a run that was stopped, from its newest checkpoint.
+
+    `rlx resume DIR steps=100` also changes what may change: the number of steps, hardware, tracking, checkpoints and
+    evaluation. A run with options of your own needs its --config-dir again.
+    """
+    import shlex
+
+    from rlx.commands.resume import resume_command
+
+    command = resume_command(folder, words or [])
+    show(f"rlx train {shlex.join(command)}")
+    train(command)
+
+
 def train_job(run: Run) -> Any:
     check_train(run)
     from rlx.commands.objective import value_of
@@ -91,7 +107,7 @@ def launch_run(words: Words = None) -> None:
     run = build_run(compose(words), Path())
     check_train(run)
     named = any(word.startswith("hydra.run.dir=") for word in words)
-    folder = Path(run_folder(words)) if named else default_folder(run_folder(words))
+    folder = Path(run_folder(words)) if named else default_folder(run_folder(words), run.seed)
     raise typer.Exit(start(run.hardware, folder, words))
 
 

@@ -27,11 +27,20 @@ from rlx.config.check import ConfigError
 from rlx.config.explain import COMPOSE_ERRORS, HYDRA_ERRORS, ROOT, check_tree, explain, to_tree
 from rlx.config.folders import list_groups, list_options, shipped_folder
 from rlx.config.keys import Source
-from rlx.config.words import check_sweeper, mixed, one_line, options_last, parse_overrides, parse_words, values_of
+from rlx.config.words import (
+    check_sweeper,
+    mixed,
+    one_line,
+    options_last,
+    parse_overrides,
+    parse_words,
+    quoted,
+    values_of,
+)
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.hardware.profile import set_threads
 from rlx.hardware.ranks import find_place
-from rlx.record.folder import refuse_place
+from rlx.record.folder import refuse_place, reserve_folder
 from rlx.run.choose import Choice
 from rlx.run.run import Run
 
@@ -89,7 +98,7 @@ def launch(words: Sequence[str], job: Job, check: Check = lambda run, here: None
     arguments = parse_words(words)
     if not any(getattr(arguments, name) for name in SHOWING):
         check_words(arguments, check)
-        words = quieted(as_sweep_of_one(words, arguments), arguments)
+        words = quieted(as_sweep_of_one(reserved(words, arguments), arguments), arguments)
     program, sys.argv = sys.argv, [sys.argv[0], *options_last(words)]
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Errors reach us, who tell them in one line, instead of being printed there.
     decorate = hydra.main(version_base="1.3", config_path=str(shipped_folder("conf")), config_name=ROOT)
@@ -102,6 +111,21 @@ def launch(words: Sequence[str], job: Job, check: Check = lambda run, here: None
         raise ConfigError(one_line(error)) from error
     finally:
         sys.argv = program
+
+
+def reserved(words: Sequence[str], arguments: argparse.Namespace) -> list[str]:
+    """Make the folder of a run or a sweep, where its name is the time, and name it: two that start in the same second
+    get two. Of several processes only the first does."""
+    if arguments.cfg or find_place().rank:
+        return list(words)
+    kind = "sweep" if arguments.multirun else "run"
+    with open_loader(arguments.config_dir) as loader:
+        compose_tree(loader, next(sweep_cases(loader, arguments.overrides)))
+        hydra = HydraConfig.get()
+        if "${now:" not in str(OmegaConf.to_container(hydra[kind], resolve=False)["dir"]):  # type: ignore[index, call-overload]
+            return list(words)
+        folder = str(hydra[kind].dir)
+    return [*words, f"hydra.{kind}.dir={quoted(reserve_folder(folder))}"]
 
 
 def quieted(words: Sequence[str], arguments: argparse.Namespace) -> list[str]:

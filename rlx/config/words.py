@@ -152,6 +152,13 @@ def untrained(words: Sequence[str]) -> list[str]:
     return [*(word for key, word in own.items() if key not in named), *folders]
 
 
+def quoted(text: str) -> str:
+    """Return text as a value that Hydra's grammar reads as it is."""
+    if re.fullmatch(r"[\w./+:%@~-]+", text):
+        return text
+    return "'{}'".format(re.sub(r"(\\*)'", r"\1\1\\'", text))
+
+
 def how_to_write(word: str) -> str:
     """The word with its value in quotes, where that can be read."""
     key, _, value = word.partition("=")

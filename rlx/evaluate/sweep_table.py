@@ -86,7 +86,10 @@ def row_figures(runs: Sequence[SweepRun]) -> Figures:
         return tables[0]
     names = [name for name in tables[0] if all(name in table for table in tables)]
     means = {name: sum(table[name].value for table in tables) / len(tables) for name in names}
-    return {name: Estimate(value=mean, low=mean, high=mean) for name, mean in means.items()} | mean_evaluation(ended)
+    return {
+        **{name: Estimate(value=mean, low=mean, high=mean) for name, mean in means.items()},
+        **mean_evaluation(ended),
+    }
 
 
 def mean_evaluation(runs: Sequence[SweepRun]) -> Figures:

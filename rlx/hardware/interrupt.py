@@ -16,8 +16,8 @@ and a terminal that is gone the last."""
 class InterruptedRunError(Exception):
     """The run was asked to stop by a signal; `exit_code` is 130 after a person's SIGINT, else 143: it may go on."""
 
-    def __init__(self, signum: int) -> None:
-        super().__init__(f"interrupted by {signal.Signals(signum).name}")
+    def __init__(self, signum: int, advice: str = "") -> None:
+        super().__init__(f"interrupted by {signal.Signals(signum).name}{advice}")
         self.signum = signum
         self.exit_code = 130 if signum == signal.SIGINT else 143
 

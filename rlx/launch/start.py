@@ -12,6 +12,7 @@ from rlx.hardware.profile import Hardware
 from rlx.launch.ending import record_job
 from rlx.launch.slurm import own_id
 from rlx.launch.watch import watch
+from rlx.record.folder import reserve_folder
 
 
 class LaunchError(RuntimeError):
@@ -49,7 +50,7 @@ def check_allocation(hardware: Hardware, environ: Mapping[str, str] = os.environ
         raise LaunchError(f"hardware.num_nodes={hardware.num_nodes}, but this allocation has {have} nodes")
 
 
-def default_folder(run_dir: str, environ: Mapping[str, str] = os.environ) -> Path:
-    """Where a run goes whose words do not say it: the same for every attempt of a SLURM job."""
+def default_folder(run_dir: str, seed: int, environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder of a run whose words name none: a new one, or the same for every attempt of a SLURM job."""
     job = own_id(environ)
-    return Path(run_dir) if job is None else Path(run_dir).parent / f"job-{job}"
+    return Path(reserve_folder(run_dir)) if job is None else Path(run_dir).parent / f"job-{job}-seed{seed}"

@@ -2,6 +2,7 @@
 
 config.yaml     the resolved configuration
 metrics.jsonl   a line a step
+command.json    the words of the command line, for `rlx resume`
 summary.json    final figures, cost, versions
 trajectories/   what the agent saw and did
 checkpoints/    step-N folders
@@ -39,7 +40,7 @@ DERIVED = "model.recipe."
 BOUND_KEYS = ("hardware.staleness", "hardware.importance_cap")
 """Of the free ones, what does change the run."""
 CONFIG, METRICS, SUMMARY, RESULTS = "config.yaml", "metrics.jsonl", "summary.json", "results.md"
-LOCK, LOG = ".lock", "log.txt"
+LOCK, LOG, COMMAND = ".lock", "log.txt", "command.json"
 TRAJECTORIES, CHECKPOINTS, EVALUATIONS, RANKS, LOGS = "trajectories", "checkpoints", "evaluations", "ranks", "logs"
 STEP = "step-"
 """What the name of a checkpoint, or of a file of training episodes, begins with."""
@@ -158,7 +159,7 @@ def refuse_differences(folder: Path, old: Mapping[str, Any], new: Mapping[str, A
     if changed:
         raise FolderError(
             f"{folder} holds a run with another configuration ({'; '.join(changed[:3])}): "
-            f"repeat its command to resume it, or choose another hydra.run.dir{told_format(folder)}"
+            f"`rlx resume {folder}` goes on with that run, or choose another hydra.run.dir{told_format(folder)}"
         )
     judged = differences(old, new) if done else []
     if judged:
@@ -291,6 +292,25 @@ def refuse_place(folder: Path) -> None:
     except OSError as error:
         what = "is a link to nothing" if os.path.islink(folder) else f"cannot be a folder ({error.strerror})"
         raise FolderError(f"{str(folder)[:200]} {what}: choose another place") from None
+
+
+def reserve_folder(folder: str) -> str:
+    """Make a new folder for a run, with a number behind its name where another run has taken that: two that start
+    together get two."""
+    make_folder(Path(folder).parent)
+    names = (folder if number == 1 else f"{folder}-{number}" for number in count(1))
+    return next(name for name in names if is_new(Path(name)))
+
+
+def is_new(folder: Path) -> bool:
+    """Make a folder, which one process alone can do; false where something is there already."""
+    try:
+        folder.mkdir()
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise FolderError(f"{folder} cannot be a folder ({error.strerror}): choose another place") from None
+    return True
 
 
 def make_folder(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -24,7 +25,7 @@ from rlx.learner.checkpoint import write_checkpoint
 from rlx.learner.learner import NotFiniteError
 from rlx.record.cache import refusal
 from rlx.record.codec import Notes
-from rlx.record.folder import CHECKPOINTS, LOG, METRICS, SUMMARY, open_folder
+from rlx.record.folder import CHECKPOINTS, COMMAND, LOG, METRICS, SUMMARY, open_folder, write_aside
 from rlx.record.store import save as save_groups
 from rlx.record.store import step_path
 from rlx.record.track import Dashboard, append_metrics, read_metrics
@@ -134,6 +135,7 @@ def living(run: Run, screen: Screen | None = None, *, trains: bool = True) -> It
         minutes = run.hardware.step_minutes
         with (
             claim(ranks, run.folder, run.config),
+            recorded(ranks, run, trains=trains),
             screen.logged(run.folder / LOG),
             watch(run.folder, ranks, minutes) as pulse,
         ):
@@ -163,6 +165,20 @@ def claim(
 
         ranks.first(enter)
         yield
+
+
+@contextmanager
+def recorded(ranks: Ranks, run: Run, *, trains: bool) -> Iterator[None]:
+    """Keep the words of a training run's command in its folder, for `rlx resume`, and name that where it is cut off."""
+    if trains and run.words:
+        ranks.first(lambda: write_aside(run.folder / COMMAND, json.dumps({"words": run.words}) + "\n"))
+    try:
+        yield
+    except InterruptedRunError as error:
+        if trains and run.words and ranks.size == 1:
+            advice = f"; `rlx resume {shlex.quote(str(run.folder))}` goes on with it"
+            raise InterruptedRunError(error.signum, advice) from None
+        raise
 
 
 def fetch_first(life: Life) -> None:

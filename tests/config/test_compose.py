@@ -11,7 +11,7 @@ import pytest
 
 from rlx.config.build import build_value
 from rlx.config.check import check_value, near
-from rlx.config.compose import ConfigError, compose, launch, list_groups, list_options
+from rlx.config.compose import ConfigError, compose, launch, list_groups, list_options, run_folder
 from rlx.config.folders import search_folders, shipped_folder
 from rlx.config.keys import read_meanings
 from rlx.config.signature import signature
@@ -364,3 +364,22 @@ def test_near_names() -> None:
 
 def test_groups_are_those_of_every_folder() -> None:
     assert {"env", "algo", "protocol", "model", "hardware", "sweep"} <= set(list_groups())
+
+
+def test_two_runs_that_start_together_have_two_folders_named_by_their_seed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert re.fullmatch(r"outputs/countdown-tool_rloo/[-_0-9]+-seed3", run_folder(["seed=3"]))
+    runs: list[Run] = []
+    name = "hydra.run.dir='same time, ${now:%Y}, seed ${seed}'"
+    for seed in (1, 1, 2):
+        launch([name, f"seed={seed}"], runs.append)
+    folders = [run.folder.name for run in runs]
+    assert folders == [f"{folders[0]}", f"{folders[0]}-2", folders[0].replace("seed 1", "seed 2")]
+    launch(["-m", "hydra.sweep.dir=sweep-${now:%Y}", "seed=1"], runs.append)
+    launch(["-m", "hydra.sweep.dir=sweep-${now:%Y}", "seed=1"], runs.append)
+    assert runs[-1].folder.parent.name == f"{runs[-2].folder.parent.name}-2"
+    launch(["hydra.run.dir=fixed"], runs.append)
+    launch(["hydra.run.dir=fixed"], runs.append)
+    assert runs[-1].folder == runs[-2].folder == Path("fixed").absolute()

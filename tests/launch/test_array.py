@@ -100,9 +100,11 @@ def test_an_allocation_must_be_large_enough() -> None:
         check_allocation(TWO_NODES, {})
 
 
-def test_every_attempt_of_a_job_goes_to_one_folder() -> None:
-    assert default_folder("outputs/a-b/2026", {}) == Path("outputs/a-b/2026")
-    assert default_folder("outputs/a-b/2026", {"SLURM_JOB_ID": "7"}) == Path("outputs/a-b/job-7")
+def test_every_attempt_of_a_job_goes_to_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert default_folder("outputs/a-b/2026", 3, {}) == Path("outputs/a-b/2026")
+    assert default_folder("outputs/a-b/2026", 3, {}) == Path("outputs/a-b/2026-2")
+    assert default_folder("outputs/a-b/2026", 3, {"SLURM_JOB_ID": "7"}) == Path("outputs/a-b/job-7-seed3")
 
 
 def test_a_job_is_named_by_what_is_its_own() -> None:
