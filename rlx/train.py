@@ -67,12 +67,16 @@ from rlx.run.warm_result import (
 )
 from rlx.types import Group, Metrics
 
+NO_STEPS = "steps=0: nothing is trained after the warm start; what the run starts from is evaluated as it is"
+
 
 def train(run: Run, screen: Screen | None = None) -> Summary:
     """Learn and evaluate; what a run leaves is in its folder. What stops it is in summary.json too, and is raised."""
     with living(run, screen) as life:
         run, screen = life.run, life.screen
         screen.say(f"run folder: {run.folder}")
+        if not run.steps:
+            screen.say(NO_STEPS)
         done = finished(life)
         if done is not None:
             life.policy, life.notes = done.policy, done.notes

@@ -167,8 +167,9 @@ def test_every_hint_works_as_printed(run_copy: Path, small_run: Build, capsys: p
     import shlex
 
     def hints(text: str) -> list[list[str]]:
-        (line,) = [line for line in text.splitlines() if line.startswith("next: ")]
-        return [shlex.split(command) for command in line.removeprefix("next: ").split("   ")]
+        lines = text.splitlines()
+        commands = lines[lines.index("next:") + 1 :]
+        return [shlex.split(line) for line in commands if line.startswith("  rlx ")]
 
     train(small_run(run_copy, "steps=2"))
     assert hints(capsys.readouterr().err) == [

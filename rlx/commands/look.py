@@ -152,3 +152,28 @@ def show_episode(
     wanted = Wanted(task=task, sample=sample, success=solved)
     for text in show_episodes(folder, what, wanted, index=index, by=by, listed=listed, line=line, tokens=tokens):
         show(text)
+
+
+@commands.command(rich_help_panel=AFTER)
+def cache(
+    what: Annotated[Literal["list", "clear"], typer.Argument(help="Show it, or remove it.")] = "list",
+    days: Annotated[float, typer.Option("--older-than", min=0, help="Days since it was last written.")] = 0.0,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove without asking.")] = False,
+) -> None:
+    """Warm starts and evaluations kept for later runs: list, clear.
+
+    They lie in the folder that RLX_CACHE names, or in ~/.cache/rlx. What is cleared is made again when it is needed;
+    do not clear what a run at work began from.
+    """
+    from rlx.commands.cache import cache_table, clear, megabytes, older_than, read_cache
+    from rlx.commands.output import show_tables
+    from rlx.model.packaged import cache_folder
+
+    found = older_than(read_cache(), days)
+    show_tables([cache_table(found, cache_folder())])
+    if what == "list" or not found:
+        return
+    if not yes:
+        typer.confirm("Remove them?", abort=True)
+    gone, kept = clear(found)
+    show("\n".join([*kept, f"removed {len(gone)}, {megabytes(sum(entry.num_bytes for entry in gone))}"]))

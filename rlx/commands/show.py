@@ -101,7 +101,7 @@ def find_file(folder: Path, what: str = "") -> Path:
     files = stored_files(folder)
     name = f"{STEP}{what.lstrip('0'):0>6}" if what.isascii() and what.isdigit() else what
     found = [file for file in files if file.stem == name] or [file for file in files if file.stem.startswith(name)]
-    preferred = [file for file in found if what or not file.stem.startswith("start")]
+    preferred = [file for file in found if what or not file.stem.startswith(("start", "untrained"))]
     if not found:
         raise ShowError(f"{folder} has no episodes of {what!r}; there is {', '.join(file.stem for file in files)}")
     return (preferred or found)[-1 if not what else 0]

@@ -69,10 +69,13 @@ def status_values(folder: Path) -> list[dict[str, Any]]:
 
 
 def status_table(folder: Path) -> Table:
-    """A row per run below `folder`, or of it."""
+    """Return a row per run below `folder`, or of it, with the columns that any run fills."""
     header = ("run", "state", "step", "rate", "left", "job", "where")
-    rows = tuple(row(run, folder) for run in read_all(folder))
-    return Table(title=f"{counted(len(rows), 'run')} in {one_line(str(folder))}", header=header, rows=rows)
+    rows = [row(run, folder) for run in read_all(folder)]
+    used = [column for column, name in enumerate(header) if column < 3 or any(cells[column] for cells in rows)]
+    chosen = tuple(tuple(cells[column] for column in used) for cells in rows)
+    title = f"{counted(len(rows), 'run')} in {one_line(str(folder))}"
+    return Table(title=title, header=tuple(header[column] for column in used), rows=chosen)
 
 
 def row(run: Status, folder: Path) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ from rlx.record.folder import (
     RANKS,
     RESULTS,
     STEP,
+    TRAJECTORIES,
     digest_of,
     write_aside,
 )
@@ -283,15 +284,16 @@ def tell_run(life: Life, summary: Summary, label: str = "", verb: str = "train")
     for warning in summary.warnings:
         screen.say(f"warning: {warning}")
     screen.say(left_in(run.folder))
-    screen.say(f"next: {'   '.join(shlex.join(words) for words in next_commands(life))}")
+    screen.say("\n".join(["next:", *(f"  {shlex.join(words)}" for words in next_commands(life))]))
 
 
 def next_commands(life: Life) -> list[list[str]]:
-    """What can be done with what is there, as it would be typed: of a run's own folder also an evaluation on more of
-    the held-out problems, if there are more."""
+    """Return the commands that look at what the run has made, as they would be typed: what was learned comes first."""
     run, folder = life.run, str(life.run.folder)
-    commands = [["rlx", "replay", folder]]
+    commands = [["rlx", "show", folder, "--best"]]
+    if any((run.folder / TRAJECTORIES).glob("start-*.jsonl")):
+        commands.append(["rlx", "compare", folder])
     num = run.evaluate.num_tasks
     if life.checkpoints.exists() and num_held_out(run, num + 1) > num:
         commands.append(["rlx", "eval", f"run={folder}", f"evaluate.num_tasks={4 * num}"])
-    return commands
+    return [*commands, ["rlx", "replay", folder]]

@@ -88,7 +88,9 @@ def test_a_job_that_failed_before_it_could_say_so_has_failed(tmp_path: Path) -> 
 def test_a_run_that_has_not_begun_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record_job(tmp_path / "sweep" / "0", "7_0", "seed=1", 4)
     monkeypatch.setattr(rlx.commands.status, "ask", lambda jobs: {"7_0": Record(state="PENDING", reason="Resources")})
-    assert status_table(tmp_path).rows == (("sweep/0", "queued", "0/4", "", "", "7_0", "Resources"),)
+    assert status_table(tmp_path).rows == (("sweep/0", "queued", "0/4", "7_0", "Resources"),)
+    make_run(tmp_path / "other", status="finished")
+    assert status_table(tmp_path / "other").header == ("run", "state", "step"), "what no run fills is left out"
 
 
 def test_every_run_below_is_a_row_and_torn_files_are_no_error(tmp_path: Path) -> None:

@@ -1,0 +1,129 @@
+"""`rlx cache`: what rlx has kept outside run folders, and how it is cleared.
+
+Only folders that rlx has made there are listed or removed: RLX_CACHE may name a folder with other things in it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from rlx.console import counted, one_line
+from rlx.evaluate.tables import Table
+from rlx.model.packaged import cache_folder
+from rlx.record.folder import CONFIG, EVALUATIONS, LOCK, FolderError, read_config
+from rlx.record.lock import HeldError, hold
+
+KINDS = {"warm": "warm start", EVALUATIONS: "evaluation", "models": "converted model"}
+"""Folders of the cache, and what each entry of them is."""
+NAMES = {"warm": r"[0-9a-f]{16,64}", EVALUATIONS: r"[0-9a-f]{16,64}", "models": r".+-[0-9]+"}
+DAY = 86_400
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One folder of the cache."""
+
+    folder: Path
+    kind: str
+    num_bytes: int
+    used: float
+    """When something in it was last written, in seconds."""
+
+    @property
+    def what(self) -> str:
+        """What it is, with what its configuration says where it has one."""
+        kind = KINDS[self.kind]
+        return f"{kind}: {told}" if (told := stage_of(self.folder)) else kind
+
+
+def read_cache(folder: Path | None = None) -> list[Entry]:
+    """Return the cache's entries, the one written last first."""
+    place = folder or cache_folder()
+    found = [entry_of(path, kind) for kind in KINDS for path in entries_in(place / kind, kind)]
+    return sorted(found, key=lambda entry: -entry.used)
+
+
+def entries_in(place: Path, kind: str) -> Iterator[Path]:
+    """Yield the folders that rlx names so; no links, no files."""
+    with suppress(OSError):
+        for path in sorted(place.iterdir()):
+            if re.fullmatch(NAMES[kind], path.name) and path.is_dir() and not path.is_symlink():
+                yield path
+
+
+def entry_of(folder: Path, kind: str) -> Entry:
+    stats = [found for path in (folder, *folder.rglob("*")) if (found := stat_of(path)) is not None]
+    num_bytes = sum(found.st_size for found in stats if stat.S_ISREG(found.st_mode))
+    return Entry(folder=folder, kind=kind, num_bytes=num_bytes, used=max((s.st_mtime for s in stats), default=0.0))
+
+
+def stat_of(path: Path) -> os.stat_result | None:
+    with suppress(OSError):
+        return path.lstat()
+    return None
+
+
+def stage_of(folder: Path) -> str:
+    """Name the algorithm, the environment and the steps of a warm start: `tool_sft on Countdown, 30 steps`."""
+    if not (folder / CONFIG).is_file():
+        return ""
+    try:
+        config = read_config(folder)
+        algo, env = (str(config[part]["_target_"]).rsplit(".", 1)[-1] for part in ("algo", "env"))
+        return one_line(f"{algo} on {env}, {counted(int(config['steps']), 'step')}", 60)
+    except (FolderError, KeyError, TypeError, ValueError):
+        return ""
+
+
+def cache_table(entries: Sequence[Entry], folder: Path) -> Table:
+    """Return a row per entry: what it is, its size, when it was written, its name."""
+    rows = [
+        (e.what, megabytes(e.num_bytes), f"{datetime.fromtimestamp(e.used):%Y-%m-%d %H:%M}", e.folder.name)
+        for e in entries
+    ]
+    total = megabytes(sum(entry.num_bytes for entry in entries))
+    title = f"{counted(len(rows), 'folder')}, {total} in {one_line(str(folder))}"
+    return Table(title=title, header=("kept", "size", "written", "name"), rows=tuple(rows))
+
+
+def megabytes(num: int) -> str:
+    return f"{num / 1e6:,.1f} MB"
+
+
+def older_than(entries: Sequence[Entry], days: float) -> list[Entry]:
+    """Return the entries in which nothing was written for so many days."""
+    return [entry for entry in entries if time.time() - entry.used >= days * DAY]
+
+
+def clear(entries: Sequence[Entry]) -> tuple[list[Entry], list[str]]:
+    """Remove these entries; return those that are gone, and why others stay."""
+    gone, kept = [], []
+    for entry in entries:
+        try:
+            remove(entry.folder)
+            gone.append(entry)
+        except HeldError as error:
+            kept.append(f"{entry.folder} is in use by {error}")
+        except OSError as error:
+            kept.append(f"{entry.folder}: {error.strerror}")
+    return gone, kept
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder in which no run is at work. It is renamed first, so that none finds half of it."""
+    aside = folder.with_name(f".{folder.name}.gone")
+    if (folder / LOCK).exists():
+        with hold(folder / LOCK):
+            folder.rename(aside)
+    else:
+        folder.rename(aside)
+    shutil.rmtree(aside)
