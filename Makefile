@@ -42,8 +42,8 @@ $(CLUSTER): scripts/setup_cluster.sh pyproject.toml constraints-cluster.txt
 		{ echo "rlx needs Python 3.11 or newer: make PYTHON=/path/to/python3 setup-cluster"; exit 1; }
 	PYTHON=$(PYTHON) sh scripts/setup_cluster.sh
 
-quickstart: setup ## Train and evaluate Tool-RLOO on Countdown with the embedded model (10 minutes)
-	$(BIN)/rlx train env=countdown algo=tool_rloo
+quickstart: setup ## Train the embedded model to solve word problems with Python, and show what it gained (10 minutes)
+	$(BIN)/rlx train +example=quickstart
 
 test: setup ## Run the tests (some minutes)
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not slow and not cluster"

@@ -25,6 +25,14 @@ def name_of(call: Mapping[str, Any]) -> str:
     return str(call["_target_"]).rsplit(".", 1)[-1]
 
 
+def env_name(call: Mapping[str, Any]) -> str:
+    """Name an environment: `Countdown`, or with a tool that is lent `Math with Python`."""
+    inner, tool = call.get("env"), call.get("tool")
+    if isinstance(inner, Mapping) and isinstance(tool, Mapping):
+        return f"{env_name(inner)} with {name_of(tool)}"
+    return name_of(call)
+
+
 def model_name(run: Run) -> str:
     """Of the model that a run began with, which nothing has trained yet."""
     return f"{Path(run.model.path).name}, as it is"
@@ -83,7 +91,7 @@ def tables_of(run: Run, summary: Summary, label: str = "") -> list[Table]:
 
 def results_text(run: Run, summary: Summary, label: str = "", verb: str = "train") -> str:
     """results.md: what was run, when, on what and at what cost, and the tables."""
-    title = f"# {markdown_cell(label or policy_label(run))} on {markdown_cell(name_of(run.config['env']))}\n"
+    title = f"# {markdown_cell(label or policy_label(run))} on {markdown_cell(env_name(run.config['env']))}\n"
     facts = [f"- {name}: {markdown_cell(text, WIDE)}" for name, text in facts_of(run, summary) if text]
     command = [f"    {one_line(shlex.join(['rlx', verb, *run.words]), WIDE)}\n"] if run.words else []
     return "\n".join([title, *command, *facts, "", *map(to_markdown, tables_of(run, summary, label))])

@@ -50,6 +50,11 @@ def test_results_say_what_was_run_when_how_often_and_at_what_cost(small_run: Bui
     assert text.count("| tool_rloo | 50.0") == 1
 
 
+def test_a_lent_tool_is_named_with_its_environment(small_run: Build, tmp_path: Path) -> None:
+    run = small_run(tmp_path, "env=math_python", without=("env", "algo.num"))
+    assert results_text(run, SUMMARY).splitlines()[0] == "# tool_rloo on Math with Python"
+
+
 def test_what_nothing_has_trained_is_not_called_by_an_algorithms_name(small_run: Build, tmp_path: Path) -> None:
     run = small_run(tmp_path)
     assert list(named_rows(run, FIGURES))[1:] == ["nano, as it is", "tool_rloo", "tool_rloo, 1 round"]
