@@ -40,7 +40,7 @@ class Entry:
 
     @property
     def what(self) -> str:
-        """What it is, with what its configuration says where it has one."""
+        """Describe it, with what its configuration says where it has one."""
         kind = KINDS[self.kind]
         return f"{kind}: {told}" if (told := stage_of(self.folder)) else kind
 

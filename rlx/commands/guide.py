@@ -23,11 +23,13 @@ from rlx.console import hung
 from rlx.limits import near
 
 EXAMPLES = """\
-rlx train env=countdown algo=tool_rloo    train and evaluate, in outputs/
+rlx train +example=quickstart             train and evaluate, in outputs/: minutes
 rlx plan algo=grpo model=qwen2_5_7b       what a run would be, need and cost
 rlx list algo                             the options of a group
 rlx keys algo.loss.kl                     what a key means
 rlx eval run=DIR evaluate=paper           evaluate what a run has learned
+rlx compare DIR                           what a run has gained over its start
+rlx resume DIR                            go on with a run that was stopped
 rlx status                                how the runs are getting on
 """
 

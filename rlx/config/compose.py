@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -100,6 +101,7 @@ def launch(words: Sequence[str], job: Job, check: Check = lambda run, here: None
         check_words(arguments, check)
         words = quieted(as_sweep_of_one(reserved(words, arguments), arguments), arguments)
     program, sys.argv = sys.argv, [sys.argv[0], *options_last(words)]
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # optuna's: it tells of every plugin of its own
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Errors reach us, who tell them in one line, instead of being printed there.
     decorate = hydra.main(version_base="1.3", config_path=str(shipped_folder("conf")), config_name=ROOT)
     try:

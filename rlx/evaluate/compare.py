@@ -23,7 +23,7 @@ from rlx.record.store import load
 
 
 def runs_of(folder: Path) -> list[Path]:
-    """What a folder stands for: its own run, or, of a sweep over seeds, those right below it."""
+    """Return the run that a folder is, or, of a sweep over seeds, those right below it."""
     below = sorted(path.parent for path in folder.glob(f"[!.]*/{TRAJECTORIES}") if (path.parent / CONFIG).is_file())
     return [folder] if (folder / TRAJECTORIES).is_dir() or not below else below
 
@@ -96,7 +96,7 @@ def find_gains(ours: Path, theirs: Path | None = None) -> list[Gain]:
     """Return the gain over another run, or over the run's own start and over the untrained model, for each limit of
     turns that both sides were evaluated with."""
     mine = side_of(ours)
-    others = own_starts(mine) if theirs is None else [side_of(theirs)]
+    others = starts_of(mine) if theirs is None else [side_of(theirs)]
     return [gain for other in others for gain in gains_over(mine, other)]
 
 
@@ -119,7 +119,7 @@ def refuse_mixture(folder: Path, runs: Sequence[Path]) -> None:
         )
 
 
-def own_starts(side: Side) -> list[Side]:
+def starts_of(side: Side) -> list[Side]:
     """Return the stored evaluations of the start and of the untrained model, for a comparison with both."""
     found = [
         Side(name=name, runs=side.runs, noun=noun)

@@ -40,7 +40,7 @@ class Row:
 
     @property
     def status(self) -> str:
-        """How the runs ended: one word where all ended so."""
+        """Return how the runs ended: one word where all ended so."""
         found = [status(run) for run in self.runs]
         kinds = dict.fromkeys(found)
         return found[0] if len(kinds) == 1 else ", ".join(f"{found.count(kind)} {kind}" for kind in kinds)
