@@ -172,7 +172,7 @@ def test_the_possible_rewards_of_a_mixture_are_those_of_all_its_parts() -> None:
     countdown, game = Countdown(max_rounds=2), GuessTheNumber(max_turns=3)
     assert reward_range_of(countdown) == (pytest.approx(-0.3 - 2 * 0.12), 1.0)
     assert reward_range_of(countdown, 5) == (-inf, 1.0), "more turns may cost more"
-    assert reward_range_of(Lend(env=countdown, tool=Python(), lambda_call=0.5, reward_call=1.0)) == (-inf, inf)
+    assert reward_range_of(Lend(env=game, tool=Python(), lambda_call=0.5, reward_call=1.0)) == (-inf, inf)
     both = Mixture(parts={"a": Portion(env=countdown), "b": Portion(env=game)})
     assert reward_range_of(both) == (pytest.approx(-0.54), 1.0)
     assert reward_range_of(Wanting()) == (-inf, inf)  # type: ignore[arg-type]

@@ -90,7 +90,7 @@ def test_a_run_that_has_not_begun_is_listed(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(rlx.commands.status, "ask", lambda jobs: {"7_0": Record(state="PENDING", reason="Resources")})
     assert status_table(tmp_path).rows == (("sweep/0", "queued", "0/4", "7_0", "Resources"),)
     make_run(tmp_path / "other", status="finished")
-    assert status_table(tmp_path / "other").header == ("run", "state", "step"), "what no run fills is left out"
+    assert status_table(tmp_path / "other").header == ("run", "state", "step", "rate"), "no run fills the others"
 
 
 def test_every_run_below_is_a_row_and_torn_files_are_no_error(tmp_path: Path) -> None:
