@@ -26,7 +26,8 @@ def resume_command(folder: Path, words: Sequence[str] = ()) -> list[str]:
     arguments = parse_words(words)
     options = [] if arguments.config_dir is None else ["--config-dir", arguments.config_dir]
     first = None if arguments.config_dir is None else Path(arguments.config_dir)
-    load_tree(folder, config_dir=first)  # for its checks
+    given = [word for word in arguments.overrides if not word.lstrip("+~").startswith(LAUNCHING)]
+    load_tree(folder, given, config_dir=first)  # refuses code that only the folder names, and not the user
     own = recorded_words(folder)
     refuse_other(folder, compose([*options, *own]))
     return [*options, *own, *arguments.overrides, f"hydra.run.dir={quoted(str(folder))}"]

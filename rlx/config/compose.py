@@ -123,7 +123,7 @@ def reserved(words: Sequence[str], arguments: argparse.Namespace) -> list[str]:
     kind = "sweep" if arguments.multirun else "run"
     with open_loader(arguments.config_dir) as loader:
         compose_tree(loader, next(sweep_cases(loader, arguments.overrides)))
-        hydra = HydraConfig.get()
+        hydra: Any = HydraConfig.get()
         if "${now:" not in str(OmegaConf.to_container(hydra[kind], resolve=False)["dir"]):  # type: ignore[index, call-overload]
             return list(words)
         folder = str(hydra[kind].dir)
