@@ -122,12 +122,16 @@ def reserved(words: Sequence[str], arguments: argparse.Namespace) -> list[str]:
         return list(words)
     kind = "sweep" if arguments.multirun else "run"
     with open_loader(arguments.config_dir) as loader:
-        compose_tree(loader, next(sweep_cases(loader, arguments.overrides)))
-        hydra: Any = HydraConfig.get()
-        if "${now:" not in str(OmegaConf.to_container(hydra[kind], resolve=False)["dir"]):  # type: ignore[index, call-overload]
-            return list(words)
-        folder = str(hydra[kind].dir)
-    return [*words, f"hydra.{kind}.dir={quoted(reserve_folder(folder))}"]
+        name, folder = folder_named(loader, next(sweep_cases(loader, arguments.overrides)), kind)
+    return [*words, f"hydra.{kind}.dir={quoted(reserve_folder(folder))}"] if "${now:" in name else list(words)
+
+
+def folder_named(loader: ConfigLoader, overrides: Sequence[str], kind: str) -> tuple[str, str]:
+    """Return the folder of a run or a sweep: as the configuration writes it, and what that is now."""
+    config = loader.load_configuration(ROOT, list(overrides), RunMode.RUN)
+    HydraConfig.instance().set_config(config)
+    written = OmegaConf.to_container(config.hydra[kind], resolve=False)
+    return str(written["dir"]), str(config.hydra[kind].dir)  # type: ignore[index, call-overload]
 
 
 def quieted(words: Sequence[str], arguments: argparse.Namespace) -> list[str]:
@@ -177,8 +181,9 @@ def run_folder(words: Sequence[str]) -> str:
     with open_loader(arguments.config_dir) as loader:
         compose_tree(loader, arguments.overrides)
         check_folders(HydraConfig.get())
-        refuse_place(Path(HydraConfig.get().run.dir))
-        return str(HydraConfig.get().run.dir)
+        folder = folder_named(loader, arguments.overrides, "run")[1]
+        refuse_place(Path(folder))
+        return folder
 
 
 def run_job(job: Job, config: DictConfig) -> Any:
