@@ -126,7 +126,7 @@ def reserved(words: Sequence[str], arguments: argparse.Namespace) -> list[str]:
     return [*words, f"hydra.{kind}.dir={quoted(reserve_folder(folder))}"] if "${now:" in name else list(words)
 
 
-def folder_named(loader: ConfigLoader, overrides: Sequence[str], kind: str) -> tuple[str, str]:
+def folder_named(loader: AutoLoader, overrides: Sequence[str], kind: str) -> tuple[str, str]:
     """Return the folder of a run or a sweep: as the configuration writes it, and what that is now."""
     config = loader.load_configuration(ROOT, list(overrides), RunMode.RUN)
     HydraConfig.instance().set_config(config)
