@@ -18,7 +18,7 @@ from pathlib import Path
 
 from rlx.console import counted, one_line
 from rlx.evaluate.tables import Table
-from rlx.model.packaged import cache_folder
+from rlx.record.cache import cache_folder
 from rlx.record.folder import CONFIG, EVALUATIONS, LOCK, FolderError, read_config
 from rlx.record.lock import HeldError, hold
 

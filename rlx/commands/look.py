@@ -167,7 +167,7 @@ def cache(
     """
     from rlx.commands.cache import cache_table, clear, megabytes, older_than, read_cache
     from rlx.commands.output import show_tables
-    from rlx.model.packaged import cache_folder
+    from rlx.record.cache import cache_folder
 
     found = older_than(read_cache(), days)
     show_tables([cache_table(found, cache_folder())])
