@@ -52,6 +52,7 @@ def test_the_file_has_the_words_other_programs_read(tmp_path: Path) -> None:
         "ended": "",
         "notes": ["step-25 was altered"],
         "warnings": ["step 3: every turn was invalid"],
+        "reward_range": None,
     }
     assert [child.name for child in tmp_path.iterdir()] == ["summary.json"]
 
