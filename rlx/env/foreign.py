@@ -1,4 +1,4 @@
-"""Environments of other packages, each episode in a process of its own with a limit of time (rlx.env.forks).
+"""Environments of other packages, each episode in a process of its own with a limit of time (rlx.contain).
 
 task      what the package has, its options, and a seed; the prompt is what it shows at first
 turn      text as the protocol reads it --form--> the package's step --> text, reward, end
@@ -14,14 +14,26 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from math import isfinite
 from random import Random
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from rlx.env.apart import ApartError, StartError
-from rlx.env.forks import ForkedProcess, Forks, LateError, forks, printed
-from rlx.limits import MANY, ForeignOptions, MistakeError, Module, Program, Switch, above, near, refuse, within
+from rlx.contain.box import Box, ChildError, LateError, Limits, Process, RefusedError, StartError, box, printed
+from rlx.limits import (
+    CONSENT,
+    MANY,
+    ForeignOptions,
+    MistakeError,
+    Module,
+    Program,
+    Switch,
+    above,
+    near,
+    refuse,
+    within,
+)
 from rlx.types import Action, Step, Task, Text
 from rlx.world import NOTHING_SEEN, Pace
 
+LIMITS = Limits(memory_mb=4096, cpu_seconds=3600)
 PLACE = "..."
 """Where a form has the agent's words."""
 LATE = 0.01
@@ -36,7 +48,7 @@ class HangError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Foreign:
-    """What an adapter can play, which is a module as rlx.env.forks_apart tells."""
+    """What an adapter can play, which is a module as rlx.contain.server tells."""
 
     answer_form: ClassVar = "turn"
 
@@ -52,7 +64,9 @@ class Foreign:
     python: Program | None = None
     """An interpreter that has the package; null: this one."""
     contained: Switch = True
-    """Its process can write no files, start no processes and open no sockets."""
+    """Whether the kernel contains an episode's process: no network, no process, no file but in its own /tmp."""
+    files: Annotated[tuple[str, ...], CONSENT] = ()
+    """Folders that the package reads beside its own, such as data sets; an episode may read them, and no others."""
     replayable: bool = True
     """The same seed and the same turns are always answered alike."""
     seconds: float = 10.0
@@ -69,6 +83,7 @@ class Foreign:
     """Turns that may pass without ending an episode, beside the package's own limit."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "files", tuple(self.files))
         above(0, 3600, seconds=self.seconds, seconds_to_begin=self.seconds_to_begin)
         within(-1e6, 1e6, success_at=self.success_at)
         within(1, MANY, num_test=self.num_test)
@@ -82,7 +97,7 @@ class Foreign:
         return "ticks" if self.replayable else "live"
 
     @property
-    def forks(self) -> Forks:
+    def box(self) -> Box:
         try:
             found = find_spec(self.adapter)
         except (ImportError, ValueError):  # nor a package of that name, nor a name of one
@@ -90,13 +105,17 @@ class Foreign:
         if found is None or found.origin is None:
             raise MistakeError(f"env.adapter={self.adapter:.80}: there is no such module: is its folder on PYTHONPATH?")
         python = sys.executable if self.python is None else os.path.expanduser(self.python)
-        return forks(python, found.origin, self.contained)
+        own = os.environ.get("PYTHONPATH", "").split(os.pathsep) if self.python is None else []
+        seen = (os.path.dirname(found.origin), *own, *map(os.path.expanduser, self.files))
+        return box(found.origin, python, self.contained, tuple(filter(None, seen)))
 
     def check(self) -> None:
         """Refuse a package that is not there, or that has no such task."""
-        forks = self.forks
+        box = self.box
         try:
-            known = forks.know()
+            known = box.know()
+        except RefusedError:
+            raise
         except (StartError, OSError, ValueError) as error:
             raise MistakeError(f"env.python={self.python}: {getattr(error, 'strerror', None) or error}") from None
         if "error" in known:
@@ -133,7 +152,7 @@ class Foreign:
                 late += 1
                 if late > 1 + LATE * num:
                     raise HangError(self.hanging(late, num)) from None
-            except (ApartError, ValueError):
+            except (ChildError, ValueError):
                 pass
             yield Task(id=str(seed), prompt=prompt, data=data)
 
@@ -147,10 +166,10 @@ class Foreign:
         process.end()
         return seen.observation
 
-    def begin(self, data: Mapping[str, Any]) -> tuple[ForkedProcess, Step]:
-        process = self.forks.begin()
+    def begin(self, data: Mapping[str, Any]) -> tuple[Process, Step]:
+        process = self.box.begin(dict(data), LIMITS, data["seed"])
         try:
-            return process, step_of(process.ask(dict(data), self.seconds_to_begin))
+            return process, step_of(process.hear(self.seconds_to_begin))
         except BaseException:
             process.end()
             raise
@@ -172,7 +191,7 @@ class Taskset(Foreign):
 
 
 class ForeignEpisode:
-    def __init__(self, foreign: Foreign, process: ForkedProcess, seen: Step) -> None:
+    def __init__(self, foreign: Foreign, process: Process, seen: Step) -> None:
         self.foreign, self.process, self.seen, self.total = foreign, process, seen, 0.0
 
     def opening(self) -> Step:

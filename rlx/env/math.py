@@ -2,8 +2,8 @@
 an answer in each row.
 
 As `numbers` an answer and its key are compared as exact fractions; `math_verify` compares them as formulas, sets,
-intervals and what else it knows (Kydlíček 2025, https://github.com/huggingface/Math-Verify), in a process of its own
-(rlx.env.math_apart).
+intervals and what else it knows (Kydlíček 2025, https://github.com/huggingface/Math-Verify), in a contained process
+(rlx.env.math_scorer). What leaves operations undone, as `1+2` for 3, is wrong unless `unworked` says otherwise.
 """
 
 from __future__ import annotations
@@ -12,19 +12,22 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 from random import Random
 from typing import Any, Literal
 
-from rlx.env.apart import ApartError, apart
+from rlx.contain.box import Box, ChildError, Limits, box
 from rlx.env.number import one_operation, read_number, write_number
 from rlx.env.question import Question, judged
 from rlx.env.sourced import SourcedQuestions
 from rlx.env.word_problems import KINDS
 from rlx.env.wording import right_answers
-from rlx.limits import MistakeError, above, each_once, near, refuse, within
+from rlx.env.worked import is_worked
+from rlx.limits import MistakeError, Switch, above, each_once, near, refuse, within
 from rlx.types import Action, Move, Step, Task
 
-CHILD = "rlx.env.math_apart"
+SCORER = str(Path(__file__).with_name("math_scorer.py"))
+LIMITS = Limits(memory_mb=2048, cpu_seconds=600)
 LARGEST = 10**9
 WHOLE = re.compile(r"\d{1,9}", re.ASCII)
 OPERATION = re.compile(r"(\S+ [-+*/] \S+) = ")
@@ -43,6 +46,10 @@ class Math(SourcedQuestions):
     """With source=generated: how large numbers get, roughly."""
     seconds: float = 3.0
     """For a judgement by math-verify; an answer that takes longer is wrong."""
+    unworked: bool = False
+    """Whether math-verify also accepts what leaves operations undone: `1+2` or `6/2` for 3."""
+    contained: Switch = True
+    """Whether the kernel contains math-verify's process."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -67,6 +74,12 @@ class Math(SourcedQuestions):
     def require(self) -> None:
         if self.verify == "math_verify" and find_spec("math_verify") is None:
             raise MistakeError("env: math_verify is not installed: pip install 'rlx[math]', or env.verify=numbers")
+        if self.verify == "math_verify":
+            self.box.know()
+
+    @property
+    def box(self) -> Box:
+        return box(SCORER, contained=self.contained)
 
     def tasks(self, split: str, seed: int) -> Iterator[Task]:
         self.require()
@@ -87,14 +100,14 @@ class Math(SourcedQuestions):
         keys = task.data["key"]
         number = read_number(text)
         same = text.strip() in keys or (number is not None and number in map(read_number, keys))
-        if not same and self.verify == "math_verify":
+        if not same and self.verify == "math_verify" and (self.unworked or is_worked(text, keys)):
             same = self.is_equal(keys, text)
         return judged(float(same))
 
     def is_equal(self, keys: list[str], text: str) -> bool:
         try:
-            return bool(apart(CHILD).ask({"keys": keys, "text": text}, self.seconds))
-        except ApartError:
+            return self.box.ask({"keys": keys, "text": text}, self.seconds, LIMITS) is True
+        except ChildError:
             return False
 
     def demonstrate(self, task: Task, seed: int, tools: Sequence[str]) -> Iterator[Move]:

@@ -1,5 +1,5 @@
-"""Every task of reasoning-gym (Stojanovski et al. 2025, arXiv:2505.24760), drawn and scored by its own data sets, in a
-process of its own (rlx.env.rg_apart).
+"""Every task of reasoning-gym (Stojanovski et al. 2025, arXiv:2505.24760), drawn and scored by its own data sets, in
+contained processes (rlx.env.rg_scorer).
 
 The test is of the data sets of `seed` and the seeds after it, training of seeds drawn for the run's; a hash of the
 question keeps them apart.
@@ -11,16 +11,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from itertools import count
+from pathlib import Path
 from random import Random
 from typing import Any
 
-from rlx.env.apart import ApartError, apart
+from rlx.contain.box import Box, ChildError, Limits, StartError, box
 from rlx.env.question import Question, Questions, describe, judged
 from rlx.env.split import test_tasks, train_tasks
-from rlx.limits import MANY, MistakeError, above, near, within
+from rlx.limits import MANY, MistakeError, Switch, above, near, within
 from rlx.types import Step, Task
 
-CHILD = "rlx.env.rg_apart"
+SCORER = str(Path(__file__).with_name("rg_scorer.py"))
+LIMITS = Limits(memory_mb=4096, cpu_seconds=600)
 PATIENCE = 300.0
 """Seconds for one question to be drawn."""
 
@@ -39,6 +41,8 @@ class ReasoningGym(Questions):
     """Of the test's first data set."""
     seconds: float = 5.0
     """For a judgement; an answer that takes longer is wrong."""
+    contained: Switch = True
+    """Whether the kernel contains the processes that score answers; false: some evaluate what a model wrote."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -59,10 +63,14 @@ class ReasoningGym(Questions):
             if name not in known["options"]:
                 raise MistakeError(f"env.options.{name:.80}: {self.task} has none{near(name, known['options'])}")
 
+    @property
+    def box(self) -> Box:
+        return box(SCORER, contained=self.contained)
+
     def ask(self, what: Mapping[str, Any]) -> Any:
         try:
-            return apart(CHILD).ask(what, PATIENCE)
-        except ApartError as error:
+            return self.box.ask_worker(what, PATIENCE, LIMITS)
+        except (ChildError, StartError) as error:
             raise MistakeError(f"env.task={self.task}: {error}") from error
 
     def tasks(self, split: str, seed: int) -> Iterator[Task]:
@@ -93,7 +101,12 @@ class ReasoningGym(Questions):
     def judge(self, task: Task, text: str) -> Step:
         asked = {"do": "score", "key": task.data["key"], "question": task.prompt[0].text, "text": text}
         try:
-            score = apart(CHILD).ask(asked, self.seconds)
-        except ApartError:
+            score = self.box.ask(asked, self.seconds, LIMITS)
+        except ChildError:
             return judged(0.0)
-        return judged(min(max(score, 0.0), 1.0))
+        return judged(score_of(score))
+
+
+def score_of(value: Any) -> float:
+    """Return a score from 0 to 1, whatever the process said."""
+    return min(max(float(value), 0.0), 1.0) if isinstance(value, int | float) and value == value else 0.0

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -16,10 +17,9 @@ import pytest
 import rlx.gym
 from rlx.config.compose import build_run, compose
 from rlx.console import Screen
-from rlx.env import forks
-from rlx.env.apart import ApartError
+from rlx.contain import box
+from rlx.contain.box import ChildError, LateError
 from rlx.env.foreign import Foreign, HangError
-from rlx.env.forks import LateError
 from rlx.limits import MistakeError
 from rlx.record.folder import METRICS
 from rlx.record.track import read_metrics
@@ -86,7 +86,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.syspath_prepend(str(folder))
         patch.setenv("PYTHONPATH", os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")]))
         yield folder
-        for one in forks.OPEN:
+        for one in box.OPEN:
             one.end()
 
 
@@ -185,56 +185,89 @@ def test_seeds_of_the_splits_are_apart(env: Foreign) -> None:
 def test_what_goes_wrong_ends_its_own_episode_alone(env: Foreign, word: str, error: str) -> None:
     quick = replace(env, seconds=0.3 if word in ("hang", "spin") else 20.0)
     other, broken = env.start(first(env)), quick.start(first(env))
-    with pytest.raises((ApartError, ValueError), match=error):
+    with pytest.raises((ChildError, ValueError), match=error):
         broken.step(say(word))
     broken.close()
     assert text_of(other.step(say("print"))) == "1 'print'"
     other.close()
 
 
-def test_what_hangs_is_killed(env: Foreign) -> None:
-    episode = env.start(first(env))
-    pid = int(text_of(episode.step(say("pid"))))
-    episode.foreign = replace(env, seconds=0.5)
-    with pytest.raises(ApartError):
-        episode.step(say("spin"))
-    assert is_gone(pid)
+def test_what_hangs_or_is_over_leaves_no_process(env: Foreign) -> None:
+    for word in ("spin", "x"):
+        episode = env.start(first(env))
+        episode.foreign = replace(env, seconds=0.5 if word == "spin" else 20.0)
+        with pytest.raises(ChildError) if word == "spin" else nullcontext():
+            episode.step(say(word))
+        assert children(env)
+        episode.close()
+        assert is_soon(lambda: not children(env))
 
 
-def test_what_is_over_leaves_no_process(env: Foreign) -> None:
-    episode = env.start(first(env))
-    pid = int(text_of(episode.step(say("pid"))))
-    episode.close()
-    assert is_gone(pid)
+def children(env: Foreign) -> list[int]:
+    """Contained processes of episodes: the fourth generation, below a server of three."""
+    server = env.box.server
+    assert server is not None
+    found = [server.pid]
+    for _ in range(3):
+        found = [child for pid in found for child in children_of(pid)]
+    return [pid for pid in found if is_alive(pid)]
 
 
-def is_gone(pid: int) -> bool:
-    """Within a while; nobody may have asked after it yet, so that its number is still taken."""
+def is_alive(pid: int) -> bool:
+    """A process that ended has a number until its parent asks after it."""
+    try:
+        return " Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+
+
+def children_of(pid: int) -> list[int]:
+    try:
+        return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+    except OSError:
+        return []
+
+
+def is_soon(holds: Callable[[], bool]) -> bool:
     for _ in range(500):
-        try:
-            if " Z " in Path(f"/proc/{pid}/stat").read_text():
-                return True
-        except OSError:
+        if holds():
             return True
         sleep(0.02)
     return False
 
 
+ESCAPE = "[setattr(__import__('sys').modules['contain'],'FORBIDDEN',()),__import__('os').system('mkdir {0}')] and ['x']"
+"""An answer that got out of an audit hook, as reasoning-gym evaluates it."""
+
+
 def test_text_that_is_evaluated_does_not_get_out(env: Foreign, tmp_path: Path) -> None:
     path = tmp_path / "escaped"
-    code = f"eval open({str(path)!r}, 'w').write('x')"
-    with pytest.raises(ApartError, match="PermissionError"):
-        play(env, first(env), code)
-    with pytest.raises(ApartError, match="PermissionError"):
-        play(env, first(env), f"eval __import__('os').system('touch {path}')")
-    assert not path.exists()
-    assert text_of(play(replace(env, contained=False), first(env), code)[-1]) == "1"
+    escapes = [
+        ESCAPE.format(path),
+        f"[__import__('os').system('mkdir {path}')] and ['x']",
+        f"__import__('os').mkdir({str(path)!r})",
+        f"open({str(path)!r}, 'w').write('x')",
+    ]
+    for code in escapes:
+        with suppress(ChildError):
+            play(env, first(env), f"eval {code}")
+        assert not path.exists()
+    assert text_of(play(replace(env, contained=False), first(env), f"eval {escapes[-1]}")[-1]) == "1"
     assert path.exists()
+
+
+def test_an_episode_sees_the_folders_that_it_was_given_alone(env: Foreign, tmp_path: Path) -> None:
+    (tmp_path / "words.txt").write_text("seven")
+    code = f"eval open({str(tmp_path / 'words.txt')!r}).read()"
+    with pytest.raises(ChildError, match="FileNotFoundError"):
+        play(env, first(env), code)
+    given = replace(env, files=(str(tmp_path),))
+    assert text_of(play(given, first(given), code)[-1]) == "'seven'"
 
 
 def test_what_does_not_begin_is_an_episode_that_fails(env: Foreign) -> None:
     never = replace(env, task="never_begins", seconds_to_begin=0.3)
-    with pytest.raises(ApartError, match=r"took longer than 0\.3 s"):
+    with pytest.raises(ChildError, match=r"took longer than 0\.3 s"):
         never.start(first(never))
 
 

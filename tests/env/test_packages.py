@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from rlx.env import forks
+from rlx.contain import box
 from rlx.env.foreign import Foreign
 from rlx.gym.named import build_env
 from rlx.types import Action, Step, Task, Text
@@ -67,7 +67,7 @@ def peer_of(package: str) -> Iterator[tuple[str, Hear]]:
     yield python, hear
     peer.kill()
     peer.wait()
-    for one in forks.OPEN:
+    for one in box.OPEN:
         one.end()
 
 
@@ -206,5 +206,5 @@ def test_a_taskset_of_verifiers_is_played_by_its_own_machinery(tmp_path: Path, m
         episode.close()
     with pytest.raises(RuntimeError, match="sums_taskset has no task 77"):
         env.start(next(env.describe([77])))
-    for one in forks.OPEN:
+    for one in box.OPEN:
         one.end()

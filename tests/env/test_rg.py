@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlx.env.apart import ApartError, apart
-from rlx.env.rg import CHILD, ReasoningGym
-from rlx.env.rg_apart import FORMULAS, LISTS, is_harmless
+from rlx.contain.box import ChildError
+from rlx.env.rg import LIMITS, ReasoningGym
 from rlx.limits import MistakeError
 from rlx.types import Action, Task
 
-needs_rg = pytest.mark.skipif(find_spec("reasoning_gym") is None, reason="reasoning-gym is not installed")
+pytest.importorskip("reasoning_gym", reason="reasoning-gym is not installed")
+from rlx.env.rg_scorer import FORMULAS, LISTS, is_harmless
+
 ESCAPE = "__import__('os').system('touch {}')"
 FEW = ("leg_counting", "chain_sum", "mini_sudoku", "codeio", "countdown", "spiral_matrix")
 PEER = """
@@ -58,11 +59,10 @@ def score(task: Task, text: str) -> float:
     return step.reward
 
 
-@needs_rg
 @pytest.mark.parametrize("name", FEW)
 def test_a_task_is_drawn_the_same_each_time_and_its_own_answer_is_right(name: str) -> None:
     drawn, test = tasks(name, 6), tasks(name, 6, "test", num_test=6)
-    apart(CHILD).end()  # and by another process
+    ReasoningGym().box.end()  # and by another process
     assert drawn == tasks(name, 6)
     assert {task.id for task in drawn}.isdisjoint(task.id for task in test)
     assert test == list(ReasoningGym(task=name, num_test=6).tasks("test", 5))
@@ -74,13 +74,11 @@ def test_a_task_is_drawn_the_same_each_time_and_its_own_answer_is_right(name: st
         assert score(task, "") < 1.0
 
 
-@needs_rg
 def test_options_are_the_tasks_own() -> None:
     asked = [task.prompt[0].text for task in tasks("chain_sum", 20, options={"min_terms": 5, "max_terms": 5})]
     assert {text.count("+") + text.count("-") for text in asked} == {4}
 
 
-@needs_rg
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
@@ -96,20 +94,17 @@ def test_what_reasoning_gym_does_not_have_is_told_in_one_line(keys: dict[str, An
     assert "\n" not in str(caught.value)
 
 
-@needs_rg
 def test_part_of_an_answer_may_be_part_of_the_reward() -> None:
     [task] = tasks("leg_counting", 1)
     assert 0.0 < score(task, f"{task.data['answer']} legs") < 1.0
 
 
-@needs_rg
 def test_a_question_that_is_another_one_now_is_not_scored() -> None:
     [task] = tasks("leg_counting", 1)
     moved = Task(id=task.id, prompt=task.prompt, data={**task.data, "key": {**task.data["key"], "index": 7}})
     assert score(moved, task.data["answer"]) == 0.0
 
 
-@needs_rg
 @pytest.mark.parametrize("name", sorted(LISTS | FORMULAS))
 def test_scorers_that_evaluate_are_given_nothing_to_call(name: str, tmp_path: Path) -> None:
     [task] = tasks(name, 1)
@@ -129,7 +124,6 @@ def test_scorers_that_evaluate_are_given_nothing_to_call(name: str, tmp_path: Pa
     assert score(task, task.data["answer"]) == 1.0 if task.data["answer"] else True
 
 
-@needs_rg
 @settings(max_examples=50)
 @given(st.sampled_from(FEW), st.text(max_size=60))
 def test_whatever_is_answered_has_a_score(name: str, text: str) -> None:
@@ -141,7 +135,41 @@ def test_what_a_formula_may_be_has_no_name_but_of_mathematics(text: str) -> None
     if is_harmless("countdown", text):
         assert not set("_'\"[]{}=:@!\\") & set(text)
     if is_harmless("n_queens", text):
-        assert not set("(){}.*:=@\\") & set(text)
+        assert not re.search(r"[a-zF-PR-Z]|[(){}.*:=@\\]", re.sub("'[^']*'|\"[^\"]*\"", "", text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[r for r in entry['metadata']['solutions'][0]]",
+        "entry['answer']",
+        "entry",
+        "answer",
+        "oracle_answer",
+        "entry['metadata']['solution']",
+        "f'{entry}'",
+        "'a' if entry else 'b'",
+        "['a'] + [x]",
+        "[__import__('os')]",
+        "'\\x41'",
+        "_Q__class__",
+    ],
+)
+def test_lists_hold_no_name(text: str) -> None:
+    assert not is_harmless("n_queens", text)
+
+
+@pytest.mark.parametrize(
+    "text", ["[['_', 'Q'], ['Q', '_']]", '["A", "B"]', "[[1, -2], [3, 4]]", "1 2 3", "_ Q\nQ _", "ABCDE"]
+)
+def test_plain_lists_are_scored(text: str) -> None:
+    assert is_harmless("n_queens", text)
+
+
+def test_no_constant_answer_earns_anything_by_naming_the_key() -> None:
+    told = {"n_queens": "[r for r in entry['metadata']['solutions'][0]]", "string_insertion": "entry['answer']"}
+    for name, text in told.items():
+        assert all(score(task, text) == 0.0 for task in tasks(name, 3))
 
 
 @pytest.mark.parametrize("text", ["(44 - 19)*2 + 35", "x**3/3 + C", "-sin(2*x)/2 + exp(x)", "2.5*x**2 + log(x)", "x^2"])
@@ -162,13 +190,12 @@ def test_without_the_package_one_line_says_what_to_install(monkeypatch: pytest.M
         ReasoningGym().tasks("train", 0)
 
 
-@needs_rg
 @pytest.mark.slow
 def test_every_task_is_drawn_the_same_again_and_scored() -> None:
-    names = apart(CHILD).ask({"do": "know", "task": ""}, 60)["tasks"]
+    names = ReasoningGym().ask({"do": "know", "task": ""})["tasks"]
     assert len(names) > 100
     drawn = {name: tasks(name, 2) for name in names}
-    apart(CHILD).end()
+    ReasoningGym().box.end()
     for name in names:
         assert drawn[name] == tasks(name, 2), name
         for task in drawn[name]:
@@ -176,7 +203,6 @@ def test_every_task_is_drawn_the_same_again_and_scored() -> None:
             assert 0.0 <= score(task, "\\boxed{" * 50) <= 1.0, name
 
 
-@needs_rg
 @pytest.mark.slow
 def test_gem_asks_and_scores_the_same_but_for_what_a_newer_version_changed() -> None:
     python = os.environ.get("RLX_GEM_PYTHON")
@@ -184,10 +210,10 @@ def test_gem_asks_and_scores_the_same_but_for_what_a_newer_version_changed() -> 
         pytest.skip("RLX_GEM_PYTHON names no interpreter that has GEM")
     unlike = set()
     with peer_of(python) as hear:
-        for name in apart(CHILD).ask({"do": "know", "task": ""}, 60)["tasks"]:
+        for name in ReasoningGym().ask({"do": "know", "task": ""})["tasks"]:
             for index in (0, 1) if name not in NEWER else ():
                 key = {"task": name, "options": {}, "seed": 42, "size": 500, "index": index}
-                drawn = apart(CHILD).ask({"do": "draw", "key": key}, 60)
+                drawn = ReasoningGym().ask({"do": "draw", "key": key})
                 said = [drawn["answer"] or "0", "", "0", "no", f"It is {drawn['answer']}."]
                 told = {"do": "score", "key": key, "question": drawn["question"]}
                 ours = [drawn["question"], [scored({**told, "text": text}) for text in said]]
@@ -199,8 +225,8 @@ def test_gem_asks_and_scores_the_same_but_for_what_a_newer_version_changed() -> 
 def scored(told: dict[str, Any]) -> float | None:
     """None where the scorer raises."""
     try:
-        score: float = apart(CHILD).ask(told, 60)
-    except ApartError:
+        score: float = ReasoningGym().box.ask(told, 60, LIMITS)
+    except ChildError:
         return None
     return score
 

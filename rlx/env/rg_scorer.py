@@ -1,7 +1,7 @@
-"""reasoning-gym in a process of its own (rlx.env.apart): questions drawn and answers scored by its own data sets.
+"""reasoning-gym in contained processes (rlx.contain): questions drawn and answers scored by its own data sets.
 
 Nine of its scorers give an answer's text to Python's own `eval`, or to sympy's parser, which does: those are given none
-that could call or name anything but mathematics.
+that could call or name anything but mathematics, and each answer is scored in a process of its own.
 """
 
 from __future__ import annotations
@@ -15,14 +15,17 @@ from functools import lru_cache
 from typing import Any
 from zlib import crc32
 
-from rlx.env.apart import serve
+import numpy
+import reasoning_gym  # noqa: F401, imported before any process is forked
 
 LISTS = {"string_insertion", "spiral_matrix", "binary_matrix", "n_queens"}
 """Tasks whose scorers evaluate a list."""
 FORMULAS = {"simple_integration", "intermediate_integration", "polynomial_multiplication", "puzzle24", "countdown"}
 """Tasks whose scorers evaluate a formula."""
-LIST = re.compile(r"[^(){}.*:=@`\\]*")
-"""Text in which nothing is called, defined, repeated or looked up."""
+LIST = re.compile(r"""(?:[\[\], \t\r\n0-9+-]|'[^'\\\n]*'|"[^"\\\n]*")*""")
+"""Lists of numbers and quoted text: no name, and nothing that is called."""
+PLAIN = re.compile(r"[A-EQ_ \t\r\n]*")
+"""Answers that stand there without quotes: letters to insert, and boards with queens. Nothing has such a name."""
 FORMULA = re.compile(
     r"(?:[A-Za-z](?!\w)|(?:a?(?:sin|cos|tan|sec|csc|cot)h?|exp|log|ln|sqrt|Abs|pi)(?!\w)|(?<!\w)\d{1,30}(?!\w*[A-Za-z_])"
     r"|\.(?=\d)|(?<=\d)\.(?![A-Za-z_])|[-+/^(), \n]|\*(?!\*\s*[-+(]*\d{4}))*"
@@ -31,6 +34,12 @@ FORMULA = re.compile(
 KEPT = 4096
 """Entries that are kept until they are scored."""
 ENTRIES: OrderedDict[str, dict[str, Any]] = OrderedDict()
+
+
+def prepare(asked: dict[str, Any]) -> None:
+    """Draw an entry before processes are forked to score answers to it."""
+    if asked["do"] == "score":
+        entry_of(asked["key"])
 
 
 def answer(asked: dict[str, Any]) -> Any:
@@ -77,8 +86,6 @@ def entry_of(key: dict[str, Any]) -> dict[str, Any]:
 
 def seed_all(name: str) -> None:
     """What few generators draw from beside their own: `codeio` runs snippets that ask Python and numpy."""
-    import numpy
-
     random.seed(name)
     numpy.random.seed(crc32(name.encode()))
 
@@ -86,11 +93,5 @@ def seed_all(name: str) -> None:
 def is_harmless(task: str, text: str) -> bool:
     """Whether a scorer may see it."""
     if task in LISTS:
-        return LIST.fullmatch(text) is not None
+        return LIST.fullmatch(text) is not None or PLAIN.fullmatch(text) is not None
     return task not in FORMULAS or FORMULA.fullmatch(text) is not None
-
-
-if __name__ == "__main__":
-    import reasoning_gym  # noqa: F401
-
-    serve(answer)

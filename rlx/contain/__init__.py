@@ -1,0 +1,1 @@
+"""Kernel-enforced containment of child processes: `box` starts them, `server` runs in them."""

@@ -1,0 +1,323 @@
+"""Processes that run what may be hostile, such as text of a model, contained by the kernel and started in milliseconds.
+
+    Box ── control ──> [server: imports a module once, in a Python that may be another one]      rlx.contain.server
+      │                   └─ fork ─┐
+      └ begin(asked) ── Process.hear(seconds) ──> [one process, contained] ──> an answer, or ChildError
+
+A contained process sees Python's libraries, read-only, and a /tmp of its own that ends with it; no network, no other
+process, an empty environment. It cannot start a process, and has limits of memory, processor time and files. It ends
+when its time is over, when nobody listens, and when rlx ends.
+
+Nothing runs uncontained unless `contained` is false. Where the kernel offers no containment, the first `begin` raises
+RefusedError.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from struct import pack, unpack
+from threading import Lock
+from time import monotonic
+from typing import Any
+
+from rlx.limits import MistakeError
+
+STARTING = 600.0
+"""Seconds in which a package must be imported."""
+FORKING = 300.0
+"""Seconds in which a process must be forked, and what it needs be prepared."""
+LONGEST = 2**24
+"""Bytes of an answer."""
+PACKAGE = Path(__file__).resolve().parents[1]
+BOOT = """
+import sys
+sys.path[:] = [place for place in sys.path if place]
+import json, types
+settings = json.loads(sys.argv[1])
+sys.modules["rlx"] = types.ModuleType("rlx")
+sys.modules["rlx"].__path__ = [settings["package"]]
+from rlx.contain.server import main
+del sys.modules["rlx"]
+main(settings)
+"""
+"""Start of a server, in a Python that need not have rlx."""
+PASSED = ("LD_LIBRARY_PATH", "PYTHONUSERBASE", "PYTHONPATH")
+"""Variables that a contained Python needs to find its own libraries."""
+HOW = (
+    "install bubblewrap (apt-get install bubblewrap), or have user namespaces allowed "
+    "(sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0)"
+)
+OPEN: list[Box] = []
+
+
+class ChildError(RuntimeError):
+    """A process took too long, ended, or failed; the message is one line."""
+
+
+class GoneError(ChildError):
+    """Its process ended."""
+
+
+class LateError(ChildError):
+    """It took too long."""
+
+
+class StartError(RuntimeError):
+    """A server did not start."""
+
+
+class RefusedError(MistakeError):
+    """This machine cannot contain a process; the message is one line that says what to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Limits of one process."""
+
+    memory_mb: int = 4096
+    """Memory beyond that of the imported module, as address space."""
+    cpu_seconds: float = 3600.0
+    """Processor time."""
+
+
+class Box:
+    """A server and the processes that it forks; started when first needed, and after it ended. Threads may share it."""
+
+    def __init__(self, module: str, *, python: str = sys.executable, contained: bool = True, seen: Iterable[str] = ()):
+        """`module`: the file of the module; `seen`: more folders that its processes may read."""
+        self.module, self.python, self.contained, self.seen = module, python, contained, list(seen)
+        self.lock, self.worker_lock = Lock(), Lock()
+        self.worker: Process | None = None
+        self.server: subprocess.Popen[bytes] | None = None
+        self.control: socket.socket | None = None
+        self.told: dict[str, Any] = {}
+
+    def know(self) -> dict[str, Any]:
+        """Return what the module said as it started: `tasks`, or an `error`."""
+        with self.lock:
+            self.started()
+            return self.told
+
+    def begin(self, asked: Any, limits: Limits, seed: int = 0) -> Process:
+        """Start a process with its first request."""
+        told = {"asked": asked, "seed": seed, "memory_mb": limits.memory_mb, "cpu_seconds": limits.cpu_seconds}
+        body = json.dumps(told).encode()
+        with self.lock:
+            control = self.started()
+            if "error" in self.told:
+                raise StartError(printed(self.told["error"]))
+            ours, theirs = socket.socketpair()
+            with theirs:
+                try:
+                    control.settimeout(FORKING)
+                    socket.send_fds(control, [pack("!ciI", b"f", 0, len(body))], [theirs.fileno()])
+                    control.sendall(body)
+                    (pid,) = unpack("!i", receive(control, 4))
+                except (OSError, ValueError, EOFError) as error:
+                    ours.close()
+                    self.stop()
+                    raise ChildError(f"no process was started: {error}") from None
+            return Process(self, ours, pid)
+
+    def ask(self, asked: Any, seconds: float, limits: Limits, seed: int = 0) -> Any:
+        """Return the answer of a fresh process to one request."""
+        process = self.begin(asked, limits, seed)
+        try:
+            return process.hear(seconds).get("value")
+        finally:
+            process.end()
+
+    def ask_worker(self, asked: Any, seconds: float, limits: Limits) -> Any:
+        """Return the answer of one process that lives on, to requests that hold no text of a model."""
+        with self.worker_lock:
+            if self.worker is not None:
+                with suppress(GoneError):
+                    return self.answer_of(lambda worker: worker.ask(asked, seconds))
+            self.worker = self.begin(asked, limits)
+            return self.answer_of(lambda worker: worker.hear(seconds))
+
+    def answer_of(self, ask: Callable[[Process], dict[str, Any]]) -> Any:
+        assert self.worker is not None
+        try:
+            return ask(self.worker).get("value")
+        except (GoneError, LateError):
+            self.worker = None
+            raise
+
+    def kill(self, pid: int) -> None:
+        with self.lock, suppress(OSError):
+            if self.control is not None:
+                self.control.sendall(pack("!ciI", b"k", pid, 0))
+
+    def started(self) -> socket.socket:
+        if self.control is None or self.server is None or self.server.poll() is not None:
+            self.start()
+        assert self.control is not None
+        return self.control
+
+    def start(self) -> None:
+        self.stop()
+        self.control, theirs = socket.socketpair()
+        nowhere = subprocess.DEVNULL
+        with theirs:
+            command = [self.python, "-B", "-c", BOOT, json.dumps(self.settings(theirs.fileno()))]
+            self.server = subprocess.Popen(
+                command,
+                stdin=nowhere,
+                stdout=nowhere,
+                stderr=nowhere,
+                env=self.environment(),
+                cwd="/",
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+        try:
+            self.told = json.loads(heard(self.control, STARTING))
+        except (OSError, EOFError) as error:
+            self.stop()
+            raise StartError(f"{self.python} did not start to run {Path(self.module).stem}: {error}") from None
+        if "refused" in self.told:
+            self.stop()
+            raise RefusedError(refusal(printed(self.told["refused"])))
+
+    def settings(self, control: int) -> dict[str, Any]:
+        return {
+            "control": control,
+            "started": None,
+            "contained": self.contained,
+            "module": self.module,
+            "name": Path(self.module).stem,
+            "seen": self.seen,
+            "path": [place for place in sys.path if place] if self.is_own else [],
+            "bubblewrap": shutil.which("bwrap"),
+            "boot": BOOT,
+            "package": str(PACKAGE),
+        }
+
+    @property
+    def is_own(self) -> bool:
+        return self.python == sys.executable
+
+    def environment(self) -> dict[str, str]:
+        """Nothing of this process's where it is contained; another Python has modules of its own."""
+        passed = [name for name in (PASSED if self.contained else os.environ) if name in os.environ]
+        own = {name: os.environ[name] for name in passed if name != "PYTHONPATH" or self.is_own}
+        fixed = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+        return {**own, **fixed, "LANG": "C.UTF-8"} if self.contained else {**own, **fixed}
+
+    def end(self) -> None:
+        with self.lock:
+            self.stop()
+
+    def stop(self) -> None:
+        control, self.control = self.control, None
+        server, self.server = self.server, None
+        if control is not None:
+            control.close()
+        if server is not None:
+            try:
+                server.wait(5)  # it ends those that it forked
+            except subprocess.TimeoutExpired:
+                server.kill()
+                server.wait()
+
+
+class Process:
+    """One process, for one thread at a time."""
+
+    def __init__(self, box: Box, line: socket.socket, pid: int) -> None:
+        self.box, self.line, self.pid = box, line, pid
+
+    def ask(self, asked: Any, seconds: float) -> dict[str, Any]:
+        """Return the answer to one more request."""
+        try:
+            self.line.settimeout(seconds)
+            self.line.sendall(json.dumps(asked).encode() + b"\n")
+        except TimeoutError:
+            raise self.late(seconds) from None
+        except OSError:
+            raise GoneError("its process ended") from None
+        return self.hear(seconds)
+
+    def hear(self, seconds: float) -> dict[str, Any]:
+        """Return an answer: whatever it holds may be hostile."""
+        try:
+            told = json.loads(heard(self.line, seconds))
+        except TimeoutError:
+            raise self.late(seconds) from None
+        except (OSError, EOFError):
+            raise GoneError("its process ended") from None
+        except (ValueError, RecursionError):
+            told = None
+        if not isinstance(told, dict) or "error" in told:
+            raise ChildError(printed(told["error"]) if isinstance(told, dict) else "the answer is no JSON object")
+        return told
+
+    def late(self, seconds: float) -> LateError:
+        self.box.kill(self.pid)
+        return LateError(f"it took longer than {seconds:g} s")
+
+    def end(self) -> None:
+        """Kill what may be left of it."""
+        self.line.close()
+        self.box.kill(self.pid)
+
+
+def receive(line: socket.socket, length: int) -> bytes:
+    parts = bytearray()
+    while len(parts) < length:
+        part = line.recv(length - len(parts))
+        if not part:
+            raise EOFError("the server ended")
+        parts += part
+    return bytes(parts)
+
+
+def heard(line: socket.socket, seconds: float) -> bytes:
+    """Read one line, where one at a time is said."""
+    until, parts = monotonic() + seconds, bytearray()
+    while not parts.endswith(b"\n"):
+        line.settimeout(max(1e-3, until - monotonic()))
+        part = line.recv(1 << 16)
+        if not part or len(parts) > LONGEST:
+            raise EOFError("it ended" if not part else "it says too much")
+        parts += part
+    return bytes(parts)
+
+
+def printed(text: Any) -> str:
+    """Return text of another process with nothing that could move a terminal's cursor."""
+    return "".join(filter(str.isprintable, str(text)))[:1000]
+
+
+def refusal(why: str) -> str:
+    return f"this machine cannot contain text that a model wrote ({why}): {HOW}, or run it uncontained: contained=false"
+
+
+def box(module: str, python: str = sys.executable, contained: bool = True, seen: tuple[str, ...] = ()) -> Box:
+    """Return this process's box for a module: a forked child must not share its parent's."""
+    return _box(module, python, contained, seen, os.getpid())
+
+
+@cache
+def _box(module: str, python: str, contained: bool, seen: tuple[str, ...], pid: int) -> Box:
+    OPEN.append(Box(module, python=python, contained=contained, seen=seen))
+    return OPEN[-1]
+
+
+@atexit.register
+def end_all() -> None:
+    for one in OPEN:
+        if one is _box(one.module, one.python, one.contained, tuple(one.seen), os.getpid()):
+            one.end()
