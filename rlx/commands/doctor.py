@@ -11,6 +11,7 @@ from pathlib import Path
 from rlx.config.build import build_value
 from rlx.config.folders import config_folders, shipped_options
 from rlx.console import counted, hung
+from rlx.contain.box import RefusedError, StartError, contained_by
 from rlx.hardware.command import cpus_per_task, processes_per_node
 from rlx.hardware.machine import Gpu, gpus, machine_memory, num_cores, size
 from rlx.hardware.packages import core, extras, how_to_get, installed, lacks
@@ -37,6 +38,7 @@ def examine_machine() -> list[str]:
         f"gpu      {describe_gpus(gpus(), installed('torch') or '')}",
         f"build    {describe_build()}",
         f"slurm    {describe_slurm()}",
+        f"contain  {describe_containment()}",
         f"config   {', '.join(str(folder) for folder in config_folders())}",
     ]
 
@@ -57,6 +59,14 @@ def describe_build(include: str | None = None) -> str:
         return f"{compiler} and Python.h: a GPU's kernels can be compiled"
     remedy = "apt-get install gcc python3-dev, or module load gcc and a Python with headers"
     return f"MISSING {' and '.join(missing)}, which FlexAttention and vLLM need on a GPU: {remedy}"
+
+
+def describe_containment() -> str:
+    """Start a contained process, and say what it is made of, or why there is none."""
+    try:
+        return f"text of models runs contained, by {contained_by()}"
+    except (RefusedError, StartError) as error:
+        return f"CANNOT: {error}"
 
 
 def describe_slurm() -> str:

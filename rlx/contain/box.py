@@ -94,9 +94,19 @@ class Limits:
 class Box:
     """A server and the processes that it forks; started when first needed, and after it ended. Threads may share it."""
 
-    def __init__(self, module: str, *, python: str = sys.executable, contained: bool = True, seen: Iterable[str] = ()):
-        """`module`: the file of the module; `seen`: more folders that its processes may read."""
-        self.module, self.python, self.contained, self.seen = module, python, contained, list(seen)
+    def __init__(
+        self,
+        module: str,
+        *,
+        python: str = sys.executable,
+        contained: bool = True,
+        seen: Iterable[str] = (),
+        preload: Iterable[str] = (),
+    ) -> None:
+        """`module`: the file of the module; `seen`: more folders that its processes may read; `preload`: modules that
+        the server imports where they are installed."""
+        self.module, self.python, self.contained, self.seen = module, python, contained, tuple(seen)
+        self.preload = tuple(preload)
         self.lock, self.worker_lock = Lock(), Lock()
         self.worker: Process | None = None
         self.server: subprocess.Popen[bytes] | None = None
@@ -199,6 +209,7 @@ class Box:
             "module": self.module,
             "name": Path(self.module).stem,
             "seen": self.seen,
+            "preload": self.preload,
             "path": [place for place in sys.path if place] if self.is_own else [],
             "bubblewrap": shutil.which("bwrap"),
             "boot": BOOT,
@@ -305,19 +316,35 @@ def refusal(why: str) -> str:
     return f"this machine cannot contain text that a model wrote ({why}): {HOW}, or run it uncontained: contained=false"
 
 
-def box(module: str, python: str = sys.executable, contained: bool = True, seen: tuple[str, ...] = ()) -> Box:
+def box(
+    module: str,
+    python: str = sys.executable,
+    contained: bool = True,
+    seen: tuple[str, ...] = (),
+    preload: tuple[str, ...] = (),
+) -> Box:
     """Return this process's box for a module: a forked child must not share its parent's."""
-    return _box(module, python, contained, seen, os.getpid())
+    return _box(module, python, contained, seen, preload, os.getpid())
+
+
+def contained_by() -> str:
+    """Return what contains processes on this machine; RefusedError where nothing can."""
+    trial = Box(str(PACKAGE / "contain" / "syscalls.py"))
+    try:
+        return f"{trial.know()['by']}, seccomp and limits"
+    finally:
+        trial.end()
 
 
 @cache
-def _box(module: str, python: str, contained: bool, seen: tuple[str, ...], pid: int) -> Box:
-    OPEN.append(Box(module, python=python, contained=contained, seen=seen))
+def _box(module: str, python: str, contained: bool, seen: tuple[str, ...], preload: tuple[str, ...], pid: int) -> Box:
+    OPEN.append(Box(module, python=python, contained=contained, seen=seen, preload=preload))
     return OPEN[-1]
 
 
 @atexit.register
 def end_all() -> None:
+    """End this process's servers; a later request starts others."""
     for one in OPEN:
-        if one is _box(one.module, one.python, one.contained, tuple(one.seen), os.getpid()):
+        if one is _box(one.module, one.python, one.contained, one.seen, one.preload, os.getpid()):
             one.end()

@@ -51,7 +51,7 @@ def main(settings: dict[str, Any]) -> None:
         os.write(started, b"!")
         os.close(started)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        serve_module(control, settings, has_tmp=False)
+        serve_module(control, {**settings, "by": "bubblewrap"}, has_tmp=False)
     elif settings["contained"]:
         contain(control, settings)
     else:
@@ -72,11 +72,15 @@ def load(control: socket.socket, settings: dict[str, Any]) -> ModuleType | None:
         assert spec.loader is not None
         module = sys.modules[settings["name"]] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
+        for name in settings["preload"]:
+            with suppress(ImportError):
+                importlib.import_module(name)
         names = module.tasks() if hasattr(module, "tasks") or hasattr(module, "play") else None
     except BaseException as error:
         tell(control, {"error": named(error), "missing": error.name if isinstance(error, ImportError) else None})
         return None
-    settings["told"] = {"tasks": None if names is None else sorted(names)}
+    by = settings.get("by", "namespaces" if settings["contained"] else "nothing")
+    settings["told"] = {"tasks": None if names is None else sorted(names), "by": by}
     return module
 
 

@@ -1,4 +1,4 @@
-"""Programming problems whose answers are programs, run on tests in the sandbox (rlx.tool.program says what it knows):
+"""Programming problems whose answers are programs, run on tests, contained (rlx.tool.program):
 small ones of the project, or those of a data set.
 
     tests     {"inputs": ["3\\n4\\n"], "outputs": ["17\\n"]}                  what is read, and what must be printed
@@ -43,6 +43,10 @@ class Code(SourcedQuestions):
     def __post_init__(self) -> None:
         super().__post_init__()
         within(1, 1000, max_tests=self.max_tests)
+
+    def check(self) -> None:
+        self.python.check()
+        super().check()
 
     @property
     def stream(self) -> str:

@@ -121,7 +121,8 @@ class Countdown:
         return -inf if self.lambda_token else -self.lambda_mismatch - self.max_rounds * each, 1.0
 
     def check(self) -> None:
-        """Refuse a data set that is here and holds no problems."""
+        """Refuse a data set that is here and holds no problems, and an interpreter that cannot be contained."""
+        self.python.check()
         if self.source == "hub":
             check_rows(self.hub)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from rlx.gym.single import Cut, TextEnv, told_of
 from rlx.limits import MANY, MistakeError, within
@@ -52,14 +52,29 @@ class PythonCodeTool:
         sandbox_type: str = "none",
         keep_error_last_line: bool = False,
         *,
-        memory_mb: int = 256,
-        max_characters: int = 4000,
+        memory_mb: int = 512,
+        max_characters: int = 20_000,
+        output_characters: int = 4_000,
+        interpreter: Literal["monty", "cpython"] = "cpython",
+        truncate: bool = True,
+        supply_imports: bool = True,
+        contained: bool = True,
     ) -> None:
-        """GEM's `sandbox_type` and `keep_error_last_line` change nothing: there is one sandbox, and its errors are one
-        line. `max_characters` of the code, and of what it prints."""
+        """GEM's `sandbox_type` and `keep_error_last_line` change nothing: the kernel contains the code, and its errors
+        are one line. As in GEM, long output is cut off and missing imports are supplied. `max_characters` of the code;
+        `interpreter="monty"` needs nothing of the kernel."""
         from rlx.tool.python import Python  # the sandbox takes its time to load
 
-        self.python = Python(seconds=float(timeout), memory_mb=memory_mb, max_characters=max_characters)
+        self.python = Python(
+            interpreter=interpreter,
+            seconds=float(timeout),
+            memory_mb=memory_mb,
+            max_characters=max_characters,
+            output_characters=output_characters,
+            truncate=truncate,
+            supply_imports=supply_imports,
+            contained=contained,
+        )
 
     def instruction_string(self) -> str:
         return (

@@ -62,6 +62,8 @@ class Recipe:
     """Time limit of one tool call."""
     tool_memory_mb: int
     """Memory limit of one tool call."""
+    judge_seconds: float
+    """Time limit of one test of a program."""
 
     def __post_init__(self) -> None:
         at_least(1, num_parameters=self.num_parameters, checkpoint_every=self.checkpoint_every)
@@ -75,4 +77,4 @@ class Recipe:
         at_least(0, tool_sft_steps=self.tool_sft_steps, brief_steps=self.brief_steps)
         at_least(0.0, kl=self.kl, entropy=self.entropy)
         above(0.0, reinforce_lr=self.reinforce_lr, prefer_lr=self.prefer_lr, imitate_lr=self.imitate_lr)
-        above(0.0, lora_factor=self.lora_factor, tool_seconds=self.tool_seconds)
+        above(0.0, lora_factor=self.lora_factor, tool_seconds=self.tool_seconds, judge_seconds=self.judge_seconds)

@@ -100,6 +100,11 @@ class Lend:
         own = getattr(self.tool, "edition", str)
         return " ".join(filter(None, (edition_of(self.env), own())))
 
+    def check(self) -> None:
+        """Refuse what neither the tool nor the environment can do here."""
+        for part in (self.tool, self.env):
+            getattr(part, "check", lambda: None)()
+
     def tasks(self, split: str, seed: int) -> Iterator[Task]:
         return self.env.tasks(split, seed)
 

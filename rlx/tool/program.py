@@ -3,10 +3,10 @@
     stdin  "3\\n4\\n"     program  a = int(input()) ...     prints  "17\\n"
     after  "repr(f([1, 2]))"                               is "3"
 
-The interpreter is the sandbox's, not this one: it has plain classes, comprehensions, recursion and the modules bisect,
+monty has plain classes, comprehensions, recursion and the modules bisect,
 collections, datetime, functools, itertools, json, math, re and typing, but no `yield`, `del`, inheritance, heapq or
 third-party modules: a program that needs them fails. It has no stdin either: `input` and what programs use of `sys` are
-made here.
+made here. With cpython (rlx.tool.cpython) a program is run as it is.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 
 from pydantic_monty import MontyRuntimeError, MontySession
 
+from rlx.tool import cpython
 from rlx.tool.python import Printed, Python, Result, describe, explain, too_much
 from rlx.tool.snippet import TOKENS
 
@@ -59,6 +60,9 @@ FROM_SYS = re.compile(r"^([^\S\n]*)from sys import ([\w, ]+)$", re.MULTILINE)
 
 def run_programs(python: Python, code: str, stdins: Iterable[str]) -> Iterator[Result]:
     """What a program prints for each; or, where it fails, why in one line. Total, whatever it is."""
+    if python.interpreter == "cpython":
+        yield from (cpython.run_program(python, code, stdin) for stdin in stdins)
+        return
     for stdin in stdins:
         with python.session() as session:
             yield begin(python, session, code, stdin)
@@ -66,6 +70,9 @@ def run_programs(python: Python, code: str, stdins: Iterable[str]) -> Iterator[R
 
 def run_calls(python: Python, code: str, calls: Iterable[str]) -> Iterator[Result]:
     """The value of each expression after a program, which is run afresh for it; what is printed does not count."""
+    if python.interpreter == "cpython":
+        yield from (cpython.run_call(python, code, call) for call in calls)
+        return
     for call in calls:
         with python.session() as session:
             begun = begin(python, session, code, "")

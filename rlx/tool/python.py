@@ -1,6 +1,9 @@
-"""Python for an agent: one snippet in a fresh `pydantic-monty` sandbox, every limit with an error text of its own.
+"""Python for an agent, in one of two interpreters, every limit with an error text of its own.
 
-The interpreter has no files, sockets, processes or third-party modules, and it runs in worker processes of its own, so
+    monty     a part of Python, in about 0.3 ms a call: no class that inherits, no generator, few modules
+    cpython   Python itself with numpy and sympy where they are installed, in a few ms, contained (rlx.tool.cpython)
+
+monty has no files, sockets, processes or third-party modules, and it runs in worker processes of its own, so
 that nothing a model writes reaches the host.
 
 The same code gives the same text, in every process. Clock and random numbers are frozen, and the interpreter's hashes
@@ -16,6 +19,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -41,12 +45,14 @@ from pydantic_monty import (
     ResourceLimits,
 )
 
-from rlx.limits import above, within
+from rlx.contain.box import end_all
+from rlx.limits import Switch, above, within
 from rlx.tool.snippet import printing
 from rlx.types import Verb
 
 FROZEN: OSPolicy = {"datetime": datetime(2000, 1, 1), "random_start": {"seed": 0}}
 MAX_ERROR_CHARACTERS = 200
+FENCE = re.compile(r"```(?:\w+)?[^\S\n]*\n(.*?)\n?[^\S\n]*```", re.DOTALL)
 GRACE = 0.1
 """Seconds a worker may take beyond its limit in an operation that looks at no clock; then it is ended."""
 STARTING = Lock()
@@ -69,19 +75,28 @@ class Python:
 
     verb: ClassVar = Verb(name="python", description="run Python", argument="code")
 
+    interpreter: Literal["monty", "cpython"] = "monty"
     seconds: float = 1.0
-    """Running time."""
+    """Time limit; processor time with cpython, which may take twice as long by the clock."""
     memory_mb: int = 32
     depth: int = 500
-    """Of nested calls, and of nested values: so deep that no deeper one fits into the output."""
+    """With monty: depth limit of nested calls, and of nested values: no deeper one fits into the output."""
     sleep: float = 0.0
-    """Seconds asleep, in all."""
+    """With monty: seconds asleep, in all."""
     max_characters: int = 1000
     """Length limit of the code, and of the output unless `output_characters` says another."""
     output_characters: int | None = None
     """Length limit of the output; None: `max_characters`."""
     processes: int = 2
-    """Sandboxes kept warm and shared by all calls."""
+    """Sandboxes kept warm and shared by all calls; with cpython, calls that run at once."""
+    fenced: bool = True
+    """Whether a Markdown fence around the whole code is removed."""
+    truncate: bool = False
+    """Whether output that is too long is cut off, instead of failing."""
+    supply_imports: bool = False
+    """With cpython: whether code that fails for an undefined name runs again after common imports."""
+    contained: Switch = True
+    """With cpython: whether the kernel contains it; false: code of a model runs with all that you may do."""
 
     def __post_init__(self) -> None:
         above(0, 3600, seconds=self.seconds)
@@ -98,12 +113,24 @@ class Python:
     def run(self, code: str) -> Result:
         """Run `code`; whatever it is, the answer is a Result and never an exception."""
         code = code.strip()
+        code = unfence(code) if self.fenced else code
         if not code:
             return Result(output="EmptyError: there is no code to run", failed=True)
         if len(code) > self.max_characters:
             return Result(output=f"LengthError: the code is longer than {self.max_characters} characters", failed=True)
+        if self.interpreter == "cpython":
+            from rlx.tool.cpython import run_snippet
+
+            return run_snippet(self, code)
         with self.session() as session:
             return self.feed(session, code)
+
+    def check(self) -> None:
+        """Refuse an interpreter that this machine cannot contain."""
+        if self.interpreter == "cpython":
+            from rlx.tool.cpython import science
+
+            science(self.contained).know()
 
     @contextmanager
     def session(self) -> Iterator[MontySession]:
@@ -118,10 +145,12 @@ class Python:
         try:
             run(session, code, printed)
         except Exception as error:  # whatever the code did, it ends here
+            if printed.full and self.truncate:
+                return cut(printed.text, self)
             return Result(output=explain(error, printed, self), failed=True)
         output = printed.text.rstrip("\n")
         if len(output) > self.max_output:
-            return Result(output=too_much(self), failed=True)
+            return cut(output, self)
         return Result(output=printable(output) or "None")
 
 
@@ -180,6 +209,7 @@ def end_sandboxes() -> None:
     with STARTING:
         pool.cache_clear()
         OPEN.pop(os.getpid(), ExitStack()).close()
+    end_all()
 
 
 def interpreter(held: ExitStack) -> str | None:
@@ -233,6 +263,19 @@ def describe(error: MontyError) -> str:
 
 def too_much(python: Python) -> str:
     return f"OutputError: the output is longer than {python.max_output} characters"
+
+
+def cut(output: str, python: Python) -> Result:
+    """What becomes of output that is too long."""
+    if python.truncate:
+        return Result(output=f"{printable(output[: python.max_output])}\n... (cut off)")
+    return Result(output=too_much(python), failed=True)
+
+
+def unfence(code: str) -> str:
+    """Remove a Markdown fence that stands around all of the code."""
+    found = FENCE.fullmatch(code)
+    return found[1].strip() if found else code
 
 
 def too_long(python: Python) -> str:

@@ -1,0 +1,106 @@
+"""Python code of a model in CPython, contained by the kernel (rlx.contain): a fresh process for each call, forked from
+a Python that has imported what code is likely to use, so that nothing of a call is there in the next.
+
+    code --names numpy, sympy ...?--> [science: has imported them]  or  [plain: the standard library]   4 or 2 ms
+
+Random numbers begin with the same seed in every call, hashes are fixed, and addresses in the output are removed; clocks
+are not frozen, so code that prints a time prints another one next time.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from threading import BoundedSemaphore
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from rlx.contain.box import Box, ChildError, LateError, Limits, StartError, box
+
+if TYPE_CHECKING:
+    from rlx.tool.python import Python, Result
+
+RUNNER = str(Path(__file__).with_name("cpython_runner.py"))
+SCIENCE = ("numpy", "sympy")
+NAMED = re.compile(r"\b(?:numpy|sympy|scipy|pandas|mpmath|np|sp)\b")
+ADDRESS = re.compile(r" at 0x[0-9a-f]{6,}")
+PATIENCE = 2.0
+"""Clock time that a call may take, as a multiple of its processor time, and a second."""
+
+
+def plain(contained: bool) -> Box:
+    return box(RUNNER, contained=contained)
+
+
+def science(contained: bool) -> Box:
+    return box(RUNNER, contained=contained, preload=SCIENCE)
+
+
+@cache
+def turns(processes: int) -> BoundedSemaphore:
+    """Bound the calls that run at once, so that the clock and the processor agree."""
+    return BoundedSemaphore(processes)
+
+
+def run_snippet(python: Python, code: str) -> Result:
+    """Run code whose last expression is printed, as in a notebook."""
+    from rlx.tool.python import Result, printable
+
+    told = run(python, code, {"ends": "value"})
+    return told if told.failed else Result(output=printable(told.output.rstrip("\n")) or "None")
+
+
+def run_program(python: Python, code: str, stdin: str) -> Result:
+    """Run a program that reads its standard input."""
+    return run(python, code, {"stdin": stdin})
+
+
+def run_call(python: Python, code: str, expression: str) -> Result:
+    """Evaluate an expression after a program, whose own output does not count."""
+    return run(python, code, {"expression": expression})
+
+
+def run(python: Python, code: str, asked: dict[str, Any]) -> Result:
+    """Run code in a process of its own. Total, whatever the code is."""
+    from rlx.tool.python import Result, too_long
+
+    if len(code) > python.max_characters:
+        return Result(output=f"LengthError: the code is longer than {python.max_characters} characters", failed=True)
+    sandbox = (science if NAMED.search(code) else plain)(python.contained)
+    limits = Limits(memory_mb=python.memory_mb, cpu_seconds=python.seconds)
+    asked = {
+        **asked,
+        "code": code,
+        "seconds": python.seconds,
+        "most": python.max_output,
+        "supply": python.supply_imports,
+    }
+    with turns(python.processes):
+        began = monotonic()
+        try:
+            return read(python, sandbox.ask(asked, PATIENCE * python.seconds + 1.0, limits))
+        except LateError:
+            return Result(output=too_long(python), failed=True)
+        except ChildError as error:
+            if monotonic() - began >= python.seconds:
+                return Result(output=too_long(python), failed=True)
+            return Result(output=f"CrashError: {error}", failed=True)
+        except StartError as error:
+            return Result(output=f"StartError: {error}", failed=True)
+
+
+def read(python: Python, told: Any) -> Result:
+    """Read a runner's answer, which the code may have forged: it then says what the code could have printed."""
+    from rlx.tool.python import MAX_ERROR_CHARACTERS, Result, cut, printable
+
+    if not isinstance(told, dict) or not isinstance(told.get("output"), str):
+        return Result(output="CrashError: the code stopped its interpreter", failed=True)
+    output, error = ADDRESS.sub("", told["output"]), told.get("error")
+    if error is not None:
+        if told.get("memory") is True:
+            error = f"MemoryError: the code used more than {python.memory_mb} MB"
+        line = printable(" ".join(str(error).split()))[:MAX_ERROR_CHARACTERS]
+        shown = printable(output.strip("\n"))[: python.max_output]
+        return Result(output=f"{shown}\n{line}" if shown and told.get("partial") is True else line, failed=True)
+    return cut(output, python) if len(output) > python.max_output else Result(output=output)

@@ -1,0 +1,190 @@
+"""Run code of a model in this process, which is forked for it and contained (rlx.contain.server). It imports nothing of
+rlx, as another Python may run it."""
+
+from __future__ import annotations
+
+import ast
+import bisect
+import cmath
+import collections
+import copy
+import dataclasses
+import datetime
+import decimal
+import fractions
+import functools
+import heapq
+import io
+import itertools
+import json
+import math
+import operator
+import os
+import queue
+import random
+import re
+import signal
+import statistics
+import string
+import sys
+import threading
+import traceback
+import types
+import typing
+from contextlib import suppress
+from typing import Any
+
+LIKELY = (
+    bisect,
+    cmath,
+    collections,
+    copy,
+    dataclasses,
+    datetime,
+    decimal,
+    fractions,
+    functools,
+    heapq,
+    itertools,
+    json,
+)
+MORE = (math, operator, queue, random, re, statistics, string, threading, typing)
+"""Modules that code is likely to import: once, before processes are forked."""
+NAME = "<code>"
+IMPORTS = """
+import bisect, cmath, collections, copy, datetime, decimal, fractions, functools, heapq, itertools, math, operator
+import os, random, re, statistics, string, sys, time
+from bisect import bisect_left, bisect_right, insort
+from collections import Counter, OrderedDict, defaultdict, deque
+from copy import deepcopy
+from fractions import Fraction
+from functools import cache, cmp_to_key, lru_cache, partial, reduce
+from heapq import heapify, heappop, heappush, heapreplace, nlargest, nsmallest
+from itertools import accumulate, chain, combinations, count, cycle, groupby, islice, pairwise, permutations, product
+from itertools import repeat, zip_longest
+from math import atan2, ceil, comb, factorial, floor, gcd, inf, isqrt, log, log2, log10, pi, prod, sqrt
+from operator import itemgetter
+from string import ascii_lowercase, ascii_uppercase
+from typing import Any, Callable, Deque, Dict, Generator, Iterable, Iterator, List, Optional, Set, Tuple, Union
+"""
+NUMPY = "\nimport numpy as np"
+
+
+def answer(asked: dict[str, Any]) -> dict[str, Any]:
+    """Run what is asked, and tell its output or its error."""
+    signal.setitimer(signal.ITIMER_PROF, asked["seconds"])  # ends the process: processor time, which no sleep uses up
+    os._exit = leave  # type: ignore[assignment]
+    fd = redirect(asked.get("stdin", ""))
+    told = attempt(asked, asked["code"])
+    if asked["supply"] and str(told.get("error", "")).startswith("NameError"):
+        rewind(fd)
+        supplied = IMPORTS + (NUMPY if "numpy" in sys.modules else "")
+        told = attempt(asked, asked["code"], supplied)
+    output = read_output(fd, asked["most"])
+    if "value" in told:
+        return {"output": told["value"]}
+    return {"output": output, **told, "partial": "ends" in asked}
+
+
+def leave(status: int = 0) -> None:
+    raise SystemExit(status)
+
+
+def redirect(stdin: str) -> int:
+    """Let files be the standard input and output; where none can be written, text in memory."""
+    try:
+        fds = [os.open(f"/tmp/.{name}", os.O_RDWR | os.O_CREAT | os.O_TRUNC) for name in ("stdin", "stdout")]
+    except OSError:
+        sys.stdin = io.TextIOWrapper(io.BytesIO(stdin.encode("utf-8", "replace")), encoding="utf-8")
+        sys.stdout = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="replace")
+        return -1
+    with open(fds[0], "w", encoding="utf-8", errors="replace", closefd=False) as file:
+        file.write(stdin)
+    os.lseek(fds[0], 0, os.SEEK_SET)
+    for fd, standard in zip(fds, (0, 1)):
+        os.dup2(fd, standard)
+        os.close(fd)
+    for name in ("stdin", "stdout"):
+        os.unlink(f"/tmp/.{name}")
+    sys.stdin = standard_stream(0, "r")
+    sys.stdout = standard_stream(1, "w")
+    return os.dup(1)
+
+
+def rewind(fd: int) -> None:
+    """Begin again with all input and no output."""
+    sys.stdout.flush()
+    if fd < 0:
+        sys.stdout.seek(0)
+        sys.stdout.truncate()
+        sys.stdin.seek(0)
+        return
+    os.ftruncate(fd, 0)
+    os.lseek(1, 0, os.SEEK_SET)
+    os.lseek(0, 0, os.SEEK_SET)
+    sys.stdin = standard_stream(0, "r")
+
+
+def standard_stream(fd: int, mode: str) -> Any:
+    return io.open(fd, mode, encoding="utf-8", errors="replace", closefd=False)  # noqa: UP020
+
+
+def read_output(fd: int, most: int) -> str:
+    """Read what was printed, and a little more than may be shown."""
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
+    if fd < 0:
+        buffer: Any = sys.stdout.buffer
+        return bytes(buffer.getvalue()[: 4 * most + 4]).decode("utf-8", "replace")
+    return os.pread(fd, 4 * most + 4, 0).decode("utf-8", "replace")
+
+
+def attempt(asked: dict[str, Any], code: str, before: str = "") -> dict[str, Any]:
+    """Run code as the main module. Return its value, its error, or nothing."""
+    module = types.ModuleType("__main__")
+    sys.modules["__main__"] = module
+    space = vars(module)
+    space["__builtins__"] = __builtins__
+    try:
+        exec(before, space)
+        execute(code, space, "ends" in asked)
+        finish_threads()
+        if "expression" in asked:
+            return {"value": str(eval(compile(f"({asked['expression']}\n)", NAME, "eval"), space))}
+    except SystemExit:
+        finish_threads()
+        return {"error": "SystemExit"} if "expression" in asked else {}
+    except MemoryError:
+        return {"error": "MemoryError", "memory": True}
+    except BaseException as error:
+        return {"error": one_line(error)}
+    return {}
+
+
+def execute(code: str, space: dict[str, Any], shows_value: bool) -> None:
+    """Run a program; print the value of a last expression where that is wanted."""
+    tree = ast.parse(code, NAME)
+    last = tree.body.pop() if shows_value and tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    exec(compile(tree, NAME, "exec"), space)
+    if last is not None:
+        value = eval(compile(ast.Expression(last.value), NAME, "eval"), space)  # type: ignore[attr-defined]
+        if value is not None:
+            print(value)
+
+
+def finish_threads() -> None:
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
+
+
+def one_line(error: BaseException) -> str:
+    """Tell an error and the line of the code that it came from."""
+    try:
+        shown = traceback.format_exception_only(type(error), error)
+        text = " ".join((shown[-1] if isinstance(error, SyntaxError) else "".join(shown)).split())
+    except BaseException:
+        text = type(error).__name__
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == NAME]
+    line = error.lineno if isinstance(error, SyntaxError) else (lines[-1] if lines else None)
+    return f"{text} (line {line})" if line is not None else text
