@@ -1,7 +1,7 @@
 """Python code of a model in CPython, contained by the kernel (rlx.contain): a fresh process for each call, forked from
 a Python that has imported what code is likely to use, so that nothing of a call is there in the next.
 
-    code --names numpy, sympy ...?--> [science: has imported them]  or  [plain: the standard library]   4 or 2 ms
+    code --names numpy, sympy ...?--> [science: has imported them]  or  [plain: the standard library]
 
 Random numbers begin with the same seed in every call, hashes are fixed, and addresses in the output are removed; clocks
 are not frozen, so code that prints a time prints another one next time.

@@ -6,6 +6,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 
 import pytest
+from accepted import FUNCTIONS, PROGRAMS
 
 from rlx.contain.box import RefusedError
 from rlx.tool.program import run_calls, run_programs
@@ -125,3 +126,16 @@ def test_a_forged_answer_is_only_text() -> None:
     code = f"import os\nfor fd in range(3, 20):\n    try: os.write(fd, {said!r})\n    except OSError: pass"
     assert PYTHON.run(code).failed
     assert PYTHON.run("1") == Result(output="1")
+
+
+def test_accepted_programs_pass() -> None:
+    patient = replace(PYTHON, seconds=60, output_characters=2000)
+    for code, stdin, wanted in PROGRAMS:
+        [told] = run_programs(patient, code, [stdin])
+        assert told.output.split() == wanted.split(), code
+
+
+def test_reference_functions_pass() -> None:
+    patient = replace(PYTHON, seconds=60, output_characters=2000)
+    for code, call, wanted in FUNCTIONS:
+        assert list(run_calls(patient, code, [f"repr({call})"])) == [Result(output=repr(wanted))], code
