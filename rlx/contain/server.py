@@ -39,6 +39,8 @@ HEADER = 9
 FIRST_MB = 1024
 """Address space of a Python with its packages, where the kernel does not tell."""
 FILE_MB = 32
+USERS = {b"n": kernel.NOBODY, b"o": None}
+"""User that a message of B asks to be outside: nobody, or its own."""
 
 
 def main(settings: dict[str, Any]) -> None:
@@ -130,9 +132,9 @@ def watch(control: socket.socket, begin: Any) -> str:
             os.kill(pid, signal.SIGKILL)
             os._exit(0)
         part = os.read(readable, 4096)
-        if part == b"?":
-            map_users(pid)
-        said += part if part != b"?" else b""
+        if part in USERS:
+            map_users(pid, USERS[part])
+        said += part if part not in USERS else b""
         if said == b"!" or not part:
             break
     os.close(readable)
@@ -154,17 +156,12 @@ def wait_for(control: socket.socket, pid: int) -> None:
     os._exit(0)
 
 
-def map_users(pid: int) -> None:
-    """Let B's user 0 be nobody outside, where this process may say so, or else this process's own user."""
-    own = os.geteuid()
-    for name, number in (("setgroups", None), ("uid_map", own), ("gid_map", os.getegid())):
-        for text in ("deny",) if number is None else (f"0 {kernel.NOBODY} 1", f"0 {number} 1"):
-            try:
-                with open(f"/proc/{pid}/{name}", "w") as file:
-                    file.write(text)
-                break
-            except OSError:
-                continue
+def map_users(pid: int, number: int | None) -> None:
+    """Let B's user 0 be this user outside; None: the one that runs this process."""
+    user, group = (os.geteuid(), os.getegid()) if number is None else (number, number)
+    for name, text in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
+        with suppress(OSError), open(f"/proc/{pid}/{name}", "w") as file:
+            file.write(text)
     os.kill(pid, signal.SIGUSR1)
 
 
@@ -182,10 +179,10 @@ def enter(control: socket.socket, module: ModuleType, settings: dict[str, Any], 
         kernel.unshare(kernel.NEW_MOUNTS)
         kernel.build_view(pairs)
         kernel.unshare(kernel.NEW_USER | kernel.NEW_MOUNTS | kernel.OTHERS)
-        become_mapped(report)
+        become_mapped(report, b"n")
     except PermissionError:
         kernel.unshare(kernel.NEW_USER | kernel.NEW_MOUNTS | kernel.OTHERS)
-        become_mapped(report)
+        become_mapped(report, b"o")  # the libraries may be in folders that nobody else may enter
         kernel.build_view(pairs)
     kernel.die_with_parent(os.getppid())  # the kernel forgot it as the user changed
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1})
@@ -206,9 +203,9 @@ def enter(control: socket.socket, module: ModuleType, settings: dict[str, Any], 
     os._exit(0)
 
 
-def become_mapped(report: int) -> None:
-    """Wait until A has written the map of users, and be user 0 of it."""
-    os.write(report, b"?")
+def become_mapped(report: int, wanted: bytes) -> None:
+    """Wait until A has written the wanted map of users, and be user 0 of it."""
+    os.write(report, wanted)
     if signal.sigtimedwait({signal.SIGUSR1}, 10) is None:
         raise OSError("no map of users")
     os.setresgid(0, 0, 0)
