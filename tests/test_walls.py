@@ -148,10 +148,12 @@ def test_files_are_short_enough_to_read() -> None:
 
 
 def test_there_is_no_pickle_and_no_eval() -> None:
+    """But for the runner of the CPython tool, which nothing imports: a contained process runs it."""
+    assert not {name_of(file) for file in FILES if "rlx.tool.cpython_runner" in set(imports(file))}
     for file in FILES:
         assert not {"pickle", "dill", "cloudpickle", "shelve"} & {module.split(".")[0] for module in imports(file)}
         calls = [n.func.id for n in ast.walk(ast.parse(file.read_text())) if is_plain_call(n)]
-        assert not {"eval", "exec"} & set(calls), name_of(file)
+        assert not {"eval", "exec"} & set(calls) or name_of(file) == "rlx/tool/cpython_runner.py", name_of(file)
 
 
 def is_plain_call(node: ast.AST) -> bool:
