@@ -24,7 +24,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def separate_lists(text: str) -> str:
-    return LIST.sub(r"\1\n", text)
+    """Put a blank line before lists and tables, and nest inner lists by four spaces."""
+    return re.sub(r"^  (?=- )", "    ", LIST.sub(r"\1\n", text), flags=re.MULTILINE)
 
 
 def title_fence(fence: re.Match[str]) -> str:
