@@ -10,6 +10,7 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,13 @@ from omegaconf import OmegaConf
 from rlx.algo.parts import Algorithm
 from rlx.config import resolvers
 from rlx.config.build import build_value
+from rlx.config.compose import compose
 from rlx.config.folders import list_options, read_option
 from rlx.run.choose import Case, choose_protocols, choose_sampling, choose_warm_start
 from rlx.types import Dialect, Environment
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "choices.md"
+ROOT = Path(__file__).resolve().parents[1]
+PAGE, CONF = ROOT / "docs" / "choices.md", ROOT / "conf"
 TABLES = re.compile(r"(?<=<!-- tables -->\n).*(?=<!-- end of tables -->)", re.DOTALL)
 MODELS = {
     "nano": {"reasoning": False, "chat": False},
@@ -44,12 +47,23 @@ def tables() -> str:
 
 
 def build(group: str, name: str) -> Any:
-    """Build an option of `env` or `algo` for nano. Hydra would take half a second for each."""
+    """Build an option of `env` or `algo` for nano. Hydra takes half a second: only overrides of options need it."""
+    tree = compose_whole(group, name) if overrides_others(group, name) else compose_alone(group, name)
+    return build_value(tree, group)
+
+
+def overrides_others(group: str, name: str) -> bool:
+    return "- override " in (CONF / group / f"{name}.yaml").read_text(encoding="utf-8")
+
+
+def compose_whole(group: str, name: str) -> Any:
+    return compose([f"{group}={name}", "protocol=tags", "sampling=default", "warm_start=none"])[group]
+
+
+def compose_alone(group: str, name: str) -> Any:
     tree = {"seed": 0, "env": read_option("env", "math"), "model": read_option("model", "nano")}
-    tree = numbered(tree | {group: read_option(group, name)})
-    call: Any = OmegaConf.to_container(OmegaConf.create(tree), resolve=True)
-    call[group].pop("_global_", None)  # options of other groups
-    return build_value(call[group], group)
+    whole: Any = OmegaConf.create(numbered(tree | {group: read_option(group, name)}))
+    return OmegaConf.to_container(whole, resolve=True)[group]
 
 
 def numbered(value: Any) -> Any:
@@ -76,10 +90,15 @@ def cell(case: Case) -> str:
     """Return the protocol, the warm start and, where it is not the default, the sampling."""
     protocols = choose_protocols(case)
     option = protocols[0].option if protocols else "tags"
-    dialect: Dialect = build_value(read_option("protocol", option), "protocol")
-    sampling, warm = choose_sampling(case, option).option, choose_warm_start(case, option, dialect).option
+    sampling, warm = choose_sampling(case, option).option, choose_warm_start(case, option, dialect(option)).option
     names = dict.fromkeys(choice.option for choice in protocols)
     return "/".join(names) + (", long" if sampling == "long" else "") + (f", {warm}" if warm != "none" else "")
+
+
+@cache
+def dialect(protocol: str) -> Dialect:
+    built: Dialect = build_value(read_option("protocol", protocol), "protocol")
+    return built
 
 
 def share(columns: Mapping[str, Column]) -> dict[Column, Column]:
