@@ -20,9 +20,16 @@ from rlx.run.warm import model_digest, start_digest
 from rlx.train import train
 
 Build = Callable[..., Any]
-WARM = ("steps=1", "warm_start=tool_sft", "warm_start.steps=1", "warm_start.algo.num_prompts=1", "evaluate.num_tasks=1")
-SHORT = ("sampling.max_new_tokens=8", "evaluate.max_new_tokens=8", "algo.num_prompts=1", "evaluate.num_samples=1")
-GIVEN = ("steps", "warm_start", "evaluate", "sampling", "algo.num_prompts")
+WARM = (
+    "steps=1",
+    "warm_start=tool_sft",
+    "warm_start.steps=1",
+    "warm_start.extend=0",
+    "warm_start.algo.num_prompts=1",
+    "evaluate.num_tasks=1",
+)
+SHORT = ("sampling.max_new_tokens=8", "evaluate.max_new_tokens=8", "evaluate.num_samples=1")
+GIVEN = ("steps", "warm_start", "evaluate", "sampling")
 
 
 @pytest.fixture
