@@ -179,6 +179,10 @@ def peak_memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
+GPU_PEAKS = {"rollout": "memory/gpu_rollout", "update": "memory/gpu_update"}
+"""Names of the metrics; a test compares names in the code with docs/metrics.md."""
+
+
 def gpu_peak(phase: str, device: str) -> Metrics:
     """Return the most memory that torch has held on this process's GPU since the last call, in MB; nothing on a CPU."""
     if device != "cuda":
@@ -187,4 +191,4 @@ def gpu_peak(phase: str, device: str) -> Metrics:
 
     peak = torch.cuda.max_memory_allocated() / 2**20
     torch.cuda.reset_peak_memory_stats()
-    return {f"memory/gpu_{phase}": peak}
+    return {GPU_PEAKS[phase]: peak}
