@@ -329,7 +329,7 @@ def box(
 
 def contained_by() -> str:
     """Return what contains processes on this machine; RefusedError where nothing can."""
-    trial = Box(str(PACKAGE / "contain" / "syscalls.py"))
+    trial = Box(str(PACKAGE / "contain" / "trial.py"))
     try:
         return f"{trial.know()['by']}, seccomp and limits"
     finally:

@@ -30,6 +30,8 @@ KEPT_FLAGS = {"nosuid": 2, "nodev": 4, "noexec": 8, "noatime": 1024, "nodiratime
 DETACH = 2
 NOBODY = 65534
 OLD = "/.old"
+SCRATCH = "/scratch"
+"""Place of a process's own files where /tmp holds libraries, which they would hide."""
 DEVICES = ("null", "zero", "full", "random", "urandom")
 TMP_MB = 64
 """Size of a process's private /tmp."""
@@ -75,7 +77,7 @@ def build_view(pairs: Iterable[tuple[str, str]]) -> None:
     os.mkdir("/tmp" + OLD)
     call("syscall", ctypes.c_long(pivot_root_number()), b"/tmp", b"/tmp" + OLD.encode())
     os.chdir("/")
-    for path in ("/tmp", "/dev"):
+    for path in ("/tmp", "/dev", SCRATCH):
         os.mkdir(path)
     for target, source in [*pairs, *((f"/dev/{name}", f"/dev/{name}") for name in DEVICES)]:
         bind(target, OLD + source)
@@ -128,11 +130,11 @@ def seen_paths(extra: Iterable[str], prefixes: Iterable[str], path: Iterable[str
     return [(place, os.path.realpath(place)) for place in kept]
 
 
-def own_tmp() -> None:
-    """Give this process a /tmp of its own, whose files end with it."""
+def own_tmp(place: str) -> None:
+    """Give this process a folder of its own, whose files end with it."""
     unshare(NEW_MOUNTS)
-    mount("tmpfs", "/tmp", "tmpfs", NO_SUID | NO_DEVICES, f"size={TMP_MB}m,nr_inodes=4k,mode=700")
-    os.chdir("/tmp")
+    mount("tmpfs", place, "tmpfs", NO_SUID | NO_DEVICES, f"size={TMP_MB}m,nr_inodes=4k,mode=700")
+    os.chdir(place)
 
 
 def drop_capabilities() -> None:
@@ -163,13 +165,13 @@ def limit(memory: int, seconds: float, file_mb: int) -> None:
     resource.setrlimit(resource.RLIMIT_STACK, (least, hard))
 
 
-def lock(kept_fds: Iterable[int], memory: int, seconds: float, file_mb: int, has_tmp: bool) -> None:
+def lock(kept_fds: Iterable[int], memory: int, seconds: float, file_mb: int, tmp: str) -> None:
     """Contain this process for good, before it runs what may be hostile."""
     fds = sorted(kept_fds)
     for low, high in zip([2, *fds], [*fds, MOST_FDS]):
         os.closerange(low + 1, high)
-    if has_tmp:
-        own_tmp()
+    if tmp:
+        own_tmp(tmp)
     limit(memory, seconds, file_mb)
     drop_capabilities()
     install_filter(libc)

@@ -53,17 +53,17 @@ def main(settings: dict[str, Any]) -> None:
         os.write(started, b"!")
         os.close(started)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        serve_module(control, {**settings, "by": "bubblewrap"}, has_tmp=False)
+        serve_module(control, {**settings, "by": "bubblewrap"}, tmp="")
     elif settings["contained"]:
         contain(control, settings)
     else:
-        serve_module(control, settings, has_tmp=None)
+        serve_module(control, settings, tmp=None)
 
 
-def serve_module(control: socket.socket, settings: dict[str, Any], has_tmp: bool | None) -> None:
+def serve_module(control: socket.socket, settings: dict[str, Any], tmp: str | None) -> None:
     module = load(control, settings)
     if module is not None:
-        Server(control, module, settings, has_tmp).run()
+        Server(control, module, settings, tmp).run()
 
 
 def load(control: socket.socket, settings: dict[str, Any]) -> ModuleType | None:
@@ -77,7 +77,7 @@ def load(control: socket.socket, settings: dict[str, Any]) -> ModuleType | None:
         for name in settings["preload"]:
             with suppress(ImportError):
                 importlib.import_module(name)
-        names = module.tasks() if hasattr(module, "tasks") or hasattr(module, "play") else None
+        names = None if hasattr(module, "answer") else module.tasks()
     except BaseException as error:
         tell(control, {"error": named(error), "missing": error.name if isinstance(error, ImportError) else None})
         return None
@@ -172,6 +172,7 @@ def enter(control: socket.socket, module: ModuleType, settings: dict[str, Any], 
     """Make the namespaces and the view, fork C, and wait for it."""
     base = address_space()
     pairs = kernel.seen_paths(settings["seen"], {sys.prefix, sys.base_prefix}, sys.path)
+    wanted = b"n" if all(is_public(source) for _, source in pairs) else b"o"
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
     try:
         with suppress(OSError):
@@ -179,7 +180,7 @@ def enter(control: socket.socket, module: ModuleType, settings: dict[str, Any], 
         kernel.unshare(kernel.NEW_MOUNTS)
         kernel.build_view(pairs)
         kernel.unshare(kernel.NEW_USER | kernel.NEW_MOUNTS | kernel.OTHERS)
-        become_mapped(report, b"n")
+        become_mapped(report, wanted)
     except PermissionError:
         kernel.unshare(kernel.NEW_USER | kernel.NEW_MOUNTS | kernel.OTHERS)
         become_mapped(report, b"o")  # the libraries may be in folders that nobody else may enter
@@ -195,12 +196,23 @@ def enter(control: socket.socket, module: ModuleType, settings: dict[str, Any], 
         os.write(report, b"!")
         os.close(report)
         settings["base"] = base
-        Server(control, module, settings, has_tmp=True).run()
+        Server(control, module, settings, place_of(pairs)).run()
         os._exit(0)
     os.close(report)
     control.close()
     os.waitpid(pid, 0)
     os._exit(0)
+
+
+def place_of(pairs: list[tuple[str, str]]) -> str:
+    """Return the folder for a process's own files: one that hides nothing it may read."""
+    return kernel.SCRATCH if any(target.startswith("/tmp/") for target, _ in pairs) else "/tmp"
+
+
+def is_public(path: str) -> bool:
+    """Tell whether nobody in particular may read a file or a folder."""
+    wanted = 0o5 if os.path.isdir(path) else 0o4
+    return os.stat(path).st_mode & wanted == wanted
 
 
 def become_mapped(report: int, wanted: bytes) -> None:
@@ -243,16 +255,16 @@ def address_space() -> int:
 
 
 class Server:
-    """Fork a process for each request, kill one, or all when nobody asks any more. `has_tmp` says whether each gets a
-    /tmp of its own; None: nothing is contained."""
+    """Fork a process for each request, kill one, or all when nobody asks any more. `tmp` is where each gets a
+    folder of its own; empty: it gets none; None: nothing is contained."""
 
-    def __init__(self, control: socket.socket, module: ModuleType, settings: dict[str, Any], has_tmp: bool | None):
-        self.control, self.module, self.settings, self.has_tmp = control, module, settings, has_tmp
+    def __init__(self, control: socket.socket, module: ModuleType, settings: dict[str, Any], tmp: str | None):
+        self.control, self.module, self.settings, self.tmp = control, module, settings, tmp
         self.base = settings.get("base") or address_space()
         self.alive: set[int] = set()
 
     def run(self) -> None:
-        clear_environment(keep=self.has_tmp is None)
+        clear_environment(self.tmp)
         seed_all(0)  # numpy.random is imported when it is first used: here once, and not in every process
         gc.collect()
         gc.freeze()
@@ -295,7 +307,7 @@ class Server:
         pid = os.fork()
         if pid == 0:
             self.control.detach()
-            live(socket.socket(fileno=fd), self.module, asked, self.base, self.has_tmp)
+            live(socket.socket(fileno=fd), self.module, asked, self.base, self.tmp)
         os.close(fd)
         self.alive.add(pid)
         self.control.sendall(pack("!i", pid))
@@ -306,20 +318,20 @@ class Server:
                 self.alive.discard(pid)
 
 
-def clear_environment(keep: bool) -> None:
+def clear_environment(tmp: str | None) -> None:
     """Leave nothing in the environment but where files may be put."""
-    if not keep:
+    if tmp is not None:
         os.environ.clear()
-        os.environ.update(HOME="/tmp", TMPDIR="/tmp", PATH="/usr/bin:/bin", LANG="C.UTF-8")
+        os.environ.update(HOME=tmp or "/tmp", TMPDIR=tmp or "/tmp", PATH="/usr/bin:/bin", LANG="C.UTF-8")
 
 
-def live(line: socket.socket, module: ModuleType, told: dict[str, Any], base: int, has_tmp: bool | None) -> None:
+def live(line: socket.socket, module: ModuleType, told: dict[str, Any], base: int, tmp: str | None) -> None:
     """One process, to its end."""
     with suppress(BaseException):
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        if has_tmp is not None:
+        if tmp is not None:
             memory = base + told["memory_mb"] * 2**20
-            kernel.lock([line.fileno()], memory, told["cpu_seconds"], FILE_MB, has_tmp)
+            kernel.lock([line.fileno()], memory, told["cpu_seconds"], FILE_MB, tmp)
         seed_all(told["seed"])
         asked = told["asked"]
         if hasattr(module, "answer"):

@@ -92,8 +92,9 @@ def leave(status: int = 0) -> None:
 
 def redirect(stdin: str) -> int:
     """Let files be the standard input and output; where none can be written, text in memory."""
+    place = os.environ.get("TMPDIR", "/tmp")
     try:
-        fds = [os.open(f"/tmp/.{name}", os.O_RDWR | os.O_CREAT | os.O_TRUNC) for name in ("stdin", "stdout")]
+        fds = [os.open(f"{place}/.{name}", os.O_RDWR | os.O_CREAT | os.O_TRUNC) for name in ("stdin", "stdout")]
     except OSError:
         sys.stdin = io.TextIOWrapper(io.BytesIO(stdin.encode("utf-8", "replace")), encoding="utf-8")
         sys.stdout = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="replace")
@@ -105,7 +106,7 @@ def redirect(stdin: str) -> int:
         os.dup2(fd, standard)
         os.close(fd)
     for name in ("stdin", "stdout"):
-        os.unlink(f"/tmp/.{name}")
+        os.unlink(f"{place}/.{name}")
     sys.stdin = standard_stream(0, "r")
     sys.stdout = standard_stream(1, "w")
     return os.dup(1)

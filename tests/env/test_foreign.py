@@ -318,7 +318,7 @@ def test_what_cannot_be_replayed_says_so(env: Foreign) -> None:
         ({"python": "/dev/null"}, r"^env\.python=/dev/null: Permission denied$"),
         ({"python": "a\0b"}, r"^env\.python=a\0b: embedded null byte$"),
         ({"python": "~nobody-is-called-so/python"}, r"^env\.python=~nobody-is-called-so/python: No such file"),
-        ({"python": "/bin/true"}, r"^env\.python=/bin/true: .* did not start to play .*: it ended$"),
+        ({"python": "/bin/true"}, r"^env\.python=/bin/true: .* did not start to run .*: it ended$"),
         (
             {"adapter": "no_adapter", "package": "odd"},
             r"^env: no_such_games is not installed: pip install odd, or",
