@@ -331,7 +331,11 @@ def live(line: socket.socket, module: ModuleType, told: dict[str, Any], base: in
         signal.signal(signal.SIGINT, signal.default_int_handler)
         if tmp is not None:
             memory = base + told["memory_mb"] * 2**20
-            kernel.lock([line.fileno()], memory, told["cpu_seconds"], FILE_MB, tmp)
+            try:
+                kernel.lock([line.fileno()], memory, told["cpu_seconds"], FILE_MB, tmp)
+            except BaseException as error:
+                line.sendall(json.dumps({"error": f"not contained, so not run: {named(error)}"}).encode() + b"\n")
+                os._exit(1)
         seed_all(told["seed"])
         asked = told["asked"]
         if hasattr(module, "answer"):
