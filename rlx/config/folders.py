@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import re
 import sys
@@ -103,8 +102,11 @@ def read_option(group: str, name: str, folders: Sequence[Path] | None = None) ->
     places = [folder / group / f"{name}.yaml" for folder in folders or [shipped_folder("conf")]]
     file = next((place for place in places if place.is_file()), places[0])
     tree = yaml.safe_load(file.read_text(encoding="utf-8"))
-    below = [_read_default(group, other, folders) for other in tree.pop("defaults", []) if other != "_self_"]
-    return functools.reduce(_merge, [*below, tree], {})
+    others = [other for other in tree.pop("defaults", []) if other != "_self_"]
+    below: dict[str, Any] = {}
+    for other in others:
+        below = _merge(_without_overridden(below, other), _read_default(group, other, folders))
+    return _merge(below, tree)
 
 
 def shipped_options(group: str) -> dict[str, dict[str, Any]]:
@@ -130,6 +132,22 @@ def _read_default(group: str, default: str | dict[str, str], folders: Sequence[P
     for key in reversed((place or inner).split(".")):
         tree = {key: tree}
     return tree
+
+
+def _without_overridden(below: dict[str, Any], default: str | dict[str, str]) -> dict[str, Any]:
+    """Leave out what an `override X: …` replaces: an option inherited for the same place."""
+    [inner] = default if isinstance(default, dict) else [""]
+    if not inner.startswith("override "):
+        return below
+    group, _, place = inner.removeprefix("override ").partition("@")
+    return _without(below, (place or group).split("."))
+
+
+def _without(tree: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:
+    first, *rest = path
+    if not rest:
+        return {key: value for key, value in tree.items() if key != first}
+    return tree | ({first: _without(tree[first], rest)} if isinstance(tree.get(first), dict) else {})
 
 
 def list_groups(folders: Sequence[Path] | None = None) -> list[str]:

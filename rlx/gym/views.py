@@ -42,7 +42,7 @@ def messages_of(pieces: Iterable[Piece], said: Sequence[str]) -> list[dict[str, 
 def templated(messages: list[dict[str, str]], tokenizer: Any) -> str:
     """Return the messages as a model is spoken to, up to where it speaks; a tool's as a user's where its template knows
     of no tools."""
-    if "tool" not in str(tokenizer.chat_template):
+    if "tool" not in str(getattr(tokenizer, "chat_template", "")):
         messages = [{**one, "role": "user" if one["role"] == "tool" else one["role"]} for one in messages]
     text: str = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     return text

@@ -93,7 +93,7 @@ def test_a_game_is_played_by_text_alone() -> None:
         "\nIt is a number from 1 to 50.\n"
     )
     assert play(env, r"Half is \boxed{25}.", r"\boxed{30}") == [
-        ("\nhigher\n", 0.0, False, False, {}),
+        ("\nhigher than 25\n", 0.0, False, False, {}),
         ("\ncorrect\n", 1.0, True, False, {"success": True, "status": "done"}),
     ]
     with pytest.raises(ResetNeeded):
@@ -126,7 +126,7 @@ def test_short_turns_are_heard_once_and_long_ones_not_kept() -> None:
     env = rlx.gym.make(GUESS)
     env.reset(options={"task": task_of(30)})
     said = (r"\boxed{1}", r"\boxed{1}", "x" * 100_000 + r"\boxed{2}")
-    assert [env.step(text)[0] for text in said] == ["\nhigher\n", "\nyou guessed 1 before\n", "\nhigher\n"]
+    assert [env.step(text)[0] for text in said] == ["\nhigher than 1\n", "\nyou guessed 1 before\n", "\nhigher than 2\n"]
     assert env.spoken.heard_before.cache_info()[:2] == (1, 1)
     assert env.another(seed=1).spoken_parts is env.spoken_parts
 
@@ -137,20 +137,20 @@ def test_what_an_observation_holds() -> None:
         env = rlx.gym.make(GUESS, observation=view, protocol=Direct())
         told[view] = [env.reset(options={"task": task_of(30)})[0], *(step[0] for step in play(env, "25\n", "40\n"))]
     first = "Guess the number that I think of. You have 10 guesses.\nIt is a number from 1 to 50.\n"
-    assert told["last"] == [first, "higher\n", "lower\n"]
-    assert told["observations"] == [first, f"{first}higher\n", f"{first}higher\nlower\n"]
-    assert told["history"] == [first, f"{first}25\nhigher\n", f"{first}25\nhigher\n40\nlower\n"]
+    assert told["last"] == [first, "higher than 25\n", "lower than 40\n"]
+    assert told["observations"] == [first, f"{first}higher than 25\n", f"{first}higher than 25\nlower than 40\n"]
+    assert told["history"] == [first, f"{first}25\nhigher than 25\n", f"{first}25\nhigher than 25\n40\nlower than 40\n"]
     assert told["chat"][1] == [
         {"role": "user", "content": first},
         {"role": "assistant", "content": "25\n"},
-        {"role": "user", "content": "higher\n"},
+        {"role": "user", "content": "higher than 25\n"},
     ]
 
 
 def test_a_window_forgets_what_lies_before_it() -> None:
     env = rlx.gym.make(GUESS, observation="history", protocol="direct", window=0)
     env.reset(options={"task": task_of(30)})
-    assert play(env, "25\n", "40\n")[-1][0] == "Guess the number that I think of. You have 10 guesses.\nlower\n"
+    assert play(env, "25\n", "40\n")[-1][0] == "Guess the number that I think of. You have 10 guesses.\nlower than 40\n"
 
 
 class Spoken:
@@ -166,7 +166,7 @@ class Spoken:
 def test_a_tokenizer_makes_chat_one_text() -> None:
     env = rlx.gym.make(GUESS, observation="chat", protocol="direct", tokenizer=Spoken())
     env.reset(options={"task": task_of(30)})
-    assert play(env, "25\n")[-1][0].endswith("<assistant>25\n<user>higher\n<assistant>")
+    assert play(env, "25\n")[-1][0].endswith("<assistant>25\n<user>higher than 25\n<assistant>")
 
 
 def test_an_experts_words_win() -> None:
