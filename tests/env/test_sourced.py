@@ -147,4 +147,4 @@ def test_a_mark_of_byte_order_and_a_null_context_are_no_harm(tmp_path: Path) -> 
     path = tmp_path / "rows.jsonl"
     path.write_bytes(b'\xef\xbb\xbf{"question": "Who is \\ud800?", "answer": "x", "told": null}\n')
     task = next(QA(source="hub", hub=str(path), test_split="train", context_key="told").tasks("test", 0))
-    assert task.prompt[0].text == "Question: Who is \ud800?"
+    assert task.prompt[0].text == "Question: Who is ??"
