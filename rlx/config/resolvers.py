@@ -1,4 +1,4 @@
-"""Values that conf/ computes from other values: `${rate:…}`, `${discount:}` and `${extend:…}`."""
+"""Values that conf/ computes from other values: `${rate:…}`, `${discount:}`, `${extend:…}` and `${turn:…}`."""
 
 from __future__ import annotations
 
@@ -53,8 +53,14 @@ def extend(times: int, steps: int, suited: int) -> int:
     return times if steps == suited else 0
 
 
+def turn(tokens: int, max_context: int) -> int:
+    """Return a recipe's tokens of a turn, or half of the context where the user's own context is shorter."""
+    return tokens if tokens < max_context else max_context // 2
+
+
 def register() -> None:
     """Make the resolvers known to OmegaConf."""
     OmegaConf.register_new_resolver("discount", discount, replace=True)
+    OmegaConf.register_new_resolver("turn", turn, replace=True)
     OmegaConf.register_new_resolver("extend", extend, replace=True)
     OmegaConf.register_new_resolver("rate", rate, replace=True)
