@@ -298,5 +298,5 @@ def test_a_model_is_evaluated_in_a_world_that_the_default_algorithm_is_not_for(t
     done = rlx("eval", "env=[game/guess_the_number,logic]", *few, f"hydra.run.dir={tmp_path / 'out'}")
     assert done.returncode == 0, done.stderr
     table = (tmp_path / "out" / "results.md").read_text()
-    assert "game\\_guess\\_the\\_number" in table
+    assert "game_guess_the_number" in table
     assert "logic" in table

@@ -143,6 +143,7 @@ def test_a_bad_entry_of_the_cache_is_set_aside_and_made_again(
 ) -> None:
     monkeypatch.setenv("RLX_CACHE", str(tmp_path / "cache"))
     words = ("warm_start=tool_sft", "warm_start.steps=1", "warm_start.algo.num_prompts=1", "steps=1")
+    words += ("evaluate.untrained=false",)
     first = train(small_run(tmp_path / "first", *words), Screen(silent=True))
     (stage,) = (tmp_path / "cache" / "warm").iterdir()
     (kept,) = (tmp_path / "cache" / "evaluations").glob("*/2.jsonl")

@@ -23,7 +23,7 @@ from rlx.console import hung
 from rlx.limits import near
 
 EXAMPLES = """\
-rlx train +example=quickstart             train and evaluate, in outputs/: minutes
+rlx train +example=quickstart             train and evaluate, in outputs/
 rlx plan algo=grpo model=qwen2_5_7b       what a run would be, need and cost
 rlx list algo                             the options of a group
 rlx keys algo.loss.kl                     what a key means

@@ -107,7 +107,7 @@ def test_it_shows_the_settings_that_suit_the_model() -> None:
     for setting in (
         "optimizer.lr=1e-06",
         "algo.optimizer.lr=1e-05",
-        "num_prompts=128",
+        "num_prompts=64",
         "max_new_tokens=4096",
         "steps=200",
     ):
@@ -190,7 +190,7 @@ def test_time_and_disk_are_estimates_and_say_so() -> None:
 
 def test_gpus_that_would_be_idle_are_told() -> None:
     assert "IDLE 16 of 32 engines sample nothing: a step has 16 episodes" in flat(
-        "algo.num_prompts=1", "algo.num_samples=16", "hardware=a100x8x4"
+        "algo.num_prompts=1", "algo.optimizer.num_minibatches=1", "algo.num_samples=16", "hardware=a100x8x4"
     )
     assert "IDLE" not in flat("algo.num_prompts=16", "hardware=a100x8x4")
     assert "IDLE" not in flat("algo=sft", "algo.num_prompts=1", "hardware=a100x8x4"), "nothing is sampled"

@@ -77,7 +77,7 @@ def test_a_game_is_played_by_hand_and_its_end_told() -> None:
     lines = done.stdout.splitlines()
     assert lines[0].startswith("the model sees ")
     assert r"  Put your number in \boxed{}." in lines
-    assert "  First \\boxed{1}" in lines
+    assert "  First \\boxed{1}<|end|>" in lines
     assert lines[-1].startswith("solved (done), reward 1.000, ")
     assert lines[-3:-1] == ["observation", "  correct"]
     assert max(map(len, lines)) <= 80

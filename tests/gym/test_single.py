@@ -126,7 +126,11 @@ def test_short_turns_are_heard_once_and_long_ones_not_kept() -> None:
     env = rlx.gym.make(GUESS)
     env.reset(options={"task": task_of(30)})
     said = (r"\boxed{1}", r"\boxed{1}", "x" * 100_000 + r"\boxed{2}")
-    assert [env.step(text)[0] for text in said] == ["\nhigher than 1\n", "\nyou guessed 1 before\n", "\nhigher than 2\n"]
+    assert [env.step(text)[0] for text in said] == [
+        "\nhigher than 1\n",
+        "\nyou guessed 1 before\n",
+        "\nhigher than 2\n",
+    ]
     assert env.spoken.heard_before.cache_info()[:2] == (1, 1)
     assert env.another(seed=1).spoken_parts is env.spoken_parts
 

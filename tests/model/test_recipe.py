@@ -31,9 +31,9 @@ def test_a_large_model_is_not_trained_at_nanos_rates_and_lengths() -> None:
     tree = compose(["model=qwen2_5_7b", "algo=tool_rloo"])
     assert rates(tree) == (1e-6, 1e-5)
     assert tree["steps"] == 200
-    assert tree["algo"]["num_prompts"] == 128
-    assert tree["sampling"]["max_new_tokens"] == 1024
-    assert tree["sampling"]["max_context"] == tree["model"]["max_context"] == 4096
+    assert tree["algo"]["num_prompts"] == 64
+    assert tree["sampling"]["max_new_tokens"] == 4096
+    assert tree["sampling"]["max_context"] == tree["model"]["max_context"] == 8192
     assert compose(["model=qwen2_5_7b", "algo=ipo"])["algo"]["optimizer"]["lr"] == 5e-7
 
 
@@ -63,7 +63,7 @@ def test_a_key_given_by_itself_wins_over_the_recipe() -> None:
 
 
 def test_a_recipe_can_be_chosen_and_changed() -> None:
-    assert compose(["model=nano", "model/recipe=3b"])["algo"]["num_prompts"] == 128
+    assert compose(["model=nano", "model/recipe=3b"])["algo"]["num_prompts"] == 64
     assert compose(["model.recipe.reinforce_lr=1e-4"])["algo"]["optimizer"]["lr"] == 1e-4
     with pytest.raises(ConfigError, match=r"unknown key 'model.recipe.reinforce'; did you mean reinforce_lr"):
         compose(["+model.recipe.reinforce=1"])

@@ -16,7 +16,7 @@ SPLIT = ["hardware.engine=vllm", "hardware.device=cuda", "hardware.tensor_parall
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["seed=-1"], "seed=-1: expected an integer, at least 0"),
+        (["seed=-1"], "seed=-1: expected an integer from 0 to"),
         (["steps=-1"], "steps=-1: expected an integer from 0 to 1000000000"),
         (["max_error_share=2"], "max_error_share=2: expected a number from 0 to 1"),
         (["max_error_share=-1"], "max_error_share=-1: expected a number from 0 to 1"),
@@ -28,7 +28,7 @@ SPLIT = ["hardware.engine=vllm", "hardware.device=cuda", "hardware.tensor_parall
         (["algo=earl", "protocol=tags"], "algo.space=expanded: expected protocol=expa"),
         (["algo=earl", "env=math"], "algo.space=expanded: expected another algo"),
         (["warm_start=none", "warm_start.steps=2"], "warm_start.steps=2 needs an algo: leave it out, or choose"),
-        (["warm_start=sft", "warm_start.seed=-1"], "warm_start.seed=-1: expected an integer, at least 0"),
+        (["warm_start=sft", "warm_start.seed=-1"], "warm_start.seed=-1: expected an integer from 0 to"),
         (["checkpoint.minutes=0"], "checkpoint.minutes=0: expected a number above 0"),
         (
             ["model.lora={_target_:rlx.model.load.Lora,rank:0}"],

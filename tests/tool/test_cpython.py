@@ -13,6 +13,8 @@ from rlx.contain.box import RefusedError
 from rlx.tool.program import run_calls, run_programs
 from rlx.tool.python import Python, Result
 
+ACCEPTED = run_path(str(Path(__file__).with_name("accepted.py")))
+FUNCTIONS, PROGRAMS = ACCEPTED["FUNCTIONS"], ACCEPTED["PROGRAMS"]
 PYTHON = Python(
     interpreter="cpython", seconds=5, memory_mb=512, max_characters=20_000, output_characters=300, processes=4
 )
