@@ -173,11 +173,14 @@ def test_every_hint_works_as_printed(run_copy: Path, small_run: Build, capsys: p
 
     train(small_run(run_copy, "steps=2"))
     assert hints(capsys.readouterr().err) == [
-        ["rlx", "replay", str(run_copy)],
+        ["rlx", "show", str(run_copy), "--best"],
+        ["rlx", "compare", str(run_copy)],
         ["rlx", "eval", f"run={run_copy}", "evaluate.num_tasks=8"],
+        ["rlx", "replay", str(run_copy)],
     ]
     rlx_eval([f"run={run_copy}", "evaluate.num_tasks=1"])
-    assert hints(capsys.readouterr().err) == [["rlx", "replay", str(evaluation_of(run_copy))]]
+    evaluated = str(evaluation_of(run_copy))
+    assert hints(capsys.readouterr().err) == [["rlx", "show", evaluated, "--best"], ["rlx", "replay", evaluated]]
 
 
 WIDE = ("steps=0", "evaluate.num_tasks=6", "evaluate.num_samples=8")

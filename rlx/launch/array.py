@@ -77,7 +77,7 @@ def sbatch_parameters(shape: Mapping[str, int], params: Mapping[str, Any]) -> di
     asked = {key: value for key, value in params.items() if key not in (*OWN, *SHAPE) and value is not None}
     extra = {"requeue": True, **(asked.pop("additional_parameters", None) or {})}
     counts = {key: value for key, value in shape.items() if value}
-    delay = {"signal_delay_s": params["signal_delay_s"]}
+    delay = {key: params[key] for key in ("signal_delay_s",) if params.get(key) is not None}
     return {**asked, **counts, **delay, "additional_parameters": extra, "use_srun": False}
 
 

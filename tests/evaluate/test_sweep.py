@@ -38,8 +38,8 @@ def test_a_sweep_shows_the_keys_that_differ_and_the_figures(tmp_path: Path) -> N
 
 
 def test_a_sweep_as_json_has_whole_keys_and_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run_folder(tmp_path / "a", "seed: 1\nenv: {high: .nan, day: 2026-01-01}\n")
-    run_folder(tmp_path / "b", "seed: 1\nenv: {high: 3.0, day: 2026-01-02}\n")
+    run_folder(tmp_path / "a", "seed: 1\nenv: {high: .nan, day: '2026-01-01'}\n")
+    run_folder(tmp_path / "b", "seed: 1\nenv: {high: 3.0, day: '2026-01-02'}\n")
     show_json(sweep_values(read_sweep(tmp_path)))
     first, second = json.loads(capsys.readouterr().out)
     assert first["config"] == {"env.high": None, "env.day": "2026-01-01"}
