@@ -59,7 +59,7 @@ def test_it_measures_on_a_cpu_names_what_needs_a_gpu_and_goes_on_where_it_was(
     assert measured == ["update", "update", "rollout"]
     for line in ("| tiny | full | 32 | ", "| tiny | LoRA (r=16) | 32 | ", "| tiny | torch | 8 | "):
         (found,) = [each for each in text.splitlines() if each.startswith(line)]
-        assert found.rstrip("| ").endswith("MB")
+        assert found.rstrip("| ").endswith(("MB", "GB"))
         assert "failed" not in found
     assert text.count("skipped: no CUDA") == 2
     assert "torch 2" in text

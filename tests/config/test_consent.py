@@ -199,7 +199,6 @@ NAMES = {
     "program",
     "binary",
     "command",
-    "interpreter",
     "executable",
     "module",
     "adapter",

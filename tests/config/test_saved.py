@@ -76,7 +76,7 @@ def test_commands_on_a_run_take_its_folder_of_options(own: tuple[Path, Path]) ->
     with pytest.raises(EvaluateError, match="has no checkpoint to evaluate"):
         rlx_eval([f"run={run}", "-cd", str(options)])
     with pytest.raises(StoreError, match="kept no trajectories"):
-        rlx_replay(run, options)
+        rlx_replay(run, config_dir=options)
 
 
 def test_a_server_needs_no_word_of_what_it_does_not_serve(

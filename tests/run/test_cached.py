@@ -84,7 +84,9 @@ def test_what_is_found_in_the_cache_is_said_with_its_date_and_edited_code_misses
     assert "evaluation of the start: found in the cache, made 20" in told
     first, second = (json.loads((tmp_path / name / "summary.json").read_text()) for name in ("first", "second"))
     assert first["notes"] == []
-    assert ["cost.tokens" in note for note in second["notes"]] == [True]
+    assert ["cost.tokens" in note for note in second["notes"]] == [True, True], (
+        "of the start and of the untrained model"
+    )
     assert second["cost"]["tokens"] < first["cost"]["tokens"]
     monkeypatch.setattr(sources, "own_digest", lambda: "edited")
     assert "found in the cache" not in said(build(tmp_path / "third"))
