@@ -193,7 +193,7 @@ class Box:
                 start_new_session=True,
             )
         try:
-            self.told = json.loads(heard(self.control, STARTING))
+            self.told = json.loads(read_line(self.control, STARTING))
         except (OSError, EOFError) as error:
             self.stop()
             raise StartError(f"{self.python} did not start to run {Path(self.module).stem}: {error}") from None
@@ -210,20 +210,20 @@ class Box:
             "name": Path(self.module).stem,
             "seen": self.seen,
             "preload": self.preload,
-            "path": [place for place in sys.path if place] if self.is_own else [],
+            "path": [place for place in sys.path if place] if self.is_this_python else [],
             "bubblewrap": shutil.which("bwrap"),
             "boot": BOOT,
             "package": str(PACKAGE),
         }
 
     @property
-    def is_own(self) -> bool:
+    def is_this_python(self) -> bool:
         return self.python == sys.executable
 
     def environment(self) -> dict[str, str]:
         """Nothing of this process's where it is contained; another Python has modules of its own."""
         passed = [name for name in (PASSED if self.contained else os.environ) if name in os.environ]
-        own = {name: os.environ[name] for name in passed if name != "PYTHONPATH" or self.is_own}
+        own = {name: os.environ[name] for name in passed if name != "PYTHONPATH" or self.is_this_python}
         fixed = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
         return {**own, **fixed, "LANG": "C.UTF-8"} if self.contained else {**own, **fixed}
 
@@ -264,7 +264,7 @@ class Process:
     def hear(self, seconds: float) -> dict[str, Any]:
         """Return an answer: whatever it holds may be hostile."""
         try:
-            told = json.loads(heard(self.line, seconds))
+            told = json.loads(read_line(self.line, seconds))
         except TimeoutError:
             raise self.late(seconds) from None
         except (OSError, EOFError):
@@ -295,7 +295,7 @@ def receive(line: socket.socket, length: int) -> bytes:
     return bytes(parts)
 
 
-def heard(line: socket.socket, seconds: float) -> bytes:
+def read_line(line: socket.socket, seconds: float) -> bytes:
     """Read one line, where one at a time is said."""
     until, parts = monotonic() + seconds, bytearray()
     while not parts.endswith(b"\n"):

@@ -112,7 +112,7 @@ def mounts() -> Iterator[tuple[str, int]]:
 
 
 def seen_paths(extra: Iterable[str], prefixes: Iterable[str], path: Iterable[str]) -> list[tuple[str, str]]:
-    """Where the libraries and Python's own packages are, outer folders first."""
+    """Return the folders of the libraries and of Python's packages, outer folders first."""
     own = [f"{prefix}/{name}" for prefix in prefixes for name in ("lib", "lib64")]
     packages = [
         place
@@ -130,7 +130,7 @@ def seen_paths(extra: Iterable[str], prefixes: Iterable[str], path: Iterable[str
     return [(place, os.path.realpath(place)) for place in kept]
 
 
-def own_tmp(place: str) -> None:
+def mount_private_tmp(place: str) -> None:
     """Give this process a folder of its own, whose files end with it."""
     unshare(NEW_MOUNTS)
     mount("tmpfs", place, "tmpfs", NO_SUID | NO_DEVICES, f"size={TMP_MB}m,nr_inodes=4k,mode=700")
@@ -171,7 +171,7 @@ def lock(kept_fds: Iterable[int], memory: int, seconds: float, file_mb: int, tmp
     for low, high in zip([2, *fds], [*fds, MOST_FDS]):
         os.closerange(low + 1, high)
     if tmp:
-        own_tmp(tmp)
+        mount_private_tmp(tmp)
     limit(memory, seconds, file_mb)
     drop_capabilities()
     install_filter(libc)

@@ -11,8 +11,8 @@ A module has one of two interfaces:
     answer(asked)              the answer to a request, as JSON holds it
     play(task, options, seed)  a generator: it is sent requests, None at first, and yields answers
 
-It may also have `tasks()`, names that are told at the start, and `prepare(asked)`, which C runs before it forks, so it
-must evaluate nothing that a model wrote.
+Two functions are optional. `tasks()` returns names that rlx reads at the start. `prepare(asked)` runs in C before the
+fork, so it must evaluate nothing that a model wrote.
 """
 
 from __future__ import annotations

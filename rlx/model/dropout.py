@@ -1,8 +1,8 @@
 """Dropout whose masks are a pure function of (seed, module, optimizer step, token, feature).
 
 torch's own draws from the process's global generator: a resumed run, another number of processes or another packing
-of the same tokens would drop other numbers. Here a token keeps its mask wherever it is packed, so the gradient of a
-step does not depend on micro-batches, and layers that are computed again in the backward pass drop the same numbers.
+of the same tokens would drop other numbers. Here a token keeps its mask wherever it is packed. So the gradient of a
+step does not depend on micro-batches. Layers that are computed again in the backward pass drop the same numbers.
 
 Legend: T packed tokens, H features.
 """

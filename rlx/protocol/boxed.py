@@ -30,10 +30,10 @@ class Boxed(Free):
     def place(self) -> str:
         return r"\boxed{}"
 
-    def found(self, text: str) -> str | None:
+    def extract(self, text: str) -> str | None:
         return last_box(text)
 
-    def shown(self, text: str) -> str:
+    def wrap(self, text: str) -> str:
         return f"\\boxed{{{text}}}"
 
     def call_in(self, turn: str) -> Action | None:

@@ -27,10 +27,10 @@ class Fenced(Free):
     def place(self) -> str:
         return f"a ```{self.language} block"
 
-    def found(self, text: str) -> str | None:
+    def extract(self, text: str) -> str | None:
         return last_block(text, PYTHON if self.language in PYTHON else (self.language,))
 
-    def shown(self, text: str) -> str:
+    def wrap(self, text: str) -> str:
         return f"```{self.language}\n{text}\n```"
 
     def gap(self, action: Action) -> str:

@@ -24,10 +24,10 @@ class Free(History):
     instruction: str | None = None
     """The line before the task's own text; null: what is to stand in the place, and which tools there are."""
     stops_at: tuple[str, ...] = ()
-    """What ends a turn, beside a tool's closing tag and the model's own end of sequence."""
+    """Stop strings of a turn, beside a tool's closing tag and the model's end of sequence."""
     lent: tuple[Verb, ...] = ()
     declared: tuple[Verb, ...] = ()
-    """What the environment lends and declares: known once the protocol is bound to it."""
+    """Tools and actions of the environment, set by `bound`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -40,12 +40,12 @@ class Free(History):
         """Name of the place, for the instruction."""
 
     @abstractmethod
-    def found(self, text: str) -> str | None:
-        """Return what stands in the place; None where there is none."""
+    def extract(self, text: str) -> str | None:
+        """Return the content of the place; None if the text has none."""
 
     @abstractmethod
-    def shown(self, text: str) -> str:
-        """Write the place with this in it."""
+    def wrap(self, text: str) -> str:
+        """Return the place with this text in it."""
 
     @property
     def tools(self) -> tuple[str, ...]:
@@ -60,11 +60,11 @@ class Free(History):
         return replace(self, lent=tools, declared=actions)
 
     def open(self, task: Task) -> str:
-        return "\n".join([self.told, *[part.text for part in task.prompt], ""])
+        return "\n".join([self.introduction, *[part.text for part in task.prompt], ""])
 
     @cached_property
-    def told(self) -> str:
-        """The line before a task's own text."""
+    def introduction(self) -> str:
+        """Line before the task's own text."""
         return instruct(self.lent, self.declared, self.place) if self.instruction is None else self.instruction
 
     def parse(self, text: str, stop: Stop) -> Action:
@@ -76,7 +76,7 @@ class Free(History):
         call = self.call_in(turn) if self.lent else None
         if call is not None:
             return call
-        found = self.found(turn)
+        found = self.extract(turn)
         return invalid(f"put it in {self.place}") if found is None else meant(found.strip(), self.declared)
 
     def call_in(self, turn: str) -> Action | None:
@@ -90,13 +90,13 @@ class Free(History):
         if action.kind == "call":
             said = f"<{name}>{action.text.strip()}</{name}>"
         else:
-            said = self.shown(said_as(action, self.declared))
+            said = self.wrap(said_as(action, self.declared))
         text = f"{move.thought}{self.gap(action)}{said}" if move.thought else said
         require_heard(self.read(text), action)
         return text
 
     def gap(self, action: Action) -> str:
-        """What stands between a thought and what is said."""
+        """Return the text between a thought and the place."""
         return " "
 
     def render(self, observation: tuple[Part, ...]) -> str:

@@ -28,7 +28,7 @@ NAMING = ("_target_", "adapter")
 
 def code_digest(config: Any) -> str:
     """Return a digest of all code that what `config` describes is made by."""
-    digest = hashlib.sha256(own_digest().encode())
+    digest = hashlib.sha256(package_digest().encode())
     files, packages = followed(sorted(set(named_in(config))))
     for name in sorted(files):
         digest.update(f"{name}\0{files[name]}\0".encode())
@@ -38,7 +38,7 @@ def code_digest(config: Any) -> str:
 
 
 @cache
-def own_digest() -> str:
+def package_digest() -> str:
     """Return the digest of rlx's source as it is when it is first asked for."""
     digest = hashlib.sha256(sys.version.encode())
     for path in sorted(path for path in PACKAGE.rglob("*") if path.suffix in CODE):
@@ -125,7 +125,7 @@ def imports_of(path: Path, module: str) -> Iterator[str]:
 
 
 def is_installed(path: Path) -> bool:
-    """Whether a file is of an installed package or of the standard library, which its version stands for."""
+    """Tell whether a file belongs to an installed package or to the standard library, which have versions."""
     places = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     return any(path.is_relative_to(place) for place in places if place)
 

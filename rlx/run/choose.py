@@ -1,8 +1,8 @@
 """Choose the protocol, the sampling and the warm start of a run that does not name them.
 
-The choice follows from the environment (tools, actions, expert, form of its answers, number of turns), the algorithm
-(`Algorithm.space` and `Algorithm.start`) and the model (whether it reasons, whether it follows instructions). Each
-choice has a reason, which `rlx plan` shows. The names below are options of conf/protocol, conf/sampling and
+The choice follows from three things: the environment (tools, actions, expert, answer form, number of turns), the
+algorithm (`Algorithm.space`, `Algorithm.start`) and the model (`recipe.reasoning`, `chat`). `rlx plan` shows the reason
+for each choice. The names below are options of conf/protocol, conf/sampling and
 conf/warm_start.
 """
 

@@ -1,6 +1,6 @@
 """A few real episodes before anything is trained: played by the run's own player, at the environment's pace and in
-threads, with an expert's words (or plausible ones) in place of a model's. A fault of the environment that would stop
-the first step, such as a connection that belongs to one thread, is found before a warm start instead of after it.
+threads, with an expert's words (or plausible ones) in place of a model's. This finds
+faults of the environment before a warm start, such as a connection that belongs to one thread.
 
     alone      one episode after another, on this thread
     together   all at once, every piece of work in a thread of its own, as threads of the run's pool take turns
@@ -151,7 +151,7 @@ def rehearse_one(life: Life, run: Run, name: str, env: Environment) -> None:
     ahead = run.hardware.staleness > 0
     together = play_together(rollout(), starts, ahead=ahead)
     if errors_in(together) and errors_in(again := play_together(rollout(), starts, ahead=ahead)):
-        raise RunError(f"{where}: {told(errors_in(again)[0], env)}")
+        raise RunError(f"{where}: {explain_thread_error(errors_in(again)[0], env)}")
     if not is_replayable(env) or errors_in(together):
         return
     if list(map(outcome, alone)) != list(map(outcome, together)):
@@ -161,7 +161,7 @@ def rehearse_one(life: Life, run: Run, name: str, env: Environment) -> None:
         )
 
 
-def told(error: str, env: Environment) -> str:
+def explain_thread_error(error: str, env: Environment) -> str:
     """Explain an error that only threads cause."""
     pace = pace_of(env)
     remedy = "open connections inside each call, allow their use from other threads, or set pace = 'inline'"

@@ -1,4 +1,4 @@
-"""What a warm start has taught: its loss, and how its own policy does on a few training tasks. The result is stored in
+"""Result of a warm start: its loss, and the success of its own policy on a few training tasks. The result is stored in
 the warm start's folder, so that a run that finds the warm start in the cache shows it too.
 """
 

@@ -1,5 +1,6 @@
-"""Python code of a model in CPython, contained by the kernel (rlx.contain): a fresh process for each call, forked from
-a Python that has imported what code is likely to use, so that nothing of a call is there in the next.
+"""Python code of a model in CPython, contained by the kernel (rlx.contain).
+
+Each call has a fresh process, forked from a Python that has imported likely modules. So no call sees another.
 
     code --names numpy, sympy ...?--> [science: has imported them]  or  [plain: the standard library]
 

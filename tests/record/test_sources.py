@@ -54,5 +54,5 @@ def test_an_installed_package_counts_by_its_version(project: Path, monkeypatch: 
 
 def test_rlx_itself_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     before = code_digest({})
-    monkeypatch.setattr(sources, "own_digest", lambda: "other")
+    monkeypatch.setattr(sources, "package_digest", lambda: "other")
     assert code_digest({}) != before
