@@ -211,7 +211,7 @@ def plan(
     prompt: parts.Prompt = None,
     seen: parts.Seen = None,
 ) -> None:
-    """What `rlx train` would do: whether it fits, its time, settings, memory and disk.
+    """Show a run before it starts: whether it fits, its time, settings, memory and disk.
 
     Loads and starts nothing; exit code 2 if the run cannot fit. Words are those of `rlx train`. Without --tokens the
     time stands for three lengths of episodes, unless demonstrations that the policy copies tell them, or run=DIR does:

@@ -33,10 +33,10 @@ class MistakeError(ValueError):
 
 
 LARGEST = 1e30
-"""Of a number without a limit of its own: it and its product with others stay within a float32."""
+"""Upper limit of numbers without a limit of their own; products of such numbers stay within a float32."""
 LARGEST_SEED = 2**63 - 1
 MANY = 10**6
-"""Of a count that only memory and patience limit."""
+"""Upper limit of counts that only memory and time limit."""
 
 
 def at_least(low: float, /, **values: float | None) -> None:

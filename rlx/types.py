@@ -149,7 +149,7 @@ class Piece(NamedTuple):
     """A part of a context: `text`, or what was sampled in turn `turn`, as it was."""
 
     role: Literal["system", "user", "assistant", "tool"]
-    """Whose message it is, for a model that is spoken to in messages; `tool`: what came of a call."""
+    """Role of the message for a chat model; `tool` is the answer to a call."""
     text: str = ""
     turn: int | None = None
 
@@ -237,9 +237,9 @@ class Request:
     sampling: Sampling
     stops: tuple[str, ...] = ()
     state: int | None = None
-    """Of the engine's automaton (rlx.protocol.automaton), to start in; None for the vocabulary alone."""
+    """Start state in the engine's automaton (rlx.protocol.automaton); None for the vocabulary alone."""
     thinking: bool | None = None
-    """Whether it begins within <think>, where no stop string ends it; None: stop strings end it everywhere."""
+    """True if the completion begins within <think>, where no stop string ends it; None: stop strings always end it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

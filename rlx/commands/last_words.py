@@ -13,7 +13,7 @@ IN_PLACE = {
     errno.ENOTDIR: "part of it is a file, where a folder should be: choose another place",
     errno.EISDIR: "this is a folder, where a file should be",
 }
-"""What the file system says shorter."""
+"""Shorter words for errors of the file system."""
 NO_MEMORY = re.compile(r"out of memory|(can't|[Cc]annot|[Ff]ailed to|[Uu]nable to) (map|allocate|mmap)|bad_alloc")
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 

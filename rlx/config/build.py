@@ -30,7 +30,7 @@ def build_run(tree: Tree, folder: Path, words: Sequence[str] = ()) -> Run:
 
 
 def build_part(tree: Tree, key: str) -> Any:
-    """What one of a configuration's root keys stands for: an environment, a model, the seed."""
+    """Build the value of a root key: an environment, a model, the seed."""
     return build_value(tree[key], key, signature("rlx.run.run.Run").parameters[key])
 
 

@@ -162,7 +162,7 @@ def compose_sources(words: Sequence[str]) -> tuple[dict[str, Any], list[Source]]
 
 
 def _file_of(loader: AutoLoader, name: str) -> Path | None:
-    """Where a part of a configuration is written; None for what Hydra has in itself."""
+    """Return the file of a part of the configuration; None for a part of Hydra itself."""
     found = loader.repository.load_config(name)
     scheme, _, folder = str(found and found.path).partition("://")
     return Path(folder) / f"{name}.yaml" if scheme == "file" else None

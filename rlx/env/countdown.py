@@ -116,7 +116,7 @@ class Countdown:
 
     @property
     def reward_range(self) -> tuple[float, float]:
-        """From a wrong answer after the costliest calls to a right one without any."""
+        """Rewards of a wrong answer after the costliest calls, and of a right answer without a call."""
         each = self.lambda_call + self.lambda_error
         return -inf if self.lambda_token else -self.lambda_mismatch - self.max_rounds * each, 1.0
 

@@ -48,23 +48,23 @@ class HangError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Foreign:
-    """What an adapter can play, which is a module as rlx.contain.server tells."""
+    """Environment of another package, played by an adapter module (rlx.contain.server)."""
 
     answer_form: ClassVar = "turn"
 
     adapter: Module
     task: str
-    """What to play, by its name in the package."""
+    """Name of the environment in the package."""
     package: Module = ""
-    """What pip installs."""
+    """Name of the package for pip."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """The task's own, as the package names them."""
     form: str | None = None
-    """What the package looks for in a turn, as `[...]`: a turn that does not have its beginning is put into it."""
+    """Form of a turn, such as `[...]`: text that does not contain its beginning is wrapped in it."""
     python: Program | None = None
     """An interpreter that has the package; null: this one."""
     contained: Switch = True
-    """Whether the kernel contains an episode's process: no network, no process, no file but in its own /tmp."""
+    """Contain an episode's process by the kernel: no network, no process, no file outside its private /tmp."""
     files: Annotated[tuple[str, ...], CONSENT] = ()
     """Folders that the package reads beside its own, such as data sets; an episode may read them, and no others."""
     replayable: bool = True

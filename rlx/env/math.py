@@ -47,9 +47,9 @@ class Math(SourcedQuestions):
     seconds: float = 3.0
     """For a judgement by math-verify; an answer that takes longer is wrong."""
     unworked: bool = False
-    """Whether math-verify also accepts what leaves operations undone: `1+2` or `6/2` for 3."""
+    """Accept answers that leave operations undone, such as `1+2` or `6/2` for 3 (math-verify)."""
     contained: Switch = True
-    """Whether the kernel contains math-verify's process."""
+    """Contain math-verify's process by the kernel."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

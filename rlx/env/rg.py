@@ -42,7 +42,7 @@ class ReasoningGym(Questions):
     seconds: float = 5.0
     """For a judgement; an answer that takes longer is wrong."""
     contained: Switch = True
-    """Whether the kernel contains the processes that score answers; false: some evaluate what a model wrote."""
+    """Contain the processes that score answers by the kernel; some of them evaluate model text."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

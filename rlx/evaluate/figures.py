@@ -41,7 +41,7 @@ class Score:
     num_samples: int
     num_correct: int
     sums: Mapping[str, float] = field(default_factory=dict)
-    """Of what `rlx.rollout.measure` describes an episode by, and of failed calls."""
+    """Statistics of each episode (rlx.rollout.measure), failed calls included."""
     bounds: Bounds = field(default_factory=dict)
     """Possible values of an episode's statistics, where they are known."""
     said: Mapping[str, tuple[float, ...]] = field(default_factory=dict)

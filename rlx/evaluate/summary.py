@@ -98,7 +98,7 @@ class Summary:
     ended: str = ""
     """When, by the machine's clock; of no figure's making."""
     notes: tuple[str, ...] = ()
-    """What a reader of the figures should know, a line each: checkpoints that were passed over."""
+    """Notes for a reader of the figures, a line each, such as checkpoints that were skipped."""
     warnings: tuple[str, ...] = ()
     """Signs that the run learned nothing, a line each, with advice (rlx/run/alarm.py)."""
 

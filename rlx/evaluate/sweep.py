@@ -56,7 +56,7 @@ UNSEEN_KEYS = tuple(key for key in FREE_KEYS if key != "steps")
 
 
 def is_alike(key: str) -> bool:
-    """Whether runs that differ in a key may be averaged: seeds, and what changes neither steps nor figures."""
+    """Tell whether runs that differ in this key may be averaged: seeds, and keys without effect."""
     is_seed = key == "seed" or (key.startswith("warm_start.") and key.endswith(".seed"))
     return is_seed or (key not in BOUND_KEYS and is_free(key, UNSEEN_KEYS))
 

@@ -32,7 +32,7 @@ REFERENCE = re.compile(r"\$\{model\.recipe\.(\w+)\}")
 RECIPE = "3b"
 """Recipe whose tool limits and interpreter an environment gets where no model says its own."""
 WITHOUT_MODEL = {"${model.recipe.reasoning}": True}
-"""What options refer to a model for: none is known here, and who does not think in <think> is read alike."""
+"""Values of references to a model, which the gym does not know."""
 MOST = 10**5
 """Environments of a vector: making so many takes seconds."""
 

@@ -28,7 +28,7 @@ T = TypeVar("T")
 MEETING = timedelta(minutes=10)
 """How long the processes of a run wait for the last to start."""
 PATIENCE = timedelta(days=7)
-"""How long torch waits for another rank; one that hangs is found much sooner, by `rlx.hardware.pulse`."""
+"""Time limit of torch's collectives; `rlx.hardware.pulse` finds a rank that hangs much sooner."""
 LOST = (
     "gloo/transport",
     "application timeout caused pair closure",
@@ -137,7 +137,7 @@ class Ranks(Place):
             import torch.distributed as dist
 
             self.calls[0] += 1
-            with told_of_loss(self):
+            with report_lost_process(self):
                 dist.all_reduce(x, group=self.group)
         return x
 
@@ -147,7 +147,7 @@ class Ranks(Place):
             import torch.distributed as dist
 
             self.calls[0] += 1
-            with told_of_loss(self):
+            with report_lost_process(self):
                 dist.barrier(group=self.group)
 
     def _gather_bytes(self, raw: bytes) -> list[bytes]:
@@ -156,7 +156,7 @@ class Ranks(Place):
 
         self.calls[0] += 1
         lengths = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
-        with told_of_loss(self):
+        with report_lost_process(self):
             dist.all_gather(lengths, torch.tensor([len(raw)]), group=self.group)
             longest = int(max(lengths))
             mine = torch.zeros(longest, dtype=torch.uint8)
@@ -170,7 +170,7 @@ ALONE = Ranks()
 
 
 @contextmanager
-def told_of_loss(place: Place) -> Iterator[None]:
+def report_lost_process(place: Place) -> Iterator[None]:
     """Turn torch's error when another process is gone into one line, with the cause."""
     try:
         yield
@@ -182,7 +182,7 @@ def told_of_loss(place: Place) -> Iterator[None]:
 
 
 @contextmanager
-def told_of_network(place: Place) -> Iterator[None]:
+def report_network_error(place: Place) -> Iterator[None]:
     """Turn the error of processes that cannot reach each other into one line: trying again would not help."""
     try:
         yield
@@ -257,7 +257,7 @@ def join(hardware: Hardware, *, exact: bool = True) -> Iterator[Ranks]:
         yield ALONE
         return
     ranks = meet(place, hardware)
-    with told_of_loss(place):
+    with report_lost_process(place):
         try:
             yield ranks
         except InterruptedRunError:  # all know of it; a launcher that saw one leave would kill the others
@@ -306,7 +306,7 @@ def meet(place: Place, hardware: Hardware) -> Ranks:
         place = replace(place, local_rank=own_device(place.local_rank, torch.cuda.device_count()))
         torch.cuda.set_device(place.local_rank)
     os.environ["LOCAL_RANK"] = str(place.local_rank)
-    with told_of_loss(place), told_of_network(place):
+    with report_lost_process(place), report_network_error(place):
         if not dist.is_initialized():
             store, rank, size = next(rendezvous("env://", timeout=MEETING))
             store.set_timeout(PATIENCE)

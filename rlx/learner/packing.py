@@ -36,9 +36,9 @@ class Packed:
     """Where among T it stands itself, whose hidden state knows all up to and with it."""
     target_m: Tensor
     token_m: Tensor
-    """Which of the batch's M each one is."""
+    """Index into the batch's M for each trained token."""
     token_T: Tensor
-    """Which of the batch's N each packed token is."""
+    """Index into the batch's N for each packed token."""
     recompute: bool
     """As MicroBatch says."""
 

@@ -60,8 +60,8 @@ class Blocks(History):
         return uncut(self.read(text), stop)
 
     def read(self, text: str) -> Action:
-        """What a whole turn says."""
-        name, body = find_said(text, self.blocks) if self.reasoning else find_block(text, self.blocks)
+        """Return the action of a whole turn."""
+        name, body = find_acting_block(text, self.blocks) if self.reasoning else find_block(text, self.blocks)
         if name not in self.blocks:
             return self.otherwise(text, body)
         return self.action(name, unfenced(body) if name in self.tools else body)
@@ -90,7 +90,7 @@ class Blocks(History):
         return write_observation(observation)
 
 
-def find_said(text: str, blocks: Sequence[str]) -> tuple[str, str]:
+def find_acting_block(text: str, blocks: Sequence[str]) -> tuple[str, str]:
     """Return the block that acts in a turn with thoughts, and what it holds; or no name, and why not. Total."""
     said = outside(text)
     if f"<{OBSERVATION}>" in said or f"</{OBSERVATION}>" in said:
@@ -143,7 +143,7 @@ def calls_in(text: str, tools: Sequence[str]) -> Iterator[Action]:
                 yield Action(kind="call", name=name, text=block.code)
 
 
-def heard_in(text: str, stops: Sequence[str], reasoning: bool) -> str:
+def end_outside_thoughts(text: str, stops: Sequence[str], reasoning: bool) -> str:
     """Return a turn up to its first stop string; of a `reasoning` model, without its thoughts."""
     return outside(up_to_stop(text, stops)) if reasoning else end_at_stop(text, stops)
 

@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import ClassVar
 
 from rlx.limits import not_empty
-from rlx.protocol.blocks import ANSWER, heard_in, invalid, joined, printable, require_heard, uncut
+from rlx.protocol.blocks import ANSWER, end_outside_thoughts, invalid, joined, printable, require_heard, uncut
 from rlx.protocol.history import History
 from rlx.types import Action, Move, Part, Stop, Task, Verb
 
@@ -70,7 +70,7 @@ class Direct(Lines):
         return uncut(self.read(text), stop)
 
     def read(self, text: str) -> Action:
-        """What a whole turn says."""
+        """Return the action of a whole turn."""
         return meant(without_end(text, self.stops, self.reasoning).strip(), self.declared)
 
     def write(self, move: Move) -> str:
@@ -85,7 +85,7 @@ class Direct(Lines):
 
 def without_end(text: str, stops: Sequence[str], reasoning: bool = False) -> str:
     """Return the text up to its first stop string."""
-    turn = heard_in(text, stops, reasoning)
+    turn = end_outside_thoughts(text, stops, reasoning)
     return next((turn[: -len(stop)] for stop in stops if turn.endswith(stop)), turn)
 
 

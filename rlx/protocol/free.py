@@ -10,7 +10,7 @@ from typing import Self
 
 from rlx.fences import unfenced
 from rlx.limits import not_empty
-from rlx.protocol.blocks import heard_in, invalid, joined, printable, require_heard, uncut
+from rlx.protocol.blocks import end_outside_thoughts, invalid, joined, printable, require_heard, uncut
 from rlx.protocol.direct import is_bare, meant, said_as, spell
 from rlx.protocol.history import History
 from rlx.protocol.tags import refuse_names
@@ -72,7 +72,7 @@ class Free(History):
 
     def read(self, text: str) -> Action:
         """Return what a whole turn says."""
-        turn = heard_in(text, self.stops, self.reasoning)
+        turn = end_outside_thoughts(text, self.stops, self.reasoning)
         call = self.call_in(turn) if self.lent else None
         if call is not None:
             return call

@@ -1,8 +1,8 @@
 """Thoughts of reasoning models, between <think> and </think>: nothing in them is said.
 
-    <think>perhaps 4 \\boxed{4}</think> It is \\boxed{5}     ->   It is \\boxed{5}
-    perhaps 4 \\boxed{4}</think> It is \\boxed{5}            ->   It is \\boxed{5}     a template may open the thought
-    <think>perhaps 4 \\boxed{4}                             ->   nothing
+<think>perhaps 4 \\boxed{4}</think> It is \\boxed{5}     ->   It is \\boxed{5}
+perhaps 4 \\boxed{4}</think> It is \\boxed{5}            ->   It is \\boxed{5}     a template may open the thought
+<think>perhaps 4 \\boxed{4}                             ->   nothing
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ JUDGING_KEYS = ("evaluate",)
 DERIVED = "model.recipe."
 """What other keys have taken their values from, under their own names."""
 BOUND_KEYS = ("hardware.staleness", "hardware.importance_cap")
-"""Of the free ones, what does change the run."""
+"""Exceptions among the free keys: these change the run."""
 CONFIG, METRICS, SUMMARY, RESULTS = "config.yaml", "metrics.jsonl", "summary.json", "results.md"
 LOCK, LOG, COMMAND = ".lock", "log.txt", "command.json"
 TRAJECTORIES, CHECKPOINTS, EVALUATIONS, RANKS, LOGS = "trajectories", "checkpoints", "evaluations", "ranks", "logs"

@@ -31,9 +31,9 @@ class Speech:
     drawn: Drawn = field(default_factory=Drawn)
     """What may be chosen, in all parts of a run."""
     state: int | None = None
-    """Of the engine's automaton, the first that its own protocol drew."""
+    """First state of this protocol in the engine's automaton."""
     thinks: bool = False
-    """Whether the chat template begins the model's turn within <think>."""
+    """True if the chat template opens <think> at the start of the model's turn."""
     end: int | None = None
     """Id with which the model ends a turn that no stop string ends; None: it has none."""
 
@@ -116,14 +116,14 @@ class Speech:
 
     @property
     def thinking(self) -> bool | None:
-        """Whether a turn begins in a thought, in which no stop string is heard; None where all are heard."""
+        """True if a turn begins in a thought, where no stop string counts; None if stop strings count everywhere."""
         return self.thinks if getattr(self.dialect, "reasoning", False) else None
 
     def spell_ids(self, ids: Sequence[int]) -> Completion:
         return Completion(token_ids=tuple(ids), logprobs=(0.0,) * len(ids), stop="stop")
 
     def stopped(self, text: str) -> bool:
-        """Whether a turn with this text ends by one of the protocol's stop strings."""
+        """Tell whether the text ends with one of the protocol's stop strings."""
         return text.endswith(tuple(self.dialect.stops))
 
 

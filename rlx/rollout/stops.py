@@ -63,7 +63,7 @@ def spell_sentencepiece(piece: str) -> bytes:
 
 
 THOUGHT = {OPENS.encode(): True, CLOSES.encode(): False}
-"""What opens a thought and what closes it."""
+"""Tags that open and close a thought."""
 
 
 @dataclass(slots=True)
@@ -74,11 +74,11 @@ class Listener:
     reach: int
     """Bytes to remember: one less than the longest stop string has."""
     thinking: bool | None = None
-    """Whether a thought is open, in which no stop string counts; None: thoughts are text like any other."""
+    """True while a thought is open, where no stop string counts; None: thoughts are text like any other."""
     tail: bytes = b""
 
     def hear(self, piece: bytes) -> bool:
-        """Whether a stop string is complete once this piece is said. It may have text after it inside the piece."""
+        """Tell whether this piece completes a stop string; more text may follow it inside the piece."""
         window, read = self.tail + piece, 0
         for match in self.stops.finditer(window):
             if self.thinking is None or (match[0] not in THOUGHT and not self.thinking):

@@ -57,8 +57,8 @@ NO_CHECKPOINT = "go on with it by its own rlx train command; rlx eval model.path
 
 
 def judge_run(life: Life, agent: Agent) -> Figures:
-    """Return `eval/…` of the trained policy, `start/…` of the one it began with, `untrained/…` of the model before its
-    warm start, the paired `gain/…` over the start and `gain_untrained/…`, and `random/…`, the floor."""
+    """Return the figures of all evaluations: `eval/…` (trained policy), `start/…`, `untrained/…` (no warm start) and
+    `random/…` (floor). `gain/…` and `gain_untrained/…` are paired differences."""
     act = partial(agent.policy.rollout, prepare=agent.sync, keep=False)
     ours = judge(life, act, "eval", agent.learner.num_updates)
     bare = judge_fixed(life, agent, "untrained", life.run.model) if judges_untrained(life.run) else []
@@ -75,7 +75,7 @@ def judge_run(life: Life, agent: Agent) -> Figures:
 
 
 def judges_untrained(run: Run) -> bool:
-    """Whether the model without its warm start is evaluated too: without one, the start is that model."""
+    """Tell whether the untrained model is evaluated too; without a warm start it is the start itself."""
     return run.evaluate.untrained and run.before() is not None
 
 

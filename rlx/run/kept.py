@@ -98,7 +98,7 @@ def read_parts(life: Life, path: Path, key: str) -> dict[tuple[str, int], Trajec
 
 
 def is_begun(life: Life, path: Path, key: str) -> bool:
-    """Whether the run has played some of this evaluation before it was cut off."""
+    """Tell whether the run played a part of this evaluation before an interrupt."""
     return life.ranks.first(lambda: any(path.parent.glob(f"{path.stem}.{key}-*.partial")))
 
 

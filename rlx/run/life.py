@@ -74,11 +74,11 @@ class Life:
     policy: str = ""
     """What the figures are of: a checkpoint, or a model's path."""
     notes: tuple[str, ...] = ()
-    """What a reader of the figures should know."""
+    """Notes for a reader of the figures."""
     warnings: tuple[str, ...] = ()
     """Signs of a mistake that metrics.jsonl does not hold, for summary.json."""
     alarms: Alarms = field(default_factory=Alarms)
-    """What the metrics up to now call for."""
+    """Alarms that follow from the metrics up to now."""
     fleet: Fleet | None = None
     """The run's rollout servers, if it has any."""
     engine: Engine | None = None
@@ -182,7 +182,7 @@ def recorded(ranks: Ranks, run: Run, *, trains: bool) -> Iterator[None]:
 
 
 def fetch_first(life: Life) -> None:
-    """What is on a hub is fetched by rank 0, for whom a signal ends it at once; the others find it in the cache."""
+    """Fetch the run's inputs from a hub on rank 0, where a signal ends it at once; other ranks read the cache."""
     wrong = refusal() if life.ranks.is_first else ""
     if wrong:
         life.screen.say(f"{wrong}: this run goes on without the cache; RLX_CACHE names another folder")

@@ -98,7 +98,7 @@ class Run:
     seed: int
     steps: int
     extend: int = 0
-    """Of a warm start: times that it may go on for `steps` more (rlx/run/warm_result.py)."""
+    """Largest number of extensions of a warm start, each of `steps` more (rlx/run/warm_result.py)."""
     max_error_share: float
     """More episodes of a step than this share ending in an error stop the run."""
     objective: str | tuple[str, ...] | None = None

@@ -22,7 +22,7 @@ from rlx.run.life import STATE, Life
 from rlx.run.run import Run
 
 PARTS = ("env", "protocol", "sampling", "algo", "steps", "seed")
-"""Of a stage's configuration, what its weights depend on, beside the model that it starts from."""
+"""Keys of a stage's configuration that its weights depend on, beside its start model."""
 LEARNING = (MANIFEST, PROGRESS, STATE)
 """Files of a checkpoint that are no part of its model."""
 

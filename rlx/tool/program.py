@@ -59,7 +59,7 @@ FROM_SYS = re.compile(r"^([^\S\n]*)from sys import ([\w, ]+)$", re.MULTILINE)
 
 
 def run_programs(python: Python, code: str, stdins: Iterable[str]) -> Iterator[Result]:
-    """What a program prints for each; or, where it fails, why in one line. Total, whatever it is."""
+    """Yield the program's output for each input, or one line with the reason of its failure. Never raise."""
     if python.interpreter == "cpython":
         yield from (cpython.run_program(python, code, stdin) for stdin in stdins)
         return

@@ -80,9 +80,9 @@ class Python:
     """Time limit; processor time with cpython, which may take twice as long by the clock."""
     memory_mb: int = 32
     depth: int = 500
-    """With monty: depth limit of nested calls, and of nested values: no deeper one fits into the output."""
+    """Depth limit of nested calls, and of nested values in the output (monty)."""
     sleep: float = 0.0
-    """With monty: seconds asleep, in all."""
+    """Time limit of sleep, in seconds (monty)."""
     max_characters: int = 1000
     """Length limit of the code, and of the output unless `output_characters` says another."""
     output_characters: int | None = None
@@ -90,13 +90,13 @@ class Python:
     processes: int = 2
     """Sandboxes kept warm and shared by all calls; with cpython, calls that run at once."""
     fenced: bool = True
-    """Whether a Markdown fence around the whole code is removed."""
+    """Remove a Markdown fence around the whole code."""
     truncate: bool = False
-    """Whether output that is too long is cut off, instead of failing."""
+    """Cut long output off; false: a call with long output fails."""
     supply_imports: bool = False
-    """With cpython: whether code that fails for an undefined name runs again after common imports."""
+    """Run code again after common imports if a name is undefined (cpython)."""
     contained: Switch = True
-    """With cpython: whether the kernel contains it; false: code of a model runs with all that you may do."""
+    """Contain code by the kernel (cpython); false: code of a model runs with your own rights."""
 
     def __post_init__(self) -> None:
         above(0, 3600, seconds=self.seconds)
@@ -266,7 +266,7 @@ def too_much(python: Python) -> str:
 
 
 def cut(output: str, python: Python) -> Result:
-    """What becomes of output that is too long."""
+    """Return the result for output that is too long."""
     if python.truncate:
         return Result(output=f"{printable(output[: python.max_output])}\n... (cut off)")
     return Result(output=too_much(python), failed=True)

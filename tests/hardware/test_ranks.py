@@ -24,8 +24,8 @@ from rlx.hardware.ranks import (
     meet,
     meeting_point,
     own_device,
-    told_of_loss,
-    told_of_network,
+    report_lost_process,
+    report_network_error,
 )
 
 
@@ -177,7 +177,7 @@ def test_two_processes_talk_and_notice_when_one_leaves(tmp_path: Path) -> None:
 
 def test_an_error_with_words_of_networks_is_not_another_process_that_is_gone() -> None:
     for text in ("the table is too small to store one request", "no socket in the wall", "bad connection", "timed out"):
-        with pytest.raises(RuntimeError, match=text) as caught, told_of_loss(Place(rank=1, size=2)):
+        with pytest.raises(RuntimeError, match=text) as caught, report_lost_process(Place(rank=1, size=2)):
             raise RuntimeError(text)
         assert not isinstance(caught.value, RanksError)
 
@@ -192,7 +192,11 @@ def test_an_error_with_words_of_networks_is_not_another_process_that_is_gone() -
 )
 def test_a_wrong_network_interface_is_named_and_not_tried_again(text: str) -> None:
     place = Place(rank=1, size=2)
-    with pytest.raises(RanksError, match="GLOO_SOCKET_IFNAME") as caught, told_of_loss(place), told_of_network(place):
+    with (
+        pytest.raises(RanksError, match="GLOO_SOCKET_IFNAME") as caught,
+        report_lost_process(place),
+        report_network_error(place),
+    ):
         raise RuntimeError(text)
     assert caught.value.exit_code != GIVEN_UP
     assert text[:60] in str(caught.value)
@@ -203,6 +207,6 @@ def test_a_process_that_dies_while_all_meet_is_gone() -> None:
         Place(rank=1, size=2),
         "Gloo connectFullMesh failed with [pair.cc:534] Connection closed by peer [::1]",
     )
-    with pytest.raises(RanksError, match="is gone") as caught, told_of_loss(place), told_of_network(place):
+    with pytest.raises(RanksError, match="is gone") as caught, report_lost_process(place), report_network_error(place):
         raise RuntimeError(text)
     assert caught.value.exit_code == GIVEN_UP

@@ -21,7 +21,7 @@ NESTED = 2
 """Parentheses within each other, at most."""
 LONGEST = 500
 MOST_DIGITS = 6
-"""Of a number."""
+"""Number of digits that a number may have."""
 WORDS = re.compile(r"[a-z]+(?:[ -][a-z]+)*")
 
 

@@ -42,7 +42,7 @@ QUEUE = 5.0
 
 
 Work = Callable[[], bytes]
-"""What is left of a call when its body is read: done by one connection at a time."""
+"""Rest of a call after its body is read; one connection at a time runs it."""
 
 
 class RolloutServer(ThreadingHTTPServer):
