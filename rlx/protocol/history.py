@@ -37,8 +37,8 @@ class History:
     summary_tokens: int = 64
     """The longest summary."""
     reasoning: bool = True
-    """Ignore text in <think>, where no stop string ends a turn either. False: <think> is text like any other, or part of
-    a protocol's own strict form."""
+    """Ignore text in <think>, where no stop string ends a turn either. False: <think> is text like any other, or part
+    of a protocol's own strict form."""
 
     ask: ClassVar[str] = (
         "Sum up what you need to go on, and end with </summary>: all else will be forgotten.\n<summary>\n"
