@@ -91,8 +91,8 @@ def near(name: str, names: Iterable[str]) -> str:
 
 
 def plain(number: float) -> str:
-    """A limit as one writes it: 1000000 and 0.01, never 1000000.0 or 1e+06."""
-    return f"{number:.15g}"
+    """Return a limit as a user writes it: 1000000 and 0.01, never 1000000.0 or 1e+06."""
+    return str(number) if isinstance(number, int) else f"{number:.15g}"
 
 
 def _kind(low: float, value: float) -> str:

@@ -51,3 +51,8 @@ def test_a_share_is_from_zero_to_one(value: float) -> None:
 def test_what_was_expected_is_said_as_one_writes_it(check: Callable[..., None], value: float, expected: str) -> None:
     with pytest.raises(ValueError, match=re.escape(f"key={value}: expected {expected}") + "$"):
         check(key=value)
+
+
+def test_a_large_whole_limit_is_written_in_full() -> None:
+    with pytest.raises(ValueError, match=rf"^seed=-1: .*{2**63 - 1}$"):
+        within(0, 2**63 - 1, seed=-1)
