@@ -120,9 +120,9 @@ REFUSED = {
     "memory": "x = bytearray(10**10)",
     "memory by steps": "x = []\nwhile True: x.append(bytearray(10**7))",
     "mapped memory": "import mmap; mmap.mmap(-1, 10**10)",
-    "a large file": "f = open('/tmp/x', 'wb')\nfor _ in range(1000): f.write(b'x' * 10**6)",
-    "many large files": "for i in range(100): open(f'/tmp/{i}', 'wb').write(b'x' * 10**7)",
-    "many files": "for i in range(10**5): open(f'/tmp/{i}', 'w')",
+    "a large file": "import tempfile; f = open(tempfile.gettempdir() + '/x', 'wb')\nfor _ in range(1000): f.write(b'x' * 10**6)",
+    "many large files": "import tempfile\nfor i in range(100): open(f'{tempfile.gettempdir()}/{i}', 'wb').write(b'x' * 10**7)",
+    "many files": "import tempfile\nfor i in range(10**5): open(f'{tempfile.gettempdir()}/{i}', 'w')",
     "many open files": "x = [open('/dev/null') for _ in range(1000)]",
     "many threads": "import threading, time\nfor _ in range(10**5): threading.Thread(target=time.sleep, args=(600,), daemon=True).start()",
 }  # fmt: skip
@@ -146,9 +146,13 @@ def test_the_environment_is_empty(box: Box) -> None:
 def test_nothing_of_a_call_is_there_in_the_next(box: Box) -> None:
     run(
         box,
-        "import builtins, json, sys; open('/tmp/left', 'w').write('x'); builtins.left = 1; sys.left = json.left = 1",
+        "import builtins, json, sys, tempfile; open(f'{tempfile.gettempdir()}/left', 'w').write('x')\n"
+        "builtins.left = 1; sys.left = json.left = 1",
     )
-    look = "import builtins, json, os, sys; out = [os.listdir('/tmp'), *(hasattr(m, 'left') for m in (builtins, json, sys))]"
+    look = (
+        "import builtins, json, os, sys, tempfile\n"
+        "out = [os.listdir(tempfile.gettempdir()), *(hasattr(m, 'left') for m in (builtins, json, sys))]"
+    )
     assert run(box, look) == [[], False, False, False]
 
 
@@ -203,7 +207,10 @@ def test_what_is_written_on_the_line_harms_its_own_call_alone(box: Box, said: st
 
 def test_calls_beside_each_other_do_not_see_each_other(box: Box) -> None:
     found: list[Any] = []
-    slow = "import os, time\nopen('/tmp/mine', 'w')\ntime.sleep(0.5)\nout = os.listdir('/tmp')"
+    slow = (
+        "import os, tempfile, time\nplace = tempfile.gettempdir()\n"
+        "open(f'{place}/mine', 'w')\ntime.sleep(0.5)\nout = os.listdir(place)"
+    )
     threads = [threading.Thread(target=lambda: found.append(run(box, slow))) for _ in range(6)]
     for thread in threads:
         thread.start()

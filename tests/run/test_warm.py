@@ -101,8 +101,7 @@ def test_a_curriculum_cut_off_in_its_second_stage_goes_on_to_the_same_bits(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("+protocol@warm_start.protocol=answer",), "warm_start.algo is for agents with tools"),
-        (("algo@warm_start.before.algo=tool_sft",), "warm_start.before.algo is for agents with tools"),
+        (("algo@warm_start.before.algo=expa_grpo",), "warm_start.before.algo.space=expanded: expected protocol=expa"),
         (("+sampling@warm_start.before.sampling=long", "warm_start.before.sampling.max_context=9999"),
          "warm_start.before.sampling.max_context=9999: expected an integer up to"),
     ],
