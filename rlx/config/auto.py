@@ -14,6 +14,7 @@ from typing import Any
 
 from hydra._internal import hydra as hydra_main
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from hydra.types import RunMode
@@ -23,6 +24,7 @@ from omegaconf.errors import OmegaConfBaseException
 from rlx.config.build import build_value
 from rlx.config.check import ConfigError, check_value
 from rlx.config.folders import read_option
+from rlx.config.repository import Repository
 from rlx.config.words import first_words, parse_overrides
 from rlx.run.choose import Case, Choice, choose_protocols, choose_sampling, choose_warm_start
 from rlx.types import Dialect
@@ -35,6 +37,11 @@ NEEDED = ("env", "algo", "model")
 
 class AutoLoader(ConfigLoaderImpl):
     """Hydra's loader; what it composes names no option `auto`."""
+
+    def __init__(self, config_search_path: ConfigSearchPath) -> None:
+        super().__init__(config_search_path)
+        self.repository = Repository(config_search_path)
+        self.choices: dict[tuple[str, ...], list[Choice]] = {}
 
     def load_configuration(
         self,
@@ -61,6 +68,13 @@ class AutoLoader(ConfigLoaderImpl):
         """Return the options for every group that is `auto`. Values that cannot be composed change nothing of it; none
         are chosen where the options themselves cannot be, as the composition then says what is wrong."""
         rest = [override for override in parse_overrides(first_words(overrides)) if is_rest(override)]
+        lines = tuple(override.input_line or "" for override in rest)
+        if lines not in self.choices:
+            self.choices[lines] = self.peek(config_name, rest)
+        return self.choices[lines]
+
+    def peek(self, config_name: str | None, rest: Sequence[Override]) -> list[Choice]:
+        """Compose with these overrides, or with the options among them, and choose for the result."""
         for words in (rest, [override for override in rest if self.is_option(override)]):
             with suppress(HydraException, OmegaConfBaseException, ConfigError, OSError, ValueError, TypeError):
                 lines = [override.input_line or "" for override in words]

@@ -83,8 +83,7 @@ def compose(words: Sequence[str], *, writes: bool = False) -> dict[str, Any]:
     One that `writes` has a folder in which it can."""
     arguments = parse_words(mixed(words))
     with open_loader(arguments.config_dir) as loader:
-        overrides = arguments.overrides
-        tree = compose_tree(loader, next(sweep_cases(loader, overrides)) if arguments.multirun else overrides)
+        tree = compose_tree(loader, first_case(loader, arguments))
         check_folders(HydraConfig.get())
         if writes and not arguments.multirun:
             refuse_place(Path(HydraConfig.get().run.dir))
@@ -98,8 +97,10 @@ def launch(words: Sequence[str], job: Job, check: Check = lambda run, here: None
     words = mixed(words)
     arguments = parse_words(words)
     if not any(getattr(arguments, name) for name in SHOWING):
-        check_words(arguments, check)
-        words = quieted(as_sweep_of_one(reserved(words, arguments), arguments), arguments)
+        with open_loader(arguments.config_dir) as loader:
+            check_words(loader, arguments, check)
+            words = reserved(loader, words, arguments)
+        words = quieted(as_sweep_of_one(words, arguments), arguments)
     program, sys.argv = sys.argv, [sys.argv[0], *options_last(words)]
     logging.getLogger("alembic").setLevel(logging.WARNING)  # optuna's: it tells of every plugin of its own
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Errors reach us, who tell them in one line, instead of being printed there.
@@ -115,14 +116,13 @@ def launch(words: Sequence[str], job: Job, check: Check = lambda run, here: None
         sys.argv = program
 
 
-def reserved(words: Sequence[str], arguments: argparse.Namespace) -> list[str]:
+def reserved(loader: AutoLoader, words: Sequence[str], arguments: argparse.Namespace) -> list[str]:
     """Make the folder of a run or a sweep, where its name is the time, and name it: two that start in the same second
     get two. Of several processes only the first does."""
     if arguments.cfg or find_place().rank:
         return list(words)
     kind = "sweep" if arguments.multirun else "run"
-    with open_loader(arguments.config_dir) as loader:
-        name, folder = folder_named(loader, next(sweep_cases(loader, arguments.overrides)), kind)
+    name, folder = folder_named(loader, first_case(loader, arguments), kind)
     return [*words, f"hydra.{kind}.dir={quoted(reserve_folder(folder))}"] if "${now:" in name else list(words)
 
 
@@ -218,20 +218,19 @@ def open_loader(config_dir: str | None = None) -> Iterator[AutoLoader]:
         GlobalHydra.instance().clear()
 
 
-def check_words(arguments: argparse.Namespace, check: Check) -> None:
+def check_words(loader: AutoLoader, arguments: argparse.Namespace, check: Check) -> None:
     """Compose, build and check what will run, before a folder is made; of a multirun, every swept value."""
-    with open_loader(arguments.config_dir) as loader:
-        cases = sweep_cases(loader, arguments.overrides) if arguments.multirun else [arguments.overrides]
-        for overrides in cases:
-            tree = compose_tree(loader, overrides)
-            check_folders(HydraConfig.get())
-            if not arguments.multirun and find_place().rank == 0:
-                refuse_place(Path(HydraConfig.get().run.dir))
-            if arguments.multirun:
-                hydra = HydraConfig.get()
-                check_sweeper(hydra.runtime.choices[SWEEPER], hydra.sweeper, tree.get("objective"))
-            set_threads(tree["hardware"]["num_threads"])
-            check(build_run(tree, Path()), HydraConfig.get().runtime.choices[LAUNCHER] == "basic")
+    cases = sweep_cases(loader, arguments.overrides) if arguments.multirun else [arguments.overrides]
+    for overrides in cases:
+        tree = compose_tree(loader, overrides)
+        check_folders(HydraConfig.get())
+        if not arguments.multirun and find_place().rank == 0:
+            refuse_place(Path(HydraConfig.get().run.dir))
+        if arguments.multirun:
+            hydra = HydraConfig.get()
+            check_sweeper(hydra.runtime.choices[SWEEPER], hydra.sweeper, tree.get("objective"))
+        set_threads(tree["hardware"]["num_threads"])
+        check(build_run(tree, Path()), HydraConfig.get().runtime.choices[LAUNCHER] == "basic")
 
 
 def check_folders(hydra: Any) -> None:
@@ -256,6 +255,11 @@ def sweep_cases(loader: AutoLoader, overrides: Sequence[str]) -> Iterator[list[s
     for index, values in enumerate(choices):
         for value in values[1:]:
             yield [*firsts[:index], value, *firsts[index + 1 :]]
+
+
+def first_case(loader: AutoLoader, arguments: argparse.Namespace) -> list[str]:
+    """Return the overrides of a run, or of the first job of a multirun."""
+    return next(sweep_cases(loader, arguments.overrides)) if arguments.multirun else list(arguments.overrides)
 
 
 def compose_tree(loader: AutoLoader, overrides: Sequence[str]) -> dict[str, Any]:

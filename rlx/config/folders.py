@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -182,10 +183,15 @@ def config_files(folders: Sequence[Path] | None = None) -> Iterator[Path]:
 def describe_file(file: Path) -> str:
     """What a file's first line says of it, or why the file cannot be read."""
     try:
-        text = file.read_text(encoding="utf-8")
-        yaml.safe_load(text)
+        return describe_text(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:
         reason = str(error).replace('in "<unicode string>", ', "at ")
         return f"(cannot be read: {' '.join(reason.split())})"
+
+
+@cache
+def describe_text(text: str) -> str:
+    """Return the first line of a file's comments; YAMLError if the text is not YAML."""
+    yaml.safe_load(text)
     said = (line for line in text.splitlines() if line.startswith("#") and not line.startswith("# @"))
     return next(said, "").lstrip("# ").strip()

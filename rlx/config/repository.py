@@ -1,0 +1,59 @@
+"""Parse each configuration file once per process.
+
+A command composes several times: to choose options, to check, to run. Hydra would parse every file each time.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from hydra._internal.config_repository import ConfigRepository
+from hydra.core.object_type import ObjectType
+from hydra.plugins.config_source import ConfigResult, ConfigSource
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """Configuration that Hydra made of a file, and the content of the file before Hydra read it."""
+
+    content: bytes
+    result: ConfigResult
+
+
+parsed_files: dict[tuple[str, str, str], Parsed] = {}
+"""Last parse of each file: by the provider and the path of its source, and its name in it."""
+
+
+class Repository(ConfigRepository):
+    """Hydra's repository, which parses a file again only if its content has changed."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Share the sources. Hydra copies a repository per composition to replace its list of sources, and would copy
+        all of its own configuration with them."""
+        return copy.copy(self)
+
+    def load_config(self, config_path: str) -> ConfigResult | None:
+        """Return a copy of the parsed file, because a composition changes what it loads."""
+        source = self._find_object_source(config_path, ObjectType.CONFIG)
+        content = read_content(source, config_path) if source else None
+        if source is None or content is None:
+            return super().load_config(config_path)
+        key = (source.provider, source.path, config_path)
+        if key not in parsed_files or parsed_files[key].content != content:
+            result = super().load_config(config_path)
+            assert result is not None
+            parsed_files[key] = Parsed(content, result)
+        return copy.deepcopy(parsed_files[key].result)
+
+
+def read_content(source: ConfigSource, name: str) -> bytes | None:
+    """Read the file of a source. Files of a package do not change: they count as empty. None if there is no file."""
+    if source.scheme() != "file":
+        return b"" if source.scheme() == "pkg" else None
+    try:
+        return Path(source.path, source._normalize_file_name(name)).read_bytes()
+    except OSError:
+        return None
