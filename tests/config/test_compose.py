@@ -26,12 +26,6 @@ HERE = re.compile(r"^  - (\S+)@_here_$", re.MULTILINE)
 
 
 @pytest.mark.parametrize(("group", "option"), OPTIONS)
-def test_every_shipped_option_composes_and_fits_its_signature(group: str, option: str) -> None:
-    tree = compose([f"{group}={option}"])
-    assert set(tree[group]) <= {"_target_", *signature(tree[group]["_target_"]).parameters}
-
-
-@pytest.mark.parametrize(("group", "option"), OPTIONS)
 def test_every_shipped_option_says_what_it_is_and_what_its_keys_are(group: str, option: str) -> None:
     text = (CONF / group / f"{option}.yaml").read_text()
     assert list_options(group)[option], "the first line describes the option"

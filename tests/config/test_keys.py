@@ -6,24 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from rlx.commands.guide import how_chosen
 from rlx.config.compose import ConfigError, compose_sources
-from rlx.config.folders import every_group, list_options, shipped_folder
+from rlx.config.folders import shipped_folder
 from rlx.config.keys import Key, borrowed, find, kind_of, list_keys, read_meanings
 
 CONF = shipped_folder("conf")
-CHOICES = [f"{how_chosen(group)}={name}" for group in every_group([CONF]) for name in list_options(group, [CONF])]
 
 
 def keys_of(*words: str) -> dict[str, Key]:
     return {key.path: key for key in list_keys(*compose_sources(words))}
-
-
-@pytest.mark.parametrize("choice", CHOICES)
-def test_every_key_of_every_option_has_a_meaning_and_a_type(choice: str) -> None:
-    for path, key in keys_of(choice).items():
-        assert key.meaning.text, f"{path} has no meaning"
-        assert key.kind, f"{path} has no type"
 
 
 def test_a_key_of_plain_data_is_of_the_kind_of_its_value() -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from rlx.config.check import check_value
 from rlx.config.compose import ConfigError, build_part, build_run, compose
-from rlx.env.foreign import Foreign
-from rlx.limits import MistakeError
 from rlx.world import rounds_of
 
 OWN = """
@@ -118,21 +115,6 @@ def test_what_a_call_inside_another_makes_is_checked_too() -> None:
     wrong = {**tree["algo"], "optimizer": {"_target_": "rlx.types.Sampling"}}
     with pytest.raises(ConfigError, match=r"^algo\.optimizer: \S+ makes Sampling, which is not an Optimizer$"):
         build_part({"algo": wrong}, "algo")
-
-
-def test_every_environment_that_is_shipped_can_be_built() -> None:
-    conf = Path(__file__).parents[2] / "conf" / "env"
-    options = [path.relative_to(conf).with_suffix("").as_posix() for path in sorted(conf.rglob("*.yaml"))]
-    assert {"countdown", "lend", "mixture"} <= set(options)
-    for option in options:
-        env = build_part(compose([f"env={option}", "protocol=tags"]), "env")
-        if getattr(env, "fetches", False):
-            continue
-        if isinstance(env, Foreign):
-            with suppress(MistakeError):  # its package may not be here
-                next(env.tasks("train", 0))
-            continue
-        assert env.start(next(iter(env.tasks("train", 0)))), option
 
 
 def test_a_parents_fields_are_read_where_the_parent_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,11 +11,8 @@ from typing import Any
 
 import pytest
 
-from rlx.config.compose import build_value, compose
 from rlx.env.countdown import Countdown
 from rlx.env.mixture import Mixture, Portion
-from rlx.evaluate.evaluate import Evaluate, held_out
-from rlx.limits import MistakeError
 from rlx.run.tasks import check_tasks
 from rlx.types import Action, Move
 
@@ -37,22 +34,6 @@ def test_what_cannot_be_had_is_told_before_a_run(
         check_tasks(small_run(tmp_path, *words))
     assert error.value.exit_code == 2
     assert "\n" not in str(error.value)
-
-
-SHIPPED = sorted((Path(__file__).parents[2] / "conf" / "env").rglob("*.yaml"))
-
-
-@pytest.mark.parametrize("file", SHIPPED, ids=lambda file: file.stem)
-def test_every_shipped_environment_holds_something_out(file: Path) -> None:
-    name = file.relative_to(file.parents[[one.name for one in file.parents].index("env")]).with_suffix("")
-    env = build_value(compose([f"env={name}"])["env"], "env")
-    if getattr(env, "fetches", False):
-        pytest.skip("its tasks come from elsewhere")
-    try:
-        held = held_out(Evaluate(num_tasks=3), env)
-    except MistakeError as error:
-        pytest.skip(str(error)) if "is not installed" in str(error) else pytest.fail(str(error))
-    assert 1 <= len(held) <= 3
 
 
 def test_tasks_that_come_from_elsewhere_are_not_waited_for(small_run: Callable[..., Any], tmp_path: Path) -> None:

@@ -1,0 +1,100 @@
+"""Every shipped option: it composes, its keys have meanings and types, and an environment has tasks of both splits.
+
+Options of different groups share a composition, which takes 0.2 seconds; the name of a test lists its options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
+from itertools import zip_longest
+from typing import Any
+
+import pytest
+
+from rlx.commands.guide import how_chosen
+from rlx.config.build import build_part
+from rlx.config.compose import compose_sources
+from rlx.config.folders import every_group, list_options, shipped_folder
+from rlx.config.keys import Source, list_keys
+from rlx.config.signature import signature
+from rlx.env.foreign import Foreign
+from rlx.evaluate.evaluate import Evaluate, held_out
+from rlx.limits import MistakeError
+
+CONF = shipped_folder("conf")
+GROUPS = every_group([CONF])
+CHOOSERS = ("env", "algo", "model", "hardware", "evaluate", "track", "checkpoint")
+"""Groups without influence on each other's keys, and with `protocol`, `sampling` and `warm_start` left to `auto`."""
+OTHERS = tuple(group for group in GROUPS if group not in CHOOSERS)
+
+
+def rows(groups: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return overrides in as many rows as the largest group has options; each option is in one row."""
+    columns = [[f"{how_chosen(group)}={name}" for name in list_options(group, [CONF])] for group in groups]
+    return [tuple(word for word in row if word) for row in zip_longest(*columns)]
+
+
+ROWS = [*rows(CHOOSERS), *rows(OTHERS)]
+ENVS = list(list_options("env", [CONF]))
+
+
+@cache
+def composed(words: tuple[str, ...]) -> tuple[dict[str, Any], list[Source]]:
+    return compose_sources(words)
+
+
+def test_every_group_is_in_the_rows() -> None:
+    assert {word.lstrip("+").partition("=")[0] for words in ROWS for word in words} == set(GROUPS)
+    assert {"env", "algo", "model/lora", "warm_start"} <= set(GROUPS)
+
+
+@pytest.mark.parametrize("words", ROWS, ids=" ".join)
+def test_every_option_composes_and_fits_its_signature(words: tuple[str, ...]) -> None:
+    tree, _ = composed(words)
+    for group in (word.partition("=")[0] for word in words if "/" not in word.partition("=")[0]):
+        assert set(tree[group]) <= {"_target_", *signature(tree[group]["_target_"]).parameters}, group
+
+
+@pytest.mark.parametrize("words", ROWS, ids=" ".join)
+def test_every_key_of_every_option_has_a_meaning_and_a_type(words: tuple[str, ...]) -> None:
+    for key in list_keys(*composed(words)):
+        assert key.meaning.text, f"{key.path} has no meaning"
+        assert key.kind, f"{key.path} has no type"
+
+
+@cache
+def build(name: str) -> Any:
+    """Build an environment from the row that chooses it."""
+    (words,) = (words for words in ROWS if f"env={name}" in words)
+    return build_part(composed(words)[0], "env")
+
+
+def test_the_environments_are_all_of_the_folder() -> None:
+    assert {"countdown", "lend", "mixture", "game/sudoku"} <= set(ENVS)
+    assert len(ENVS) == len(list((CONF / "env").rglob("*.yaml")))
+
+
+@pytest.mark.parametrize("name", ENVS)
+def test_every_environment_starts_an_episode(name: str) -> None:
+    env = build(name)
+    if getattr(env, "fetches", False):
+        return
+    if isinstance(env, Foreign):
+        with suppress(MistakeError):  # its package may not be here
+            next(env.tasks("train", 0))
+        return
+    assert env.start(next(iter(env.tasks("train", 0))))
+
+
+@pytest.mark.parametrize("name", ENVS)
+def test_every_environment_holds_something_out(name: str) -> None:
+    env = build(name)
+    if getattr(env, "fetches", False):
+        pytest.skip("its tasks come from elsewhere")
+    try:
+        held = held_out(Evaluate(num_tasks=3), env)
+    except MistakeError as error:
+        pytest.skip(str(error)) if "is not installed" in str(error) else pytest.fail(str(error))
+    assert 1 <= len(held) <= 3
