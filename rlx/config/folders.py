@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import re
 import sys
@@ -102,12 +103,18 @@ def read_option(group: str, name: str, folders: Sequence[Path] | None = None) ->
     `folders`."""
     places = [folder / group / f"{name}.yaml" for folder in folders or [shipped_folder("conf")]]
     file = next((place for place in places if place.is_file()), places[0])
-    tree = yaml.safe_load(file.read_text(encoding="utf-8"))
+    tree = copy.deepcopy(parse_yaml(file.read_text(encoding="utf-8")))
     others = [other for other in tree.pop("defaults", []) if other != "_self_"]
     below: dict[str, Any] = {}
     for other in others:
         below = _merge(_without_overridden(below, other), _read_default(group, other, folders))
     return _merge(below, tree)
+
+
+@cache
+def parse_yaml(text: str) -> Any:
+    """Parse a file's text. Cached, because one command reads some files many times; copy the value to change it."""
+    return yaml.safe_load(text)
 
 
 def shipped_options(group: str) -> dict[str, dict[str, Any]]:
@@ -183,15 +190,10 @@ def config_files(folders: Sequence[Path] | None = None) -> Iterator[Path]:
 def describe_file(file: Path) -> str:
     """What a file's first line says of it, or why the file cannot be read."""
     try:
-        return describe_text(file.read_text(encoding="utf-8"))
+        text = file.read_text(encoding="utf-8")
+        parse_yaml(text)
     except (OSError, ValueError, yaml.YAMLError) as error:
         reason = str(error).replace('in "<unicode string>", ', "at ")
         return f"(cannot be read: {' '.join(reason.split())})"
-
-
-@cache
-def describe_text(text: str) -> str:
-    """Return the first line of a file's comments; YAMLError if the text is not YAML."""
-    yaml.safe_load(text)
     said = (line for line in text.splitlines() if line.startswith("#") and not line.startswith("# @"))
     return next(said, "").lstrip("# ").strip()
