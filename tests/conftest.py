@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+import io
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -13,6 +19,8 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("busy", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")  # how long an example takes says nothing on a machine that others use
 
+ROOT = Path(__file__).resolve().parents[1]
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
 SMALL = (
     "env=countdown",
     "algo=tool_rloo",
@@ -68,7 +76,33 @@ def small_run() -> Callable[..., object]:
     """`small_run(folder, "steps=1", ...)`: a Run, built as the command line builds it."""
     from rlx.config.compose import build_run, compose
 
+    @cache
+    def composed(words: tuple[str, ...], cwd: str, own: str | None) -> dict[str, Any]:
+        return compose(words)
+
     def build(folder: Path, *words: str, without: tuple[str, ...] = ()) -> object:
-        return build_run(compose([*(word for word in SMALL if not word.startswith(without or ("-",))), *words]), folder)
+        kept = tuple(word for word in SMALL if not word.startswith(without or ("-",)))
+        tree = composed((*kept, *words), os.getcwd(), os.environ.get("RLX_CONF_DIR"))
+        return build_run(copy.deepcopy(tree), folder)
 
     return build
+
+
+@pytest.fixture
+def rlx_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """`rlx_here("plan", "seed=1", said=b"typed", cwd=folder, NAME="value")`: a command, run in this process."""
+    from rlx.__main__ import main
+
+    def run(*words: str, said: bytes = b"", cwd: Path = ROOT, **environ: str) -> subprocess.CompletedProcess[str]:
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "argv", ["rlx", *words])
+            patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(said), encoding="utf-8"))
+            patch.chdir(cwd)
+            for name, value in environ.items():
+                patch.setenv(name, value)
+            capsys.readouterr()
+            with pytest.raises(SystemExit) as end:
+                main()
+        return subprocess.CompletedProcess(words, end.value.code or 0, *capsys.readouterr())
+
+    return run

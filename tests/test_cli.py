@@ -6,12 +6,15 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from rlx import __version__
 
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+"""`rlx_here` of conftest.py: as `rlx` below, in this process, which is faster. A few commands run as programs."""
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -42,31 +45,31 @@ def test_it_tells_its_version() -> None:
 
 
 @pytest.mark.parametrize(("command", "words"), [("train", "algo.optimizer.lr="), ("eval", "rlx eval run=DIR")])
-def test_train_and_eval_have_a_help_of_their_own(command: str, words: str, tmp_path: Path) -> None:
-    shown = rlx(command, "env=countdown", "--help", cwd=tmp_path).stdout
+def test_train_and_eval_have_a_help_of_their_own(rlx_here: Command, command: str, words: str, tmp_path: Path) -> None:
+    shown = rlx_here(command, "env=countdown", "--help", cwd=tmp_path).stdout
     assert shown.startswith(f"Usage: rlx {command}")
     assert words in shown
     assert list(tmp_path.iterdir()) == []
 
 
-def test_list_alone_names_the_groups_and_cd_adds_to_them(tmp_path: Path) -> None:
+def test_list_alone_names_the_groups_and_cd_adds_to_them(rlx_here: Command, tmp_path: Path) -> None:
     (tmp_path / "env").mkdir()
     (tmp_path / "env" / "maze.yaml").write_text("# A maze\n_target_: my.Maze\n")
-    lines = [line.split(maxsplit=1) for line in rlx("list").stdout.splitlines()]
+    lines = [line.split(maxsplit=1) for line in rlx_here("list").stdout.splitlines()]
     rows = {words[0]: words[-1] for words in lines}  # a long row goes on in the next line
     assert rows["+model/lora"] == "r32, r8", "a run has none unless asked"
     assert rows["model/recipe"].endswith("nano*"), "a model brings one"
-    assert "maze" in rlx("list", "-cd", str(tmp_path)).stdout
+    assert "maze" in rlx_here("list", "-cd", str(tmp_path)).stdout
     assert ["maze", "A maze"] in [
-        line.split(maxsplit=1) for line in rlx("list", "env", "-cd", str(tmp_path)).stdout.splitlines()
+        line.split(maxsplit=1) for line in rlx_here("list", "env", "-cd", str(tmp_path)).stdout.splitlines()
     ]
 
 
 @pytest.mark.parametrize("command", ["plan", "data"])
-def test_a_folder_of_options_can_be_named_for_one_command(command: str, tmp_path: Path) -> None:
+def test_a_folder_of_options_can_be_named_for_one_command(rlx_here: Command, command: str, tmp_path: Path) -> None:
     (tmp_path / "env").mkdir()
     (tmp_path / "env" / "mine.yaml").write_text("defaults: [countdown, _self_]\nlambda_call: 0.5\n")
-    done = rlx(command, "-cd", str(tmp_path), "env=mine")
+    done = rlx_here(command, "-cd", str(tmp_path), "env=mine")
     assert done.returncode == 0, done.stderr
 
 
@@ -123,15 +126,15 @@ def test_an_interrupt_while_words_are_read_is_one_line() -> None:
 
 
 @pytest.mark.parametrize("words", [["list", "env"], ["plan"], ["train"], ["keys"], ["doctor"]])
-def test_a_folder_of_options_that_is_not_there_is_one_line(words: list[str], tmp_path: Path) -> None:
-    done = rlx(*words, RLX_CONF_DIR=str(tmp_path / "none"))
+def test_a_folder_of_options_that_is_not_there_is_one_line(rlx_here: Command, words: list[str], tmp_path: Path) -> None:
+    done = rlx_here(*words, RLX_CONF_DIR=str(tmp_path / "none"))
     assert done.returncode == 2
     assert done.stderr.startswith(f"rlx: RLX_CONF_DIR={tmp_path / 'none'}: there is no such folder; make it")
     assert done.stderr.count("\n") == 1
 
 
-def test_list_shows_a_line_for_every_option() -> None:
-    done = rlx("list", "algo")
+def test_list_shows_a_line_for_every_option(rlx_here: Command) -> None:
+    done = rlx_here("list", "algo")
     assert done.stdout.count("\n") == len(list((ROOT / "conf" / "algo").glob("*.yaml")))
     assert any(line.startswith("tool_rloo ") and len(line.split()) > 2 for line in done.stdout.splitlines())
 
@@ -158,13 +161,22 @@ def test_list_shows_a_line_for_every_option() -> None:
         (["tran"], "rlx: No such command 'tran'. Did you mean 'train'?"),
     ],
 )
-def test_a_mistake_is_one_line_and_exit_code_2(words: list[str], message: str, tmp_path: Path) -> None:
+def test_a_mistake_is_one_line_and_exit_code_2(
+    rlx_here: Command, words: list[str], message: str, tmp_path: Path
+) -> None:
     run = [f"hydra.run.dir={tmp_path}"] if words[0] == "train" else []
-    done = rlx(*words, *run)
+    done = rlx_here(*words, *run)
     assert done.returncode == 2
     assert done.stderr.startswith(message)
     assert done.stderr.count("\n") == 1
     assert done.stdout == ""
+
+
+def test_the_program_ends_with_the_exit_code_and_the_line_of_a_mistake() -> None:
+    done = rlx("train", "env=countdwn")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("rlx: env has no option 'countdwn'; did you mean countdown")
+    assert done.stderr.count("\n") == 1
 
 
 def test_hydra_shows_the_job_resolved() -> None:
@@ -175,8 +187,8 @@ def test_hydra_shows_the_job_resolved() -> None:
     assert "rlx-sweeps" in rlx("train", "--info", "searchpath").stdout
 
 
-def test_plan_tells_memory_steps_and_the_command() -> None:
-    done = rlx(
+def test_plan_tells_memory_steps_and_the_command(rlx_here: Command) -> None:
+    done = rlx_here(
         "plan",
         "steps=7",
         "warm_start=none",
@@ -195,8 +207,8 @@ def test_plan_tells_memory_steps_and_the_command() -> None:
 
 
 @pytest.mark.parametrize("command", ["plan", "train"])
-def test_what_cannot_fit_is_refused_with_exit_code_2(command: str, tmp_path: Path) -> None:
-    done = rlx(command, "model=qwen2_5_72b", "hardware.memory_gb=64", f"hydra.run.dir={tmp_path / 'run'}")
+def test_what_cannot_fit_is_refused_with_exit_code_2(rlx_here: Command, command: str, tmp_path: Path) -> None:
+    done = rlx_here(command, "model=qwen2_5_72b", "hardware.memory_gb=64", f"hydra.run.dir={tmp_path / 'run'}")
     assert done.returncode == 2
     assert "rlx: it cannot fit: this machine needs at least " in done.stderr
     assert done.stderr.count("\n") == 1
@@ -211,12 +223,12 @@ def test_a_profile_of_gpus_without_one_is_refused_before_anything_is_made(tmp_pa
     assert not (tmp_path / "run").exists()
 
 
-def test_data_shows_and_writes_traces(tmp_path: Path) -> None:
-    shown = rlx("data", "--num", "2", "seed=1")
+def test_data_shows_and_writes_traces(rlx_here: Command, tmp_path: Path) -> None:
+    shown = rlx_here("data", "--num", "2", "seed=1")
     assert shown.returncode == 0
     assert shown.stdout.count("</answer>\n[reward ") == 2
     file = tmp_path / "rows.jsonl"
-    assert rlx("data", "--num", "2", "--split", "test", "--out", str(file)).returncode == 0
+    assert rlx_here("data", "--num", "2", "--split", "test", "--out", str(file)).returncode == 0
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     assert [row["success"] for row in rows] == [True, True]
     assert rows[0]["turns"][-1]["action"]["kind"] == "answer"
@@ -241,12 +253,12 @@ def test_doctor_names_what_this_machine_can_run() -> None:
         ("rlx list alg", 2, "algo"),
     ],
 )
-def test_completion_knows_groups_options_and_keys(line: str, position: int, expected: str) -> None:
-    done = rlx(_RLX_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=str(position))
+def test_completion_knows_groups_options_and_keys(rlx_here: Command, line: str, position: int, expected: str) -> None:
+    done = rlx_here(_RLX_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=str(position))
     assert expected in done.stdout.split()
 
 
-def test_the_sweep_table_has_a_row_a_run_and_a_column_for_what_varies(tmp_path: Path) -> None:
+def test_the_sweep_table_has_a_row_a_run_and_a_column_for_what_varies(rlx_here: Command, tmp_path: Path) -> None:
     for name, cost in (("0", 0.0), ("1", 0.05)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.yaml").write_text(f"seed: 0\nenv:\n  lambda_call: {cost}\n")
@@ -259,16 +271,16 @@ def test_the_sweep_table_has_a_row_a_run_and_a_column_for_what_varies(tmp_path: 
         "cost": {"tokens": 1, "tool_calls": 1, "seconds": 1.0, "device_hours": 0.0},
     }
     (tmp_path / "1" / "summary.json").write_text(json.dumps(summary))
-    shown = rlx("sweep-table", str(tmp_path), COLUMNS="120").stdout
+    shown = rlx_here("sweep-table", str(tmp_path), COLUMNS="120").stdout
     assert "lambda_call" in shown
     assert "0.05" in shown
     assert "[40.0,60.0]" in shown
 
 
-def test_terminal_output_has_no_control_characters(tmp_path: Path) -> None:
+def test_terminal_output_has_no_control_characters(rlx_here: Command, tmp_path: Path) -> None:
     (tmp_path / "env").mkdir()
     (tmp_path / "env" / "evil.yaml").write_text("# \x1b[2Jevil\n_target_: x.Y\n", encoding="utf-8")
-    done = rlx("list", "env", RLX_CONF_DIR=str(tmp_path))
+    done = rlx_here("list", "env", RLX_CONF_DIR=str(tmp_path))
     assert "evil" in done.stdout
     assert "\x1b" not in done.stdout
 
@@ -286,16 +298,18 @@ def test_threads_are_chosen_before_torch_is_imported(tmp_path: Path) -> None:
     assert done.stdout.split() == ["2", "PASSIVE"], done.stderr
 
 
-def test_an_episode_is_chosen_in_one_way(tmp_path: Path) -> None:
+def test_an_episode_is_chosen_in_one_way(rlx_here: Command, tmp_path: Path) -> None:
     for words in (["--best", "--worst"], ["--list", "--best"], ["--index", "2", "--worst"]):
-        done = rlx("show", str(tmp_path), *words)
+        done = rlx_here("show", str(tmp_path), *words)
         assert done.returncode == 2
         assert done.stderr == "rlx: --best, --worst, --list, --index N and --line N each say which: give one of them\n"
 
 
-def test_a_model_is_evaluated_in_a_world_that_the_default_algorithm_is_not_for(tmp_path: Path) -> None:
+def test_a_model_is_evaluated_in_a_world_that_the_default_algorithm_is_not_for(
+    rlx_here: Command, tmp_path: Path
+) -> None:
     few = ("evaluate.num_tasks=2", "evaluate.num_samples=1", "evaluate.ks=[1]", "track=disabled")
-    done = rlx("eval", "env=[game/guess_the_number,logic]", *few, f"hydra.run.dir={tmp_path / 'out'}")
+    done = rlx_here("eval", "env=[game/guess_the_number,logic]", *few, f"hydra.run.dir={tmp_path / 'out'}")
     assert done.returncode == 0, done.stderr
     table = (tmp_path / "out" / "results.md").read_text()
     assert "game_guess_the_number" in table

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ from hypothesis import strategies as st
 from rlx.commands.play import turns_of, typed_turns
 
 ROOT = Path(__file__).resolve().parents[2]
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+"""`rlx_here` of conftest.py: a command in this process, which is faster than `play` below."""
 GUESS = ("env=game/guess_the_number", "protocol=boxed")
 
 
@@ -83,11 +86,13 @@ def test_a_game_is_played_by_hand_and_its_end_told() -> None:
     assert max(map(len, lines)) <= 80
 
 
-def test_the_end_of_the_input_ends_it() -> None:
-    done = play("env=game/guess_the_number", "protocol=direct", said="0\n")
+def test_the_end_of_the_input_ends_it(rlx_here: Command) -> None:
+    done = rlx_here("play", "env=game/guess_the_number", "protocol=direct", said=b"0\n")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[-1] == "not solved (left), reward 0.000, 1 turn, 0 tool calls, 2 tokens"
-    assert play(*GUESS).stdout.endswith("not solved (left), reward 0.000, 0 turns, 0 tool calls, 0 tokens\n")
+    assert rlx_here("play", *GUESS).stdout.endswith(
+        "not solved (left), reward 0.000, 0 turns, 0 tool calls, 0 tokens\n"
+    )
 
 
 def test_an_interrupt_ends_it() -> None:
@@ -106,24 +111,24 @@ def test_an_interrupt_ends_it() -> None:
     assert process.stdout.read().decode().splitlines()[-1].startswith("not solved (left)")
 
 
-def test_an_expert_is_watched_and_tokens_are_told_apart() -> None:
-    done = play(
-        "env=game/guess_the_number", "protocol=direct", "--expert", "--tokens", "--split", "test", "--task", "2"
+def test_an_expert_is_watched_and_tokens_are_told_apart(rlx_here: Command) -> None:
+    done = rlx_here(
+        "play", "env=game/guess_the_number", "protocol=direct", "--expert", "--tokens", "--split", "test", "--task", "2"
     )
     assert done.stdout.splitlines()[-1].startswith("solved (done), reward 1.000, ")
     assert "  2|5|" in done.stdout.splitlines()
 
 
-def test_what_a_model_would_choose_is_written_by_hand_and_by_the_expert() -> None:
+def test_what_a_model_would_choose_is_written_by_hand_and_by_the_expert(rlx_here: Command) -> None:
     words = ("env=sorting/sort2", "protocol=expa")
-    done = play(*words, said="compare A B\n\nI see. swap A B\n\nsorted\n\n")
+    done = rlx_here("play", *words, said=b"compare A B\n\nI see. swap A B\n\nsorted\n\n")
     for turn in ("turn 1: act compare", "turn 2: act swap", "turn 3: answer"):
         assert turn in done.stdout, done.stdout + done.stderr
-    assert "\nsolved" in play(*words, "protocol.stops=[END]", "--expert").stdout
+    assert "\nsolved" in rlx_here("play", *words, "protocol.stops=[END]", "--expert").stdout
 
 
-def test_with_a_window_the_whole_context_is_shown_anew() -> None:
-    done = play("env=game/guess_the_number", "protocol=direct", "protocol.window=0", said="0\n0\n")
+def test_with_a_window_the_whole_context_is_shown_anew(rlx_here: Command) -> None:
+    done = rlx_here("play", "env=game/guess_the_number", "protocol=direct", "protocol.window=0", said=b"0\n0\n")
     assert done.stdout.count("Guess the number that I think of.") == 3
 
 
@@ -143,14 +148,16 @@ def test_what_a_terminal_would_obey_is_not_passed_on() -> None:
         (["env=countdwn"], "rlx: env has no option 'countdwn'"),
     ],
 )
-def test_what_cannot_be_played_is_one_line(words: list[str], message: str) -> None:
-    done = play(*words)
+def test_what_cannot_be_played_is_one_line(rlx_here: Command, words: list[str], message: str) -> None:
+    done = rlx_here("play", *words)
     assert done.returncode == 2
     assert done.stderr.startswith(message)
     assert done.stderr.count("\n") == 1
 
 
-def test_an_environment_that_raises_ends_as_it_would_in_a_run(tmp_path: Path) -> None:
+def test_an_environment_that_raises_ends_as_it_would_in_a_run(
+    rlx_here: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "broken.py").write_text(
         "from rlx.types import Task, Text\n"
         "class Broken:\n"
@@ -166,4 +173,5 @@ def test_an_environment_that_raises_ends_as_it_would_in_a_run(tmp_path: Path) ->
         f"error: RuntimeError at {tmp_path}/broken.py:5: boom",
     ]
     assert done.returncode == 1
-    assert play("env=broken", "--expert", cwd=tmp_path).stderr == "rlx: --expert: Broken has no expert\n"
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert rlx_here("play", "env=broken", "--expert", cwd=tmp_path).stderr == "rlx: --expert: Broken has no expert\n"
