@@ -194,10 +194,11 @@ def test_what_still_runs_is_asked_to_save_itself_when_another_fails(tmp_path: Pa
 
 def test_a_run_that_goes_on_from_another_begins_with_its_last_weights(tiny: Path, tmp_path: Path) -> None:
     told, out = yaml.safe_load(tiny.read_text()), tmp_path / "out"
-    told["runs"] |= {"further": {"words": ["algo=grpo", "algo.num_samples=2", "steps=1"], "goes_on_from": "own"}}
-    tiny.write_text(
-        yaml.safe_dump(told | {"gains": {"further": ["further eval-2", "further start-2"]}, "expected": {}})
-    )
+    further = {"words": ["algo=grpo", "algo.num_samples=2", "steps=1"], "goes_on_from": "own"}
+    told["runs"] = {"own": told["runs"]["own"], "further": further}
+    told |= {"rows": {"ours": "own eval-2"}, "gains": {"further": ["further eval-2", "further start-2"]}}
+    told["curves"]["Rewards"]["of"] = ["own"]
+    tiny.write_text(yaml.safe_dump(told | {"expected": {}}))
     assert reproduce(str(tiny), [], seeds=1, jobs=2, folder=out, plan=False)
     line = next(line for line in (out / "further" / "0.log").read_text().splitlines() if line.startswith("$ "))
     assert f"model.path={out}/own/0/checkpoints/step-2 " in line
@@ -205,7 +206,7 @@ def test_a_run_that_goes_on_from_another_begins_with_its_last_weights(tiny: Path
     said = [[turn.completion.logprobs for group in one for turn in group.trajectories[0].turns] for one in stored]
     assert said[0] == said[1], "where one ended the other begins"
     assert reproduce(str(tiny), [], seeds=1, jobs=2, folder=out, plan=False)
-    assert begun(out) == ["control/0.log", "further/0.log", "own/0.log"]
+    assert begun(out) == ["further/0.log", "own/0.log"]
 
 
 def test_a_run_goes_on_from_the_last_checkpoint_of_its_seed_and_from_no_other(tmp_path: Path) -> None:

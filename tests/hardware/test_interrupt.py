@@ -46,7 +46,7 @@ def wait_for_lines(folder: Path, num: int, process: subprocess.Popen[bytes]) -> 
 
 @pytest.fixture(scope="module")
 def words(small_words: tuple[str, ...]) -> tuple[str, ...]:
-    return (*small_words, "steps=6", "checkpoint.every=2")
+    return (*small_words, "steps=10", "checkpoint.every=2")
 
 
 @pytest.fixture(scope="module")
@@ -71,17 +71,20 @@ def test_a_run_killed_at_random_moments_ends_as_if_it_had_not_been(
     assert json.loads((tmp_path / "summary.json").read_text())["status"] == "finished"
 
 
-@pytest.mark.parametrize(("signum", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 143), (signal.SIGINT, 130)])
-def test_a_signal_stops_the_run_politely_and_it_goes_on(
-    undisturbed: Path, words: tuple[str, ...], tmp_path: Path, signum: int, code: int
+def test_each_signal_stops_the_run_politely_and_it_goes_on(
+    undisturbed: Path, words: tuple[str, ...], tmp_path: Path
 ) -> None:
-    process = start(tmp_path, words)
-    wait_for_lines(tmp_path, 1, process)
-    process.send_signal(signum)
-    _, error = process.communicate()
-    assert process.returncode == code, error
-    assert error.decode().strip().splitlines()[-1].startswith("rlx: interrupted by SIG")
-    assert json.loads((tmp_path / "summary.json").read_text())["status"] == "interrupted"
+    """One run is stopped three times, each time after a further step."""
+    lines = 0
+    for signum, code in ((signal.SIGTERM, 143), (signal.SIGHUP, 143), (signal.SIGINT, 130)):
+        process = start(tmp_path, words)
+        wait_for_lines(tmp_path, lines + 1, process)
+        process.send_signal(signum)
+        _, error = process.communicate()
+        assert process.returncode == code, (signum, error)
+        assert error.decode().strip().splitlines()[-1].startswith("rlx: interrupted by SIG"), signum
+        assert json.loads((tmp_path / "summary.json").read_text())["status"] == "interrupted", signum
+        lines = len(told(tmp_path))
     assert start(tmp_path, words).wait() == 0
     assert told(tmp_path) == told(undisturbed)
 
