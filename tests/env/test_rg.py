@@ -52,8 +52,8 @@ def tasks(name: str, num: int, split: str = "train", **keys: Any) -> list[Task]:
     return list(islice(ReasoningGym(task=name, **keys).tasks(split, 0), num))
 
 
-def score(task: Task, text: str) -> float:
-    step = ReasoningGym().start(task).step(Action(kind="answer", text=text))
+def score(task: Task, text: str, **keys: Any) -> float:
+    step = ReasoningGym(**keys).start(task).step(Action(kind="answer", text=text))
     assert step.done
     assert step.success == (step.reward == 1.0)
     return step.reward
@@ -114,12 +114,12 @@ def test_scorers_that_evaluate_are_given_nothing_to_call(name: str, tmp_path: Pa
         f"[{escape}]",
         f"({escape})!",
         f"x + {escape}",
-        "9**9**9**9",
         "[" * 3000,
         "\x00",
         "x" * 20_000,
     ):
         assert score(task, text) < 0.5
+    assert score(task, "9**9**9**9", seconds=1.0) < 0.5, "stopped by the time limit, where it is evaluated"
     assert not (tmp_path / "escaped").exists()
     assert score(task, task.data["answer"]) == 1.0 if task.data["answer"] else True
 
