@@ -117,7 +117,8 @@ def test_only_the_configuration_knows_hydra() -> None:
     users = {
         name_of(file) for file in FILES for module in imports(file) if module.split(".")[0] in ("hydra", "omegaconf")
     }
-    assert users <= {f"rlx/config/{name}.py" for name in ("auto", "compose", "explain", "resolvers", "saved", "words")}
+    names = ("auto", "compose", "explain", "repository", "resolvers", "saved", "words")
+    assert users <= {f"rlx/config/{name}.py" for name in names}
 
 
 @pytest.mark.parametrize(
