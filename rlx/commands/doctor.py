@@ -11,7 +11,8 @@ from pathlib import Path
 from rlx.config.build import build_value
 from rlx.config.folders import config_folders, shipped_options
 from rlx.console import counted, hung
-from rlx.contain.box import RefusedError, StartError, contained_by
+from rlx.contain.box import contained_by
+from rlx.contain.process import RefusedError, StartError
 from rlx.hardware.command import cpus_per_task, processes_per_node
 from rlx.hardware.machine import Gpu, gpus, machine_memory, num_cores, size
 from rlx.hardware.packages import core, extras, how_to_get, installed, lacks

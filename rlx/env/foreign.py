@@ -16,7 +16,8 @@ from math import isfinite
 from random import Random
 from typing import Annotated, Any, ClassVar
 
-from rlx.contain.box import Box, ChildError, LateError, Limits, Process, RefusedError, StartError, box, printed
+from rlx.contain.box import Box, Limits, box
+from rlx.contain.process import ChildError, LateError, Process, RefusedError, StartError, printed
 from rlx.limits import (
     CONSENT,
     MANY,

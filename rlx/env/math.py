@@ -16,7 +16,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, Literal
 
-from rlx.contain.box import Box, ChildError, Limits, box
+from rlx.contain.box import Box, Limits, box
+from rlx.contain.process import ChildError
 from rlx.env.number import one_operation, read_number, write_number
 from rlx.env.question import Question, judged
 from rlx.env.sourced import SourcedQuestions

@@ -15,7 +15,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from rlx.contain.box import Box, ChildError, Limits, StartError, box
+from rlx.contain.box import Box, Limits, box
+from rlx.contain.process import ChildError, StartError
 from rlx.env.question import Question, Questions, describe, judged
 from rlx.env.split import test_tasks, train_tasks
 from rlx.limits import MANY, MistakeError, Switch, above, near, within

@@ -17,7 +17,8 @@ from threading import BoundedSemaphore
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from rlx.contain.box import Box, ChildError, LateError, Limits, StartError, box
+from rlx.contain.box import Box, Limits, box
+from rlx.contain.process import ChildError, LateError, StartError
 
 if TYPE_CHECKING:
     from rlx.tool.python import Python, Result

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from rlx.contain.box import Box, ChildError, LateError, Limits, RefusedError
+from rlx.contain.box import Box, Limits
+from rlx.contain.process import ChildError, LateError, RefusedError
 
 MODULE = str(Path(__file__).with_name("hostile.py"))
 LIMITS = Limits(memory_mb=256, cpu_seconds=2)

@@ -18,7 +18,7 @@ import rlx.gym
 from rlx.config.compose import build_run, compose
 from rlx.console import Screen
 from rlx.contain import box
-from rlx.contain.box import ChildError, LateError
+from rlx.contain.process import ChildError, LateError
 from rlx.env.foreign import Foreign, HangError
 from rlx.limits import MistakeError
 from rlx.record.folder import METRICS

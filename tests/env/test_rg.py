@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlx.contain.box import ChildError
+from rlx.contain.process import ChildError
 from rlx.env.rg import LIMITS, ReasoningGym
 from rlx.limits import MistakeError
 from rlx.types import Action, Task

@@ -9,7 +9,7 @@ from runpy import run_path
 
 import pytest
 
-from rlx.contain.box import RefusedError
+from rlx.contain.process import RefusedError
 from rlx.tool.program import run_calls, run_programs
 from rlx.tool.python import Python, Result
 
