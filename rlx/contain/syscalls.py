@@ -9,7 +9,8 @@ import ctypes
 import errno
 import os
 import platform
-from struct import pack
+from functools import cache
+from struct import pack, pack_into
 
 ALLOWED = {
     "x86_64": """
@@ -84,10 +85,12 @@ NAMES = (15, 16)
 THREAD = 0x10000
 """clone: CLONE_THREAD; a new process does not have it."""
 ALLOW, KILL, ERROR = 0x7FFF0000, 0x80000000, 0x00050000
-LOAD, EQUAL, HAS, RETURN = 0x20, 0x15, 0x45, 0x06
+LOAD, EQUAL, AT_LEAST, HAS, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 
 Instruction = tuple[int, int, int, int]
 """Code, jumps if true and if false, and a constant."""
+PID = 0xFFFFFFFE
+"""Constant that stands for the number of the process until that is known."""
 
 
 def numbers(text: str) -> dict[str, int]:
@@ -103,27 +106,22 @@ def fail(number: int) -> Instruction:
     return answer(ERROR | number)
 
 
-def on_call(number: int, block: list[Instruction]) -> list[Instruction]:
-    """Run a block that answers where the call has this number; go on after it else."""
-    return [(EQUAL, 0, len(block), number), *block]
-
-
 def argument_in(index: int, values: tuple[int, ...], inside: Instruction, outside: Instruction) -> list[Instruction]:
     """Answer by the low half of an argument: no argument that is compared here has more."""
     checks = [code for value in values for code in ((EQUAL, 0, 1, value), inside)]
     return [(LOAD, 0, 0, 16 + 8 * index), *checks, outside]
 
 
-def checked(call: str, pid: int) -> list[Instruction]:
-    """Decide one call by its arguments; `pid` is that of the process that the filter is for."""
+def checked(call: str) -> list[Instruction]:
+    """Decide one call by its arguments."""
     allow, refuse = answer(ALLOW), fail(errno.EPERM)
-    own = argument_in(0, (pid,), allow, refuse)
+    own = argument_in(0, (PID,), allow, refuse)
     return {
         "clone": [(LOAD, 0, 0, 16), (HAS, 0, 1, THREAD), allow, refuse],
         "clone3": [fail(errno.ENOSYS)],  # its flags are in memory, where no filter looks: libc then tries clone
         "kill": own,
         "tgkill": own,
-        "prlimit64": argument_in(0, (0, pid), allow, refuse),
+        "prlimit64": argument_in(0, (0, PID), allow, refuse),
         "ioctl": argument_in(1, TERMINAL, allow, fail(errno.ENOTTY)),
         "fcntl": argument_in(1, SIGNALLING, refuse, allow),
         "prctl": argument_in(0, NAMES, allow, refuse),
@@ -131,19 +129,45 @@ def checked(call: str, pid: int) -> list[Instruction]:
     }[call]
 
 
-def make_filter(pid: int, machine: str | None = None) -> bytes:
-    """Build the program for a process, whose number is `pid`."""
-    machine = platform.machine() if machine is None else machine
+def blocks(machine: str) -> dict[int, list[Instruction]]:
+    """Return what decides each call that is known."""
+    allowed = {number: [answer(ALLOW)] for number in numbers(ALLOWED[machine]).values()}
+    forbidden = {number: [fail(errno.EPERM)] for number in numbers(FORBIDDEN[machine]).values()}
+    return {**allowed, **forbidden, **{number: checked(call) for call, number in numbers(CHECKED[machine]).items()}}
+
+
+def ranges(known: dict[int, list[Instruction]]) -> list[tuple[int, list[Instruction]]]:
+    """Divide all numbers into ranges with one decision: the first number of each, and what decides."""
+    unknown = [fail(errno.ENOSYS)]
+    edges = sorted({0, *known, *(number + 1 for number in known)})
+    pairs = [(edge, known.get(edge, unknown)) for edge in edges]
+    return [pair for before, pair in zip([None, *pairs], pairs) if before is None or before[1] != pair[1]]
+
+
+def tree(parts: list[tuple[int, list[Instruction]]]) -> list[Instruction]:
+    """Find the range of a number by halving: the kernel runs a filter for each call there is as it is installed."""
+    if len(parts) == 1:
+        return parts[0][1]
+    middle = len(parts) // 2
+    low, high = tree(parts[:middle]), tree(parts[middle:])
+    return [(AT_LEAST, len(low), 0, parts[middle][0]), *low, *high]
+
+
+@cache
+def make_filter(machine: str) -> tuple[Instruction, ...]:
+    """Build the program for a process whose number is still to be filled in."""
     if machine not in ARCHITECTURES:
         raise OSError(f"no filter of system calls is written for {machine}")
-    program: list[Instruction] = [(LOAD, 0, 0, 4), (EQUAL, 1, 0, ARCHITECTURES[machine]), answer(KILL), (LOAD, 0, 0, 0)]
-    for number in numbers(ALLOWED[machine]).values():
-        program += on_call(number, [answer(ALLOW)])
-    for number in numbers(FORBIDDEN[machine]).values():
-        program += on_call(number, [fail(errno.EPERM)])
-    for call, number in numbers(CHECKED[machine]).items():
-        program += on_call(number, checked(call, pid))
-    return b"".join(pack("HBBI", *code) for code in [*program, fail(errno.ENOSYS)])
+    first = [(LOAD, 0, 0, 4), (EQUAL, 1, 0, ARCHITECTURES[machine]), answer(KILL), (LOAD, 0, 0, 0)]
+    return (*first, *tree(ranges(blocks(machine))))
+
+
+@cache
+def packed() -> tuple[bytes, tuple[int, ...]]:
+    """Return this machine's filter as bytes, and the places of the process's number."""
+    program = make_filter(platform.machine())
+    places = tuple(8 * index + 4 for index, code in enumerate(program) if code[3] == PID)
+    return b"".join(pack("HBBI", *code) for code in program), places
 
 
 class Program(ctypes.Structure):
@@ -152,7 +176,10 @@ class Program(ctypes.Structure):
 
 def install_filter(libc: ctypes.CDLL) -> None:
     """Filter this process's system calls from now on, and those of its threads."""
-    codes = make_filter(os.getpid())
-    program = Program(len(codes) // 8, codes)
+    codes, places = packed()
+    own = bytearray(codes)
+    for place in places:
+        pack_into("I", own, place, os.getpid())
+    program = Program(len(codes) // 8, bytes(own))
     if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, ctypes.byref(program), 0, 0):
         raise OSError(ctypes.get_errno(), "seccomp")
