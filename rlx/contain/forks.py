@@ -9,19 +9,38 @@ import random
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from struct import pack, unpack
 from types import ModuleType
 from typing import Any
 
 from rlx.contain import kernel
+from rlx.contain.syscalls import packed
 
 HEADER = 9
 """Bytes that begin a request: what to do, a process or 0, and the length of what follows."""
 FIRST_MB = 1024
 """Address space of a Python with its packages, where the kernel does not tell."""
 FILE_MB = 32
+set_handler: Callable[[int, Any], Any] = sys.modules["_signal"].signal
+"""`signal.signal` without its enumerations, whose use after a fork costs 40 pages of memory."""
+WARMING = 16
+"""Calls of a function after which CPython 3.11 and newer change its code no more."""
+
+
+def warm(module: ModuleType) -> None:
+    """Do once what each process would do first, and leave memory so that a fork is cheap: a page that a process writes
+    is copied, and so is the place of each page that it has."""
+    for _ in range(WARMING):
+        seed_all(0)
+    with suppress(OSError):
+        packed()
+    if hasattr(module, "warm"):
+        module.warm()
+    gc.collect()
+    gc.freeze()
+    kernel.use_huge_pages()
 
 
 class Server:
@@ -35,8 +54,6 @@ class Server:
 
     def run(self) -> None:
         clear_environment(self.tmp)
-        seed_all(0)  # numpy.random is imported when it is first used: here once, and not in every process
-        gc.collect()
         gc.freeze()
         tell(self.control, self.settings["told"])
         try:
@@ -77,7 +94,7 @@ class Server:
         pid = os.fork()
         if pid == 0:
             self.control.detach()
-            live(socket.socket(fileno=fd), self.module, asked, self.base, self.tmp)
+            live(fd, self.module, asked, self.base, self.tmp)
         os.close(fd)
         self.alive.add(pid)
         self.control.sendall(pack("!i", pid))
@@ -95,57 +112,66 @@ def clear_environment(tmp: str | None) -> None:
         os.environ.update(HOME=tmp or "/tmp", TMPDIR=tmp or "/tmp", PATH="/usr/bin:/bin", LANG="C.UTF-8")
 
 
-def live(line: socket.socket, module: ModuleType, told: dict[str, Any], base: int, tmp: str | None) -> None:
+def live(line: int, module: ModuleType, told: dict[str, Any], base: int, tmp: str | None) -> None:
     """One process, to its end."""
     with suppress(BaseException):
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        set_handler(signal.SIGINT.value, signal.default_int_handler)
         if tmp is not None:
             memory = base + told["memory_mb"] * 2**20
             try:
-                kernel.lock([line.fileno()], memory, told["cpu_seconds"], FILE_MB, tmp)
+                kernel.lock([line], memory, told["cpu_seconds"], FILE_MB, tmp)
             except BaseException as error:
-                line.sendall(json.dumps({"error": f"not contained, so not run: {named(error)}"}).encode() + b"\n")
+                write_line(line, json.dumps({"error": f"not contained, so not run: {named(error)}"}))
                 os._exit(1)
         seed_all(told["seed"])
-        asked = told["asked"]
-        if hasattr(module, "answer"):
-            for answer in answers(line, module, asked):
-                line.sendall(json.dumps(answer).encode() + b"\n")
-        else:
-            play(line, module, asked)
+        (answer_all if hasattr(module, "answer") else play)(line, module, told["asked"])
     os._exit(0)
 
 
-def answers(line: socket.socket, module: ModuleType, asked: Any) -> Iterator[dict[str, Any]]:
-    """One answer to each request, for as long as somebody asks."""
-    with line.makefile("rb") as heard:
+def answer_all(line: int, module: ModuleType, asked: Any) -> None:
+    """Answer each request, for as long as somebody asks."""
+    answer(line, module, asked)
+    with open(line, "rb") as heard:  # after the first answer, which most processes do not outlive
         while True:
-            try:
-                yield {"value": module.answer(asked)}
-            except BaseException as error:
-                yield {"error": named(error)}
-            asked = json.loads(heard.readline())
+            answer(line, module, json.loads(heard.readline()))
 
 
-def play(line: socket.socket, module: ModuleType, asked: dict[str, Any]) -> None:
+def answer(line: int, module: ModuleType, asked: Any) -> None:
+    """Answer one request."""
+    try:
+        told = {"value": module.answer(asked)}
+    except BaseException as error:
+        told = {"error": named(error)}
+    write_line(line, json.dumps(told))
+
+
+def play(line: int, module: ModuleType, asked: dict[str, Any]) -> None:
     """One episode."""
     episode, said = None, None
-    with line.makefile("rb") as heard:
+    with open(line, "rb") as heard:
         while True:
             try:
                 episode = episode or module.play(asked["task"], asked["options"], asked["seed"])
                 told = json.dumps(episode.send(said))
             except BaseException as error:
                 told = json.dumps({"error": named(error)})
-            line.sendall(told.encode() + b"\n")
+            write_line(line, told)
             said = json.loads(heard.readline())
+
+
+def write_line(line: int, text: str) -> None:
+    """Write an answer to the line of this process, past Python's sockets, whose making costs memory."""
+    left = memoryview(text.encode() + b"\n")
+    while left:
+        left = left[os.write(line, left) :]
 
 
 def seed_all(seed: int) -> None:
     """Seed the generators that a package may draw from, whether it seeds them or not."""
     random.seed(seed)
-    if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed(seed % 2**32)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(seed % 2**32)
 
 
 def tell(control: socket.socket, said: dict[str, Any]) -> None:

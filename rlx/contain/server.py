@@ -11,8 +11,8 @@ A module has one of two interfaces:
     answer(asked)              the answer to a request, as JSON holds it
     play(task, options, seed)  a generator: it is sent requests, None at first, and yields answers
 
-Two functions are optional. `tasks()` returns names that rlx reads at the start. `prepare(asked)` runs in C before the
-fork, so it must evaluate nothing that a model wrote.
+Three functions are optional. `tasks()` returns names that rlx reads at the start. `warm()` runs in A, once, to do what
+each process would do first. `prepare(asked)` runs in C before the fork, so it must evaluate nothing that a model wrote.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import Any
 
 from rlx.contain import kernel
 from rlx.contain.enter import enter, wrap
-from rlx.contain.forks import Server, named, tell
+from rlx.contain.forks import Server, named, tell, warm
 
 USERS = {b"n": kernel.NOBODY, b"o": None}
 """User that a message of B asks to be outside: nobody, or its own."""
@@ -73,6 +73,7 @@ def load(control: socket.socket, settings: dict[str, Any]) -> ModuleType | None:
     except BaseException as error:
         tell(control, {"error": named(error), "missing": error.name if isinstance(error, ImportError) else None})
         return None
+    warm(module)
     by = settings.get("by", "namespaces" if settings["contained"] else "nothing")
     settings["told"] = {"tasks": None if names is None else sorted(names), "by": by}
     return module

@@ -128,9 +128,9 @@ class Python:
     def check(self) -> None:
         """Refuse an interpreter that this machine cannot contain."""
         if self.interpreter == "cpython":
-            from rlx.tool.cpython import science
+            from rlx.tool.cpython import ready_for
 
-            science(self.contained).know()
+            ready_for("", self.contained).know()
 
     @contextmanager
     def session(self) -> Iterator[MontySession]:
