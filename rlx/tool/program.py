@@ -20,6 +20,7 @@ from pydantic_monty import MontyRuntimeError, MontySession
 
 from rlx.tool import cpython
 from rlx.tool.python import Printed, Python, Result, describe, explain, too_much
+from rlx.tool.rounding import ROUND
 from rlx.tool.snippet import TOKENS
 
 PRELUDE = """
@@ -82,7 +83,8 @@ def run_calls(python: Python, code: str, calls: Iterable[str]) -> Iterator[Resul
 def begin(python: Python, session: MontySession, code: str, stdin: str) -> Result:
     if len(code) > python.max_characters:
         return Result(output=f"LengthError: the code is longer than {python.max_characters} characters", failed=True)
-    told = feed(python, session, PRELUDE, inputs={"_told": stdin})
+    prelude = f"{PRELUDE}{ROUND}" if "round" in code else PRELUDE
+    told = feed(python, session, prelude, inputs={"_told": stdin})
     return told if told.failed else feed(python, session, f"{with_sys(code)}\nNone")
 
 

@@ -47,6 +47,7 @@ from pydantic_monty import (
 
 from rlx.contain.box import end_all
 from rlx.limits import Switch, above, within
+from rlx.tool.rounding import mend_round
 from rlx.tool.snippet import printing
 from rlx.types import Verb
 
@@ -143,6 +144,7 @@ class Python:
     def feed(self, session: MontySession, code: str) -> Result:
         printed = Printed(self.max_output, session.worker_pid)
         try:
+            mend_round(session, code)
             run(session, code, printed)
         except Exception as error:  # whatever the code did, it ends here
             if printed.full and self.truncate:
