@@ -25,11 +25,12 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from itertools import count
 from pathlib import Path
-from struct import pack, unpack
 from threading import Lock
 from typing import Any
 
+from rlx.contain.messages import FORK, HEADER, KILL, NUMBER
 from rlx.contain.process import (
     ChildError,
     GoneError,
@@ -95,6 +96,7 @@ class Box:
         self.module, self.python, self.contained, self.seen = module, python, contained, tuple(seen)
         self.preload = tuple(preload)
         self.lock, self.worker_lock = Lock(), Lock()
+        self.numbers = count(1)
         self.worker: Process | None = None
         self.server: subprocess.Popen[bytes] | None = None
         self.control: socket.socket | None = None
@@ -114,18 +116,19 @@ class Box:
             control = self.started()
             if "error" in self.told:
                 raise StartError(printed(self.told["error"]))
+            number = next(self.numbers)
             ours, theirs = socket.socketpair()
             with theirs:
                 try:
                     control.settimeout(FORKING)
-                    socket.send_fds(control, [pack("!ciI", b"f", 0, len(body))], [theirs.fileno()])
+                    socket.send_fds(control, [HEADER.pack(FORK, number, len(body))], [theirs.fileno()])
                     control.sendall(body)
-                    (pid,) = unpack("!i", receive(control, 4))
+                    receive(control, NUMBER.size)
                 except (OSError, ValueError, EOFError) as error:
                     ours.close()
                     self.stop()
                     raise ChildError(f"no process was started: {error}") from None
-            return Process(self, ours, pid)
+            return Process(self, ours, number)
 
     def ask(self, asked: Any, seconds: float, limits: Limits, seed: int = 0) -> Any:
         """Return the answer of a fresh process to one request."""
@@ -152,10 +155,11 @@ class Box:
             self.worker = None
             raise
 
-    def kill(self, pid: int) -> None:
+    def kill(self, number: int) -> None:
+        """Kill a process, if its server and it still live."""
         with self.lock, suppress(OSError):
             if self.control is not None:
-                self.control.sendall(pack("!ciI", b"k", pid, 0))
+                self.control.sendall(HEADER.pack(KILL, number, 0))
 
     def started(self) -> socket.socket:
         if self.control is None or self.server is None or self.server.poll() is not None:

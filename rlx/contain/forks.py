@@ -11,15 +11,13 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from struct import pack, unpack
 from types import ModuleType
 from typing import Any
 
 from rlx.contain import kernel
+from rlx.contain.messages import HEADER, KILL, NUMBER
 from rlx.contain.syscalls import packed
 
-HEADER = 9
-"""Bytes that begin a request: what to do, a process or 0, and the length of what follows."""
 FIRST_MB = 1024
 """Address space of a Python with its packages, where the kernel does not tell."""
 FILE_MB = 32
@@ -50,7 +48,7 @@ class Server:
     def __init__(self, control: socket.socket, module: ModuleType, settings: dict[str, Any], tmp: str | None):
         self.control, self.module, self.settings, self.tmp = control, module, settings, tmp
         self.base = settings.get("base") or address_space()
-        self.alive: set[int] = set()
+        self.alive: dict[int, int] = {}
 
     def run(self) -> None:
         clear_environment(self.tmp)
@@ -63,16 +61,16 @@ class Server:
             pass
         finally:
             self.reap()
-            for pid in self.alive:
+            for pid in self.alive.values():
                 os.kill(pid, signal.SIGKILL)
 
     def serve_one(self) -> bool:
-        header, fds, _, _ = socket.recv_fds(self.control, HEADER, 1)
-        while header and len(header) < HEADER:
-            header += self.control.recv(HEADER - len(header))
+        header, fds, _, _ = socket.recv_fds(self.control, HEADER.size, 1)
+        while header and len(header) < HEADER.size:
+            header += self.control.recv(HEADER.size - len(header))
         if not header:
             return False
-        what, pid, length = unpack("!ciI", header)
+        what, number, length = HEADER.unpack(header)
         body = b""
         while len(body) < length:
             part = self.control.recv(length - len(body))
@@ -80,13 +78,13 @@ class Server:
                 return False
             body += part
         self.reap()
-        if what == b"k" and pid in self.alive:
-            os.kill(pid, signal.SIGKILL)
+        if what == KILL and number in self.alive:
+            os.kill(self.alive[number], signal.SIGKILL)
         elif fds:
-            self.fork(fds[0], body)
+            self.fork(number, fds[0], body)
         return True
 
-    def fork(self, fd: int, body: bytes) -> None:
+    def fork(self, number: int, fd: int, body: bytes) -> None:
         asked = json.loads(body)
         if hasattr(self.module, "prepare"):
             with suppress(Exception):
@@ -96,13 +94,13 @@ class Server:
             self.control.detach()
             live(fd, self.module, asked, self.base, self.tmp)
         os.close(fd)
-        self.alive.add(pid)
-        self.control.sendall(pack("!i", pid))
+        self.alive[number] = pid
+        self.control.sendall(NUMBER.pack(number))
 
     def reap(self) -> None:
-        for pid in tuple(self.alive):
+        for number, pid in tuple(self.alive.items()):
             if os.waitpid(pid, os.WNOHANG)[0]:
-                self.alive.discard(pid)
+                del self.alive[number]
 
 
 def clear_environment(tmp: str | None) -> None:

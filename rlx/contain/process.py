@@ -39,8 +39,8 @@ class RefusedError(MistakeError):
 class Process:
     """One process, for one thread at a time."""
 
-    def __init__(self, box: Box, line: socket.socket, pid: int) -> None:
-        self.box, self.line, self.pid = box, line, pid
+    def __init__(self, box: Box, line: socket.socket, number: int) -> None:
+        self.box, self.line, self.number = box, line, number
 
     def ask(self, asked: Any, seconds: float) -> dict[str, Any]:
         """Return the answer to one more request."""
@@ -68,13 +68,13 @@ class Process:
         return told
 
     def late(self, seconds: float) -> LateError:
-        self.box.kill(self.pid)
+        self.box.kill(self.number)
         return LateError(f"it took longer than {seconds:g} s")
 
     def end(self) -> None:
         """Kill what may be left of it."""
         self.line.close()
-        self.box.kill(self.pid)
+        self.box.kill(self.number)
 
 
 def receive(line: socket.socket, length: int) -> bytes:

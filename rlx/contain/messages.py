@@ -1,0 +1,17 @@
+"""Messages on the control line between rlx and a server, which needs nothing but the standard library.
+
+    rlx     HEADER (b"f", number, length) with an end of a line, and the body: fork a process for a request
+            HEADER (b"k", number, 0): kill it
+    server  NUMBER: the process of that number is forked
+
+No two processes of a box have one number, whichever server forked them: a late order to kill a process of a server that
+ended can meet no process of the next, as it could if it gave a number of the kernel's.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+HEADER = Struct("!cqI")
+NUMBER = Struct("!q")
+FORK, KILL = b"f", b"k"
