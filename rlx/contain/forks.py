@@ -9,6 +9,7 @@ import random
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from types import ModuleType
@@ -23,6 +24,8 @@ FIRST_MB = 1024
 FILE_MB = 32
 set_handler: Callable[[int, Any], Any] = sys.modules["_signal"].signal
 """`signal.signal` without its enumerations, whose use after a fork costs 40 pages of memory."""
+PAUSES = (0.01, 0.1, 0.5, 2.0)
+"""Seconds between attempts to fork, where the limit of processes or memory is reached for now."""
 WARMING = 16
 """Calls of a function after which CPython 3.11 and newer change its code no more."""
 
@@ -89,13 +92,27 @@ class Server:
         if hasattr(self.module, "prepare"):
             with suppress(Exception):
                 self.module.prepare(asked["asked"])
-        pid = os.fork()
-        if pid == 0:
-            self.control.detach()
-            live(fd, self.module, asked, self.base, self.tmp)
+        try:
+            pid = self.fork_patiently()
+        except OSError as error:
+            with suppress(OSError):
+                write_line(fd, json.dumps({"error": f"no process can be forked: {named(error)}"}))
+        else:
+            if pid == 0:
+                self.control.detach()
+                live(fd, self.module, asked, self.base, self.tmp)
+            self.alive[number] = pid
         os.close(fd)
-        self.alive[number] = pid
         self.control.sendall(NUMBER.pack(number))
+
+    def fork_patiently(self) -> int:
+        """Fork as soon as processes that end leave room. Return 0 in the new process, its number in the kernel here."""
+        for pause in PAUSES:
+            with suppress(OSError):
+                return os.fork()
+            time.sleep(pause)
+            self.reap()
+        return os.fork()
 
     def reap(self) -> None:
         for number, pid in tuple(self.alive.items()):

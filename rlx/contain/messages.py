@@ -4,8 +4,8 @@
             HEADER (b"k", number, 0): kill it
     server  NUMBER: the process of that number is forked
 
-No two processes of a box have one number, whichever server forked them: a late order to kill a process of a server that
-ended can meet no process of the next, as it could if it gave a number of the kernel's.
+No two processes of a box have one number, whichever server forked them. So a late order to kill a process of a server
+that ended meets no process of the next. Numbers of the kernel begin again in each server.
 """
 
 from __future__ import annotations

@@ -220,17 +220,6 @@ def test_calls_beside_each_other_do_not_see_each_other(box: Box) -> None:
     assert found == [["mine"]] * 6
 
 
-@pytest.mark.usefixtures("box")
-def test_a_late_end_of_a_process_kills_none_of_the_next_server() -> None:
-    own = Box(MODULE)
-    old = own.begin("import time; time.sleep(600)", LIMITS)
-    own.end()  # as if the server had died
-    new = own.begin("import time; time.sleep(0.3); out = 5", LIMITS)
-    old.end()
-    assert new.hear(60).get("value") == 5
-    own.end()
-
-
 def test_all_ends_when_whoever_asked_is_gone() -> None:
     readable, writable = os.pipe()
     pid = os.fork()

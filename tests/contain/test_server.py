@@ -1,0 +1,46 @@
+"""A server outlives what its machine lacks, and a new server's processes are none of the old one's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rlx.contain.box import Box, Limits
+from rlx.contain.process import ChildError, RefusedError
+
+MODULE, SHORT = (str(Path(__file__).with_name(name)) for name in ("hostile.py", "short.py"))
+LIMITS = Limits(memory_mb=256, cpu_seconds=2)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _contained() -> None:
+    own = Box(MODULE)
+    try:
+        own.know()
+    except RefusedError as error:
+        pytest.skip(str(error))
+    finally:
+        own.end()
+
+
+def test_a_machine_short_of_processes_ends_no_server() -> None:
+    own = Box(SHORT)
+    assert own.ask(2, 60, LIMITS) == 2, "two forks fail"
+    assert own.server is not None
+    server = own.server.pid
+    with pytest.raises(ChildError, match="BlockingIOError"):
+        own.ask(99, 60, LIMITS)
+    assert own.ask(0, 60, LIMITS) == 0
+    assert own.server.pid == server
+    own.end()
+
+
+def test_a_late_end_of_a_process_kills_none_of_the_next_server() -> None:
+    own = Box(MODULE)
+    old = own.begin("import time; time.sleep(600)", LIMITS)
+    own.end()  # as if the server had died
+    new = own.begin("import time; time.sleep(0.3); out = 5", LIMITS)
+    old.end()
+    assert new.hear(60).get("value") == 5
+    own.end()
