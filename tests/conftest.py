@@ -119,3 +119,23 @@ def rlx_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
         return subprocess.CompletedProcess(words, end.value.code or 0, *capsys.readouterr())
 
     return run
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model folder of random weights that speaks nano's tokens."""
+    import torch
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    from rlx.model.load import Model, load_tokenizer
+
+    folder = tmp_path_factory.mktemp("tiny")
+    tokenizer = load_tokenizer(Model(path="nano"))
+    sizes = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    end = tokenizer.eos_token_id
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        config = Qwen2Config(vocab_size=len(tokenizer), num_key_value_heads=2, eos_token_id=end, **sizes)
+        Qwen2ForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder

@@ -13,7 +13,6 @@ from safetensors.torch import load_file
 
 from rlx.config.compose import build_run, compose
 from rlx.console import Screen
-from rlx.model.load import Model, load_tokenizer
 from rlx.record.track import is_clock
 from rlx.run.agent import Agent
 from rlx.run.life import Life, record
@@ -26,29 +25,13 @@ ACTIONS = ("earl", "earl_released", "expa_grpo", "cpo", "prompt_cpo")
 ADAPTERS = ("+model/lora=r8", "model.lora.dropout=0.3", "model.lora.targets=[q_proj,down_proj]")
 QUICK = ["ppo", "sft"]
 """With a critic, and without an engine; the others take minutes."""
-PLAYED = ("algo.num_prompts=1", "sampling.max_new_tokens=8", "sampling.max_context=384", "checkpoint.every=1")
+SMALL = ("algo.num_prompts=1", "algo.optimizer.num_minibatches=1", "sampling.max_new_tokens=8", "checkpoint.every=1")
+PLAYED = (*SMALL, "sampling.max_context=384")
 JUDGED = ("num_tasks=1", "num_samples=1", "ks=[1]", "max_new_tokens=4", "num_resamples=10", "max_rounds=[1]")
 
 
 class CutOffError(Exception):
     """A kill, as far as a process can kill itself and go on."""
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model folder of random weights that speaks nano's tokens."""
-    from transformers import Qwen2Config, Qwen2ForCausalLM
-
-    folder = tmp_path_factory.mktemp("tiny")
-    tokenizer = load_tokenizer(Model(path="nano"))
-    sizes = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
-    end = tokenizer.eos_token_id
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        config = Qwen2Config(vocab_size=len(tokenizer), num_key_value_heads=2, eos_token_id=end, **sizes)
-        Qwen2ForCausalLM(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
 
 
 def words_of(algorithm: str, model: Path) -> list[str]:
