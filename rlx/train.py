@@ -243,7 +243,7 @@ def warm_up(life: Life, stage: Run) -> Path:
 
 
 def warm_rounds(life: Life, own: Life, stage: Run) -> WarmResult:
-    """Learn for the stage's steps, and for as many again while its policy does not speak; the result of the last."""
+    """Learn for the stage's steps, doubled while its policy does not speak or earns nothing; return the last result."""
     before: WarmResult | None = None
     start: Model | None = None
     for part in rounds_of_warm(stage):
@@ -253,7 +253,7 @@ def warm_rounds(life: Life, own: Life, stage: Run) -> WarmResult:
             continue  # it was extended before, and what was stored of it is lost
         if result is None:
             start = start or warm_model(stage, partial(warm_up, life))
-            why = "" if before is None else "the policy does not speak yet, and its loss still falls: "
+            why = "" if before is None else f"the policy does not {before.lack} yet, and its loss still falls: "
             own.screen.say(f"{why}warm start of {counted(part.steps, 'step')}, kept in {part.folder}")
             with stage_of(life, part, start) as agent:
                 learn(own, agent, label="warm start")

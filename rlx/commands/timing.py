@@ -152,7 +152,8 @@ def describe_stage(stage: RunStage) -> str:
     forks = f" and at most {counted(round(episodes * stage.forked), 'fork')}" if stage.forked else ""
     tokens = [short(stage.steps * num_tokens(load)) for load in stage.loads]
     amount = f"about {tokens[0]}" if len(tokens) == 1 else f"{tokens[0]} to {tokens[-1]}"
-    longer = f" (up to {(1 + stage.extend) * stage.steps} while its policy does not speak)" if stage.extend else ""
+    most = f"up to {stage.steps << stage.extend} while its policy does not speak or earns nothing"
+    longer = f" ({most})" if stage.extend else ""
     return f"{counted(stage.steps, 'step')}{longer}, {counted(episodes, 'episode')}{forks}, {amount} tokens"
 
 

@@ -54,7 +54,7 @@ class RunStage:
     expected: Expected
     hardware: Hardware
     extend: int = 0
-    """Times that a warm start may go on for `steps` more."""
+    """Times that a warm start's `steps` may double."""
 
     @property
     def load(self) -> Load:

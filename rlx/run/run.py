@@ -36,7 +36,7 @@ class WarmStart:
     seed: int = 0
     """Its own seed, so that runs that differ in `seed` share one warm start."""
     extend: int = 0
-    """Times that the stage goes on for `steps` more while most of what its policy says is not valid."""
+    """Times that the stage's `steps` may double, while its policy does not speak or earns nothing."""
     env: Environment | None = None
     """What it learns on; null: what the stage after it does. So too `protocol` and `sampling`."""
     protocol: Dialect | None = None
@@ -46,7 +46,7 @@ class WarmStart:
 
     def __post_init__(self) -> None:
         within(0, STEPS, steps=self.steps)
-        within(0, 100, extend=self.extend)
+        within(0, 10, extend=self.extend)
         within(0, LARGEST_SEED, seed=self.seed)
         if self.steps and self.algo is None:
             raise ValueError(f"steps={self.steps} needs an algo: leave it out, or choose warm_start=sft")
@@ -98,7 +98,7 @@ class Run:
     seed: int
     steps: int
     extend: int = 0
-    """Largest number of extensions of a warm start, each of `steps` more (rlx/run/warm_result.py)."""
+    """Largest number of extensions of a warm start, each of which doubles `steps` (rlx/run/warm_result.py)."""
     max_error_share: float
     """More episodes of a step than this share ending in an error stop the run."""
     objective: str | tuple[str, ...] | None = None

@@ -45,17 +45,32 @@ class WarmResult:
     """Share of these episodes that succeeded."""
     invalid: float
     """Share of their turns that were invalid."""
+    most_invalid: float
+    """The same in the environment of a mixture where it is largest."""
+    least_earned: float
+    """Success or mean reward, the larger of the two, in the environment of a mixture where it is least."""
     truncated: float
     """Share of their turns that were cut off by their length."""
 
     @property
     def speaks(self) -> bool:
-        return self.invalid <= SILENT
+        return self.most_invalid <= SILENT
+
+    @property
+    def earns(self) -> bool:
+        """Tell whether there was any success or reward, without which no algorithm learns from the policy."""
+        return self.least_earned > 0
+
+    @property
+    def lack(self) -> str:
+        """Return what the policy cannot do yet; empty if it does both."""
+        return "speak" if not self.speaks else "" if self.earns else "earn anything"
 
     def __str__(self) -> str:
         solved = f"solved {round(self.success * self.episodes)} of {counted(self.episodes, 'training task')}"
         cut = f" ({self.truncated:.0%} cut off by their length)" if self.truncated else ""
-        return f"loss {self.loss:.3f}; its policy {solved}, {self.invalid:.0%} of its turns were invalid{cut}"
+        part = f", {self.most_invalid:.0%} in one environment" if self.most_invalid > self.invalid else ""
+        return f"loss {self.loss:.3f}; its policy {solved}, {self.invalid:.0%} of its turns were invalid{part}{cut}"
 
 
 def result_path(folder: Path, steps: int) -> Path:
@@ -66,7 +81,7 @@ def result_path(folder: Path, steps: int) -> Path:
 def read_result(folder: Path, steps: int) -> WarmResult | None:
     """Return a stored result; None where there is none that can be read."""
     found = read_json(result_path(folder, steps))
-    names = ("loss", "success", "invalid", "truncated")
+    names = ("loss", "success", "invalid", "most_invalid", "least_earned", "truncated")
     if not all(is_number(found.get(name)) for name in names) or not isinstance(found.get("episodes"), int):
         return None
     return WarmResult(steps=steps, episodes=found["episodes"], **{name: float(found[name]) for name in names})
@@ -75,6 +90,7 @@ def read_result(folder: Path, steps: int) -> WarmResult | None:
 def result_of(steps: int, lines: Sequence[Mapping[str, Any]], groups: Sequence[Group]) -> WarmResult:
     """Return the result of a warm start with these metrics, whose policy played these groups."""
     found = measure(groups)
+    parts = {f"{group.task.env}/" if group.task.env else "" for group in groups}
     loss = next((line["loss/value"] for line in reversed(lines) if is_number(line.get("loss/value"))), 0.0)
     return WarmResult(
         steps=steps,
@@ -82,6 +98,8 @@ def result_of(steps: int, lines: Sequence[Mapping[str, Any]], groups: Sequence[G
         episodes=len(groups),
         success=found["success/mean"],
         invalid=found["turn/invalid"],
+        most_invalid=max(found[f"{part}turn/invalid"] for part in parts),
+        least_earned=min(max(found[f"{part}success/mean"], found[f"{part}reward/mean"]) for part in parts),
         truncated=found["turn/truncated"],
     )
 
@@ -117,13 +135,17 @@ def stored_result(life: Life, stage: Run) -> WarmResult | None:
 
 
 def rounds_of_warm(stage: Run) -> list[Run]:
-    """Return the stage as it is at first, and as it is after each extension."""
-    return [replace(stage, steps=stage.steps * times) for times in range(1, 2 + stage.extend)]
+    """Return the stage as it is at first, and as it is after each extension, which doubles its steps.
+
+    The learning rate falls linearly to zero at the last step. So a stage of twice the steps resumes at half the rate,
+    while the fifth of five equal parts would resume at a fifth of it.
+    """
+    return [replace(stage, steps=stage.steps << doubled) for doubled in range(1 + stage.extend)]
 
 
 def goes_on(before: WarmResult | None, now: WarmResult) -> bool:
-    """Return True if more steps may help: the policy does not speak yet, and its loss still falls."""
-    return not now.speaks and (before is None or now.loss < STILL_FALLS * before.loss)
+    """Return True if more steps may help: the policy does not speak or earns nothing, and its loss still falls."""
+    return now.lack != "" and (before is None or now.loss < STILL_FALLS * before.loss)
 
 
 def last_step(life: Life) -> int:
@@ -149,8 +171,8 @@ def advice(result: WarmResult, key: str = "warm_start") -> str:
     """Return a warning about a warm start whose policy does not speak; empty for one that does."""
     if result.speaks:
         return ""
-    cut_off = result.truncated >= max(SILENT, result.invalid / 2)
+    cut_off = result.truncated >= max(SILENT, result.most_invalid / 2)
     also = ", or a larger sampling.max_new_tokens" if cut_off else ""
     longer = f"try {key}.steps={3 * result.steps}{also}, or a protocol whose words are tokens of the model"
-    symptom = f"after the warm start {result.invalid:.0%} of the policy's turns are invalid"
+    symptom = f"after the warm start {result.most_invalid:.0%} of the policy's turns are invalid"
     return f"{symptom}: {longer} (docs/reward-stays-0.md)"

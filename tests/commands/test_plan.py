@@ -116,7 +116,7 @@ def test_it_shows_the_settings_that_suit_the_model() -> None:
 
 def test_a_critic_is_part_of_the_plan_at_the_rate_that_suits_the_model() -> None:
     small, large = flat("algo=ppo", "env=game/guess_the_number"), flat("algo=ppo", "model=qwen2_5_7b")
-    assert "critic=Critic critic.lr=0.0005" in small
+    assert "critic=Critic critic.lr=0.0002" in small
     num, num_trained = (
         int(found.replace(",", "")) for found in re.findall(r"([\d,]+) (?:parameters|of them)", small)[:2]
     )
@@ -126,8 +126,8 @@ def test_a_critic_is_part_of_the_plan_at_the_rate_that_suits_the_model() -> None
 
 def test_twins_may_double_what_is_played() -> None:
     plain, twins = flat("algo=expa_grpo", "env=sorting/sort"), flat("algo=earl", "env=sorting/sort")
-    assert "run 12 steps, 768 episodes," in plain
-    assert "run 12 steps, 768 episodes and at most 768 forks," in twins
+    assert "run 40 steps, 2,560 episodes," in plain
+    assert "run 40 steps, 2,560 episodes and at most 2,560 forks," in twins
     assert "forks may add as much rollout again" in twins
     assert "forks may add" not in plain
 

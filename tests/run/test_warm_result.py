@@ -6,6 +6,7 @@ import io
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from rich.console import Console
@@ -17,18 +18,32 @@ from rlx.record.lock import who
 from rlx.run import warm_result
 from rlx.run.life import Life
 from rlx.run.run import Run
-from rlx.run.warm_result import WarmResult, advice, goes_on, read_result, result_path, rounds_of_warm, waiting_for
+from rlx.run.warm_result import (
+    WarmResult,
+    advice,
+    goes_on,
+    read_result,
+    result_of,
+    result_path,
+    rounds_of_warm,
+    waiting_for,
+)
 from rlx.train import train
+from rlx.types import Action, Completion, Group, Task, Trajectory, Turn
 
 Build = Callable[..., Run]
-RESULT = WarmResult(steps=30, loss=0.3, episodes=8, success=0.25, invalid=0.5, truncated=0.0)
+RESULT = WarmResult(
+    steps=30, loss=0.3, episodes=8, success=0.25, invalid=0.5, most_invalid=0.5, least_earned=0.2, truncated=0.0
+)
 WARM = ("warm_start=tool_sft", "warm_start.steps=2", "warm_start.algo.num_prompts=2", "warm_start.extend=1", "steps=1")
 
 
 def test_a_warm_start_goes_on_while_it_does_not_speak_and_its_loss_falls() -> None:
-    fluent = replace(RESULT, invalid=0.1)
+    fluent = replace(RESULT, invalid=0.1, most_invalid=0.1)
     assert goes_on(None, RESULT)
     assert not goes_on(None, fluent)
+    assert goes_on(None, replace(fluent, most_invalid=0.9)), "a mixture speaks where each of its environments does"
+    assert goes_on(None, replace(fluent, least_earned=0.0)), "nothing earned leaves nothing to reinforce"
     assert goes_on(replace(RESULT, loss=0.5), RESULT)
     assert not goes_on(replace(RESULT, loss=0.31), RESULT), "more of the same teaches nothing"
 
@@ -39,16 +54,40 @@ def test_steps_of_the_recipe_may_be_extended_and_steps_of_ones_own_are_exact(sma
         assert before is not None
         return [part.steps for part in rounds_of_warm(before)]
 
-    assert lengths("warm_start=tool_sft") == [30, 60, 90, 120, 150]
+    assert lengths("warm_start=tool_sft") == [30, 60, 120, 240]
     assert lengths("warm_start=tool_sft", "warm_start.steps=7") == [7]
     assert lengths("warm_start=tool_sft", "warm_start.steps=7", "warm_start.extend=1") == [7, 14]
-    assert lengths("warm_start=brief") == [20, 40, 60, 80, 100]
+    assert lengths("warm_start=brief") == [20, 40, 80, 160]
 
 
 def test_advice_is_for_a_policy_that_does_not_speak() -> None:
-    assert not advice(replace(RESULT, invalid=0.2))
+    assert not advice(replace(RESULT, most_invalid=0.2))
     assert "warm_start.steps=90" in advice(RESULT)
     assert "sampling.max_new_tokens" in advice(replace(RESULT, truncated=0.5))
+
+
+def turn(kind: Literal["answer", "invalid"], reward: float = 0.0) -> Turn:
+    done = Completion(token_ids=(1,), logprobs=(0.0,), stop="stop")
+    return Turn(prompt_ids=(0,), completion=done, action=Action(kind=kind, text="1"), reward=reward)
+
+
+def group(task: Task, *turns: Turn) -> Group:
+    success = any(turn.reward > 0 for turn in turns)
+    return Group(
+        task=task, trajectories=(Trajectory(task=task, sample=0, turns=turns, status="done", success=success),)
+    )
+
+
+def test_a_result_has_the_worst_environment_of_a_mixture() -> None:
+    """Two walks that end well, and an errand whose two turns are invalid."""
+    walk, errand = (Task(id="1", prompt=(), data={}, env=env) for env in ("walk", "errand"))
+    good, silent = turn("answer", reward=1.0), turn("invalid")
+    found = result_of(3, [{"loss/value": 0.5}], [group(walk, good), group(walk, good), group(errand, silent, silent)])
+    assert (found.invalid, found.most_invalid, found.least_earned) == (0.5, 1.0, 0.0)
+    assert (found.success, found.loss) == (pytest.approx(2 / 3), 0.5)
+    assert found.lack == "speak"
+    alone = result_of(3, [], [group(replace(walk, env=""), good)])
+    assert (alone.most_invalid, alone.least_earned, alone.lack) == (0.0, 1.0, "")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"loss": "x"}', '{"loss": 1, "success": null}', "9" * 9999])
