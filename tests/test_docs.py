@@ -40,7 +40,7 @@ def follow(page: str, folder: Path) -> None:
         file.write_text(text, encoding="utf-8")
 
 
-def run(*words: str, cwd: Path) -> str:
+def run(*words: str, cwd: Path, timeout: float = 300) -> str:
     env = {
         **os.environ,
         "OMP_NUM_THREADS": "1",
@@ -49,7 +49,7 @@ def run(*words: str, cwd: Path) -> str:
         "RLX_CACHE": str(cwd / "cache"),
         "WANDB_MODE": "disabled",
     }
-    done = subprocess.run(words, cwd=cwd, env=env, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(words, cwd=cwd, env=env, capture_output=True, text=True, timeout=timeout)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -68,6 +68,40 @@ def test_a_page_can_be_followed_as_it_stands(page: str, tmp_path: Path) -> None:
         written = metrics_of(folder)
         parts = {name for name in written if name.count("/") > 1}
         assert {name.split("/", 1)[1] for name in parts} | (written - parts) <= listed_metrics()
+
+
+def gains(env: str, folder: Path) -> dict[str, dict[str, float]]:
+    """Train on an environment of the folder with default settings; return the metrics of its summary."""
+    train = f"rlx train env={env} evaluate=quick hydra.run.dir=outputs/learns"
+    run("bash", "-ec", f'export PYTHONPATH="$PWD:$PYTHONPATH"; {train}', cwd=folder, timeout=3600)
+    summary = (folder / "outputs" / "learns" / "summary.json").read_text(encoding="utf-8")
+    metrics: dict[str, dict[str, float]] = json.loads(summary)["metrics"]
+    return metrics
+
+
+def test_a_new_environment_learns_with_default_settings(tmp_path: Path) -> None:
+    """It takes 20 seconds on one core: the warm start is doubled until an episode earns something."""
+    run("rlx", "new", "env", "cellar", cwd=tmp_path)
+    metrics = gains("cellar algo=grpo", tmp_path)
+    assert metrics["untrained/reward"]["value"] < 0.05
+    assert metrics["gain/reward"]["value"] > 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("env", ["higher_lower algo=grpo", "corridor algo=grpo"])
+def test_an_example_learns_with_default_settings(env: str, tmp_path: Path) -> None:
+    follow("adding-an-environment.md", tmp_path)
+    assert gains(env, tmp_path)["gain_untrained/pass@1"]["low"] > 0
+
+
+@pytest.mark.slow
+def test_the_shop_learns_to_ask_no_more_than_it_must(tmp_path: Path) -> None:
+    """Demonstrations ask for three prices on average where two suffice; reinforcement saves what they waste."""
+    follow("adding-an-environment.md", tmp_path)
+    metrics = gains("shop", tmp_path)
+    assert metrics["gain_untrained/pass@1"]["low"] > 0
+    assert metrics["gain/reward"]["low"] > 0
+    assert metrics["gain/tool/calls"]["high"] < 0
 
 
 def test_the_examples_of_environments_for_other_trainers_run(tmp_path: Path) -> None:
