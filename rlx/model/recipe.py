@@ -7,7 +7,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from rlx.limits import above, at_least
+from rlx.limits import above, at_least, within
+
+MOST_DOUBLINGS = 10
+"""Limit of the doublings of a warm start: a thousand times its steps."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +49,8 @@ class Recipe:
     """Updates of a warm start on demonstrations with tools."""
     brief_steps: int
     """Updates of a warm start that shows how to speak and little of what to say."""
+    warm_doublings: int
+    """Times that the length of a warm start may double while its policy does not speak or earns nothing."""
     lora_factor: float
     """Times every learning rate where adapters alone are trained."""
     reasoning: bool = True
@@ -75,6 +80,7 @@ class Recipe:
         at_least(1, page_characters=self.page_characters, tool_memory_mb=self.tool_memory_mb)
         at_least(0, steps=self.steps, sft_steps=self.sft_steps)
         at_least(0, tool_sft_steps=self.tool_sft_steps, brief_steps=self.brief_steps)
+        within(0, MOST_DOUBLINGS, warm_doublings=self.warm_doublings)
         at_least(0.0, kl=self.kl, entropy=self.entropy)
         above(0.0, reinforce_lr=self.reinforce_lr, prefer_lr=self.prefer_lr, imitate_lr=self.imitate_lr)
         above(0.0, lora_factor=self.lora_factor, tool_seconds=self.tool_seconds, judge_seconds=self.judge_seconds)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlx.hardware.profile import SPLIT_TEMPERATURES, Hardware
 from rlx.limits import LARGEST_SEED, above, at_least, not_empty, refuse, within
+from rlx.model.recipe import MOST_DOUBLINGS
 from rlx.protocol.drawn import chooses
 from rlx.types import Dialect, Environment, Sampling
 from rlx.world import actions_of, dialect_of, has_expert, parts_of, rounds_of, tools_of, trained_parts
@@ -46,7 +47,7 @@ class WarmStart:
 
     def __post_init__(self) -> None:
         within(0, STEPS, steps=self.steps)
-        within(0, 10, extend=self.extend)
+        within(0, MOST_DOUBLINGS, extend=self.extend)
         within(0, LARGEST_SEED, seed=self.seed)
         if self.steps and self.algo is None:
             raise ValueError(f"steps={self.steps} needs an algo: leave it out, or choose warm_start=sft")

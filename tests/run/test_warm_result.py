@@ -104,7 +104,7 @@ def test_a_warm_start_shows_its_loss_and_its_policy_s_own_success_and_is_found_w
     monkeypatch.setenv("RLX_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(warm_result, "SILENT", -1.0)
     monkeypatch.setattr(warm_result, "STILL_FALLS", 10.0)
-    monkeypatch.setattr(warm_result, "NUM_TASKS", 2)
+    monkeypatch.setattr(warm_result, "NUM_DECIDING", 2)
 
     def run(name: str) -> str:
         screen = Screen(console=Console(file=io.StringIO(), width=300))
