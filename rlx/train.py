@@ -1,7 +1,7 @@
 """A run from start to end: warm start, learn, evaluate, and say what it cost. The whole program at a glance.
 
-On several processes every rank runs this program: each plays its share of the episodes, all see all of them and make
-the same batch, the learner shares out its work, and rank 0 alone writes and speaks.
+On several processes every rank runs this program. Each rank plays its share of the episodes, and all ranks gather the
+same batch. The learner divides its work, and rank 0 alone writes files and prints.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def train(run: Run, screen: Screen | None = None) -> Summary:
 
 @contextmanager
 def stage_of(life: Life, run: Run, model: Model) -> Iterator[Agent]:
-    """What acts and what learns, from `model`: what learns ends with the stage, what acts goes on to the next."""
+    """Build the agent from `model`. The learner ends with the stage; the engine is passed on to the next stage."""
     agent = build_agent(run, model, life.ranks, life.fleet, life.engine)
     life.engine = agent.policy.engine
     try:
@@ -140,7 +140,7 @@ def progress_note(run: Run, metrics: Metrics) -> str:
 def open_pipeline(
     life: Life, agent: Agent, first: int, played: Mapping[int, list[Group]]
 ) -> Iterator[Pipeline[list[Group]]]:
-    """Where every step's rollouts come from, `played` being those that the checkpoint had already."""
+    """Open the pipeline of rollouts; `played` holds those that the checkpoint has already."""
     run = life.run
     staleness = run.hardware.staleness
     tasks = course.open_tasks(run, first, played, lambda: life.known)
@@ -170,7 +170,7 @@ def open_pipeline(
 
 
 def prepare(run: Run, agent: Agent) -> Callable[[], None]:
-    """How the engine gets the weights to play with."""
+    """Return the function that brings the engine's weights up to date."""
     if run.algo.frozen_policy:
         return nothing
     return agent.sync_later() if run.hardware.staleness else agent.sync
@@ -217,7 +217,7 @@ def take_step(
 
 
 def take_notes(life: Life, agent: Agent, groups: list[Group], whole: Batch, batch: Batch) -> AllNotes:
-    """What is kept beside trajectories: what the policy that sampled them was like, and what will be learned."""
+    """Return notes to store beside trajectories: measures of the sampling policy, and what will be trained."""
     measured = whole.old_M or agent.learner.measure(whole)
     if not life.ranks.is_first:
         return ()

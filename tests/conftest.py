@@ -139,3 +139,15 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
         Qwen2ForCausalLM(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def container() -> None:
+    """Skip where the machine cannot contain a process."""
+    from rlx.contain.box import contained_by
+    from rlx.contain.process import RefusedError
+
+    try:
+        contained_by()
+    except RefusedError as error:
+        pytest.skip(str(error))

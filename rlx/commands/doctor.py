@@ -1,4 +1,4 @@
-"""What is installed, what this machine can run, and what to do about the rest. Imports nothing heavy."""
+"""Report what is installed, what this machine can run, and what to do about the rest. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def examine_extras() -> list[str]:
 
 
 def examine_profiles() -> list[str]:
-    """Which hardware profiles this machine can run, those of one verdict together."""
+    """Report the hardware profiles that this machine can run, grouped by verdict."""
     groups: dict[str, list[str]] = {}
     for name, keys in shipped_options("hardware").items():
         groups.setdefault(can_run(build_value(keys, "hardware")), []).append(f"hardware={name}")

@@ -135,7 +135,7 @@ def folder_named(loader: AutoLoader, overrides: Sequence[str], kind: str) -> tup
 
 
 def quieted(words: Sequence[str], arguments: argparse.Namespace) -> list[str]:
-    """Of several processes only the first makes a folder; it tells the others, whose clocks would name another."""
+    """Let only the first of several processes make the run's folder: the others' clocks would name another one."""
     if find_place(slurm=False).size > 1 and arguments.multirun:
         raise ConfigError("-m cannot go with torchrun: sweep with hydra/launcher=slurm, or start each run by itself")
     return list(words) if find_place().rank == 0 else [*words, "hydra.run.dir=.", "hydra.output_subdir=null"]
@@ -152,7 +152,7 @@ def as_sweep_of_one(words: Sequence[str], arguments: argparse.Namespace) -> list
 
 
 def compose_sources(words: Sequence[str]) -> tuple[dict[str, Any], list[Source]]:
-    """What `compose` gives, and the files that it comes from, in the order in which they speak."""
+    """Return the result of `compose`, and the files that it comes from, in the order in which they are merged."""
     arguments = parse_words(mixed(words))
     with open_loader(arguments.config_dir) as loader:
         tree = compose_tree(loader, arguments.overrides)
@@ -176,7 +176,7 @@ def choices_of(words: Sequence[str]) -> list[Choice]:
 
 
 def run_folder(words: Sequence[str]) -> str:
-    """Where a run of these words would go."""
+    """Return the folder of a run with these overrides."""
     arguments = parse_words(mixed(words))
     with open_loader(arguments.config_dir) as loader:
         compose_tree(loader, arguments.overrides)
@@ -187,7 +187,7 @@ def run_folder(words: Sequence[str]) -> str:
 
 
 def run_job(job: Job, config: DictConfig) -> Any:
-    """What Hydra calls, here or in a launcher's process: threads are set before anything imports torch."""
+    """Run one job for Hydra, here or in a launcher's process. Threads are set before anything imports torch."""
     hydra = HydraConfig.get()
     try:
         tree = to_tree(config)

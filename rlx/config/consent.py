@@ -16,7 +16,7 @@ from typing import Any
 from yaml import YAMLError
 
 from rlx.config.check import ConfigError, show, spell
-from rlx.config.folders import every_group, known_targets, option_files, read_option
+from rlx.config.folders import every_group, list_targets, option_files, read_option
 from rlx.config.signature import signature
 
 MARK = "CONSENT"
@@ -28,7 +28,7 @@ Offers = Mapping[tuple[str, str], Sequence[Any]]
 
 def require_consent(tree: Any, folders: Sequence[Path], given: Given) -> None:
     """Refuse calls and marked values that neither the folders of options nor the command line name."""
-    known, calls = known_targets(folders), list(calls_in(tree, ""))
+    known, calls = list_targets(folders), list(calls_in(tree, ""))
     for path, call in calls:
         target = call["_target_"]
         if not isinstance(target, str):

@@ -1,4 +1,4 @@
-"""Where configuration files are: the shipped ones (in a checkout or an installed wheel), then the user's own."""
+"""Folders of configuration files: the shipped ones (in a checkout or an installed wheel), then the user's own."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def trusted_folders(run: Path, first: Path | None = None) -> list[Path]:
     import path by an absolute name (`export PYTHONPATH="$PWD"`), and not inside the run.
     """
     own = [folder for name, folder in search_folders() if name == "rlx-sweeps" or not is_relative(name)]
-    here = [folder for _, folder in search_folders() if folder not in own] if is_own_project(Path.cwd(), run) else []
+    here = [folder for _, folder in search_folders() if folder not in own] if is_user_project(Path.cwd(), run) else []
     if first is not None and not first.is_dir():
         raise ConfigError(f"-cd {first}: there is no such folder")
     return [*([first] if first is not None else []), shipped_folder("conf"), *own, *here]
@@ -69,7 +69,7 @@ def is_relative(name: str) -> bool:
     return not os.path.isabs(os.path.expanduser(said.get(name, "")))
 
 
-def is_own_project(here: Path, run: Path) -> bool:
+def is_user_project(here: Path, run: Path) -> bool:
     """Return whether the user imports code from the folder `here`, which is not part of the run; symlinks followed."""
     here, run = here.resolve(), run.resolve()
     return not here.is_relative_to(run) and here in {Path(place).resolve() for place in named_imports()}
@@ -124,7 +124,7 @@ def shipped_options(group: str) -> dict[str, dict[str, Any]]:
 
 
 def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    """As Hydra does it: of two mappings under one key the keys of both."""
+    """Merge as Hydra does: two mappings under one key become one with the keys of both."""
     both = {key for key in below.keys() & above if isinstance(below[key], dict) and isinstance(above[key], dict)}
     return below | above | {key: _merge(below[key], above[key]) for key in both}
 
@@ -176,7 +176,7 @@ def every_group(folders: Sequence[Path] | None = None) -> list[str]:
     return sorted(group for group in own if not group.startswith(("hydra", ".")) and "/." not in group)
 
 
-def known_targets(folders: Sequence[Path] | None = None) -> set[str]:
+def list_targets(folders: Sequence[Path] | None = None) -> set[str]:
     """Every `_target_` that some file of the config folders names."""
     texts = (file.read_text(encoding="utf-8", errors="replace") for file in config_files(folders))
     return {target for text in texts for target in TARGET.findall(text)}
@@ -188,7 +188,7 @@ def config_files(folders: Sequence[Path] | None = None) -> Iterator[Path]:
 
 
 def describe_file(file: Path) -> str:
-    """What a file's first line says of it, or why the file cannot be read."""
+    """Return the description in a file's first line, or why the file cannot be read."""
     try:
         text = file.read_text(encoding="utf-8")
         parse_yaml(text)

@@ -1,7 +1,7 @@
-"""What the keys of a configuration mean: the comments of the files that define them, with type, value and place.
+"""Meanings of configuration keys: the comments of the files that define them, with type, value and place.
 
-A key's meaning is the comment above it, or beside it. One without a comment has that of another file which calls the
-same target, a call the first line of its target's docstring, and a key of plain data what its parent has.
+A key's meaning is the comment above it, or beside it. A key without a comment takes that of another file with the same
+target. A call takes the first line of its target's docstring. A key of plain data takes the comment of its parent.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ NOT_KEYS = (*SPECIAL, "defaults")
 
 @dataclass(frozen=True, kw_only=True)
 class Meaning:
-    """What a file says of a key, and the value that it gives it, as it is written there."""
+    """A file's comment on a key, and the key's value as the file writes it."""
 
     text: str = ""
     file: Path | None = None
     line: int = 0
     written: str = ""
     target: str = ""
-    """What its parent calls, where the file says so."""
+    """Target of the mapping that holds the key, if the file names one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +99,7 @@ def comment_of(lines: Sequence[str], row: int, column: int | None = None) -> str
 
 
 def meanings_of(sources: Iterable[Source]) -> dict[str, Meaning]:
-    """Of all files together, a later one's word over an earlier's."""
+    """Merge the meanings of all files; a later file overrides an earlier one."""
     found: dict[str, Meaning] = {}
     for package, file in sources:
         if package:
@@ -131,7 +131,7 @@ def _list(tree: Tree, above: str, parent: Meaning, target: str, found: Mapping[s
 
 
 def kind_of(target: str, name: str) -> str:
-    """What a keyword of a target may be, in words; nothing where the source does not say."""
+    """Describe the type of a target's keyword; empty if the source has no type."""
     try:
         parameter = signature(target).parameters.get(name)
     except LookupError:
@@ -143,7 +143,7 @@ def kind_of(target: str, name: str) -> str:
 
 
 def kind_of_data(own: str, value: Any) -> str:
-    """What stands in plain data, of which no source says what it may be: a call of `own`, or the kind of its value."""
+    """Describe a value of plain data, which has no declared type: as a call of `own`, or by the type of the value."""
     return f"the keys of {own.rpartition('.')[2]}" if own else WORDS.get(type(value).__name__, "anything")
 
 
@@ -158,13 +158,13 @@ def docstring(target: str) -> str:
 
 
 def borrowed(target: str, name: str) -> str:
-    """What some file says of this keyword of this target."""
-    return said_of_calls().get((target, name), "") if target else ""
+    """Return a comment on this keyword of this target from any file; empty without one."""
+    return first_explanations().get((target, name), "") if target else ""
 
 
 @cache
-def said_of_calls() -> dict[tuple[str, str], str]:
-    """Of each keyword of each target, what the first file that explains it says."""
+def first_explanations() -> dict[tuple[str, str], str]:
+    """Return the first comment on each keyword of each target."""
     said: dict[tuple[str, str], str] = {}
     for file in config_files():
         for path, meaning in read_meanings(file).items():

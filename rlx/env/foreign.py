@@ -1,6 +1,6 @@
 """Environments of other packages, each episode in a process of its own with a limit of time (rlx.contain).
 
-task      what the package has, its options, and a seed; the prompt is what it shows at first
+task      a name of the package, its options, and a seed. The prompt is its first observation.
 turn      text as the protocol reads it --form--> the package's step --> text, reward, end
 error     the package raises, takes too long, dies or answers nonsense: this episode, and no other
 """
@@ -36,7 +36,7 @@ from rlx.world import NOTHING_SEEN, Pace
 
 LIMITS = Limits(memory_mb=4096, cpu_seconds=3600)
 PLACE = "..."
-"""Where a form has the agent's words."""
+"""Placeholder of the agent's text in a form."""
 LATE = 0.01
 """Share of the tasks told of, and one more, that may take too long to begin: each is waited for."""
 
@@ -162,7 +162,7 @@ class Foreign:
         return f"env.task={self.task:.80}: {told}: give them more with env.seconds_to_begin, or play another task"
 
     def first(self, data: Mapping[str, Any]) -> tuple[Text, ...]:
-        """What is seen at first."""
+        """Return the first observation."""
         process, seen = self.begin(data)
         process.end()
         return seen.observation
@@ -199,7 +199,7 @@ class ForeignEpisode:
         return self.seen
 
     def step(self, action: Action) -> Step:
-        """What is no turn, or was cut off, is said as nothing: the package judges it as it does."""
+        """Play a turn. An invalid turn, or one that was cut off, is an empty text, which the package judges."""
         said = "" if action.kind in ("invalid", "call") else formed(action.text, self.foreign.form)
         step = step_of(self.process.ask(said, self.foreign.seconds), self.foreign.success_at - self.total)
         self.total += step.reward
@@ -216,8 +216,7 @@ def formed(text: str, form: str | None) -> str:
 
 
 def step_of(told: Mapping[str, Any], wanted: float = 0.0) -> Step:
-    """What a package told, if it is something that can be. An end whose reward is what was `wanted` is a success, if it
-    does not say."""
+    """Validate the answer of a package. If it does not report success, an end with the reward `wanted` is one."""
     text, reward = told.get("text"), told.get("reward", 0.0)
     done, truncated = told.get("done", False), told.get("truncated", False)
     if not isinstance(text, str) or type(done) is not bool or type(truncated) is not bool:

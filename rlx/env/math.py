@@ -32,7 +32,7 @@ LIMITS = Limits(memory_mb=2048, cpu_seconds=600)
 LARGEST = 10**9
 WHOLE = re.compile(r"\d{1,9}", re.ASCII)
 OPERATION = re.compile(r"(\S+ [-+*/] \S+) = ")
-"""Of a step that was worked out."""
+"""Pattern for one worked step, such as `3 + 4 = 7`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,11 +40,11 @@ class Math(SourcedQuestions):
     """The reward is 1 for an answer that equals the key."""
 
     verify: Literal["numbers", "math_verify"] = "numbers"
-    """How an answer is compared with the key: as exact numbers, or by math-verify."""
+    """Comparison of an answer with the key: as exact numbers, or by math-verify."""
     kinds: tuple[str, ...] = tuple(KINDS)
-    """With source=generated: kinds of problems, drawn evenly."""
+    """Kinds of problems, drawn evenly (source=generated)."""
     high: int = 20
-    """With source=generated: how large numbers get, roughly."""
+    """Approximate limit of the numbers (source=generated)."""
     seconds: float = 3.0
     """For a judgement by math-verify; an answer that takes longer is wrong."""
     unworked: bool = False
@@ -112,7 +112,7 @@ class Math(SourcedQuestions):
             return False
 
     def demonstrate(self, task: Task, seed: int, tools: Sequence[str]) -> Iterator[Move]:
-        """With Python, each step is run before the answer is said."""
+        """Run each step in Python, if it is lent, and then answer."""
         for step in OPERATION.findall(task.data["worked"]) if "python" in tools else ():
             yield Move(thought=f"I need {step}.", action=Action(kind="call", name="python", text=step))
         yield from super().demonstrate(task, seed, tools)

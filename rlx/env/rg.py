@@ -39,7 +39,7 @@ class ReasoningGym(Questions):
     size: int = 500
     """Questions of one of its data sets."""
     seed: int = 42
-    """Of the test's first data set."""
+    """Seed of the test's first data set."""
     seconds: float = 5.0
     """For a judgement; an answer that takes longer is wrong."""
     contained: Switch = True

@@ -1,5 +1,5 @@
-"""What a run takes from the size of its model: learning rates, lengths, sizes of a step. conf/model/recipe has one for
-each size; conf/algo, conf/sampling and conf/warm_start refer to it, so that a key given by itself still wins.
+"""Settings that follow from the size of a model: learning rates, lengths, sizes of a step. conf/model/recipe has one
+for each size; conf/algo, conf/sampling and conf/warm_start refer to it, so that a key given by itself still wins.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Recipe:
     """Settings that suit models of about one size."""
 
     num_parameters: int
-    """Of the model that it is for."""
+    """Parameters of the model that the recipe suits."""
     steps: int
     """Updates of a run."""
     checkpoint_every: int

@@ -39,7 +39,7 @@ class WarmStart:
     extend: int = 0
     """Times that the stage's `steps` may double, while its policy does not speak or earns nothing."""
     env: Environment | None = None
-    """What it learns on; null: what the stage after it does. So too `protocol` and `sampling`."""
+    """Environment of the stage; null: that of the next stage. The same holds for `protocol` and `sampling`."""
     protocol: Dialect | None = None
     sampling: Sampling | None = None
     before: WarmStart | None = None
@@ -91,7 +91,7 @@ class Run:
     model: Model
     hardware: Hardware
     sampling: Sampling
-    """Of training rollouts; evaluation has its own."""
+    """Sampling of training rollouts; evaluation has its own."""
     evaluate: Evaluate
     track: Track
     checkpoint: Checkpoint
@@ -103,7 +103,7 @@ class Run:
     max_error_share: float
     """More episodes of a step than this share ending in an error stop the run."""
     objective: str | tuple[str, ...] | None = None
-    """What a sweeper that optimises gets from the run: a metric's name, or several (rlx/commands/objective.py)."""
+    """Metrics that a sweeper optimises (rlx/commands/objective.py)."""
     folder: Path
     config: Mapping[str, Any]
     words: tuple[str, ...] = ()
@@ -162,7 +162,7 @@ class Run:
 
     @property
     def dialects(self) -> dict[str, Dialect]:
-        """How one speaks in each environment, by `Task.env`."""
+        """Protocol of each environment, by `Task.env`."""
         return {name: dialect_of(self.env, self.protocol, name) for name in parts_of(self.env)}
 
     def before(self) -> Run | None:

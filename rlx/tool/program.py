@@ -55,7 +55,7 @@ def sys_setrecursionlimit(limit):
 exit = quit = sys_exit
 """
 MADE = ("stdin", "stdout", "exit", "setrecursionlimit")
-"""What is made here of `sys`."""
+"""Members of `sys` that the prelude defines."""
 FROM_SYS = re.compile(r"^([^\S\n]*)from sys import ([\w, ]+)$", re.MULTILINE)
 
 
@@ -95,7 +95,7 @@ def feed(
     said: Callable[[Any, str], str] = lambda value, printed: printed,
     inputs: dict[str, Any] | None = None,
 ) -> Result:
-    """What `said` makes of a snippet's last value and of what it printed."""
+    """Run a snippet, and format its last value and its printed text with `said`."""
     printed, value = Printed(python.max_output, session.worker_pid), None
     try:
         value = session.feed_run(code, inputs=inputs, print_callback=printed)

@@ -1,6 +1,6 @@
 """Python for an agent, in one of two interpreters, every limit with an error text of its own.
 
-    monty     a part of Python, in about 0.3 ms a call: no class that inherits, no generator, few modules
+    monty     a part of Python, in about 0.2 ms a call: no class that inherits, no generator, few modules
     cpython   Python itself with numpy and sympy where they are installed, in a few ms, contained (rlx.tool.cpython)
 
 monty has no files, sockets, processes or third-party modules, and it runs in worker processes of its own, so
@@ -11,8 +11,8 @@ and addresses are functions of the code. All text is made inside: a last express
 and no value becomes an object of the host, whose sets have an order of their own. Only the limits are physical: code
 that takes nearly as long as it may is cut off on one machine and not on another.
 
-What the interpreter decides: `print` and `str` write `...` for what is nested deeper than `depth`, and text printed
-without an end of line reaches the host late, so code that loops after it runs its whole time.
+The interpreter decides two things. `print` and `str` write `...` below nesting level `depth`. Text printed without an
+end of line reaches the host late, so code that loops afterwards runs until its time limit.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ GRACE = 0.1
 STARTING = Lock()
 """Held so that the first calls of several threads start one pool."""
 OPEN: dict[int, ExitStack] = {}
-"""What each process holds of sandboxes: a forked child ends its own, not its parent's."""
+"""Sandboxes by process: a forked child ends its own, not its parent's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What a snippet printed and its last expression's value, or, if it failed, why in one line."""
+    """Printed text and last value of a snippet; if it failed, the reason in one line."""
 
     output: str
     failed: bool = False

@@ -18,7 +18,7 @@ from rlx.cli import replay as rlx_replay
 from rlx.config.build import build_part
 from rlx.config.compose import ConfigError, compose
 from rlx.config.consent import marked_parameters
-from rlx.config.folders import is_own_project, known_targets, shipped_folder
+from rlx.config.folders import is_user_project, list_targets, shipped_folder
 from rlx.config.saved import load_tree
 from rlx.config.signature import signature
 
@@ -142,8 +142,8 @@ def test_options_that_came_with_a_run_allow_nothing(
 def test_a_run_that_holds_the_current_folder_does_not_trust_it(download: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(download / "run"))
     monkeypatch.chdir(download / "run")
-    assert not is_own_project(Path(), Path())
-    assert not is_own_project(download / "run", download)
+    assert not is_user_project(Path(), Path())
+    assert not is_user_project(download / "run", download)
 
 
 def test_own_environments_work_from_their_project_folder(
@@ -209,9 +209,7 @@ NAMES = {
 
 def test_every_shipped_parameter_that_names_code_needs_consent() -> None:
     """By its name, or because a method hands it to a function that starts or imports things."""
-    found = {
-        target: suspects(target) for target in known_targets([shipped_folder("conf")]) if target.startswith("rlx.")
-    }
+    found = {target: suspects(target) for target in list_targets([shipped_folder("conf")]) if target.startswith("rlx.")}
     assert {"python", "adapter"} <= found["rlx.env.foreign.Foreign"]
     for target, names in found.items():
         assert names <= set(marked_parameters(target)), target

@@ -7,21 +7,11 @@ from pathlib import Path
 import pytest
 
 from rlx.contain.box import Box, Limits
-from rlx.contain.process import ChildError, RefusedError
+from rlx.contain.process import ChildError
 
+pytestmark = pytest.mark.usefixtures("container")
 MODULE, SHORT = (str(Path(__file__).with_name(name)) for name in ("hostile.py", "short.py"))
 LIMITS = Limits(memory_mb=256, cpu_seconds=2)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _contained() -> None:
-    own = Box(MODULE)
-    try:
-        own.know()
-    except RefusedError as error:
-        pytest.skip(str(error))
-    finally:
-        own.end()
 
 
 def test_a_machine_short_of_processes_ends_no_server() -> None:

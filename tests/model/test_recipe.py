@@ -16,7 +16,7 @@ def rates(tree: dict[str, Any]) -> tuple[float, float]:
     return tree["algo"]["optimizer"]["lr"], tree["warm_start"]["algo"]["optimizer"]["lr"]
 
 
-def test_nano_keeps_the_numbers_it_was_measured_with() -> None:
+def test_nano_has_a_recipe_of_its_own() -> None:
     tree = compose(["model=nano", "algo=tool_rloo"])
     assert rates(tree) == (2e-4, 1e-3)
     assert (tree["steps"], tree["warm_start"]["steps"]) == (40, 30)

@@ -14,22 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from rlx.contain.process import RefusedError
 from rlx.tool.program import run_calls, run_programs
 from rlx.tool.python import Python, Result
 
+pytestmark = pytest.mark.usefixtures("container")
 FOLDER = Path(__file__).with_name("accepted")
 PYTHON = Python(interpreter="cpython", seconds=60, memory_mb=1024, max_characters=20_000, output_characters=5000)
 Case = tuple[str, str]
 """An input or a call, and its output or value."""
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _contained() -> None:
-    try:
-        PYTHON.check()
-    except RefusedError as error:
-        pytest.skip(str(error))
 
 
 def read(kind: str) -> Iterator[tuple[str, str, list[tuple[str, str]]]]:

@@ -7,21 +7,13 @@ from importlib.util import find_spec
 
 import pytest
 
-from rlx.contain.process import RefusedError
 from rlx.tool.program import run_calls, run_programs
 from rlx.tool.python import Python, Result
 
+pytestmark = pytest.mark.usefixtures("container")
 PYTHON = Python(
     interpreter="cpython", seconds=5, memory_mb=512, max_characters=20_000, output_characters=300, processes=4
 )
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _contained() -> None:
-    try:
-        PYTHON.check()
-    except RefusedError as error:
-        pytest.skip(str(error))
 
 
 @pytest.mark.parametrize(
