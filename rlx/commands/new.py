@@ -24,7 +24,7 @@ NEXT = """\
     rlx list $kind
 """
 TRY = {
-    "env": "    rlx data env=$name\n    rlx plan env=$name\n    rlx train env=$name algo=grpo evaluate=quick",
+    "env": "    rlx data env=$name\n    rlx plan env=$name\n    rlx train env=$name algo=grpo evaluate=quick steps=200",
     "algo": "    rlx plan algo=$name\n    rlx train algo=$name",
 }
 
