@@ -62,7 +62,7 @@ def check(kind: str, name: str) -> None:
 
 
 def is_value(name: str) -> bool:
-    """Whether the command line or a yaml takes it for null, a truth value or a number."""
+    """Return whether the command line or a yaml reads the text as null, a boolean or a number."""
     return name in ("nan", "inf") or not isinstance(yaml.safe_load(name), str)
 
 
@@ -74,7 +74,7 @@ def names_used(kind: str) -> set[str]:
 
 
 def render(kind: str, name: str) -> Mapping[str, str]:
-    """What to write, by its place in the folder."""
+    """Return the texts to write, by their place in the folder."""
     places = {"py": f"my_{kind}s/{name}.py", "yaml": f"conf/{kind}/{name}.yaml", "test": f"tests/test_{name}.py"}
     return {place: fill((TEMPLATES / f"{kind}.{part}.txt").read_text("utf-8"), name) for part, place in places.items()}
 
@@ -85,6 +85,6 @@ def fill(text: str, name: str, kind: str = "") -> str:
 
 
 def describe_new(kind: str, name: str, folder: Path, files: Sequence[Path]) -> str:
-    """What was written and what to do next."""
+    """Return a report of the files written and the next commands."""
     go = [] if folder == Path() else [f"    cd {shlex.quote(str(folder))}"]
     return "\n".join(["wrote", *(f"    {file}" for file in files), "next", *go, fill(NEXT + TRY[kind], name, kind)])
