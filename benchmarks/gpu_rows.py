@@ -206,7 +206,8 @@ def measure_attention(row: Row) -> Row:
         return attend_sight(mask, q, k, v, size**-0.5, 0.0)
 
     def theirs() -> Tensor:
-        return scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=heads != keys).transpose(1, 2)
+        keys_h, values_h = (part.repeat_interleave(heads // keys, dim=1) for part in (k, v))
+        return scaled_dot_product_attention(q, keys_h, values_h, is_causal=True).transpose(1, 2)
 
     def gradients(out: Tensor) -> list[Tensor]:
         return list(torch.autograd.grad(out.float().square().mean(), (q, k, v)))

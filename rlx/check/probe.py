@@ -1,4 +1,4 @@
-"""What `rlx check` does inside the processes of a run: a short run from start to end, then the same run gone on with
+"""Do the part of `rlx check` inside the processes of a run: a short run from start to end, then the same run resumed
 from its checkpoint and probed. Each process leaves what it measured in `said/PART-RANK.json`.
 """
 
@@ -38,12 +38,12 @@ from rlx.types import Group
 
 NUM_SAMPLES = 2
 KINDS = ("object", "thread", "process")
-"""What is counted here of what is left; libraries keep files open, and the folders are looked at from outside."""
+"""Kinds of remains that are counted here; libraries keep files open, and the folders are looked at from outside."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Probe:
-    """Of one policy, before and after it was nudged."""
+    """Figures of one policy, before and after it was nudged."""
 
     gap: float
     """Mean |log-prob of the engine - of the learner| over sampled tokens, as the run left them."""
@@ -52,11 +52,11 @@ class Probe:
     arrived: float
     """The same once the engine has the nudged weights, over tokens that it samples with them."""
     versions: tuple[int, ...]
-    """That these tokens say they were sampled by."""
+    """Policy versions that these tokens name."""
     version: int
-    """That they should say."""
+    """The version that they should name."""
     seconds: dict[str, float]
-    """Of what was done, by its name."""
+    """Seconds of each action, by its name."""
     tokens: int
     """Sampled in `sample`, learned from in `update`."""
     episodes: int
@@ -77,7 +77,7 @@ def play_part(part: str, run: Run) -> None:
 
 
 def stays(line: str, hardware: Hardware) -> bool:
-    """Whether it is a vLLM asleep: a process has one for its whole life."""
+    """Return whether it is a vLLM asleep: a process has one for its whole life."""
     return sleeps(hardware) and line in ("object: Vllm", "object: LLM")
 
 
@@ -98,14 +98,14 @@ class Bars(Screen):
         """Nothing: a check has no figures."""
 
 
-def whole(run: Run) -> dict[str, Any]:
-    """What `rlx train` does."""
+def train_all(run: Run) -> dict[str, Any]:
+    """Do what `rlx train` does."""
     train(run, Bars())
     return {}
 
 
 def gone_on(run: Run) -> dict[str, Any]:
-    """What it does with a run that was cut off, up to its evaluation; then the probe."""
+    """Resume a run that was cut off, up to its evaluation; then probe it."""
     with living(run, Bars()) as life, open_fleet(life.run, life.ranks) as life.fleet:
         start = warm_model(life.run, partial(warm_up, life))
         with stage_of(life, life.run, start) as agent:
@@ -113,7 +113,7 @@ def gone_on(run: Run) -> dict[str, Any]:
             return asdict(probe(life, agent))
 
 
-PARTS: dict[str, Callable[[Run], dict[str, Any]]] = {"train": whole, "resume": gone_on}
+PARTS: dict[str, Callable[[Run], dict[str, Any]]] = {"train": train_all, "resume": gone_on}
 
 
 def probe(life: Life, agent: Agent) -> Probe:
@@ -175,13 +175,8 @@ def distance(agent: Agent, batch: Batch) -> float:
 def nudge(agent: Agent, batch: Batch) -> None:
     """Make what was sampled less likely, faster each time; whatever the algorithm, this moves every weight."""
     learner = agent.learner
-    learner.optimizer = replace(
-        learner.optimizer,
-        lr=FASTER * learner.optimizer.lr,
-        schedule="constant",
-        warmup_steps=0,
-        hold_steps=0,
-        num_minibatches=1,
-    )
+    for group in learner.adam_groups():
+        group["peak"] = min(1.0, FASTER * group["peak"])
+    learner.optimizer = replace(learner.optimizer, schedule="constant", warmup_steps=0, hold_steps=0, num_minibatches=1)
     blamed = batch.with_credit(per_row([-1.0] * len(batch.trajectory_R)))
     learner.update(blamed, policy_loss(policy_gradient()))

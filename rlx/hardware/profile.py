@@ -13,10 +13,10 @@ Device = Literal["cpu", "cuda"]
 Dtype = Literal["float32", "bfloat16"]
 
 BYTES = {"float32": 4, "bfloat16": 2}
-"""Of one number of each dtype."""
+"""Bytes of one number of each dtype."""
 
 SPLIT_TEMPERATURES = (0.01, 2.0)
-"""Beside 0, those at which vLLM samples by itself as the learner computes: a colder one it raises to 0.01."""
+"""The temperatures, beside 0, at which vLLM itself samples as the learner computes: it raises lower ones to 0.01."""
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
 
@@ -30,19 +30,19 @@ class Hardware:
     num_processes: int = 1
     """Learner processes on all nodes together; each has one device of its own."""
     num_threads: int = 1
-    """Of one process's matrix arithmetic; set before torch is imported."""
+    """Threads of one process's matrix arithmetic; set before torch is imported."""
     device: Device = "cpu"
     memory_gb: float | None = None
-    """Of one device (on cpu: of one machine), for `rlx plan`; null asks this machine."""
+    """Memory of one device (on cpu: of one machine), for `rlx plan`; null asks this machine."""
     gpu: Literal["a100", "h100", "h200"] | None = None
-    """Which one, for the time that `rlx plan` estimates; null asks this machine."""
+    """The GPU, for the time that `rlx plan` estimates; null asks this machine."""
 
     learner: Literal["torch", "deepspeed"] = "torch"
     """torch: one process; deepspeed: one or many, with ZeRO."""
     learner_dtype: Dtype = "float32"
-    """Of the learner's forward and backward pass; its optimizer keeps float32."""
+    """Precision of the learner's forward and backward pass; its optimizer keeps float32."""
     zero_stage: Literal[0, 1, 2, 3] = 0
-    """What learner processes share out: 1 optimizer state, 2 also gradients, 3 also weights."""
+    """The parts that learner processes share out: 1 optimizer state, 2 also gradients, 3 also weights."""
     offload: bool = False
     """Keep the optimizer's state in the machine's memory instead of the device's."""
     recompute: bool = False
@@ -51,9 +51,9 @@ class Hardware:
     """Tokens of one forward and backward pass; memory depends on it, the update does not."""
 
     engine: Literal["torch", "vllm"] = "torch"
-    """What samples."""
+    """The engine that samples."""
     dtype: Dtype = "float32"
-    """Of the engine's weights and caches."""
+    """Precision of the engine's weights and caches."""
     tensor_parallel: int = 1
     """Devices one engine is spread over."""
     num_servers: int = 0
@@ -107,7 +107,7 @@ class Hardware:
         above(0, MANY, step_minutes=self.step_minutes)
 
     def players(self, size: int) -> list[int]:
-        """Which of `size` processes play: all, or with fewer servers than processes one for each, spread evenly."""
+        """Return those of `size` processes that play: all, or one for each server where there are fewer servers."""
         num = min(size, self.num_servers) if self.num_servers else size
         return [index * size // num for index in range(num)]
 
@@ -118,21 +118,22 @@ class Hardware:
 
     @property
     def loaded_dtype(self) -> Dtype:
-        """What learners are loaded in: DeepSpeed's float32 weights begin as those of its forward pass anyway, the
-        torch learner's as those that are stored."""
+        """Return the precision that learners are loaded in: DeepSpeed's float32 weights begin as those of its forward
+        pass anyway, the torch learner's as those that are stored."""
         return self.learner_dtype if self.learner == "deepspeed" else "float32"
 
     @property
     def num_devices(self) -> int:
-        """Of learner processes and servers together."""
+        """Count the devices of learner processes and servers together."""
         return self.num_processes + self.num_servers * self.tensor_parallel
 
 
 SEGMENTS = "expandable_segments:True"
-"""How torch takes a GPU's memory."""
+"""The way in which torch takes a GPU's memory."""
 
-KERNELS = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64", "LRU_CACHE_CAPACITY": "64"}
-"""How many kernels of products oneDNN keeps, and how many of its own torch's layer over it."""
+KERNELS = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64", "LRU_CACHE_CAPACITY": "64", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+"""The number of kernels of products that oneDNN keeps, and of its own that torch's layer over it keeps. torch compiles
+the few kernels of FlexAttention in the process itself: its pool would be up to 32 processes beside every learner."""
 
 
 def set_threads(num_threads: int, environ: MutableMapping[str, str] = os.environ) -> None:

@@ -27,9 +27,13 @@ PACKED = "rlx_packed"
 RECOMPILES = 64
 """Kernels that FlexAttention may be compiled to, by what differs between micro-batches."""
 
+KERNEL = {"FORCE_USE_FLEX_ATTENTION": True}
+"""Options of FlexAttention. Below 128 tokens it would choose its kernel for decoding, which cannot be built for heads
+of size 128 that share keys in groups of eight."""
+
 flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 flash_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
-"""What scaled_dot_product_attention calls on a CPU; these also give the logarithm of each query's sum."""
+"""The functions that scaled_dot_product_attention calls on a CPU; these also give the logarithm of each query's sum."""
 
 
 Attend = Callable[[Tensor, Tensor, Tensor, float, float], Tensor]
@@ -38,7 +42,7 @@ Attend = Callable[[Tensor, Tensor, Tensor, float, float], Tensor]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attention:
-    """What all layers need of a micro-batch, made once a pass."""
+    """The part of a micro-batch that all layers need, made once a pass."""
 
     attend: Attend
     longest: int
@@ -149,7 +153,8 @@ def attend_sight(mask: BlockMask, query: Tensor, key: Tensor, value: Tensor, sca
     refuse_dropout(dropout)
     given = query.to(value.dtype), key.to(value.dtype), value
     shared = query.shape[1] != key.shape[1]
-    return flex(query.device.type)(*given, block_mask=mask, scale=scaling, enable_gqa=shared).transpose(1, 2)
+    attend = partial(flex(query.device.type), block_mask=mask, scale=scaling, kernel_options=KERNEL)
+    return attend(*given, enable_gqa=shared).transpose(1, 2)
 
 
 def block_mask(seen: Sight) -> BlockMask:
@@ -165,7 +170,7 @@ def block_mask(seen: Sight) -> BlockMask:
 
 
 def key_blocks(seen_qk: Tensor) -> tuple[Tensor, Tensor]:
-    """How many blocks of keys each block of queries sees, and which, first."""
+    """Count the blocks of keys that each block of queries sees, and list them first."""
     num_q, key_qk = seen_qk.sum(-1), seen_qk.int().argsort(descending=True, stable=True)
     return num_q.int()[None, None], key_qk.int()[None, None]
 
@@ -209,7 +214,7 @@ class Spans(torch.autograd.Function):
 
 
 Where = tuple[slice, slice, Index]
-"""Of 1 x heads x T."""
+"""Indices into 1 x heads x T."""
 
 
 def calls(spans: tuple[Span, ...], q: Tensor, k: Tensor) -> Iterator[tuple[Where, Where, bool]]:

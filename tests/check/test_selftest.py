@@ -15,7 +15,7 @@ import pytest
 
 from rlx.check.probe import Bars, gone_on
 from rlx.check.selftest import agreement, as_words, check, reductions
-from rlx.check.trial import HighWater, attempt, high_water, phase_of
+from rlx.check.trial import CLEAR, HighWater, attempt, high_water, phase_of
 from rlx.config.compose import ConfigError, compose
 from rlx.hardware.profile import Hardware
 from rlx.rollout import choice
@@ -86,6 +86,11 @@ def probed(small_run: Build, tmp_path: Path) -> Callable[[], dict[str, bool | No
 
 def test_a_sound_engine_passes(probed: Any) -> None:
     assert probed() == {"engine and learner agree": True, "weights arrive": True}
+
+
+def test_a_rate_that_hardly_moves_weights_is_raised_until_it_does(small_run: Build, tmp_path: Path) -> None:
+    found = gone_on(small_run(tmp_path, "steps=1", "algo.optimizer.lr=1e-6", without=("steps",)))
+    assert found["moved"] > CLEAR * 1e-3
 
 
 def test_an_engine_that_keeps_its_old_weights_fails(probed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
