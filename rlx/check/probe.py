@@ -77,8 +77,8 @@ def play_part(part: str, run: Run) -> None:
 
 
 def stays(line: str, hardware: Hardware) -> bool:
-    """Return whether it is a vLLM asleep: a process has one for its whole life."""
-    return sleeps(hardware) and line in ("object: Vllm", "object: LLM")
+    """Return whether a process has it for its whole life: a vLLM asleep, and the thread behind the bars of libraries."""
+    return line == "thread: tqdm_monitor" or (sleeps(hardware) and line in ("object: Vllm", "object: LLM"))
 
 
 def device_peak(hardware: Hardware) -> int | None:

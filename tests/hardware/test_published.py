@@ -13,7 +13,7 @@ import pytest
 
 from rlx.config.build import build_value
 from rlx.config.folders import read_option
-from rlx.hardware.peaks import H100
+from rlx.hardware.peaks import H100, H200
 from rlx.hardware.profile import Hardware
 from rlx.hardware.scaling import estimate_step
 from rlx.hardware.step import Load
@@ -105,6 +105,15 @@ UPDATES = {
 }
 """Tokens a second of prime-rl's RL trainer, two micro-batches of one sequence a GPU."""
 
+OURS = {
+    "0.6B, 16k": ("qwen3_0_6b", 16_384, None, 1.72),
+    "0.6B, 64k": ("qwen3_0_6b", 65_536, None, 14.62),
+    "4B, 16k": ("qwen3_4b", 16_384, None, 4.89),
+    "0.6B LoRA, 16k": ("qwen3_0_6b", 16_384, 10_092_544, 1.83),
+    "4B LoRA, 16k": ("qwen3_4b", 16_384, 33_030_144, 5.04),
+}
+"""Seconds of our own updates of two sequences on one H200 (docs/performance.md)."""
+
 SILENT = (
     "GEM (arXiv:2510.01051): 500 steps on 8 A100 in about one day; no lengths but a limit of 4,096 tokens a turn",
     "TinyZero: 3B on Countdown for less than 30 dollars; neither hours nor lengths",
@@ -137,3 +146,12 @@ def test_an_update_is_estimated_within_a_factor_of_two_of_what_was_published(nam
     load = Load(episodes=episodes, samples=1, prompt=1, sampled=length, observed=0, plays=False, trained=trained)
     found = episodes * length / estimate_step(shape, hardware, H100, load).update
     assert 0.5 < found / published < 2
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_an_update_is_estimated_within_a_half_of_what_we_measured(name: str) -> None:
+    shape, length, trained, measured = OURS[name]
+    hardware = profile(num_processes=1, learner="torch", zero_stage=0, micro_batch_tokens=length, importance_cap=None)
+    load = Load(episodes=2, samples=1, prompt=1, sampled=length, observed=0, plays=False, trained=trained)
+    found = estimate_step(model(shape), hardware, H200, load).update
+    assert 1 / 1.5 < found / measured < 1.5
