@@ -77,7 +77,7 @@ def play_part(part: str, run: Run) -> None:
 
 
 def stays(line: str, hardware: Hardware) -> bool:
-    """Return whether a process has it for its whole life: a vLLM asleep, and the thread behind the bars of libraries."""
+    """Return whether a process has it for its whole life: a vLLM asleep, and the thread of libraries' bars."""
     return line == "thread: tqdm_monitor" or (sleeps(hardware) and line in ("object: Vllm", "object: LLM"))
 
 
