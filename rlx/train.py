@@ -30,6 +30,7 @@ from rlx.record.folder import METRICS
 from rlx.record.track import open_dashboard, read_metrics
 from rlx.rollout.measure import gpu_peak, lag_of, measure, peak_memory
 from rlx.rollout.together import together
+from rlx.rollout.waves import sample_turns
 from rlx.run import course
 from rlx.run.agent import Agent, build_agent
 from rlx.run.alarm import alarms_after
@@ -158,7 +159,8 @@ def open_pipeline(
             progress=life.told,
         )
         player = together(act, ranks, run.hardware.players(ranks.size))
-        return partial(player.sample, recalled(run.algo, life.memory).sample, tasks(step))
+        algo = recalled(run.algo, life.memory)
+        return partial(sample_turns, player, algo.sample, tasks(step), algo.num_turns)
 
     rollouts = Pipeline(launch, staleness=staleness, last=run.steps, kept=played)
     life.ahead = rollouts.wait

@@ -23,6 +23,7 @@ def a2c(
     critic: Critic,
     num_prompts: int = 16,
     num_samples: int = 8,
+    num_turns: int | None = None,
     gamma: float = 0.9,
     lam: float = 0.95,
     value_weight: float = 0.5,
@@ -43,4 +44,5 @@ def a2c(
         critic=critic,
         optimizer=optimizer,
         num_prompts=num_prompts,
+        num_turns=num_turns,
     )

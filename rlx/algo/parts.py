@@ -232,6 +232,8 @@ class Algorithm:
     optimizer: Optimizer
     num_prompts: int
     """Tasks a step."""
+    num_turns: int | None = None
+    """Turns a step: tasks are played, in order, until their episodes have so many; None plays all tasks of the step."""
     needs: frozenset[Need] = frozenset()
     memory: Memory | None = None
     critic: Critic | None = None
@@ -250,6 +252,7 @@ class Algorithm:
 
     def __post_init__(self) -> None:
         within(1, MANY, num_prompts=self.num_prompts)
+        within(1, MANY, num_turns=self.num_turns)
         if self.optimizer.num_minibatches > self.num_prompts:
             limit = f"an integer up to num_prompts={self.num_prompts}, as a task's episodes stay together"
             refuse("optimizer.num_minibatches", self.optimizer.num_minibatches, limit)

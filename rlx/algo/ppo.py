@@ -25,6 +25,7 @@ def ppo(
     critic: Critic,
     num_prompts: int = 16,
     num_samples: int = 8,
+    num_turns: int | None = None,
     gamma: float = 0.9,
     lam: float = 0.95,
     clip: float = 0.2,
@@ -48,4 +49,5 @@ def ppo(
         critic=critic,
         optimizer=optimizer,
         num_prompts=num_prompts,
+        num_turns=num_turns,
     )

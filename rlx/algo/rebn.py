@@ -24,6 +24,7 @@ def rebn(
     optimizer: Optimizer,
     num_prompts: int = 16,
     num_samples: int = 8,
+    num_turns: int | None = None,
     gamma: float = 0.9,
     among: Among = "batch",
     eps: float = 1e-9,
@@ -32,6 +33,12 @@ def rebn(
 ) -> Algorithm:
     """`num_samples` independent episodes a task, whose turns are measured by those of the whole batch."""
     plain = reinforce(
-        optimizer=optimizer, num_prompts=num_prompts, num_samples=num_samples, gamma=gamma, clip=clip, loss=loss
+        optimizer=optimizer,
+        num_prompts=num_prompts,
+        num_samples=num_samples,
+        num_turns=num_turns,
+        gamma=gamma,
+        clip=clip,
+        loss=loss,
     )
     return replace(plain, credit=batch_normalised(gamma=gamma, among=among, eps=eps))

@@ -26,6 +26,7 @@ def reinforce(
     optimizer: Optimizer,
     num_prompts: int = 16,
     num_samples: int = 8,
+    num_turns: int | None = None,
     gamma: float = 0.9,
     clip: float | None = 0.2,
     loss: losses.PolicyLoss = losses.PLAIN,
@@ -41,4 +42,5 @@ def reinforce(
         needs=loss.needs,
         optimizer=optimizer,
         num_prompts=num_prompts,
+        num_turns=num_turns,
     )

@@ -5,8 +5,10 @@ Where the length of episodes is known a stage has one estimate, elsewhere three 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
+from rlx.algo.parts import Algorithm
 from rlx.hardware.machine import gpus
 from rlx.hardware.memory import num_trained
 from rlx.hardware.peaks import MACHINES, OTHERS, Machine, in_float32, machine_named
@@ -94,14 +96,14 @@ def load_of(run: Run, lengths: Lengths, most: int) -> Load:
     """Build the load of a step whose episodes have such lengths."""
     algo, samples = run.algo, run.config["algo"].get("num_samples", 1)
     shape, lora = shape_of(run), run.model.lora
-    sampled = max(1, round(lengths.sampled))
+    sampled, turns = max(1, round(lengths.sampled)), max(1, round(lengths.turns))
     return Load(
-        episodes=algo.num_prompts * samples,
+        episodes=episodes_of(algo, samples, turns),
         samples=samples,
         prompt=round(lengths.prompt),
         sampled=sampled,
         observed=round(lengths.observed),
-        turns=max(1, round(lengths.turns)),
+        turns=turns,
         longest=min(most, TAIL * sampled),
         reference="reference" in algo.needs,
         critic=algo.critic is not None,
@@ -110,6 +112,12 @@ def load_of(run: Run, lengths: Lengths, most: int) -> Load:
         updates=algo.optimizer.num_epochs * algo.optimizer.num_minibatches,
         trained=None if shape is None or lora is None else num_trained(lora, shape),
     )
+
+
+def episodes_of(algo: Algorithm, samples: int, turns: int) -> int:
+    """Count the episodes of a step: those of all tasks, or as many as have the step's turns."""
+    most = algo.num_prompts * samples
+    return most if algo.num_turns is None else min(most, math.ceil(algo.num_turns / turns))
 
 
 def num_tokens(load: Load) -> int:
