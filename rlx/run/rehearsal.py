@@ -5,7 +5,9 @@ faults of the environment before a warm start, such as a connection that belongs
     alone      one episode after another, on this thread
     together   all at once, every piece of work in a thread of its own, as threads of the run's pool take turns
 
-Episodes that work alone and fail together stop the run. Episodes that are answered differently share state.
+Episodes that work alone and fail together stop the run. So do episodes that get other answers on other threads, one by
+one: an environment may turn the error of a thread into an observation. Episodes that get other answers only beside each
+other share state.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice, repeat
+from itertools import chain, islice, repeat, zip_longest
 from typing import Any
 
 from rlx.expert import DemonstrationError, demonstration
@@ -27,7 +29,7 @@ from rlx.rollout.speech import Speech
 from rlx.rollout.stage import Stage, answer_at_once
 from rlx.run.life import Life, RunError
 from rlx.run.run import Run
-from rlx.types import Action, Completion, Dialect, Environment, Move, Request, Start, Task, Trajectory
+from rlx.types import Action, Completion, Dialect, Environment, Move, Request, Start, Task, Trajectory, Turn
 from rlx.world import (
     actions_of,
     has_expert,
@@ -154,10 +156,14 @@ def rehearse_one(life: Life, run: Run, name: str, env: Environment) -> None:
         raise RunError(f"{where}: {explain_thread_error(errors_in(again)[0], env)}")
     if not is_replayable(env) or errors_in(together):
         return
-    if list(map(outcome, alone)) != list(map(outcome, together)):
+    if difference := first_difference(alone, together):
+        stable = not first_difference(alone, play_alone(rollout(), starts))
+        if stable and (isolated := first_difference(alone, isolated_in_threads(run, texts, starts, life))):
+            raise RunError(f"{where}: {explain_thread_error(isolated, env)}")
         life.warn(
-            f"{where}: episodes that live at the same time are answered differently from episodes played alone: keep "
-            "all state of an episode in the object that start() returns, or set replayable = False"
+            f"{where}: episodes that live at the same time are answered differently from episodes played alone "
+            f"({difference}): keep all state of an episode in the object that start() returns, or set "
+            "replayable = False"
         )
 
 
@@ -177,10 +183,27 @@ def errors_in(episodes: Sequence[Trajectory]) -> list[str]:
     return [one.error for one in episodes if one.status == "error"]
 
 
-def outcome(episode: Trajectory) -> Any:
-    """Return what an environment said in an episode."""
-    turns = [(turn.action, turn.observation, turn.reward, dict(turn.metrics)) for turn in episode.turns]
-    return episode.status, episode.success, turns
+def first_difference(alone: Sequence[Trajectory], others: Sequence[Trajectory]) -> str:
+    """Describe the first turn that the environment answered differently; empty if there is none."""
+    for one, other in zip(alone, others, strict=True):
+        for first, second in zip_longest(one.turns, other.turns):
+            if outcome(first) != outcome(second):
+                return f"{describe_answer(first)} alone, {describe_answer(second)} here"
+        if (one.status, one.success) != (other.status, other.success):
+            return f"{one.status}, success {one.success} alone, {other.status}, success {other.success} here"
+    return ""
+
+
+def outcome(turn: Turn | None) -> Any:
+    """Return what an environment said in a turn."""
+    return turn and (turn.action, turn.observation, turn.reward, dict(turn.metrics))
+
+
+def describe_answer(turn: Turn | None) -> str:
+    """Describe an answer of the environment in a few words."""
+    if turn is None:
+        return "no turn"
+    return f"{' '.join(part.text for part in turn.observation)!r:.60} and reward {turn.reward:g}"
 
 
 def rollout_of(run: Run, texts: Sequence[Sequence[str]], check: Callable[[], None]) -> Rollout:
@@ -237,6 +260,14 @@ def play_together(rollout: Rollout, starts: Sequence[Start], *, ahead: bool) -> 
             return (pool.submit(stage.run).result() if ahead else stage.run())[0]
         finally:
             stage.clear()
+
+
+def isolated_in_threads(
+    run: Run, texts: Sequence[Sequence[str]], starts: Sequence[Start], life: Life
+) -> list[Trajectory]:
+    """Play episodes one after another, every call on another thread: what differs then is not shared state."""
+    rollouts = [rollout_of(run, [lines], life.interrupt.check) for lines in texts]
+    return [play_together(one, [start], ahead=False)[0] for one, start in zip(rollouts, starts, strict=True)]
 
 
 def script_of(env: Environment, dialect: Dialect, task: Task, seed: int) -> list[str]:

@@ -28,7 +28,7 @@ Build = Callable[..., Run]
 class Library:
     """Two questions to a table, then an answer."""
 
-    keeps: Literal["nothing", "connection", "count", "env_count"] = "nothing"
+    keeps: Literal["nothing", "connection", "hidden_connection", "count", "growing_count"] = "nothing"
     """What lives longer than a call."""
     pace: str = "ticks"
     tools: Any = (Verb(name="ask", description="ask the table", argument="key"),)
@@ -49,13 +49,20 @@ class Library:
 class Desk:
     def __init__(self, env: Library, key: int) -> None:
         self.env, self.key = env, key
-        self.table = sqlite3.connect(":memory:") if env.keeps == "connection" else None
+        self.table = sqlite3.connect(":memory:") if "connection" in env.keeps else None
         if env.keeps == "count":
             env.count[0] = key
+        if env.keeps == "growing_count":
+            env.count[0] += 1
 
     def step(self, action: Action) -> Step:
-        if self.table is not None:
-            self.table.execute("select 1")
+        try:
+            if self.table is not None:
+                self.table.execute("select 1")
+        except sqlite3.Error as error:
+            if self.env.keeps == "connection":
+                raise
+            return Step(observation=(Text(f"Error: {error}"),))
         if action.kind == "answer":
             return Step(reward=1.0, done=True, success=True)
         return Step(observation=(Text(str(self.env.count[0])),))
@@ -83,6 +90,22 @@ def test_a_connection_that_belongs_to_a_thread_stops_the_run_and_inline_does_not
     assert "ProgrammingError" in str(caught.value)
     assert "pace = 'inline'" in str(caught.value)
     assert not warnings(run(keeps="connection", pace="inline"))
+
+
+def test_an_error_of_threads_that_the_environment_turns_into_an_observation_stops_the_run(
+    run: Callable[..., Run],
+) -> None:
+    with pytest.raises(RunError) as caught:
+        warnings(run(keeps="hidden_connection"))
+    assert "'0' and reward 0 alone, 'Error: SQLite objects created in a thread" in str(caught.value)
+    assert "pace = 'inline'" in str(caught.value)
+    assert not warnings(run(keeps="hidden_connection", pace="inline"))
+
+
+def test_answers_that_differ_on_one_thread_too_are_not_blamed_on_threads(run: Callable[..., Run]) -> None:
+    (text,) = warnings(run(keeps="growing_count"))
+    assert "and reward 0 alone" in text
+    assert "start()" in text
 
 
 @pytest.mark.parametrize("pace", ["inline", "ticks", "live"])
