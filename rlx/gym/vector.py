@@ -37,22 +37,31 @@ MODES = {mode.name.lower(): mode for mode in AutoresetMode}
 
 
 class Infos(dict[str, Any]):
-    """Gymnasium's: columns by name, `_name` saying of whom they are; and one environment's own by its number, as GEM
-    has them: `infos[3]`."""
+    """Gymnasium's columns by name, where column `_name` says which environments have a value. As in GEM, a number
+    selects the info of one environment, `infos[3]`, and a slice those of several, `infos[:4]`."""
+
+    def __init__(self, num: int = 0) -> None:
+        super().__init__()
+        self.num = num
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, slice):
+            return [self[i] for i in range(self.num)[key]]
+        return super().__getitem__(key)
 
     def __missing__(self, key: Any) -> dict[str, Any]:
         if not isinstance(key, (int, np.integer)):
             raise KeyError(key)
         return {name: self[name][key] for name in self if f"_{name}" in self and self[f"_{name}"][key]}
 
-    def add(self, info: Mapping[str, Any], place: int, num: int) -> None:
-        """What one of `num` says; a mapping in it is columns in columns."""
+    def add(self, info: Mapping[str, Any], place: int) -> None:
+        """Add the info of one environment; a mapping in it becomes columns within a column."""
         for name, value in info.items():
             if name not in self:
-                self[name] = Infos() if isinstance(value, dict) else empty(value, num)
-                self[f"_{name}"] = np.zeros(num, bool)
+                self[name] = Infos(self.num) if isinstance(value, dict) else empty(value, self.num)
+                self[f"_{name}"] = np.zeros(self.num, bool)
             if isinstance(value, dict):
-                self[name].add(value, place, num)
+                self[name].add(value, place)
             else:
                 self[name][place] = value
             self[f"_{name}"][place] = True
@@ -95,7 +104,7 @@ class TextVectorEnv(VectorEnv[Any, Any, Any]):
 
     def reset(
         self, seed: int | Sequence[int | None] | None = None, *, options: Mapping[str, Any] | None = None
-    ) -> tuple[tuple[Any, ...], Infos]:
+    ) -> tuple[list[Any], Infos]:
         """All of them, or those of `reset_mask`: environment i with seed + i, and its own of a list of tasks."""
         require(Mapping, "options by name", options=options or {})
         choices = dict(options or {})
@@ -103,11 +112,11 @@ class TextVectorEnv(VectorEnv[Any, Any, Any]):
         chosen = range(self.num_envs) if mask is None else np.flatnonzero(self.one_each("reset_mask", mask)).tolist()
         seeds = self.seeds_of(seed)
         told = self.all_of(self.begin, [(i, seeds[i], self.choices_of(choices, i)) for i in chosen])
-        infos = Infos()
+        infos = Infos(self.num_envs)
         for i, (observation, info) in zip(chosen, told):
             self.seen[i] = observation
-            infos.add(info, i, self.num_envs)
-        return tuple(self.seen), infos
+            infos.add(info, i)
+        return list(self.seen), infos
 
     def seeds_of(self, seed: int | Sequence[int | None] | None) -> Sequence[int | None]:
         if seed is None:
@@ -131,8 +140,9 @@ class TextVectorEnv(VectorEnv[Any, Any, Any]):
 
     def step(
         self, actions: Sequence[str] | Mapping[int, str]
-    ) -> tuple[tuple[Any, ...], np.ndarray, np.ndarray, np.ndarray, Infos]:
-        """A turn of each; of a mapping, only of the environments that it names, in its order."""
+    ) -> tuple[list[Any], np.ndarray, np.ndarray, np.ndarray, Infos]:
+        """Step each environment, or only those that a mapping names, in its order. Observations are a list, as in GEM:
+        a trainer replaces those of episodes that it begins itself."""
         if not isinstance(actions, Mapping):
             actions = dict(enumerate(self.one_each("actions", actions)))
         for i, action in actions.items():
@@ -142,16 +152,22 @@ class TextVectorEnv(VectorEnv[Any, Any, Any]):
         if self.mode is AutoresetMode.DISABLED and any(self.over[i] for i in actions):
             raise ValueError("an episode that is over waits for reset(options={'reset_mask': …})")
         outcomes = self.all_of(self.turn, list(actions.items()))
-        infos = Infos()
+        infos = Infos(len(outcomes))
         for place, (i, outcome) in enumerate(zip(actions, outcomes)):
             self.seen[i] = outcome[0]
             if outcome[4]:
-                infos.add(outcome[4], place, len(outcomes))
+                infos.add(outcome[4], place)
         observations, rewards, terminated, truncated, _ = zip(*outcomes) if outcomes else ((),) * 5
-        return observations, np.array(rewards, float), np.array(terminated, bool), np.array(truncated, bool), infos
+        return (
+            list(observations),
+            np.array(rewards, float),
+            np.array(terminated, bool),
+            np.array(truncated, bool),
+            infos,
+        )
 
     def all_of(self, work: Callable[..., T], given: Sequence[tuple]) -> list[T]:
-        """What comes of the work for each environment, whose number is the first of what is given."""
+        """Return the result of the work for each environment; the first of its arguments is the environment's number."""
         if self.closed:
             raise ClosedEnvironmentError("the environments are closed: make them anew")
         if self.crew is None:
@@ -173,7 +189,7 @@ class TextVectorEnv(VectorEnv[Any, Any, Any]):
         return self.ended(i, outcome) if outcome[2] or outcome[3] else outcome
 
     def ended(self, i: int, outcome: Outcome) -> Outcome:
-        """What is told of an episode's last step."""
+        """Return an episode's last step, with the beginning of the next where the same step resets."""
         self.over[i] = True
         if self.mode is not AutoresetMode.SAME_STEP:
             return outcome
@@ -195,7 +211,7 @@ class TextVectorEnv(VectorEnv[Any, Any, Any]):
         return observation, info
 
     def blank(self) -> Any:
-        """What is seen where nothing can be."""
+        """Return the observation of an environment that has none."""
         return "" if isinstance(self.single_observation_space, AnyText) else []
 
     def close_extras(self, **kwargs: Any) -> None:

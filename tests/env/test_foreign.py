@@ -345,7 +345,7 @@ def test_a_vector_goes_on_beside_one_that_hangs(package: Path) -> None:
     assert (observations[0], observations[2]) == ("1 'x'\n", "1 'y'\n")
     assert (list(terminated), list(truncated)) == ([False] * 3, [False, True, False])
     assert infos[1]["final_info"]["error"] == "LateError: it took longer than 3 s"
-    assert envs.step(["x", "z", "y"])[0] == ("2 'x'\n", "1 'z'\n", "2 'y'\n")
+    assert envs.step(["x", "z", "y"])[0] == ["2 'x'\n", "1 'z'\n", "2 'y'\n"]
     envs.close()
 
 

@@ -99,24 +99,38 @@ def test_names_take_turns_and_keywords_may_be_of_one_alone() -> None:
 def test_the_same_step_ends_an_episode_and_begins_the_next() -> None:
     envs = vector(Count(turns=2), 2)
     envs.reset(seed=1)
-    assert envs.step(["a", "b"])[0] == ("1 a\n", "1 b\n")
+    assert envs.step(["a", "b"])[0] == ["1 a\n", "1 b\n"]
     observations, rewards, terminated, truncated, infos = envs.step(["c", "d"])
-    assert observations == ("task 101\n", "task 201\n")
+    assert observations == ["task 101\n", "task 201\n"]
     assert (list(rewards), list(terminated), list(truncated)) == ([2.0, 2.0], [True, True], [False, False])
     assert list(infos["final_obs"]) == ["2 c\n", "2 d\n"]
     assert list(infos["final_info"]["success"]) == [False, False]
     assert infos[1] == {"task": "201", "final_obs": "2 d\n", "final_info": {"success": False, "status": "done"}}
-    assert envs.step(["e", "f"])[0] == ("1 e\n", "1 f\n")
+    assert envs.step(["e", "f"])[0] == ["1 e\n", "1 f\n"]
+
+
+def test_observations_may_be_assigned_and_infos_sliced_as_in_gem() -> None:
+    envs = vector(Count(turns=2), 3)
+    first, _ = envs.reset(seed=1)
+    seen, *_, infos = envs.step(["a", "b", "c"])
+    for observations in (first, seen):
+        observations[1] = envs.envs[1].reset()[0]
+    assert first == ["task 100\n", "task 201\n", "task 300\n"]
+    assert seen == ["1 a\n", "task 202\n", "1 c\n"]
+    assert infos[:2] == [{}, {}]
+    *_, infos = envs.step({2: "d", 1: "e"})
+    assert [info.get("task") for info in infos[:2]] == ["301", None], "the episode that the trainer began goes on"
+    assert infos[0:9:2] == [infos[0]]
 
 
 def test_the_next_step_begins_an_episode_with_an_action_that_is_ignored() -> None:
     envs = vector(Count(turns=1), 1, autoreset="next_step")
     envs.reset(seed=1)
     observations, *_, infos = envs.step(["a"])
-    assert (observations, infos[0]) == (("1 a\n",), {"success": False, "status": "done"})
+    assert (observations, infos[0]) == (["1 a\n"], {"success": False, "status": "done"})
     observations, rewards, terminated, _, infos = envs.step(["b"])
-    assert (observations, rewards[0], terminated[0], infos[0]) == (("task 101\n",), 0.0, False, {"task": "101"})
-    assert envs.step(["c"])[0] == ("1 c\n",)
+    assert (observations, rewards[0], terminated[0], infos[0]) == (["task 101\n"], 0.0, False, {"task": "101"})
+    assert envs.step(["c"])[0] == ["1 c\n"]
 
 
 def test_without_autoreset_those_that_are_over_are_reset_by_a_mask() -> None:
@@ -126,17 +140,17 @@ def test_without_autoreset_those_that_are_over_are_reset_by_a_mask() -> None:
     with pytest.raises(ValueError, match="reset_mask"):
         envs.step(["a", "a"])
     observations, infos = envs.reset(options={"reset_mask": np.array([False, True])})
-    assert observations == ("task 100\n", "task 201\n")
+    assert observations == ["task 100\n", "task 201\n"]
     assert (infos[0], infos[1]) == ({}, {"task": "201"})
-    assert envs.step(["x", "y"])[0] == ("1 x\n", "1 y\n")
+    assert envs.step(["x", "y"])[0] == ["1 x\n", "1 y\n"]
 
 
 def test_a_mapping_steps_only_whom_it_names() -> None:
     envs = vector(Count())
     envs.reset(seed=0)
     observations, rewards, *_ = envs.step({2: "a", 0: "b"})
-    assert (observations, list(rewards)) == (("1 a\n", "1 b\n"), [1.0, 1.0])
-    assert envs.step(["x"] * 3)[0] == ("2 x\n", "1 x\n", "2 x\n")
+    assert (observations, list(rewards)) == (["1 a\n", "1 b\n"], [1.0, 1.0])
+    assert envs.step(["x"] * 3)[0] == ["2 x\n", "1 x\n", "2 x\n"]
     with pytest.raises(MistakeError, match=r"^2 actions: expected one for each of 3 environments$"):
         envs.step(["a", "b"])
 
@@ -155,17 +169,17 @@ def test_one_that_fails_ends_its_own_episode_alone(word: str, error: str, pace: 
     envs = vector(Count(pace))
     envs.reset(seed=1)
     observations, rewards, terminated, truncated, infos = envs.step(["a", word, "b"])
-    assert observations == ("1 a\n", "task 201\n", "1 b\n")
+    assert observations == ["1 a\n", "task 201\n", "1 b\n"]
     assert (list(rewards), list(terminated), list(truncated)) == ([1.0, 0.0, 1.0], [False] * 3, [False, True, False])
     assert infos[1]["final_info"]["error"].startswith(error)
-    assert envs.step(["a", "b", "c"])[0] == ("2 a\n", "1 b\n", "2 c\n")
+    assert envs.step(["a", "b", "c"])[0] == ["2 a\n", "1 b\n", "2 c\n"]
     envs.close()
 
 
 def test_one_that_cannot_begin_tries_again() -> None:
     envs = vector(Count(turns=1), 2)
     observations, infos = envs.reset(seed=[0, 1], options={"task": [66, 3]})
-    assert observations == ("", "task 103\n")
+    assert observations == ["", "task 103\n"]
     assert re.fullmatch(rf"RuntimeError at {__file__}:\d+: no start", infos[0]["error"])
     observations, _, terminated, truncated, infos = envs.step(["a", "b"])
     assert (observations[0], terminated[0], truncated[0]) == ("task 0\n", False, True)
