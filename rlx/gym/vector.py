@@ -167,7 +167,7 @@ class TextVectorEnv(VectorEnv[Any, Any, Any]):
         )
 
     def all_of(self, work: Callable[..., T], given: Sequence[tuple]) -> list[T]:
-        """Return the result of the work for each environment; the first of its arguments is the environment's number."""
+        """Return the result of the work for each environment, whose number is the first of its arguments."""
         if self.closed:
             raise ClosedEnvironmentError("the environments are closed: make them anew")
         if self.crew is None:
