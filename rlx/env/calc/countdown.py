@@ -13,9 +13,10 @@ from fractions import Fraction
 from random import Random
 from typing import Any
 
+from rlx.env.calc.equation import solves
 from rlx.env.calc.expressions import Draw
-from rlx.env.calc.question import CalcQuestions, final
-from rlx.env.expression import random_candidate, random_expressions, verify
+from rlx.env.calc.question import CalcQuestions
+from rlx.env.expression import random_candidate, random_expressions
 from rlx.env.number import write_number
 from rlx.env.question import Question
 from rlx.limits import MANY, within
@@ -29,17 +30,19 @@ MOST = 5
 
 @dataclass(frozen=True, kw_only=True)
 class CalcCountdown(CalcQuestions):
-    """The reward is 1 for an expression that has each number exactly once and the target as its value; `= target` may
-    stand after it. `env/hallucinated` is how many numbers an episode gave the calculator that are not the question's.
+    """Questions whose reward is 1 for an expression that has each number exactly once and the target as its value.
+
+    The answer may be written as models write it, and as an equation (rlx.env.calc.equation). The metric
+    `env/hallucinated` is the count of numbers that an episode gave the calculator and that are not the question's.
     """
 
     digits: int = 4
-    """Of a number, at most."""
+    """Largest number of digits of a number."""
     min_operations: int = 3
     max_operations: int = 3
     """A question has one number more."""
     parentheses: float = 0.3
-    """How likely a part of the hidden expression is in parentheses."""
+    """Probability that a part of the hidden expression is in parentheses."""
     places: int = 3
     """Decimals that a target may have."""
     max_wrong: int = 3
@@ -60,7 +63,7 @@ class CalcCountdown(CalcQuestions):
         return "calc/countdown"
 
     def draw(self, rng: Random) -> Question:
-        """The order of the numbers is always the same, so that it makes no other question of another split."""
+        """Draw a question. The order of its numbers follows from them, so no other order is in another split."""
         text, value = self.drawing().expression(rng, rng.randint(self.min_operations, self.max_operations))
         numbers, target = sorted(map(int, re.findall(r"\d+", text))), write_number(value)
         identity = f"{numbers}={target}"
@@ -70,7 +73,7 @@ class CalcCountdown(CalcQuestions):
         return Question(text=asked, identity=identity, key=key, answer=text, worked=f"{text} = {target}, so I answer:")
 
     def is_right(self, key: Any, text: str) -> bool:
-        return verify(final(text).partition("=")[0], key["numbers"], Fraction(key["target"]))
+        return solves(text, key["numbers"], Fraction(key["target"]))
 
     def judge(self, task: Task, text: str) -> Step:
         step = super().judge(task, text)
@@ -82,29 +85,29 @@ class CalcCountdown(CalcQuestions):
         return {"hallucinated": float(sum(num for number, num in used.items() if number not in given))}
 
     def sums(self, task: Task, rng: Random) -> Iterator[tuple[str, str]]:
-        """Some that are wrong, each told so, and the right one."""
+        """Yield some wrong expressions, each followed by a thought that says so, and the right one."""
         thought, numbers, target = "", task.data["key"]["numbers"], task.data["key"]["target"]
         for _ in range(rng.randint(0, min(self.max_wrong, max(0, self.max_rounds - 1)))):
             text = random_candidate(numbers, rng, whole=True).text[1:-1]
-            value = self.shown(text)
+            value = self.display(text)
             if value != target and not value.startswith("Error"):
                 yield thought, text
                 thought = f"{value} is not {target}."
         yield thought, task.data["answer"]
 
     def any_sum(self, task: Task, rng: Random) -> str:
-        """All of its numbers."""
+        """Return a random expression of all numbers."""
         return random_candidate(task.data["key"]["numbers"], rng, whole=True).text[1:-1]
 
     def any_answer(self, task: Task, rng: Random, lent: Calculator | None, expression: str) -> str:
         return expression or self.any_sum(task, rng)
 
-    def shown(self, text: str) -> str:
+    def display(self, text: str) -> str:
         return "" if self.calculator is None else self.calculator.run(text).output
 
     def conclude(self, task: Task, shown: str) -> Move:
         return Move(thought=f"{shown} is the target:", action=Action(kind="answer", text=task.data["answer"]))
 
     def random_tries(self, task: Task, num: int, seed: int) -> list[str]:
-        """The honest floor: distinct random valid expressions."""
+        """Return distinct random valid expressions: a baseline without knowledge."""
         return random_expressions(task.data["key"]["numbers"], num, Random(f"{self.stream}/random/{seed}/{task.id}"))

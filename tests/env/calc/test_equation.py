@@ -1,0 +1,181 @@
+"""Answers of Countdown as models write them: what is read, and what no mark makes right."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlx.env.calc.countdown import CalcCountdown
+from rlx.env.calc.equation import find_calculation, solves
+from rlx.env.expression import random_candidate
+from rlx.types import Action, Task
+
+NUMBERS, TARGET = [19, 44, 35], Fraction(98)
+KEY = {"numbers": NUMBERS, "target": "98"}
+FORMS = (
+    "{}",
+    "{}.",
+    r"\boxed{{{}}}",
+    r"The answer is \boxed{{{}}}.",
+    "\\[\n\\boxed{{{}}}\n\\]",
+    "${}$",
+    "$$\n{}\n$$",
+    r"\({}\)",
+    "<answer>{}</answer>",
+    "<answer>\n{}\n</answer>",
+    "**{}**",
+    "**Answer:** {}",
+    "**The answer is {}.**",
+    "The answer is {}",
+    "The answer is {}.",
+    "So, the numbers 1 and 2 are of no use: {}, as was asked.",
+    "`{}`",
+    "1. {}",
+    "#### {}",
+    "> {}",
+    "<think>98 is 97 + 1</think> {}",
+    "\\boxed{{{}}}\nThis uses all 3 numbers: 1 + 2.",
+    "{} (correct)",
+    "98 = 12\n{}",
+)
+MARKS = st.sampled_from(
+    [
+        *"0123456789+-*/()=.,:$ \n{}",
+        "44",
+        "19",
+        "35",
+        "98",
+        "**",
+        "\\boxed{",
+        "\\frac{",
+        "<answer>",
+        "</answer>",
+        "²",
+        "√",
+        "equals",
+        "is ",
+        "\\times",
+        "−",
+        "１",
+        "\u202e",
+        "\0",
+        "!",
+        "^",
+    ]
+)
+HOSTILE = st.one_of(st.text(max_size=300), st.lists(MARKS, max_size=60).map("".join))
+
+
+def is_right(text: str) -> bool:
+    task = Task(id="x", prompt=(), data={"key": KEY, "answer": "", "worked": ""})
+    return CalcCountdown().start(task).step(Action(kind="answer", text=text)).success is True
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "said",
+    [
+        "44+19+35",
+        "(44 + 35) + 19",
+        "98 = 44+19+35",
+        "44+19+35 = 98",
+        "44+19+35 = 98.000",
+        "44 + 19 + 35 = 63 + 35 = 98",
+    ],
+)
+def test_an_answer_is_read_in_each_form_and_as_either_side_of_an_equation(form: str, said: str) -> None:
+    assert is_right(form.format(said))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "said",
+    ["44+19+35 = 12", "44+19+35=99=98", "12 = 44+19+35", "44+19", "44-19+35", "98", "98 = 98", "44+19+35+0 = 98"],
+)
+def test_a_wrong_side_or_a_wrong_expression_is_wrong_in_each_form(form: str, said: str) -> None:
+    assert not is_right(form.format(said))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "44+19+35^1",
+        "44+19+35 ^ 1",
+        "44**1+19+35",
+        "44+19**35",
+        "44+19+35!",
+        "44+19+35²",
+        "√44+19+35",
+        r"\sqrt{44}+19+35",
+        "f(44+19+35)2",
+        "44+19+35x",
+        "44+19+35%",
+        "44+19+35 ≠ 98",
+        "98 ≠ 44+19+35",
+        r"44+19+35 \approx 98",
+        "44+19+35.5.3",
+        "44+19+35 = = 98",
+        "44+19+35)",
+        "４4+19+35",
+        "44 19 35",
+        "44+19+35 or 44*19",
+        "44+19+35 equals 12",
+        "",
+    ],
+)
+def test_what_means_something_else_is_wrong(text: str) -> None:
+    assert not is_right(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        (r"\frac{44 \times 2}{4}", "((44 * 2)/(4))"),
+        (r"\left(44 \div 2\right) \cdot 4 = 88", "(44 / 2) * 4 = 88"),
+        ("44 × 2 ÷ 4 − 1", "44 * 2 / 4 - 1"),
+        ("1,234 + 5", "1234 + 5"),
+        ("an equation that equals 46 is 44 + 2", "44 + 2"),
+        ("44 + 2, which equals 46.", "44 + 2"),
+        ("44 + 2 == 46", "44 + 2 == 46"),
+    ],
+)
+def test_signs_are_read_as_models_write_them(text: str, read: str) -> None:
+    assert find_calculation(text) == read
+
+
+@given(st.integers(0, 10**6), st.sampled_from(FORMS), st.fractions(-(10**6), 10**6, max_denominator=1000))
+def test_a_side_counts_by_its_value(seed: int, form: str, other: Fraction) -> None:
+    made = random_candidate(NUMBERS, Random(seed), whole=True)
+    target = Fraction(made.value)
+    assert solves(form.format(made.text), NUMBERS, target)
+    for equation in (f"{made.text} = {other}", f"{other} = {made.text}"):
+        assert solves(form.format(equation), NUMBERS, target) == (other == target)
+
+
+@given(HOSTILE)
+def test_any_text_is_answered_and_only_the_numbers_make_it_right(text: str) -> None:
+    if solves(text, NUMBERS, TARGET):
+        assert all(str(number) in text for number in NUMBERS)
+
+
+@given(HOSTILE, st.sampled_from(["44+19", "44+19+35 = 97", "98"]))
+def test_no_text_before_makes_a_wrong_last_line_right(text: str, said: str) -> None:
+    ended = text.replace("</answer>", "").replace("\\boxed", "")
+    assert not solves(f"{ended}\n= {said}", NUMBERS, TARGET)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        mark * (20_000 // len(mark))
+        for mark in ("(", "{", "\\frac{", "1 ", "*", "\\boxed{", "<a", "1,000", "1+", "\n", "**1")
+    ]
+    + ["\\frac{" * 1500 + "1" + "}{1}" * 1500, "1-" + "-(" * 9990],
+)
+def test_long_hostile_text_is_wrong(text: Any) -> None:
+    assert not is_right(text)
