@@ -22,9 +22,11 @@ from rlx.record.cache import cache_folder
 from rlx.record.folder import CONFIG, EVALUATIONS, LOCK, FolderError, read_config
 from rlx.record.lock import HeldError, hold
 
-KINDS = {"warm": "warm start", EVALUATIONS: "evaluation", "models": "converted model"}
+KINDS = {"warm": "warm start", EVALUATIONS: "evaluation", "models": "converted model", "vllm": "vLLM's configuration"}
 """Folders of the cache, and what each entry of them is."""
-NAMES = {"warm": r"[0-9a-f]{16,64}", EVALUATIONS: r"[0-9a-f]{16,64}", "models": r".+-[0-9]+"}
+DIGEST = r"[0-9a-f]{16,64}"
+NAMES = {"warm": DIGEST, EVALUATIONS: DIGEST, "models": r".+-[0-9]+", "vllm": DIGEST}
+"""Names that rlx gives to entries, by folder."""
 DAY = 86_400
 
 

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from rlx.commands.text import LEFT, clock, hours, row, short
 from rlx.console import counted
-from rlx.hardware.peaks import Machine
+from rlx.hardware.peaks import MACHINES, Machine
 from rlx.hardware.profile import Hardware
 from rlx.hardware.scaling import num_engines
 from rlx.hardware.step import Load, StepTime
@@ -38,7 +38,10 @@ PARTS = {
 """Parts of a step, as a person calls them."""
 HOW = f"Say --tokens N, or plan run=DIR, a run that has taken {ENOUGH} steps."
 NO_SHAPE = "the model's config.json is not here yet"
-NO_GPU = "nothing says which GPU it is: hardware.gpu=a100, h100 or h200"
+NO_GPU = (
+    "nothing says which GPU it is: hardware.gpu=a100, h100 or h200, or another that `rlx keys hardware.gpu` lists. Of "
+    "other GPUs rlx estimates memory (hardware.memory_gb) and no time; benchmarks/bench_gpu.py measures it there"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +103,7 @@ def describe_verdict_time(timing: Timing) -> list[str]:
         lines = row("time", f"{said[0].strip()}, as measured, for what is left after {done}")
     elif timing.main.expected.is_certain:
         twice = f"; twice the tokens take {clock(seconds_at_twice(timing))}" if timing.main.load.plays else ""
-        lines = row("time", f"{said[0].strip()}, within a factor of two{twice}")
+        lines = row("time", f"{said[0].strip()}, {precision(timing)}{twice}")
     else:
         lines = row("time", "unknown, as is the length of episodes. If one samples, on average,")
         lines += [f"{'':<{LEFT}}{each}{' (all that fits)' * (each == said[-1])}" for each in said]
@@ -228,9 +231,21 @@ def describe_step(
 def basis(timing: Timing) -> str:
     """Say what the seconds are computed from, and how far they may be off."""
     assert timing.machine is not None
-    if timing.run.hardware.device == "cpu":
-        told = "runs on one thread of an AMD EPYC"
-    else:
-        told = f"an {timing.machine.name}'s published peaks and what published runs reached of such"
     forks = "; forks may add as much rollout again" if timing.main.forked else ""
-    return f"estimates are for episodes of that length, within a factor of two, from {told}{forks}"
+    if timing.run.hardware.device == "cpu":
+        source = "runs on one thread of an AMD EPYC"
+    else:
+        name = timing.machine.name
+        article, runs = "a" if name[0] in "BG" else "an", "" if is_checked(timing) else " of other GPUs"
+        source = f"{article} {name}'s published peaks and the shares of them that published runs{runs} reached"
+    return f"estimates are for episodes of that length, {precision(timing)}, from {source}{forks}"
+
+
+def precision(timing: Timing) -> str:
+    """Say how far an estimate may be off, where published runs of such a GPU tell that."""
+    return "within a factor of two" if is_checked(timing) else "checked by no run on such a GPU"
+
+
+def is_checked(timing: Timing) -> bool:
+    """Tell whether the estimates were compared with runs on such a machine (docs/scaling.md)."""
+    return timing.machine is not None and timing.machine.name.lower() in (*MACHINES, "cpu")

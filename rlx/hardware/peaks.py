@@ -43,7 +43,7 @@ H100 = Machine(
 )
 H200 = replace(H100, name="H200", bandwidth=4.8e12, memory=141e9)
 MACHINES = {"a100": A100, "h100": H100, "h200": H200}
-"""Machines that `hardware.gpu` names."""
+"""Machines of the shipped profiles."""
 
 OTHERS = {
     "gh200": replace(H100, name="GH200", bandwidth=4.0e12, memory=96e9, host=450e9),
@@ -56,17 +56,17 @@ OTHERS = {
     "a6000": Machine(
         name="A6000", flops=155e12, bandwidth=0.768e12, memory=48e9, link=PCIE, host=PCIE, float32=38.7e12
     ),
-    "5090": Machine(
+    "rtx5090": Machine(
         name="RTX 5090", flops=209.5e12, bandwidth=1.79e12, memory=32e9, link=PCIE, host=PCIE, float32=104.8e12
     ),
-    "4090": Machine(
+    "rtx4090": Machine(
         name="RTX 4090", flops=165e12, bandwidth=1.01e12, memory=24e9, link=PCIE, host=PCIE, float32=82.6e12
     ),
-    "3090": Machine(
+    "rtx3090": Machine(
         name="RTX 3090", flops=71e12, bandwidth=0.936e12, memory=24e9, link=PCIE, host=PCIE, float32=35.6e12
     ),
 }
-"""Further cards, found by their name alone."""
+"""Further cards. No published run checks their estimates."""
 
 
 def machine_named(names: Iterable[str]) -> Machine | None:
@@ -74,7 +74,7 @@ def machine_named(names: Iterable[str]) -> Machine | None:
     text = " ".join(names).lower().replace("-", " ")
     known = MACHINES | OTHERS
     words = set(text.split())
-    found = [key for key in sorted(known, key=len, reverse=True) if key in words or f"rtx{key}" in words]
+    found = [key for key in sorted(known, key=len, reverse=True) if {key, key.removeprefix("rtx")} & words]
     return known[found[0]] if found else None
 
 

@@ -12,6 +12,11 @@ from rlx.limits import MANY, above, within
 Device = Literal["cpu", "cuda"]
 Dtype = Literal["float32", "bfloat16"]
 
+GpuName = Literal[
+    "a100", "h100", "h200", "gh200", "b200", "h20", "l40s", "l4", "a10", "a40", "a6000", "rtx5090", "rtx4090", "rtx3090"
+]
+"""GPUs whose peaks rlx/hardware/peaks.py has."""
+
 BYTES = {"float32": 4, "bfloat16": 2}
 """Bytes of one number of each dtype."""
 
@@ -34,7 +39,7 @@ class Hardware:
     device: Device = "cpu"
     memory_gb: float | None = None
     """Memory of one device (on cpu: of one machine), for `rlx plan`; null asks this machine."""
-    gpu: Literal["a100", "h100", "h200"] | None = None
+    gpu: GpuName | None = None
     """The GPU, for the time that `rlx plan` estimates; null asks this machine."""
 
     learner: Literal["torch", "deepspeed"] = "torch"

@@ -150,7 +150,10 @@ class Run:
             return
         told = "the environment has no tools and no actions (env=lend env@env.env=NAME lends Python)"
         has_any = any(tools_of(env) or actions_of(env) for env in parts_of(self.env).values())
-        refuse("algo.space", "expanded", "protocol=expa beside it" if has_any else f"another algo, as {told}")
+        remedy = "protocol=expa beside it" if has_any else f"another algo, as {told}"
+        if "space" in self.config["algo"]:
+            refuse("algo.space", "expanded", remedy)
+        raise ValueError(f"algo acts beyond the vocabulary, and no protocol adds an action: expected {remedy}")
 
     def check_expert(self) -> None:
         """An algorithm that imitates has someone to copy."""

@@ -203,6 +203,14 @@ def test_a_gpu_that_nothing_names_has_no_time() -> None:
     assert "from an H100's published peaks" in flat("hardware=gpu1", "hardware.gpu=h100")
 
 
+def test_a_card_without_published_runs_has_a_time_that_claims_no_precision() -> None:
+    said = flat("hardware=gpu24x1", "model=qwen2_5_0_5b", "hardware.gpu=rtx4090")
+    assert "from an RTX 4090's published peaks and the shares of them that published runs of other GPUs reached" in said
+    assert "checked by no run on such a GPU" in said
+    assert "within a factor of two" not in said
+    assert "benchmarks/bench_gpu.py" in flat("hardware=gpu24x1"), "what a user of another GPU gets"
+
+
 def test_numbers_for_people() -> None:
     assert [short(num) for num in (7, 1500, 71_700_000, 3 * 10**9)] == ["7", "1.5k", "71.7M", "3G"]
     assert [clock(num) for num in (0.001, 0.25, 14, 210, 7560, 400_000)] == [

@@ -7,13 +7,13 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from rlx.config.folders import read_option
 from rlx.hardware.peaks import H100, MACHINES, OTHERS, Machine, in_float32, machine_named
-from rlx.hardware.profile import Hardware
+from rlx.hardware.profile import GpuName, Hardware
 from rlx.hardware.scaling import (
     attention_flops,
     body_parameters,
@@ -148,6 +148,10 @@ def test_an_engine_that_sleeps_takes_time_to_fall_asleep_and_wake() -> None:
 def test_a_gpu_is_known_by_a_word_of_its_name(name: str, found: str | None) -> None:
     machine = machine_named([name])
     assert (machine and machine.name) == found
+
+
+def test_a_profile_may_name_every_card_with_peaks() -> None:
+    assert set(get_args(GpuName)) == {*MACHINES, *OTHERS}
 
 
 def test_every_card_has_a_peak_in_float32() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,15 @@ def test_a_run_that_cannot_be_is_refused_with_the_key_to_change(
         small_run(tmp_path, *words, without=("warm_start",) if any("warm" in word for word in words) else ())
     assert str(error.value).startswith(message)
     assert not list(tmp_path.iterdir())
+
+
+def test_an_algorithm_whose_action_space_is_no_key_is_refused_without_naming_that_key(
+    small_run: Callable[..., Any], tmp_path: Path
+) -> None:
+    run = small_run(tmp_path, "algo=earl", "protocol=answer", "steps=0")
+    config = {**run.config, "algo": {key: value for key, value in run.config["algo"].items() if key != "space"}}
+    with pytest.raises(ValueError, match=r"^algo acts beyond the vocabulary, .*: expected protocol=expa beside it$"):
+        replace(run, config=config, steps=1)
 
 
 def test_what_an_algorithm_asks_of_an_environment_is_nothing_to_a_run_that_trains_nothing(
