@@ -13,8 +13,9 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError("rlx.gym needs Gymnasium: pip install 'rlx[gym]'", name="gymnasium") from error
 
 from rlx.gym.named import make, make_vec, print_envs
-from rlx.gym.single import Cut, TextEnv
+from rlx.gym.single import TextEnv
 from rlx.gym.spaces import AnyText, Messages
+from rlx.gym.spoken import Cut
 from rlx.gym.tools import PythonCodeTool, SearchTool, ToolEnvWrapper
 from rlx.gym.vector import TextVectorEnv
 from rlx.gym.wrappers import get_wrapper_fns

@@ -3,14 +3,14 @@
     reset   the next task of a stream that `seed` begins; the same seed, the same tasks
     step    text --protocol--> Action --> Step --protocol--> text; the same rules as a run's player (rlx.world)
 
-An episode that ends by its limit of turns is `terminated`, and `info["status"]` says `truncated`: the limit is a rule
-of the task, and nothing follows it whose value should be guessed (`truncated` here, as Gymnasium means it, would have
-a trainer do so). What raises, raises; a vector goes on (rlx.gym.vector).
+An episode that ends by its limit of turns is `terminated`, and `info["status"]` says `truncated`. The limit is a rule
+of the task, and nothing follows it: Gymnasium's `truncated` would have a trainer estimate what follows. Errors are
+raised; a vector goes on without the episode (rlx.gym.vector).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from numbers import Integral
@@ -20,12 +20,12 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
 
-from rlx.gym.numbered import Numbered
 from rlx.gym.spaces import AnyText, Messages, check_choice, check_text
+from rlx.gym.spoken import SAID, SpokenPart
+from rlx.gym.stream import Numbered, Place
 from rlx.gym.views import View, history_of, messages_of, observations_of, templated
 from rlx.limits import MANY, MistakeError, near
-from rlx.protocol.history import first_prompt
-from rlx.types import Action, Completion, Dialect, Environment, Episode, Move, Part, Step, Task, Turn
+from rlx.types import Action, Dialect, Environment, Episode, Move, Part, Step, Task, Turn
 from rlx.world import (
     actions_of,
     cost_of,
@@ -38,49 +38,12 @@ from rlx.world import (
     pace_of,
     part_of,
     parts_of,
-    rounds_of,
     step_within,
     tries_of,
 )
 
 CHOICES = ("split", "task")
 SPLITS = ("train", "test")
-SAID = Completion(token_ids=(), logprobs=(), stop="stop")
-"""The tokens of a turn of which only the text is known."""
-
-
-BRIEF = 64
-"""Characters of a turn that is remembered: a game has few moves, which come again and again."""
-
-
-First = Callable[[Task, tuple[Part, ...]], str]
-"""What is seen before the first turn."""
-
-
-class Cut(str):
-    """The text of a completion that was cut by its length: never a valid turn, whatever it says."""
-
-    __slots__ = ()
-
-
-class SpokenPart:
-    """A part of an environment, and how one speaks there."""
-
-    def __init__(self, env: Environment, dialect: Dialect) -> None:
-        if getattr(dialect, "summarise_at", None) is not None:
-            raise MistakeError(
-                "protocol.summarise_at: who samples here counts the tokens; give window, or sum up there"
-            )
-        self.env, self.dialect = env, dialect
-        self.is_free, self.max_rounds = not hasattr(env, "cost"), rounds_of(env)
-        self.first: First = getattr(dialect, "begin", None) or partial(first_prompt, dialect)
-        self.heard_before = lru_cache(maxsize=4096)(self.hear_anew)
-
-    def hear(self, text: str) -> Action:
-        return self.hear_anew(text) if len(text) > BRIEF or isinstance(text, Cut) else self.heard_before(text)
-
-    def hear_anew(self, text: str) -> Action:
-        return self.dialect.parse(text, "length" if isinstance(text, Cut) else "stop")
 
 
 class TextEnv(gymnasium.Env[Any, str]):
@@ -108,28 +71,32 @@ class TextEnv(gymnasium.Env[Any, str]):
         self.split, self.first_seed, self.render_mode, self.spec = split, seed, render_mode, spec
         self.observation_space = Messages() if observation == "chat" and tokenizer is None else AnyText()
         self.action_space = AnyText()
-        self.tasks: Iterator[Task] | None = None
+        self.tasks: Place | None = None
         self.episode: Episode | None = None
         self.spoken_parts: dict[str, SpokenPart] = {}
         self.numbers = lru_cache(maxsize=2)(partial(Numbered, env))
+        self.rows: list[Task] | None = None
 
     @property
     def env_id(self) -> str:
         return self.spec.id if self.spec else type(self.world).__name__
 
-    def reset(self, seed: int | None = None, *, options: Mapping[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, seed: int | None = None, *, options: Mapping[str, Any] | None = None, idx: int | None = None
+    ) -> tuple[Any, dict[str, Any]]:
         """Begin the next task: of a seed's stream, or with `options` of a `split`, or a `task` that is given, or the
-        one of that number in its split."""
+        one of that number in its split. As in GEM, `idx` is such a number too, and later resets go on behind it."""
         if self.tasks is None and seed is None:
             seed = self.first_seed
         super().reset(seed=seed)
         self.end()
-        task = None if seed is not None or options or self.tasks is None else next(self.tasks, None)
-        self.begin(task or self.choose(seed, options or {}))
-        return self.observe(), {"task": self.task.key, **told_of(self.seen)}
+        is_chosen = seed is not None or options or idx is not None or self.tasks is None
+        task = None if is_chosen else self.tasks and self.tasks.next()
+        self.begin(task or self.choose(seed, options or {}, idx))
+        return self.observe(), {"task": self.task.key, **info_of(self.seen)}
 
-    def choose(self, seed: int | None, options: Mapping[str, Any]) -> Task:
-        """The task to play next."""
+    def choose(self, seed: int | None, options: Mapping[str, Any], idx: int | None) -> Task:
+        """Return the task to play next."""
         if not isinstance(options, Mapping):
             raise MistakeError(f"options={options!r:.60}: expected a mapping, such as {{'split': 'test'}}")
         for name in options:
@@ -141,24 +108,38 @@ class TextEnv(gymnasium.Env[Any, str]):
         if seed is not None or self.tasks is None or "split" in options:
             self.split = options.get("split", self.split)
             self.stream_seed = int(self.np_random.integers(2**31)) if seed is None else seed
-            self.tasks = self.world.tasks(self.split, self.stream_seed)
+            self.tasks = Place(self.world.tasks(self.split, self.stream_seed))
         if "task" in options:
-            return self.numbered(options["task"])
-        task = next(self.tasks, None)
-        if task is None:  # all of the test has been played: again
-            self.tasks = self.world.tasks(self.split, self.stream_seed)
-            task = next(self.tasks)
-        return task
+            return self.numbered("options: task", options["task"])
+        if idx is not None:
+            task = self.numbered("idx", idx)
+            self.tasks = Place(self.numbers(self.split, self.stream_seed).since(int(idx) + 1))
+            return task
+        following = self.tasks.next()
+        if following is None:  # all of the test has been played: again
+            self.tasks = Place(self.world.tasks(self.split, self.stream_seed))
+            following = self.tasks.next()
+        assert following is not None
+        return following
 
-    def numbered(self, index: Any) -> Task:
-        """The task of that number in its split, from 0."""
+    def numbered(self, name: str, index: Any) -> Task:
+        """Return the task of that number in its split, from 0."""
         if not isinstance(index, Integral) or isinstance(index, bool) or not 0 <= int(index) <= MANY:
             expected = f"a Task, or its number in the split, from 0 to {MANY}"
-            raise MistakeError(f"options: task={index!r:.60}: expected {expected}")
+            raise MistakeError(f"{name}={index!r:.60}: expected {expected}")
         found = self.numbers(self.split, self.stream_seed).at(int(index))
         if found is None:
-            raise MistakeError(f"options: task={index}: the {self.split} split has fewer")
+            raise MistakeError(f"{name}={index}: the {self.split} split has fewer")
         return found
+
+    @property
+    def dataset(self) -> Sequence[Task]:
+        """Tasks that `reset(idx=…)` numbers, for the test split of a data set. GEM's evaluations take its length."""
+        if self.split != "test" or not getattr(self.world, "fetches", False):
+            raise AttributeError("dataset: it is of the test split of a data set, where make has split='test'")
+        if self.rows is None:
+            self.rows = list(self.world.tasks("test", 0))
+        return self.rows
 
     def begin(self, task: Task) -> None:
         spoken = self.spoken_parts.get(task.env)
@@ -181,7 +162,7 @@ class TextEnv(gymnasium.Env[Any, str]):
         meant = only_legal(spoken.hear(action), self.seen.legal)
         step = self.seen = lawful(spoken.env, step_within(episode, meant, len(self.said), self.max_rounds))
         self.said.append(action)
-        info = told_of(step)
+        info = info_of(step)
         if meant.kind == "invalid":
             info["invalid"] = meant.text
         if step.done:
@@ -208,7 +189,7 @@ class TextEnv(gymnasium.Env[Any, str]):
         return len(self.tokenizer.encode(self.dialect.render(observation), add_special_tokens=False))
 
     def observe(self, action: Action | None = None) -> Any:
-        """What the agent sees when it has done that, by this environment's view."""
+        """Return the observation after an action, by this environment's view."""
         if self.observation == "last" and action is not None:
             return self.spoken.dialect.render(self.seen.observation) if self.seen.observation else ""
         if action is None and self.observation != "chat":
@@ -229,7 +210,7 @@ class TextEnv(gymnasium.Env[Any, str]):
 
     @property
     def is_slow(self) -> bool:
-        """Whether a step of it, or of a part of it, may take long."""
+        """True if a step of the environment, or of a part of it, may take long."""
         return any(pace_of(part) != "inline" for part in parts_of(self.world).values())
 
     def render(self) -> str | None:
@@ -271,7 +252,7 @@ class TextEnv(gymnasium.Env[Any, str]):
         return other
 
     def remade(self, keywords: dict[str, Any]) -> TextEnv:
-        """As it was made and is looked at, but for these."""
+        """Make the environment again with its keywords and view, but for these keywords."""
         from rlx.gym.named import make
 
         seen = {"observation": self.observation, "tokenizer": self.tokenizer}
@@ -287,8 +268,8 @@ class TextEnv(gymnasium.Env[Any, str]):
         self.end()
 
 
-def told_of(step: Step) -> dict[str, Any]:
-    """What an `info` says of a step: only what there is to say."""
+def info_of(step: Step) -> dict[str, Any]:
+    """Return the info of a step, which holds only what applies."""
     info: dict[str, Any] = {}
     if step.legal is not None:
         info["legal"] = list(step.legal)

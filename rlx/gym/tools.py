@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from rlx.gym.single import Cut, TextEnv, told_of
+from rlx.gym.single import TextEnv, info_of
+from rlx.gym.spoken import Cut
 from rlx.limits import MANY, MistakeError, within
 from rlx.types import Action, Step, Task, Text, ToolUse
 
@@ -23,19 +24,19 @@ if TYPE_CHECKING:
 
 CODE = (("<python>", "</python>"), ("```python", "```"), ("```\npython", "```"))
 QUERY = (("<search>", "</search>"),)
-"""What stands before and after a call."""
+"""Text before and after a call."""
 LAST = "\n\nThat was the last call of a tool: give your final answer."
 Answer = tuple[bool, bool, str, str]
-"""Whether there was a call, whether it failed, what came of it, and the turn up to its end."""
+"""A call was found; it failed; its result; the turn up to its end."""
 
 
 class GemTool(Protocol):
-    """As GEM has it."""
+    """A tool with GEM's interface."""
 
     tool_type: str
 
     def instruction_string(self) -> str:
-        """What the agent is told of it."""
+        """Return the line that tells the agent of the tool."""
         ...
 
     def execute_action(self, action: str) -> Answer: ...
@@ -170,14 +171,14 @@ class ToolEnvWrapper(TextEnv):
         return True
 
     def about(self) -> Task:
-        """With a line of each tool."""
+        """Return the task with a line of each tool."""
         told = [tool.instruction_string() for tool in self.tools]
         return replace(self.task, prompt=(*self.task.prompt, *map(Text, told)))
 
-    def reset(self, seed: int | None = None, *, options: Any = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, seed: int | None = None, *, options: Any = None, idx: Any = None) -> tuple[Any, dict[str, Any]]:
         before = {f"prev_ep_{name}": value for name, value in self.counted().items()}
         self.num_uses = self.num_successes = 0
-        observation, info = super().reset(seed, options=options)
+        observation, info = super().reset(seed, options=options, idx=idx)
         return observation, {**info, **before, **self.counted(), "use_tool": False}
 
     def step(self, action: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
@@ -190,7 +191,7 @@ class ToolEnvWrapper(TextEnv):
         return self.use(tool, failed, seen, said)
 
     def answer(self, action: str) -> tuple[GemTool, bool, str, str] | None:
-        """By the first tool that succeeds, else by the last that was called."""
+        """Return the answer of the first tool that succeeds, else of the last that was called."""
         found = None
         for tool in self.tools:
             is_call, failed, seen, said = tool.execute_action(action)
@@ -208,7 +209,7 @@ class ToolEnvWrapper(TextEnv):
         self.seen = Step(observation=(Text(text),), tool=count, legal=self.seen.legal)
         self.said.append(said)
         reward = self.tool_reward + self.tool_success_reward * (not failed)
-        info = {**told_of(self.seen), **self.counted(), "use_tool": True}
+        info = {**info_of(self.seen), **self.counted(), "use_tool": True}
         observation = self.observe(Action(kind="call", name=tool.tool_type, text=said))
         return observation, reward, False, False, {**info, "parsed_action": said, "tool_type": tool.tool_type}
 

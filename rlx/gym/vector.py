@@ -16,6 +16,7 @@ a step whose action is ignored begins the next episode, so that a policy samples
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
 from typing import Any, TypeVar
@@ -29,10 +30,14 @@ from gymnasium.vector.utils import batch_space
 from rlx.fault import fault
 from rlx.gym.crew import Crew
 from rlx.gym.spaces import AnyText, check_choice, check_text, require
-from rlx.limits import MANY, MistakeError, within
+from rlx.limits import MANY, MistakeError, near, within
 
 Outcome = tuple[Any, float, bool, bool, dict[str, Any]]
 T = TypeVar("T")
+OWN = re.compile(r"env(\d+)_kwargs")
+RESETS = ("seed", "options", "idx")
+"""Keywords of an environment's reset."""
+NOTHING: Mapping[str, Any] = {}
 MODES = {mode.name.lower(): mode for mode in AutoresetMode}
 
 
@@ -103,20 +108,47 @@ class TextVectorEnv(VectorEnv[Any, Any, Any]):
         """Whose episode has ended, or has not begun."""
 
     def reset(
-        self, seed: int | Sequence[int | None] | None = None, *, options: Mapping[str, Any] | None = None
+        self,
+        seed: int | Sequence[int | None] | None = None,
+        *,
+        options: Mapping[str, Any] | None = None,
+        idx: int | Sequence[int] | None = None,
+        **keywords: Mapping[str, Any],
     ) -> tuple[list[Any], Infos]:
-        """All of them, or those of `reset_mask`: environment i with seed + i, and its own of a list of tasks."""
+        """Reset all, or those of `reset_mask`: environment i with seed + i, and its own of a list of tasks or of `idx`.
+        As in GEM, `env3_kwargs={"idx": 7}` are keywords of the reset of environment 3."""
         require(Mapping, "options by name", options=options or {})
+        own = self.keywords_of(keywords)
         choices = dict(options or {})
         mask = choices.pop("reset_mask", None)
         chosen = range(self.num_envs) if mask is None else np.flatnonzero(self.one_each("reset_mask", mask)).tolist()
         seeds = self.seeds_of(seed)
-        told = self.all_of(self.begin, [(i, seeds[i], self.choices_of(choices, i)) for i in chosen])
+        numbers = self.one_each("idx", idx) if isinstance(idx, Sequence) else [idx] * self.num_envs
+        given = [
+            {"seed": seeds[i], "options": self.choices_of(choices, i), "idx": numbers[i], **own.get(i, {})}
+            for i in chosen
+        ]
+        told = self.all_of(self.begin, list(zip(chosen, given)))
         infos = Infos(self.num_envs)
         for i, (observation, info) in zip(chosen, told):
             self.seen[i] = observation
             infos.add(info, i)
         return list(self.seen), infos
+
+    def keywords_of(self, keywords: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
+        """Return the keywords of single environments by their numbers."""
+        own = {}
+        for name, value in keywords.items():
+            found = OWN.fullmatch(name)
+            if found is None or int(found[1]) >= self.num_envs:
+                last = f"env{self.num_envs - 1}_kwargs"
+                raise MistakeError(f"reset: there is no keyword {name!r:.60}; expected env0_kwargs to {last}")
+            require(Mapping, "keywords of its reset, such as {'idx': 0}", **{name: value})
+            for key in value:
+                if key not in RESETS:
+                    raise MistakeError(f"{name}: there is no {key!r:.60}{near(str(key), RESETS)}")
+            own[int(found[1])] = value
+        return own
 
     def seeds_of(self, seed: int | Sequence[int | None] | None) -> Sequence[int | None]:
         if seed is None:
@@ -197,12 +229,10 @@ class TextVectorEnv(VectorEnv[Any, Any, Any]):
         observation, info = self.begin(i)
         return observation, reward, terminated, truncated, {**info, "final_obs": last, "final_info": said}
 
-    def begin(
-        self, i: int, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
-        """The next episode of one environment. One that cannot begin tries again at its next step."""
+    def begin(self, i: int, keywords: Mapping[str, Any] = NOTHING) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode of one environment. One that cannot begin tries again at its next step."""
         try:
-            observation, info = self.envs[i].reset(seed=seed, options=options)
+            observation, info = self.envs[i].reset(**{k: v for k, v in keywords.items() if v is not None})
         except (MistakeError, gymnasium.error.Error):  # of whoever called
             raise
         except (Exception, SystemExit) as error:

@@ -39,22 +39,22 @@ class EpisodeTracking(gymnasium.Wrapper[Any, str, Any, str]):
         super().__init__(env)
         self.num_steps, self.total = 0, 0.0
 
-    def reset(self, seed: int | None = None, *, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, seed: int | None = None, **keywords: Any) -> tuple[Any, dict[str, Any]]:
         before = {"prev_ep_step_counter": self.num_steps, "prev_ep_cumulative_rewards": self.total}
-        observation, info = self.env.reset(seed=seed, options=options)
+        observation, info = self.env.reset(seed=seed, **keywords)
         self.num_steps, self.total = 0, 0.0
-        return observation, {**info, **before, **self.told()}
+        return observation, {**info, **before, **self.counted()}
 
     def step(self, action: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self.env.step(action)
         self.num_steps, self.total = self.num_steps + 1, self.total + float(reward)
-        return observation, float(reward), terminated, truncated, {**info, **self.told()}
+        return observation, float(reward), terminated, truncated, {**info, **self.counted()}
 
     def told(self) -> dict[str, Any]:
         return {"step_counter": self.num_steps, "cumulative_rewards": self.total}
 
     def __getattr__(self, name: str) -> Any:
-        """What the environment has besides, such as `sample_random_action`."""
+        """Return an attribute of the environment, such as `sample_random_action`."""
         if name == "env" or name.startswith("_"):
             raise AttributeError(name)
         return getattr(self.env, name)
@@ -67,7 +67,7 @@ def viewed(env: Env, view: View, tokenizer: Any) -> Env:
     return env.another(env.first_seed, observation=view, tokenizer=env.tokenizer if tokenizer is None else tokenizer)
 
 
-def lent(env: Env, name: str) -> Env:
+def with_tool(env: Env, name: str) -> Env:
     """The environment with a tool beside it."""
     tool, reward, success_reward = TOOLS[name]
     if not isinstance(env, TextEnv):
@@ -82,7 +82,7 @@ def made(tool: Callable[[], GemTool]) -> GemTool:
 
 
 def get_wrapper_fns(wrappers: str, tokenizer: Any = None) -> list[Callable[[Env], Env]]:
-    """Those of a list of names with commas between; a MistakeError for a name that is none."""
+    """Return the wrappers of names with commas between; a MistakeError for an unknown name."""
     return [wrapper_of(name.strip(), tokenizer) for name in wrappers.split(",") if name.strip()]
 
 
@@ -92,5 +92,5 @@ def wrapper_of(name: str, tokenizer: Any) -> Callable[[Env], Env]:
     if name == "episode_tracking":
         return EpisodeTracking
     if name in TOOLS:
-        return partial(lent, name=name)
+        return partial(with_tool, name=name)
     raise MistakeError(f"there is no wrapper {name!r:.60}{near(name, [*TOOLS, *VIEWS, 'episode_tracking'])}")

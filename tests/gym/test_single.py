@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import warnings
@@ -198,6 +199,22 @@ def test_split_and_task_are_chosen_by_options() -> None:
         env.reset(options={"tsk": 2})
     with pytest.raises(ValueError, match=r"^options: split='tset': expected train, test$"):
         env.reset(options={"split": "tset"})
+
+
+def test_a_number_chooses_a_task_and_the_next_follow_as_in_gem(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(json.dumps({"question": f"{i} + 1", "answer": str(i + 1)}) + "\n" for i in range(12)))
+    data = {"source": "hub", "hub": str(rows), "test_split": "train"}
+    env = rlx.gym.get_wrapper_fns("episode_tracking")[0](rlx.gym.make("math", split="test", **data))
+    assert len(env.dataset) == 12
+    seen = [env.reset(idx=i)[1]["task"] for i in range(12)]
+    assert seen == [task.key for task in env.dataset]
+    assert env.reset(idx=3)[1]["task"] == seen[3]
+    assert [env.reset()[1]["task"] for _ in range(9)] == [*seen[4:], seen[0]]
+    with pytest.raises(MistakeError, match=r"^idx=12: the test split has fewer$"):
+        env.reset(idx=12)
+    assert not hasattr(rlx.gym.make("math", **data), "dataset"), "training has no end"
+    assert not hasattr(rlx.gym.make(GUESS), "dataset")
 
 
 @settings(max_examples=20)

@@ -123,6 +123,27 @@ def test_observations_may_be_assigned_and_infos_sliced_as_in_gem() -> None:
     assert infos[0:9:2] == [infos[0]]
 
 
+def test_keywords_of_single_environments_reset_them_as_in_gem() -> None:
+    envs = rlx.gym.make_vec(GUESS, num_envs=3, wrappers=rlx.gym.get_wrapper_fns("concat,episode_tracking"), seed=5)
+    streams = [[task.key for task in islice(GuessTheNumber().tasks("train", 5 + i), 9)] for i in range(3)]
+    _, infos = envs.reset(env0_kwargs={"idx": 7}, env2_kwargs={"idx": 2})
+    assert list(infos["task"]) == [streams[0][7], streams[1][0], streams[2][2]]
+    assert list(envs.reset()[1]["task"]) == [streams[0][8], streams[1][1], streams[2][3]], "each goes on behind it"
+    assert list(envs.reset(idx=4)[1]["task"]) == [stream[4] for stream in streams]
+    assert list(envs.reset(idx=[1, 0, 3])[1]["task"]) == [streams[0][1], streams[1][0], streams[2][3]]
+    assert envs.reset(seed=9, env1_kwargs={"seed": 5})[1][1]["task"] == streams[0][0]
+    for keywords, told in [
+        ({"env3_kwargs": {}}, "reset: there is no keyword 'env3_kwargs'; expected env0_kwargs to env2_kwargs"),
+        ({"index": 3}, "reset: there is no keyword 'index'; expected env0_kwargs to env2_kwargs"),
+        ({"env0_kwargs": 3}, "env0_kwargs=3: expected keywords of its reset, such as {'idx': 0}"),
+        ({"env0_kwargs": {"ids": 3}}, "env0_kwargs: there is no 'ids'; did you mean idx?"),
+        ({"env0_kwargs": {"idx": -1}}, "idx=-1: expected a Task, or its number in the split"),
+        ({"idx": [1]}, "1 idx: expected one for each of 3 environments"),
+    ]:
+        with pytest.raises(MistakeError, match=f"^{re.escape(told)}"):
+            envs.reset(**keywords)
+
+
 def test_the_next_step_begins_an_episode_with_an_action_that_is_ignored() -> None:
     envs = vector(Count(turns=1), 1, autoreset="next_step")
     envs.reset(seed=1)

@@ -1,0 +1,44 @@
+"""One part of an environment with its protocol: how text becomes an action there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+
+from rlx.limits import MistakeError
+from rlx.protocol.history import first_prompt
+from rlx.types import Action, Completion, Dialect, Environment, Part, Task
+from rlx.world import rounds_of
+
+SAID = Completion(token_ids=(), logprobs=(), stop="stop")
+"""Completion of a turn of which only the text is known."""
+BRIEF = 64
+"""Length of turns whose parse is cached: a game has few moves, which recur."""
+First = Callable[[Task, tuple[Part, ...]], str]
+"""Text before the first turn."""
+
+
+class Cut(str):
+    """The text of a completion that was cut by its length: never a valid turn, whatever it says."""
+
+    __slots__ = ()
+
+
+class SpokenPart:
+    """A part of an environment, and its dialect."""
+
+    def __init__(self, env: Environment, dialect: Dialect) -> None:
+        if getattr(dialect, "summarise_at", None) is not None:
+            raise MistakeError(
+                "protocol.summarise_at: who samples here counts the tokens; give window, or sum up there"
+            )
+        self.env, self.dialect = env, dialect
+        self.is_free, self.max_rounds = not hasattr(env, "cost"), rounds_of(env)
+        self.first: First = getattr(dialect, "begin", None) or partial(first_prompt, dialect)
+        self.heard_before = lru_cache(maxsize=4096)(self.hear_anew)
+
+    def hear(self, text: str) -> Action:
+        return self.hear_anew(text) if len(text) > BRIEF or isinstance(text, Cut) else self.heard_before(text)
+
+    def hear_anew(self, text: str) -> Action:
+        return self.dialect.parse(text, "length" if isinstance(text, Cut) else "stop")
