@@ -43,14 +43,14 @@ class EpisodeTracking(gymnasium.Wrapper[Any, str, Any, str]):
         before = {"prev_ep_step_counter": self.num_steps, "prev_ep_cumulative_rewards": self.total}
         observation, info = self.env.reset(seed=seed, **keywords)
         self.num_steps, self.total = 0, 0.0
-        return observation, {**info, **before, **self.counted()}
+        return observation, {**info, **before, **self.totals()}
 
     def step(self, action: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self.env.step(action)
         self.num_steps, self.total = self.num_steps + 1, self.total + float(reward)
-        return observation, float(reward), terminated, truncated, {**info, **self.counted()}
+        return observation, float(reward), terminated, truncated, {**info, **self.totals()}
 
-    def told(self) -> dict[str, Any]:
+    def totals(self) -> dict[str, Any]:
         return {"step_counter": self.num_steps, "cumulative_rewards": self.total}
 
     def __getattr__(self, name: str) -> Any:
