@@ -61,14 +61,15 @@ def serve_module(control: socket.socket, settings: dict[str, Any], tmp: str | No
 def load(control: socket.socket, settings: dict[str, Any]) -> ModuleType | None:
     """Import the module, or tell why that fails."""
     try:
-        spec = importlib.util.spec_from_file_location(settings["name"], settings["module"])
+        name = f"rlx_contained_{settings['name']}"  # gem.py imports the package gem, which that name must not hide
+        spec = importlib.util.spec_from_file_location(name, settings["module"])
         assert spec is not None
         assert spec.loader is not None
-        module = sys.modules[settings["name"]] = importlib.util.module_from_spec(spec)
+        module = sys.modules[name] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        for name in settings["preload"]:
+        for other in settings["preload"]:
             with suppress(ImportError):
-                importlib.import_module(name)
+                importlib.import_module(other)
         names = None if hasattr(module, "answer") else module.tasks()
     except BaseException as error:
         tell(control, {"error": named(error), "missing": error.name if isinstance(error, ImportError) else None})

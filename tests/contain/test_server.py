@@ -1,4 +1,4 @@
-"""A server outlives what its machine lacks, and a new server's processes are none of the old one's."""
+"""A server survives failed forks, a late end of a process kills none of the next server, and a module's file name is free."""
 
 from __future__ import annotations
 
@@ -33,4 +33,14 @@ def test_a_late_end_of_a_process_kills_none_of_the_next_server() -> None:
     new = own.begin("import time; time.sleep(0.3); out = 5", LIMITS)
     old.end()
     assert new.hear(60).get("value") == 5
+    own.end()
+
+
+@pytest.mark.parametrize("contained", [True, False])
+def test_a_module_may_have_the_name_of_the_package_that_it_imports(tmp_path: Path, contained: bool) -> None:
+    """As the adapter gem.py, which imports gem."""
+    path = tmp_path / "colorsys.py"
+    path.write_text("import colorsys\n\n\ndef answer(asked):\n    return colorsys.rgb_to_hsv(*asked)\n")
+    own = Box(str(path), contained=contained)
+    assert own.ask([0.0, 0.0, 0.5], 60, LIMITS) == [2 / 3, 1.0, 0.5]
     own.end()
