@@ -1,4 +1,4 @@
-"""A server survives failed forks, a late end of a process kills none of the next server, and a module's file name is free."""
+"""A server survives failed forks; the late end of a process and the file name of a module do no harm."""
 
 from __future__ import annotations
 
