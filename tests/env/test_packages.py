@@ -192,10 +192,21 @@ class Patient(vf.Env[Roles]):
 """
 
 
-def test_a_taskset_of_verifiers_is_played_by_its_own_machinery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    python = python_of("verifiers")
-    (tmp_path / "sums_taskset.py").write_text(TASKSET)
-    monkeypatch.chdir(tmp_path)
+def install_beside(python: str, name: str, text: str, folder: Path) -> str:
+    """Return an interpreter that has the module `name` and all that `python` has, which stays as it is."""
+    subprocess.run([python, "-m", "venv", "--without-pip", folder], check=True)
+    sites = "import site, sysconfig; print(*{*site.getsitepackages(), sysconfig.get_path('purelib')}, sep='\\n')"
+    found, own = (
+        subprocess.run([one, "-c", sites], check=True, capture_output=True, text=True).stdout.splitlines()
+        for one in (python, str(folder / "bin" / "python"))
+    )
+    (Path(own[0]) / f"{name}.py").write_text(text)
+    (Path(own[0]) / "others.pth").write_text("".join(f"import site; site.addsitedir({place!r})\n" for place in found))
+    return str(folder / "bin" / "python")
+
+
+def test_a_taskset_of_verifiers_is_played_by_its_own_machinery(tmp_path: Path) -> None:
+    python = install_beside(python_of("verifiers"), "sums_taskset", TASKSET, tmp_path / "venv")
     env = made("verifiers", "sums_taskset", python, num_test=5, num_tasks=50, options={"taskset": {"more": 2}})
     for task, turns in zip(env.tasks("test", 0), (["2"], ["no", "3"], ["enough"], ["", "x"])):
         episode = env.start(task)
