@@ -1,4 +1,4 @@
-"""What an algorithm is: where rollouts start, what each decision was worth, how tokens move.
+"""An algorithm: where rollouts start, what each decision was worth, how tokens move.
 
 An algorithm is a value, `Algorithm`, made by a function `rlx.algo.X.X`. Its pieces are in `credit.py` and `gae.py`
 (advantages), `losses.py` (token losses) and `samplers.py`. Nothing here imports torch when the module is imported, so
@@ -39,11 +39,11 @@ returns the group. Its samples are numbered from 0, each number once; whom a for
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """How a verb is entered in a turn: a route beyond the vocabulary, or the tag that begins its block."""
+    """The way to enter a verb in a turn: a route beyond the vocabulary, or the tag that begins its block."""
 
     name: str
     chosen: tuple[int, ...]
-    """What one chooses to enter it."""
+    """Tokens to choose in order to enter it."""
     words: tuple[int, ...]
     """Tokens that say its name, whose likelihood tells where one might."""
 
@@ -56,11 +56,11 @@ class Steered:
 
 
 Sampler = Flat | Steered | Callable[[Task], Growth]
-"""Where rollouts start and fork, as a value or as a coroutine for each task."""
+"""Starts and forks of rollouts, as a value or as a coroutine for each task."""
 
 
 class Player(Protocol):
-    """What plays for a sampler. `rlx.rollout.play` provides it."""
+    """A player for a sampler. `rlx.rollout.play` provides it."""
 
     def sample(self, sampler: Sampler, tasks: Sequence[Task]) -> list[Group]:
         """One Group per task; the growths of all tasks are driven together."""
@@ -76,15 +76,17 @@ class Player(Protocol):
 
 
 Need = Literal["reference"]
-"""What the learner must annotate a batch with beside what it always does: the columns under the start policy."""
+"""Columns that the learner must add to a batch beside the usual ones: those under the start policy."""
 
 Columns = Mapping[str, "Tensor"]
-"""What the learner computes of each of some tokens, by name: `logp` of the token under the sampling's temperature and
-mask, `entropy` of the whole distribution in nats, with a critic `value` before the token and `value_after` it, and with
-actions beyond the vocabulary `vocab_logp`, a token's log-prob among the vocabulary alone (0 for an action)."""
+"""Figures that the learner computes of each of some tokens, by name.
+
+`logp` is of the token under the sampling's temperature and mask, `entropy` of the whole distribution in nats. A critic
+adds `value` before the token and `value_after` it. Actions beyond the vocabulary add `vocab_logp`, a token's log-prob
+among the vocabulary alone (0 for an action)."""
 
 Unit = Literal["trajectory", "group"]
-"""What a micro-batch never splits: a trajectory, or all that is kept of a group."""
+"""The part that a micro-batch never splits: a trajectory, or all that is kept of a group."""
 
 Schedule = Literal["constant", "linear", "cosine"]
 
@@ -138,8 +140,8 @@ class Critic:
     """A value head beside the model: one linear map of its last hidden state, from zero (rlx/model/value.py)."""
 
     lr: float
-    """Of the head, under the optimizer's schedule; the model it reads moves at the optimizer's rate. A step moves a
-    value by up to this times the model's width: what suits a small model is far too much for a large one."""
+    """Rate of the head, under the optimizer's schedule; the model it reads moves at the optimizer's rate. A step moves
+    a value by up to this times the model's width, so a large model needs a smaller one."""
 
     def __post_init__(self) -> None:
         above(0, 1, lr=self.lr)
@@ -147,28 +149,28 @@ class Critic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokens:
-    """What a loss sees: columns over the m trained tokens of a micro-batch."""
+    """The view of a loss: columns over the m trained tokens of a micro-batch."""
 
     now: Columns
-    """As the weights are, with gradient."""
+    """Columns under the weights as they are, with gradient."""
     old: Columns
-    """As they were before the update: `logp` as in `Rows`, and whatever else the learner measured."""
+    """Columns from before the update: `logp` as in `Rows`, and whatever else the learner measured."""
     reference: Columns
-    """Of the start policy, where the algorithm needs it; else empty."""
+    """Columns of the start policy, where the algorithm needs it; else empty."""
     advantage: Tensor
-    """What credit says that the token was worth."""
+    """The worth of the token, by credit."""
     returns: Tensor | None = None
-    """What `value` is drawn to, where credit says."""
+    """Targets of `value`, where credit gives them."""
     returns_after: Tensor | None = None
-    """What `value_after` is drawn to, at the last token of each row; not a number at others."""
+    """Targets of `value_after`, at the last token of each row; not a number at others."""
     weight: Tensor
     """Truncated importance weight between learner and engine; ones where not asked for."""
     row: Tensor
-    """Which of the batch's `Rows` the token is of."""
+    """Index of the token's row in the batch's `Rows`."""
     trajectory: Tensor
-    """As in `Rows`; one is never split over micro-batches."""
+    """Numbers of trajectories as in `Rows`; one is never split over micro-batches."""
     group: Tensor
-    """As in `Rows`; one may be split over micro-batches, unless the algorithm's `unit` is the group."""
+    """Numbers of groups as in `Rows`; micro-batches may split one, unless the algorithm's `unit` is the group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,16 +207,16 @@ class PerToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credited:
-    """What each decision was worth, what the critic should have said of it, and which decisions are learned from."""
+    """The worth of each decision, the critic's target for it, and whether it is learned from."""
 
     advantage: PerRow | PerToken
-    """What each turn, or each of its sampled tokens, was worth."""
+    """The worth of each turn, or of each of its sampled tokens."""
     returns: PerRow | PerToken | None = None
-    """What `value`, the critic's before each sampled token, is drawn to."""
+    """Targets of `value`, the critic's before each sampled token."""
     returns_after: PerRow | None = None
-    """What `value_after`, the critic's after each turn's last token, is drawn to; not a number where nobody knows."""
+    """Targets of `value_after`, the critic's after each turn's last token; not a number where nobody knows."""
     keep: PerRow | PerToken | None = None
-    """What is trained: what is false (0) here is left out before anything is packed or counted. None keeps all."""
+    """The trained part: what is false (0) here is left out before anything is packed or counted. None keeps all."""
 
 
 Credit = Callable[[Rows], Credited]
@@ -259,12 +261,12 @@ class Algorithm:
 
 
 State = Mapping[str, Any]
-"""Of an algorithm: a small JSON object."""
+"""State of an algorithm: a small JSON object."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """What an algorithm knows of its past, as pure functions on a state that is saved with the run.
+    """Knowledge of an algorithm about its past, as pure functions on a state that is saved with the run.
 
     What a step plays is bound to the state as the step is launched, and what it learns to the state as it learns: the
     same, unless rollouts run ahead.
@@ -291,5 +293,5 @@ def adapted(algorithm: Algorithm, state: State, groups: Sequence[Group], metrics
 
 
 def as_json(state: State) -> State:
-    """As it would come back from a file, so that a run that was cut off goes on with the very same."""
+    """Return the state as it would come back from a file, so that a run that was cut off goes on with the very same."""
     return dict(json.loads(json.dumps(state, allow_nan=False)))

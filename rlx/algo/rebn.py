@@ -4,9 +4,9 @@
     A_t = (G_t - mean G) / (std G + eps)                       (mean and population std over the whole batch)
 
 and the loss of `reinforce` with A for G. Source: GEM (Liu et al. 2025, arXiv:2510.01051, equation 4 and algorithm 1).
-`among=turn` takes mean and std over the turns that are as far in their episodes, an ablation. Against GRPO: turns are
-compared, not episodes, and with all of the batch instead of their own task's, so that no group is needed, rewards of
-single turns and any discount count, and a turn of a hard task is worth less than one of an easy task.
+`among=turn` takes mean and std over the turns that are as far in their episodes, an ablation. GRPO compares the
+episodes of one task; ReBN compares all turns of the batch. So no group is needed, and rewards of single turns and any
+discount count. But a turn of a hard task is worth less than one of an easy task.
 """
 
 from __future__ import annotations

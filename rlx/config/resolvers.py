@@ -58,9 +58,15 @@ def turn(tokens: int, max_context: int) -> int:
     return tokens if tokens < max_context else max_context // 2
 
 
+def least(first: int, second: int) -> int:
+    """Return the smaller: a paper's context, or that of a model which has less."""
+    return min(first, second)
+
+
 def register() -> None:
     """Make the resolvers known to OmegaConf."""
     OmegaConf.register_new_resolver("discount", discount, replace=True)
     OmegaConf.register_new_resolver("turn", turn, replace=True)
+    OmegaConf.register_new_resolver("least", least, replace=True)
     OmegaConf.register_new_resolver("extend", extend, replace=True)
     OmegaConf.register_new_resolver("rate", rate, replace=True)

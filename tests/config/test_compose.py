@@ -19,7 +19,8 @@ from rlx.hardware.interrupt import InterruptedRunError
 from rlx.run.run import Run
 
 CONF = shipped_folder("conf")
-OPTIONS = [(file.parent.name, file.stem) for file in sorted(CONF.glob("*/*.yaml"))]
+OPTIONS = [(f.parent.name, f.stem) for f in sorted(CONF.glob("*/*.yaml")) if f.parent.name != "paper"]
+"""All but a paper's presets: their keys are other groups', and test_papers.py holds their sources."""
 ADAPTERS = [file.stem for file in sorted(CONF.glob("model/lora/*.yaml"))]
 KEY = re.compile(r"^([a-z_]+):")
 HERE = re.compile(r"^  - (\S+)@_here_$", re.MULTILINE)

@@ -27,7 +27,9 @@ CONF = shipped_folder("conf")
 GROUPS = every_group([CONF])
 CHOOSERS = ("env", "algo", "model", "hardware", "evaluate", "track", "checkpoint")
 """Groups without influence on each other's keys, and with `protocol`, `sampling` and `warm_start` left to `auto`."""
-OTHERS = tuple(group for group in GROUPS if group not in CHOOSERS)
+PRESETS = ("paper",)
+"""Groups whose options are whole runs, each composed alone."""
+OTHERS = tuple(group for group in GROUPS if group not in (*CHOOSERS, *PRESETS))
 
 
 def rows(groups: Sequence[str]) -> list[tuple[str, ...]]:
@@ -36,7 +38,7 @@ def rows(groups: Sequence[str]) -> list[tuple[str, ...]]:
     return [tuple(word for word in row if word) for row in zip_longest(*columns)]
 
 
-ROWS = [*rows(CHOOSERS), *rows(OTHERS)]
+ROWS = [*rows(CHOOSERS), *rows(OTHERS), *rows(PRESETS)]
 ENVS = list(list_options("env", [CONF]))
 
 
@@ -53,7 +55,7 @@ def test_every_group_is_in_the_rows() -> None:
 @pytest.mark.parametrize("words", ROWS, ids=" ".join)
 def test_every_option_composes_and_fits_its_signature(words: tuple[str, ...]) -> None:
     tree, _ = composed(words)
-    for group in (word.partition("=")[0] for word in words if "/" not in word.partition("=")[0]):
+    for group in (name for name in (word.partition("=")[0] for word in words) if name.isidentifier()):
         assert set(tree[group]) <= {"_target_", *signature(tree[group]["_target_"]).parameters}, group
 
 

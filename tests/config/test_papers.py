@@ -1,0 +1,140 @@
+"""Each preset of a paper has its values, names their sources, fits its profile and takes a step."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rlx.config.compose import build_run, compose
+from rlx.config.folders import list_options
+from rlx.console import Screen
+from rlx.hardware.memory import budgets
+from rlx.record.track import read_metrics
+from rlx.run.fit import demand_of, device_memory, verdict
+from rlx.train import train
+
+ROOT = Path(__file__).parents[2]
+NAMES = sorted(path.stem for path in (ROOT / "conf" / "paper").glob("*.yaml"))
+
+
+def countdown_row(n: int) -> dict[str, Any]:
+    return {"nums": [n + 1, n + 3, n + 7], "target": 3 * n + 11}
+
+
+def question_row(n: int) -> dict[str, Any]:
+    return {"problem": f"{n} + 1?", "answer": str(n + 1)}
+
+
+def program_row(n: int) -> dict[str, Any]:
+    return {"problem": f"Print n + {n}.", "tests": json.dumps({"inputs": ["1\n"], "outputs": [f"{n + 1}\n"]})}
+
+
+LOCAL = {
+    "tool_rloo": ("env", countdown_row),
+    "gem_math": ("env.env", question_row),
+    "gem_qa": ("env.env", question_row),
+    "gem_code": ("env", program_row),
+}
+"""Presets whose tasks come from a hub, and the rows of the file that stands for it."""
+SMALL = (
+    "hardware=cpu",
+    "model=nano",
+    "steps=1",
+    "algo.num_prompts=2",
+    "algo.num_samples=2",
+    "algo.optimizer.num_minibatches=1",
+    "sampling.max_new_tokens=12",
+    "sampling.max_context=700",
+    "evaluate.num_tasks=1",
+    "evaluate.num_samples=1",
+    "evaluate.ks=[1]",
+    "evaluate.max_rounds=[]",
+    "evaluate.max_new_tokens=4",
+    "evaluate.num_resamples=10",
+    "track=disabled",
+)
+
+
+@pytest.fixture(scope="module")
+def papers() -> Any:
+    spec = importlib.util.spec_from_file_location("papers", ROOT / "scripts" / "papers.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["papers"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def leaves(tree: Mapping[str, Any], above: str = "") -> Iterator[str]:
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            yield from leaves(value, f"{above}{key}.")
+        elif key != "defaults":
+            yield f"{above}{key}"
+
+
+def test_every_preset_has_a_table_and_every_table_a_preset(papers: Any) -> None:
+    assert sorted(papers.read_papers()) == NAMES == sorted(list_options("paper"))
+
+
+def test_the_command_finds_no_difference_without_a_reason() -> None:
+    done = subprocess.run([sys.executable, "scripts/papers.py"], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    for name in NAMES:
+        assert f"### {name}\n" in done.stdout
+
+
+def test_a_difference_without_a_reason_has_reason(papers: Any) -> None:
+    told = {"key": "steps", "source": "Table 3", "preset": 400}
+    assert not papers.Value(paper=500, why="", **told).has_reason
+    assert papers.Value(paper=500, why="half a day", **told).has_reason
+    assert not papers.Value(paper=400, why="none is needed", **told).has_reason
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_value_that_a_preset_sets_names_its_source(papers: Any, name: str) -> None:
+    table = papers.read_papers()
+    tree = yaml.safe_load((ROOT / "conf" / "paper" / f"{name}.yaml").read_text(encoding="utf-8"))
+    told = {row[0] for row in table[name]["rows"]}
+    base = name.removesuffix("_released")
+    if base != name:
+        told |= {row[0] for row in table[base]["rows"]}
+    assert sorted(set(leaves(tree)) - told) == []
+    assert all(row[2] for row in table[name]["rows"])
+
+
+def test_the_page_holds_the_tables(papers: Any) -> None:
+    page = papers.PAGE.read_text(encoding="utf-8")
+    for name, paper in papers.read_papers().items():
+        assert papers.table(name, paper, papers.values_of(name, paper["rows"])) in page
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_preset_fits_its_profile(name: str) -> None:
+    run = build_run(compose([f"+paper={name}"]), Path())
+    demand, have = demand_of(run), device_memory(run.hardware)
+    assert demand is not None
+    assert all(verdict(run.hardware, each, have).endswith("fits") for each in budgets(run.hardware, demand, have))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_preset_takes_a_step_with_a_small_model(name: str, tiny: Path, tmp_path: Path) -> None:
+    words = [f"+paper={name}", *SMALL, f"model.path={tiny}"]
+    if not name.startswith(("gem", "earl_calc")):
+        words += ["warm_start.steps=1", "warm_start.algo.num_prompts=1", "warm_start.algo.optimizer.num_minibatches=1"]
+    if name in LOCAL:
+        key, source = LOCAL[name]
+        file = tmp_path / "rows.jsonl"
+        file.write_text("".join(json.dumps(source(number)) + "\n" for number in range(80)))
+        words.append(f"{key}.hub={file}")
+    train(build_run(compose(words), tmp_path / "run"), Screen(silent=True))
+    assert [line["step"] for line in read_metrics(tmp_path / "run" / "metrics.jsonl")] == [1]
