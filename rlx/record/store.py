@@ -8,6 +8,7 @@ is written, so a file may be shown in a terminal whatever a model said. A file a
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ class Stored:
     """One line of a trajectory file."""
 
     line: int
-    """From 1."""
+    """Number of the line, from 1."""
     group: int
     max_rounds: int | None
     """The limit of turns it was played under; None: its environment's own, if that has one."""
@@ -40,16 +41,21 @@ class Stored:
 
 
 def step_path(folder: Path, step: int) -> Path:
-    """Where the trajectories of a training step are."""
+    """Return the file of the trajectories of a training step."""
     return folder / TRAJECTORIES / f"{STEP}{step:06d}.jsonl"
 
 
 def stored_files(folder: Path) -> list[Path]:
     """A run's files of episodes: training steps in their order, then evaluations; StoreError where none was kept."""
-    files = sorted((folder / TRAJECTORIES).glob("*.jsonl"))
+    files = sorted((folder / TRAJECTORIES).glob("*.jsonl"), key=lambda file: numbered(file.stem))
     if not files:
         raise StoreError(f"{folder} kept no trajectories")
     return sorted(files, key=lambda file: not file.stem.startswith(STEP))
+
+
+def numbered(name: str) -> list[tuple[int, str]]:
+    """Return a key that orders names by the numbers in them: `result-60` before `result-120`."""
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"([0-9]+)", name)]
 
 
 def save(
@@ -93,7 +99,7 @@ def good_lines(path: Path) -> Iterator[tuple[bytes, Stored]]:
 
 
 def line_of(group: int, max_rounds: int | None, trajectory: Trajectory, notes: Sequence[Notes] = ()) -> str:
-    """With its newline."""
+    """The line with its newline."""
     stored = to_json(trajectory)
     for turn, noted in zip(stored["turns"], notes, strict=True) if notes else ():
         turn |= noted
@@ -116,7 +122,7 @@ def parse_line(raw: bytes, number: int) -> Stored:
         raise CodecError("the line is cut short")
     fields = record(parse(raw), "line", ("format", "group", "max_rounds", "trajectory"))
     if fields["format"] != FORMAT:
-        raise CodecError(told_format(fields["format"]))
+        raise CodecError(stated_format(fields["format"]))
     return Stored(
         line=number,
         group=whole(fields["group"], "group"),
@@ -125,7 +131,7 @@ def parse_line(raw: bytes, number: int) -> Stored:
     )
 
 
-def told_format(found: Any) -> str:
+def stated_format(found: Any) -> str:
     """One line on a line of another format."""
     if found in range(1, FORMAT):
         return (

@@ -48,6 +48,13 @@ def run(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_the_newest_result_of_a_warm_start_is_shown(tmp_path: Path) -> None:
+    for steps in (30, 60, 120):
+        write(tmp_path / "trajectories" / f"result-{steps}.jsonl", episode(str(steps), 0))
+    assert [file.stem for file in stored_files(tmp_path)] == ["result-30", "result-60", "result-120"]
+    assert find_file(tmp_path).stem == "result-120"
+
+
 def test_a_file_is_named_by_its_step_or_its_evaluation(run: Path) -> None:
     assert [file.stem for file in stored_files(run)] == ["step-000010", "eval-8", "start-8"]
     assert find_file(run).stem == find_file(run, "eval").stem == "eval-8"
