@@ -103,7 +103,7 @@ def describe_verdict_time(timing: Timing) -> list[str]:
         lines = row("time", f"{said[0].strip()}, as measured, for what is left after {done}")
     elif timing.main.expected.is_certain:
         twice = f"; twice the tokens take {clock(seconds_at_twice(timing))}" if timing.main.load.plays else ""
-        lines = row("time", f"{said[0].strip()}, {precision(timing)}{twice}")
+        lines = row("time", f"{said[0].strip()}, {precision(timing)}{twice}{describe_extension(timing)}")
     else:
         lines = row("time", "unknown, as is the length of episodes. If one samples, on average,")
         lines += [f"{'':<{LEFT}}{each}{' (all that fits)' * (each == said[-1])}" for each in said]
@@ -117,6 +117,15 @@ def seconds_at_twice(timing: Timing) -> float:
     own = replace(timing.main, loads=(replace(load, sampled=2 * load.sampled, longest=2 * load.longest),))
     (_, seconds), *_ = totals(replace(timing, stages=[*timing.stages[:-1], own]))
     return seconds
+
+
+def describe_extension(timing: Timing) -> str:
+    """Say how much longer a run becomes if its warm starts double as often as they may."""
+    if timing.shape is None or timing.machine is None:
+        return ""
+    steps = [(stage, (stage.steps << stage.extend) - stage.steps) for stage in timing.stages[:-1]]
+    seconds = sum(more * estimate(stage, stage.load, timing.shape, timing.machine).seconds for stage, more in steps)
+    return f"; the longest warm start takes {clock(seconds)} more" if seconds else ""
 
 
 def cost(timing: Timing, load: Load, seconds: float) -> str:

@@ -181,6 +181,13 @@ def test_one_time_where_the_length_is_known_and_three_where_it_is_not() -> None:
     assert "within a factor of two; twice the tokens take " in known
 
 
+def test_the_time_of_a_warm_start_that_doubles_is_stated() -> None:
+    """Nano's warm start may double three times, and one of a given length never."""
+    assert re.search(r"the longest warm start takes [\d.]+ min more", first())
+    assert "longest warm start" not in first("warm_start.steps=31")
+    assert "longest warm start" not in first("warm_start=none")
+
+
 def test_time_and_disk_are_estimates_and_say_so() -> None:
     text = flat("model=qwen2_5_7b", "hardware=a100x8x2")
     assert "91.4 GB a checkpoint, one every 50 steps: 4 and 365.5 GB in all; 2 are kept" in text
