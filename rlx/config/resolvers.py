@@ -55,12 +55,14 @@ def extend(times: int, steps: int, suited: int) -> int:
 
 def turn(tokens: int, max_context: int) -> int:
     """Return a recipe's tokens of a turn, or half of the context where the user's own context is shorter."""
+    if not (isinstance(tokens, int) and isinstance(max_context, int)):
+        return tokens  # the check of the key that is wrong names it
     return tokens if tokens < max_context else max_context // 2
 
 
 def least(first: int, second: int) -> int:
     """Return the smaller: a paper's context, or that of a model which has less."""
-    return min(first, second)
+    return min(first, second) if isinstance(first, int) and isinstance(second, int) else first
 
 
 def register() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rlx.config.compose import build_run, compose
+from rlx.config.compose import ConfigError, build_run, compose
 from rlx.config.folders import list_options
 from rlx.console import Screen
 from rlx.hardware.memory import budgets
@@ -138,3 +138,9 @@ def test_a_preset_takes_a_step_with_a_small_model(name: str, tiny: Path, tmp_pat
         words.append(f"{key}.hub={file}")
     train(build_run(compose(words), tmp_path / "run"), Screen(silent=True))
     assert [line["step"] for line in read_metrics(tmp_path / "run" / "metrics.jsonl")] == [1]
+
+
+@pytest.mark.parametrize("value", ["abc", "1.5", "null"])
+def test_a_context_that_is_no_number_is_named(value: str) -> None:
+    with pytest.raises(ConfigError, match=f"model.max_context={value}"):
+        compose(["+paper=earl_calc", f"model.max_context={value}"])
