@@ -24,7 +24,7 @@ from rlx.tool.python import Python
 from rlx.types import Action, Move, Step, Task, Text, ToolUse
 
 MAX_TARGET = 10**15
-"""What a float holds without rounding."""
+"""Largest target that a float holds without rounding."""
 MAX_DRAWS = 20_000
 """Draws in a row without a new problem after which a preset is taken to have none left."""
 ONE_IN = 8
@@ -42,15 +42,24 @@ class Countdown:
 
     R = R_correct - lambda_call N_calls - lambda_token N_tokens - lambda_error N_failed - lambda_mismatch N_mismatches
 
-    A mismatch is an answer given although the latest successful observation is not the target.
+    N_failed is the number of "invalid or failed Python executions": a malformed call is a failed call too. A mismatch
+    is an answer although the latest successful observation is not the target.
     """
 
     tools: ClassVar = (Python.verb,)
-    judging: ClassVar = ("num_test", "verifier", "lambda_call", "lambda_token", "lambda_error", "lambda_mismatch")
+    judging: ClassVar = (
+        "num_test",
+        "verifier",
+        "lambda_call",
+        "lambda_token",
+        "lambda_error",
+        "lambda_mismatch",
+        "count_malformed",
+    )
     """Keys that leave demonstrations as they are: supervised warm starts are shared over them."""
 
     numbers: tuple[int, ...] = (3, 4)
-    """How many numbers a problem has: one of these, drawn evenly."""
+    """Counts of numbers in a problem: one of these, drawn evenly."""
     low: int = 1
     """Smallest number."""
     high: int = 99
@@ -62,7 +71,7 @@ class Countdown:
     source: Literal["generated", "hub"] = "generated"
     """Problems of the ranges above, or those of the data set below."""
     hub: str = "asingh15/countdown_tasks_3to4"
-    """With source=hub: a data set's name, folder or jsonl file. Its problems are taken as they come, if solvable."""
+    """Name, folder or jsonl file of the data set (source=hub). Its problems are taken as they come, if solvable."""
     num_test: int = 500
     """Test problems, the first of a stream that no seed changes."""
     max_rounds: int = 8
@@ -79,6 +88,8 @@ class Countdown:
     """Cost of a call that fails."""
     lambda_mismatch: float = 0.3
     """Cost of a mismatch."""
+    count_malformed: bool = True
+    """Count a call that the protocol could not read (an unclosed `<python>`, say) as a call and as a failed call."""
     python: Python = field(default_factory=lambda: Python(max_characters=300))
 
     def __post_init__(self) -> None:
@@ -132,7 +143,7 @@ class Countdown:
         return self.hub if self.source == "hub" and is_elsewhere(self.hub) else ""
 
     def edition(self) -> str:
-        """What is in the data set, where that is here."""
+        """Return the digest of the data set, if the data set is on this machine."""
         return edition(self.hub) if self.source == "hub" else ""
 
     def start(self, task: Task) -> CountdownEpisode:
@@ -178,7 +189,9 @@ class CountdownEpisode:
         if action.kind == "answer":
             return self.answer(action.text)
         if action.kind == "invalid":
-            return Step(observation=(Text(f"Error: {action.text}"),))
+            malformed = int(self.env.count_malformed and action.name == "python")
+            tool = ToolUse(num_calls=malformed, num_failed=malformed)
+            return Step(observation=(Text(f"Error: {action.text}"),), tool=tool)
         return self.call(action.name, action.text)
 
     def call(self, name: str, code: str) -> Step:
@@ -199,7 +212,7 @@ class CountdownEpisode:
 
 
 def shows(observed: str, target: int) -> bool:
-    """Whether an observation is the target: as a number, since 196 / 2 shows 98.0, and up to a float's rounding."""
+    """Return whether an observation is the target, as a number (196 / 2 shows 98.0) and up to a float's rounding."""
     try:
         return isclose(float(observed), target, rel_tol=1e-9)
     except ValueError:
@@ -223,12 +236,12 @@ def canonical(task: Task) -> str:
 
 
 def held_out(task: Task) -> bool:
-    """Whether a problem belongs to the test split."""
+    """Return whether a problem belongs to the test split."""
     return sha256(canonical(task).encode()).digest()[0] % ONE_IN == 0
 
 
 def of_split(tasks: Iterable[Task], *, test: bool) -> Iterator[Task]:
-    """Those of one split; an error once no more of them come."""
+    """Yield the tasks of one split; an error once no more of them come."""
     num_others = 0
     for task in tasks:
         num_others += 1
@@ -242,7 +255,7 @@ def of_split(tasks: Iterable[Task], *, test: bool) -> Iterator[Task]:
 
 
 def distinct(tasks: Iterable[Task]) -> Iterator[Task]:
-    """Each problem once; an error once no new one comes."""
+    """Yield each problem once; an error once no new one comes."""
     seen: set[str] = set()
     num_repeats = 0
     for task in tasks:
@@ -278,7 +291,7 @@ def is_target(env: Countdown, numbers: Sequence[int], candidate: Candidate) -> b
 
 
 def sums_to(numbers: Sequence[int], target: int) -> bool:
-    """Whether + and - alone make the target: its numbers with some choice of signs."""
+    """Return whether + and - alone make the target: its numbers with some choice of signs."""
     return any(
         target == sum(sign * number for sign, number in zip(signs, numbers))
         for signs in product((1, -1), repeat=len(numbers))

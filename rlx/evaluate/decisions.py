@@ -19,14 +19,14 @@ from rlx.limits import MistakeError
 from rlx.types import Trajectory, Turn
 
 Steps = tuple[tuple[str, str], ...]
-"""What was done, and what was seen then."""
+"""Pairs of an action and the observation after it."""
 BOX, LINE, LEVEL, GAP = 92, 13, 46, 10
 """Sizes in a picture: a box's width, a line's height, what is between two levels and between two boxes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """What is done, one after the other, and by what was seen then what follows."""
+    """Actions in sequence, and the next choices by the observation after the last of them."""
 
     did: tuple[str, ...]
     after: Mapping[str, Choice]
@@ -57,7 +57,8 @@ def path_of(episode: Trajectory) -> Steps:
 
 def done_in(turn: Turn) -> str:
     action = turn.action
-    return one_line(f"{action.name or action.kind} {action.text}".strip(), 40)
+    name = "" if action.kind == "invalid" else action.name
+    return one_line(f"{name or action.kind} {action.text}".strip(), 40)
 
 
 def grow(paths: Sequence[tuple[Steps, bool]]) -> Choice:

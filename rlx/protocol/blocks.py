@@ -30,7 +30,7 @@ class Blocks(History):
     """A protocol of blocks: `<think>`, one block per tool and action, `<observation>`, `<answer>`."""
 
     instruction: str | None
-    """The line before the task's own text."""
+    """Line before the task's own text."""
 
     @property
     def tools(self) -> tuple[str, ...]:
@@ -38,12 +38,12 @@ class Blocks(History):
 
     @property
     def acts(self) -> tuple[str, ...]:
-        """The actions that are declared, by name, but for `answer`."""
+        """Names of the declared actions except `answer`."""
         return ()
 
     @property
     def blocks(self) -> tuple[str, ...]:
-        """Those that end a turn."""
+        """Names of the blocks that end a turn."""
         return (*self.tools, *self.acts, ANSWER)
 
     @property
@@ -57,27 +57,39 @@ class Blocks(History):
         return "\n".join([self.instruction or "", *(part.text for part in task.prompt), ""])
 
     def parse(self, text: str, stop: Stop) -> Action:
-        return uncut(self.read(text), stop)
+        """Return the action of a turn. An invalid one names the tool of a call that could not be read or was cut."""
+        action = self.read(text)
+        return replace(uncut(action, stop), name=action.name) if action.kind == "call" else uncut(action, stop)
 
     def read(self, text: str) -> Action:
         """Return the action of a whole turn."""
         name, body = find_acting_block(text, self.blocks) if self.reasoning else find_block(text, self.blocks)
         if name not in self.blocks:
-            return self.otherwise(text, body)
+            action = self.otherwise(text, body)
+            return replace(action, name=self.malformed_call(text)) if action.kind == "invalid" else action
         return self.action(name, unfenced(body) if name in self.tools else body)
 
     def otherwise(self, text: str, why: str) -> Action:
         """Return what a turn says in which no block acts."""
         return invalid(why)
 
+    def malformed_call(self, text: str) -> str:
+        """Return the tool of the first tag of a tool, open or closing, in an invalid turn; empty if it has none.
+
+        Thoughts of a reasoning model do not count. In the strict form a call within <think> is malformed.
+        """
+        turn = outside(text) if self.reasoning else end_at_stop(text, self.stops)
+        tag = re.search(rf"</?({'|'.join(self.tools)})>", turn) if self.tools else None
+        return tag[1] if tag else ""
+
     def action(self, name: str, body: str) -> Action:
-        """What a block does."""
+        """Return the action of a block."""
         if name == ANSWER:
             return Action(kind="answer", text=body)
         return Action(kind="call" if name in self.tools else "act", name=name, text=body)
 
     def write(self, move: Move) -> str:
-        """The text whose action is the move's; a ValueError if these blocks cannot say it."""
+        """Return the text whose action is the move's; a ValueError if these blocks cannot say it."""
         action, thought = move.action, move.thought
         name = ANSWER if action.kind == "answer" else action.name
         body = action.text.strip()
@@ -158,35 +170,35 @@ def invalid(reason: str) -> Action:
 
 
 def require_heard(heard: Action, meant: Action) -> None:
-    """ValueError unless a turn is heard as what it was to say."""
+    """Raise a ValueError unless a turn is read as the intended action."""
     if heard != replace(meant, text=meant.text.strip()):
         why = "an answer is of kind='answer'" if (meant.kind, meant.name) == ("act", ANSWER) else heard.text[:80]
         raise ValueError(f"protocol: no turn says this {meant.kind}: {why}")
 
 
 def uncut(action: Action, stop: Stop) -> Action:
-    """The action, unless its turn was cut: what it would have gone on to say, nobody knows."""
+    """Return the action, or an invalid one if its turn was cut: nobody knows what would have followed."""
     return invalid("the turn was cut off: say less") if stop in CUT and action.kind != "invalid" else action
 
 
 @lru_cache(maxsize=4096)
 def write_observation(observation: tuple[Part, ...]) -> str:
-    """Observed text in its block; no part of it can pass for a tag or for a model's special token."""
+    """Return observed text in its block; no part of it can pass for a tag or for a model's special token."""
     return f"\n<observation>\n{neutralise(joined(observation))}\n</observation>\n" if observation else ""
 
 
 def neutralise(text: str) -> str:
-    """`text` with a space put into all that looks like a tag (`< answer>`), and without control characters."""
+    """Return `text` with a space in all that looks like a tag (`< answer>`), and without control characters."""
     return TAG_LIKE.sub("< ", printable(text))
 
 
 def joined(observation: tuple[Part, ...]) -> str:
-    """A line for each part, or as many as it has."""
+    """Return the parts' texts, each from a line of its own."""
     return observation[0].text if len(observation) == 1 else "\n".join([part.text for part in observation])
 
 
 def printable(text: str) -> str:
-    """`text` without control characters."""
+    """Return `text` without control characters."""
     if text.isprintable() or text.replace("\n", "").isprintable():
         return text
     return "".join(letter for letter in text if letter in "\n\t" or not unicodedata.category(letter).startswith("C"))

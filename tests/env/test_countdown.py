@@ -245,6 +245,45 @@ def test_an_invalid_action_is_told_why() -> None:
     assert play(ENV, TASK, Action(kind="invalid", text="why")) == [Step(observation=(Text("Error: why"),))]
 
 
+STRICT = Tags(reasoning=False).bound(ENV.tools, ())
+MALFORMED = (
+    "<python>\n44 + 35",
+    "44 + 35\n</python>",
+    "<python>\n44 + <python>\n35\n</python>",
+    "<think>\nI try <python>\n44 + 35\n</python>",
+    "<observation>\n98\n</observation>\n<python>\n44 + 35\n</python>",
+    "<python>\n44 + 35\n<answer>98</answer>",
+)
+
+
+@pytest.mark.parametrize("text", MALFORMED)
+def test_a_malformed_call_is_a_failed_call_and_costs_as_one(text: str) -> None:
+    action = STRICT.parse(text, "stop")
+    assert (action.kind, action.name) == ("invalid", "python")
+    (step,) = play(ENV, TASK, action)
+    assert step.tool == ToolUse(num_calls=1, num_failed=1)
+    assert ENV.cost(step.tool) == pytest.approx(ENV.lambda_call + ENV.lambda_error)
+    assert step.observation == (Text(f"Error: {action.text}"),)
+    (before,) = play(Countdown(count_malformed=False), TASK, action)
+    assert before == Step(observation=step.observation)
+
+
+def test_a_call_that_its_length_cut_is_malformed_and_a_turn_without_a_call_is_not() -> None:
+    cut = STRICT.parse("<python>\n44 + 35\n</python>", "length")
+    assert (cut.kind, cut.name) == ("invalid", "python")
+    for text in ("44 + 35", "<think>\n44 + 35", "<answer>44 + 35", "python: 44 + 35", "<search>x</search>"):
+        action = STRICT.parse(text, "stop")
+        assert (action.kind, action.name) == ("invalid", "")
+        assert play(ENV, TASK, action)[0].tool == ToolUse()
+    assert Tags().bound((), ()).parse("<python>\n44", "stop").name == ""
+
+
+def test_a_reasoning_models_thought_is_no_malformed_call() -> None:
+    reasoning = Tags(reasoning=True).bound(ENV.tools, ())
+    assert reasoning.parse("<think>in <python> I</think> 98", "stop").name == ""
+    assert reasoning.parse("<think>so</think> <python>\n44 + 35", "stop").name == "python"
+
+
 def test_an_episode_is_used_once() -> None:
     with pytest.raises(RuntimeError, match="the episode is over"):
         play(ENV, TASK, answer("1"), answer("1"))
@@ -310,8 +349,9 @@ def test_demonstrations_mix_lengths_within_the_rounds() -> None:
 
 def test_what_judges_episodes_leaves_tasks_and_demonstrations_as_they_are() -> None:
     changed = {"num_test": 7, "verifier": "format", "lambda_call": 1.0, "lambda_token": 1.0, "lambda_error": 1.0}
-    other = Countdown(**changed, lambda_mismatch=1.0)  # type: ignore[arg-type]
-    assert {*changed, "lambda_mismatch"} == set(Countdown.judging)
+    changed |= {"lambda_mismatch": 1.0, "count_malformed": False}
+    other = Countdown(**changed)  # type: ignore[arg-type]
+    assert set(changed) == set(Countdown.judging)
     for mine, its in islice(zip(Countdown().tasks("train", 3), other.tasks("train", 3)), 20):
         assert mine == its
         assert list(Countdown().demonstrate(mine, 5, ("python",))) == list(other.demonstrate(its, 5, ("python",)))
