@@ -41,6 +41,7 @@ from rlx.limits import near
 from rlx.record.folder import RESULTS, held, write_aside
 from rlx.run.duration import machine_of, stages_of, total_seconds
 from rlx.run.fit import demand_of, shape_of
+from rlx.run.judge import judges_untrained
 from rlx.run.lengths import expect_lengths
 from rlx.run.run import Run
 from rlx.run.warm import start_digest
@@ -61,7 +62,7 @@ def find_reproduction(name: str) -> Path:
 def reproduce(
     name: str, words: Sequence[str], *, seeds: int | None, jobs: int, folder: Path | None, plan: bool
 ) -> bool:
-    """Say what it takes, and do it; whether every figure is where it is expected."""
+    """Say what it takes, and do it; return whether every figure is as expected and claimed."""
     file = find_reproduction(name)
     what, screen = read_reproduction(file), Screen()
     folder = (folder or Path("outputs") / f"reproduce-{file.stem}").absolute()
@@ -109,6 +110,7 @@ def check_report(file: Path, what: Reproduction, runs: Mapping[str, Run]) -> Non
         figures = [one.partition("/")[2] for one in judged_by(runs[told[0].split(" ")[0]], "eval", what.ks)]
         for told_as, stats, known in (
             ("expected", what.expected.get(name, ()), figures),
+            ("claims", [one.figure for one in what.claims.values() if one.of == name], figures),
             ("published", what.published.get(name, ()), [*filter(is_shown, figures)]),
         ):
             for stat in (stat for stat in stats if not is_among(stat, known)):
@@ -118,7 +120,8 @@ def check_report(file: Path, what: Reproduction, runs: Mapping[str, Run]) -> Non
 def evaluations_of(run: Run) -> list[str]:
     """Those that it will store, by the names of their files."""
     limits = map(name_rounds, limits_of(run.evaluate, run.env))
-    return [f"{noun}-{limit}" for limit in limits for noun in ("eval", "start")]
+    nouns = ("eval", "start", *(("untrained",) if judges_untrained(run) else ()))
+    return [f"{noun}-{limit}" for limit in limits for noun in nouns]
 
 
 def describe(what: Reproduction, runs: Mapping[Member, Run], jobs: int) -> list[str]:
@@ -167,19 +170,19 @@ def memory_of(run: Run) -> Amount:
 
 
 def report(name: str, what: Reproduction, members: Sequence[Member], folder: Path, screen: Screen) -> bool:
-    """The tables, on the screen, in results.md and in results.svg, and the curves in curves.svg; whether every figure
-    is where it is expected."""
+    """Show and write the tables (results.md, results.svg) and curves (curves.svg); return whether all figures are as
+    expected and claimed."""
     runs = folders_of(members)
-    tables, is_good = report_tables(what, runs)
+    tables, failed = report_tables(what, runs)
     write_aside(folder / RESULTS, report_text(name, what, [*tables, cost_table(members)]))
     write_aside(folder / "results.svg", to_svg(tables[:2], title=f"rlx reproduce {name}"))
     for table in tables:
         screen.show(to_rich(table))
     files = [RESULTS, "results.svg", *drawn(what, curve_lines(what, runs), folder)]
     screen.say(f"left in {folder}: {', '.join(files)}, and a folder per run")
-    if not is_good:
-        screen.say("some figures are not where they are expected")
-    return is_good
+    for sentence in failed:
+        screen.say(sentence)
+    return not failed
 
 
 def drawn(what: Reproduction, lines: Mapping[str, Mapping[str, Line]], folder: Path) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
+from math import isfinite
 from typing import get_args
 
 from rlx.console import duration
@@ -15,7 +16,7 @@ from rlx.evaluate.curves import By, Line, line_of
 from rlx.evaluate.figures import Score, gains_of_each, mean_ratios, name_figures
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.passk import UnpairedError, estimates
-from rlx.evaluate.reproduction import Member, Reproduction, ReproductionError, Runs
+from rlx.evaluate.reproduction import Claim, Member, Reproduction, ReproductionError, Runs
 from rlx.evaluate.summary import read_summary
 from rlx.evaluate.tables import (
     MISSING,
@@ -127,31 +128,56 @@ def ends_table(what: Reproduction, lines: Mapping[str, Mapping[str, Line]]) -> T
     return Table(title=title, header=("curve", "metric", "run", "at the end"), rows=tuple(rows))
 
 
-def expected_table(what: Reproduction, found: Mapping[str, Figures]) -> tuple[Table, bool]:
-    """What was measured beside the bands, and whether all of it lies within them."""
-    rows, is_good = [], True
-    known = {column.stat: column for column in (*pass_columns(f"eval/pass@{k}" for k in what.ks), *TOOL_USE)}
+def expected_table(what: Reproduction, found: Mapping[str, Figures]) -> tuple[Table, list[str]]:
+    """Return what was measured beside the bands, and a sentence for each figure outside of its band."""
+    rows, failed = [], []
     for name, bands in what.expected.items():
         for stat, (low, high) in bands.items():
-            value = figure_of(name, stat, found[name]).value
-            column = known.get(stat, replace(PLAIN, stat=stat, title=stat))
-            is_good &= low <= value <= high
+            value, column = figure_of(name, stat, found[name]).value, column_of(what, stat)
             cells = [number_cell(number, column) for number in (value, low, high)]
             rows.append((name, column.title, *cells, "yes" if low <= value <= high else "NO"))
+            if not low <= value <= high:
+                failed.append(f"{name}: {column.title} is {cells[0]}, expected from {cells[1]} to {cells[2]}")
     header = ("row", "figure", "measured", "least", "most", "within")
-    return Table(title="Expected of this reproduction", header=header, rows=tuple(rows)), is_good
+    return Table(title="Expected of this reproduction", header=header, rows=tuple(rows)), failed
+
+
+def claims_table(what: Reproduction, found: Mapping[str, Figures]) -> tuple[Table, list[str]]:
+    """Return the source's claims beside what was measured, and a sentence for each that does not come out."""
+    rows, failed = [], []
+    for sentence, claim in what.claims.items():
+        value, column = figure_of(claim.of, claim.figure, found[claim.of]).value, column_of(what, claim.figure)
+        measured, comes_out = number_cell(value, column), claim.least <= value <= claim.most
+        means = f"{column.title} of {claim.of} {bounds(claim, column)}"
+        rows.append((sentence, means, measured, "yes" if comes_out else "NO"))
+        if not comes_out:
+            failed.append(f"the paper's claim does not come out: {sentence} ({means}; measured {measured})")
+    return Table(
+        title="Claims of the paper", header=("claim", "means", "measured", "comes out"), rows=tuple(rows)
+    ), failed
+
+
+def bounds(claim: Claim, column: Column) -> str:
+    """Say from where to where a claim lets its figure be."""
+    told = {"at least": claim.least, "at most": claim.most}
+    return " and ".join(f"{word} {number_cell(number, column)}" for word, number in told.items() if isfinite(number))
+
+
+def column_of(what: Reproduction, stat: str) -> Column:
+    known = {column.stat: column for column in (*pass_columns(f"eval/pass@{k}" for k in what.ks), *TOOL_USE)}
+    return known.get(stat, replace(PLAIN, stat=stat, title=stat))
 
 
 def figure_of(name: str, stat: str, figures: Figures) -> Estimate:
-    """Of a row, a gain or a curve."""
+    """Return a figure of a row, a gain or a curve."""
     if f"eval/{stat}" not in figures:
         known = ", ".join(sorted(figure.split("/", 1)[1] for figure in figures))
         raise ReproductionError(f"{name}: expected has no figure {stat!r} to look at among {known}")
     return figures[f"eval/{stat}"]
 
 
-def report_tables(what: Reproduction, runs: Runs) -> tuple[list[Table], bool]:
-    """The tables of a report, and whether every figure is where it is expected."""
+def report_tables(what: Reproduction, runs: Runs) -> tuple[list[Table], list[str]]:
+    """Return the tables of a report, and a sentence for each figure that is not as expected or claimed."""
     scores = scored(what, runs)
     rows: dict[str, Figures] = {}
     for name, row in what.rows.items():
@@ -164,7 +190,8 @@ def report_tables(what: Reproduction, runs: Runs) -> tuple[list[Table], bool]:
     first, *_, reward = (*use_columns([*rows.values(), *gains.values()]), TOOL_USE[-1])
     columns = dict.fromkeys((*pass_columns(name for found in gains.values() for name in found), first, reward))
     title = "Gain of these seeds, points and reward [95% paired interval over problems]"
-    expected, is_good = expected_table(what, {**rows, **gains, **ends})
+    expected, missed = expected_table(what, {**rows, **gains, **ends})
+    claims, failed = claims_table(what, {**rows, **gains})
     tables = [
         accuracy_table(rows, published=printed),
         tool_table(rows, published=printed),
@@ -174,8 +201,9 @@ def report_tables(what: Reproduction, runs: Runs) -> tuple[list[Table], bool]:
         ends_table(what, lines),
         spent_table(what, lines),
         expected,
+        claims,
     ]
-    return [table for table in tables if table.rows], is_good
+    return [table for table in tables if table.rows], [*missed, *failed]
 
 
 def cost_table(members: Sequence[Member]) -> Table:

@@ -14,10 +14,13 @@ curves: by title, a metric of each step and the runs whose curves are drawn besi
       spent of episodes or tokens; with `reach`, what each run spent until it was there
 published: by row, figures as the source prints them; expected: by row or gain, from where to where a figure may be, and
       by curve, from where to where each run may end
+claims: what the source says, in a sentence each, and what it means here: the `figure` `of` a row or gain is at `least`
+      or at `most` so much
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -70,6 +73,22 @@ class Arm:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Claim:
+    """Meaning of a sentence of the source: a figure of a row or gain lies within bounds."""
+
+    of: str
+    figure: str
+    least: float = -math.inf
+    most: float = math.inf
+
+    def __post_init__(self) -> None:
+        if math.isinf(self.least) and math.isinf(self.most):
+            raise ValueError("a claim needs least, most or both")
+        if self.least > self.most:
+            raise ValueError(f"least={self.least:g}: expected at most most={self.most:g}")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Reproduction:
     """See above."""
 
@@ -84,6 +103,7 @@ class Reproduction:
     curves: Mapping[str, Curve] = field(default_factory=dict)
     published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     expected: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
+    claims: Mapping[str, Claim] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         within(1, MANY, seeds=self.seeds)
@@ -121,6 +141,10 @@ class Reproduction:
             raise ValueError(f"{name}: published is of rows, and there is no such row{near(name, self.rows)}")
         for name in (name for name in self.expected if name not in names):
             raise ValueError(f"{name}: there is no such row, gain or curve{near(name, names)}")
+        for sentence, claim in self.claims.items():
+            if claim.of not in (*self.rows, *self.gains):
+                where = f"{one_line(sentence, 60)}: of={claim.of:.60}"
+                raise ValueError(f"{where}: there is no such row or gain{near(claim.of, (*self.rows, *self.gains))}")
         for title, curve in self.curves.items():
             for name in (name for name in self.expected.get(title, ()) if name not in curve.of):
                 raise ValueError(f"{title}: expected names {name!r}, which is none of its runs: {', '.join(curve.of)}")
@@ -160,6 +184,7 @@ ARM = made(
     as_much_as=STRING.unless(""),
     by_steps_of=STRING.unless(""),
 )
+CLAIM = made(Claim, of=STRING, figure=STRING, least=NUMBER.unless(-math.inf), most=NUMBER.unless(math.inf))
 CURVE = made(
     Curve,
     metric=STRING,
@@ -181,6 +206,7 @@ REPRODUCTION = made(
     curves=named(CURVE).unless({}),
     published=named(named(NUMBER)).unless({}),
     expected=named(named(both(NUMBER, NUMBER))).unless({}),
+    claims=named(CLAIM).unless({}),
 )
 
 

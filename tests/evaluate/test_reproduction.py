@@ -222,8 +222,8 @@ def test_a_report_has_means_over_seeds_beside_the_paper_s_and_what_is_expected(
         shutil.copytree(finished_run, member.folder)
     other = [replaced(group) for group in load(finished_run / "trajectories" / "eval-2.jsonl")]
     save_to(members[1].folder, other)
-    tables, is_good = report_tables(what, folders_of(members))
-    assert is_good
+    tables, failed = report_tables(what, folders_of(members))
+    assert failed == []
     accuracy, _, gain, ends, expected = tables
     both = [[score(g) for g in load(m.folder / "trajectories" / "eval-2.jsonl")] for m in members]
     mean = estimates(mean_ratios(both, (1, 2)))["pass@1"].value
@@ -250,7 +250,17 @@ def test_a_report_has_means_over_seeds_beside_the_paper_s_and_what_is_expected(
         report_tables(what, folders_of(members))
     shutil.copy(finished_run / "trajectories" / "start-2.jsonl", members[1].folder / "trajectories")
     strict = read_reproduction(write(tmp_path, {"expected": {"ours": {"pass@1": [1.1, 2]}}}))
-    assert report_tables(strict, folders_of(members))[1] is False
+    (told,) = report_tables(strict, folders_of(members))[1]
+    assert told.startswith("ours: Pass@1 is ")
+    claimed = {
+        "says so": {"of": "ours", "figure": "pass@1", "least": 2},
+        "true": {"of": "ours", "figure": "pass@1", "most": 1},
+    }
+    tables, failed = report_tables(read_reproduction(write(tmp_path, {"claims": claimed})), folders_of(members))
+    assert [row[-1] for row in tables[-1].rows] == ["NO", "yes"]
+    (told,) = failed
+    assert "says so" in told
+    assert "Pass@1 of ours at least 200.0" in told
     unknown = read_reproduction(write(tmp_path, {"expected": {"ours": {"pas@1": [0, 1]}}}))
     with pytest.raises(ReproductionError, match=r"ours: expected has no figure 'pas@1' to look at among .*pass@1"):
         report_tables(unknown, folders_of(members))
