@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from numbers import Integral
-from typing import Any, get_args
+from typing import Any, Self, get_args
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
@@ -22,6 +22,7 @@ from gymnasium.error import ResetNeeded
 
 from rlx.gym.spaces import AnyText, Messages, check_choice, check_text
 from rlx.gym.spoken import SAID, SpokenPart
+from rlx.gym.state import check_state, copy_of, require_replayable, state_of
 from rlx.gym.stream import Numbered, Place
 from rlx.gym.views import View, history_of, messages_of, observations_of, templated
 from rlx.limits import MANY, MistakeError, near
@@ -31,7 +32,6 @@ from rlx.world import (
     cost_of,
     dialect_of,
     has_tries,
-    is_replayable,
     lawful,
     only_legal,
     opening_of,
@@ -72,6 +72,7 @@ class TextEnv(gymnasium.Env[Any, str]):
         self.observation_space = Messages() if observation == "chat" and tokenizer is None else AnyText()
         self.action_space = AnyText()
         self.tasks: Place | None = None
+        self.stream_seed = 0
         self.episode: Episode | None = None
         self.spoken_parts: dict[str, SpokenPart] = {}
         self.numbers = lru_cache(maxsize=2)(partial(Numbered, env))
@@ -230,26 +231,39 @@ class TextEnv(gymnasium.Env[Any, str]):
         return self.say(Action(kind="act", name=names[int(self.np_random.integers(len(names)))], text=""))
 
     def say(self, action: Action) -> str:
-        """The turn that means it."""
+        """Return the turn that means an action."""
         return self.dialect.write(Move(thought="", action=action))
 
     def another(self, seed: int | None, **settings: Any) -> TextEnv:
-        """A fresh one of the same settings but for these, on what this one was made of."""
+        """Return a fresh environment of the same parts and settings, but for these settings."""
         own = {name: getattr(self, name) for name in ("observation", "tokenizer", "split", "render_mode", "spec")}
         other = TextEnv(self.world, self.protocol, seed=seed, **{**own, **settings})
         other.spoken_parts = self.spoken_parts
         return other
 
     def spawn(self, same_state: bool = False, **keywords: Any) -> TextEnv:
-        """Another of the same keywords but for these; in the same state by saying again all that was said."""
-        if same_state and not is_replayable(self.world):
-            raise ValueError(f"{self.env_id} does not replay: spawn it without same_state")
+        """Return another environment with the same keywords but for these; with `same_state` in this one's state."""
+        if same_state:
+            require_replayable(self)
         other = self.remade(keywords)
         if same_state:
-            other.reset(options={"task": self.task})
-            for text in self.said:
-                other.step(text)
+            other.set_state(self.get_state())
         return other
+
+    def get_state(self) -> dict[str, Any]:
+        """Return the state of the episode as data (rlx.gym.state)."""
+        return state_of(self)
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Bring the episode to a state of `get_state`, by a replay; the stream of tasks stays where it is."""
+        check_state(state)
+        self.end()
+        self.begin(state["task"])
+        for text in state["said"]:
+            self.step(text)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return copy_of(self, memo)
 
     def remade(self, keywords: dict[str, Any]) -> TextEnv:
         """Make the environment again with its keywords and view, but for these keywords."""

@@ -10,12 +10,13 @@ environment lends a tool (rlx.tool.lend), whose prices are part of it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from rlx.gym.single import TextEnv, info_of
 from rlx.gym.spoken import Cut
+from rlx.gym.state import check_state
 from rlx.limits import MANY, MistakeError, within
 from rlx.types import Action, Step, Task, Text, ToolUse
 
@@ -177,9 +178,29 @@ class ToolEnvWrapper(TextEnv):
 
     def reset(self, seed: int | None = None, *, options: Any = None, idx: Any = None) -> tuple[Any, dict[str, Any]]:
         before = {f"prev_ep_{name}": value for name, value in self.counted().items()}
-        self.num_uses = self.num_successes = 0
         observation, info = super().reset(seed, options=options, idx=idx)
         return observation, {**info, **before, **self.counted(), "use_tool": False}
+
+    def begin(self, task: Task) -> None:
+        self.num_uses = self.num_successes = 0
+        self.answers: dict[int, tuple[int, bool, str]] = {}
+        """Tool, failure and result of the turns that a tool answered, for replays: no tool runs again."""
+        super().begin(task)
+
+    def get_state(self) -> dict[str, Any]:
+        return {**super().get_state(), "answers": dict(self.answers), **self.counted()}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        check_state(state)
+        self.end()
+        self.begin(state["task"])
+        answers: Mapping[int, tuple[int, bool, str]] = state.get("answers", {})
+        for turn, text in enumerate(state["said"]):
+            if turn in answers:
+                index, failed, seen = answers[turn]
+                self.use(index, failed, seen, text)
+            else:
+                super().step(text)
 
     def step(self, action: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         is_left = self.max_tool_uses is None or self.num_uses < self.max_tool_uses
@@ -187,21 +208,22 @@ class ToolEnvWrapper(TextEnv):
         if answered is None:
             observation, reward, terminated, truncated, info = super().step(action)
             return observation, reward, terminated, truncated, {**info, **self.counted(), "use_tool": False}
-        tool, failed, seen, said = answered
-        return self.use(tool, failed, seen, said)
+        return self.use(*answered)
 
-    def answer(self, action: str) -> tuple[GemTool, bool, str, str] | None:
+    def answer(self, action: str) -> tuple[int, bool, str, str] | None:
         """Return the answer of the first tool that succeeds, else of the last that was called."""
         found = None
-        for tool in self.tools:
+        for index, tool in enumerate(self.tools):
             is_call, failed, seen, said = tool.execute_action(action)
-            found = (tool, failed, seen, said) if is_call else found
+            found = (index, failed, seen, said) if is_call else found
             if is_call and not failed:
                 break
         return found
 
-    def use(self, tool: GemTool, failed: bool, seen: str, said: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """A turn of a tool."""
+    def use(self, index: int, failed: bool, seen: str, said: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Take a turn that a tool answered."""
+        tool = self.tools[index]
+        self.answers[len(self.said)] = (index, failed, seen)
         self.num_uses, self.num_successes = self.num_uses + 1, self.num_successes + (not failed)
         self.max_rounds = None if self.max_rounds is None else self.max_rounds + 1
         text = seen + LAST * (self.num_uses == self.max_tool_uses)

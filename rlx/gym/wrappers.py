@@ -50,6 +50,13 @@ class EpisodeTracking(gymnasium.Wrapper[Any, str, Any, str]):
         self.num_steps, self.total = self.num_steps + 1, self.total + float(reward)
         return observation, float(reward), terminated, truncated, {**info, **self.totals()}
 
+    def get_state(self) -> dict[str, Any]:
+        return {**self.unwrapped.get_state(), **self.totals()}  # type: ignore[attr-defined]
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        self.unwrapped.set_state(state)  # type: ignore[attr-defined]
+        self.num_steps, self.total = state.get("step_counter", 0), state.get("cumulative_rewards", 0.0)
+
     def totals(self) -> dict[str, Any]:
         return {"step_counter": self.num_steps, "cumulative_rewards": self.total}
 
