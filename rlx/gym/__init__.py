@@ -13,16 +13,20 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError("rlx.gym needs Gymnasium: pip install 'rlx[gym]'", name="gymnasium") from error
 
 from rlx.gym.named import make, make_vec, print_envs
+from rlx.gym.registered import Env, EnvWrapper, register
 from rlx.gym.single import TextEnv
 from rlx.gym.spaces import AnyText, Messages
 from rlx.gym.spoken import Cut
 from rlx.gym.tools import PythonCodeTool, SearchTool, ToolEnvWrapper
 from rlx.gym.vector import TextVectorEnv
-from rlx.gym.wrappers import get_wrapper_fns
+from rlx.gym.wrappers import WRAPPER_FACTORY, get_wrapper_fns
 
 __all__ = [
+    "WRAPPER_FACTORY",
     "AnyText",
     "Cut",
+    "Env",
+    "EnvWrapper",
     "Messages",
     "PythonCodeTool",
     "SearchTool",
@@ -33,4 +37,5 @@ __all__ = [
     "make",
     "make_vec",
     "print_envs",
+    "register",
 ]

@@ -1,4 +1,4 @@
-"""From a name to an environment: the options of conf/env, by their own names or as GEM writes them.
+"""Names of environments: the options of conf/env, by their own names or as GEM writes them.
 
     game:GuessTheNumber-v0-extreme-hard  ->  game/guess_the_number_extreme_hard    rg:chain_sum  ->  rg, task=chain_sum
 
@@ -19,6 +19,8 @@ from gymnasium.envs.registration import EnvSpec
 
 from rlx.config.check import ConfigError, check_call
 from rlx.config.folders import config_folders, list_options, option_files, read_option
+from rlx.gym.keywords import translate
+from rlx.gym.registered import REGISTERED, make_registered
 from rlx.gym.single import TextEnv
 from rlx.gym.spaces import require
 from rlx.gym.vector import TextVectorEnv
@@ -38,10 +40,13 @@ MOST = 10**5
 
 
 def make(env_id: str, *, protocol: str | Dialect = "boxed", window: int | None = None, **keywords: Any) -> TextEnv:
-    """The environment of that name. `keywords` are those of `TextEnv`, the others are keys of the environment's own
-    option, as in `max_turns=5`; `window` is the protocol's."""
+    """Make the environment of a name. `keywords` are those of `TextEnv`; the others are keys of the environment's own
+    option, as in `max_turns=5`, or GEM's names for them; `window` is the protocol's. Of a name that was registered, an
+    instance of its class."""
+    if env_id in REGISTERED:
+        return make_registered(env_id, keywords)  # type: ignore[return-value]
     option, own = find_task(env_id)
-    keywords = own | keywords
+    keywords = own | translate(keywords, {*read_option("env", option, config_folders()), *SETTINGS})
     settings = {name: value for name, value in keywords.items() if name in SETTINGS}
     env = build_env(option, {name: value for name, value in keywords.items() if name not in SETTINGS})
     spoken = build_protocol(protocol, {} if window is None else {"window": window})
@@ -78,6 +83,10 @@ def make_vec(
     envs: list[gymnasium.Env[Any, str]] = []
     for i in range(num):
         told = {"env_id": names[i % len(names)], **keywords, **own[i]}
+        if told["env_id"] in REGISTERED:
+            single: gymnasium.Env[Any, str] = make(**{"seed": seed + i, **told})
+            envs.append(reduce(lambda env, wrap: wrap(env), wrappers or (), single))
+            continue
         its_seed = told.pop("seed", seed + i)
         first = made.get(repr(told)) or made.setdefault(repr(told), make(**told))
         envs.append(reduce(lambda env, wrap: wrap(env), wrappers or (), first.another(its_seed)))
@@ -86,7 +95,7 @@ def make_vec(
 
 
 def keywords_of(num: int, each: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]]:
-    """Of each environment alone."""
+    """Return the keywords of each environment alone."""
     require(Sequence, "a list with keywords for each environment", vec_kwargs=each or [])
     for own in each or []:
         require(Mapping, "keywords for each environment", vec_kwargs=own)
@@ -96,9 +105,11 @@ def keywords_of(num: int, each: Sequence[Mapping[str, Any]] | None) -> list[dict
 
 
 def print_envs() -> None:
-    """Every environment by its name, with a line of what it is."""
+    """Print every environment with a line of what it is."""
     for option, text in list_options("env", config_folders()).items():
         print(f"{option:<40} {text}")
+    for env_id, registration in REGISTERED.items():
+        print(f"{env_id:<40} registered: {registration.entry_point}")
 
 
 SETTINGS = set(inspect.signature(TextEnv).parameters) - {"env", "protocol", "spec"}
@@ -129,7 +140,7 @@ def find_option(name: str) -> str:
 
 
 def bare(name: str) -> str:
-    """What counts of a name."""
+    """Return a name without its version, case and hyphens."""
     return re.sub(r"[-_]", "", VERSION.sub("", name)).replace(":", "/", 1).lower()
 
 
@@ -160,7 +171,7 @@ def resolve(value: Any) -> Any:
 
 
 def build(group: str, option: str, keys: Mapping[str, Any]) -> Any:
-    """What an option makes, under the checks of every configuration."""
+    """Build an option, under the checks of every configuration."""
     from rlx.config.build import build_part  # the types of a whole run come with it
 
     folders = config_folders()

@@ -12,20 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
-from numbers import Integral
 from typing import Any, Self, get_args
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
 
+from rlx.gym.keywords import NAMES
 from rlx.gym.spaces import AnyText, Messages, check_choice, check_text
 from rlx.gym.spoken import SAID, SpokenPart
 from rlx.gym.state import check_state, copy_of, require_replayable, state_of
-from rlx.gym.stream import Numbered, Place
-from rlx.gym.views import View, history_of, messages_of, observations_of, templated
-from rlx.limits import MANY, MistakeError, near
+from rlx.gym.stream import SPLITS, TaskStream
+from rlx.gym.views import View, chat_on_reset_of, history_of, messages_of, observations_of, templated
+from rlx.limits import MistakeError
 from rlx.types import Action, Dialect, Environment, Episode, Move, Part, Step, Task, Turn
 from rlx.world import (
     actions_of,
@@ -41,9 +40,6 @@ from rlx.world import (
     step_within,
     tries_of,
 )
-
-CHOICES = ("split", "task")
-SPLITS = ("train", "test")
 
 
 class TextEnv(gymnasium.Env[Any, str]):
@@ -65,18 +61,31 @@ class TextEnv(gymnasium.Env[Any, str]):
     ) -> None:
         """`seed`: of a first reset that gives none. `tokenizer`: makes `chat` one text, counts what tools say."""
         check_choice("observation", observation, get_args(View))
+        if observation == "chat_on_reset" and tokenizer is None:
+            raise MistakeError("concat_chat_on_reset: give get_wrapper_fns a tokenizer, whose chat template it takes")
         check_choice("split", split, SPLITS)
         check_choice("render_mode", render_mode, (None, *self.metadata["render_modes"]))
         self.world, self.protocol, self.observation, self.tokenizer = env, protocol, observation, tokenizer
-        self.split, self.first_seed, self.render_mode, self.spec = split, seed, render_mode, spec
+        self.stream = TaskStream(env, split)
+        self.first_seed, self.render_mode, self.spec = seed, render_mode, spec
         self.observation_space = Messages() if observation == "chat" and tokenizer is None else AnyText()
         self.action_space = AnyText()
-        self.tasks: Place | None = None
-        self.stream_seed = 0
         self.episode: Episode | None = None
         self.spoken_parts: dict[str, SpokenPart] = {}
-        self.numbers = lru_cache(maxsize=2)(partial(Numbered, env))
-        self.rows: list[Task] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a key of the environment, by its name here or in GEM: `env.max_turns`, `env.max_number`."""
+        world = vars(self).get("world")
+        keys = getattr(world, "__dataclass_fields__", ())
+        found = name if name in keys else NAMES.get(name, "")
+        if found not in keys or name == "task":
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        return getattr(world, found)
+
+    @property
+    def seed(self) -> int | None:
+        """Seed of a first reset that gives none."""
+        return self.first_seed
 
     @property
     def env_id(self) -> str:
@@ -87,60 +96,21 @@ class TextEnv(gymnasium.Env[Any, str]):
     ) -> tuple[Any, dict[str, Any]]:
         """Begin the next task: of a seed's stream, or with `options` of a `split`, or a `task` that is given, or the
         one of that number in its split. As in GEM, `idx` is such a number too, and later resets go on behind it."""
-        if self.tasks is None and seed is None:
+        if self.stream.place is None and seed is None:
             seed = self.first_seed
         super().reset(seed=seed)
         self.end()
-        is_chosen = seed is not None or options or idx is not None or self.tasks is None
-        task = None if is_chosen else self.tasks and self.tasks.next()
-        self.begin(task or self.choose(seed, options or {}, idx))
+        self.begin(self.stream.choose(seed, options or {}, idx, self.np_random))
         return self.observe(), {"task": self.task.key, **info_of(self.seen)}
 
-    def choose(self, seed: int | None, options: Mapping[str, Any], idx: int | None) -> Task:
-        """Return the task to play next."""
-        if not isinstance(options, Mapping):
-            raise MistakeError(f"options={options!r:.60}: expected a mapping, such as {{'split': 'test'}}")
-        for name in options:
-            if name not in CHOICES:
-                raise MistakeError(f"options: there is no {name!r:.60}{near(str(name), CHOICES)}")
-        check_choice("options: split", options.get("split", "train"), SPLITS)
-        if isinstance(options.get("task"), Task):
-            return options["task"]
-        if seed is not None or self.tasks is None or "split" in options:
-            self.split = options.get("split", self.split)
-            self.stream_seed = int(self.np_random.integers(2**31)) if seed is None else seed
-            self.tasks = Place(self.world.tasks(self.split, self.stream_seed))
-        if "task" in options:
-            return self.numbered("options: task", options["task"])
-        if idx is not None:
-            task = self.numbered("idx", idx)
-            self.tasks = Place(self.numbers(self.split, self.stream_seed).since(int(idx) + 1))
-            return task
-        following = self.tasks.next()
-        if following is None:  # all of the test has been played: again
-            self.tasks = Place(self.world.tasks(self.split, self.stream_seed))
-            following = self.tasks.next()
-        assert following is not None
-        return following
-
-    def numbered(self, name: str, index: Any) -> Task:
-        """Return the task of that number in its split, from 0."""
-        if not isinstance(index, Integral) or isinstance(index, bool) or not 0 <= int(index) <= MANY:
-            expected = f"a Task, or its number in the split, from 0 to {MANY}"
-            raise MistakeError(f"{name}={index!r:.60}: expected {expected}")
-        found = self.numbers(self.split, self.stream_seed).at(int(index))
-        if found is None:
-            raise MistakeError(f"{name}={index}: the {self.split} split has fewer")
-        return found
+    @property
+    def split(self) -> str:
+        return self.stream.split
 
     @property
     def dataset(self) -> Sequence[Task]:
         """Tasks that `reset(idx=…)` numbers, for the test split of a data set. GEM's evaluations take its length."""
-        if self.split != "test" or not getattr(self.world, "fetches", False):
-            raise AttributeError("dataset: it is of the test split of a data set, where make has split='test'")
-        if self.rows is None:
-            self.rows = list(self.world.tasks("test", 0))
-        return self.rows
+        return self.stream.dataset
 
     def begin(self, task: Task) -> None:
         spoken = self.spoken_parts.get(task.env)
@@ -193,7 +163,7 @@ class TextEnv(gymnasium.Env[Any, str]):
         """Return the observation after an action, by this environment's view."""
         if self.observation == "last" and action is not None:
             return self.spoken.dialect.render(self.seen.observation) if self.seen.observation else ""
-        if action is None and self.observation != "chat":
+        if action is None and not self.observation.startswith("chat"):
             return self.spoken.first(self.about(), self.opening.observation)
         if action is not None:
             self.past.append(Turn(prompt_ids=(), completion=SAID, action=action, observation=self.seen.observation))
@@ -202,6 +172,8 @@ class TextEnv(gymnasium.Env[Any, str]):
             return observations_of(pieces)
         if self.observation == "history":
             return history_of(pieces, self.said)
+        if self.observation == "chat_on_reset":
+            return chat_on_reset_of(pieces, self.said, self.tokenizer)
         messages = messages_of(pieces, self.said)
         return messages if self.tokenizer is None else templated(messages, self.tokenizer)
 

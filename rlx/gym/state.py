@@ -36,7 +36,7 @@ def require_replayable(env: TextEnv) -> None:
 def state_of(env: TextEnv) -> dict[str, Any]:
     """Return the task of the episode, and its turns up to now."""
     require_replayable(env)
-    if not hasattr(env, "task"):
+    if "task" not in vars(env):
         raise ResetNeeded("no episode was begun: call reset() first")
     return {"task": env.task, "said": list(env.said)}
 
@@ -50,8 +50,8 @@ def copy_of(env: E, memo: dict[int, Any]) -> E:
     """Return another environment at the same place of the same stream of tasks, in the same state."""
     other: E = env.another(env.first_seed)  # type: ignore[assignment]
     memo[id(env)] = other
-    other.split, other.stream_seed, other.tasks = env.split, env.stream_seed, copy(env.tasks)
+    other.stream = copy(env.stream)
     other._np_random, other._np_random_seed = deepcopy(env._np_random, memo), env._np_random_seed
-    if env.episode is not None or (hasattr(env, "task") and replays(env)):
+    if env.episode is not None or ("task" in vars(env) and replays(env)):
         other.set_state(env.get_state())
     return other

@@ -2,15 +2,28 @@
 
 Numbered   the next task or the last again costs one; an earlier number begins the stream anew
 Place      next() --> the following task; a copy continues alone, and each task is drawn once for all copies
+TaskStream the tasks of an environment's resets
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from copy import copy
+from functools import lru_cache, partial
 from itertools import islice
+from numbers import Integral
 from threading import Lock
+from typing import Any
 
+from numpy.random import Generator
+
+from rlx.gym.spaces import check_choice
+from rlx.limits import MANY, MistakeError, near
 from rlx.types import Environment, Task
+
+SPLITS = ("train", "test")
+CHOICES = ("split", "task")
+"""Options of a reset."""
 
 
 class Numbered:
@@ -70,3 +83,74 @@ class Place:
 
     def __copy__(self) -> Place:
         return Place(self.tasks, self.lock, self.node)
+
+
+class TaskStream:
+    """Tasks of resets: those of a split, in the order of a seed."""
+
+    def __init__(self, env: Environment, split: str) -> None:
+        self.env, self.split, self.seed = env, split, 0
+        self.place: Place | None = None
+        self.numbers = lru_cache(maxsize=2)(partial(Numbered, env))
+        self.rows: list[Task] | None = None
+
+    def begin(self, seed: int) -> None:
+        """Go to the stream's beginning."""
+        self.seed, self.place = seed, Place(self.env.tasks(self.split, seed))
+
+    def choose(self, seed: int | None, options: Mapping[str, Any], idx: int | None, rng: Generator) -> Task:
+        """Return the task of a reset; `rng` draws the seed where none was given."""
+        check_options(options)
+        if isinstance(options.get("task"), Task):
+            return options["task"]
+        if seed is not None or self.place is None or "split" in options:
+            self.split = options.get("split", self.split)
+            self.begin(int(rng.integers(2**31)) if seed is None else seed)
+        if "task" in options:
+            return self.numbered("options: task", options["task"])
+        if idx is not None:
+            task = self.numbered("idx", idx)
+            self.place = Place(self.numbers(self.split, self.seed).since(int(idx) + 1))
+            return task
+        return self.following()
+
+    def following(self) -> Task:
+        """Return the next task; after the last of a test split the first again."""
+        task = self.place.next() if self.place else None
+        if task is None:
+            self.begin(self.seed)
+            task = self.place.next() if self.place else None
+        assert task is not None
+        return task
+
+    def numbered(self, name: str, index: Any) -> Task:
+        """Return the task of that number in its split, from 0."""
+        if not isinstance(index, Integral) or isinstance(index, bool) or not 0 <= int(index) <= MANY:
+            expected = f"a Task, or its number in the split, from 0 to {MANY}"
+            raise MistakeError(f"{name}={index!r:.60}: expected {expected}")
+        found = self.numbers(self.split, self.seed).at(int(index))
+        if found is None:
+            raise MistakeError(f"{name}={index}: the {self.split} split has fewer")
+        return found
+
+    @property
+    def dataset(self) -> list[Task]:
+        if self.split != "test" or not getattr(self.env, "fetches", False):
+            raise AttributeError("dataset: it is of the test split of a data set, where make has split='test'")
+        if self.rows is None:
+            self.rows = list(self.env.tasks("test", 0))
+        return self.rows
+
+    def __copy__(self) -> TaskStream:
+        other = TaskStream(self.env, self.split)
+        other.seed, other.place, other.rows = self.seed, copy(self.place), self.rows
+        return other
+
+
+def check_options(options: Any) -> None:
+    if not isinstance(options, Mapping):
+        raise MistakeError(f"options={options!r:.60}: expected a mapping, such as {{'split': 'test'}}")
+    for name in options:
+        if name not in CHOICES:
+            raise MistakeError(f"options: there is no {name!r:.60}{near(str(name), CHOICES)}")
+    check_choice("options: split", options.get("split", "train"), SPLITS)

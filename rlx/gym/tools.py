@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
+from rlx.gym.registered import Env
 from rlx.gym.single import TextEnv, info_of
 from rlx.gym.spoken import Cut
 from rlx.gym.state import check_state
@@ -146,9 +147,41 @@ def first_call(text: str, fences: Sequence[tuple[str, str]]) -> tuple[str, str] 
     return min(found)[1:] if found else None
 
 
+def answer_of(tools: Sequence[GemTool], action: str) -> tuple[int, bool, str, str] | None:
+    """Return the answer of the first tool that succeeds, else of the last that was called, and the tool's number."""
+    found = None
+    for index, tool in enumerate(tools):
+        is_call, failed, seen, said = tool.execute_action(action)
+        found = (index, failed, seen, said) if is_call else found
+        if is_call and not failed:
+            break
+    return found
+
+
+class Pay(NamedTuple):
+    """Rewards of a call, and besides of one that succeeds; of one that fails instead, where that is not 0."""
+
+    call: float
+    success: float
+    error: float
+
+    def of(self, failed: bool) -> float:
+        if failed and self.error:
+            return self.error
+        return self.call + self.success * (not failed)
+
+
 class ToolEnvWrapper(TextEnv):
     """An environment whose agent may also call tools: the first of them that runs what the turn says answers it. When
     `max_tool_uses` calls were made, all is said to the environment. Calls are none of its turns."""
+
+    def __new__(cls, env: Any, *values: Any, **keywords: Any) -> Any:
+        """Choose the wrapper for environments of one's own class (rlx.gym.registered)."""
+        if not isinstance(env.unwrapped, Env):
+            return super().__new__(cls)
+        from rlx.gym.plain import ToolTexts  # which has its tools from here
+
+        return ToolTexts(env, *values, **keywords)
 
     def __init__(
         self,
@@ -157,6 +190,8 @@ class ToolEnvWrapper(TextEnv):
         tool_reward: float = 0.0,
         tool_success_reward: float = 0.0,
         max_tool_uses: int | None = 10,
+        *,
+        tool_execute_error_reward: float = 0.0,
     ) -> None:
         if not isinstance(env, TextEnv):
             raise MistakeError(f"a tool goes around the environment itself, not {type(env).__name__}")
@@ -164,7 +199,8 @@ class ToolEnvWrapper(TextEnv):
         own = ("observation", "tokenizer", "split", "render_mode", "spec")
         super().__init__(env.world, env.protocol, seed=env.first_seed, **{name: getattr(env, name) for name in own})
         self.inner, self.tools = env, list(tools)
-        self.tool_reward, self.tool_success_reward, self.max_tool_uses = tool_reward, tool_success_reward, max_tool_uses
+        self.pay = Pay(tool_reward, tool_success_reward, tool_execute_error_reward)
+        self.max_tool_uses = max_tool_uses
         self.num_uses = self.num_successes = 0
 
     @property
@@ -202,23 +238,15 @@ class ToolEnvWrapper(TextEnv):
             else:
                 super().step(text)
 
-    def step(self, action: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+    def step(self, action: str, verbose: bool = False) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Take a turn; GEM's `verbose` prints nothing here."""
         is_left = self.max_tool_uses is None or self.num_uses < self.max_tool_uses
-        answered = self.answer(action) if is_left and self.episode is not None and not isinstance(action, Cut) else None
+        may_call = is_left and self.episode is not None and not isinstance(action, Cut)
+        answered = answer_of(self.tools, action) if may_call else None
         if answered is None:
             observation, reward, terminated, truncated, info = super().step(action)
             return observation, reward, terminated, truncated, {**info, **self.counted(), "use_tool": False}
         return self.use(*answered)
-
-    def answer(self, action: str) -> tuple[int, bool, str, str] | None:
-        """Return the answer of the first tool that succeeds, else of the last that was called."""
-        found = None
-        for index, tool in enumerate(self.tools):
-            is_call, failed, seen, said = tool.execute_action(action)
-            found = (index, failed, seen, said) if is_call else found
-            if is_call and not failed:
-                break
-        return found
 
     def use(self, index: int, failed: bool, seen: str, said: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Take a turn that a tool answered."""
@@ -230,7 +258,7 @@ class ToolEnvWrapper(TextEnv):
         count = ToolUse(num_calls=1, num_failed=int(failed), name=tool.tool_type)
         self.seen = Step(observation=(Text(text),), tool=count, legal=self.seen.legal)
         self.said.append(said)
-        reward = self.tool_reward + self.tool_success_reward * (not failed)
+        reward = self.pay.of(failed)
         info = {**info_of(self.seen), **self.counted(), "use_tool": True}
         observation = self.observe(Action(kind="call", name=tool.tool_type, text=said))
         return observation, reward, False, False, {**info, "parsed_action": said, "tool_type": tool.tool_type}
@@ -245,5 +273,9 @@ class ToolEnvWrapper(TextEnv):
         return self.around(self.inner.remade(keywords))
 
     def around(self, env: TextEnv) -> ToolEnvWrapper:
-        """The same tools around another environment."""
-        return ToolEnvWrapper(env, self.tools, self.tool_reward, self.tool_success_reward, self.max_tool_uses)
+        """Return the same tools around another environment."""
+        call, success, error = self.pay
+        found: ToolEnvWrapper = ToolEnvWrapper(
+            env, self.tools, call, success, self.max_tool_uses, tool_execute_error_reward=error
+        )
+        return found

@@ -125,7 +125,7 @@ class TextVectorEnv(VectorEnv[Any, Any, Any]):
         seeds = self.seeds_of(seed)
         numbers = self.one_each("idx", idx) if isinstance(idx, Sequence) else [idx] * self.num_envs
         given = [
-            {"seed": seeds[i], "options": self.choices_of(choices, i), "idx": numbers[i], **own.get(i, {})}
+            {"seed": seeds[i], "options": self.choices_of(choices, i) or None, "idx": numbers[i], **own.get(i, {})}
             for i in chosen
         ]
         told = self.all_of(self.begin, list(zip(chosen, given)))

@@ -1,10 +1,11 @@
-"""What an observation holds of its episode: the pieces of a protocol's context (rlx.protocol.history), told apart.
+"""Views of an episode: the pieces of a protocol's context (rlx.protocol.history) that an observation holds.
 
     pieces        task  opening  [said 0]  seen 0  [said 1]  seen 1
     last          task  opening, then what came of each turn alone: seen 0, seen 1      (GEM without a wrapper)
     observations  task  opening            seen 0            seen 1                     (`concat`)
     history       task  opening   said 0   seen 0   said 1   seen 1                     (`concat_with_action`)
     chat          the same in messages, or as a tokenizer's chat template has them      (`concat_chat`)
+    chat_on_reset the text of the first turn in the chat template, the rest as history   (`concat_chat_on_reset`)
 
 A protocol's `window` holds in all but the first.
 """
@@ -16,7 +17,7 @@ from typing import Any, Literal
 
 from rlx.types import Piece
 
-View = Literal["last", "observations", "history", "chat"]
+View = Literal["last", "observations", "history", "chat", "chat_on_reset"]
 
 
 def observations_of(pieces: Iterable[Piece]) -> str:
@@ -37,6 +38,15 @@ def messages_of(pieces: Iterable[Piece], said: Sequence[str]) -> list[dict[str, 
         else:
             messages.append({"role": piece.role, "content": text})
     return messages
+
+
+def chat_on_reset_of(pieces: Iterable[Piece], said: Sequence[str], tokenizer: Any) -> str:
+    """Return the pieces before the first turn as one message of the user in the chat template, and the rest as text."""
+    first: list[Piece] = []
+    rest: list[Piece] = []
+    for piece in pieces:
+        (rest if rest or piece.turn is not None else first).append(piece)
+    return templated([{"role": "user", "content": observations_of(first)}], tokenizer) + history_of(rest, said)
 
 
 def templated(messages: list[dict[str, str]], tokenizer: Any) -> str:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import rlx.gym
 from rlx.config.check import ConfigError
 from rlx.env.game.guess_the_number import GuessTheNumber
+from rlx.gym.keywords import NAMES
 from rlx.gym.named import find_option, find_task
+from rlx.limits import MistakeError
 from rlx.tool.lend import Lend
 from rlx.tool.python import Python
 
@@ -76,8 +79,51 @@ def test_what_is_not_there_is_one_line(name: str, keywords: dict, message: str) 
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "gem", "ours"),
+    [
+        ("game:GuessTheNumber-v0", {"min_number": 2, "max_number": 9}, {"low": 2, "high": 9}),
+        ("game:Mastermind-v0", {"code_length": 3, "num_numbers": 7}, {"length": 3, "highest": 7}),
+        ("game:Mastermind-v0", {"duplicate_numbers": True}, {"repeats": True}),
+        ("game:Game2048-v0", {"target_tile": 64, "board_size": 5}, {"target": 64, "size": 5}),
+        ("game:Sokoban-v0", {"dim_room": (6, 8)}, {"num_rows": 6, "num_columns": 8}),
+        ("game:Sudoku-v0", {"scale": 4, "clues": 7}, {"size": 4, "clues": 7}),
+        ("game:Wordle-v0", {"word_length": 4, "only_real_words": True}, {"length": 4}),
+        ("game:Hangman-v0", {"word_length": 4, "hardcore": False}, {"length": 4}),
+        ("game:WordSearch-v0", {"hardcore": True, "num_words": 3}, {"shortest": 6, "longest": 8, "num_words": 3}),
+        ("game:Crosswords-v0", {"hardcore": False}, {"shortest": 3, "longest": 5}),
+        ("math", {"dataset_name": "a/b", "use_mp": False, "verbose": True}, {"source": "hub", "hub": "a/b"}),
+        ("code", {"dataset_name": "a/b", "test_key": "x"}, {"source": "hub", "hub": "a/b", "answer_key": "x"}),
+        ("rg", {"name": "chain_sum", "size": 9}, {"task": "chain_sum", "size": 9}),
+    ],
+)
+def test_gems_names_of_keywords_are_understood(name: str, gem: dict, ours: dict) -> None:
+    env: Any = rlx.gym.make(name, **gem)
+    assert env.world == rlx.gym.make(name, **ours).world
+    for key in set(gem) & set(NAMES) - {"name"}:
+        assert getattr(env, key) == gem[key]
+
+
+def test_attributes_that_gems_trainers_read_are_there() -> None:
+    env: Any = rlx.gym.make("game:GuessTheNumber-v0-easy", seed=5)
+    assert (env.max_turns, env.seed, env.max_number) == (4, 5, 10)
+    assert not hasattr(env, "min_numbers")
+    with pytest.raises(ConfigError, match=r"^unknown key 'env.hardcore'"):
+        rlx.gym.make("game:Hangman-v0", hardcore=True)
+
+
+def test_a_data_set_in_memory_is_played() -> None:
+    datasets = pytest.importorskip("datasets")
+    rows = datasets.Dataset.from_dict({"problem": ["1 + 1", "2 + 2"], "answer": ["2", "4"]})
+    env: Any = rlx.gym.make("math", dataset=rows, question_key="problem", test_split="train", split="test")
+    assert [env.reset(idx=i)[0].splitlines()[1] for i in range(2)] == ["1 + 1", "2 + 2"]
+    with pytest.raises(MistakeError, match=r"^dataset: several splits: expected one datasets.Dataset"):
+        rlx.gym.make("math", dataset=datasets.DatasetDict({"train": rows}))
+
+
 def test_a_view_that_is_none_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^observation='lats': expected last, observations, history, chat$"):
+    views = "last, observations, history, chat, chat_on_reset"
+    with pytest.raises(ValueError, match=rf"^observation='lats': expected {views}$"):
         rlx.gym.make("countdown", observation="lats")
 
 

@@ -354,7 +354,7 @@ def test_what_is_no_text_is_no_action(action: Any) -> None:
     [
         ({"split": "tset"}, "split='tset': expected train, test"),
         ({"render_mode": "human"}, "render_mode='human': expected None, ansi"),
-        ({"observation": 5}, "observation=5: expected last, observations, history, chat"),
+        ({"observation": 5}, "observation=5: expected last, observations, history, chat, chat_on_reset"),
     ],
 )
 def test_a_word_that_is_not_known_is_refused_before_an_episode(keywords: dict[str, Any], told: str) -> None:

@@ -13,6 +13,13 @@ from rlx.limits import MistakeError
 GUESS = "game:GuessTheNumber-v0"
 
 
+class Spoken:
+    """A tokenizer whose template is a name for each role."""
+
+    def apply_chat_template(self, messages: Any, tokenize: bool, add_generation_prompt: bool) -> str:
+        return "".join(f"<{one['role']}>{one['content']}" for one in messages) + "<assistant>" * add_generation_prompt
+
+
 def wrapped(names: str, **keywords: Any) -> Any:
     env: Any = rlx.gym.make(GUESS, protocol="direct", seed=1, **keywords)
     for wrap in get_wrapper_fns(names):
@@ -63,3 +70,23 @@ def test_a_wrapper_that_is_none_is_one_line(names: str, message: str) -> None:
         get_wrapper_fns(names)
     with pytest.raises(MistakeError, match=r"^a wrapper of observations goes around the environment itself"):
         wrapped("episode_tracking,concat")
+
+
+def test_the_factory_has_gems_names_in_gems_order() -> None:
+    names = list(rlx.gym.WRAPPER_FACTORY)
+    tools = ["python_tool", "python_tool_no_int_reward", "python_tool_no_int_reward_last_line_error"]
+    views = ["concat", "concat_chat", "concat_with_action", "concat_chat_on_reset"]
+    assert names == [*tools, "search_tool", "search_tool_no_int_reward", *views, "episode_tracking"]
+    env: Any = rlx.gym.WRAPPER_FACTORY["search_tool"](rlx.gym.make(GUESS), max_tool_uses=1)
+    assert (env.max_tool_uses, env.pay) == (1, (0.3, 0.0, 0.0))
+
+
+def test_only_the_first_observation_is_in_the_template_on_reset() -> None:
+    wrap = rlx.gym.get_wrapper_fns("concat_chat_on_reset", tokenizer=Spoken())[0]
+    env = wrap(rlx.gym.make(GUESS))
+    first, _ = env.reset(seed=0)
+    assert first.startswith("<user>Put your number in")
+    assert first.endswith("<assistant>")
+    assert env.step(r"\boxed{51}")[0].startswith(first + "\\boxed{51}\n")
+    with pytest.raises(MistakeError, match=r"^concat_chat_on_reset: give get_wrapper_fns a tokenizer"):
+        rlx.gym.get_wrapper_fns("concat_chat_on_reset")[0](rlx.gym.make(GUESS))
