@@ -1,10 +1,11 @@
-"""What EARL's paper shows of trained policies (Yue et al. 2025), from each folder's newest evaluation.
+"""Print what EARL's paper shows of trained policies (Yue et al. 2025), from each folder's newest evaluation.
 
     python scripts/earl.py swaps NAME=DIR ...            Table 2: swaps and comparisons, beside algorithms
     python scripts/earl.py strata NAME=DIR ...           Figure 4: right answers by the swaps that were needed
     python scripts/earl.py habits NAME=DIR ...           Table 4: interactions, hallucinations, planning phrases
     python scripts/earl.py lengths OUT.svg NAME=DIR ...  Figure 5: tokens of right answers
     python scripts/earl.py tree OUT.svg DIR              the decision tree of a greedy policy
+    python scripts/earl.py untrained                     what nano's pretraining taught it of sorting
 
 With `part=countdown` among them, of that part of a mixture alone.
 For `swaps` and `tree` evaluate greedily over all orders of one size: `rlx eval run=DIR env=sorting/sort4
@@ -13,9 +14,12 @@ evaluate.temperature=0`, or `part=sort4` of a mixture that does.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 from rlx.config.build import build_part
 from rlx.config.saved import load_tree
@@ -25,13 +29,14 @@ from rlx.evaluate.decisions import tree_svg, trees_of
 from rlx.evaluate.habits import habits, lengths_of_right, lengths_svg
 from rlx.evaluate.tables import MISSING, Table, to_markdown
 from rlx.limits import MistakeError
-from rlx.model.load import load_tokenizer
+from rlx.model.load import SHIPPED, Model, load_tokenizer
 from rlx.record.store import load, stored_files
 from rlx.rollout.measure import mean, said
 from rlx.rollout.stops import decoder
 from rlx.types import Trajectory
 
 Named = Mapping[str, Sequence[Trajectory]]
+SWAP = re.compile(r"swap ([A-D]) ([A-D])")
 
 
 def evaluated(folder: Path, part: str = "") -> list[Trajectory]:
@@ -51,6 +56,34 @@ def evaluated(folder: Path, part: str = "") -> list[Trajectory]:
 def table(title: str, header: Sequence[str], rows: Mapping[str, Sequence[str]]) -> str:
     body = tuple((name, *cells) for name, cells in rows.items())
     return to_markdown(Table(title=title, header=("", *header), rows=body))
+
+
+def untrained() -> str:
+    """Ask nano, as it is shipped, for the swaps that bring each order of four, which it is told, into another."""
+    from transformers import AutoModelForCausalLM
+
+    tokenizer = load_tokenizer(Model(path="nano"))
+    model = AutoModelForCausalLM.from_pretrained(SHIPPED / "nano")
+    orders = list(permutations("ABCD"))
+    said = [complete(tokenizer, model, f"Now {' < '.join(order)}. Want A < B < C < D: ") for order in orders]
+    pairs = [SWAP.findall(text) for text in said]
+    right = sum(swapped(order, told) == sorted(order) for order, told in zip(orders, pairs, strict=True))
+    return f"{right} of {len(orders)} orders of four sorted, {sum(map(len, pairs)) / len(orders):.3f} swaps on average"
+
+
+def complete(tokenizer: Any, model: Any, prompt: str) -> str:
+    """Return the greedy continuation of a text."""
+    ids = tokenizer(prompt, return_tensors="pt").input_ids
+    return str(tokenizer.decode(model.generate(ids, max_new_tokens=40, do_sample=False)[0, ids.shape[1] :]))
+
+
+def swapped(order: Sequence[str], pairs: Sequence[tuple[str, str]]) -> list[str]:
+    """Return an order after swaps of pairs of names."""
+    now = list(order)
+    for pair in pairs:
+        first, second = map(now.index, pair)
+        now[first], now[second] = now[second], now[first]
+    return now
 
 
 def swaps(named: Named) -> str:
@@ -108,6 +141,8 @@ def main(words: list[str]) -> str:
     parts = [word for word in words if word.startswith("part=")]
     what, *rest = [word for word in words if word not in parts] or [""]
     part = parts[-1].removeprefix("part=") if parts else ""
+    if what == "untrained" and not rest:
+        return untrained()
     if what == "tree" and len(rest) == 2:
         return draw_tree(evaluated(Path(rest[1]), part), Path(rest[0]))
     out, pairs = (rest[0], rest[1:]) if what == "lengths" and rest else ("", rest)

@@ -90,3 +90,8 @@ def test_the_tree_of_a_mixtures_part_is_drawn(script: dict[str, Any], tmp_path: 
     assert "6 ends of 6 episodes" in drawn("part=sort3")
     with pytest.raises(MistakeError, match="nothing of a part 'sort9'; its parts: sort2, sort3"):
         drawn("part=sort9")
+
+
+def test_untrained_nano_names_the_fewest_swaps_of_every_order(script: dict[str, Any]) -> None:
+    assert script["main"](["untrained"]) == "24 of 24 orders of four sorted, 1.917 swaps on average"
+    assert script["swapped"]("BAC", [("A", "B"), ("A", "C")]) == ["C", "B", "A"]
