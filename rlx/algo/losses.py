@@ -1,4 +1,4 @@
-"""How tokens move: losses over the trained tokens of a micro-batch, normalised by counts over the whole batch.
+"""Losses over the trained tokens of a micro-batch, normalised by counts over the whole batch.
 
 Every loss returns its share and its metrics' shares; over the micro-batches of a step they add up to what one large
 batch would give. Only methods of tensors are used, so nothing here imports torch.
@@ -21,22 +21,22 @@ KL = Literal["k1", "k2", "k3"]
 Over = Literal["all", "vocabulary"]
 Normalisation = Literal["token", "sequence", "constant"]
 Surrogate = Callable[[Tokens], tuple["Tensor", Mapping[str, "Tensor"]]]
-"""From tokens to the policy's loss per token, and metrics per token."""
+"""Function of tokens that returns the policy's loss per token and metrics per token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyLoss:
-    """What every policy loss adds to its surrogate, and how the losses of tokens add up: the keys of `algo.loss`."""
+    """Terms that every policy loss adds to its surrogate, and the sum over tokens: the keys of `algo.loss`."""
 
     kl: float = 0.0
     """Weight of KL(policy || start policy); 0 needs no reference model."""
     kl_estimator: KL = "k3"
     kl_over: Over = "all"
-    """With actions beyond the vocabulary: all that may be chosen, or the vocabulary alone, where a token of it was."""
+    """Choices that the KL is over, with actions beyond the vocabulary: all, or tokens alone where one was chosen."""
     kl_target: float | None = None
     """The KL per token that `kl` is adapted to, step by step; None keeps `kl` as it is."""
     kl_rate: float = 0.1
-    """With `kl_target`: `kl` grows or shrinks by up to a fifth of this."""
+    """Rate of `kl_target`: `kl` grows or shrinks by up to a fifth of it per step."""
     entropy: float = 0.0
     """Weight of the entropy bonus."""
     normalisation: Normalisation = "token"
@@ -65,6 +65,7 @@ def total(per_token: Tensor, tokens: Tokens, totals: Totals, loss: PolicyLoss) -
 
     `token`: sum / number of tokens in the batch. `sequence`: mean over a trajectory's tokens, then over trajectories.
     `constant`: sum / `constant` (a completion length), then mean over trajectories (Dr. GRPO, arXiv:2503.20783).
+    Rows that count as part of one trajectory (`Credited.counts_as`) are one: a twin and the prefix that it shares.
     """
     match loss.normalisation:
         case "token":
@@ -72,7 +73,7 @@ def total(per_token: Tensor, tokens: Tokens, totals: Totals, loss: PolicyLoss) -
         case "constant":
             return per_token.sum() / (loss.constant * totals.num_trajectories)
         case "sequence":
-            length = tokens.trajectory.bincount()[tokens.trajectory]
+            length = tokens.trajectory.bincount()[tokens.trajectory] if tokens.length is None else tokens.length
             return (per_token / length).sum() / totals.num_trajectories
 
 

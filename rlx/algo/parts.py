@@ -169,6 +169,8 @@ class Tokens:
     """Index of the token's row in the batch's `Rows`."""
     trajectory: Tensor
     """Numbers of trajectories as in `Rows`; one is never split over micro-batches."""
+    length: Tensor | None = None
+    """Trained tokens of the trajectory that the token counts as part of; None: the count in `trajectory`."""
     group: Tensor
     """Numbers of groups as in `Rows`; micro-batches may split one, unless the algorithm's `unit` is the group."""
 
@@ -217,6 +219,8 @@ class Credited:
     """Targets of `value_after`, the critic's after each turn's last token; not a number where nobody knows."""
     keep: PerRow | PerToken | None = None
     """The trained part: what is false (0) here is left out before anything is packed or counted. None keeps all."""
+    counts_as: Sequence[int] | None = None
+    """For each row, the trajectory of its group that it counts as in a mean over trajectories; None: its own."""
 
 
 Credit = Callable[[Rows], Credited]

@@ -3,10 +3,10 @@
     factual   turn 0 ... turn k  [a b c d e f] ...
     twin      turn 0 ... turn k  [a b c <route> ...its own] ...
 
-Twins are played of a group in which every factual episode failed. Of each, a verb is drawn whose entry is encouraged,
-and a place in the text of its turns, by how likely the verb's name (or its route) was there; what the twin was forced
-to choose there is learned from like all else it says. Source: Yue et al. 2025, section 2 and appendix D.2; where its
-release differs, the keys say so.
+Twins are played of a group in which every factual episode failed. For each episode a verb is drawn whose entry is
+encouraged. A place in the text of its turns is drawn by the probability of the verb's name (or route) there. The
+forced choice is learned from like all else that the twin says. Source: Yue et al. 2025, section 2 and appendix D.2;
+where its release differs, the keys say so.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Likely = Literal["name", "either"]
 IMPOSSIBLE = -1e29
 """A log-prob below this is that of a choice that a mask forbids."""
 FIRST_GAIN = 0.001
-"""What is expected of an entry that was never forced."""
+"""Expected gain of an entry that was never forced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,13 +40,13 @@ class Twins:
     likely: Likely = "name"
     """A place's weight: how likely the verb's name was there, or (the release) the likelier of its name and route."""
     temperature: float = 1.0
-    """What the log of that is divided by."""
+    """Divisor of the log of that weight."""
     top_k: int = 0
     """Only so many likeliest places may be drawn; 0: all."""
     top_p: float = 1.0
     """Only the likeliest places that hold this share of all weight may be drawn."""
     gain_rate: float = 0.1
-    """Of several verbs one is drawn by the softmax of what its twins gained, a mean that follows at this rate."""
+    """Rate of the running mean of the gain of a verb's twins; its softmax weights the draw among several verbs."""
 
     def __post_init__(self) -> None:
         above(0, 1000, temperature=self.temperature)
@@ -82,7 +82,7 @@ def has_failed(factual: Sequence[Trajectory], failed: Failed) -> bool:
 
 
 def draw_entry(entries: Sequence[Entry], gains: Mapping[str, float], rng: Random) -> Entry:
-    """By the softmax of what each one's twins gained."""
+    """Draw an entry by the softmax of the gain of its twins."""
     weights = [math.exp(gains.get(key_of(entry.chosen), FIRST_GAIN)) for entry in entries]
     return rng.choices(entries, weights)[0]
 
@@ -108,7 +108,7 @@ def begin_twin(
 def places_of(
     one: Trajectory, entry: Entry, watch: Sequence[int], likely: Likely
 ) -> Iterator[tuple[float, tuple[int, int]]]:
-    """Where it might have entered: how likely that was, the turn, and how many of its tokens come before."""
+    """Yield the places of a possible entry: its log-prob, the turn, and the number of the turn's tokens before it."""
     route = watch.index(entry.chosen[0])
     told = [watch.index(word) for word in entry.words] + ([route] if likely == "either" else [])
     for turn, what in enumerate(one.turns):
@@ -139,8 +139,12 @@ def draw_place(places: Sequence[tuple[float, tuple[int, int]]], twins: Twins, rn
 
 
 def twin_difference(*, std: Deviation = "sample", eps: float = 1e-6) -> Credit:
-    """R' - R of a twin, for all that it says: its own tokens, and those of the episode that it left up to there; what
-    that went on to say is not kept. A group without twins is credited as by GRPO, (R_i - mean) / (std + eps)."""
+    """Credit all that a twin says by R' - R: its own tokens, and those of the episode that it left up to there.
+
+    The rest of that episode is not kept. A twin and the kept prefix are the one trajectory tau' of the paper, so they
+    count as one where a loss averages over trajectories. A group without twins is credited as by GRPO,
+    (R_i - mean) / (std + eps).
+    """
     at_least(0.0, eps=eps)
     alone = group_centred(std=std, eps=eps)
 
@@ -152,8 +156,8 @@ def twin_difference(*, std: Deviation = "sample", eps: float = 1e-6) -> Credit:
         failed = {rows.group[row] for row in first.values()}
         beside = alone(rows).advantage.values
 
-        def kept(row: int) -> tuple[float, int]:
-            """What the row's leading tokens are worth, and how many of them are kept."""
+        def worth(row: int) -> tuple[float, int]:
+            """Return the worth of the row's leading tokens, and the number of tokens that are kept."""
             trajectory, num = rows.trajectory[row], rows.num_tokens[row]
             if rows.group[row] not in failed:
                 return float(beside[row]), num  # type: ignore[arg-type]
@@ -165,9 +169,10 @@ def twin_difference(*, std: Deviation = "sample", eps: float = 1e-6) -> Credit:
             leaves = rows.fork[first[twin]]
             return gain[twin], num if row < leaves else rows.fork_token[first[twin]] if row == leaves else 0
 
-        told = [kept(row) for row in range(len(rows.reward))]
+        told = [worth(row) for row in range(len(rows.reward))]
         return Credited(
-            advantage=PerRow([worth for worth, _ in told]),
+            counts_as=[twin_of.get(t, t) for t in rows.trajectory],
+            advantage=PerRow([value for value, _ in told]),
             keep=PerToken(
                 [[place < num for place in range(all_of)] for (_, num), all_of in zip(told, rows.num_tokens)]
             ),
@@ -182,7 +187,7 @@ def key_of(chosen: Sequence[int]) -> str:
 
 
 def gained(groups: Sequence[Group]) -> dict[str, list[float]]:
-    """By entry, how much more each of its twins earned than the episode that it left."""
+    """Return, for each entry, the gains of its twins over the episodes that they left."""
     found: dict[str, list[float]] = {}
     for group in groups:
         reward = {one.sample: one.reward for one in group.trajectories}

@@ -1,4 +1,4 @@
-"""From groups of trajectories to flat tensors: every context once, every sampled token once, nothing padded.
+"""Turn groups of trajectories into flat tensors: every context once, every sampled token once, nothing padded.
 
 What the model reads is a forest of segments. A segment is a run of tokens that is computed once, after its context: its
 parent's path up to one of its parent's tokens, where its own positions go on.
@@ -45,17 +45,17 @@ class Batch:
     parent_S: Tensor
     """The segment that each one follows, or -1."""
     joint_S: Tensor
-    """How many of its parent's tokens it follows."""
+    """Number of its parent's tokens that it follows."""
     context_S: Tensor
-    """How many tokens of all segments come before it: its first position."""
+    """Number of tokens of all segments before it: its first position."""
     trajectory_S: Tensor
-    """Whose it is; -1 for a prompt."""
+    """Trajectory of the segment; -1 for a prompt."""
     position_M: Tensor
-    """Where in N each trained token stands."""
+    """Index in N of each trained token."""
     target_M: Tensor
-    """What was chosen there: its id, or an added action's, of whose description it is the first."""
+    """Id of the choice there: the token's, or an added action's, of whose description it is the first."""
     token_start_S: Tensor
-    """Where in M the tokens of each segment begin."""
+    """Index in M of the first token of each segment."""
     row_M: Tensor
     engine_logp_M: Tensor
     mask_M: Tensor
@@ -63,11 +63,13 @@ class Batch:
     trajectory_R: Tensor
     group_R: Tensor
     sampled: bool
-    """Whether the tokens came from a policy; demonstrations have no log-probs to compare with."""
+    """Flag of tokens that came from a policy; demonstrations have no log-probs to compare with."""
     old_M: Columns = field(default_factory=dict)
-    """What the learner computed with the weights that are about to move, where that was asked for."""
+    """Columns of the learner under the weights that are about to move, where asked for."""
     reference_M: Columns = field(default_factory=dict)
-    """The same with those of the start."""
+    """Columns of the start policy, where asked for."""
+    counts_as_R: Tensor | None = None
+    """For each row, the trajectory that it counts as part of, as credit says; None: its own."""
     weight_M: Tensor | None = None
     advantage_M: Tensor | None = None
     returns_M: Tensor | None = None
@@ -79,20 +81,29 @@ class Batch:
         return len(self.position_M)
 
     @property
+    def length_M(self) -> Tensor | None:
+        """Number of trained tokens of the trajectory that each token counts as part of, where credit says."""
+        if self.counts_as_R is None:
+            return None
+        counted_M = self.counts_as_R[self.row_M]
+        return counted_M.bincount()[counted_M]
+
+    @property
     def old_logp_M(self) -> Tensor:
-        """What a policy is compared with: the engine's, or the learner's where the distance of these is weighed."""
+        """Log-probs that a policy is compared with: the engine's, or the learner's where their distance is weighed."""
         return self.engine_logp_M if self.weight_M is None else self.old_M["logp"]
 
     def with_credit(self, credited: Credited) -> Batch:
-        """What credit says of each trained token, those that it keeps alone."""
+        """Return the batch with credit's values for each trained token, reduced to the tokens that credit keeps."""
         returns, after = credited.returns, credited.returns_after
         batch = replace(
             self,
             advantage_M=self.spread("advantage", credited.advantage),
             returns_M=None if returns is None else self.spread("returns", returns),
             returns_after_M=None if after is None else self.at_ends(self.spread("returns_after", after)),
+            counts_as_R=None if credited.counts_as is None else torch.tensor(credited.counts_as),
         )
-        return batch if credited.keep is None else batch.kept(self.spread("keep", credited.keep) != 0)
+        return batch if credited.keep is None else batch.reduced_to(self.spread("keep", credited.keep) != 0)
 
     def spread(self, name: str, given: PerRow | PerToken) -> Tensor:
         """A column of credit over the trained tokens."""
@@ -112,8 +123,8 @@ class Batch:
         is_last_M = self.row_M.diff(append=torch.tensor([-1])) != 0
         return column_M.where(is_last_M, torch.nan)
 
-    def kept(self, keep_M: Tensor) -> Batch:
-        """As if nothing else had been sampled; what is not trained is context, where something after it is."""
+    def reduced_to(self, keep_M: Tensor) -> Batch:
+        """Return the batch as if nothing else had been sampled; other tokens are context of trained ones after them."""
         segment_M = torch.arange(len(self.token_start_S) - 1).repeat_interleave(self.token_start_S.diff())
         num_S = segment_M[keep_M].bincount(minlength=len(self.token_start_S) - 1)
         columns = {f.name: getattr(self, f.name) for f in fields(self) if f.name.endswith("_M")}
@@ -138,7 +149,7 @@ class Draft:
     context: list[int] = field(default_factory=list)
     trajectory: list[int] = field(default_factory=list)
     offset: list[int] = field(default_factory=list)
-    """Of a trained token within its segment."""
+    """Offset of a trained token within its segment."""
     num_trained: list[int] = field(default_factory=list)
     """Per segment."""
     row: list[int] = field(default_factory=list)
@@ -208,7 +219,7 @@ def longest_path(columns: Draft, ids: list[int], first: int) -> tuple[int, int]:
 
 
 def num_alike(segment: list[int], ids: list[int], start: int) -> int:
-    """How many tokens a segment and `ids` from `start` on have in common."""
+    """Return the number of leading tokens that a segment and `ids` from `start` on have in common."""
     num = min(len(segment), len(ids) - start)
     if not num or segment[0] != ids[start]:
         return 0
@@ -229,7 +240,7 @@ def append_sampled(columns: Draft, turn: Turn, given: int, row: int, unknown: in
 
 
 def flat(values: Iterable[float], dtype: torch.dtype = torch.long) -> Tensor:
-    """As torch.tensor makes it, ten times as fast."""
+    """Return what torch.tensor would, ten times as fast."""
     numbers = array("q" if dtype == torch.long else "f", values)
     return torch.frombuffer(numbers, dtype=dtype) if numbers else torch.empty(0, dtype=dtype)
 

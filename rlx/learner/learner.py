@@ -1,9 +1,9 @@
-"""What all learners share: a batch is annotated, and moves the weights by a sum of micro-batches.
+"""Common part of all learners: a batch is annotated, and moves the weights by a sum of micro-batches.
 
-Each micro-batch goes through the model packed (packing.py, attention.py), its log-probs come in chunks (logprob.py),
-its loss is its share of the whole (`Totals`), and the gradients add up to those of one large batch: on one process or,
-shared out by shares.py, on many. A learner of its own kind says how gradients are computed, how weights move by them,
-and how both are kept.
+Each micro-batch goes through the model packed (packing.py, attention.py), and its log-probs come in chunks
+(logprob.py). Its loss is its share of the whole (`Totals`). So the gradients add up to those of one large batch, on one
+process or, shared out by shares.py, on many. A learner of its own kind says how gradients are computed, how weights
+move by them, and how both are kept.
 
 Legend: M, m as in packing.py.
 """
@@ -69,7 +69,7 @@ class Learner(ABC):
 
     @abstractmethod
     def score(self, packed: Packed, state_m: Tensor) -> Columns:
-        """What the scorer computes under the weights as they are, with gradient unless that is off."""
+        """Return the scorer's columns under the current weights, with gradient unless that is off."""
 
     @abstractmethod
     def score_start(self, packed: Packed, state_m: Tensor) -> Columns:
@@ -121,14 +121,14 @@ class Learner(ABC):
                 batch = replace(batch, reference_M=self.measure(batch, of_start=not is_adapted(model)))
         if self.scorer.heads or (self.gap_cap is not None and batch.sampled):
             batch = replace(batch, old_M=self.measure(batch))
-        batch = self.told_forced(batch)
+        batch = self.with_forced_logp(batch)
         if self.gap_cap is not None and batch.sampled:
             weight_M = (batch.old_M["logp"] - batch.engine_logp_M).exp().clamp(max=self.gap_cap)
             batch = replace(batch, weight_M=weight_M)
         return batch
 
-    def told_forced(self, batch: Batch) -> Batch:
-        """With the log-probs of tokens that no engine sampled, of whose trajectories alone they are computed."""
+    def with_forced_logp(self, batch: Batch) -> Batch:
+        """Add the log-probs of tokens that no engine sampled, computed for the trajectories of these tokens alone."""
         is_forced_M = batch.engine_logp_M.isnan()
         if not is_forced_M.any():
             return batch
@@ -138,7 +138,7 @@ class Learner(ABC):
 
     @torch.no_grad()
     def measure(self, batch: Batch, of_start: bool = False, only: Container[int] | None = None) -> Columns:
-        """What the scorer computes of trained tokens, on the CPU; of `only` some trajectories, 0 elsewhere."""
+        """Return the scorer's columns of trained tokens, on the CPU; of `only` some trajectories, 0 elsewhere."""
         self.scorer.eval()
         measured: dict[str, Tensor] = {}
         for what in self.share(batch, only):
@@ -155,8 +155,7 @@ class Learner(ABC):
         return shares(batch, chosen, self.micro_batch_tokens, self.ranks.size)[self.ranks.rank]
 
     def scored(self, batch: Batch, packed: Packed, of_start: bool = False) -> Columns:
-        """What the scorer computes of a micro-batch, on the device. The automaton's states stay where they are looked
-        up, on the CPU."""
+        """Return the scorer's columns of a micro-batch, on the device. The automaton's states stay on the CPU."""
         score = self.score_start if of_start else self.score
         return score(moved(packed, self.device), batch.mask_M[packed.token_m])
 
@@ -224,7 +223,7 @@ class Learner(ABC):
         return {"loss/value": result.value.item(), **shares}
 
     def sound(self, batch: Batch, part: MiniBatch, loss: TokenLoss) -> list[bool]:
-        """Whether each micro-batch's loss has a finite gradient in what was computed of its tokens."""
+        """Return whether each micro-batch's loss has a finite gradient in what was computed of its tokens."""
         found = []
         for packed in part.packed:
             with torch.no_grad():
@@ -244,7 +243,7 @@ class Learner(ABC):
         return NotFiniteError(what, self.num_updates, evidence(packed, self.tokens(batch, packed)))
 
     def tokens(self, batch: Batch, packed: Packed) -> Tokens:
-        """What the loss sees of a micro-batch: its rows of the batch's columns, on the device."""
+        """Return the loss's input for a micro-batch: its rows of the batch's columns, on the device."""
         now, row_m = self.scored(batch, packed), batch.row_M[packed.token_m]
 
         def take(column_M: Tensor) -> Tensor:
@@ -255,6 +254,7 @@ class Learner(ABC):
 
         if batch.advantage_M is None:
             raise ValueError("update: the batch has no advantages; call batch.with_credit(credit(rows)) first")
+        length_M = batch.length_M
         return Tokens(
             now=now,
             old=take_all({**batch.old_M, "logp": batch.old_logp_M}),
@@ -265,6 +265,7 @@ class Learner(ABC):
             weight=torch.ones_like(now["logp"]) if batch.weight_M is None else take(batch.weight_M),
             row=row_m.to(self.device),
             trajectory=batch.trajectory_R[row_m].to(self.device),
+            length=None if length_M is None else take(length_M),
             group=batch.group_R[row_m].to(self.device),
         )
 
@@ -291,7 +292,7 @@ def moved_by(tokens: Tokens) -> Tensor:
 
 
 def explained(batch: Batch) -> Metrics:
-    """What share of the returns' variance the values explained before the update: 1 - Var(G - V) / Var(G)."""
+    """Return the share of the returns' variance that the values explained before, 1 - Var(G - V) / Var(G)."""
     if batch.returns_M is None or "value" not in batch.old_M or len(batch.returns_M) < 2:
         return {}
     spread = batch.returns_M.var().item()

@@ -1,4 +1,4 @@
-"""Who computes what: a step's units are shared out over the ranks by their tokens, and each rank's share goes through
+"""Distribute work: a step's units are shared out over the ranks by their tokens, and each rank's share goes through
 the model in micro-batches, as many on every rank.
 
 A unit is what no micro-batch splits: a trajectory's segments, or a group's. ZeRO's ranks meet in every
@@ -30,10 +30,10 @@ class Unit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MicroBatch:
-    """What goes through the model at once."""
+    """Segments that go through the model at once."""
 
     segments: Segments
-    """That are trained."""
+    """Segments that are trained."""
     reach: Reach
     """These and what they follow, as far as they need it."""
     is_filler: bool = False
@@ -43,7 +43,7 @@ class MicroBatch:
 
     @property
     def num_tokens(self) -> int:
-        """That go through the model."""
+        """Number of tokens that go through the model."""
         return sum(self.reach.values())
 
 
@@ -69,15 +69,16 @@ def by_group(chosen: Iterable[Unit]) -> list[list[Unit]]:
 
 
 def count(batch: Batch, chosen: Iterable[Unit]) -> parts.Totals:
-    """What these units hold, for the loss to divide by."""
+    """Return the counts of these units, for the loss to divide by."""
     chosen_s = torch.tensor(segments_of(chosen))
     token_start = batch.token_start_S
     row_m = batch.row_M[ragged(token_start[chosen_s], token_start.diff()[chosen_s])]
     row_r = row_m.unique()
+    counted_R = batch.trajectory_R if batch.counts_as_R is None else batch.counts_as_R
     return parts.Totals(
         num_tokens=len(row_m),
         num_rows=len(row_r),
-        num_trajectories=len(batch.trajectory_R[row_r].unique()),
+        num_trajectories=len(counted_R[row_r].unique()),
         num_groups=len(batch.group_R[row_r].unique()),
     )
 
@@ -123,7 +124,7 @@ def micro_batches(forest: Forest, chosen: Sequence[Unit], budget: int) -> Iterat
     current: Segments = []
     there: Reach = {}
     used = 0
-    for segments in whole_where_it_fits(forest, chosen, budget):
+    for segments in segments_that_fit(forest, chosen, budget):
         needed = reach(forest, segments)
         more = {s: length for s, length in needed.items() if length > there.get(s, 0)}
         added = sum(length - there.get(s, 0) for s, length in more.items())
@@ -135,7 +136,7 @@ def micro_batches(forest: Forest, chosen: Sequence[Unit], budget: int) -> Iterat
         yield MicroBatch(segments=current, reach=there)
 
 
-def whole_where_it_fits(forest: Forest, chosen: Sequence[Unit], budget: int) -> Iterator[Segments]:
+def segments_that_fit(forest: Forest, chosen: Sequence[Unit], budget: int) -> Iterator[Segments]:
     """Each group's segments if they fit, else its units'."""
     for members in by_group(chosen):
         whole = segments_of(members)

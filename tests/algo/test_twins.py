@@ -156,6 +156,10 @@ def test_a_pair_is_worth_what_its_twin_earned_more_and_other_groups_are_credited
     ]  # fmt: skip
 
 
+def test_a_twin_and_the_prefix_that_it_shares_count_as_one_trajectory() -> None:
+    assert list(twin_difference()(table()).counts_as or ()) == [3, 3, 4, 2, 3, 3, 4, 5, 6]
+
+
 def test_gains_follow_the_twins_of_each_entry_and_choose_the_next() -> None:
     algorithm = cpo(optimizer=Optimizer(), num_samples=2)
     state = begun(algorithm)

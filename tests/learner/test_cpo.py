@@ -13,11 +13,12 @@ import pytest
 import torch
 
 from rlx.algo.cpo import cpo
-from rlx.algo.losses import PolicyLoss
+from rlx.algo.losses import PolicyLoss, clip, policy_loss
 from rlx.algo.parts import Algorithm, Columns, Optimizer, Tokens, Totals
 from rlx.learner.batch import collate
 from rlx.learner.packing import Packed
 from rlx.learner.rows import rows
+from rlx.learner.shares import count, units
 from rlx.learner.torch import TorchLearner
 from rlx.model.expand import expand
 from rlx.protocol.automaton import Automaton, State
@@ -28,10 +29,14 @@ GO, ENDS = 50, 6
 KL = 0.1
 
 
-def algorithm() -> Algorithm:
+def algorithm(normalisation: Any = "token") -> Algorithm:
     """With steps large enough to be clipped, and a pull to the start."""
     still = Optimizer(lr=0.0, max_gradient_norm=math.inf)
-    return cpo(optimizer=still, num_samples=2, eps=0.0, loss=PolicyLoss(kl=KL, kl_over="vocabulary"))
+    return cpo(optimizer=still, num_samples=2, eps=0.0, loss=pulled(normalisation))
+
+
+def pulled(normalisation: Any) -> PolicyLoss:
+    return PolicyLoss(kl=KL, kl_over="vocabulary", normalisation=normalisation, constant=1.0)
 
 
 def test_rule_2_in_numbers() -> None:
@@ -52,6 +57,42 @@ def test_rule_2_in_numbers() -> None:
     expected = -sum(s - KL * k for s, k in zip(surrogate, kl)) / 5
     totals = Totals(num_tokens=5, num_rows=1, num_trajectories=1, num_groups=1)
     assert algorithm().loss(tokens, totals).value.item() == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("normalisation", "weights"),
+    [
+        ("token", [1 / 18] * 5),
+        # a mean over 4: twin 2 with its prefix of 2 tokens, twin 3 with its prefix of 3, and two of the other group
+        ("constant", [1 / 4] * 5),
+        ("sequence", [1 / 5 / 4, 1 / 6 / 4, 1 / 5 / 4, 1 / 6 / 4, 1 / 4 / 4]),
+    ],
+)
+def test_a_twin_and_its_prefix_are_one_trajectory_in_numbers(normalisation: str, weights: list[float]) -> None:
+    """The weight of a token in the loss, by hand: of the prefixes of both twins, of both twins, and of a success."""
+    groups = groups_of()
+    batch = collate(groups)
+    batch = batch.with_credit(algorithm().credit(rows(groups, batch)))
+    totals = count(batch, units(batch, "trajectory"))
+    assert (totals.num_tokens, totals.num_trajectories, totals.num_groups) == (18, 4, 2)
+    trajectory = batch.trajectory_R[batch.row_M]
+    of_each = [next(m for m, t in enumerate(trajectory.tolist()) if t == one) for one in range(5)]
+    logp = torch.zeros(batch.num_tokens, requires_grad=True)
+    tokens = Tokens(
+        now={"logp": logp, "entropy": torch.zeros(18)},
+        old={"logp": torch.zeros(18)},
+        reference={},
+        advantage=torch.ones(18),
+        weight=torch.ones(18),
+        row=batch.row_M,
+        trajectory=trajectory,
+        length=batch.length_M,
+        group=batch.group_R[batch.row_M],
+    )
+    loss = policy_loss(clip(0.2, 0.2), PolicyLoss(normalisation=normalisation, constant=1.0))  # type: ignore[arg-type]
+    (-loss(tokens, totals).value).backward()
+    assert logp.grad is not None
+    assert logp.grad[of_each].tolist() == pytest.approx(weights)
 
 
 def said(prompt: Sequence[int], chosen: Sequence[int], reward: float = 0.0) -> Turn:
@@ -149,11 +190,13 @@ def with_old(model: Any, automaton: Automaton, groups: list[Group]) -> list[Grou
     ]
 
 
-def rule_2(model: Any, start: Any, automaton: Automaton, groups: list[Group]) -> torch.Tensor:
-    """J, to the letter: the sum of f over what is trained, by its number of tokens."""
-    total, num = torch.zeros(()), 0
+def rule_2(model: Any, start: Any, automaton: Automaton, groups: list[Group], normalisation: str) -> torch.Tensor:
+    """J, to the letter: the sums f of what is trained, by all tokens (`token`), or their mean over trajectories, each
+    as it is (`constant`) or by its own number of tokens (`sequence`)."""
+    sums, lengths = [], []
     for one in (t for group in groups for t in group.trajectories):
         a = TRAINED.get((one.task.id, one.sample))
+        total, num = torch.zeros(()), 0
         for index, turn in enumerate(one.turns if a is not None else ()):
             logp, among = columns(model, automaton, turn)
             with torch.no_grad():
@@ -165,13 +208,20 @@ def rule_2(model: Any, start: Any, automaton: Automaton, groups: list[Group]) ->
             gain = torch.minimum(ratio * a, ratio.clamp(0.8, 1.2) * a)
             total = total + (gain - KL * ((-d).exp() - 1 + d)).sum()
             num += len(logp)
-    return total / num
+        if num:
+            sums.append(total)
+            lengths.append(num)
+    f, length = torch.stack(sums), torch.tensor(lengths)
+    assert length.tolist() == [5, 6, 4, 3]
+    return {"token": f.sum() / length.sum(), "constant": f.mean(), "sequence": (f / length).mean()}[normalisation]
 
 
-def test_both_branches_are_the_gradient_of_rule_2(model: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("normalisation", ["token", "constant", "sequence"])
+@pytest.mark.parametrize("budget", [10_000, 1])
+def test_both_branches_are_the_gradient_of_rule_2(model: Callable[..., Any], normalisation: str, budget: int) -> None:
     network = model()
     automaton = automaton_of(network)
-    start, learner = copy.deepcopy(network), learner_of(network, automaton)
+    start, learner = copy.deepcopy(network), learner_of(network, automaton, budget)
     with torch.no_grad():
         for p in learner.model.parameters():
             p.add_(0.05 * torch.randn(p.shape, generator=torch.Generator().manual_seed(p.numel())))
@@ -179,7 +229,7 @@ def test_both_branches_are_the_gradient_of_rule_2(model: Callable[..., Any]) -> 
     plain.set_attn_implementation("eager")
     groups = with_old(plain, automaton, groups_of())
 
-    chosen = algorithm()
+    chosen = algorithm(normalisation)
     batch = learner.annotate(collate(groups), chosen.needs)
     batch = batch.with_credit(chosen.credit(rows(groups, batch)))
     found: list[dict[str, torch.Tensor]] = []
@@ -187,7 +237,7 @@ def test_both_branches_are_the_gradient_of_rule_2(model: Callable[..., Any]) -> 
     learner.move = lambda: found.append(gradients(learner.model)) or move()  # type: ignore[method-assign,func-returns-value]
     learner.update(batch, chosen.loss)
 
-    objective = rule_2(plain, start, automaton, groups)
+    objective = rule_2(plain, start, automaton, groups, normalisation)
     (-objective).backward()
     expected = gradients(plain)
     assert expected.keys() == found[0].keys()
@@ -196,9 +246,14 @@ def test_both_branches_are_the_gradient_of_rule_2(model: Callable[..., Any]) -> 
     assert expected["action_rows"].abs().max() > 1e-3
 
 
-def learner_of(network: Any, automaton: Automaton) -> TorchLearner:
+def learner_of(network: Any, automaton: Automaton, budget: int = 10_000) -> TorchLearner:
     return TorchLearner(
-        network, optimizer=algorithm().optimizer, num_steps=1, automaton=automaton, needs=frozenset({"reference"})
+        network,
+        optimizer=algorithm().optimizer,
+        num_steps=1,
+        automaton=automaton,
+        needs=frozenset({"reference"}),
+        micro_batch_tokens=budget,
     )
 
 
