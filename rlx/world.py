@@ -1,4 +1,4 @@
-"""What a player asks of an environment, and what holds where it does not have it (`CapableEnvironment`).
+"""Read the capabilities of an environment (`CapableEnvironment`), with defaults for those that it lacks.
 
 An environment of several parts (rlx.env.mixture) has `parts`: by name, each an environment and perhaps a protocol of
 its own. A task says which part it is of, and whatever is asked about a task is asked of that part.
@@ -12,7 +12,7 @@ from dataclasses import replace
 from math import inf, isfinite
 from typing import Any, Literal, Protocol, get_args
 
-from rlx.limits import refuse
+from rlx.limits import MistakeError, refuse
 from rlx.types import Action, Dialect, Environment, Episode, Group, Metrics, Move, Step, Task, Text, ToolUse, Turn, Verb
 
 AnswerForm = Literal["line", "program", "turn"]
@@ -20,12 +20,12 @@ AnswerForm = Literal["line", "program", "turn"]
 parses."""
 
 Pace = Literal["inline", "ticks", "live"]
-"""How an environment's steps are waited for: at once, a fixed number of ticks, or until they are ready, which no seed
-makes the same twice."""
+"""Time at which an environment's steps are taken: at once, after a fixed number of ticks, or when they are ready, which
+no seed repeats."""
 
 
 class CapableEnvironment(Environment, Protocol):
-    """What an environment may have besides."""
+    """Optional members of an environment."""
 
     @property
     def max_rounds(self) -> int | None:
@@ -35,18 +35,18 @@ class CapableEnvironment(Environment, Protocol):
 
     @property
     def tools(self) -> tuple[Verb, ...]:
-        """What it lends: a `call` names one."""
+        """Tools that the environment lends: a `call` names one."""
         ...
 
     @property
     def actions(self) -> tuple[Verb, ...]:
-        """What can be done in it: an `act` names one. Where it declares some, it takes an answer only if one of them is
+        """Actions that the environment declares: an `act` names one. Beside them, an answer is possible only if one is
         named `answer`."""
         ...
 
     @property
     def replayable(self) -> bool:
-        """Whether the same actions always give the same steps; forks and replays need it."""
+        """The same actions always give the same steps; forks and replays need it."""
         ...
 
     @property
@@ -69,7 +69,7 @@ class CapableEnvironment(Environment, Protocol):
         ...
 
     def cost(self, tool: ToolUse) -> float:
-        """What a turn's tool use costs; `Turn.reward` is `Step.reward` less this."""
+        """Return the cost of a turn's tool use; `Turn.reward` is `Step.reward` less this."""
         ...
 
     def demonstrate(self, task: Task, seed: int, tools: Sequence[str]) -> Iterable[Move]:
@@ -77,7 +77,7 @@ class CapableEnvironment(Environment, Protocol):
         ...
 
     def random_tries(self, task: Task, num: int, seed: int) -> Iterable[str | Action]:
-        """That many random well-formed actions, each to be judged in a fresh episode; text alone is an answer."""
+        """Return `num` random well-formed actions, each to be judged in a fresh episode; text alone is an answer."""
         ...
 
     def edition(self) -> str:
@@ -87,10 +87,10 @@ class CapableEnvironment(Environment, Protocol):
 
 
 class CapableEpisode(Episode, Protocol):
-    """What an episode may have besides."""
+    """Optional members of an episode."""
 
     def opening(self) -> Step:
-        """What the agent sees before its first action, and which actions are legal then."""
+        """Return what the agent sees before its first action, and which actions are legal then."""
         ...
 
     def close(self) -> None:
@@ -112,11 +112,11 @@ class WeightedPart(Protocol):
 
 
 Known = Mapping[str, Any]
-"""Of what was played: a small JSON object, saved with the run."""
+"""Counts of the episodes played: a small JSON object, saved with the run."""
 
 
 class Course(Protocol):
-    """How a mixture chooses the parts of a run's tasks by what was played: pure functions of what is known of that."""
+    """Choice of the part of each task in a mixture: pure functions of the counts of the episodes played."""
 
     def begin(self) -> Known: ...
 
@@ -125,7 +125,7 @@ class Course(Protocol):
         ...
 
     def given(self, known: Known) -> Mapping[str, int]:
-        """How many tasks each part gave."""
+        """Return the number of tasks that each part gave."""
         ...
 
     def choose(self, known: Known, num: int, *key: object) -> list[str]:
@@ -136,7 +136,7 @@ class Course(Protocol):
 
 
 def course_of(env: Environment) -> Course | None:
-    """None where tasks come in an order of their own."""
+    """Return the course of a mixture; None where tasks come in a fixed order."""
     course: Course | None = _has(env, "course", None)
     return course
 
@@ -153,7 +153,7 @@ def parts_of(env: Environment) -> dict[str, Environment]:
 
 
 def trained_parts(env: Environment) -> dict[str, Environment]:
-    """Those of them that have a share of the tasks of training."""
+    """Return the parts that have a share of the tasks of training."""
     return {name: portion.env for name, portion in portions_of(env).items() if portion.weight} or {"": env}
 
 
@@ -166,7 +166,7 @@ def part_of(env: Environment, task: Task) -> Environment:
 
 
 def dialect_of(env: Environment, protocol: Dialect, part: str = "") -> Dialect:
-    """How one speaks in an environment, or in a part of it: by the part's own protocol, where it names one."""
+    """Return the protocol of an environment, or of a part of it: the part's own, where it names one."""
     portion = portions_of(env).get(part)
     own = None if portion is None else portion.protocol
     inner = parts_of(env)[part]
@@ -184,11 +184,20 @@ def rounds_of(env: Environment) -> int | None:
 
 
 def tools_of(env: Environment) -> tuple[Verb, ...]:
-    return tuple(_has(env, "tools", ()))
+    return verbs_of(env, "tools")
 
 
 def actions_of(env: Environment) -> tuple[Verb, ...]:
-    return tuple(_has(env, "actions", ()))
+    return verbs_of(env, "actions")
+
+
+def verbs_of(env: Environment, name: str) -> tuple[Verb, ...]:
+    """Return the environment's tools or actions; MistakeError where they are anything but verbs."""
+    found = _has(env, name, ())
+    if not isinstance(found, Sequence) or not all(isinstance(one, Verb) for one in found):
+        expected = f"{name} = (Verb(name='ask', description='ask for a price', argument='thing'),)"
+        raise MistakeError(f"env: {name} of {type(env).__name__} is {found!r:.80}: expected a tuple, as in {expected}")
+    return tuple(found)
 
 
 def is_replayable(env: Environment) -> bool:
@@ -220,12 +229,12 @@ def reward_range_of(env: Environment, max_rounds: int | None = None) -> tuple[fl
 
 
 def is_reproducible(env: Environment) -> bool:
-    """Whether the same seed gives the same episodes: no part of it answers when it likes."""
+    """Tell whether the same seed gives the same episodes: no part has the pace `live`."""
     return all(pace_of(part) != "live" for part in parts_of(env).values())
 
 
 def cost_of(env: Environment, tool: ToolUse) -> float:
-    """What a turn's tool use costs there; nothing where it sets no price."""
+    """Return the cost of a turn's tool use; 0 where the environment sets no price."""
     return float(env.cost(tool)) if hasattr(env, "cost") else 0.0
 
 
@@ -247,7 +256,7 @@ def lawful_move(move: Move) -> Move:
 
 
 def edition_of(env: Environment) -> str:
-    """Of what all its parts read; empty where they read nothing."""
+    """Join the editions of all parts; empty where they read no files."""
     return " ".join(filter(None, (_has(part, "edition", str)() for part in parts_of(env).values())))
 
 
@@ -270,7 +279,7 @@ def has_opening(episode: Episode) -> bool:
 
 
 def opening_of(episode: Episode) -> Step:
-    """What the agent sees before its first action."""
+    """Return what the agent sees before its first action."""
     step: Step = episode.opening() if hasattr(episode, "opening") else NOTHING_SEEN
     return step
 
@@ -306,7 +315,7 @@ def lawful(env: Environment, step: Step) -> Step:
 
 
 def legal_sets(actions: Sequence[Verb]) -> tuple[frozenset[str], ...]:
-    """What may be legal together: one set for each situation that the actions name; none where they name none. A step
+    """Return one set of legal actions for each situation that the actions name; none where they name none. A step
     that says what is legal says one of them, so that a protocol can draw what may be chosen after each."""
     situations = dict.fromkeys(one for verb in actions for one in verb.when)
     sets = (frozenset(verb.name for verb in actions if not verb.when or one in verb.when) for one in situations)
@@ -314,7 +323,7 @@ def legal_sets(actions: Sequence[Verb]) -> tuple[frozenset[str], ...]:
 
 
 def is_finite(number: Any) -> bool:
-    """Whether it is a number that a float can hold, and not nan."""
+    """Tell whether a float can hold the number, and it is not nan."""
     try:
         return isfinite(number)
     except (TypeError, OverflowError):
@@ -322,7 +331,7 @@ def is_finite(number: Any) -> bool:
 
 
 def heard(turns: Sequence[Turn]) -> list[int]:
-    """Which of the turns the environment heard of. They alone count against a limit of turns."""
+    """Return the indices of the turns that reach the environment. They alone count against a limit of turns."""
     return [index for index, turn in enumerate(turns) if is_heard(turn.action)]
 
 

@@ -15,12 +15,13 @@ from rlx.env.game.guess_the_number import GuessTheNumber
 from rlx.env.mixture import Mixture, Portion
 from rlx.expert import DemonstrationError, demonstration
 from rlx.fault import fault
+from rlx.limits import MistakeError
 from rlx.protocol.direct import Direct
 from rlx.protocol.tags import Tags
 from rlx.tool.lend import Lend
 from rlx.tool.python import Python
 from rlx.types import Action, Move, Step, Task, Text, Verb
-from rlx.world import dialect_of, lawful, legal_sets, reward_range_of, step_within
+from rlx.world import dialect_of, lawful, legal_sets, reward_range_of, step_within, tools_of
 
 TASK = Task(id="7", prompt=(), data={})
 
@@ -180,3 +181,9 @@ def test_the_possible_rewards_of_a_mixture_are_those_of_all_its_parts() -> None:
 
 class Wanting:
     """An environment that names nothing it might."""
+
+
+@pytest.mark.parametrize("tools", [("sql",), Verb(name="sql", description="run a query"), "sql"])
+def test_tools_that_are_no_tuple_of_verbs_are_refused(tools: Any) -> None:
+    with pytest.raises(MistakeError, match=r"tools of Hall is .*: expected a tuple, as in tools = \(Verb\("):
+        tools_of(Hall(tools=tools))

@@ -1,4 +1,4 @@
-"""Whether what a call made is what the key stands for: a class by inheritance, a Protocol by its members."""
+"""Check that a call makes what its key stands for: a class by inheritance, a Protocol by its members."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from dataclasses import is_dataclass
 from typing import Any
 
 from rlx.config.check import ConfigError, describe, matches
-from rlx.config.signature import Annotation, Parameter, last_word, lookup, resolve
+from rlx.config.signature import LISTS, Annotation, Parameter, last_word, lookup, resolve
 
 CAPABLE = "rlx.world"
-"""Where it is written what an environment may have."""
+"""Module with the optional members of an environment."""
 
 
 def check_made(value: Any, target: str, parameter: Parameter, path: str) -> None:
@@ -92,7 +92,7 @@ def not_one(value: Any, target: str, wanted: ast.ClassDef) -> str:
 
 
 def missing(value: Any, target: str, module: str, wanted: ast.ClassDef) -> Iterator[str]:
-    """What a value lacks of a Protocol, or has in another form."""
+    """Yield what a value lacks of a Protocol, or has in another form."""
     members = [node for node in wanted.body if isinstance(node, ast.FunctionDef)]
     lacks = [node.name for node in members if not hasattr(value, node.name)]
     if len(lacks) == len(members):
@@ -105,7 +105,7 @@ def missing(value: Any, target: str, module: str, wanted: ast.ClassDef) -> Itera
 
 
 def unlike(value: Any, target: str, module: str, members: Sequence[ast.FunctionDef]) -> Iterator[str]:
-    """Which of a value's members have another form than a Protocol gives them."""
+    """Yield the members of a value that have another form than a Protocol gives them."""
     for node in members:
         if any(isinstance(mark, ast.Name) and mark.id == "property" for mark in node.decorator_list):
             yield from misread(getattr(value, node.name), f"{target}.{node.name}", module, node)
@@ -126,11 +126,21 @@ def misread(found: Any, name: str, module: str, node: ast.FunctionDef) -> Iterat
     wanted = None if node.returns is None else Annotation(node.returns, module)
     if wanted is not None and (callable(found) or not matches(wanted, plain)):
         given = "a method" if callable(found) else repr(found)[:40]
-        yield f"{name} is {given}: expected {describe(wanted)}"
+        yield f"{name} is {given}: expected {describe_member(wanted)}"
+
+
+def describe_member(annotation: Annotation) -> str:
+    """Describe what a Python class has there, not what a configuration would."""
+    name, inner = annotation.opened()
+    kind, nodes = inner[0].opened() if name in LISTS and inner else ("", [])
+    if kind != "class":
+        return describe(annotation)
+    item = last_word(nodes[0].node)
+    return f"a tuple of {item}, as in ({item}(…),)"
 
 
 def as_call(item: Any) -> Any:
-    """What was made of a class, as a configuration would have it."""
+    """Return an instance of a dataclass as a configuration would have it."""
     return {"_target_": type(item).__name__} if is_dataclass(item) else item
 
 

@@ -84,7 +84,10 @@ def test_every_algorithm_takes_an_environment_of_ones_own(tmp_path: Path, monkey
         ("make_maze", {"tasks": "problems"}, r"^env: \S+\.make_maze has no tasks, which every Environment needs$"),
         ("Maze", {"rounds": "max_rounds: str = '3'"}, r"Maze\.max_rounds is '3': expected an integer or null$"),
         ("Maze", {"rounds": "def max_rounds(self): return 3"}, r"Maze\.max_rounds is a method: expected an integer"),
-        ("Maze", {"rounds": "tools: tuple = ('python',)"}, r"Maze\.tools is \('python',\): expected a list of"),
+        (
+            *("Maze", {"rounds": "tools: tuple = ('python',)"}),
+            r"Maze\.tools is \('python',\): expected a tuple of Verb, as in \(Verb\(…\),\)",
+        ),
         ("Maze", {"rounds": "pace: str = 'slowly'"}, r"Maze\.pace is 'slowly': expected inline or ticks or live$"),
         ("Maze", {"rounds": "max_rounds: int = -1"}, r"^env\.max_rounds=-1: expected an integer, at least 0$"),
         ("Maze", {"demonstrated": "task"}, r"Maze\.demonstrate must take \(task, seed, tools\)$"),
@@ -98,6 +101,14 @@ def test_what_an_environment_of_ones_own_lacks_is_named(
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(ConfigError, match=message):
         build_run(compose([*own_words(tmp_path, target, **changed), *TEXT]), tmp_path)
+
+
+def test_tools_that_are_no_verbs_are_named_where_they_choose_the_protocol(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ConfigError, match=r"Maze\.tools is \('python',\): expected a tuple of Verb"):
+        build_run(compose(own_words(tmp_path, "Maze", rounds="tools: tuple = ('python',)")), tmp_path)
 
 
 KINDS = ("env", "protocol", "algo", "model", "hardware", "sampling", "evaluate", "track", "checkpoint", "warm_start")
