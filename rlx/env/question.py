@@ -1,20 +1,20 @@
-"""Questions that one answer ends: what they have in common.
+"""The common part of questions that one answer ends.
 
-drawn from   a generator of the project, or the rows of a data set (rlx.env.hub)
-Question     text  key  answer  worked
-Task         its prompt is the text, its data all the rest, its id a hash of what is asked, which says its split too
-answer       --judge(task, text)--> reward and success, which ends the episode
-else         told so: a turn of the `max_rounds` that may pass, which the player counts
+    drawn from   a generator, or the rows of a data set (rlx.env.hub).
+    Question     text, key, answer, worked.
+    Task         its prompt is the text, its data all the rest; its id is a hash of the question: the split goes by it
+    answer       --judge(task, text)--> reward and success, which ends the episode
+    else         told so: a turn of the `max_rounds` that may pass, which the player counts
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from random import Random
-from typing import Any, ClassVar
+from typing import Any
 
 from rlx.env.split import split_tasks
 from rlx.limits import MANY, within
@@ -28,20 +28,21 @@ LONGEST = 20_000
 class Question:
     text: str
     key: Any
-    """What answers are judged by, as JSON."""
+    """The key that answers are judged by, as JSON."""
     answer: str = ""
-    """What an expert says; empty where no one knows it."""
+    """The expert's answer; empty where no one knows it."""
     worked: str = ""
-    """How it is found."""
+    """The way to find it."""
     identity: str = ""
-    """What the split goes by, where that is not all of the text."""
+    """The text that decides the split, where that is not all of the question."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Questions(ABC):
     """A family of them: where they are from, and how an answer is judged."""
 
-    reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    reward_wrong: float = 0.0
+    """Reward of an answer that earns nothing: -1 teaches what not to say where returns are not normalised."""
     num_test: int = 500
     """Test questions, at most."""
     max_rounds: int = 0
@@ -50,13 +51,18 @@ class Questions(ABC):
     def __post_init__(self) -> None:
         within(1, MANY, num_test=self.num_test)
         within(0, MANY, max_rounds=self.max_rounds)
+        within(-1000, 0, reward_wrong=self.reward_wrong)
+
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        return min(0.0, self.reward_wrong), 1.0
 
     @abstractmethod
     def tasks(self, split: str, seed: int) -> Iterator[Task]: ...
 
     @abstractmethod
     def judge(self, task: Task, text: str) -> Step:
-        """What an answer is worth, whatever it says."""
+        """Return the worth of an answer, whatever it says."""
 
     def start(self, task: Task) -> QuestionEpisode:
         return QuestionEpisode(self, task)
@@ -74,7 +80,7 @@ class DrawnQuestions(Questions):
     @property
     @abstractmethod
     def stream(self) -> str:
-        """What keys its random numbers."""
+        """Return the key of its random numbers."""
 
     @abstractmethod
     def draw(self, rng: Random) -> Question: ...
@@ -89,7 +95,8 @@ class QuestionEpisode:
 
     def step(self, action: Action) -> Step:
         if action.kind == "answer":
-            return self.questions.judge(self.task, action.text) if len(action.text) <= LONGEST else judged(0.0)
+            step = self.questions.judge(self.task, action.text) if len(action.text) <= LONGEST else judged(0.0)
+            return step if step.reward else replace(step, reward=self.questions.reward_wrong)
         if action.kind == "call":
             return Step(observation=(Text("Error: there is no such tool"),), tool=ToolUse(num_calls=1, num_failed=1))
         return Step(observation=(Text(f"Error: {action.text:.200}"),))

@@ -139,3 +139,21 @@ def test_random_tries_are_judged(name: str) -> None:
     assert tries == list(tries_of(make(name), task, 20, 0))
     assert 0 < len(tries) <= 20
     assert all(make(name).start(task).step(action).done for action in tries)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_an_answer_that_earns_nothing_has_the_reward_of_wrong_ones(name: str) -> None:
+    env = build_env(name, {"reward_wrong": -1.0})
+    task = next(env.tasks("train", 0))
+    (right,) = moves_of(env, task, 0, ())
+    assert env.start(task).step(right.action).reward == 1.0
+    wrong = env.start(task).step(Action(kind="answer", text="no such answer"))
+    assert (wrong.reward, wrong.success, wrong.done) == (-1.0, False, True)
+    assert env.start(task).step(Action(kind="answer", text="x" * 100_000)).reward == -1.0
+    assert env.reward_range == (-1.0, 1.0)
+
+
+@pytest.mark.parametrize("value", [0.5, -1001.0])
+def test_a_wrong_answer_is_not_paid(value: float) -> None:
+    with pytest.raises(ValueError, match="reward_wrong"):
+        replace(build_env("logic", {}), reward_wrong=value)
