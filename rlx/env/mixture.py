@@ -27,22 +27,23 @@ NOUNS = (
     "tool",
     "episode",
     "env",
+    "overall",
     "time",
     "rate",
     "memory",
 )
-"""What figures and what depends on the clock begin with: no part is named so."""
+"""First words of the names of figures and of metrics that depend on the clock: no part has such a name."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Portion:
-    """A part: an environment, and how it is taken part of."""
+    """A part: an environment, its weight and its protocol."""
 
     env: Environment
     weight: float = 1.0
     """Tasks of it, in relation to the other parts' weights; of 0 it is evaluated, and never trained on."""
     protocol: Dialect | None = None
-    """How one speaks in it; null: as the run says."""
+    """Protocol of the part; null: the run's."""
 
     def __post_init__(self) -> None:
         within(0.0, LARGEST, weight=self.weight)
@@ -54,11 +55,11 @@ class Mixture:
 
     parts: Mapping[str, Portion]
     even_test: bool = False
-    """Whether a test has as many tasks of one part as of another, whatever their weights."""
+    """Take as many test tasks of one part as of another, until the smaller part has no more, whatever their weights."""
     curriculum_floor: float | None = None
-    """Of its weight, what a part keeps that is never or always solved (rlx.env.curriculum); null: all of it."""
+    """Share of its weight that a part keeps if it is never or always solved (rlx.env.curriculum); null: all of it."""
     curriculum_decay: float = 0.9
-    """Of what is known of the parts' success, what a step leaves."""
+    """Decay per step of the success counts of the parts."""
 
     # where an expert plays, nothing is chosen
     judging: ClassVar = ("even_test", "curriculum_floor", "curriculum_decay")
@@ -78,7 +79,7 @@ class Mixture:
 
     @property
     def course(self) -> Curriculum | None:
-        """What chooses the parts of a run's tasks, where what was played does so."""
+        """Curriculum that chooses the parts of a run's tasks by success; None without one."""
         if self.curriculum_floor is None:
             return None
         weights = {name: portion.weight for name, portion in self.parts.items() if portion.weight}

@@ -1,18 +1,24 @@
-"""From trajectories to figures: what an evaluation says of a policy, problem by problem and over all of them.
+"""Figures of an evaluation, computed from its trajectories: of each problem, and of all.
 
-The figures, with `eval` as the noun: `eval/pass@1`, `eval/pass@4` ... (unbiased), `eval/reward`, and under the names
-that training has for them `tool/calls`, `tool/failed_rate` (failed calls of all calls), `tool/mismatch_rate` (episodes
-that answered against their last observation), `tool/tokens`, `episode/turns`, `episode/tokens`, `episode/truncated`,
-`episode/errors`, and `env/NAME`, what the environment says itself, over the episodes of which it says it. All but these
-and `tool/failed_rate` are means over problems of the mean over a problem's samples. An episode that ended in an error
-counts as a failed attempt, or a crash would flatter the policy.
+With `eval` as the noun they are `eval/pass@1`, `eval/pass@4` ... (unbiased) and `eval/reward`. The others have the
+names that training has for them:
+
+    tool/calls  tool/tokens  tool/failed_rate (failed calls of all calls)
+    tool/mismatch_rate (episodes that answered against their last observation)
+    episode/turns  episode/tokens  episode/truncated  episode/errors
+    env/NAME (a metric of the environment, over the episodes that report it)
+
+All but `env/NAME` and `tool/failed_rate` are means over problems of the mean over a problem's samples. A mixture has
+them for each part (`eval/PART/pass@1`), and `eval/overall/pass@k` and `eval/overall/reward`, the means of its parts. An
+episode that ended in an error counts as a failed attempt, or a crash would flatter the policy.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf
+from math import inf, sqrt
 
 import numpy as np
 
@@ -45,7 +51,7 @@ class Score:
     bounds: Bounds = field(default_factory=dict)
     """Possible values of an episode's statistics, where they are known."""
     said: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    """What the environment itself said, of each sample of which it said it."""
+    """Metrics of the environment, for each sample that reports them."""
 
 
 FAILED = "tool/failed"
@@ -202,5 +208,32 @@ def values(estimated: Mapping[str, Estimate]) -> Metrics:
 
 
 def name_figures(noun: str, estimated: Mapping[str, Estimate]) -> dict[str, Estimate]:
-    """Stats as `noun/stat`."""
-    return {f"{noun}/{stat}": figure for stat, figure in estimated.items()}
+    """Return figures by the names `noun/stat`, those over the parts of a mixture included."""
+    return {f"{noun}/{stat}": figure for stat, figure in {**estimated, **over_parts(estimated)}.items()}
+
+
+def over_parts(estimated: Mapping[str, Estimate]) -> dict[str, Estimate]:
+    """Return `overall/pass@k` and `overall/reward`: the mean of a mixture's parts, each with the same weight.
+
+    `pass@k` weights tasks, so it is another figure where the test has more tasks of one part than of another.
+    """
+    found: dict[str, list[Estimate]] = {}
+    for name, figure in estimated.items():
+        part, _, stat = name.partition("/")
+        if re.fullmatch(r"pass@\d+|reward", stat) and part != "overall":
+            found.setdefault(f"overall/{stat}", []).append(figure)
+    return {name: mean_of_strata(each) for name, each in found.items() if len(each) > 1}
+
+
+def mean_of_strata(each: Sequence[Estimate]) -> Estimate:
+    """Return the mean of independent figures, such as those of a mixture's parts, with its interval.
+
+    The tasks are stratified by part: the number of each part's is fixed, and no part's draw says anything of
+    another's. So the distances to the ends add up as independent deviations do (Zou and Donner 2008): with K strata,
+    low = mean - sqrt(sum (value_k - low_k)^2) / K, and high likewise. It lies within the means of the ends.
+    """
+    num = len(each)
+    value = sum(one.value for one in each) / num
+    down = sqrt(sum((one.value - one.low) ** 2 for one in each)) / num
+    up = sqrt(sum((one.high - one.value) ** 2 for one in each)) / num
+    return Estimate(value=value, low=value - down, high=value + up)

@@ -247,3 +247,58 @@ def test_a_value_that_was_seen_is_possible_whatever_was_said() -> None:
         for i in range(3)
     ]
     assert figures(rows, ks=[1])["eval/reward"].high == 4.0
+
+
+def parts_scores(counts: dict[str, tuple[int, int]], flip: int = 0) -> list[Score]:
+    """Return so many right of so many tasks of each part; `flip` more tasks of each are wrong."""
+    return [
+        Score(task=f"{part}{i}", env=part, num_samples=1, num_correct=int(i < right - flip), sums={"reward": i < right})
+        for part, (right, num) in counts.items()
+        for i in range(num)
+    ]
+
+
+UNEVEN = {"arithmetic": (30, 40), "countdown": (20, 40), "gsm8k": (1, 8)}
+
+
+def test_overall_is_the_mean_of_the_parts_however_many_tasks_each_has() -> None:
+    found = figures(parts_scores(UNEVEN), ks=(1,))
+    parts = [found[f"eval/{part}/pass@1"] for part in UNEVEN]
+    mean = (30 / 40 + 20 / 40 + 1 / 8) / 3
+    overall = found["eval/overall/pass@1"]
+    assert overall.value == pytest.approx(mean)
+    assert found["eval/overall/reward"].value == pytest.approx(mean)
+    assert found["eval/pass@1"].value == pytest.approx(51 / 88)
+    down, up = sum((p.value - p.low) ** 2 for p in parts), sum((p.high - p.value) ** 2 for p in parts)
+    assert overall.low == pytest.approx(mean - down**0.5 / 3)
+    assert overall.high == pytest.approx(mean + up**0.5 / 3)
+    assert 0 < overall.low < overall.value < overall.high < 1
+    even = figures(parts_scores({"a": (9, 10), "b": (1, 10)}), ks=(1,))
+    assert even["eval/overall/pass@1"].value == pytest.approx(even["eval/pass@1"].value) == 0.5
+    assert not [name for name in figures(parts_scores({"a": (3, 10)}), ks=(1,)) if "overall" in name]
+
+
+def test_the_interval_of_overall_is_that_of_stratified_tasks() -> None:
+    """Parts that are all right or all wrong leave nothing of the difference between parts to chance."""
+    found = figures(parts_scores({"easy": (200, 200), "hard": (0, 200)}), ks=(1,))
+    plain, overall = found["eval/pass@1"], found["eval/overall/pass@1"]
+    assert plain.high - plain.low > 0.09
+    assert overall.high - overall.low < 0.02
+
+
+def test_a_gain_of_overall_is_the_mean_of_the_parts_gains() -> None:
+    ours, theirs = parts_scores(UNEVEN), parts_scores(UNEVEN, flip=1)
+    found = gains(ours, theirs, ks=(1,))
+    parts = [found[f"gain/{part}/pass@1"] for part in UNEVEN]
+    assert found["gain/overall/pass@1"].value == pytest.approx((1 / 40 + 1 / 40 + 1 / 8) / 3)
+    assert found["gain/overall/pass@1"].low == pytest.approx(
+        found["gain/overall/pass@1"].value - sum((p.value - p.low) ** 2 for p in parts) ** 0.5 / 3
+    )
+    for each in gains_of_each([ours], [theirs], ks=(1,)):
+        assert each["gain/overall/pass@1"].value == pytest.approx(found["gain/overall/pass@1"].value)
+
+
+def test_parts_that_bound_nothing_leave_overall_without_an_interval() -> None:
+    rows = [Score(task=part, env=part, num_samples=1, num_correct=1, sums={"reward": 1.0}) for part in ("a", "b")]
+    found = figures(rows, ks=(1,))["eval/overall/reward"]
+    assert (found.value, found.low, found.high) == (1.0, -inf, inf)
