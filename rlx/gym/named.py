@@ -19,6 +19,7 @@ from gymnasium.envs.registration import EnvSpec
 
 from rlx.config.check import ConfigError, check_call
 from rlx.config.folders import config_folders, list_options, option_files, read_option
+from rlx.env.qa import QA
 from rlx.gym.keywords import translate
 from rlx.gym.registered import REGISTERED, make_registered
 from rlx.gym.single import TextEnv
@@ -26,9 +27,11 @@ from rlx.gym.spaces import require
 from rlx.gym.vector import TextVectorEnv
 from rlx.limits import MistakeError, near, within
 from rlx.types import Dialect, Environment
-from rlx.world import is_replayable, is_reproducible, parts_of
+from rlx.world import AnswerForm, answer_form_of, is_replayable, is_reproducible, parts_of
 
 Wrapper = Callable[[gymnasium.Env[Any, str]], gymnasium.Env[Any, str]]
+FORMS: Mapping[AnswerForm, str] = {"line": "boxed", "program": "fenced", "turn": "whole"}
+"""Protocols by the form of an environment's answers."""
 VERSION = re.compile(r"-v\d+")
 REFERENCE = re.compile(r"\$\{model\.recipe\.(\w+)\}")
 RECIPE = "3b"
@@ -39,17 +42,19 @@ MOST = 10**5
 """Environments of a vector: making so many takes seconds."""
 
 
-def make(env_id: str, *, protocol: str | Dialect = "boxed", window: int | None = None, **keywords: Any) -> TextEnv:
+def make(env_id: str, *, protocol: str | Dialect | None = None, window: int | None = None, **keywords: Any) -> TextEnv:
     """Make the environment of a name. `keywords` are those of `TextEnv`; the others are keys of the environment's own
-    option, as in `max_turns=5`, or GEM's names for them; `window` is the protocol's. Of a name that was registered, an
-    instance of its class."""
+    option, as in `max_turns=5`, or GEM's names for them; `window` is the protocol's. `protocol=None` chooses by the
+    environment. Of a name that was registered, an instance of its class."""
     if env_id in REGISTERED:
         return make_registered(env_id, keywords)  # type: ignore[return-value]
     option, own = find_task(env_id)
     keywords = own | translate(keywords, {*read_option("env", option, config_folders()), *SETTINGS})
     settings = {name: value for name, value in keywords.items() if name in SETTINGS}
     env = build_env(option, {name: value for name, value in keywords.items() if name not in SETTINGS})
-    spoken = build_protocol(protocol, {} if window is None else {"window": window})
+    spoken = build_protocol(
+        form_of(env) if protocol is None else protocol, {} if window is None else {"window": window}
+    )
     told = {"env_id": option, "protocol": protocol, "window": window, **keywords}
     is_same = is_reproducible(env) and all(map(is_replayable, parts_of(env).values()))
     spec = EnvSpec(id=f"{option}-v0", entry_point="rlx.gym:make", nondeterministic=not is_same, kwargs=told)
@@ -148,6 +153,13 @@ def build_env(option: str, keys: Mapping[str, Any]) -> Environment:
     """The environment of an option, with these keys in place of its own; ConfigError for what it does not have."""
     env: Environment = build("env", option, keys)
     return env
+
+
+def form_of(env: Environment) -> str:
+    """Return the protocol of GEM's form of a turn: a block of code for programs, `<answer>` for questions that are
+    answered in words, else a box; whole turns where the environment parses them itself."""
+    forms = {FORMS[answer_form_of(part)] if not isinstance(part, QA) else "tags" for part in parts_of(env).values()}
+    return forms.pop() if len(forms) == 1 else "boxed"
 
 
 def build_protocol(protocol: str | Dialect, keys: Mapping[str, Any]) -> Dialect:

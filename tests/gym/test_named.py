@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,50 @@ def test_gems_names_of_keywords_are_understood(name: str, gem: dict, ours: dict)
     assert env.world == rlx.gym.make(name, **ours).world
     for key in set(gem) & set(NAMES) - {"name"}:
         assert getattr(env, key) == gem[key]
+
+
+def rows_in(folder: Path, **columns: Any) -> str:
+    file = folder / "rows.jsonl"
+    file.write_text(json.dumps(columns) + "\n")
+    return str(file)
+
+
+@pytest.mark.parametrize("name", ["code:Taco8k", "eval:CodeContest"])
+def test_programs_are_read_from_the_last_block(name: str, tmp_path: Path) -> None:
+    tests = {"inputs": ["3"], "outputs": ["6"]}
+    file = rows_in(tmp_path, problem="Double it.", tests=tests)
+    env: Any = rlx.gym.make(name, hub=file, test_split="train", split="test")
+    assert type(env.protocol).__name__ == "Fenced"
+    right, wrong = "print(2 * int(input()))", "print(0)"
+    for text, reward in [
+        (f"First\n```python\n{wrong}\n```\nno:\n```python\n{right}\n```\nDone.", 1.0),
+        (f"```\n{right}\n```", 1.0),
+        (f"```python\n{right}\n```\n```python\n{wrong}\n```", 0.0),
+        (right, 0.0),
+        (rf"\boxed{{{right}}}", 0.0),
+    ]:
+        env.reset()
+        assert env.step(text)[1] == reward, text
+
+
+@pytest.mark.parametrize("name", ["qa:HotpotQA", "qa:NaturalQuestions", "eval:Musique", "eval:QaOpen"])
+def test_answers_in_words_are_read_from_the_last_tag(name: str, tmp_path: Path) -> None:
+    file = rows_in(tmp_path, problem="Capital of France?", question="Capital of France?", answer=["Paris", "Paname"])
+    env: Any = rlx.gym.make(name, hub=file, test_split="train", split="test")
+    for text, reward in [
+        ("<think>hm</think> <answer>Rome</answer>, no, <answer>the paris!</answer>.", 1.0),
+        ("<answer>Paris</answer> <answer>Rome</answer>", 0.0),
+        ("<answer>Rome</answer> <answer>\n Paname\n</answer>", 1.0),
+        (r"\boxed{Paris}", 0.0),
+        ("Paris", 0.0),
+    ]:
+        env.reset()
+        assert env.step(text)[1] == reward, text
+
+
+def test_mathematics_and_logic_are_read_from_the_last_box(tmp_path: Path) -> None:
+    for name in ("math:GSM8K", "eval:AMC", "logic:RuleTaker-d2", "rg:chain_sum", "game:Wordle-v0"):
+        assert type(rlx.gym.make(name).protocol).__name__ == "Boxed"
 
 
 def test_attributes_that_gems_trainers_read_are_there() -> None:
