@@ -1,10 +1,10 @@
 """The common part of questions that one answer ends.
 
-    drawn from   a generator, or the rows of a data set (rlx.env.hub).
-    Question     text, key, answer, worked.
-    Task         its prompt is the text, its data all the rest; its id is a hash of the question: the split goes by it
-    answer       --judge(task, text)--> reward and success, which ends the episode
-    else         told so: a turn of the `max_rounds` that may pass, which the player counts
+drawn from   a generator, or the rows of a data set (rlx.env.hub).
+Question     text, key, answer, worked.
+Task         its prompt is the text, its data all the rest; its id is a hash of the question: the split goes by it
+answer       --judge(task, text)--> reward and success, which ends the episode
+else         told so: a turn of the `max_rounds` that may pass, which the player counts
 """
 
 from __future__ import annotations

@@ -20,18 +20,21 @@ from gymnasium.envs.registration import EnvSpec
 from rlx.config.check import ConfigError, check_call
 from rlx.config.folders import config_folders, list_options, option_files, read_option
 from rlx.env.qa import QA
+from rlx.env.sourced import SourcedQuestions
 from rlx.gym.keywords import translate
 from rlx.gym.registered import REGISTERED, make_registered
 from rlx.gym.single import TextEnv
 from rlx.gym.spaces import require
 from rlx.gym.vector import TextVectorEnv
-from rlx.limits import MistakeError, near, within
+from rlx.limits import MANY, MistakeError, near, within
 from rlx.types import Dialect, Environment
 from rlx.world import AnswerForm, answer_form_of, is_replayable, is_reproducible, parts_of
 
 Wrapper = Callable[[gymnasium.Env[Any, str]], gymnasium.Env[Any, str]]
 FORMS: Mapping[AnswerForm, str] = {"line": "boxed", "program": "fenced", "turn": "whole"}
 """Protocols by the form of an environment's answers."""
+EVALUATIONS = "eval/"
+"""Folder of options for evaluation alone; all of their questions are played, as in GEM."""
 VERSION = re.compile(r"-v\d+")
 REFERENCE = re.compile(r"\$\{model\.recipe\.(\w+)\}")
 RECIPE = "3b"
@@ -51,7 +54,12 @@ def make(env_id: str, *, protocol: str | Dialect | None = None, window: int | No
     option, own = find_task(env_id)
     keywords = own | translate(keywords, {*read_option("env", option, config_folders()), *SETTINGS})
     settings = {name: value for name, value in keywords.items() if name in SETTINGS}
-    env = build_env(option, {name: value for name, value in keywords.items() if name not in SETTINGS})
+    keys = {name: value for name, value in keywords.items() if name not in SETTINGS}
+    if option.startswith(EVALUATIONS):
+        keys = {"num_test": MANY, **keys}
+    env = build_env(option, keys)
+    if is_test_alone(env):
+        settings = {"split": "test", **settings}
     spoken = build_protocol(
         form_of(env) if protocol is None else protocol, {} if window is None else {"window": window}
     )
@@ -153,6 +161,11 @@ def build_env(option: str, keys: Mapping[str, Any]) -> Environment:
     """The environment of an option, with these keys in place of its own; ConfigError for what it does not have."""
     env: Environment = build("env", option, keys)
     return env
+
+
+def is_test_alone(env: Environment) -> bool:
+    """True for an environment whose data set is for evaluation alone: test questions come from its only split."""
+    return isinstance(env, SourcedQuestions) and env.test_split == env.split
 
 
 def form_of(env: Environment) -> str:

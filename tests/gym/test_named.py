@@ -10,6 +10,7 @@ import pytest
 
 import rlx.gym
 from rlx.config.check import ConfigError
+from rlx.config.folders import list_options, shipped_folder
 from rlx.env.game.guess_the_number import GuessTheNumber
 from rlx.gym.keywords import NAMES
 from rlx.gym.named import find_option, find_task
@@ -142,6 +143,27 @@ def test_answers_in_words_are_read_from_the_last_tag(name: str, tmp_path: Path) 
     ]:
         env.reset()
         assert env.step(text)[1] == reward, text
+
+
+EVALUATIONS = [name for name in list_options("env", [shipped_folder("conf")]) if name.startswith("eval/")]
+
+
+@pytest.mark.parametrize("name", EVALUATIONS)
+def test_evaluations_begin_with_their_first_question_and_play_all(name: str, tmp_path: Path) -> None:
+    tests = {"inputs": ["3"], "outputs": ["6"]}
+    row = {"problem": "Q", "question": "Q", "answer": "6", "tests": tests}
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps(row | {"problem": f"Q{i}.", "question": f"Q{i}."}) + "\n" for i in range(600)))
+    env: Any = rlx.gym.make("eval:" + name.removeprefix("eval/"), hub=str(file))
+    try:
+        seen = [env.reset()[0] for _ in range(3)]
+    except MistakeError as error:
+        if "is not installed" in str(error):
+            pytest.skip(str(error))
+        raise
+    assert all(f"Q{i}." in text for i, text in enumerate(seen))
+    assert len(env.dataset) == 600
+    assert "Q599." in env.reset(idx=599)[0]
 
 
 def test_mathematics_and_logic_are_read_from_the_last_box(tmp_path: Path) -> None:

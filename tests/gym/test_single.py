@@ -213,7 +213,7 @@ def test_a_number_chooses_a_task_and_the_next_follow_as_in_gem(tmp_path: Path) -
     assert [env.reset()[1]["task"] for _ in range(9)] == [*seen[4:], seen[0]]
     with pytest.raises(MistakeError, match=r"^idx=12: the test split has fewer$"):
         env.reset(idx=12)
-    assert not hasattr(rlx.gym.make("math", **data), "dataset"), "training has no end"
+    assert not hasattr(rlx.gym.make("math", source="hub", hub=str(rows)), "dataset"), "training has no end"
     assert not hasattr(rlx.gym.make(GUESS), "dataset")
 
 
