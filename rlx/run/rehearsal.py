@@ -29,6 +29,7 @@ from rlx.rollout.speech import Speech
 from rlx.rollout.stage import Stage, answer_at_once
 from rlx.run.life import Life, RunError
 from rlx.run.run import Run
+from rlx.run.task_warnings import task_warnings
 from rlx.types import Action, Completion, Dialect, Environment, Move, Request, Start, Task, Trajectory, Turn
 from rlx.world import (
     actions_of,
@@ -129,6 +130,8 @@ def rehearse(life: Life) -> None:
         for stage in stages:
             for name, env in trained_parts(stage.env).items():
                 rehearse_one(life, stage, name, env)
+                for text in task_warnings(stage, name, env):
+                    life.warn(text)
 
     if life.run.steps and not life.ranks.tell((life.run.folder / METRICS).exists()):
         life.pulse.at("rehearsal of the environment", resting=True)

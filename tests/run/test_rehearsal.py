@@ -133,6 +133,32 @@ def test_an_error_that_threads_do_not_cause_is_told_and_stops_nothing(run: Calla
     assert "no table" in text
 
 
+def test_an_expert_that_solves_nothing_is_named(run: Callable[..., Run]) -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Wrong(Library):
+        def start(self, task: Task) -> Desk:
+            return Strict(self, task.data["key"])
+
+    class Strict(Desk):
+        def step(self, action: Action) -> Step:
+            return replace(super().step(action), reward=0.0, success=False)
+
+    (text,) = warnings(replace(run(), env=Wrong()))
+    assert "the expert solves none of the first 2 training tasks" in text
+    assert "--expert" in text
+
+
+def test_test_tasks_among_those_of_training_are_counted(run: Callable[..., Run]) -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Mixed(Library):
+        def tasks(self, split: str, seed: int) -> Iterator[Task]:
+            factor = 1 if split == "test" else 10
+            return (replace(task, id=str(factor * i)) for i, task in enumerate(super().tasks(split, seed)))
+
+    (text,) = warnings(replace(run(), env=Mixed()))
+    assert "1 of 5 training tasks are test tasks too, such as '0'" in text
+
+
 def test_shipped_environments_pass_in_any_protocol(small_run: Build, tmp_path: Path) -> None:
     given = ("env", "algo", "steps", "protocol")
     for env in ("countdown", "game/sokoban", "math", "[countdown,game/hangman]"):
