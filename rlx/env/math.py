@@ -27,7 +27,10 @@ from rlx.env.worked import is_worked
 from rlx.limits import MistakeError, Switch, above, each_once, near, refuse, within
 from rlx.types import Action, Move, Step, Task
 
-SCORER = str(Path(__file__).with_name("math_scorer.py"))
+SCORERS = {
+    verify: str(Path(__file__).with_name(name))
+    for verify, name in [("math_verify", "math_scorer.py"), ("gem", "gem_scorer.py")]
+}
 LIMITS = Limits(memory_mb=2048, cpu_seconds=600)
 LARGEST = 10**9
 WHOLE = re.compile(r"\d{1,9}", re.ASCII)
@@ -39,8 +42,8 @@ OPERATION = re.compile(r"(\S+ [-+*/] \S+) = ")
 class Math(SourcedQuestions):
     """The reward is 1 for an answer that equals the key."""
 
-    verify: Literal["numbers", "math_verify"] = "numbers"
-    """Comparison of an answer with the key: as exact numbers, or by math-verify."""
+    verify: Literal["numbers", "math_verify", "gem"] = "numbers"
+    """Comparison of an answer with the key: as exact numbers, by math-verify, or by GEM's rules (gem_scorer)."""
     kinds: tuple[str, ...] = tuple(KINDS)
     """Kinds of problems, drawn evenly (source=generated)."""
     high: int = 20
@@ -73,14 +76,14 @@ class Math(SourcedQuestions):
         super().check()
 
     def require(self) -> None:
-        if self.verify == "math_verify" and find_spec("math_verify") is None:
+        if self.verify in SCORERS and find_spec("math_verify") is None:
             raise MistakeError("env: math_verify is not installed: pip install 'rlx[math]', or env.verify=numbers")
-        if self.verify == "math_verify":
+        if self.verify in SCORERS:
             self.box.know()
 
     @property
     def box(self) -> Box:
-        return box(SCORER, contained=self.contained)
+        return box(SCORERS[self.verify], contained=self.contained)
 
     def tasks(self, split: str, seed: int) -> Iterator[Task]:
         self.require()
@@ -99,6 +102,8 @@ class Math(SourcedQuestions):
 
     def judge(self, task: Task, text: str) -> Step:
         keys = task.data["key"]
+        if self.verify == "gem":
+            return judged(float(text.strip() in keys or self.is_equal(keys, text)))
         number = read_number(text)
         same = text.strip() in keys or (number is not None and number in map(read_number, keys))
         if not same and self.verify == "math_verify" and (self.unworked or is_worked(text, keys)):
