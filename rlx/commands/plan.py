@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rlx.commands.bottleneck import describe_limits
+from rlx.commands.overhead import describe_disk, describe_evaluations, describe_grace, describe_rehearsal
 from rlx.commands.parts import show, split_run
 from rlx.commands.refusal import check_plan
 from rlx.commands.text import LEFT, between, row
@@ -15,25 +17,34 @@ from rlx.commands.timing import (
     Timing,
     describe_time,
     describe_verdict_time,
-    describe_warnings,
     describe_work,
     timing_of,
 )
+from rlx.commands.waste import describe_warnings
 from rlx.config.check import spell, visible
 from rlx.config.compose import build_run, choices_of, compose
 from rlx.config.saved import load_tree
-from rlx.console import counted
 from rlx.hardware.command import devices_per_node
 from rlx.hardware.machine import size
 from rlx.hardware.memory import Budget, Demand, budgets
 from rlx.hardware.memory_host import host_amounts, host_peak
 from rlx.hardware.profile import Hardware
 from rlx.launch.sbatch import sbatch_script
-from rlx.model.shape import Shape, num_parameters
+from rlx.model.shape import num_parameters
 from rlx.record.folder import flatten
 from rlx.run.choose import Choice
 from rlx.run.duration import checkpoint_bytes
-from rlx.run.fit import FitError, check_devices, check_packages, demand_of, device_memory, shape_of, verdict
+from rlx.run.fit import (
+    FitError,
+    check_devices,
+    check_packages,
+    check_share,
+    check_split,
+    demand_of,
+    device_memory,
+    shape_of,
+    verdict,
+)
 from rlx.run.lengths import Given
 from rlx.run.measured import read_measured
 from rlx.run.run import Run
@@ -42,6 +53,8 @@ Tree = Mapping[str, Any]
 
 DERIVED = ("model.recipe", "model.shape")
 """Keys that settings leave out: other keys have taken their values from them, or the model's config.json has them."""
+REFUSED = "it will NOT"
+"""Beginning of the verdict on a run that cannot start."""
 
 
 def plan_run(words: Sequence[str] | None, given: Given) -> None:
@@ -63,17 +76,22 @@ def describe_plan(run: Run, words: Sequence[str], timing: Timing | None = None, 
     lines += describe_settings(run.config)
     lines += describe_devices(run.hardware)
     lines += describe_memory(run)
-    lines += describe_work(timing)
+    lines += [*describe_rehearsal(run), *describe_work(timing), *describe_evaluations(timing)]
     shape = shape_of(run)
-    lines += [] if shape is None else [*describe_disk(run, shape), *describe_time(timing)]
-    checkpoint = 0 if shape is None else checkpoint_bytes(run, shape)
-    return "\n".join([*lines, *describe_start(run.hardware, words, demand_of(run), checkpoint)])
+    lines += [] if shape is None else [*describe_disk(timing, shape), *describe_time(timing)]
+    start = describe_start(run, words, timing)
+    # The grace period is of a job, so it is said where a job is shown.
+    lines += describe_grace(timing, shape) if shape is not None and start[0] == "sbatch" else []
+    return "\n".join([*lines, *start])
 
 
 def describe_verdict(run: Run, timing: Timing) -> list[str]:
     """Say whether the run fits, how long it takes and what limits it, and what is wrong with it."""
-    lines = row("verdict", describe_fit(run)) + describe_verdict_time(timing) + describe_warnings(timing)
-    return [*lines, ""]
+    fit = describe_fit(run)
+    if fit.startswith(REFUSED):
+        return [*row("verdict", fit), *row("time", "none, as it cannot start"), ""]
+    lines = [*row("verdict", fit), *describe_verdict_time(timing), *describe_limits(timing)]
+    return [*lines, *describe_warnings(timing), ""]
 
 
 def describe_choices(choices: Sequence[Choice]) -> list[str]:
@@ -83,7 +101,7 @@ def describe_choices(choices: Sequence[Choice]) -> list[str]:
 
 
 def describe_fit(run: Run) -> str:
-    """Say of the fullest budget whether it fits."""
+    """Say of the fullest budget whether it fits, and whether the engine starts."""
     demand = demand_of(run)
     if demand is None:
         return "nothing is known of memory, time or disk: the model's config.json is not here yet"
@@ -91,7 +109,13 @@ def describe_fit(run: Run) -> str:
     each = budgets(run.hardware, demand, have)
     fullest = max(each, key=lambda budget: (budget.total.least > (have or 0), budget.total.most))
     where = f"{fullest.name}, each of {fullest.devices} devices" if fullest.devices > 1 else fullest.name
-    amount, _, said = verdict(run.hardware, fullest, have, demand.adapted).partition(": ")
+    try:
+        check_split(run.hardware, demand.shape)
+        if fullest.total.least <= (have or 0):
+            check_share(run.hardware, demand, have)
+    except FitError as error:
+        return f"{REFUSED} start: {str(error).removeprefix('it cannot fit: ')}"
+    amount, _, said = verdict(run.hardware, fullest, have, demand.adapted, demand).partition(": ")
     if have is None:
         return f"{between(fullest.total)} {amount}: {said}"
     state, _, remedy = said.partition(", ")
@@ -151,14 +175,14 @@ def describe_memory(run: Run) -> list[str]:
     have, num = device_memory(run.hardware), num_parameters(demand.shape)
     lines = row("model", f"{num:,} parameters, {demand.num_trained:,} of them trained")
     for budget in budgets(run.hardware, demand, have):
-        lines += describe_budget(run.hardware, budget, have, demand.adapted)
+        lines += describe_budget(run.hardware, budget, have, demand)
     return lines + describe_host(run.hardware, demand)
 
 
-def describe_budget(hardware: Hardware, budget: Budget, have: int | None, adapted: bool) -> list[str]:
+def describe_budget(hardware: Hardware, budget: Budget, have: int | None, demand: Demand) -> list[str]:
     where = f"{budget.name}, each of {budget.devices} devices" if budget.devices > 1 else budget.name
     parts = [f"{' ' * LEFT}{name:<16} {between(amount)}" for name, amount in budget.amounts.items() if amount.most]
-    head = row("memory", f"{where}: {between(budget.total)} {verdict(hardware, budget, have, adapted)}")
+    head = row("memory", f"{where}: {between(budget.total)} {verdict(hardware, budget, have, demand.adapted, demand)}")
     return [*head, *parts, *(line for note in budget.notes for line in row("", note))]
 
 
@@ -169,28 +193,17 @@ def describe_host(hardware: Hardware, demand: Demand) -> list[str]:
     ]
 
 
-def describe_disk(run: Run, shape: Shape) -> list[str]:
-    """Checkpoints as they lie, and all that is written."""
-    settings, each = run.checkpoint, checkpoint_bytes(run, shape)
-    written = -(-run.steps // settings.every)
-    kept = min(written, settings.keep + 1)
-    return row(
-        "disk",
-        f"{size(each)} a checkpoint, one every {counted(settings.every, 'step')}: "
-        f"{written} and {size(each * written)} in all; "
-        f"{settings.keep} are kept, and one more while it is written: {size(each * kept)}",
-    )
-
-
-def describe_start(hardware: Hardware, words: Sequence[str], demand: Demand | None, checkpoint: int = 0) -> list[str]:
+def describe_start(run: Run, words: Sequence[str], timing: Timing) -> list[str]:
     """The command; for GPUs, several machines, or where SLURM is asked for, also the batch script."""
+    hardware, shape, demand = run.hardware, timing.shape, demand_of(run)
     command = f"{'command':<{LEFT}}{start_command(hardware, words)}"
     if hardware.device == "cpu" and hardware.num_nodes == 1 and not any("launcher=slurm" in word for word in words):
         return [command]
     memory = host_peak(hardware, demand) if demand is not None else 0
-    script = sbatch_script(
-        hardware, [word for word in words if not word.startswith("hydra/launcher=")], memory, checkpoint
-    )
+    checkpoint = 0 if shape is None else checkpoint_bytes(run, shape)
+    took = None if timing.saved is None else timing.saved.saving
+    own = [word for word in words if not word.startswith("hydra/launcher=")]
+    script = sbatch_script(hardware, own, memory, checkpoint, took)
     return ["sbatch", *(f"{' ' * LEFT}{line}" for line in script.splitlines()), command]
 
 

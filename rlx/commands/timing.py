@@ -3,39 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import groupby
 
 from rlx.commands.text import LEFT, clock, hours, row, short
 from rlx.console import counted
 from rlx.hardware.peaks import MACHINES, Machine
-from rlx.hardware.profile import Hardware
-from rlx.hardware.scaling import num_engines
-from rlx.hardware.step import Load, StepTime
+from rlx.hardware.step import Load
 from rlx.model.shape import Shape
 from rlx.run.duration import (
     RunStage,
     estimate,
     machine_of,
-    num_idle,
     num_tokens,
     stages_of,
     total_seconds,
 )
 from rlx.run.fit import shape_of
-from rlx.run.lengths import NOTHING_GIVEN, Given
+from rlx.run.lengths import AFTER_COPYING, NOTHING_GIVEN, TAIL, Given
 from rlx.run.measured import ENOUGH, Measured
 from rlx.run.run import Run
 
-PARTS = {
-    "decode": "sampling",
-    "prefill": "reading prompts",
-    "update": "the update",
-    "messages": "messages between processes",
-    "optimizer": "the optimizer",
-    "sync": "the weights' way to the engines",
-    "host": "Python on every process",
-}
-"""Parts of a step, as a person calls them."""
 HOW = f"Say --tokens N, or plan run=DIR, a run that has taken {ENOUGH} steps."
 NO_SHAPE = "the model's config.json is not here yet"
 NO_GPU = (
@@ -62,6 +48,11 @@ class Timing:
     @property
     def unit(self) -> str:
         return "GPU-hours" if self.run.hardware.device == "cuda" else "process-hours"
+
+    @property
+    def saved(self) -> Measured | None:
+        """The measured run, where it has the planned run's settings and has timed a checkpoint."""
+        return self.measured if self.measured is not None and self.is_measured and self.measured.saving else None
 
     @property
     def is_measured(self) -> bool:
@@ -93,7 +84,7 @@ def totals(timing: Timing) -> list[tuple[Load, float]]:
 
 
 def describe_verdict_time(timing: Timing) -> list[str]:
-    """Say first how long the run takes, or what that depends on, and what limits a step."""
+    """Say first how long the run takes, or what that depends on."""
     found = totals(timing)
     if not found or timing.shape is None or timing.machine is None:
         return row("time", f"no estimate: {NO_SHAPE if timing.shape is None else NO_GPU}")
@@ -102,19 +93,31 @@ def describe_verdict_time(timing: Timing) -> list[str]:
         done = counted(timing.measured.steps, "step")
         lines = row("time", f"{said[0].strip()}, as measured, for what is left after {done}")
     elif timing.main.expected.is_certain:
-        twice = f"; twice the tokens take {clock(seconds_at_twice(timing))}" if timing.main.load.plays else ""
-        lines = row("time", f"{said[0].strip()}, {precision(timing)}{twice}{describe_extension(timing)}")
+        longer = describe_longer(timing) + describe_extension(timing)
+        lines = row("time", f"{said[0].strip()}, {precision(timing)}{longer}")
     else:
         lines = row("time", "unknown, as is the length of episodes. If one samples, on average,")
         lines += [f"{'':<{LEFT}}{each}{' (all that fits)' * (each == said[-1])}" for each in said]
+        lines += row("", f"{fitting(timing)} set what fits.")
         lines += row("", HOW)
-    return lines + row("limit", describe_limits(timing, timing.shape, timing.machine))
+    return lines
 
 
-def seconds_at_twice(timing: Timing) -> float:
-    """Estimate the whole run with episodes of twice the tokens, which a policy may learn."""
-    load = timing.main.load
-    own = replace(timing.main, loads=(replace(load, sampled=2 * load.sampled, longest=2 * load.longest),))
+def describe_longer(timing: Timing) -> str:
+    """Say what longer episodes cost, which a policy may learn: twice as long, and as long as they can be."""
+    load, most = timing.main.load, timing.main.expected.most
+    if not load.plays:
+        return ""
+    twice = f"; twice the tokens take {clock(seconds_at(timing, 2 * load.sampled))}"
+    limit = f", all {most:,} that fit {clock(seconds_at(timing, most))} (sampling.max_new_tokens caps them)"
+    return twice + (limit if most > 2 * load.sampled else "")
+
+
+def seconds_at(timing: Timing, tokens: int) -> float:
+    """Estimate the whole run with episodes of so many sampled tokens."""
+    load, most = timing.main.load, timing.main.expected.most
+    longer = replace(load, sampled=tokens, longest=min(TAIL * tokens, max(most, tokens)))
+    own = replace(timing.main, loads=(longer,))
     (_, seconds), *_ = totals(replace(timing, stages=[*timing.stages[:-1], own]))
     return seconds
 
@@ -128,28 +131,17 @@ def describe_extension(timing: Timing) -> str:
     return f"; the longest warm start takes {clock(seconds)} more" if seconds else ""
 
 
+def fitting(timing: Timing) -> str:
+    """Name the keys that limit the tokens of an episode, with their values."""
+    sampling = timing.run.sampling
+    return f"sampling.max_new_tokens={sampling.max_new_tokens} and sampling.max_context={sampling.max_context}"
+
+
 def cost(timing: Timing, load: Load, seconds: float) -> str:
     """Spell what a run takes at a length of episodes."""
     devices = timing.run.hardware.num_devices
     spent = f", {hours(seconds * devices)} {timing.unit}" if devices > 1 or timing.run.hardware.device == "cuda" else ""
     return f"{load.sampled:>9,} tokens: {clock(seconds)}{spent}"
-
-
-def describe_limits(timing: Timing, shape: Shape, machine: Machine) -> str:
-    """Name the largest part of a step, at each length where it is another."""
-    steps = [(load.sampled, estimate(timing.main, load, shape, machine)) for load in timing.main.loads]
-    groups = [(PARTS[limit], list(same)) for limit, same in groupby(steps, key=lambda pair: pair[1].limit)]
-    if len(groups) == 1:
-        _, step = steps[len(steps) // 2]
-        return f"most of a step is {groups[0][0]} ({100 * share(step):.0f}%)"
-    return "most of a step is " + ", ".join(f"{name} up to {same[-1][0]:,} tokens" for name, same in groups)
-
-
-def share(step: StepTime) -> float:
-    """Return the share of a step's seconds that its largest part takes."""
-    largest = {"decode": step.decode, "prefill": step.prefill, "update": step.compute, "messages": step.messages}
-    largest |= {"optimizer": step.optimizer, "sync": step.sync, "host": step.host}
-    return largest[step.limit] / sum(largest.values())
 
 
 def describe_work(timing: Timing) -> list[str]:
@@ -176,37 +168,11 @@ def describe_episode(stage: RunStage) -> str:
     seen = f", {load.observed:,} seen after the first turn" if load.observed else ""
     prompt = f"{load.prompt:,} tokens of prompt{seen}"
     if expected.is_certain:
-        return f"{prompt}, {load.sampled:,} sampled{turns} ({expected.source})"
+        is_copy = expected.source == "demonstrations" and load.plays
+        source = f"{AFTER_COPYING:g} times its demonstrations, as nano's were" if is_copy else expected.source
+        return f"{prompt}, {load.sampled:,} sampled{turns} ({source})"
     each = [f"{one.sampled:,}" for one in stage.loads]
     return f"{prompt}; sampled{turns}: unknown, taken as {', '.join(each[:-1])} or {each[-1]}, which is all that fits"
-
-
-def describe_warnings(timing: Timing) -> list[str]:
-    """Name parts whose expert's episodes do not fit the context, and engines without an episode."""
-    context = timing.run.sampling.max_context
-    return describe_cut(timing.main, context) + describe_idle(timing.run.hardware, timing.main)
-
-
-def describe_cut(stage: RunStage, context: int) -> list[str]:
-    """Name the parts whose episodes cannot be played to their end."""
-    lines = []
-    for name, lengths in stage.expected.experts.items():
-        if lengths.longest > context:
-            whose = f"an expert's episode of {name}" if name else "an expert's episode"
-            text = (
-                f"{whose} takes up to {lengths.longest:,} tokens, and sampling.max_context={context:,} ends it before"
-            )
-            lines += row("CUT OFF", f"{text}; raise model.max_context, or let turns be forgotten: protocol.window")
-    return lines
-
-
-def describe_idle(hardware: Hardware, stage: RunStage) -> list[str]:
-    """Count the engines that get no episode of a step."""
-    idle, engines = num_idle(hardware, stage.load.episodes), num_engines(hardware)
-    if not idle or not stage.load.plays:
-        return []
-    text = f"{idle} of {engines} engines sample nothing: a step has {counted(stage.load.episodes, 'episode')}"
-    return row("IDLE", f"{text}; raise algo.num_prompts or algo.num_samples, or choose a smaller profile")
 
 
 def describe_time(timing: Timing) -> list[str]:

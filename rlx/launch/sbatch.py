@@ -7,24 +7,31 @@ import shlex
 from collections.abc import Sequence
 
 from rlx.hardware.command import cpus_per_task, devices_per_node, processes_per_node
+from rlx.hardware.disk import save_seconds
 from rlx.hardware.profile import Hardware
 
 HOURS = 24
 """Time limit of a job."""
-LEAST_GRACE, GRACE_PER_GB = 300, 5.0
-"""Seconds before the time limit at which a job is told, at least, and for each GB of its checkpoint: 2 to write it at
-0.5 GB/s, 1 to read it for its checksum at 1 GB/s, 2 for the update that is under way, which grows with the model."""
+LEAST_GRACE, UPDATE_PER_GB = 300, 2.0
+"""Seconds before the time limit at which a job is told, at least, and for each GB of its checkpoint for the update that
+is under way, which grows with the model. The time of the checkpoint is added (rlx/hardware/disk.py)."""
+SLOWER = 1.5
+"""Times the measured median that a checkpoint may take."""
 
 
-def grace_seconds(num_bytes: int) -> int:
+def grace_seconds(num_bytes: int, took: float | None = None) -> int:
     """Return how long before its time limit a job must be told, so that it can end its update and write a checkpoint of
-    `num_bytes`."""
-    return LEAST_GRACE + 60 * math.ceil(GRACE_PER_GB * num_bytes / 1e9 / 60)
+    `num_bytes`, which `took` so many seconds where a run has measured it."""
+    saving = save_seconds(num_bytes) if took is None else SLOWER * took
+    return LEAST_GRACE + 60 * math.ceil((UPDATE_PER_GB * num_bytes / 1e9 + saving) / 60)
 
 
-def sbatch_script(hardware: Hardware, words: Sequence[str], memory: int = 0, checkpoint: int = 0) -> str:
+def sbatch_script(
+    hardware: Hardware, words: Sequence[str], memory: int = 0, checkpoint: int = 0, took: float | None = None
+) -> str:
     """A task for each learner process; `rlx launch` starts them. `memory`: bytes of each machine's own, 0 for as much
-    as the cluster gives by itself; `checkpoint`: bytes of one. Partition and account are yours to add."""
+    as the cluster gives by itself; `checkpoint`: bytes of one, which `took` so many seconds where that is measured.
+    Partition and account are yours to add."""
     lines = [
         "#!/bin/bash",
         "#SBATCH --job-name=rlx",
@@ -34,7 +41,7 @@ def sbatch_script(hardware: Hardware, words: Sequence[str], memory: int = 0, che
         *([f"#SBATCH --gpus-per-node={devices_per_node(hardware)}"] if hardware.device == "cuda" else []),
         *([f"#SBATCH --mem={-(-memory // 2**30)}G"] if memory else []),
         f"#SBATCH --time={HOURS}:00:00",
-        f"#SBATCH --signal=B:USR2@{grace_seconds(checkpoint)}",
+        f"#SBATCH --signal=B:USR2@{grace_seconds(checkpoint, took)}",
         "#SBATCH --requeue",
         "#SBATCH --open-mode=append",
         "exec " + shlex.join(["rlx", "launch", *words]),

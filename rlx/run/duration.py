@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass, replace
 
 from rlx.algo.parts import Algorithm
+from rlx.hardware.disk import save_seconds
 from rlx.hardware.machine import gpus
 from rlx.hardware.memory import num_trained
 from rlx.hardware.peaks import MACHINES, OTHERS, Machine, in_float32, machine_named
@@ -168,17 +169,31 @@ def evaluation_seconds(run: Run, like: Load, shape: Shape, machine: Machine) -> 
 def total_seconds(
     run: Run, stages: list[RunStage], shape: Shape, machine: Machine, index: int = 1, measured: Measured | None = None
 ) -> float:
-    """Estimate a run with its warm starts and evaluations, at one of three lengths where none is known. A measured step
-    replaces the estimate of the run's own, and scales that of its evaluations; steps that are done are not counted."""
+    """Estimate a run with its warm starts, evaluations and checkpoints, at one of three lengths where none is known. A
+    measured step replaces the estimate of the run's own, and scales that of its evaluations; steps that are done are
+    not counted."""
     *before, own = stages
+    saving, early = saving_seconds(run, shape, measured), sum(num_checkpoints(stage) for stage in run.stages()[:-1])
     learning = sum(stage.steps * estimate(stage, stage.at(index), shape, machine).seconds for stage in before)
     step = estimate(own, own.at(index), shape, machine)
     judging = evaluation_seconds(run, own.at(index), shape, machine)
     if measured is None or not measured.is_same:
-        return learning + own.steps * step.seconds + judging
+        return learning + own.steps * step.seconds + judging + (early + num_checkpoints(run)) * saving
     scale = measured.rollout / step.rollout if step.rollout and measured.rollout else 1.0
     left = max(0, own.steps - measured.steps)
-    return left * measured.seconds + judging * scale * (num_evaluations(run) - 1) / num_evaluations(run)
+    judging *= scale * (num_evaluations(run) - 1) / num_evaluations(run)
+    return left * measured.seconds + judging + -(-left // run.checkpoint.every) * saving
+
+
+def num_checkpoints(run: Run) -> int:
+    """Count the checkpoints of one stage: one every few steps, and one after the last."""
+    return -(-run.steps // run.checkpoint.every)
+
+
+def saving_seconds(run: Run, shape: Shape, measured: Measured | None = None) -> float:
+    """Return the seconds of a checkpoint: a run's own median, or an estimate by its size."""
+    own = measured.saving if measured is not None and measured.is_same else None
+    return save_seconds(checkpoint_bytes(run, shape)) if own is None else own
 
 
 def num_idle(hardware: Hardware, episodes: int) -> int:

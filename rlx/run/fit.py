@@ -20,6 +20,10 @@ from rlx.model.shape import Shape, find_shape
 from rlx.protocol.drawn import added_by
 from rlx.run.run import Run
 
+MOST_SHARE = 0.95
+"""Share of a device that a remedy may fill, as the figures are estimates."""
+LEAST_MICRO_BATCH = 512
+"""Tokens of a micro-batch below which a GPU waits for its own launches."""
 CPU_VLLM = "make setup-cluster in a checkout, and start the run with .venv-cluster/bin/rlx"
 
 
@@ -101,19 +105,45 @@ def check_memory(hardware: Hardware, demand: Demand, have: int | None, *, trains
     for budget in budgets(hardware, demand, have, trains=trains):
         if have is not None and budget.total.least > have:
             raise FitError(explain(hardware, budget, have, demand.adapted))
-    if have is not None and hardware.engine == "vllm" and hardware.device == "cuda":
-        check_share(hardware, demand, have)
+    check_share(hardware, demand, have)
 
 
-def check_share(hardware: Hardware, demand: Demand, have: int) -> None:
+def check_share(hardware: Hardware, demand: Demand, have: int | None) -> None:
     """vLLM does not start unless its share holds the weights and one full context."""
+    if have is None or hardware.engine != "vllm" or hardware.device != "cuda":
+        return
     least = sum(amount.least for amount in engine_amounts(hardware, demand, have).values())
     if least > hardware.engine_memory * have:
+        needed, most = math.ceil(100 * least / have) / 100, largest_share(hardware, demand, have)
+        better = f"hardware.engine_memory={most}, or at least " if most is not None and most > needed else ""
         raise FitError(
             f"it cannot fit: hardware.engine_memory={hardware.engine_memory} of {size(have)} is "
             f"{size(int(hardware.engine_memory * have))}, and weights, work and one context of {demand.max_context:,} "
-            f"tokens take {size(least)}: try hardware.engine_memory={math.ceil(100 * least / have) / 100}"
+            f"tokens take {size(least)}: try {better}hardware.engine_memory={needed}"
         )
+
+
+def largest_share(hardware: Hardware, demand: Demand, have: int) -> float | None:
+    """Return the largest `engine_memory`, in steps of 0.05, that leaves a twentieth of the device free beside what the
+    learner keeps there; None where no share does."""
+    for step in range(19, 0, -1):
+        share = step / 20
+        found = budgets(replace(hardware, engine_memory=share), demand, have)
+        if share <= MOST_SHARE and all(b.total.most <= MOST_SHARE * have for b in found if "KV cache" in b.amounts):
+            return share
+    return None
+
+
+def largest_micro_batch(hardware: Hardware, demand: Demand, have: int) -> int | None:
+    """Return the largest half, quarter and so on of `micro_batch_tokens` with which every budget fits; None where none
+    does."""
+    tokens = hardware.micro_batch_tokens // 2
+    while tokens >= LEAST_MICRO_BATCH:
+        found = budgets(replace(hardware, micro_batch_tokens=tokens), demand, have)
+        if all(budget.total.most <= have for budget in found):
+            return tokens
+        tokens //= 2
+    return None
 
 
 def explain(hardware: Hardware, budget: Budget, have: int, adapted: bool) -> str:
@@ -127,8 +157,10 @@ def explain(hardware: Hardware, budget: Budget, have: int, adapted: bool) -> str
     )
 
 
-def verdict(hardware: Hardware, budget: Budget, have: int | None, adapted: bool = False) -> str:
-    """`fits`, or what may be too large."""
+def verdict(
+    hardware: Hardware, budget: Budget, have: int | None, adapted: bool = False, demand: Demand | None = None
+) -> str:
+    """`fits`, or what may be too large; with `demand` the remedy is a number."""
     if have is None:
         return "(the device's memory is unknown: set hardware.memory_gb)"
     if budget.total.least > have:
@@ -136,7 +168,9 @@ def verdict(hardware: Hardware, budget: Budget, have: int | None, adapted: bool 
     if budget.total.most <= have:
         return f"of {size(have)}: fits"
     name = max(budget.amounts, key=lambda key: budget.amounts[key].most - budget.amounts[key].least)
-    return f"of {size(have)}: may not fit when full, most of all for {name}; if so, {remedy(hardware, name, adapted)}"
+    tokens = None if demand is None or name != "activations" else largest_micro_batch(hardware, demand, have)
+    way = remedy(hardware, name, adapted) if tokens is None else f"hardware.micro_batch_tokens={tokens}"
+    return f"of {size(have)}: may not fit when full, most of all for {name}; if so, {way}"
 
 
 def remedy(hardware: Hardware, name: str, adapted: bool = False) -> str:

@@ -69,6 +69,8 @@ class Life:
     """When the cost's seconds were last brought up to date."""
     kept: float = 0.0
     """When the last checkpoint was written."""
+    saving: float | None = None
+    """Seconds of the checkpoint that the last step ended with; None where it ended without one."""
     step: int = 0
     """Steps that are done."""
     policy: str = ""
@@ -194,6 +196,7 @@ def fetch_first(life: Life) -> None:
 def keep(life: Life, agent: Agent, step: int) -> None:
     """A checkpoint after `step` steps."""
     life.pulse.at(f"checkpoint of step {step}")
+    began = time.monotonic()
     beat = life.pulse.beat
     life.spend()
     played = life.ahead(step)
@@ -211,6 +214,7 @@ def keep(life: Life, agent: Agent, step: int) -> None:
     else:
         agent.save(None, beat)
     life.kept = time.monotonic()
+    life.saving = life.kept - began
 
 
 def keeps_trajectories(run: Run, step: int) -> bool:
@@ -223,6 +227,8 @@ def record(life: Life, agent: Agent, step: int, metrics: Metrics, groups: Sequen
     """Say what step number `step` (from 1) was like, and save the run when that is due."""
     run, life.step = life.run, step
     life.spend(groups)
+    metrics = metrics if life.saving is None else {**metrics, "time/checkpoint": life.saving}
+    life.saving = None
     if life.ranks.is_first:
         append_metrics(run.folder / METRICS, step, metrics)
         life.alarms = life.alarms.add(line := {**metrics, "step": step}, run)

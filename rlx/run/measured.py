@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -34,6 +34,8 @@ class Measured:
     update: float
     seconds: float
     """Seconds of a step, and of its two parts."""
+    saving: float | None = None
+    """Seconds of a checkpoint; None where the run has measured none."""
     is_same: bool
     """The planned run has the measured one's settings, so that its steps take as long."""
 
@@ -57,6 +59,7 @@ def read_measured(folder: Path, tree: Mapping[str, Any]) -> Measured | None:
         rollout=times["rollout"] or 0.0,
         update=times["update"] or 0.0,
         seconds=times["step"],
+        saving=middle(numbers_in(file, "time/checkpoint").values()),
         is_same=has_same_speed(folder, tree),
     )
 
@@ -66,6 +69,12 @@ def recent(values: Mapping[int, float]) -> float | None:
     last = [value for _, value in sorted(values.items())[-RECENT:]]
     found = median(last) if len(values) >= ENOUGH else None
     return found if found is not None and 0 <= found <= MANY else None
+
+
+def middle(values: Iterable[float]) -> float | None:
+    """Return the median of seconds; None of none, or where one is no time."""
+    seconds = list(values)
+    return median(seconds) if seconds and all(0 <= each <= MANY for each in seconds) else None
 
 
 def has_same_speed(folder: Path, tree: Mapping[str, Any]) -> bool:

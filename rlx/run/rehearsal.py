@@ -124,18 +124,22 @@ class FreshThreads(Executor):
 def rehearse(life: Life) -> None:
     """Play a few episodes of every environment whose tasks a new run samples, by rank 0; RunError where threads break
     them."""
-    stages = [stage for stage in life.run.stages() if stage is life.run or not stage.algo.imitates]
 
     def play() -> None:
-        for stage in stages:
-            for name, env in trained_parts(stage.env).items():
-                rehearse_one(life, stage, name, env)
-                for text in task_warnings(stage, name, env):
-                    life.warn(text)
+        for stage, name, env in rehearsed(life.run):
+            rehearse_one(life, stage, name, env)
+            for text in task_warnings(stage, name, env):
+                life.warn(text)
 
     if life.run.steps and not life.ranks.tell((life.run.folder / METRICS).exists()):
         life.pulse.at("rehearsal of the environment", resting=True)
         life.ranks.first(play)
+
+
+def rehearsed(run: Run) -> list[tuple[Run, str, Environment]]:
+    """Return the environments of every stage that samples tasks, and of the run, each with its stage and its name."""
+    stages = [stage for stage in run.stages() if run.steps and (stage is run or not stage.algo.imitates)]
+    return [(stage, name, env) for stage in stages for name, env in trained_parts(stage.env).items()]
 
 
 def rehearse_one(life: Life, run: Run, name: str, env: Environment) -> None:

@@ -11,8 +11,9 @@ from rlx.commands.objective import ObjectiveError
 from rlx.commands.plan import describe_plan, describe_settings, start_command
 from rlx.commands.refusal import check_plan
 from rlx.commands.text import LEFT, clock, short
-from rlx.commands.timing import timing_of
+from rlx.commands.timing import timing_of, totals
 from rlx.config.compose import build_run, compose
+from rlx.hardware.disk import save_seconds
 from rlx.record.folder import flatten
 from rlx.run.fit import FitError
 from rlx.run.lengths import NOTHING_GIVEN, Given
@@ -216,6 +217,59 @@ def test_a_card_without_published_runs_has_a_time_that_claims_no_precision() -> 
     assert "checked by no run on such a GPU" in said
     assert "within a factor of two" not in said
     assert "benchmarks/bench_gpu.py" in flat("hardware=gpu24x1"), "what a user of another GPU gets"
+
+
+def test_what_a_run_does_beside_its_steps_is_told_and_counted() -> None:
+    words = ("model=qwen2_5_7b", "hardware=a100x8x2")
+    said = flat(*words)
+    assert "rehearsal 3 episodes of the environment, played twice with a script instead of a model, before the" in said
+    assert "evaluation 3 of 800 episodes each (of the untrained model, the start and the end): about " in said
+    assert "182.8 GB more for the warm start's 2 checkpoints, in " in said
+    assert "at an assumed 0.5 GB/s to write and 1 GB/s to read again, and 37 min in all, counted in the time" in said
+    assert "grace a job is warned 13 min before its limit, to end its update and write 91.4 GB at an assumed" in said
+    assert "#SBATCH --signal=B:USR2@780" in said
+    few, many = (timing_of(build_run(compose([*words, f"checkpoint.every={every}"]), Path())) for every in ("200", "1"))
+    seconds = [timing_seconds for timing in (few, many) for _, timing_seconds in totals(timing)]
+    assert seconds[1] - seconds[0] == pytest.approx(358 * save_seconds(12 * 7_615_616_512)), "360 against 2"
+    assert "rehearsal" not in flat("steps=0")
+    assert "rehearsal 3 episodes of each of first, second," in flat("env=mixture", "algo=grpo")
+
+
+def test_a_run_that_cannot_start_says_so_first_with_a_key_that_works() -> None:
+    words = ("model=qwen2_5_14b", "+model/lora=r32", "hardware=h100x1")
+    said = first(*words)
+    assert said.startswith("verdict it will NOT start: hardware.engine_memory=0.4 of 80.0 GB is 32.0 GB")
+    assert "time none, as it cannot start" in said
+    for way in re.findall(r"hardware\.engine_memory=0\.[\d]+", said)[1:]:
+        assert not first(*words, way).startswith("verdict it will NOT"), way
+    full = first(*words, "hardware.engine_memory=0.5")
+    (way,) = re.findall(r"if so, (hardware\.micro_batch_tokens=\d+)", full)
+    assert first(*words, "hardware.engine_memory=0.5", way).startswith("verdict fits")
+
+
+def test_a_context_that_no_episode_can_use_is_told_with_its_keys() -> None:
+    words = ("model=qwen2_5_7b", "env=math", "hardware=a100x8x2", "model.max_context=32768")
+    assert "UNUSED an episode samples at most 4,096 tokens, of sampling.max_context=32768" in first(*words)
+    assert "UNUSED" not in first(*words, "sampling.max_new_tokens=30000")
+    assert "UNUSED" not in first(*words[:3])
+
+
+def test_a_cache_that_holds_few_of_the_episodes_is_told_with_a_share_that_fits() -> None:
+    words = ("model=qwen2_5_7b", "+model/lora=r32", "hardware=h100x1", "env=math", "sampling.max_new_tokens=8000")
+    said = first(*words)
+    assert "CROWDED an engine's cache holds " in said
+    (share,) = re.findall(r"raise hardware\.engine_memory to (0\.\d+)", said)
+    assert first(*words, f"hardware.engine_memory={share}").startswith("verdict fits")
+    assert "CROWDED" not in first("model=qwen2_5_0_5b", "hardware=h100x1")
+
+
+def test_the_limit_of_a_step_names_a_key() -> None:
+    assert "sampling (55%); a lower sampling.max_new_tokens" in first("model=qwen2_5_0_5b", "hardware=h100x1")
+    served = first("model=qwen2_5_72b", "hardware=h200x8x2_async")
+    assert "the weights' way to the engines (69%); a larger algo.num_prompts" in served
+    small = ("model=qwen2_5_0_5b", "hardware=a100x1", "algo.num_samples=64")
+    assert "hardware.recompute=false saves a fifth of the update and fits" in first(*small)
+    assert "all 8,141 that fit " in first("model=qwen2_5_7b", "hardware=a100x8"), "the most that it may cost"
 
 
 def test_numbers_for_people() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from rlx.hardware.profile import Hardware
-from rlx.launch.sbatch import sbatch_script
+from rlx.launch.sbatch import grace_seconds, sbatch_script
 
 SERVED = Hardware(
     num_nodes=2, num_processes=8, device="cuda", learner="deepspeed", engine="vllm", num_servers=2, tensor_parallel=4
@@ -35,6 +35,11 @@ def test_words_are_quoted_for_the_shell() -> None:
     last = sbatch_script(SERVED, ["env=countdown", word]).splitlines()[-1]
     assert shlex.split(last)[-2:] == ["env=countdown", word]
     assert "\n" not in last
+
+
+def test_a_measured_checkpoint_sets_the_time_before_the_limit() -> None:
+    assert grace_seconds(10**9) == 300 + 60
+    assert grace_seconds(10**9, took=600.0) == 300 + 60 * 16
 
 
 def test_a_job_is_told_of_its_time_limit_by_the_size_of_its_checkpoint() -> None:

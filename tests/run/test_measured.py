@@ -49,6 +49,20 @@ def test_a_run_s_own_steps_replace_the_estimate_once_there_are_ten(tmp_path: Pat
     assert "300 sampled in 4 turns" in text
 
 
+def test_a_checkpoint_that_the_run_has_timed_replaces_the_assumed_rates(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, 20)
+    assert "at an assumed 0.5 GB/s" in flat(read(folder))
+    measured = read(folder_of(tmp_path, 20, **{"time/checkpoint": 90.0}))
+    assert measured is not None
+    assert measured.saving == 90
+    text = flat(measured, "hydra/launcher=slurm")
+    assert "about 90 s each, as measured in this run" in text
+    assert "assumed" not in text
+    other = read(folder, "algo.num_prompts=64")
+    assert "at an assumed 0.5 GB/s" in flat(other, "algo.num_prompts=64"), "another run's disk may be another"
+    assert read(folder_of(tmp_path, 20, **{"time/checkpoint": -1.0})).saving is None  # type: ignore[union-attr]
+
+
 def test_with_other_settings_only_its_lengths_are_used(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, 20)
     for words, is_same in ((("steps=90", "evaluate=quick"), True), (("algo.num_prompts=64",), False)):
