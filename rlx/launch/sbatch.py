@@ -13,15 +13,16 @@ from rlx.hardware.profile import Hardware
 HOURS = 24
 """Time limit of a job."""
 LEAST_GRACE, UPDATE_PER_GB = 300, 2.0
-"""Seconds before the time limit at which a job is told, at least, and for each GB of its checkpoint for the update that
-is under way, which grows with the model. The time of the checkpoint is added (rlx/hardware/disk.py)."""
+"""Least seconds between a job's warning and its time limit, and further seconds for each GB of its checkpoint. The
+further seconds are for the update under way, which grows with the model. The time of the checkpoint is added
+(rlx/hardware/disk.py)."""
 SLOWER = 1.5
 """Times the measured median that a checkpoint may take."""
 
 
 def grace_seconds(num_bytes: int, took: float | None = None) -> int:
-    """Return how long before its time limit a job must be told, so that it can end its update and write a checkpoint of
-    `num_bytes`, which `took` so many seconds where a run has measured it."""
+    """Return how long before its time limit a job must be warned. The job then ends its update and writes a checkpoint
+    of `num_bytes`, which `took` so many seconds where a run has measured it."""
     saving = save_seconds(num_bytes) if took is None else SLOWER * took
     return LEAST_GRACE + 60 * math.ceil((UPDATE_PER_GB * num_bytes / 1e9 + saving) / 60)
 

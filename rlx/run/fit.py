@@ -1,4 +1,4 @@
-"""Whether a run fits its hardware: packages, devices, memory. Asked before any model is loaded.
+"""Check that a run fits its hardware: packages, devices, memory. This is done before any model is loaded.
 
 What cannot be is a `FitError`, one line with the numbers and the remedy. What only may not fit is told, not refused.
 """
@@ -66,7 +66,7 @@ def needed_extras(hardware: Hardware) -> dict[str, str]:
 
 
 def check_devices(hardware: Hardware, environ: Mapping[str, str] = os.environ) -> None:
-    """As many machines and GPUs as asked for; a cluster's own launcher has seen to that."""
+    """Refuse fewer machines or GPUs than the profile has; a cluster's own launcher has checked them."""
     started = "WORLD_SIZE" in environ or "SLURM_JOB_ID" in environ
     if hardware.num_nodes > 1 and not started:
         raise FitError(
@@ -219,7 +219,7 @@ def device_memory(hardware: Hardware) -> int | None:
 
 
 def demand_of(run: Run) -> Demand | None:
-    """What memory depends on; None where the model's shape is not known yet."""
+    """Return what memory depends on; None where the model's shape is not known yet."""
     shape = shape_of(run)
     if shape is None:
         return None
@@ -238,6 +238,6 @@ def demand_of(run: Run) -> Demand | None:
 
 
 def shape_of(run: Run) -> Shape | None:
-    """Of the run's model, with a row for every action that it has or that the run's protocols add."""
+    """Return the shape of the run's model, with a row for every action that it has or that the run's protocols add."""
     found = find_shape({"path": run.model.path, "shape": run.model.shape})
     return found and replace(found, added=max(found.added, len(added_by(run.dialects))))

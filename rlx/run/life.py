@@ -40,9 +40,9 @@ from rlx.types import Group, Metrics, Trajectory
 from rlx.world import Known, is_reproducible, reward_range_of, rounds_of
 
 AllNotes = Sequence[Sequence[Sequence[Notes]]]
-"""Of every turn of every trajectory of every group, in their order; or nothing."""
+"""Notes of every turn of every trajectory of every group, in their order; or nothing."""
 STATE = "run.json"
-"""In a checkpoint: how far the run was, and what it had cost."""
+"""File of a checkpoint that says how far the run was, and what it had cost."""
 
 
 class RunError(RuntimeError):
@@ -50,13 +50,13 @@ class RunError(RuntimeError):
 
 
 def none_ahead(step: int) -> Mapping[int, list[Group]]:
-    """Where nothing is played beside the update."""
+    """Return no rollouts, as nothing is played beside the update."""
     return {}
 
 
 @dataclass(slots=True, kw_only=True)
 class Life:
-    """What a run in progress has at hand, and what it has cost so far."""
+    """Context of a run in progress, and its cost so far."""
 
     run: Run
     screen: Screen
@@ -74,7 +74,7 @@ class Life:
     step: int = 0
     """Steps that are done."""
     policy: str = ""
-    """What the figures are of: a checkpoint, or a model's path."""
+    """Policy of the figures: a checkpoint, or a model's path."""
     notes: tuple[str, ...] = ()
     """Notes for a reader of the figures."""
     warnings: tuple[str, ...] = ()
@@ -84,11 +84,11 @@ class Life:
     fleet: Fleet | None = None
     """The run's rollout servers, if it has any."""
     engine: Engine | None = None
-    """What samples: started by the first stage, given to the next with other weights, ended with the run."""
+    """Engine that samples: started by the first stage, given to the next with other weights, ended with the run."""
     memory: State = field(default_factory=dict)
-    """Of the stage's algorithm."""
+    """State of the stage's algorithm."""
     known: Known = field(default_factory=dict)
-    """Of a mixture's parts, where that decides which tasks come next (rlx/run/course.py)."""
+    """State of a mixture's parts, where that decides which tasks come next (rlx/run/course.py)."""
     ahead: Callable[[int], Mapping[int, list[Group]]] = none_ahead
     """Waits for the rollouts that are played beside the update; those of this step and later ones."""
 
@@ -243,7 +243,7 @@ def record(life: Life, agent: Agent, step: int, metrics: Metrics, groups: Sequen
 
 
 def is_overdue(life: Life) -> bool:
-    """Whether the last checkpoint is too old, by rank 0's clock."""
+    """Tell whether the last checkpoint is too old, by rank 0's clock."""
     minutes = life.run.checkpoint.minutes
     return minutes is not None and bool(life.ranks.tell(time.monotonic() - life.kept > 60 * minutes))
 
