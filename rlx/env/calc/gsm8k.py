@@ -1,13 +1,13 @@
-"""GSM8K*: word problems with larger numbers, of the project's own kinds, or of a data set in the form of GSM8K (Cobbe
-et al. 2021, arXiv:2110.14168), whose answers show their steps: `... <<48/2=24>>24 ...` and at the end `#### 72`.
+"""GSM8K*: word problems with larger numbers, of the project's own stories, or of a data set in the form of GSM8K.
 
-A problem is scaled in one way (rlx.env.calc.scaling); one that cannot be is left out.
+The answers of GSM8K (Cobbe et al. 2021, arXiv:2110.14168) show their steps: `... <<48/2=24>>24 ...` and at the end
+`#### 72`. A problem is scaled in one way (rlx.env.calc.scaling); one that cannot be is left out.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from random import Random
@@ -16,6 +16,7 @@ from typing import Any
 from rlx.env import hub
 from rlx.env.calc.question import CalcQuestions, NumberQuestions
 from rlx.env.calc.scaling import Worked, scale
+from rlx.env.calc.stories import stories_of, tell
 from rlx.env.number import one_operation, read_number, write_number
 from rlx.env.question import Question, describe
 from rlx.env.sourced import SourcedQuestions
@@ -33,26 +34,23 @@ BELOW_ONE = re.compile(r"(?<![\d.])0?\.(\d+)")
 
 @dataclass(frozen=True, kw_only=True)
 class GSM8KStar(NumberQuestions, SourcedQuestions):
-    """The reward is 1 for the exact number."""
+    """Questions whose reward is 1 for the exact number."""
 
-    kinds: tuple[str, ...] = SCALED
-    """With source=generated: kinds of problems, drawn evenly."""
+    kinds: tuple[str, ...] | None = None
+    """Kinds of problems, drawn evenly, the same in both splits (source=generated); None: the stories, split by
+    template (rlx.env.calc.stories)."""
     high: int = 20
-    """With source=generated: how large numbers are before they are scaled, roughly."""
+    """Approximate size of numbers before they are scaled (source=generated)."""
     largest: int = 10**6
-    """Of the numbers of a story."""
+    """Largest number of a story."""
     table: str | None = "main"
-    """Of the data set's tables, the one that is read; null: it has one."""
+    """Table of the data set; null: it has one."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "kinds", tuple(self.kinds))
-        if not self.kinds:
-            refuse("kinds", [], f"at least one of {', '.join(SCALED)}")
-        each_once(kinds=self.kinds)
-        for kind in self.kinds:
-            if kind not in SCALED:
-                raise ValueError(f"kinds={kind!r:.40}: there is no such kind of problems{near(kind, SCALED)}")
+        if self.kinds is not None:
+            object.__setattr__(self, "kinds", tuple(self.kinds))
+            check_kinds(self.kinds)
         within(2, 1000, high=self.high)
         within(10, 10**6, largest=self.largest)
 
@@ -66,13 +64,26 @@ class GSM8KStar(NumberQuestions, SourcedQuestions):
         return CalcQuestions.tasks(self, split, seed)
 
     def draw(self, rng: Random) -> Question:
+        return self.draw_from(rng, is_test=False)
+
+    def draw_test(self, rng: Random) -> Question:
+        return self.draw_from(rng, is_test=True)
+
+    def draw_from(self, rng: Random, *, is_test: bool) -> Question:
+        """Draw a question of a split's stories, or of the kinds."""
         for _ in range(PATIENCE):
-            text, value, worked = KINDS[rng.choice(self.kinds)](rng, self.high)
-            steps = tuple(expression for expression, _ in OWN_STEP.findall(worked))
-            question = self.ask_scaled(Worked(text, steps), value)
+            drawn = self.problem(rng, is_test)
+            question = None if drawn is None else self.ask_scaled(*drawn)
             if question is not None:
                 return question
         raise ValueError("env: no problem was found that can be scaled: raise `largest` or lower `high`")
+
+    def problem(self, rng: Random, is_test: bool) -> tuple[Worked, Fraction] | None:
+        """Draw a problem and its answer before it is scaled; None where the numbers do not suit the story."""
+        if self.kinds is None:
+            return tell(rng.choice(stories_of(is_test)), rng, self.high)
+        text, value, worked = KINDS[rng.choice(self.kinds)](rng, self.high)
+        return Worked(text, tuple(expression for expression, _ in OWN_STEP.findall(worked))), value
 
     def read(self, row: Mapping[str, Any]) -> Question | None:
         told = hub.text_of(row[self.answer_key])
@@ -81,7 +92,7 @@ class GSM8KStar(NumberQuestions, SourcedQuestions):
         return None if answer is None else self.ask_scaled(Worked(hub.text_of(row[self.question_key]), steps), answer)
 
     def ask_scaled(self, problem: Worked, answer: Fraction) -> Question | None:
-        """A problem is always scaled alike, so that no other scaling of it is in another split."""
+        """Scale a problem, always alike, so that no other scaling of it is in another split."""
         found = scale(problem, answer, Random(f"{self.stream}/{problem.text}"), self.largest)
         if found is None:
             return None
@@ -95,7 +106,7 @@ class GSM8KStar(NumberQuestions, SourcedQuestions):
         )
 
     def rows(self, split: str, order: Random | None = None) -> Iterator[Task]:
-        """Those that can be scaled."""
+        """Yield the rows that can be scaled."""
         rows = hub.load_rows(self.hub, split, self.table)
         numbers = range(len(rows))
         for index in numbers if order is None else order.sample(numbers, len(numbers)):
@@ -116,11 +127,21 @@ class GSM8KStar(NumberQuestions, SourcedQuestions):
         yield from (("", expression) for expression in task.data["key"]["sums"])
 
     def random_tries(self, task: Task, num: int, seed: int) -> list[str]:
-        """The honest floor: distinct results of one operation on two of the problem's numbers."""
+        """Return distinct results of one operation on two of the problem's numbers: a baseline without knowledge."""
         shown = [int(number) for number in re.findall(r"\d{1,9}", task.prompt[0].text, re.ASCII)] or [0]
         return one_operation(shown, num, Random(f"{self.stream}/random/{seed}/{task.id}"))
 
 
+def check_kinds(kinds: Sequence[str]) -> None:
+    """Refuse an empty list, a kind that does not exist and a kind that is named twice."""
+    if not kinds:
+        refuse("kinds", [], f"at least one of {', '.join(SCALED)}, or null")
+    each_once(kinds=kinds)
+    for kind in kinds:
+        if kind not in SCALED:
+            raise ValueError(f"kinds={kind!r:.40}: there is no such kind of problems{near(kind, SCALED)}")
+
+
 def typed(expression: str) -> str:
-    """As it can be pressed: what begins with a 0 or a point is a quotient there."""
+    """Return the expression as it can be pressed: what begins with a 0 or a point becomes a quotient."""
     return BELOW_ONE.sub(lambda part: f"({int(part[1])} / {10 ** len(part[1])})", expression)
