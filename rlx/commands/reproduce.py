@@ -118,7 +118,7 @@ def check_report(file: Path, what: Reproduction, runs: Mapping[str, Run]) -> Non
 
 
 def evaluations_of(run: Run) -> list[str]:
-    """Those that it will store, by the names of their files."""
+    """Return the evaluations that it will store, by the names of their files."""
     limits = map(name_rounds, limits_of(run.evaluate, run.env))
     nouns = ("eval", "start", *(("untrained",) if judges_untrained(run) else ()))
     return [f"{noun}-{limit}" for limit in limits for noun in nouns]
@@ -163,7 +163,7 @@ def seconds_of(run: Run, *, warm: bool) -> float | None:
 
 
 def memory_of(run: Run) -> Amount:
-    """Of its largest device, or of this machine."""
+    """Return the memory of its largest device, or of this machine."""
     demand = demand_of(run)
     totals = [] if demand is None else [budget.total for budget in budgets(run.hardware, demand, None)]
     return max(totals, key=lambda amount: amount.most, default=Amount(least=0, most=0))

@@ -1,5 +1,5 @@
-"""What a reproduction's report says, of the runs in their folders: rows, gains, ends of curves, and whether each figure
-is where it is expected."""
+"""The report of a reproduction, from its runs' folders: rows, gains, ends of curves, and whether each figure is where
+it is expected."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def scored(what: Reproduction, runs: Runs) -> Scored:
 
 
 def is_random(name: str) -> bool:
-    """Whether it names the floor, which no episodes are stored of."""
+    """Return whether it names the floor, of which no episodes are stored."""
     return name.endswith(" random")
 
 
@@ -66,7 +66,7 @@ def row_figures(what: Reproduction, row: str, runs: Runs, scores: Scored) -> Fig
 
 
 def gain_figures(what: Reproduction, scores: Scored) -> dict[str, Figures]:
-    """What one has over another, the mean over seeds first, then each seed of the first."""
+    """Return the gains of one over another: the mean over seeds first, then each seed of the first."""
     found: dict[str, Figures] = {}
     for name, (ours, theirs) in what.gains.items():
         with naming(name):
@@ -87,7 +87,7 @@ def naming(name: str) -> Iterator[None]:
 
 
 def curve_lines(what: Reproduction, runs: Runs) -> dict[str, dict[str, Line]]:
-    """Of each curve, each run's."""
+    """Return the line of each run, for each curve."""
     found = {
         title: {name: line_of(runs[name], curve.metric, curve.window) for name in curve.of}
         for title, curve in what.curves.items()
@@ -100,7 +100,7 @@ def curve_lines(what: Reproduction, runs: Runs) -> dict[str, dict[str, Line]]:
 
 
 def spent_table(what: Reproduction, lines: Mapping[str, Mapping[str, Line]]) -> Table:
-    """What each run spent until its curve reached what is to be reached."""
+    """Return what each run spent until its curve reached its goal."""
     rows = [
         (f"{title} {curve.reach:g}", name, *(until(lines[title][name], curve.reach, by) for by in get_args(By)))
         for title, curve in what.curves.items()
@@ -112,13 +112,13 @@ def spent_table(what: Reproduction, lines: Mapping[str, Mapping[str, Line]]) -> 
 
 
 def until(line: Line, reach: float, by: By) -> str:
-    """Of each seed."""
+    """Return what each seed spent."""
     spent = line.until(reach, by) if by in line.spent else [None]
     return ", ".join(MISSING if one is None else f"{one:,.0f}" for one in spent)
 
 
 def ends_table(what: Reproduction, lines: Mapping[str, Mapping[str, Line]]) -> Table:
-    """Where each curve ends."""
+    """Return the end of each curve."""
     rows = [
         (title, what.curves[title].metric, name, estimate_cell(line.end, PLAIN))
         for title, told in lines.items()
@@ -213,7 +213,7 @@ def cost_table(members: Sequence[Member]) -> Table:
 
 
 def report_text(name: str, what: Reproduction, tables: Sequence[Table]) -> str:
-    """As a page."""
+    """Return the report as a page."""
     notes = "Intervals are over problems (docs/intervals.md); a mean over seeds is of these seeds."
     name, source, setting = (markdown_cell(text, 600) for text in (name, what.source, what.setting))
     head = f"# {name}\n\nPublished: {source}. {setting}\n"

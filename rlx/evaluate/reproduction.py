@@ -39,7 +39,7 @@ from rlx.record.form import in_order as both
 from rlx.record.track import numbers_in
 
 NAME = re.compile(r"[\w-]+")
-"""Of a run: it is a folder's too, and a word of what rows name."""
+"""Name of a run, which is a folder's too, and a word of what rows name."""
 
 
 class ReproductionError(MistakeError):
@@ -64,7 +64,7 @@ class Arm:
 
     @property
     def like(self) -> str:
-        """Whose length it takes."""
+        """Return the run whose length it takes."""
         return self.as_long_as or self.as_much_as
 
     @property
@@ -132,8 +132,8 @@ class Reproduction:
         in_order(self.runs)
 
     def check_figures(self) -> None:
-        """That what is published is of a row, what is expected of a row, a gain or a curve, and of one alone, and a
-        number."""
+        """Check that what is published is of a row, that what is expected or claimed is of a row, a gain or a curve, and
+        that names are of one alone."""
         names = (*self.rows, *self.gains, *self.curves)
         for name in (name for name, num in Counter(names).items() if num > 1):
             raise ValueError(f"{name}: rows, gains and curves share no names")
@@ -211,7 +211,7 @@ REPRODUCTION = made(
 
 
 def read_reproduction(path: Path) -> Reproduction:
-    """What a file says; ReproductionError with one line that names it."""
+    """Return what a file says; ReproductionError with one line that names it."""
     try:
         found: Reproduction = REPRODUCTION.read(yaml.safe_load(path.read_text(encoding="utf-8")), "reproduction")
     except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
@@ -284,7 +284,7 @@ def words_of(what: Reproduction, member: Member, runs: Runs) -> tuple[str, ...]:
 
 
 def last_checkpoint(run: Path) -> Path:
-    """Of a finished run; ReproductionError where it is gone."""
+    """Return the last checkpoint of a finished run; ReproductionError where it is gone."""
     found = run / CHECKPOINTS / f"{STEP}{read_config(run)['steps']}"
     if not found.is_dir():
         raise ReproductionError(f"{found}, which another run goes on from, is gone: remove {run}, and it is made again")
