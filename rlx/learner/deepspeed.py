@@ -26,7 +26,6 @@ from torch.nn import Parameter
 from transformers import PreTrainedModel
 
 from rlx.algo.parts import Columns, Critic, Need, Optimizer
-from rlx.hardware.memory import bucket_elements
 from rlx.hardware.profile import Hardware
 from rlx.hardware.pulse import nothing
 from rlx.hardware.ranks import ALONE, PATIENCE, Ranks, part
@@ -36,12 +35,8 @@ from rlx.learner.optimizer import build_adam
 from rlx.learner.packing import Packed
 from rlx.learner.scorer import Scorer, frozen_copy
 from rlx.learner.state import Tensors, read_progress, saved_model, told, write_model, write_progress, write_state
+from rlx.learner.zero import MOMENTS, base_optimizer, engine_config, flats, num_trained
 from rlx.protocol.automaton import Automaton
-
-MOMENTS = ("exp_avg", "exp_avg_sq")
-"""What Adam keeps of each parameter."""
-PERSISTENT = 10_000
-"""Under ZeRO 3, parameters with fewer numbers stay whole on every rank."""
 
 
 class DeepSpeedLearner(Learner):
@@ -81,7 +76,7 @@ class DeepSpeedLearner(Learner):
             critic=critic is not None,
         )
         start = frozen_copy(self.scorer) if "reference" in needs and not is_adapted(model) else None
-        config = engine_config(hardware, self.stage, low, optimizer.max_gradient_norm, num_numbers(self.scorer))
+        config = engine_config(hardware, self.stage, low, optimizer.max_gradient_norm, num_trained(self.scorer))
         self.engine = self.wrap(self.scorer, config, build_adam(self.scorer.trained(), optimizer, critic))
         self.start = None if start is None else self.wrap_start(start, config)
         self.open_moments()
@@ -209,7 +204,7 @@ class DeepSpeedLearner(Learner):
             yield name, self.full(masters[name]) if name in masters else weights[name]
 
     def state(self) -> Iterator[tuple[str, Tensor]]:
-        """What continuing takes besides the weights."""
+        """Yield the tensors that a resume needs besides the weights."""
         adam = base_optimizer(self.engine)
         num_taken = next(state["step"] for state in adam.state.values())
         for name, p in self.scorer.trained():
@@ -233,10 +228,10 @@ class DeepSpeedLearner(Learner):
         self.num_updates = read_progress(folder)
 
     def close(self) -> None:
-        """Also take out what DeepSpeed hangs on modules and keeps beside them."""
+        """Also take DeepSpeed's engines apart, so that the weights are freed and not only unreachable from here."""
         if self.start is not None and self.stage == 3:
-            self.start = self.start.destroy()
-        self.engine.destroy()
+            dismantle(self.start)
+        dismantle(self.engine)
         super().close()
 
     def open_moments(self, num_taken: float = 0.0) -> None:
@@ -261,6 +256,9 @@ def start_deepspeed(hardware: Hardware, ranks: Ranks) -> None:
     from torch._C._distributed_c10d import HashStore
 
     warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")  # DeepSpeed's calls
+    # On a GPU, DeepSpeed's barriers make torch warn that no `device_id` was given to init_process_group. The current
+    # device is the right one: torch.cuda.set_device bound it to this rank before.
+    warnings.filterwarnings("ignore", message=r"barrier\(\): using the device under current context")
     deepspeed.ops.__compatible_ops__ = {}  # else it runs a compiler to find its operators, and compiles one
     backend = "nccl" if hardware.device == "cuda" else "gloo"
     if not dist.is_initialized():
@@ -271,43 +269,31 @@ def start_deepspeed(hardware: Hardware, ranks: Ranks) -> None:
         groups._WORLD_GROUP = dist.new_group(timeout=PATIENCE)  # DeepSpeed's own would wait ten minutes
 
 
-def num_numbers(scorer: Scorer) -> int:
-    """That are trained."""
-    return sum(p.numel() for _, p in scorer.trained())
+def dismantle(engine: Any) -> None:
+    """Destroy one of DeepSpeed's engines and drop the references to its module that DeepSpeed keeps elsewhere."""
+    engine.destroy()
+    leave_stack(engine.module)
+    clear_caches()
 
 
-def engine_config(hardware: Hardware, stage: int, low: bool, max_norm: float, num_trained: int) -> dict[str, Any]:
-    """DeepSpeed's own configuration. The loop decides what a micro-batch is and when a step ends. Its bucket of
-    gradients is as large whatever is in it. Under ZeRO 3 it puts a linear product of its own into torch, for the whole
-    process and for good: on a CPU it must not, where products are ours (rlx/learner/products.py)."""
-    zero: dict[str, Any] = {
-        "stage": stage,
-        "memory_efficient_linear": hardware.device == "cuda",
-        "stage3_param_persistence_threshold": PERSISTENT,
-        "reduce_bucket_size": bucket_elements(num_trained),
-    }
-    if hardware.offload:
-        zero["offload_optimizer"] = {"device": "cpu", "pin_memory": hardware.device == "cuda"}
-    return {
-        "train_micro_batch_size_per_gpu": 1,
-        "gradient_accumulation_steps": 1,
-        "gradient_clipping": max_norm if stage else 0.0,
-        "zero_optimization": zero,
-        "zero_allow_untested_optimizer": True,
-        "zero_force_ds_cpu_optimizer": False,
-        "communication_data_type": "fp32",
-        **({"bf16": {"enabled": True, "check_grad_overflow": True}} if low else {}),
-        **({"data_types": {"grad_accum_dtype": "fp32"}} if low else {}),
-    }
+def leave_stack(module: torch.nn.Module) -> None:
+    """Remove a module and its children from ZeRO 3's stack of modules in forward."""
+    from deepspeed.runtime.zero import parameter_offload
+
+    # DeepSpeedZeRoOffload puts the whole module on this list of the process and never takes it off. A forward that
+    # raised leaves its children there too. Modules of other engines stay: DeepSpeed reads the last one in a forward.
+    own = {id(child) for child in module.modules()}
+    stack = parameter_offload.FWD_MODULE_STACK
+    stack[:] = [other for other in stack if id(other) not in own]
 
 
-def base_optimizer(engine: Any) -> Any:
-    """torch's own optimizer, inside DeepSpeed's."""
-    return getattr(engine.optimizer, "optimizer", engine.optimizer)
+def clear_caches() -> None:
+    """Clear the caches of ZeRO 3's coordinator class."""
+    from deepspeed.runtime.zero.partitioned_param_coordinator import PartitionedParameterCoordinator
 
-
-def flats(optimizer: Any, stage: int) -> list[Tensor]:
-    """What Adam moves on this rank: parameters, or under ZeRO its flat parts of them."""
-    if stage == 0:
-        return [p for group in optimizer.param_groups for p in group["params"]]
-    return list(optimizer.fp32_partitioned_groups_flat if stage == 3 else optimizer.single_partition_of_fp32_groups)
+    # The method __params_to_release has an unlimited lru_cache, inside a decorator's closure. The cache belongs to the
+    # class, and its keys hold the coordinator and modules of each engine. Entries of other engines are computed again.
+    for method in vars(PartitionedParameterCoordinator).values():
+        for cell in getattr(method, "__closure__", None) or ():
+            if hasattr(cell.cell_contents, "cache_clear"):
+                cell.cell_contents.cache_clear()

@@ -225,6 +225,18 @@ def test_no_gradient_is_left_after_an_update(size: int, stage: int, dtype: str) 
     work(size, "leave_nothing", size=size, stage=stage, dtype=dtype)
 
 
+CLOSED = [
+    *({"zero_stage": stage} for stage in STAGES),
+    {"zero_stage": 3, "lora": True, "recompute": True},
+    {"zero_stage": 3, "learner_dtype": "bfloat16", "offload": True},
+]
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_closed_learner_leaves_nothing_and_the_next_one_learns_to_the_same_bits(size: int) -> None:
+    work(size, "close_learners", size=size, variants=CLOSED)
+
+
 @pytest.mark.parametrize("stage", [2, 3])
 def test_ranks_that_do_not_write_a_checkpoint_keep_step_with_the_one_that_does(stage: int, tmp_path: Path) -> None:
     work(2, "keep_step", size=2, stage=stage, folder=str(tmp_path))
