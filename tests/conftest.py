@@ -151,3 +151,31 @@ def container() -> None:
         contained_by()
     except RefusedError as error:
         pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def python_of() -> Callable[[str], str]:
+    """`python_of("gem")`: the interpreter that RLX_GEM_PYTHON names; skip the test where none is named."""
+
+    def find(package: str) -> str:
+        python = os.environ.get(f"RLX_{package.upper()}_PYTHON")
+        if not python:
+            pytest.skip(f"RLX_{package.upper()}_PYTHON names no interpreter that has {package}")
+        return python
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def sums_python(python_of: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An interpreter that has verifiers and the taskset of tests/env/sums_taskset.py."""
+    python, folder = python_of("verifiers"), tmp_path_factory.mktemp("sums") / "venv"
+    subprocess.run([python, "-m", "venv", "--without-pip", folder], check=True)
+    sites = "import site; print(*site.getsitepackages(), sep='\\n')"
+    found, own = (
+        subprocess.run([one, "-c", sites], check=True, capture_output=True, text=True).stdout.splitlines()
+        for one in (python, folder / "bin" / "python")
+    )
+    shutil.copy(ROOT / "tests" / "env" / "sums_taskset.py", own[0])
+    (Path(own[0]) / "others.pth").write_text("".join(f"import site; site.addsitedir({place!r})\n" for place in found))
+    return str(folder / "bin" / "python")

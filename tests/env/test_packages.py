@@ -43,15 +43,7 @@ TEXTARENA = (
 Hear = Callable[[str, int, list[str]], list[Any]]
 
 
-def python_of(package: str) -> str:
-    python = os.environ.get(f"RLX_{package.upper()}_PYTHON")
-    if not python:
-        pytest.skip(f"RLX_{package.upper()}_PYTHON names no interpreter that has {package}")
-    return python
-
-
-def peer_of(package: str) -> Iterator[tuple[str, Hear]]:
-    python = python_of(package)
+def peer_of(package: str, python: str) -> Iterator[tuple[str, Hear]]:
     pipe, script = subprocess.PIPE, str(Path(__file__).with_name("peer_seeded.py"))
     settings = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": ""}
     peer = subprocess.Popen(
@@ -72,13 +64,13 @@ def peer_of(package: str) -> Iterator[tuple[str, Hear]]:
 
 
 @pytest.fixture(scope="module")
-def gem() -> Iterator[tuple[str, Hear]]:
-    yield from peer_of("gem")
+def gem(python_of: Callable[[str], str]) -> Iterator[tuple[str, Hear]]:
+    yield from peer_of("gem", python_of("gem"))
 
 
 @pytest.fixture(scope="module")
-def textarena() -> Iterator[tuple[str, Hear]]:
-    yield from peer_of("textarena")
+def textarena(python_of: Callable[[str], str]) -> Iterator[tuple[str, Hear]]:
+    yield from peer_of("textarena", python_of("textarena"))
 
 
 def made(option: str, task: str, python: str, **keys: Any) -> Foreign:
@@ -165,49 +157,8 @@ def test_a_game_of_several_players_is_refused(textarena: tuple[str, Hear]) -> No
         env.start(next(env.tasks("train", 0)))
 
 
-TASKSET = """
-import verifiers.v1 as vf
-__all__ = ["Sums", "Patient"]
-class Data(vf.TaskData):
-    answer: str
-class Sum(vf.Task[Data, vf.State, vf.TaskConfig]):
-    @vf.reward
-    async def right(self, task, trace) -> float:
-        return float(trace.branches[-1].messages[-1].content == task.answer)
-class Config(vf.TasksetConfig):
-    more: int = 1
-class Sums(vf.Taskset[Sum, Config]):
-    def load(self):
-        for i in range(50):
-            said = f"What is {i} + {self.config.more}?"
-            yield Sum(Data(prompt=said, system_prompt="Sums.", answer=str(i + self.config.more)), self.config.task)
-class Roles(vf.EnvConfig):
-    player: vf.AgentConfig = vf.AgentConfig()
-class Patient(vf.Env[Roles]):
-    async def run(self, task, agents):
-        async with agents.player.interaction(task) as talk:
-            while (segment := await talk.turn() if not talk.trace.num_turns else await talk.turn("No.")).last_reply:
-                if segment.last_reply in (task.data.answer, "enough"):
-                    break
-"""
-
-
-def install_beside(python: str, name: str, text: str, folder: Path) -> str:
-    """Return an interpreter that has the module `name` and all that `python` has, which stays as it is."""
-    subprocess.run([python, "-m", "venv", "--without-pip", folder], check=True)
-    sites = "import site, sysconfig; print(*{*site.getsitepackages(), sysconfig.get_path('purelib')}, sep='\\n')"
-    found, own = (
-        subprocess.run([one, "-c", sites], check=True, capture_output=True, text=True).stdout.splitlines()
-        for one in (python, str(folder / "bin" / "python"))
-    )
-    (Path(own[0]) / f"{name}.py").write_text(text)
-    (Path(own[0]) / "others.pth").write_text("".join(f"import site; site.addsitedir({place!r})\n" for place in found))
-    return str(folder / "bin" / "python")
-
-
-def test_a_taskset_of_verifiers_is_played_by_its_own_machinery(tmp_path: Path) -> None:
-    python = install_beside(python_of("verifiers"), "sums_taskset", TASKSET, tmp_path / "venv")
-    env = made("verifiers", "sums_taskset", python, num_test=5, num_tasks=50, options={"taskset": {"more": 2}})
+def test_a_taskset_of_verifiers_is_played_by_its_own_machinery(sums_python: str) -> None:
+    env = made("verifiers", "sums_taskset", sums_python, num_test=5, num_tasks=50, options={"taskset": {"more": 2}})
     for task, turns in zip(env.tasks("test", 0), (["2"], ["no", "3"], ["enough"], ["", "x"])):
         episode = env.start(task)
         assert seen_of(opening_of(episode)) == f"Sums.\n\nWhat is {task.id} + 2?"

@@ -28,12 +28,18 @@ TINY = (
 GAMES = [f"game/{name}" for name in ("sokoban", "guess_the_number", "minesweeper", "wordle", "crosswords")]
 ENVS = [*(name for name in list_options("env") if "/" not in name), *GAMES, "sorting/sort", "calc/countdown_small"]
 
+SUMS = ("env.task=sums_taskset", "env.num_test=5", "env.num_tasks=50")
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("algo", ["grpo", "tool_rloo", "ppo"])
 @pytest.mark.parametrize("env", ENVS)
-def test_every_environment_takes_two_steps(env: str, algo: str, tmp_path: Path) -> None:
+def test_every_environment_takes_two_steps(env: str, algo: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     words = [f"env={env}", f"algo={algo}", "algo.num_samples=2", *TINY]
+    if env in ("gem", "textarena"):
+        words += [f"env.python={request.getfixturevalue('python_of')(env)}"]
+    if env == "verifiers":
+        words += [f"env.python={request.getfixturevalue('sums_python')}", *SUMS]
     if compose(words)["warm_start"]["steps"]:
         words += ["warm_start.steps=1", "warm_start.algo.num_prompts=2"]
     run = build_run(compose(words), tmp_path / "run")
