@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import count
 from random import Random
 from typing import Literal, NamedTuple
@@ -21,11 +22,11 @@ from rlx.limits import refuse, within
 Way = Literal["across", "down"]
 WAYS: tuple[Way, ...] = ("across", "down")
 SIDE = 1.5
-"""Of a board: cells for each letter of its longest word."""
+"""Side of a board, in lengths of its longest word."""
 PATIENCE = 20
 """Draws of words that find no place, after which boards grow by one."""
 LENGTHS = ((3, 5), (6, 8))
-"""Of random games: letters of the shortest word and of the longest."""
+"""Lengths of the shortest word and of the longest, of which random games choose."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +63,7 @@ class Laid(NamedTuple):
     way: Way
 
     def cells(self, width: int) -> range:
-        """Of a board so wide, numbered row by row."""
+        """Return the cells on a board of this width, numbered row by row."""
         first, step = self.row * width + self.col, 1 if self.way == "across" else width
         return range(first, first + step * len(self.word), step)
 
@@ -89,15 +90,96 @@ def lay(rng: Random, words: Sequence[str], side: int) -> list[Laid] | None:
     Words touch only where they cross, so that whatever letters stand in a row are one of them.
     """
     laid: list[Laid] = []
-    width = side + 1  # a gutter, so that no row goes on in the next
+    board = Board(side)
     for word in sorted(words, key=len, reverse=True):
-        letters = letters_on(laid, width)
-        places = [one for one in places_of(word, side) if is_free(one, laid, letters, width)]
+        places: Sequence[int] = [place for place in board.crossings(word) if board.is_free(word, place)]
+        if not places:
+            places = [place for place, zone in enumerate(zones(side, len(word))) if not zone & board.mask]
         if not places:
             return None
-        crossing = [one for one in places if any(cell in letters for cell in one.cells(width))]
-        laid.append(rng.choice(crossing or places))
+        laid.append(place_of(word, rng.choice(places), side))
+        board.put(laid[-1])
     return laid
+
+
+class Board:
+    """Letters on a board, with a gutter beside it, so that no row goes on in the next.
+
+    Places of a word are numbered as `places_of` has them: ((column * side) + row) * 2 across, and down with rows and
+    columns exchanged, + 1.
+    """
+
+    def __init__(self, side: int) -> None:
+        self.side, self.width = side, side + 1
+        self.mask = 0
+        """Cells with a letter, as bits."""
+        self.letters: dict[int, str] = {}
+        self.cells_of: dict[str, list[int]] = {}
+        """Cells with a letter."""
+        self.taken: tuple[set[int], set[int]] = (set(), set())
+        """Cells of words across, and of words down."""
+
+    def put(self, one: Laid) -> None:
+        for cell, letter in zip(one.cells(self.width), one.word):
+            if cell not in self.letters:
+                self.letters[cell] = letter
+                self.mask |= 1 << cell
+                self.cells_of.setdefault(letter, []).append(cell)
+            self.taken[one.way == "down"].add(cell)
+
+    def crossings(self, word: str) -> list[int]:
+        """Return the places at which a letter of the word meets the same letter, in order."""
+        side, room, places = self.side, self.side - len(word), set()
+        for index, letter in enumerate(word):
+            for cell in self.cells_of.get(letter, ()):
+                row, col = divmod(cell, self.width)
+                if 0 <= col - index <= room and cell not in self.taken[0]:
+                    places.add(((col - index) * side + row) * 2)
+                if 0 <= row - index <= room and cell not in self.taken[1]:
+                    places.add(((row - index) * side + col) * 2 + 1)
+        return sorted(places)
+
+    def is_free(self, word: str, place: int) -> bool:
+        """True if the word fits: it crosses words of the other way at equal letters, and touches none elsewhere."""
+        letters, width = self.letters, self.width
+        along, beside = divmod(place >> 1, self.side)
+        if place & 1:
+            cell, step, aside, taken = along * width + beside, width, 1, self.taken[1]
+        else:
+            cell, step, aside, taken = beside * width + along, 1, width, self.taken[0]
+        if cell - step in letters or cell + len(word) * step in letters:
+            return False
+        for letter in word:
+            if cell in letters:
+                if letters[cell] != letter or cell in taken:
+                    return False
+            elif cell - aside in letters or cell + aside in letters:
+                return False
+            cell += step
+        return True
+
+
+@cache
+def zones(side: int, length: int) -> tuple[int, ...]:
+    """Return the cells of each place of such a word and all that touch them, as bits."""
+    width, found = side + 1, []
+    for place in range((side - length + 1) * side * 2):
+        one = place_of("?" * length, place, side)
+        cells = one.cells(width)
+        aside = width + 1 - cells.step
+        touched = {
+            cells[0] - cells.step,
+            cells[-1] + cells.step,
+            *(cell + by for cell in cells for by in (-aside, 0, aside)),
+        }
+        found.append(sum(1 << cell for cell in touched if cell >= 0))
+    return tuple(found)
+
+
+def place_of(word: str, place: int, side: int) -> Laid:
+    """Return a word at the place of that number."""
+    along, beside = divmod(place >> 1, side)
+    return Laid(word, along, beside, "down") if place & 1 else Laid(word, beside, along, "across")
 
 
 def places_of(word: str, side: int) -> Iterator[Laid]:
@@ -110,17 +192,3 @@ def places_of(word: str, side: int) -> Iterator[Laid]:
 
 def letters_on(laid: Sequence[Laid], width: int) -> dict[int, str]:
     return {cell: letter for one in laid for cell, letter in zip(one.cells(width), one.word)}
-
-
-def is_free(place: Laid, laid: Sequence[Laid], letters: dict[int, str], width: int) -> bool:
-    cells = place.cells(width)
-    if cells[0] - cells.step in letters or cells[-1] + cells.step in letters:
-        return False
-    aside = width + 1 - cells.step
-    for cell, letter in zip(cells, place.word):
-        if cell not in letters:
-            if cell - aside in letters or cell + aside in letters:
-                return False
-        elif letters[cell] != letter or any(one.way == place.way and cell in one.cells(width) for one in laid):
-            return False
-    return True

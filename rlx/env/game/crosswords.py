@@ -14,7 +14,7 @@ from typing import ClassVar
 from rlx.env.game.board import BoardTurns
 from rlx.env.game.crossing import LENGTHS, Crossing, Laid, Way, layouts, letters_on
 from rlx.env.game.turns import whole_numbers, won
-from rlx.env.game.words import every_clue, letters_of
+from rlx.env.game.words import clued_between, every_clue, letters_of
 from rlx.limits import refuse
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
@@ -39,8 +39,7 @@ class Crosswords(Crossing):
     def draw(self, rng: Random) -> Task:
         shortest, longest = self.lengths(rng)
         longest = min(longest, self.max_turns // self.num_words)
-        words = [word for word in every_clue() if shortest <= len(word) <= longest]
-        laid, side = next(layouts(rng, words, self.num_words))
+        laid, side = next(layouts(rng, clued_between(shortest, longest), self.num_words))
         return describe(laid, [every_clue()[one.word] for one in laid], side, self.max_turns)
 
     def start(self, task: Task) -> CrosswordsEpisode:

@@ -15,13 +15,14 @@ def words_of(length: int) -> tuple[str, ...]:
     return tuple(word for word in every_word() if len(word) == length)
 
 
+@cache
 def words_between(shortest: int, longest: int) -> tuple[str, ...]:
     return tuple(word for length in range(shortest, longest + 1) for word in words_of(length))
 
 
 @cache
 def every_word() -> tuple[str, ...]:
-    """In the file's order, read when they are first asked for."""
+    """Return the words in the file's order."""
     return tuple(Path(__file__).with_name("words.txt").read_text(encoding="ascii").split())
 
 
@@ -32,8 +33,14 @@ def every_clue() -> dict[str, str]:
     return dict(line.split(": ", 1) for line in lines)
 
 
+@cache
+def clued_between(shortest: int, longest: int) -> tuple[str, ...]:
+    """Return the words with a clue of these lengths."""
+    return tuple(word for word in every_clue() if shortest <= len(word) <= longest)
+
+
 def letter_counts(words: Iterable[str]) -> Counter[str]:
-    """Of each letter, the words that have it; in an order that no hash seed changes."""
+    """Return the number of words with each letter, in an order that no hash seed changes."""
     return Counter(letter for word in words for letter in dict.fromkeys(word))
 
 

@@ -1,51 +1,56 @@
-"""Words laid on a board: each where it says, touching only where they cross."""
+"""Boards with words: the same for a seed in every release, and found with little work."""
 
 from __future__ import annotations
 
-from itertools import groupby
-from random import Random
+import sys
+from collections.abc import Callable
+from hashlib import sha256
+from itertools import islice
+from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+import pytest
 
-from rlx.env.game.crossing import Laid, lay, layouts, letters_on
-from rlx.env.game.words import words_between
-
-
-def runs(cells: list[str]) -> list[str]:
-    """Letters in a row, two or more."""
-    return ["".join(run) for is_letter, run in groupby(cells, key=str.isalpha) if is_letter]
+from rlx.env.game.crossing import Board, Crossing, place_of, places_of
+from rlx.env.game.crosswords import Crosswords
+from rlx.env.game.word_search import WordSearch
 
 
-def test_a_board_by_hand() -> None:
-    laid = [Laid("hot", 0, 1, "down"), Laid("ion", 1, 0, "across")]
-    letters = letters_on(laid, 4)
-    assert "".join(letters.get(cell, ".") for cell in range(16)) == ".h..ion..t......"
-    assert laid[0].ends() == (0, 1, 2, 1)
-    assert laid[1].ends() == (1, 0, 1, 2)
+def num_calls(work: Callable[[], Any]) -> int:
+    """Count the calls of Python functions."""
+    calls = [0]
+
+    def count(frame: Any, event: str, argument: Any) -> None:
+        calls[0] += event == "call"
+
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return calls[0]
 
 
-@given(st.integers(0, 10_000), st.integers(1, 8), st.sampled_from([(3, 3), (3, 5), (6, 8)]))
-def test_whatever_stands_in_a_row_is_a_word_that_was_laid(seed: int, num: int, lengths: tuple[int, int]) -> None:
-    laid, side = next(layouts(Random(seed), words_between(*lengths), num))
-    letters = letters_on(laid, side)
-    rows = [[letters.get(row * side + col, ".") for col in range(side)] for row in range(side)]
-    read = [run for line in [*rows, *map(list, zip(*rows))] for run in runs(line) if len(run) > 1]
-    assert sorted(read) == sorted(one.word for one in laid)
-    assert all(max(one.ends()) < side for one in laid)
+@pytest.mark.parametrize(
+    "game", [Crosswords(num_words=3, max_turns=30), WordSearch(), WordSearch(shortest=6, longest=8)]
+)
+def test_a_puzzle_takes_few_calls(game: Crossing) -> None:
+    tasks = game.tasks("train", 0)
+    next(tasks)
+    assert num_calls(lambda: list(islice(tasks, 100))) < 100 * 600
 
 
-def test_words_cross_where_they_can() -> None:
-    laid = lay(Random(0), ["hot", "ion"], 5)
-    assert laid
-    assert len(letters_on(laid, 5)) == 5
+def test_puzzles_are_those_of_earlier_releases() -> None:
+    games = [
+        *(kind(**keywords) for kind in (WordSearch, Crosswords) for keywords in ({}, {"random": True})),
+        *(kind(num_words=10, shortest=3, longest=8) for kind in (WordSearch, Crosswords)),
+    ]
+    drawn = [repr((task.id, dict(task.data))) for game in games for task in islice(game.tasks("train", 1), 40)]
+    assert sha256("".join(drawn).encode()).hexdigest()[:16] == "9e0d6d3e72729634"
 
 
-def test_the_end_of_a_row_does_not_touch_the_next() -> None:
-    boards = [lay(Random(seed), ["cat", "cot"], 3) for seed in range(20)]
-    assert min(len(letters_on(laid, 3)) for laid in boards if laid) == 5
-
-
-def test_a_board_that_has_no_room_is_refused() -> None:
-    assert lay(Random(0), ["crane", "moist"], 4) is None
-    assert lay(Random(0), ["cat", "dog", "pig", "hen"], 3) is None
+def test_places_are_numbered_as_they_are_listed() -> None:
+    assert [place_of("abc", place, 5) for place in range(30)] == list(places_of("abc", 5))
+    board = Board(5)
+    board.put(place_of("abcde", 4, 5))  # across, in row 2
+    crossing = [place_of("xcx", place, 5) for place in board.crossings("xcx") if board.is_free("xcx", place)]
+    assert crossing == [("xcx", 1, 2, "down")]
