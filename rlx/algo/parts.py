@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flat:
-    """A sampler that knows all its starts at once: so many episodes of each task, which any process may play singly."""
+    """A sampler that knows all its starts: `num_samples` of each task, which any process may play singly."""
 
     num_samples: int = 1
     expert: bool = False
@@ -33,8 +33,8 @@ class Flat:
 
 
 Growth = Generator[Sequence[Start], list[Trajectory], Group]
-"""A sampler at work on one task: it yields starts, is sent their trajectories in that order, again and again, and
-returns the group. Its samples are numbered from 0, each number once; whom a fork leaves is in its group too."""
+"""A sampler at work on one task: it yields starts, receives their trajectories in that order, again and again, and
+returns the group. Its samples are numbered from 0, each number once; the parent of a fork is in its group too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +46,8 @@ class Entry:
     """Tokens to choose in order to enter it."""
     words: tuple[int, ...]
     """Tokens that say its name, whose likelihood tells where one might."""
+    possible: Callable[[Sequence[int]], Sequence[bool]] | None = field(default=None, compare=False)
+    """For each of a turn's tokens, whether the protocol reads an entry before it; None: masks alone decide."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,15 +66,12 @@ class Player(Protocol):
 
     def sample(self, sampler: Sampler, tasks: Sequence[Task]) -> list[Group]:
         """One Group per task; the growths of all tasks are driven together."""
-        ...
 
     def play(self, starts: Sequence[Start]) -> list[Trajectory]:
         """Sample episodes with the policy; the answer is in the order of `starts`."""
-        ...
 
     def demonstrate(self, tasks: Sequence[Task]) -> list[Trajectory]:
         """The environment's own expert, acting for real; log-probs are zero."""
-        ...
 
 
 Need = Literal["reference"]

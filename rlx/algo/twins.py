@@ -113,8 +113,9 @@ def places_of(
     told = [watch.index(word) for word in entry.words] + ([route] if likely == "either" else [])
     for turn, what in enumerate(one.turns):
         done = what.completion
+        possible = None if entry.possible is None else entry.possible(done.token_ids)
         for token in range(min(len(done.watched), text_before(done, entry))):
-            if done.watched[token][route] > IMPOSSIBLE:
+            if done.watched[token][route] > IMPOSSIBLE and (possible is None or possible[token]):
                 yield max(done.watched[token][i] for i in told), (turn, token)
 
 

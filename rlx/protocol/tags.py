@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from rlx.protocol.blocks import ANSWER, OBSERVATION, THINK, Blocks, calls_in, invalid
@@ -28,7 +29,7 @@ class Tags(Blocks):
     """The line before the task's own text; null: what the environment's tools and actions are for."""
     lent: tuple[Verb, ...] = ()
     declared: tuple[Verb, ...] = ()
-    """What the environment lends and declares: known once the protocol is bound to it."""
+    """Tools and actions of the environment, set by `bound`."""
 
     def bound(self, tools: tuple[Verb, ...], actions: tuple[Verb, ...]) -> Tags:
         refuse_names([verb.name for verb in (*tools, *actions)])
@@ -44,8 +45,30 @@ class Tags(Blocks):
 
     @property
     def entering(self) -> dict[str, tuple[str, str]]:
-        """By its name, what enters a block that acts (rlx.protocol.drawn.Entering)."""
+        """Texts that enter the blocks that act, by their names (rlx.protocol.drawn.Entering)."""
         return {name: ("", f"<{name}>") for name in (*self.tools, *self.acts)}
+
+    def may_enter(self, name: str, pieces: Sequence[str], opened: str = "") -> list[bool]:
+        """Tell for each piece of a turn whether the block `name`, begun before the piece, would be read as its action.
+
+        It would not be within a thought or another block, nor within a tag. `opened` is what a chat template wrote.
+        """
+        text = opened + "".join(pieces)
+        tags = [tag.span() for tag in re.finditer(rf"</?(?:{'|'.join((THINK, OBSERVATION, *self.blocks))})>", text)]
+        found: list[bool] = []
+        at = len(opened)
+        for piece in pieces:
+            is_within = any(start < at < end for start, end in tags)
+            found.append(not is_within and self.begins_block(name, text[:at]))
+            at += len(piece)
+        return found
+
+    def begins_block(self, name: str, text: str) -> bool:
+        """Tell whether a block after this beginning of a turn would be its action, and the first of its blocks."""
+        said = outside(text) if self.reasoning else text
+        read = self.read(f"{text}<{name}></{name}>")
+        is_first = not any(f"<{block}>" in said for block in self.blocks)
+        return is_first and read.kind in ("call", "act") and read.name == name
 
     @property
     def blocks(self) -> tuple[str, ...]:
@@ -63,7 +86,7 @@ class Tags(Blocks):
 
 
 def instruct(lent: tuple[Verb, ...], declared: tuple[Verb, ...]) -> str:
-    """What can be said, and in which tag."""
+    """Say what can be said, and in which tag."""
     said = [verb for verb in (*lent, *declared) if verb.name != ANSWER]
     steps = ["Think in <think>", *(f"{verb.description} in <{verb.name}>" for verb in said)]
     steps += ["read its <observation>"] if said else []

@@ -1,4 +1,4 @@
-"""How text and tokens meet: a tokenizer under a protocol. What was sampled is never encoded again."""
+"""Text and tokens: a tokenizer under a protocol. Sampled ids are never encoded again."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Speech:
     """Text to ids, adding nothing."""
     decode: Decode
     marks: Marks = field(default_factory=dict)
-    """Of the model's chat template, where it has one."""
+    """Marks of the model's chat template, where it has one."""
     drawn: Drawn = field(default_factory=Drawn)
-    """What may be chosen, in all parts of a run."""
+    """Automaton of the choices, in all parts of a run."""
     state: int | None = None
     """First state of this protocol in the engine's automaton."""
     thinks: bool = False
@@ -40,12 +40,12 @@ class Speech:
     def context(
         self, task: Task, opening: tuple[Part, ...], past: Sequence[Turn], encode: Encode | None = None
     ) -> tuple[int, ...]:
-        """What a turn is sampled after; `encode` may remember what it has encoded."""
+        """Return the context that a turn is sampled after; `encode` may remember what it has encoded."""
         pieces = self.dialect.context(task, opening, past)
         return tuple(join(pieces, past, encode or self.encode, self.marks, self.end))
 
     def hear(self, completion: Completion, past: Sequence[Turn] = ()) -> Action:
-        """What a completion meant after these turns; where nothing is drawn, by what it reads."""
+        """Return the action of a completion after these turns; where nothing is drawn, by its text."""
         said = list(said_in(completion, self.drawn.actions, self.decode))
         if sums_up(self.dialect, past):
             return summed_up("".join(text for _, text in said), self.dialect.summary_end)
@@ -56,20 +56,30 @@ class Speech:
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """How verbs are entered, under a protocol in which they are."""
+        """Entries of the verbs, under a protocol in which verbs are entered."""
         if not enters(self.dialect):
             return ()
         return tuple(self.entry(name, said) for name, said in self.dialect.entering.items())
 
     def entry(self, name: str, said: Said) -> Entry:
-        """By a route beyond the vocabulary, or by text; and the tokens that say it or its name, blanks aside."""
+        """Return the entry by a route beyond the vocabulary, or by text, with the first tokens that say its name.
+
+        Blanks say nothing of a name, and nor does the first token of a tag of several (`<`): it begins any tag.
+        """
         route, text = said
         spelled, actions = tuple(self.encode(text)), self.drawn.actions
-        first = (next(self.telling(said)) for said in (text, f" {name}", name))
-        words = dict.fromkeys(first)
+        is_text = not route or actions is None
+        names = [f" {name}", name] if is_text and len(spelled) > 1 else [text, f" {name}", name]
+        words = dict.fromkeys(next(self.telling(one)) for one in names)
         if not route or actions is None:
-            return Entry(name=name, chosen=spelled, words=tuple(words))
+            possible = partial(self.possible, name) if hasattr(self.dialect, "may_enter") else None
+            return Entry(name=name, chosen=spelled, words=tuple(words), possible=possible)
         return Entry(name=name, chosen=(actions.first + actions.names.index(route),), words=tuple(words))
+
+    def possible(self, name: str, token_ids: Sequence[int]) -> Sequence[bool]:
+        """Tell for each token of a turn whether the protocol reads an entry before it."""
+        pieces = [self.decode([one]) for one in token_ids]
+        return self.dialect.may_enter(name, pieces, OPENS if self.thinks else "")  # type: ignore[attr-defined]
 
     def begins(self, legal: Sequence[str] | None) -> int | None:
         """The state of the engine's automaton in which a turn starts where these actions are legal; None: all are."""
