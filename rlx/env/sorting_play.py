@@ -25,7 +25,7 @@ LONGEST = 2000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """How much is paid for what."""
+    """Rules of the reward."""
 
     efficient: bool = True
     """Half of the reward is for efficiency; else all of it is for what is right."""
@@ -67,9 +67,11 @@ class SortingEpisode:
         return Step(observation=seen, legal=self.legal, metrics=metrics)
 
     def act(self, action: Action) -> str:
-        """What comes of it, in words."""
+        """Do the action, and say in words what came of it. An unknown action is refused and does nothing."""
         if action.kind != "act":
             return f"Error: {action.text:.200}" if action.kind == "invalid" else "Error: there are no tools"
+        if action.name not in ("compare", "swap"):
+            return f"Error: there is no action {action.name!r:.40}; compare or swap two letters, or answer"
         places = places_in(action.text, len(self.numbers))
         if places is None or (action.name == "swap" and self.kind != "sort"):
             return f"Error: give two of {letters(range(len(self.numbers)))}" if places is None else "Error: no swaps"
@@ -92,12 +94,12 @@ class SortingEpisode:
         return Step(reward=reward, done=True, success=is_right, metrics={**metrics, "efficiency": efficiency})
 
     def is_right(self, text: str) -> bool:
-        """Where the numbers are, or what was said of them: of a sorting's end the words count if the rules say so."""
+        """Judge the places of the numbers, or the order said; of a sorting's end the words count if `say_order`."""
         order = order_of(self.numbers)
         is_sorted = order == sorted(order)
         if self.kind == "sort" and not (is_sorted and self.rules.say_order):
             return is_sorted
-        return order_said(text) == asked_of(order, self.pair)
+        return read_order(text) == asked_of(order, self.pair)
 
     def efficiency(self) -> float:
         least, most = comparisons_of(self.kind, len(self.numbers), self.rules.chain)
@@ -108,12 +110,12 @@ class SortingEpisode:
 
     @property
     def stratum(self) -> str:
-        """What it is counted under: an episode's is 1 if it was right."""
+        """Name of the metric that is 1 for a right episode of this kind."""
         needs = f"_needs_{self.needed}" if self.kind == "sort" else ""
         return f"{self.kind}_{len(self.numbers)}{needs}"
 
     def counts(self, comparisons: int, swaps: int) -> Mapping[str, float]:
-        """What this turn adds to an episode's sums, given what there was before it."""
+        """Return what this turn adds to an episode's sums, given the counts before it."""
         told = {"comparisons": float(self.num_comparisons - comparisons), "swaps": float(self.num_swaps - swaps)}
         return {**told, "swaps_needed": float(self.needed)} if self.num_turns == 1 else told
 
@@ -124,8 +126,10 @@ def share_saved(num: int, least: int, most: int) -> float:
 
 
 def comparisons_of(kind: Kind, num: int, chain: bool = False) -> tuple[int, int]:
-    """From 1 for two of the numbers, for all of them ceil(log2 n!), or n - 1, as no order is known with fewer; to
-    n ceil(log2 n)."""
+    """Return the least and the most comparisons that count.
+
+    The least is 1 for two of the numbers, and ceil(log2 n!) or n - 1 for all of them. The most is n ceil(log2 n).
+    """
     least = 1 if kind == "compare" else num - 1 if chain else (factorial(num) - 1).bit_length()
     return least, num * (num - 1).bit_length()
 
@@ -135,7 +139,7 @@ def num_pairs(num: int) -> int:
 
 
 def most_turns(kind: Kind, num: int) -> int:
-    """As many comparisons as earn anything, or all pairs if these are more; as many swaps; and the end."""
+    """Return the limit of turns: the most comparisons that count, or all pairs; a swap of each pair; the end."""
     comparisons = max(comparisons_of(kind, num)[1], num_pairs(num))
     return comparisons + (num_pairs(num) if kind == "sort" else 0) + 1
 
@@ -177,9 +181,11 @@ def places_in(text: str, num: int) -> tuple[int, int] | None:
     return (a, b) if a != b and max(a, b) < num else None
 
 
-def order_said(text: str) -> list[int] | None:
-    """The places of the last `B < A < C` or `C > A > B` in a text, or of one that is `B A C` or `b, a, c` and no more,
-    from the smallest up; None for anything else."""
+def read_order(text: str) -> list[int] | None:
+    """Return the places of the last `B < A < C` or `C > A > B` in a text, from the smallest up.
+
+    A text of letters alone, `B A C` or `b, a, c`, is an order too. Return None for anything else.
+    """
     said = text.strip() if len(text) <= LONGEST else ""
     chains = CHAIN.findall(said)
     row = chains[-1] if chains else said

@@ -99,6 +99,15 @@ def test_each_comparison_that_is_saved_can_count() -> None:
     assert rewards == pytest.approx([1.0, (1 + (0.8 + 1) / 2) / 2, (1 + (0.6 + 1) / 2) / 2])
 
 
+@pytest.mark.parametrize("name", ["look", "", "Swap", "answer", "compare "])
+def test_an_unknown_action_is_refused_and_swaps_nothing(name: str) -> None:
+    episode = SORT.start(SORT.describe(SORT.family, [3, 1, 2], ()))
+    step = episode.step(Action(kind="act", name=name, text="A B"))
+    assert step.observation[0].text.startswith("Error: there is no action")
+    assert (step.metrics["swaps"], step.metrics["comparisons"], step.done) == (0.0, 0.0, False)
+    assert episode.numbers == [3, 1, 2]
+
+
 @pytest.mark.parametrize(
     ("text", "right"),
     [
