@@ -132,8 +132,8 @@ class Reproduction:
         in_order(self.runs)
 
     def check_figures(self) -> None:
-        """Check that what is published is of a row, that what is expected or claimed is of a row, a gain or a curve, and
-        that names are of one alone."""
+        """Check that published figures are of a row, and expected and claimed ones of a row, gain or curve. Names are
+        of one of them alone."""
         names = (*self.rows, *self.gains, *self.curves)
         for name in (name for name, num in Counter(names).items() if num > 1):
             raise ValueError(f"{name}: rows, gains and curves share no names")
