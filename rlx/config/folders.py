@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from rlx.config.check import ConfigError
+from rlx.record.plain_yaml import PlainError, parse_small
 
 PACKAGE = Path(__file__).resolve().parents[1]
 FAMILIES = ("env",)
@@ -103,7 +104,10 @@ def read_option(group: str, name: str, folders: Sequence[Path] | None = None) ->
     `folders`."""
     places = [folder / group / f"{name}.yaml" for folder in folders or [shipped_folder("conf")]]
     file = next((place for place in places if place.is_file()), places[0])
-    tree = copy.deepcopy(parse_yaml(file.read_text(encoding="utf-8")))
+    try:
+        tree = copy.deepcopy(parse_yaml(file.read_text(encoding="utf-8")))
+    except PlainError as error:
+        raise ConfigError(f"{file}: {error}") from None
     others = [other for other in tree.pop("defaults", []) if other != "_self_"]
     below: dict[str, Any] = {}
     for other in others:
@@ -114,7 +118,7 @@ def read_option(group: str, name: str, folders: Sequence[Path] | None = None) ->
 @cache
 def parse_yaml(text: str) -> Any:
     """Parse a file's text. Cached, because one command reads some files many times; copy the value to change it."""
-    return yaml.safe_load(text)
+    return parse_small(text)
 
 
 def shipped_options(group: str) -> dict[str, dict[str, Any]]:

@@ -20,6 +20,7 @@ from rlx.config.check import SPECIAL, WORDS, ConfigError, Tree, describe, litera
 from rlx.config.folders import config_files, describe_file
 from rlx.config.signature import lookup, signature
 from rlx.limits import near
+from rlx.record.plain_yaml import require_small
 
 Source = tuple[str, Path]
 """A file that a configuration is made of, and the key that its own keys stand below."""
@@ -63,6 +64,7 @@ def read_meanings(file: Path) -> dict[str, Meaning]:
 @cache
 def parse_meanings(text: str, file: Path) -> dict[str, Meaning]:
     """Return the keys of a file's text; cached, because each listing of keys reads some thirty files."""
+    require_small(text)
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     return dict(_walk(root, "", text, file)) if isinstance(root, yaml.MappingNode) else {}
 

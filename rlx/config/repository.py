@@ -13,6 +13,10 @@ from typing import Any, Self
 from hydra._internal.config_repository import ConfigRepository
 from hydra.core.object_type import ObjectType
 from hydra.plugins.config_source import ConfigResult, ConfigSource
+from yaml import YAMLError
+
+from rlx.config.check import ConfigError
+from rlx.record.plain_yaml import PlainError, require_small
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +47,21 @@ class Repository(ConfigRepository):
             return super().load_config(config_path)
         key = (source.provider, source.path, config_path)
         if key not in parsed_files or parsed_files[key].content != content:
+            require_bounded(Path(source.path, config_path), content)
             result = super().load_config(config_path)
             assert result is not None
             parsed_files[key] = Parsed(content, result)
         return copy.deepcopy(parsed_files[key].result)
+
+
+def require_bounded(path: Path, content: bytes) -> None:
+    """Refuse a file before Hydra expands its aliases."""
+    try:
+        require_small(content.decode("utf-8"))
+    except PlainError as error:
+        raise ConfigError(f"{path.with_suffix('.yaml')}: {error}") from None
+    except (UnicodeDecodeError, YAMLError):
+        return  # Hydra says what is wrong with it
 
 
 def read_content(source: ConfigSource, name: str) -> bytes | None:

@@ -36,6 +36,7 @@ from rlx.limits import LARGEST, MANY, MistakeError, near, within
 from rlx.record.folder import CHECKPOINTS, METRICS, STEP, read_config
 from rlx.record.form import FLAG, NUMBER, STRING, WHOLE, CodecError, made, many, named
 from rlx.record.form import in_order as both
+from rlx.record.plain_yaml import PlainError, parse_small
 from rlx.record.track import numbers_in
 
 NAME = re.compile(r"[\w-]+")
@@ -213,8 +214,8 @@ REPRODUCTION = made(
 def read_reproduction(path: Path) -> Reproduction:
     """Return what a file says; ReproductionError with one line that names it."""
     try:
-        found: Reproduction = REPRODUCTION.read(yaml.safe_load(path.read_text(encoding="utf-8")), "reproduction")
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+        found: Reproduction = REPRODUCTION.read(parse_small(path.read_text(encoding="utf-8")), "reproduction")
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError, PlainError) as error:
         raise ReproductionError(f"{path} cannot be read: {' '.join(str(error).split())[:200]}") from None
     except CodecError as error:
         raise ReproductionError(f"{path}: {one_line(str(error), 400)}") from None

@@ -1,4 +1,4 @@
-"""What a model's own chat template writes around messages, as ids: found once, put around pieces of any context."""
+"""Find what a model's own chat template writes around messages, as ids, to be put around pieces of any context."""
 
 from __future__ import annotations
 
@@ -7,48 +7,57 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from rlx.model.problem import ModelError
+from rlx.model.rendering import render
 
 Marks = Mapping[tuple[str, str], tuple[int, ...]]
-"""From one role to the next: what stands between their messages; from `""`, what stands before the first. None of a
+"""Ids between the messages of one role and the next; from `""`, what stands before the first. None of a
 model without a template."""
 
+CONVERSATIONS = (
+    ("user", "assistant", "user"),
+    ("system", "user"),
+    ("user", "assistant", "tool", "user"),
+    ("user", "assistant", "tool"),
+)
+"""Roles of the messages that marks are found by."""
 MARK = "\N{WHITE SQUARE}%d\N{WHITE SQUARE}"
 
 
 def find_marks(tokenizer: Any) -> Marks:
-    """The marks of a tokenizer's template: an assistant's message begins as the template prompts for it."""
-    head, _, back, turn = around(tokenizer, ("user", "assistant", "user"))
-    marks = {("", "user"): head, ("user", "assistant"): turn, ("assistant", "user"): back, **tool_marks(tokenizer)}
+    """Return the marks of a tokenizer's template: an assistant's message begins as the template prompts for it."""
+    plain, system, tools, turn = render(tokenizer, [messages_of(roles) for roles in CONVERSATIONS])
+    head, _, back, answer = around(tokenizer, plain, CONVERSATIONS[0])
+    marks = {("", "user"): head, ("user", "assistant"): answer, ("assistant", "user"): back}
+    marks |= tool_marks(tokenizer, tools, turn)
     try:
-        before, after, _ = around(tokenizer, ("system", "user"))
+        before, after, _ = around(tokenizer, system, CONVERSATIONS[1])
     except ModelError:  # a template need not know of systems
         return marks
     return {**marks, ("", "system"): before, ("system", "user"): after}
 
 
-def tool_marks(tokenizer: Any) -> Marks:
+def tool_marks(tokenizer: Any, tools: str | None, turn: str | None) -> Marks:
     """Find the marks of a template that has messages of tools; none where it does not speak of tools, or wants more of
     a tool's message than its text."""
     if "tool" not in str(tokenizer.chat_template):
         return {}
     try:
-        _, _, call, after, _ = around(tokenizer, ("user", "assistant", "tool", "user"))
-        *_, turn = around(tokenizer, ("user", "assistant", "tool"))
+        _, _, call, after, _ = around(tokenizer, tools, CONVERSATIONS[2])
+        *_, answer = around(tokenizer, turn, CONVERSATIONS[3])
     except ModelError:
         return {}
-    return {("assistant", "tool"): call, ("tool", "user"): after, ("tool", "assistant"): turn}
+    return {("assistant", "tool"): call, ("tool", "user"): after, ("tool", "assistant"): answer}
 
 
-def around(tokenizer: Any, roles: Sequence[str]) -> list[tuple[int, ...]]:
-    """The ids before, between and after messages of these roles, up to where the assistant speaks."""
-    messages = [{"role": role, "content": MARK % place} for place, role in enumerate(roles)]
-    try:
-        text = str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
-    except Exception as error:  # a template raises what it likes
-        raise ModelError(
-            f"the tokenizer's chat template fails: {type(error).__name__}; set model.chat=false"
-        ) from error
-    parts = re.split("|".join(re.escape(message["content"]) for message in messages), text)
+def messages_of(roles: Sequence[str]) -> list[dict[str, str]]:
+    """Return one message of each role, whose content is its mark."""
+    return [{"role": role, "content": MARK % place} for place, role in enumerate(roles)]
+
+
+def around(tokenizer: Any, text: str | None, roles: Sequence[str]) -> list[tuple[int, ...]]:
+    """Return the ids before, between and after messages of these roles, up to where the assistant speaks; `text` is
+    what the template made of them."""
+    parts = re.split("|".join(re.escape(MARK % place) for place in range(len(roles))), text or "")
     if len(parts) != len(roles) + 1:
         raise ModelError("the tokenizer's chat template does not show every message; set model.chat=false")
     return [tuple(tokenizer.encode(part, add_special_tokens=False)) for part in parts]

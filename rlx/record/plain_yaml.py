@@ -14,6 +14,10 @@ LARGEST = 2**24
 """Bytes of a file."""
 DEEPEST = 100
 """Values within each other."""
+LARGEST_OPTION = 2**18
+"""Characters of an option's file."""
+MOST_VALUES = 20_000
+"""Values of an option's file with its aliases written out."""
 SCALARS = (str, int, float, bool, type(None))
 
 
@@ -35,6 +39,70 @@ class Loader(yaml.SafeLoader):
         node = super().compose_node(parent, index)
         self.depth -= 1
         return node
+
+
+class Composer(yaml.SafeLoader):
+    """Composes nodes nested within DEEPEST; an alias is the node that it names."""
+
+    depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise PlainError(f"it is nested more than {DEEPEST} deep")
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+
+def require_small(text: str) -> None:
+    """Refuse the text of an option whose values are too many once its aliases are written out, too deep or too large.
+
+    Ten lines of aliases of aliases expand to a billion values. Composing the nodes expands none of them, and each is
+    counted once.
+    """
+    if len(text) > LARGEST_OPTION:
+        raise PlainError(f"it has {len(text):,} characters, more than the {LARGEST_OPTION:,} that are read")
+    if has_aliases(text) or may_be_deep(text):
+        count_values(yaml.compose(text, Composer), {})
+
+
+def parse_small(text: str) -> Any:
+    """Parse YAML of bounded size; its aliases share one value."""
+    require_small(text)
+    return yaml.safe_load(text)
+
+
+def has_aliases(text: str) -> bool:
+    return "&" in text and "*" in text
+
+
+def may_be_deep(text: str) -> bool:
+    """Tell whether a text may be nested deeply: by brackets, dashes or question marks, or by its indentation."""
+    opened = text.count("[") + text.count("{")
+    longest = max((len(line) - len(line.lstrip(" ")) for line in text.splitlines()), default=0)
+    return opened > DEEPEST or longest > DEEPEST or max(map(dashes_of, text.splitlines()), default=0) > DEEPEST
+
+
+def dashes_of(line: str) -> int:
+    """Count the marks of a line that each open a list or a mapping."""
+    return line.count("- ") + line.count("? ")
+
+
+def count_values(node: Any, known: dict[int, int]) -> int:
+    """Count the values of a node with every alias written out; `known` are counted nodes, 0 while one is counted."""
+    if isinstance(node, yaml.ScalarNode) or node is None:
+        return 1
+    if id(node) in known:
+        if not known[id(node)]:
+            raise PlainError(f"an alias (*name) stands within what it names, line {node.start_mark.line + 1}")
+        return known[id(node)]
+    known[id(node)] = 0
+    pairs = node.value if isinstance(node, yaml.SequenceNode) else [each for pair in node.value for each in pair]
+    known[id(node)] = found = 1 + sum(count_values(each, known) for each in pairs)
+    if found > MOST_VALUES:
+        raise PlainError(f"its aliases (*name) stand for more than {MOST_VALUES:,} values; write fewer")
+    return found
 
 
 def read_plain(path: Path) -> Any:

@@ -9,6 +9,7 @@ import pytest
 from hydra.types import RunMode
 
 from rlx.config.auto import AutoLoader
+from rlx.config.check import ConfigError
 from rlx.config.compose import ROOT, compose, compose_sources, open_loader
 
 
@@ -64,3 +65,43 @@ def test_options_are_chosen_once_for_the_same_overrides(monkeypatch: pytest.Monk
         assert loader.complete(ROOT, ["env=math", "algo=grpo", "warm_start.steps=2"])[3:] == first[3:] != []
         assert loader.complete(ROOT, ["env=countdown", "algo=tool_rloo"])[2:] != first[3:]
     assert peeked == [["env=math", "algo=grpo"], ["env=countdown", "algo=tool_rloo"]]
+
+
+NINE = ", ".join(["*{0}"] * 9)
+HEAD = "_target_: rlx.env.countdown.Countdown\n"
+LAUGHS = HEAD + "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{NINE.format(f'a{n - 1}')}]\n" for n in range(1, 12))
+MERGED = (
+    HEAD + "a0: &a0 {x: 1}\n" + "".join(f"a{n}: &a{n} {{<<: [{NINE.format(f'a{n - 1}')}]}}\n" for n in range(1, 12))
+)
+STAIRS = HEAD + "".join(f"{' ' * depth}a:\n" for depth in range(3000))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (LAUGHS, r"its aliases \(\*name\) stand for more than 20,000 values; write fewer$"),
+        (MERGED, "its aliases"),
+        (HEAD + "a: &a [*a]\n", "stands within what it names, line 2$"),
+        (HEAD + "a: " + "[" * 3000 + "]" * 3000 + "\n", "nested more than 100 deep$"),
+        (STAIRS, "nested more than 100 deep|more than the"),
+        (HEAD + "- " * 3000 + "\n", "."),
+        (HEAD + "".join(f"key_{n}: {n}\n" for n in range(30_000)), "more than the 262,144 that are read$"),
+    ],
+)
+def test_an_option_that_expands_without_end_is_refused_in_one_line_that_names_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, message: str
+) -> None:
+    monkeypatch.setenv("RLX_CONF_DIR", str(tmp_path))
+    (write_env(tmp_path, 2).parent / "bomb.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=message) as error:
+        compose(["env=bomb"])
+    assert "\n" not in str(error.value)
+    assert "bomb" in str(error.value)
+    assert compose(["env=mine"])["env"]["max_rounds"] == 2, "other options stay usable"
+
+
+def test_a_few_aliases_are_written_out_as_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RLX_CONF_DIR", str(tmp_path))
+    write_env(tmp_path, 2).write_text("defaults: [countdown, _self_]\nmax_rounds: &n 3\nmax_wrong: *n\n")
+    found = compose(["env=mine"])["env"]
+    assert (found["max_rounds"], found["max_wrong"]) == (3, 3)

@@ -9,6 +9,7 @@ from transformers import PreTrainedTokenizerFast
 from rlx.model.chat import end_of_turn, find_marks
 from rlx.model.load import SHIPPED
 from rlx.model.problem import ModelError
+from rlx.model.rendering import render
 
 PLAIN = "{% for m in messages %}<|user|>{{ m['content'] }}<|end|>{% endfor %}<|agent|>"
 NAMED = (
@@ -61,6 +62,36 @@ def test_marks_are_what_the_template_writes_between_messages(
 def test_a_template_that_does_not_show_every_message_is_refused_in_one_line(template: str) -> None:
     with pytest.raises(ModelError, match=r"set model\.chat=false$"):
         find_marks(tokenizer_with(template))
+
+
+NESTED = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
+HUGE = "{% set s = namespace(t='x' * 65536) %}{% for a in range(40) %}{% set s.t = s.t ~ s.t %}{% endfor %}"
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        NESTED + PLAIN,
+        "{% for a in range(99999) %}{{ 'x' * 9999 }}{% endfor %}" + PLAIN,
+        HUGE + PLAIN,
+        "{{ 'x' * 10**11 }}" + PLAIN,
+        "{{ '%01000000000d' % 1 }}" + PLAIN,
+        "{{ 'x' * 200000 }}" + PLAIN,
+        "{% if messages[0]['role'] == 'system' %}" + NESTED + "{% endif %}" + PLAIN,
+    ],
+)
+def test_a_template_without_end_is_refused_within_its_limits(template: str) -> None:
+    with pytest.raises(ModelError, match=r"takes more than 5 s .* 512 MB .*set model\.chat=false") as error:
+        find_marks(tokenizer_with(template))
+    assert "\n" not in str(error.value)
+
+
+def test_a_template_is_rendered_in_another_process_as_transformers_renders_it() -> None:
+    tokenizer = tokenizer_with("{{ bos_token }}{{ eos_token }}" + TOOLS)
+    messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "é\n{{ 1 }}"}]
+    own = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    assert render(tokenizer, [messages]) == [own]
+    assert "<|end|>" in own
 
 
 TOOLS = (
