@@ -41,12 +41,15 @@ class ExpA(Lines):
     """Routes and buttons of whatever the environment lends and declares."""
 
     instruction: str | None = ""
-    """The line before the task's own text; empty: none, as the model has its routes; null: what each is for."""
+    """Line before the task's own text; empty: none, as the model has its routes; null: a description of each."""
+    inline: bool = True
+    """For chat models: observations continue the model's own message, so the template is for the prompt only (EARL's
+    Algorithm 1). False: each observation is a message of the user or tool."""
     stops: tuple[str, ...] = ()
-    """What ends an answer, beside the model's own end of sequence."""
+    """Stop strings of an answer, beside the model's own end of sequence."""
     lent: tuple[Verb, ...] = ()
     declared: tuple[Verb, ...] = ()
-    """What the environment lends and declares: known once the protocol is bound to it."""
+    """Tools and actions of the environment, set by `bound`."""
 
     @property
     def tools(self) -> tuple[str, ...]:
@@ -54,7 +57,7 @@ class ExpA(Lines):
 
     @property
     def routes(self) -> tuple[Verb, ...]:
-        """What leads out of language; an answer is text."""
+        """Verbs whose routes lead out of language; an answer is text."""
         return (*self.lent, *(verb for verb in self.declared if verb.name != ANSWER))
 
     @cached_property
@@ -69,7 +72,7 @@ class ExpA(Lines):
         return frozenset(verb.name for verb in self.routes if verb.name in may)
 
     def begins(self, legal: Sequence[str] | None) -> int:
-        """What no situation has begins with all routes, and the player says what is not legal."""
+        """Return the state of language for these legal actions. A set of no situation begins with all routes."""
         own = self.languages[0] if legal is None else self.leading(legal)
         return self.languages.index(own) if own in self.languages else 0
 
@@ -79,7 +82,7 @@ class ExpA(Lines):
 
     @property
     def answers(self) -> bool:
-        """Whether text alone means something."""
+        """Flag of protocols in which text alone is an answer."""
         return not self.declared or any(verb.name == ANSWER for verb in self.declared)
 
     def bound(self, tools: tuple[Verb, ...], actions: tuple[Verb, ...]) -> ExpA:
@@ -90,10 +93,10 @@ class ExpA(Lines):
         return bound
 
     def open(self, task: Task) -> str:
-        return "\n".join([*filter(None, [self.told]), *(part.text for part in task.prompt), ""])
+        return "\n".join([*filter(None, [self.introduction]), *(part.text for part in task.prompt), ""])
 
     @property
-    def told(self) -> str:
+    def introduction(self) -> str:
         """The line before a task's own text."""
         if self.instruction is not None:
             return self.instruction
@@ -107,7 +110,7 @@ class ExpA(Lines):
             turn = piece.turn
 
     def gap(self, turn: Turn, seen: str) -> str:
-        """What stands between a turn and what came of it: after a button a line goes on, if it has room for all."""
+        """Return the text between a turn and its observation: after a button a line goes on, if it has room for all."""
         verb = next((verb for verb in self.routes if verb.name == turn.action.name), None)
         if verb is None or (verb.argument and verb.buttons is None):
             return "" if turn.completion.stop == "stop" else "\n"
@@ -151,7 +154,7 @@ class ExpA(Lines):
         return Action(kind="answer", text=said) if said else invalid("say something")
 
     def take(self, verb: Verb, after: Sequence[Said]) -> Action:
-        """What a route means with what was chosen after it."""
+        """Return the action of a route with the choices after it."""
         if verb.buttons is not None:
             return self.action(verb, "".join(name for name, _ in after)[len(verb.buttons.between) :].rstrip())
         argument = "".join(text for _, text in after).strip()
@@ -163,8 +166,10 @@ class ExpA(Lines):
         return Action(kind="call" if verb in self.lent else "act", name=verb.name, text=text)
 
     def parse(self, text: str, stop: Stop) -> Action:
-        """Of somebody who cannot choose but write: a thought, and a route with its argument; or an answer. After a
-        thought only what buttons can press is an argument, as any text may go on."""
+        """Return the action of written text: a thought, and a route with its argument; or an answer.
+
+        After a thought only what buttons can press is an argument, as any text may go on.
+        """
         said, routes = text.strip(), {verb.name: verb for verb in self.routes}
         for word in re.finditer(r"(?<!\S)\w+", said):
             verb, rest = routes.get(word[0]), said[word.end() :].strip()
@@ -184,7 +189,7 @@ class ExpA(Lines):
         if verb is None or self.action(verb, action.text) != action:
             raise ValueError(f"protocol=expa: no turn says this {action.kind}: there is no route {name!r:.60} for it")
         thought = [("", move.thought)] if move.thought else []
-        chosen = [*thought, (name, route_text(verb)), *argument_said(verb, action.text.strip())]
+        chosen = [*thought, (name, route_text(verb)), *argument_choices(verb, action.text.strip())]
         require_heard(self.understand(chosen, "stop"), action)
         return chosen
 
@@ -193,7 +198,7 @@ class ExpA(Lines):
 
 
 def route_text(verb: Verb) -> str:
-    """How a route stands in a context: a word, apart from what is pressed after it."""
+    """Return a route as it stands in a context: a word, apart from what is pressed after it."""
     apart = verb.buttons is not None and not verb.buttons.between
     return f" {verb.name} " if apart else f" {verb.name}"
 
@@ -233,7 +238,7 @@ def pressing(state: Mapping[str, int | None], buttons: Buttons, ids: Mapping[str
     )
 
 
-def argument_said(verb: Verb, text: str) -> Iterable[Said]:
+def argument_choices(verb: Verb, text: str) -> Iterable[Said]:
     """An argument as it is chosen."""
     if verb.buttons is not None:
         return [(one, one) for one in presses(verb.buttons, text)]
@@ -241,7 +246,7 @@ def argument_said(verb: Verb, text: str) -> Iterable[Said]:
 
 
 def can_press(verb: Verb, text: str) -> bool:
-    """Whether a verb's buttons write an argument, or there is none to write."""
+    """Return whether a verb's buttons write an argument, or there is none to write."""
     return not verb.argument if verb.buttons is None else bool(pressed(verb, text))
 
 

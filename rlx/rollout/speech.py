@@ -42,6 +42,8 @@ class Speech:
     ) -> tuple[int, ...]:
         """Return the context that a turn is sampled after; `encode` may remember what it has encoded."""
         pieces = self.dialect.context(task, opening, past)
+        if getattr(self.dialect, "inline", False):
+            pieces = inlined(pieces, past, self.end)
         return tuple(join(pieces, past, encode or self.encode, self.marks, self.end))
 
     def hear(self, completion: Completion, past: Sequence[Turn] = ()) -> Action:
@@ -160,12 +162,28 @@ def speech_of(
     )
 
 
+def inlined(pieces: Iterable[Piece], past: Sequence[Turn], end: int | None) -> Iterator[Piece]:
+    """Let observations continue the model's own message: one history, h + desc(a) + o of EARL's Algorithm 1.
+
+    The template is then for the prompt only. After a turn that the model itself ended (`end`), as an answer that was
+    invalid is, an observation is a message of its own.
+    """
+    continues = False
+    for piece in pieces:
+        if piece.turn is not None:
+            continues = end is None or past[piece.turn].completion.token_ids[-1:] != (end,)
+        yield piece._replace(role="assistant") if continues else piece
+
+
 def join(
     pieces: Iterable[Piece], past: Sequence[Turn], encode: Encode, marks: Marks, end: int | None = None
 ) -> list[int]:
-    """The ids of a context, up to where the agent speaks. Pieces of one role in a row are one message."""
+    """Return the ids of a context, up to where the agent speaks. Pieces of one role in a row are one message.
+
+    A text that is last and of the assistant continues its message.
+    """
     ids: list[int] = []
-    speaker = ""
+    speaker, is_text = "", False
     for piece in pieces:
         role = piece.role if piece.role != "tool" or ("assistant", "tool") in marks else "user"
         if role != speaker:
@@ -174,7 +192,9 @@ def join(
             ids += past[piece.turn].completion.token_ids
         elif piece.text:
             ids += encode(piece.text)
-        speaker = role
+        speaker, is_text = role, piece.turn is None
+    if speaker == "assistant" and is_text:
+        return ids
     if speaker == "assistant":
         ids += between(marks, "assistant", "user", ids, end)
     return [*ids, *between(marks, "tool" if speaker == "tool" else "user", "assistant", ids)]

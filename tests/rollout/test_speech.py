@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from rlx.protocol.answer import Answer
 from rlx.protocol.boxed import Boxed
+from rlx.protocol.expa import ExpA
 from rlx.protocol.fenced import Fenced
 from rlx.rollout.speech import Speech, join
-from rlx.types import Action, Completion, Move, Piece, Turn
+from rlx.tool.calculator import Calculator
+from rlx.types import Action, Completion, Move, Piece, Task, Text, Turn
 
 END = 9
 MARKS = {("", "user"): (1,), ("user", "assistant"): (END, 2), ("assistant", "user"): (END, 3)}
@@ -73,3 +77,37 @@ def test_a_turn_whose_thought_the_template_opened_is_read_and_shown_from_within(
     unclosed = Completion(token_ids=tuple(encode("\\boxed{7}")), logprobs=(0.0,) * 9, stop="stop")
     speech = Speech(dialect=Boxed(), encode=encode, decode=decode, thinks=True)
     assert speech.hear(unclosed).kind == "invalid"
+
+
+def expa(**settings: bool) -> Speech:
+    """Return EARL's protocol with a calculator, spoken through a chat template."""
+    dialect = ExpA(**settings).bound((Calculator().verb,), ())
+    return Speech(dialect=dialect, encode=encode, decode=lambda ids: "".join(map(chr, ids)), marks=MARKS, end=END)
+
+
+def call(ids: tuple[int, ...]) -> Turn:
+    done = Completion(token_ids=ids, logprobs=(0.0,) * len(ids), stop="stop")
+    action = Action(kind="call", name="calculate", text="8 - 4 =")
+    return Turn(prompt_ids=(0,), completion=done, action=action, observation=(Text("4"),))
+
+
+def test_with_expa_a_chat_is_one_history_and_its_template_is_for_the_prompt() -> None:
+    """Algorithm 1 of EARL: h + desc(a) + o, with nothing between."""
+    task = Task(id="t", prompt=(Text("q"),), data={})
+    asked = [1, *encode("q\n"), END, 2]
+    said = tuple(encode(" calculate 8 - 4 = "))
+    past = [call(said), call(said)]
+    seen = [*said, *encode("4\n")]
+    assert list(expa().context(task, (), [])) == asked
+    assert list(expa().context(task, (), past)) == [*asked, *seen, *seen]
+    first, second = (list(expa().context(task, (), past[:num])) for num in (1, 2))
+    assert second[: len(first)] == first
+    apart = list(expa(inline=False).context(task, (), past[:1]))
+    assert apart == [*asked, *said, END, 3, *encode("4\n"), END, 2]
+
+
+def test_what_follows_a_turn_that_the_model_ended_is_a_message() -> None:
+    task = Task(id="t", prompt=(Text("q"),), data={})
+    ended = replace(turn(50, END), action=Action(kind="invalid", text="say something"), observation=(Text("Error"),))
+    context = list(expa().context(task, (), [ended]))
+    assert context == [1, *encode("q\n"), END, 2, 50, END, 3, *encode("\nError\n"), END, 2]
