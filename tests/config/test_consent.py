@@ -84,7 +84,7 @@ def test_values_that_are_not_shipped_need_the_users_own_word(tmp_path: Path) -> 
         assert load_tree(folder, ["env=countdown"])["env"] == base()["env"]
     tasks = {"_target_": "rlx.env.foreign.Taskset", "adapter": "rlx.env.adapter.verifiers", "contained": False}
     refused(saved(tmp_path / "task", env=tasks | {"task": "evil"}), "env.task=evil")
-    own = {"task": "gsm8k-v1", "options": {"harness": {"id": "evil"}}}
+    own = {"task": "textarena", "options": {"harness": {"id": "evil"}}}
     refused(saved(tmp_path / "options", env=tasks | own), "env.options=")
     refused(tmp_path / "options", "env.options=", "env.options.split=train")
     shipped = compose(["env=verifiers", "protocol=answer", "algo=rloo"])["env"]

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from rlx.config.folders import read_option, shipped_folder
 from rlx.contain import box
 from rlx.env.foreign import Foreign
 from rlx.gym.named import build_env
@@ -155,6 +156,13 @@ def test_a_game_of_several_players_is_refused(textarena: tuple[str, Hear]) -> No
     env = made("textarena", "TicTacToe-v0", python)
     with pytest.raises(RuntimeError, match="only games of one player can be played"):
         env.start(next(env.tasks("train", 0)))
+
+
+def test_the_default_task_of_verifiers_is_one_of_its_own(python_of: Callable[[str], str]) -> None:
+    task = read_option("env", "verifiers", [shipped_folder("conf")])["task"]
+    code = "import sys; from importlib.util import find_spec; print(find_spec(f'verifiers.v1.tasksets.{sys.argv[1]}'))"
+    done = subprocess.run([python_of("verifiers"), "-c", code, task], capture_output=True, text=True, check=True)
+    assert "ModuleSpec" in done.stdout
 
 
 def test_a_taskset_of_verifiers_is_played_by_its_own_machinery(sums_python: str) -> None:
