@@ -11,7 +11,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from rlx.config.check import SPECIAL, ConfigError, Tree
+from rlx.config.check import SPECIAL, ConfigError, Tree, is_late
 from rlx.config.made import check_made, check_promise
 from rlx.config.signature import Parameter, signature
 from rlx.run.run import Run
@@ -22,7 +22,7 @@ ROOT_KEYS = tuple(field.name for field in fields(Run) if field.name not in ("fol
 
 def build_run(tree: Tree, folder: Path, words: Sequence[str] = ()) -> Run:
     """A Run from a tree that `check_tree` has passed."""
-    parts = {key: build_part(tree, key) for key in ROOT_KEYS if key in tree}
+    parts = {key: build_part(tree, key) for key in sorted(ROOT_KEYS, key=is_late) if key in tree}
     try:
         return Run(**parts, folder=folder, config=tree, words=tuple(words))
     except ValueError as error:

@@ -61,8 +61,13 @@ def check_tree(tree: Tree, keys: Sequence[str]) -> None:
         if key not in keys:
             raise UnknownKeyError(str(key), keys)
     run = signature("rlx.run.run.Run")
-    for key in keys:
+    for key in sorted(keys, key=is_late):
         _check_parameter(tree, run.parameters[key], "")
+
+
+def is_late(key: str) -> bool:
+    """Tell the model from other parts, which take values of its recipe: its own keys are what the user typed."""
+    return key != "model"
 
 
 def check_value(value: Any, path: str) -> None:

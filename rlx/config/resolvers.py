@@ -12,6 +12,8 @@ from omegaconf import DictConfig, OmegaConf
 def rate(value: float, *, _root_: DictConfig) -> float:
     """Return a recipe's learning rate, times its factor where the model has adapters."""
     factor = 1.0 if _root_.model.lora is None else _root_.model.recipe.lora_factor
+    if not (isinstance(value, int | float) and isinstance(factor, int | float)):
+        return value  # the check of the key that is wrong names it
     return float(f"{value * factor:.12g}")  # as one would write it: 1e-05, not 9.999999999999999e-06
 
 

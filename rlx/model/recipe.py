@@ -82,5 +82,6 @@ class Recipe:
         at_least(0, tool_sft_steps=self.tool_sft_steps, brief_steps=self.brief_steps)
         within(0, MOST_DOUBLINGS, warm_doublings=self.warm_doublings)
         at_least(0.0, kl=self.kl, entropy=self.entropy)
-        above(0.0, reinforce_lr=self.reinforce_lr, prefer_lr=self.prefer_lr, imitate_lr=self.imitate_lr)
-        above(0.0, lora_factor=self.lora_factor, tool_seconds=self.tool_seconds, judge_seconds=self.judge_seconds)
+        above(0, 1, reinforce_lr=self.reinforce_lr, prefer_lr=self.prefer_lr, imitate_lr=self.imitate_lr)
+        above(0.0, lora_factor=self.lora_factor, judge_seconds=self.judge_seconds)
+        above(0, 3600, tool_seconds=self.tool_seconds)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rlx.config.check import ConfigError
-from rlx.config.compose import build_value, compose
+from rlx.config.compose import build_run, build_value, compose
 from rlx.config.folders import shipped_options
 
 
@@ -81,6 +81,26 @@ def test_a_recipe_can_be_chosen_and_changed() -> None:
 def test_a_recipe_that_cannot_be_is_refused_with_its_place(word: str, message: str) -> None:
     with pytest.raises(ConfigError, match=rf"^model\.recipe\.{message}(\.0)?: expected"):
         build_value(compose([f"model.recipe.{word}"])["model"], "model")
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *(
+            f"{key}={value}"
+            for key in ("reinforce_lr", "imitate_lr")
+            for value in ("abc", "null", "[1,2]", "nan", "1e20")
+        ),
+        *(f"{key}={value}" for key in ("tool_seconds", "tool_memory_mb") for value in ("null", "nan", "'\u2603'", "0")),
+        "steps=abc",
+        "turn_tokens=null",
+        "lora_factor=abc +model/lora=r32",
+    ],
+)
+def test_a_value_of_a_recipe_is_refused_by_the_key_that_was_typed(word: str) -> None:
+    key = word.partition("=")[0]
+    with pytest.raises(ConfigError, match=rf"^model\.recipe\.{key}=.*: expected "):
+        build_run(compose([f"model.recipe.{word.split()[0]}", *word.split()[1:]]), Path())
 
 
 @pytest.mark.parametrize("name", shipped_options("model/recipe"))
