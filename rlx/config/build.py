@@ -17,7 +17,7 @@ from rlx.config.signature import Parameter, signature
 from rlx.run.run import Run
 
 ROOT_KEYS = tuple(field.name for field in fields(Run) if field.name not in ("folder", "config", "words"))
-"""What a configuration holds at its root: the parts of a Run."""
+"""Keys of a configuration's root: the parts of a Run."""
 
 
 def build_run(tree: Tree, folder: Path, words: Sequence[str] = ()) -> Run:

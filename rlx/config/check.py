@@ -18,7 +18,7 @@ CONSTANTS = {"None": "null", "True": "true", "False": "false"}
 UNQUOTED = re.compile(r"[\w./:@+-]+")
 """Text that needs no quotes in an override."""
 OTHER = re.compile(r"null|true|false|nan|[+-]?(inf|[\d.][\d._]*(e[+-]?\d+)?)", re.IGNORECASE)
-"""What would be read as something else than text."""
+"""Pattern of what would be read as something else than text."""
 QUOTED = re.compile(r"(\\+)(?='|$)")
 """Backslashes that a quote follows, which need another each."""
 SCALARS: Mapping[str, tuple[type, ...]] = {
@@ -144,7 +144,7 @@ def visible(text: str) -> str:
 
 
 def spell(value: Any) -> str:
-    """As an override spells it, without blanks of its own."""
+    """Return the value as an override spells it, without blanks of its own."""
     if isinstance(value, list):
         return f"[{','.join(map(spell, value))}]"
     if isinstance(value, Mapping):
@@ -156,7 +156,7 @@ def spell(value: Any) -> str:
 
 
 def describe(annotation: Annotation) -> str:
-    """What an annotation asks for, in words."""
+    """Return what an annotation asks for, in words."""
     name, inner = annotation.opened()
     if name in LISTS and inner:
         many = "" if _is_repeated(inner) else f"{len(inner)} "
@@ -175,12 +175,12 @@ def _plural(words: str) -> str:
 
 
 def _is_repeated(inner: list[Annotation]) -> bool:
-    """Of a list: any number of the first, as in `list[int]` and `tuple[int, ...]`."""
+    """Return the kinds of a list: any number of the first, as in `list[int]` and `tuple[int, ...]`."""
     return len(inner) == 1 or (isinstance(inner[-1].node, ast.Constant) and inner[-1].node.value is Ellipsis)
 
 
 def matches(annotation: Annotation, value: Any) -> bool:
-    """Whether a YAML value fits an annotation; names that cannot be resolved accept anything."""
+    """Tell whether a YAML value fits an annotation; names that cannot be resolved accept anything."""
     name, inner = annotation.opened()
     if name == "or":
         return any(matches(each, value) for each in inner)
@@ -201,7 +201,7 @@ def _matches_items(inner: list[Annotation], value: list[Any]) -> bool:
 
 
 def _is_scalar(value: Any, kinds: tuple[type, ...]) -> bool:
-    """Of one of these kinds, `true` being no integer and nan no number."""
+    """Tell whether a value is of one of these kinds, `true` being no integer and nan no number."""
     return isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool)) and value == value
 
 
