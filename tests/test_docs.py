@@ -110,6 +110,7 @@ def test_the_examples_of_environments_for_other_trainers_run(tmp_path: Path) -> 
     assert "'status': 'done'" in (one := run(sys.executable, "one.py", cwd=tmp_path)) or "'status': 'truncated'" in one
     assert run(sys.executable, "from_gem.py", cwd=tmp_path).splitlines()[-1] == "1"
     assert run(sys.executable, "tools_from_gem.py", cwd=tmp_path).splitlines()[-1] == "python_code False"
+    assert run(sys.executable, "registered.py", cwd=tmp_path).strip().endswith("[1. 1.]")
     assert len(re.findall(r"games solved$", run(sys.executable, "reinforce.py", "2", cwd=tmp_path), re.MULTILINE)) == 2
 
 
