@@ -175,7 +175,7 @@ def _plural(words: str) -> str:
 
 
 def _is_repeated(inner: list[Annotation]) -> bool:
-    """Return the kinds of a list: any number of the first, as in `list[int]` and `tuple[int, ...]`."""
+    """Tell whether a list takes any number of the first, as in `list[int]` and `tuple[int, ...]`."""
     return len(inner) == 1 or (isinstance(inner[-1].node, ast.Constant) and inner[-1].node.value is Ellipsis)
 
 
