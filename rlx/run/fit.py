@@ -197,7 +197,10 @@ def remedy(hardware: Hardware, name: str, adapted: bool = False) -> str:
         ],
         "engine work": [(True, "a smaller model")],
         "engine asleep": [(True, "hardware.num_servers")],
-        "KV cache": [(True, "a smaller sampling.max_context, hardware.num_slots or hardware.engine_memory")],
+        "KV cache": [
+            (hardware.engine == "vllm", "a smaller sampling.max_context, hardware.num_slots or hardware.engine_memory"),
+            (hardware.engine == "torch", "a smaller sampling.max_context or hardware.num_slots"),
+        ],
         "kept contexts": [(True, "a smaller sampling.max_context or hardware.num_slots")],
         "program": [(True, "fewer processes on a machine")],
         "communication": [(not adapted, adapters)],

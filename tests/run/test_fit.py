@@ -160,6 +160,8 @@ def test_a_remedy_is_none_that_the_profile_has_already() -> None:
     assert "zero_stage" not in remedy(cuda(), "optimizer")
     assert "zero_stage=1" in remedy(cuda(learner="deepspeed"), "optimizer")
     assert "bfloat16" not in remedy(cuda(dtype="bfloat16"), "engine weights")
+    assert "engine_memory" in remedy(cuda(engine="vllm"), "KV cache")
+    assert "engine_memory" not in remedy(cuda(), "KV cache"), "a share of vLLM's alone"
 
 
 def test_adapters_are_no_remedy_where_adapters_are_trained() -> None:
