@@ -102,8 +102,9 @@ class Math(SourcedQuestions):
 
     def judge(self, task: Task, text: str) -> Step:
         keys = task.data["key"]
-        if self.verify == "gem":
-            return judged(float(text.strip() in keys or self.is_equal(keys, text)))
+        match self.verify:
+            case "gem":
+                return judged(float(text.strip() in keys or self.is_equal(keys, text)))
         number = read_number(text)
         same = text.strip() in keys or (number is not None and number in map(read_number, keys))
         if not same and self.verify == "math_verify" and (self.unworked or is_worked(text, keys)):
