@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"^```\w+ file=(\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-MEASURED = ("algo/*.py", "learner/*.py", "rollout/measure.py", "run/fleet.py", "train.py")
+MEASURED = ("algo/*.py", "learner/*.py", "rollout/measure.py", "run/fleet.py", "run/life.py", "train.py")
 """Where metrics are named."""
 
 
