@@ -47,7 +47,7 @@ class Reader:
         self.at += 1
         return self.tokens[self.at - 1]
 
-    def whole(self) -> Any:
+    def read_all(self) -> Any:
         value = self.sum()
         if self.token:
             raise FormulaError(self.token)
@@ -101,6 +101,6 @@ class Reader:
 def is_zero(text: str) -> bool:
     """True if a formula is read and simplifies to 0."""
     try:
-        return bool(sympy.simplify(Reader(text).whole()) == 0)
+        return bool(sympy.simplify(Reader(text).read_all()) == 0)
     except (FormulaError, ArithmeticError, TypeError, RecursionError, AttributeError):
         return False

@@ -98,15 +98,15 @@ def simplified(answer: str) -> str:
     text = re.sub(r"\^ *\{? *\\circ *\}?", "", LONG_UNITS.sub("", text))
     if text.startswith("{") and text.endswith("}"):
         text = text[1:-1]
-    text = whole_number(re.sub(r",\\! *", "", text))
+    text = as_digits(re.sub(r",\\! *", "", text))
     text = without_latex(text) if "\\" in text else text
     text = re.sub(r"- *", "-", text)
     text = re.sub(r"(\d) +(\d)", r"\1+\2", text)  # a mixed number
     text = re.sub(r"[ {}]", "", text).lower()
-    return whole_number(THOUSANDS.sub("", text) if DIGITS.fullmatch(THOUSANDS.sub("", text)) else text)
+    return as_digits(THOUSANDS.sub("", text) if DIGITS.fullmatch(THOUSANDS.sub("", text)) else text)
 
 
-def whole_number(text: str) -> str:
+def as_digits(text: str) -> str:
     """Return a whole number as its digits: 1e3 and 1000.0 as 1000; any other text as it is."""
     if not DIGITS.fullmatch(text.strip()):
         return text
