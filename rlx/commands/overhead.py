@@ -18,7 +18,7 @@ from rlx.run.duration import (
     num_evaluations,
     saving_seconds,
 )
-from rlx.run.rehearsal import NUM_TASKS, rehearsed
+from rlx.run.rehearsed import NUM_REHEARSED, rehearsed
 from rlx.run.run import Run
 
 
@@ -28,7 +28,7 @@ def describe_rehearsal(run: Run) -> list[str]:
     if not played:
         return []
     what = "the environment" if played == [""] else f"each of {', '.join(played)}"
-    text = f"{NUM_TASKS + 1} episodes of {what}, played twice with a script instead of a model"
+    text = f"{NUM_REHEARSED + 1} episodes of {what}, played twice with a script instead of a model"
     return row("rehearsal", f"{text}, before the first step and any warm start; its tools and servers are called")
 
 

@@ -28,6 +28,7 @@ from rlx.rollout.play import Rollout
 from rlx.rollout.speech import Speech
 from rlx.rollout.stage import Stage, answer_at_once
 from rlx.run.life import Life, RunError
+from rlx.run.rehearsed import NUM_REHEARSED, rehearsed
 from rlx.run.run import Run
 from rlx.run.task_warnings import task_warnings
 from rlx.types import Action, Completion, Dialect, Environment, Move, Request, Start, Task, Trajectory, Turn
@@ -39,12 +40,9 @@ from rlx.world import (
     pace_of,
     rounds_of,
     tools_of,
-    trained_parts,
     tries_of,
 )
 
-NUM_TASKS = 2
-"""Tasks of each environment that are played; the first of them twice, as the episodes of a group are."""
 MOST_TURNS = 6
 """Turns of an episode without an expert."""
 ROOM = 10**9
@@ -136,15 +134,9 @@ def rehearse(life: Life) -> None:
         life.ranks.first(play)
 
 
-def rehearsed(run: Run) -> list[tuple[Run, str, Environment]]:
-    """Return the environments of every stage that samples tasks, and of the run, each with its stage and its name."""
-    stages = [stage for stage in run.stages() if run.steps and (stage is run or not stage.algo.imitates)]
-    return [(stage, name, env) for stage in stages for name, env in trained_parts(stage.env).items()]
-
-
 def rehearse_one(life: Life, run: Run, name: str, env: Environment) -> None:
     """Play one environment alone and together, and compare."""
-    tasks = [replace(task, env=name) for task in islice(env.tasks("train", run.seed), NUM_TASKS)]
+    tasks = [replace(task, env=name) for task in islice(env.tasks("train", run.seed), NUM_REHEARSED)]
     starts = [Start(task=task, sample=sample) for sample, task in enumerate([*tasks, *tasks[:1]])]
     texts = [script_of(env, run.dialects[name], start.task, run.seed) for start in starts]
     where = f"env {name}" if name else "env"

@@ -1,0 +1,16 @@
+"""The environments that a run rehearses, for its plan as well: this module imports nothing heavy."""
+
+from __future__ import annotations
+
+from rlx.run.run import Run
+from rlx.types import Environment
+from rlx.world import trained_parts
+
+NUM_REHEARSED = 2
+"""Tasks of each environment that are played before training; the first of them twice, as episodes of a group are."""
+
+
+def rehearsed(run: Run) -> list[tuple[Run, str, Environment]]:
+    """Return the environments of every stage that samples tasks, and of the run, each with its stage and its name."""
+    stages = [stage for stage in run.stages() if run.steps and (stage is run or not stage.algo.imitates)]
+    return [(stage, name, env) for stage in stages for name, env in trained_parts(stage.env).items()]
