@@ -59,7 +59,7 @@ def test_a_page_can_be_followed_as_it_stands(page: str, tmp_path: Path) -> None:
     follow(page, tmp_path)
     run(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", ".", cwd=tmp_path)
     scripts = ["setup.sh", *sorted(script.name for script in tmp_path.glob("try*.sh"))]
-    tried = run("bash", "-ec", "".join(f". ./{script}; " for script in scripts), cwd=tmp_path)
+    tried = run("bash", "-ec", "".join(f". ./{script}; " for script in scripts), cwd=tmp_path, timeout=900)
     first = next(option for group in ("algo", "env") for option in sorted(tmp_path.glob(f"conf/{group}/*.yaml")))
     assert re.search(rf"^{first.stem} +{first.read_text().splitlines()[0][2:]}$", tried, re.MULTILINE)
     for option in [*tmp_path.glob("conf/algo/*.yaml"), *tmp_path.glob("conf/env/*.yaml")]:
@@ -96,10 +96,11 @@ def test_an_example_learns_with_default_settings(env: str, tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_the_shop_learns_to_ask_no_more_than_it_must(tmp_path: Path) -> None:
-    """Demonstrations ask for three prices on average where two suffice; reinforcement saves what they waste."""
+@pytest.mark.parametrize("env", ["shop", "library"])
+def test_an_example_with_a_tool_learns_to_ask_no_more_than_it_must(env: str, tmp_path: Path) -> None:
+    """Demonstrations ask for more than is needed; reinforcement saves what they waste."""
     follow("adding-an-environment.md", tmp_path)
-    metrics = gains("shop", tmp_path)
+    metrics = gains(env, tmp_path)
     assert metrics["gain_untrained/pass@1"]["low"] > 0
     assert metrics["gain/reward"]["low"] > 0
     assert metrics["gain/tool/calls"]["high"] < 0
