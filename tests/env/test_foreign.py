@@ -130,6 +130,10 @@ def test_success_is_said_of_the_whole_episodes_reward(env: Foreign) -> None:
     assert [play(hard, task, *[wrong] * num, str(right))[-1].success for num in (1, 2)] == [False, True]
 
 
+def test_a_named_taskset_takes_no_options_of_the_default_one() -> None:
+    assert compose(["env=verifiers", "env.task=sums_taskset"])["env"]["options"] == {}
+
+
 def test_options_are_the_tasks_own(env: Foreign) -> None:
     task = first(replace(env, options={"high": 2}))
     assert (task.prompt, task.data["options"]) == ((Text("from 1 to 2"),), {"high": 2})

@@ -24,11 +24,13 @@ from verifiers.v1.utils.loaders import env_config_type, resolve_env_config
 __all__ = ["Talk"]
 HARNESS = __name__
 """A harness is found as a module by its id, and this is one."""
+SETTINGS = {"textarena": {"game": "Wordle-v0"}}
+"""Settings that a taskset requires and has no defaults for, by its id."""
 Lines = Queue[dict[str, Any]]
 
 
 class Talk(vf.Harness[vf.HarnessConfig]):
-    """What was said goes to the model, and no program runs."""
+    """A harness that sends messages to the model and runs no program."""
 
     APPENDS_SYSTEM_PROMPT = SUPPORTS_RESUME = True
     EXECUTES_CODE = NEEDS_CONTAINER = False
@@ -82,7 +84,7 @@ def outcome(task: str, options: Mapping[str, Any], seed: int, port: int) -> dict
 
 
 async def reward(task: str, options: Mapping[str, Any], seed: int, port: int) -> float:
-    """That of the taskset's task of this number, when its episode is over."""
+    """Play the task of this number to its end and return its reward."""
     config = environment(task, options)
     env = vf.load_environment(config)
     chosen = next(islice(iter(env.taskset), seed, None), None)
@@ -99,7 +101,8 @@ async def reward(task: str, options: Mapping[str, Any], seed: int, port: int) ->
 
 def environment(task: str, options: Mapping[str, Any]) -> Any:
     """Its configuration, with our agent in its one role."""
-    data: dict[str, Any] = {**options, "taskset": {"id": task, **options.get("taskset", {})}}
+    given = {**SETTINGS.get(task, {}), **options.get("taskset", {})}
+    data: dict[str, Any] = {**options, "taskset": {"id": task, **given}}
     roles = list(agent_config_fields(env_config_type(task, data.get("id", ""))(**data)))
     if len(roles) != 1:
         raise ValueError(f"only what asks one agent can be played, and {task} asks {', '.join(roles)}")
