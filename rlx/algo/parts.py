@@ -52,9 +52,11 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steered:
-    """A sampler that is told how the verbs of a task's environment are entered, and has random numbers of its own."""
+    """A sampler that receives a task, the entries of its environment's verbs and a random number generator."""
 
     grow: Callable[[Task, Sequence[Entry], Random], Growth]
+    forces: bool = False
+    """Needs entries, because it forces them: a run without any is refused."""
 
 
 Sampler = Flat | Steered | Callable[[Task], Growth]
@@ -90,8 +92,7 @@ Unit = Literal["trajectory", "group"]
 Schedule = Literal["constant", "linear", "cosine"]
 
 Beginning = Literal["any", "pretrained", "demonstrations"]
-"""Policy before the first update: `pretrained` has seen no demonstration, `demonstrations` has; `any` suits the
-model."""
+"""Policy before the first update: `pretrained` saw no demonstration, `demonstrations` did; `any` suits the model."""
 
 Space = Literal["any", "text", "entered", "expanded"]
 """Actions of a policy: `text` without tools, `entered` by a tag that a sampler can force, `expanded` beyond the
@@ -271,8 +272,7 @@ State = Mapping[str, Any]
 class Memory:
     """Knowledge of an algorithm about its past, as pure functions on a state that is saved with the run.
 
-    What a step plays is bound to the state as the step is launched, and what it learns to the state as it learns: the
-    same, unless rollouts run ahead.
+    A step's rollouts use the state at their launch, its update the state then: the same, unless rollouts run ahead.
     """
 
     begin: Callable[[], State]

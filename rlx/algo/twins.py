@@ -68,7 +68,7 @@ def with_twins(num_samples: int, twins: Twins, gains: Mapping[str, float] | None
             starts += begin_twin(one, entries, watch, num_samples + len(starts), twins, gains or {}, rng)
         return Group(task=task, trajectories=(*factual, *((yield starts) if starts else ())))
 
-    return Steered(grow=grow)
+    return Steered(grow=grow, forces=True)
 
 
 def watched_of(entries: Sequence[Entry]) -> tuple[int, ...]:

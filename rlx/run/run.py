@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rlx.hardware.profile import SPLIT_TEMPERATURES, Hardware
 from rlx.limits import LARGEST_SEED, above, at_least, not_empty, refuse, within
 from rlx.model.recipe import MOST_DOUBLINGS
-from rlx.protocol.drawn import chooses
+from rlx.protocol.drawn import chooses, enters
 from rlx.types import Dialect, Environment, Sampling
 from rlx.world import actions_of, dialect_of, has_expert, parts_of, rounds_of, tools_of, trained_parts
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 STEPS = 10**9
 """More than anyone takes."""
+NOTHING_TO_ENTER = "the environment has no tools and no actions (env=lend env@env.env=NAME lends Python)"
 COLDEST, HOTTEST = 0.01, 1000.0
 """Temperatures to train at: log-probs divided by a smaller one leave a float32, and by a larger one all are equal."""
 
@@ -118,6 +119,7 @@ class Run:
         self.check_context()
         if self.steps:
             self.check_space()
+            self.check_entries()
             self.check_expert()
         self.before()
 
@@ -148,12 +150,24 @@ class Run:
         """Refuse an algorithm beyond the vocabulary where no protocol adds an action to it."""
         if self.algo.space != "expanded" or any(map(chooses, self.dialects.values())):
             return
-        told = "the environment has no tools and no actions (env=lend env@env.env=NAME lends Python)"
         has_any = any(tools_of(env) or actions_of(env) for env in parts_of(self.env).values())
-        remedy = "protocol=expa beside it" if has_any else f"another algo, as {told}"
+        remedy = "protocol=expa beside it" if has_any else f"another algo, as {NOTHING_TO_ENTER}"
         if "space" in self.config["algo"]:
             refuse("algo.space", "expanded", remedy)
         raise ValueError(f"algo acts beyond the vocabulary, and no protocol adds an action: expected {remedy}")
+
+    def check_entries(self) -> None:
+        """Refuse an algorithm that forces entries where the protocol of a trained part has none."""
+        if not getattr(self.algo.sample, "forces", False):
+            return
+        for name, env in trained_parts(self.env).items():
+            dialect = self.dialects[name]
+            if enters(dialect) and dialect.entering:
+                continue
+            key = f"env.parts.{name}.protocol" if name else "protocol"
+            has_any = bool(tools_of(env) or actions_of(env))
+            remedy = f"{key}=tags or {key}=expa" if has_any else f"another algo, as {NOTHING_TO_ENTER}"
+            raise ValueError(f"algo forces a policy to enter a tool or an action: expected {remedy}")
 
     def check_expert(self) -> None:
         """An algorithm that imitates has someone to copy."""

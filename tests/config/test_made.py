@@ -68,13 +68,17 @@ def test_an_environment_of_ones_own_has_the_members_and_no_more(
     assert rounds_of(run.env) == (None if "rounds" in changed else 3)
 
 
-def test_every_algorithm_takes_an_environment_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_algorithms_without_forced_entries_take_an_own_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
     own = own_words(tmp_path)
-    for algo in ("grpo", "tool_rloo", "rebn", "cpo"):
+    for algo in ("grpo", "tool_rloo", "rebn", "prompt_grpo"):
         assert build_run(compose([*own, f"algo={algo}"]), tmp_path)
     with pytest.raises(ConfigError, match=r"^algo\.space=expanded: expected another algo"):
         build_run(compose([*own, "algo=earl"]), tmp_path)
+    with pytest.raises(ConfigError, match=r"^algo forces a policy to enter a tool or an action: expected another algo"):
+        build_run(compose([*own, "algo=cpo"]), tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Train every environment with three algorithms and the embedded model, as the command line would choose the rest."""
+"""Train every environment and algorithm in pairs with the embedded model, as the command line would choose the rest."""
 
 from __future__ import annotations
 
@@ -31,19 +31,59 @@ ENVS = [*(name for name in list_options("env") if "/" not in name), *GAMES, "sor
 SUMS = ("env.task=sums_taskset", "env.num_test=5", "env.num_tasks=50")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("algo", ["grpo", "tool_rloo", "ppo"])
-@pytest.mark.parametrize("env", ENVS)
-def test_every_environment_takes_two_steps(env: str, algo: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    words = [f"env={env}", f"algo={algo}", "algo.num_samples=2", *TINY]
+ALGOS = ("grpo", "tool_rloo", "ppo")
+OTHERS = {
+    "a2c": ("calc_bench", "mixture"),
+    "cpo": ("calc_bench_small", "game/sokoban"),
+    "earl": ("lend", "sorting_any"),
+    "earl_released": ("countdown", "lend_search"),
+    "expa_grpo": ("countdown_4digit", "sorting/sort"),
+    "ipo": ("countdown_4to5", "sudoku_and_rg"),
+    "prompt_cpo": ("countdown_hard", "game/minesweeper"),
+    "prompt_grpo": ("code", "textarena"),
+    "rebn": ("countdown_product", "verifiers"),
+    "reinforce": ("gem", "reasoning_gym"),
+    "rloo": ("lend", "game/guess_the_number"),
+    "sft": ("lend_search", "game/minesweeper"),
+    "sft_grpo": ("logic", "game/wordle"),
+    "tool_rloo_paper": ("math", "game/crosswords"),
+    "tool_sft": ("math_python", "qa"),
+}
+"""Environments of every other algorithm, which have what it needs: tools or actions, or an expert."""
+
+
+def take_two_steps(env: str, algo: str, folder: Path, request: pytest.FixtureRequest) -> None:
+    words = [f"env={env}", f"algo={algo}", *TINY]
     if env in ("gem", "textarena"):
         words += [f"env.python={request.getfixturevalue('python_of')(env)}"]
     if env == "verifiers":
         words += [f"env.python={request.getfixturevalue('sums_python')}", *SUMS]
-    if compose(words)["warm_start"]["steps"]:
+    tree = compose(words)
+    if "num_samples" in tree["algo"]:
+        words += ["algo.num_samples=2"]
+    if tree["warm_start"]["steps"]:
         words += ["warm_start.steps=1", "warm_start.algo.num_prompts=2"]
-    run = build_run(compose(words), tmp_path / "run")
+    run = build_run(compose(words), folder)
     if any(getattr(part, "fetches", False) for part in parts_of(run.env).values()):
         pytest.skip(f"{env} reads a data set from a hub")
     train(run, Screen(silent=True))
     assert [row["step"] for row in read_metrics(run.folder / METRICS)] == [1, 2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algo", ALGOS)
+@pytest.mark.parametrize("env", ENVS)
+def test_every_environment_takes_two_steps(env: str, algo: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    take_two_steps(env, algo, tmp_path / "run", request)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("env", "algo"), [(env, algo) for algo, envs in OTHERS.items() for env in envs])
+def test_every_other_algorithm_takes_two_steps(
+    env: str, algo: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    take_two_steps(env, algo, tmp_path / "run", request)
+
+
+def test_every_algorithm_is_paired() -> None:
+    assert {*ALGOS, *OTHERS} == set(list_options("algo"))
