@@ -40,6 +40,7 @@ SLOW = '''
 
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from rlx.env.countdown import Countdown, held_out
 
@@ -47,15 +48,18 @@ from rlx.env.countdown import Countdown, held_out
 @dataclass(frozen=True, kw_only=True)
 class SlowCountdown(Countdown):
     seconds: float = 0.0
+    hurry: str = ""
 
     def start(self, task):
-        time.sleep(0 if held_out(task) else self.seconds)
+        time.sleep(0 if held_out(task) or (self.hurry and Path(self.hurry).exists()) else self.seconds)
         return super().start(task)
 '''
 SLOW_YAML = """# Countdown that takes its time
 _target_: slow_countdown.SlowCountdown
 # Of every start of a training episode
 seconds: 0.0
+# Once this file exists, no episode waits
+hurry: ""
 max_rounds: 2
 """
 TWO_NODES = ("hardware=cpux2", "hardware.num_nodes=2")
@@ -251,16 +255,19 @@ def test_a_run_out_of_time_goes_on(words: tuple[str, ...], tmp_path: Path) -> No
     longer = [word for word in words if word != "steps=4"] + ["steps=13"]
     whole = start(*longer, f"hydra.run.dir={tmp_path / 'whole'}")
     finish(whole)
+    folder, hurry = tmp_path / "run", tmp_path / "hurry"
     limits = ("hydra.launcher.timeout_min=1", "hydra.launcher.signal_delay_s=5", "hydra.launcher.max_num_timeout=20")
     # thirteen steps of five seconds or more (the episodes of a step wait side by side) never fit into the minute
-    process = submit(tmp_path / "run", *longer, "env.seconds=5", *limits)
+    process = submit(folder, *longer, "env.seconds=5", f"env.hurry={hurry}", *limits)
+    wait_until(lambda: kinds(folder)[:1] == ["stopped"], process)
+    hurry.touch()  # where a start takes most of a minute, five seconds a step would take twenty attempts
     out = finish(process)
     assert process.returncode == 0, out
-    found = kinds(tmp_path / "run")
+    found = kinds(folder)
     assert found[-1] == "finished"
     assert len(found) > 1
     assert set(found[:-1]) == {"stopped"}
-    assert told(tmp_path / "run") == told(tmp_path / "whole")
+    assert told(folder) == told(tmp_path / "whole")
 
 
 @needs_deepspeed
