@@ -1,10 +1,10 @@
-"""What flows through rlx: frozen values, standard library only.
+"""Data that flows through rlx: frozen values, standard library only.
 
     Task -> Completion -> Turn -> Trajectory -> Group -> Rows -> (rlx.learner.batch) Batch
 
-One Countdown episode, as an example: the Task says "make 98 from 44, 19, 35"; the first Turn's Completion is the
-tokens of a thought and a Python call, its Action is `Action(kind="call", name="python", text="(44 - 35) * 19")`, its
-observation is `(Text("171"),)` and its reward is the call's cost, -0.02; the last Turn's Action is an answer, its
+One Countdown episode, as an example: the Task says "make 98 from 44, 19, 35". The first Turn's Completion is the
+tokens of a thought and a Python call. Its Action is `Action(kind="call", name="python", text="(44 - 35) * 19")`. Its
+observation is `(Text("171"),)`, and its reward is the call's cost, -0.02. The last Turn's Action is an answer, its
 observation is empty and its reward is the verifier's. Sixteen such trajectories of the same Task make a Group.
 """
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
 from rlx.buttons import Buttons
-from rlx.limits import above, at_least
+from rlx.limits import MistakeError, above, at_least
 
 Stop = Literal["stop", "eos", "length", "context"]
 """Why a completion ended: a stop string or an id with which its automaton ends, the end-of-sequence token, its own
@@ -25,7 +25,7 @@ CUT: frozenset[Stop] = frozenset({"length", "context"})
 """Ends that nobody chose: a completion that was cut is never a valid action."""
 
 Status = Literal["done", "truncated", "context", "error"]
-"""How an episode ended: by the environment, by its limit of turns, where no context was left, or by an exception.
+"""End of an episode: by the environment, by its limit of turns, where no context was left, or by an exception.
 
 A limit of turns belongs to the task, and nothing follows it; the context's end belongs to the machine, and the task
 would have gone on (Pardo et al. 2018, "Time limits in reinforcement learning", arXiv:1712.00378)."""
@@ -39,7 +39,7 @@ class Text:
 
 
 Part = Text
-"""What an observation is a tuple of. Images will join here."""
+"""Element of an observation, which is a tuple. Images will join here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,15 +51,15 @@ class Task:
     prompt: tuple[Part, ...]
     data: Mapping[str, Any]
     env: str = ""
-    """Of several environments in one run, by its name there, which this task is of."""
+    """Name of the task's environment, where a run has several."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.prompt, tuple) or not all(isinstance(part, Part) for part in self.prompt):
-            raise ValueError(f"the prompt of task {self.id!r:.60} is {self.prompt!r:.60}: expected (Text(…),)")
+            raise MistakeError(f"env: the prompt of task {self.id!r:.60} is {self.prompt!r:.60}: expected (Text(…),)")
 
     @property
     def key(self) -> str:
-        """What tells it from every other task of a run."""
+        """Return the name that tells it from every other task of a run."""
         return f"{self.env}/{self.id}" if self.env else self.id
 
 
@@ -70,18 +70,18 @@ class Verb:
     name: str
     """A word: letters, digits and `_`."""
     description: str
-    """What it does, as an order: `run Python`, `swap two items`."""
+    """Its effect, as an order: `run Python`, `swap two items`."""
     argument: str = ""
-    """What is said with it; empty where nothing is."""
+    """Meaning of the text that goes with it; empty where it takes none."""
     buttons: Buttons | None = field(default=None, hash=False, repr=False)
-    """How the argument is pressed, for a protocol whose actions lie beyond the vocabulary; None: it is any text."""
+    """Keys of the argument, for a protocol whose actions lie beyond the vocabulary; None: it is any text."""
     when: tuple[str, ...] = ()
     """Situations that it is legal in, by names of the environment's own; empty: all (rlx.world.legal_sets)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """What a completion meant, as its protocol reads it.
+    """Meaning of a completion, as its protocol reads it.
 
     `call`: run tool `name` on `text`. `act`: do what the environment declares as `name`, with `text`. `answer`: `text`
     is final. `invalid`: `text` is the reason, told to the agent. `summary`: `text` is what the agent goes on from; no
@@ -103,7 +103,7 @@ class ToolUse:
     num_tokens: int = 0
     """Tokens of tool observations, as the policy's tokenizer counts them."""
     name: str = ""
-    """Of the tool, where a wrapper lent it; empty where several are summed."""
+    """Name of the tool, where a wrapper lent it; empty where several are summed."""
 
     def __add__(self, other: ToolUse) -> ToolUse:
         return ToolUse(
@@ -116,7 +116,7 @@ class ToolUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What an environment answers to an action. `success` is None until the episode's outcome is known."""
+    """Answer of an environment to an action. `success` is None until the episode's outcome is known."""
 
     observation: tuple[Part, ...] = ()
     reward: float = 0.0
@@ -126,9 +126,9 @@ class Step:
     success: bool | None = None
     tool: ToolUse = ToolUse()
     legal: tuple[str, ...] | None = None
-    """Which of the declared actions may come next, by name; None: all of them."""
+    """Declared actions that may come next, by name; None: all of them."""
     metrics: Mapping[str, float] = field(default_factory=dict)
-    """What the environment measures, by names of its own: summed over an episode, averaged over those that said it."""
+    """Measures of the environment, by names of its own: summed over an episode, averaged over those that said it."""
 
 
 class Episode(Protocol):
@@ -178,7 +178,7 @@ class Dialect(Protocol):
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """Those that it can call, by name."""
+        """Return the names of the tools that it can call."""
         ...
 
     def open(self, task: Task) -> str:
@@ -194,17 +194,17 @@ class Dialect(Protocol):
         ...
 
     def render(self, observation: tuple[Part, ...]) -> str:
-        """What the agent reads of it."""
+        """Return the text that the agent reads of it."""
         ...
 
     def context(self, task: Task, opening: tuple[Part, ...], past: Sequence[Turn]) -> Iterable[Piece]:
-        """What the next turn is sampled after (rlx.protocol.history)."""
+        """Return the text and tokens before the next turn (rlx.protocol.history)."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """How completions are sampled. `top_k=0` and `top_p=1` do not filter; `temperature=0` is greedy."""
+    """Settings that sample completions. `top_k=0` and `top_p=1` do not filter; `temperature=0` is greedy."""
 
     temperature: float = 1.0
     top_k: int = 0
@@ -229,7 +229,7 @@ class Request:
     stream: int
     prompt_ids: tuple[int, ...]
     given: tuple[int, ...] = ()
-    """What the completion begins with, chosen before or forced: as if it were sampled here, with log-probs of 0."""
+    """Beginning of the completion, chosen before or forced: as if it were sampled here, with log-probs of 0."""
     group: int | None = None
     """Sessions of one group may find their beginnings in each other's caches, until they are released."""
     watch: tuple[int, ...] = ()
@@ -258,7 +258,7 @@ class Completion:
     """One per token, or empty: the log-probs of watched ids there, in their order; none of a token not sampled here."""
     stop: Stop
     version: int = 0
-    """Of the policy that sampled it."""
+    """Version of the policy that sampled it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,15 +277,15 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fork:
-    """Where a trajectory left another: `token` tokens into turn `turn` of sample `parent`, with `forced` ids next. That
-    turn's completion holds all its ids: the parent's, the forced, and then its own."""
+    """Place at which a trajectory left another: `token` tokens into turn `turn` of sample `parent`, with `forced` ids
+    next. That turn's completion holds all its ids: the parent's, the forced, and then its own."""
 
     parent: int
     turn: int
     token: int = 0
     forced: tuple[int, ...] = ()
     learned: bool = False
-    """Whether what it was forced to say is learned from too."""
+    """Learn from the forced tokens too."""
 
     @property
     def num_given(self) -> int:
@@ -299,7 +299,7 @@ class Trajectory:
 
     task: Task
     sample: int
-    """Which of its group's samples it is; with (seed, step, task) it keys the random stream."""
+    """Number of the sample in its group; with (seed, step, task) it keys the random stream."""
     turns: tuple[Turn, ...]
     status: Status
     success: bool = False
@@ -351,7 +351,7 @@ class Start:
     watch: tuple[int, ...] = ()
     """Ids whose log-probs are wanted with every token that it samples."""
     repeat: int = 0
-    """How many starts of its step came before with this task and sample; a player counts them, so that each has a
+    """Number of earlier starts of its step with this task and sample; a player counts them, so that each has a
     random stream of its own."""
 
 
@@ -363,11 +363,11 @@ class Rows:
     """
 
     group: tuple[int, ...]
-    """Which of the step's groups, numbered from 0."""
+    """Number of the group in its step, from 0."""
     trajectory: tuple[int, ...]
     """Numbered over the batch, not within the group."""
     turn: tuple[int, ...]
-    """Which turn of its episode, from 0; a fork's first row is the turn it left."""
+    """Number of the turn in its episode, from 0; a fork's first row is the turn it left."""
     parent: tuple[int, ...]
     """The row before it in its episode, or -1 at the start; of a fork's first row, one of another `trajectory`."""
     reward: tuple[float, ...]
@@ -375,17 +375,17 @@ class Rows:
     num_tokens: tuple[int, ...]
     """Sampled tokens of the turn; of a fork's first row those that it was not given, and forced ones to be learned."""
     success: tuple[bool, ...]
-    """Of the row's whole episode."""
+    """Success of the row's whole episode."""
     fork: tuple[int, ...] = field(default=())
     """The row that it left, of whoever sampled that turn, for a fork's first row; -1 for others."""
     fork_token: tuple[int, ...] = field(default=())
     """Tokens of the row it left that come before a fork's first row; 0 for others."""
     status: tuple[Status, ...] = field(default=())
-    """How the row's whole episode ended: done, truncated or context; those that ended in an error have no rows."""
+    """End of the row's whole episode: done, truncated or context; those that ended in an error have no rows."""
     env: tuple[str, ...] = field(default=())
     """`Task.env` of the row's episode."""
     logp: tuple[tuple[float, ...], ...] = field(default=())
-    """Of each sampled token, as the engine said; with an `importance_cap`, as the learner measured beforehand."""
+    """Log-prob of each sampled token, as the engine said; with an `importance_cap`, as the learner measured it."""
     reference_logp: tuple[tuple[float, ...], ...] = field(default=())
     """The same under the start policy, where the algorithm needs `reference`."""
     value: tuple[tuple[float, ...], ...] = field(default=())
@@ -393,7 +393,7 @@ class Rows:
     value_after: tuple[float, ...] = field(default=())
     """The critic's value after each row's last token; not a number where its turn sampled none."""
     replayed: tuple[float, ...] = field(default=())
-    """What the row's episode earned in turns that it replays, part of its return. Empty where nothing forks."""
+    """Reward of the turns that the row's episode replays, part of its return. Empty where nothing forks."""
 
 
 Metrics = dict[str, float]

@@ -235,7 +235,10 @@ def is_reproducible(env: Environment) -> bool:
 
 def cost_of(env: Environment, tool: ToolUse) -> float:
     """Return the cost of a turn's tool use; 0 where the environment sets no price."""
-    return float(env.cost(tool)) if hasattr(env, "cost") else 0.0
+    found = env.cost(tool) if hasattr(env, "cost") else 0.0
+    if not is_finite(found):
+        raise MistakeError(f"env: cost of {type(env).__name__} is {found!r:.60}: expected a finite number")
+    return float(found)
 
 
 def has_expert(env: Environment) -> bool:

@@ -20,8 +20,8 @@ from rlx.protocol.direct import Direct
 from rlx.protocol.tags import Tags
 from rlx.tool.lend import Lend
 from rlx.tool.python import Python
-from rlx.types import Action, Move, Step, Task, Text, Verb
-from rlx.world import dialect_of, lawful, legal_sets, reward_range_of, step_within, tools_of
+from rlx.types import Action, Move, Step, Task, Text, ToolUse, Verb
+from rlx.world import cost_of, dialect_of, lawful, legal_sets, reward_range_of, step_within, tools_of
 
 TASK = Task(id="7", prompt=(), data={})
 
@@ -103,6 +103,22 @@ def test_a_number_that_is_none_is_no_reward_and_no_metric(number: Any) -> None:
         lawful(Hall(), Step(reward=number))
     with pytest.raises(ValueError, match=r"^env: a step's metrics are .*: expected finite numbers$"):
         lawful(Hall(), Step(metrics={"distance": number}))
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), "1", None])
+def test_a_cost_that_is_no_number_is_a_mistake_of_the_environment(number: Any) -> None:
+    class Priced(Hall):
+        def cost(self, tool: ToolUse) -> Any:
+            return number
+
+    with pytest.raises(MistakeError, match=r"^env: cost of Priced is (nan|inf|'1'|None): expected a finite number$"):
+        cost_of(Priced(), ToolUse())
+
+
+def test_a_task_whose_prompt_is_a_string_is_a_mistake_of_the_environment() -> None:
+    wrong: Any = "Go."
+    with pytest.raises(MistakeError, match=r"^env: the prompt of task 'one' is 'Go\.'"):
+        Task(id="one", prompt=wrong, data={})
 
 
 def test_what_is_legal_together_is_so_in_a_situation() -> None:
