@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rlx.config.compose import build_run, compose
 from rlx.console import Screen, duration
-from rlx.evaluate.reproduction import Member
+from rlx.evaluate.members import Member
 from rlx.hardware.interrupt import listen
 from rlx.record.folder import CONFIG, LOCK, is_finished, read_config, refuse_differences
 from rlx.record.lock import HeldError, hold
@@ -65,7 +65,7 @@ def play_all(members: Sequence[Member], words_of: WordsOf, jobs: int, screen: Sc
 
 
 def is_held(folder: Path) -> bool:
-    """Whether somebody works in a run's folder."""
+    """Return whether a process works in a run's folder."""
     if not folder.is_dir():
         return False
     try:
@@ -94,7 +94,7 @@ def begin(member: Member, words: Sequence[str], screen: Screen) -> Playing | Non
 
 
 def is_done(folder: Path, words: Sequence[str]) -> bool:
-    """Whether a run is finished; FolderError where it is another than these words mean."""
+    """Return whether a run is finished; FolderError where its configuration is not that of these words."""
     if not (folder / CONFIG).exists():
         return False
     old, new = read_config(folder), compose([word for word in words if not word.startswith("hydra")])

@@ -21,19 +21,9 @@ from rlx.console import Screen, counted
 from rlx.evaluate.compare import name_rounds
 from rlx.evaluate.curves import Line, curves_svg
 from rlx.evaluate.evaluate import limits_of
+from rlx.evaluate.members import Member, Runs, folders_of, last_checkpoint, members_of, words_of
 from rlx.evaluate.reproduced import cost_table, curve_lines, report_tables, report_text
-from rlx.evaluate.reproduction import (
-    Member,
-    Reproduction,
-    ReproductionError,
-    Runs,
-    folders_of,
-    last_checkpoint,
-    members_of,
-    read_reproduction,
-    refuse_seed,
-    words_of,
-)
+from rlx.evaluate.reproduction import Reproduction, ReproductionError, read_reproduction, refuse_seed
 from rlx.evaluate.tables import is_shown, to_rich, to_svg
 from rlx.hardware.memory import Amount, budgets
 from rlx.hardware.packages import how_to_get, lacks

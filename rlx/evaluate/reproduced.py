@@ -15,8 +15,9 @@ from rlx.evaluate.compare import scores_of
 from rlx.evaluate.curves import By, Line, line_of
 from rlx.evaluate.figures import Score, gains_of_each, mean_ratios, name_figures
 from rlx.evaluate.intervals import Estimate
+from rlx.evaluate.members import Member, Runs
 from rlx.evaluate.passk import UnpairedError, estimates
-from rlx.evaluate.reproduction import Claim, Member, Reproduction, ReproductionError, Runs
+from rlx.evaluate.reproduction import Claim, Reproduction, ReproductionError
 from rlx.evaluate.summary import read_summary
 from rlx.evaluate.tables import (
     MISSING,

@@ -21,7 +21,8 @@ from rlx.commands.reproduce import all_words_of, find_reproduction, reproduce
 from rlx.config.check import ConfigError
 from rlx.config.compose import compose
 from rlx.console import Screen
-from rlx.evaluate.reproduction import Arm, Member, Reproduction, ReproductionError, folders_of, members_of
+from rlx.evaluate.members import Member, folders_of, members_of
+from rlx.evaluate.reproduction import Arm, Reproduction, ReproductionError
 from rlx.record.folder import LOCK, FolderError
 from rlx.record.lock import hold
 from rlx.record.store import load

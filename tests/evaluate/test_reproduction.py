@@ -14,16 +14,10 @@ import yaml
 
 from rlx.evaluate.compare import find_gains, gain_tables
 from rlx.evaluate.figures import mean_ratios, score
+from rlx.evaluate.members import folders_of, members_of, words_of
 from rlx.evaluate.passk import estimates
 from rlx.evaluate.reproduced import cost_table, report_tables, report_text
-from rlx.evaluate.reproduction import (
-    ReproductionError,
-    folders_of,
-    in_order,
-    members_of,
-    read_reproduction,
-    words_of,
-)
+from rlx.evaluate.reproduction import ReproductionError, in_order, read_reproduction
 from rlx.record.store import load
 from rlx.record.track import read_metrics
 
