@@ -12,10 +12,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from rlx.algo.entry import Entry, Probe
 from rlx.limits import LARGEST, MANY, above, at_least, refuse, within
 from rlx.types import Group, Metrics, Rows, Start, Task, Trajectory
 
@@ -32,22 +33,10 @@ class Flat:
     """Played by the environment's own expert, once a task, and not by the policy."""
 
 
-Growth = Generator[Sequence[Start], list[Trajectory], Group]
+Growth = Generator[Sequence[Start] | Sequence[Probe], Any, Group]
 """A sampler at work on one task: it yields starts, receives their trajectories in that order, again and again, and
-returns the group. Its samples are numbered from 0, each number once; the parent of a fork is in its group too."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """The way to enter a verb in a turn: a route beyond the vocabulary, or the tag that begins its block."""
-
-    name: str
-    chosen: tuple[int, ...]
-    """Tokens to choose in order to enter it."""
-    words: tuple[int, ...]
-    """Tokens that say its name, whose likelihood tells where one might."""
-    possible: Callable[[Sequence[int]], Sequence[bool]] | None = field(default=None, compare=False)
-    """For each of a turn's tokens, whether the protocol reads an entry before it; None: masks alone decide."""
+returns the group. Its samples are numbered from 0, each number once; the parent of a fork is in its group too. It may
+also yield probes, and receives their log-probs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,27 +4,35 @@
     twin      turn 0 ... turn k  [a b c <route> ...its own] ...
 
 Twins are played of a group in which every factual episode failed. For each episode a verb is drawn whose entry is
-encouraged. A place in the text of its turns is drawn by the probability of the verb's name (or route) there. The
-forced choice is learned from like all else that the twin says. Source: Yue et al. 2025, section 2 and appendix D.2;
-where its release differs, the keys say so.
+encouraged. A place in the text of its turns is drawn, with weights
+
+    pi(desc | h_t) = product over j of pi(d_j | h_t, d_1 ... d_{j-1})        desc = d_1 ... d_n, the verb's description
+
+The episode's own sampling measured d_1 at every place. Where n > 1, the policy is probed for the others, n - 1 tokens
+a place. The forced choice is learned from like all else that the twin says. Source: Yue et al. 2025, section 2 and
+appendix D.2; where its release differs, the keys say so.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Literal
 
 from rlx.algo.credit import Deviation, episode_returns, group_centred
-from rlx.algo.parts import Algorithm, Credit, Credited, Entry, Growth, Memory, PerRow, PerToken, State, Steered
+from rlx.algo.entry import Entry, Probe
+from rlx.algo.parts import Algorithm, Credit, Credited, Growth, Memory, PerRow, PerToken, State, Steered
 from rlx.algo.samplers import SamplerError, leave
 from rlx.limits import MANY, above, at_least, within
 from rlx.types import Completion, Group, Metrics, Rows, Start, Task, Trajectory
 
 Failed = Literal["none_positive", "zero_sum"]
-Likely = Literal["name", "either"]
+Likely = Literal["description", "name", "either"]
+Probing = Generator[Sequence[Probe], Any, None]
+Places = list[tuple[float, tuple[int, int]]]
+"""Places of a possible entry: its log-prob, the turn, and the number of the turn's tokens before it."""
 IMPOSSIBLE = -1e29
 """A log-prob below this is that of a choice that a mask forbids."""
 FIRST_GAIN = 0.001
@@ -37,8 +45,9 @@ class Twins:
 
     failed: Failed = "none_positive"
     """A group that failed: no factual episode earned more than zero, or (the release) their rewards sum to zero."""
-    likely: Likely = "name"
-    """A place's weight: how likely the verb's name was there, or (the release) the likelier of its name and route."""
+    likely: Likely = "description"
+    """A place's weight: the probability of the verb's whole description there, that of the first token of its name, or
+    (the release) the larger of that and its route's."""
     temperature: float = 1.0
     """Divisor of the log of that weight."""
     top_k: int = 0
@@ -63,9 +72,9 @@ def with_twins(num_samples: int, twins: Twins, gains: Mapping[str, float] | None
             raise SamplerError(f"task {task.id!r:.60}: the protocol has no way into an environment; use expa or tags")
         watch = watched_of(entries)
         factual = yield [Start(task=task, sample=sample, watch=watch) for sample in range(num_samples)]
-        starts: list[Start] = []
-        for one in factual if has_failed(factual, twins.failed) else ():
-            starts += begin_twin(one, entries, watch, num_samples + len(starts), twins, gains or {}, rng)
+        left = list(begin_twins(factual, entries, watch, twins, gains or {}, rng))
+        yield from weigh_places(left, watch, twins.likely)
+        starts = [start for sample, twin in enumerate(left, num_samples) for start in twin.starts(sample, watch, twins)]
         return Group(task=task, trajectories=(*factual, *((yield starts) if starts else ())))
 
     return Steered(grow=grow, forces=True)
@@ -73,7 +82,8 @@ def with_twins(num_samples: int, twins: Twins, gains: Mapping[str, float] | None
 
 def watched_of(entries: Sequence[Entry]) -> tuple[int, ...]:
     """The ids whose likelihood tells where one might enter."""
-    return tuple(dict.fromkeys(one for entry in entries for one in (*entry.words, entry.chosen[0])))
+    first = [one for entry in entries for one in (*entry.words, entry.chosen[0])]
+    return tuple(dict.fromkeys([*first, *(one for entry in entries for one in entry.description[:1])]))
 
 
 def has_failed(factual: Sequence[Trajectory], failed: Failed) -> bool:
@@ -87,36 +97,83 @@ def draw_entry(entries: Sequence[Entry], gains: Mapping[str, float], rng: Random
     return rng.choices(entries, weights)[0]
 
 
-def begin_twin(
-    one: Trajectory,
+@dataclass(slots=True)
+class Twin:
+    """A twin that is about to leave its episode by an entry."""
+
+    parent: Trajectory
+    entry: Entry
+    places: Places
+    rng: Random
+
+    def starts(self, sample: int, watch: Sequence[int], twins: Twins) -> Iterator[Start]:
+        """Yield the twin's start; none where no place has room for the entry."""
+        possible = [place for place in self.places if place[0] > -math.inf]
+        if possible:
+            turn, token = draw_place(possible, twins, self.rng)
+            forced = self.entry.chosen
+            yield leave(self.parent, sample=sample, turn=turn, token=token, forced=forced, learned=True, watch=watch)
+
+
+def begin_twins(
+    factual: Sequence[Trajectory],
     entries: Sequence[Entry],
     watch: Sequence[int],
-    sample: int,
     twins: Twins,
     gains: Mapping[str, float],
     rng: Random,
-) -> Iterator[Start]:
-    """The twin of an episode that could have entered somewhere, by one of the entries that it could have made."""
-    told = entries if one.status != "error" else ()
-    places = {entry: found for entry in told if (found := list(places_of(one, entry, watch, twins.likely)))}
-    if places:
-        entry = draw_entry(list(places), gains, rng)
-        turn, token = draw_place(places[entry], twins, rng)
-        yield leave(one, sample=sample, turn=turn, token=token, forced=entry.chosen, learned=True, watch=watch)
+) -> Iterator[Twin]:
+    """Yield a twin of each episode of a failed group that could have entered somewhere, by one of the entries that it
+    could have made."""
+    for one in factual if has_failed(factual, twins.failed) else ():
+        told = entries if one.status != "error" else ()
+        places = {entry: found for entry in told if (found := list(places_of(one, entry, watch, twins.likely)))}
+        if places:
+            entry = draw_entry(list(places), gains, rng)
+            yield Twin(one, entry, places[entry], reserve(rng))
+
+
+def reserve(rng: Random) -> Random:
+    """Return a generator of the next random number, which `rng` then skips: the draw itself may come later."""
+    reserved = Random()
+    reserved.setstate(rng.getstate())
+    rng.random()
+    return reserved
+
+
+def weigh_places(left: Sequence[Twin], watch: Sequence[int], likely: Likely) -> Probing:
+    """Add the log-probs of the rest of each description to those of its first token."""
+    long = [twin for twin in left if likely == "description" and len(twin.entry.description) > 1]
+    probes = [
+        Probe(turn=twin.parent.turns[turn], token=token, ids=twin.entry.description, skip=1)
+        for twin in long
+        for _, (turn, token) in twin.places
+    ]
+    rests = iter((yield probes) if probes else ())
+    for twin in long:
+        twin.places = [(first + rest, place) for (first, place), rest in zip(twin.places, rests)]
 
 
 def places_of(
     one: Trajectory, entry: Entry, watch: Sequence[int], likely: Likely
 ) -> Iterator[tuple[float, tuple[int, int]]]:
-    """Yield the places of a possible entry: its log-prob, the turn, and the number of the turn's tokens before it."""
+    """Yield the places of a possible entry, by the log-prob of the first token of its description or name."""
     route = watch.index(entry.chosen[0])
-    told = [watch.index(word) for word in entry.words] + ([route] if likely == "either" else [])
+    told = [watch.index(word) for word in first_tokens(entry, likely)]
     for turn, what in enumerate(one.turns):
         done = what.completion
         possible = None if entry.possible is None else entry.possible(done.token_ids)
         for token in range(min(len(done.watched), text_before(done, entry))):
             if done.watched[token][route] > IMPOSSIBLE and (possible is None or possible[token]):
                 yield max(done.watched[token][i] for i in told), (turn, token)
+
+
+def first_tokens(entry: Entry, likely: Likely) -> tuple[int, ...]:
+    """Return the ids of which the likeliest is looked at. A route of a single token is as likely as its name, however
+    it is spelled."""
+    if likely == "description" and entry.description and (entry.is_text or len(entry.description) > 1):
+        return entry.description[:1]
+    return (*entry.words, entry.chosen[0]) if likely == "either" else entry.words
 
 
 def text_before(done: Completion, entry: Entry) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn, TypeVar
 
+from rlx.algo.entry import Probe
 from rlx.algo.parts import Flat, Growth, Player
 from rlx.algo.samplers import SamplerError, grouped, ids
 from rlx.rollout.episode import Seen, tell_apart
@@ -16,7 +17,7 @@ from rlx.types import Group, Start, Task, Trajectory
 
 T = TypeVar("T")
 
-Growing = Generator[Sequence[Start], list[Trajectory], T]
+Growing = Generator[Sequence[Start] | Sequence[Probe], Any, T]
 """A growth, whatever it returns."""
 
 
@@ -36,21 +37,28 @@ def sample_flat(player: Player, sampler: Flat, tasks: Sequence[Task]) -> list[Gr
 def growths(grow: Callable[[Task, int], Growth], tasks: Sequence[Task], seen: Seen) -> list[Growth]:
     """A sampler at work on every task; what comes again in a step is told how often, and has other random streams."""
     told = tell_apart([Start(task=task, sample=0) for task in tasks], seen)
-    return [told_apart(grow(start.task, start.repeat), start.task, start.repeat) for start in told]
+    return [numbered(grow(start.task, start.repeat), start.task, start.repeat) for start in told]
 
 
-def told_apart(growth: Growth, task: Task, repeat: int) -> Growth:
+def numbered(growth: Growth, task: Task, repeat: int) -> Growth:
     """The same growth with starts that say how often its task came before; SamplerError for what it may not ask."""
     if not isinstance(growth, Generator):
         refuse(task, f"it gave {kind(growth)} at once; yield lists of starts, then return the Group")
     begun: set[int] = set()
     try:
-        starts = next(growth)
+        asked: Any = next(growth)
         while True:
-            check_starts(task, starts, begun)
-            starts = growth.send((yield [replace(start, repeat=repeat) for start in starts]))
+            if not are_probes(asked):
+                check_starts(task, asked, begun)
+                asked = [replace(start, repeat=repeat) for start in asked]
+            asked = growth.send((yield asked))
     except StopIteration as end:
         return checked(task, end.value)
+
+
+def are_probes(asked: Any) -> bool:
+    """Tell whether a sampler asks the policy for log-probs, and for no episodes."""
+    return isinstance(asked, Sequence) and bool(asked) and all(isinstance(one, Probe) for one in asked)
 
 
 def check_starts(task: Task, starts: Any, begun: set[int]) -> None:
@@ -68,7 +76,7 @@ def check_starts(task: Task, starts: Any, begun: set[int]) -> None:
 
 
 def checked(task: Task, group: Any) -> Group:
-    """What a sampler returned, if it is a group that has whom its forks left: their turns before are rows of these,
+    """Return a sampler's group, if it has whom its forks left: the turns before are rows of these,
     by which credit knows a tree. What shall not be trained, credit leaves out by `keep`."""
     if not isinstance(group, Group):
         refuse(task, f"it returned {kind(group)}; return the Group")
@@ -81,7 +89,7 @@ def checked(task: Task, group: Any) -> Group:
 
 
 def kind(given: Any) -> str:
-    """What something is, in a word or two."""
+    """Name a value's type, in a word or two."""
     if isinstance(given, list | tuple):
         return f"a {type(given).__name__} of {', '.join(sorted({type(one).__name__ for one in given})) or 'nothing'}"
     return "nothing" if given is None else f"a {type(given).__name__}"

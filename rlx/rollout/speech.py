@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from rlx.algo.parts import Entry
+from rlx.algo.entry import Entry
 from rlx.model.chat import Marks, end_of_turn, find_marks
 from rlx.model.load import encode_text
 from rlx.protocol.drawn import Decode, Drawn, Encode, Said, chooses, chosen_as, ended, enters, said_in
@@ -66,7 +66,8 @@ class Speech:
     def entry(self, name: str, said: Said) -> Entry:
         """Return the entry by a route beyond the vocabulary, or by text, with the first tokens that say its name.
 
-        Blanks say nothing of a name, and nor does the first token of a tag of several (`<`): it begins any tag.
+        Blanks say nothing of a name, and nor does the first token of a tag of several (`<`): it begins any tag. The
+        blank that a context has between a route and its first button is no part of the route's description.
         """
         route, text = said
         spelled, actions = tuple(self.encode(text)), self.drawn.actions
@@ -75,8 +76,12 @@ class Speech:
         words = dict.fromkeys(next(self.telling(one)) for one in names)
         if not route or actions is None:
             possible = partial(self.possible, name) if hasattr(self.dialect, "may_enter") else None
-            return Entry(name=name, chosen=spelled, words=tuple(words), possible=possible)
-        return Entry(name=name, chosen=(actions.first + actions.names.index(route),), words=tuple(words))
+            return Entry(name=name, chosen=spelled, words=tuple(words), description=spelled, possible=possible)
+        number = actions.names.index(route)
+        description = actions.descriptions[number]
+        while len(description) > 1 and self.is_blank(description[-1]):
+            description = description[:-1]
+        return Entry(name=name, chosen=(actions.first + number,), words=tuple(words), description=description)
 
     def possible(self, name: str, token_ids: Sequence[int]) -> Sequence[bool]:
         """Tell for each token of a turn whether the protocol reads an entry before it."""
@@ -91,7 +96,10 @@ class Speech:
 
     def telling(self, text: str) -> Iterator[int]:
         """The ids of a text that are no blanks, which say nothing of it."""
-        return (one for one in self.encode(text) if not self.decode([one]).isspace())
+        return (one for one in self.encode(text) if not self.is_blank(one))
+
+    def is_blank(self, token: int) -> bool:
+        return self.decode([token]).isspace()
 
     def put(self, request: Request, past: Sequence[Turn]) -> Request:
         """A request as it is after these turns: an action is asked for, or a summary of its own length."""

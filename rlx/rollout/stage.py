@@ -20,9 +20,11 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from rlx.algo.entry import Probe
 from rlx.rollout.engine import RequestError
 from rlx.rollout.episode import Asked, Life, play_episode, refuse_replay
 from rlx.rollout.growth import Growing
+from rlx.rollout.probing import Answering, answer_probe
 from rlx.types import Request, Start, Trajectory
 from rlx.world import Pace, pace_of
 
@@ -42,13 +44,13 @@ class Wave:
     """Episodes that a growth waits for; it goes on when all have ended."""
 
     waits: int
-    ended: dict[int, Trajectory] = field(default_factory=dict)
-    """By place in the wave."""
+    ended: dict[int, Any] = field(default_factory=dict)
+    """Results, by place in the wave."""
 
 
 @dataclass(frozen=True, slots=True)
 class WavePlace:
-    """Whose episode it is: which growth's, and which of its wave."""
+    """Place of an episode: its growth, and its index in the wave."""
 
     growth: int
     index: int
@@ -59,8 +61,9 @@ class Lived:
     """An episode's life, and what it waits for where a thread works on that."""
 
     session: int
-    life: Life
-    start: Start
+    life: Life | Answering
+    start: Start | None
+    """The episode's; a probe has None."""
     place: WavePlace
     pace: Pace
     answer: Future[Any] | None = None
@@ -114,7 +117,7 @@ class Stage(Generic[T]):
         for growth in self.growths:
             growth.close()
 
-    def _wake(self, index: int, send: Callable[[Growing[T]], Sequence[Start]]) -> None:
+    def _wake(self, index: int, send: Callable[[Growing[T]], Sequence[Start | Probe]]) -> None:
         """Let a growth say what to play next, if it does not end."""
         try:
             starts = send(self.growths[index])
@@ -126,11 +129,13 @@ class Stage(Generic[T]):
         self.queue.extend(self._lived(WavePlace(index, place), start) for place, start in enumerate(starts))
         self._settle(index)
 
-    def _lived(self, place: WavePlace, start: Start) -> Lived:
-        rollout, world = self.rollout, self.rollout.worlds[start.task.env]
+    def _lived(self, place: WavePlace, start: Start | Probe) -> Lived:
         session, self.num_sessions = self.num_sessions, self.num_sessions + 1
-        refuse_replay(world, start)
         group = place.growth if self.forks else None
+        if isinstance(start, Probe):
+            return Lived(session, answer_probe(start, self.rollout.sampling, session, group), None, place, "inline")
+        rollout, world = self.rollout, self.rollout.worlds[start.task.env]
+        refuse_replay(world, start)
         life = play_episode(world, rollout.sampling, start, rollout.stream, session, group)
         return Lived(session, life, start, place, pace_of(world.env))
 
@@ -167,7 +172,7 @@ class Stage(Generic[T]):
         self._go_on(one, lambda life: life.send(answer.result()) if error is None else life.throw(error))
 
     def _admit_ready(self) -> None:
-        """Those who wait until an answer is ready; where nobody else can go on, the first of them is waited for."""
+        """Admit those whose answer is ready; where nobody else can go on, wait for the first of them."""
         answers = [one.answer for one in self.live if one.answer is not None]
         if answers and not self.num_decoding and not self.due:
             wait(answers, timeout=PATIENCE, return_when=FIRST_COMPLETED)
@@ -176,7 +181,7 @@ class Stage(Generic[T]):
         for one in ready:
             self._admit(one)
 
-    def _go_on(self, one: Lived, send: Callable[[Life], Asked]) -> None:
+    def _go_on(self, one: Lived, send: Callable[[Any], Asked]) -> None:
         """Let an episode say what it waits for, if it does not end."""
         try:
             asked = send(one.life)
@@ -198,16 +203,20 @@ class Stage(Generic[T]):
         try:
             self.rollout.engine.add(request)
         except RequestError as error:
-            raise RequestError(f"sample {one.start.sample} of task {one.start.task.key!r:.60}: {error}") from None
+            asker = f"sample {one.start.sample} of task {one.start.task.key!r:.60}" if one.start else "a probe"
+            raise RequestError(f"{asker}: {error}") from None
         self.num_decoding += 1
 
-    def _end(self, one: Lived, trajectory: Trajectory) -> None:
+    def _end(self, one: Lived, result: Trajectory | float) -> None:
         del self.lives[one.session]
-        self.kept.setdefault(one.place.growth, []).append(one.session)
-        if not self.forks:
-            self._release(one.place.growth)
-        self.rollout.progress(trajectory)
-        self.waves[one.place.growth].ended[one.place.index] = trajectory
+        if isinstance(result, float):  # nobody leaves a probe
+            self.rollout.engine.release(one.session)
+        else:
+            self.kept.setdefault(one.place.growth, []).append(one.session)
+            if not self.forks:
+                self._release(one.place.growth)
+            self.rollout.progress(result)
+        self.waves[one.place.growth].ended[one.place.index] = result
         self._settle(one.place.growth)
 
     def _release(self, index: int) -> None:
@@ -216,8 +225,8 @@ class Stage(Generic[T]):
             self.rollout.engine.release(session)
 
 
-def answer_at_once(life: Life, asked: Callable[[], Any]) -> Asked:
-    """What an episode waits for next, when it has its environment's answer, or the exception that this raised."""
+def answer_at_once(life: Life | Answering, asked: Callable[[], Any]) -> Asked:
+    """Return what an episode waits for after its environment's answer, or after the exception that this raised."""
     try:
         answer = asked()
     except Exception as error:

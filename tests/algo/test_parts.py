@@ -12,10 +12,11 @@ import pytest
 
 from rlx.algo.a2c import a2c
 from rlx.algo.credit import leave_one_out
+from rlx.algo.entry import Entry
 from rlx.algo.grpo import grpo
 from rlx.algo.ipo import ipo
 from rlx.algo.losses import PolicyLoss
-from rlx.algo.parts import Algorithm, Critic, Entry, Optimizer, Steered
+from rlx.algo.parts import Algorithm, Critic, Optimizer, Steered
 from rlx.algo.ppo import ppo
 from rlx.algo.rebn import rebn
 from rlx.algo.reinforce import reinforce

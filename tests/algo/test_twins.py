@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from rlx.algo.cpo import cpo
-from rlx.algo.parts import Entry, Optimizer, PerRow, PerToken, adapted, begun, recalled
+from rlx.algo.entry import Entry, Probe
+from rlx.algo.parts import Optimizer, PerRow, PerToken, adapted, begun, recalled
 from rlx.algo.samplers import SamplerError
 from rlx.algo.twins import (
     FIRST_GAIN,
@@ -22,6 +23,7 @@ from rlx.algo.twins import (
     places_of,
     text_before,
     twin_difference,
+    watched_of,
     with_twins,
 )
 from rlx.types import Action, Completion, Fork, Group, Rows, Task, Trajectory, Turn
@@ -110,6 +112,49 @@ def test_twins_are_played_only_where_all_failed_and_leave_where_their_episode_mi
     with pytest.raises(StopIteration) as end:
         growth.send([episode(0, turn((5,))), episode(1, turn((5,), reward=1.0))])
     assert [one.sample for one in end.value.value.trajectories] == [0, 1]
+
+
+def starts_of(likely: Any, entries: Sequence[Entry], log_probs: Sequence[float] = ()) -> tuple[list[Any], list[Probe]]:
+    """The twins of two failed episodes, and what the policy was probed for in order to place them."""
+    growth = with_twins(2, Twins(likely=likely)).grow(TASK, entries, Random(3))
+    watch = next(growth)[0].watch
+    by_place = [[-1.0 - place - at for at in range(len(watch))] for place in range(3)]
+    asked = growth.send([episode(i, turn((5, 6, 9), by_place)) for i in range(2)])
+    probes = list(asked) if isinstance(asked[0], Probe) else []
+    try:
+        return list(growth.send(log_probs) if probes else asked), probes
+    except StopIteration:  # without a twin the group is whole
+        return [], probes
+
+
+def test_a_place_is_weighed_by_all_tokens_of_the_description() -> None:
+    tag = Entry(name="python", chosen=(60, 61, 62), words=(7,), description=(60, 61, 62))
+    sure = [-50.0, 40.0, -50.0, -50.0, -50.0, 45.0]  # beside -1, -2, -3 of the first token
+    starts, probes = starts_of("description", (tag,), sure)
+    assert [(probe.token, probe.ids, probe.skip) for probe in probes] == [(i, (60, 61, 62), 1) for i in (0, 1, 2)] * 2
+    assert [start.fork.token for start in starts] == [1, 2]
+    for likely in ("name", "either"):
+        assert starts_of(likely, (tag,))[1] == []
+    nowhere, _ = starts_of("description", (tag,), [-math.inf] * 6)
+    assert nowhere == []
+
+
+def test_the_weight_of_a_tag_of_one_token_is_the_tag_s_alone() -> None:
+    tag = Entry(name="python", chosen=(60,), words=(7, 60), description=(60,))
+    one = episode(0, turn((5, 6), [(-1.0, -4.0), (-1.0, -5.0)]))
+    assert list(places_of(one, tag, (7, 60), "description")) == [(-4.0, (0, 0)), (-5.0, (0, 1))]
+    assert list(places_of(one, tag, (7, 60), "name")) == [(-1.0, (0, 0)), (-1.0, (0, 1))]
+
+
+def test_a_description_of_one_token_costs_nothing_and_draws_the_same_places_as_a_name() -> None:
+    routes = (
+        Entry(name="compare", chosen=(100,), words=(7, 9), description=(7,)),
+        Entry(name="swap", chosen=(101,), words=(8,), description=(8,)),
+    )
+    found = {likely: starts_of(likely, routes) for likely in ("description", "name")}
+    assert found["description"] == found["name"]
+    assert found["description"][1] == []
+    assert watched_of(routes) == (7, 9, 100, 8, 101)
 
 
 def test_an_episode_that_failed_by_an_error_has_no_twin() -> None:

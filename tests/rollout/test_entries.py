@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from rlx.algo.parts import Entry
+from rlx.algo.entry import Entry
 from rlx.algo.twins import places_of, watched_of
 from rlx.env.countdown import Countdown
 from rlx.model.load import Model, load_tokenizer
 from rlx.protocol.tags import Tags
 from rlx.rollout.speech import Speech, speech_of
+from rlx.tool.calculator import Calculator
 from rlx.types import Action, Completion, Task, Trajectory, Turn
 
 
@@ -73,3 +74,26 @@ def test_words_of_a_tag_say_its_name_and_not_that_some_tag_begins(speech: Speech
     (bracket,) = speech.encode("<")
     assert len(entry.chosen) == 1 or bracket not in entry.words
     assert speech.encode("python")[0] in entry.words
+
+
+def test_the_description_of_a_tag_is_all_of_it(speech: Speech) -> None:
+    entry = entry_of(speech)
+    assert entry.description == entry.chosen == tuple(speech.encode("<python>"))
+    calculate = speech_of(Tags().bound((Calculator().verb,), ()), load_tokenizer(Model(path="nano")))
+    assert len(entry_of(calculate).description) == 3
+
+
+PIECES = ("<think>", "I add 44", " < 45.", "\n", "</think>", "\n<", "<", "python", ">\n", "<python>\n", "44 + 35", "</")
+
+
+@pytest.mark.parametrize("tag", [("<", "python", ">\n"), ("<python>\n",), ("\n<", "python", ">\n")])
+@pytest.mark.parametrize("reasoning", [False, True])
+def test_an_episode_s_own_entry_is_found_by_its_text_whatever_its_tokens(tag: tuple[str, ...], reasoning: bool) -> None:
+    said = ("I add 44", " < 45.", *tag, "44 + 35", "</", "python", ">\n")
+    own = Speech(
+        dialect=Tags(reasoning=reasoning).bound(Countdown.tools, ()),
+        encode=lambda text: [0],
+        decode=lambda ids: "".join(PIECES[one] for one in ids),
+    )
+    possible = own.possible("python", [PIECES.index(piece) for piece in said])
+    assert list(possible) == [True, True, True, *[False] * (len(said) - 3)]
