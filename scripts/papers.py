@@ -93,7 +93,7 @@ def row(value: Value) -> str:
 
 
 def spell(value: Any) -> str:
-    text = "null" if value is None else str(value).replace("\n", " ").replace("|", "\\|")
+    text = "null" if value is None else '""' if value == "" else str(value).replace("\n", " ").replace("|", "\\|")
     return f"`{text}`"
 
 

@@ -263,6 +263,33 @@ def test_in_messages_a_summary_is_the_agents_own(agent: Any, small_run: Build, t
     assert all(f"So far: <|end|><answer>{said}" in context for said, context in contexts)
 
 
+def test_an_episode_in_one_message_is_a_transition_each_turn(agent: Any, small_run: Build, tmp_path: Path) -> None:
+    """GEM's prompts: no turn continues the one before, and each is trained after the context it was sampled in."""
+    tokenizer = type(agent.tokenizer)(tokenizer_object=agent.tokenizer.backend_tokenizer, chat_template=CHAT)
+    for said in (False, True):
+        dialect = Direct(said=said, prompt_template="qwen3_game")
+        speech = replace(agent.policy.speech, dialect=dialect, marks=find_marks(tokenizer))
+        groups = play(agent, small_run(tmp_path / str(said)), Patient(high=20, max_turns=4), speech, num_tasks=3)
+        assert_learner_agrees(agent, groups)
+        episodes = [t for group in groups for t in group.trajectories]
+        assert max(len(t.turns) for t in episodes) == 4
+        for episode in episodes:
+            told = "Guess the number that I think of. You have 4 guesses.\nIt is a number from 1 to 20.\n"
+            for turn in episode.turns:
+                assert speech.decode(turn.prompt_ids) == (
+                    "<think>You are playing language games. Make valid actions to win.\nObservation: "
+                    f"{told.removesuffix(chr(10))}\nPlease reason step by step, and put your final answer within "
+                    "\\boxed{}.<|end|><answer>"
+                )
+                told += speech.decode(turn.completion.token_ids).removesuffix("<|end|>") if said else ""
+                told += f"{turn.observation[0].text}\n"
+            for before, turn in zip(episode.turns, episode.turns[1:]):
+                assert turn.prompt_ids[: len(in_all(before))] != in_all(before)
+        batch = collate(groups)
+        sampled = [token for t in episodes for turn in t.turns for token in turn.completion.token_ids]
+        assert batch.token_ids_N[batch.position_M].tolist() == sampled
+
+
 def lived(episode: Trajectory) -> list[Any]:
     """An episode without the rounding of its log-probs."""
     turns = [(t.prompt_ids, t.completion.token_ids, t.action, t.observation, t.reward) for t in episode.turns]

@@ -22,7 +22,8 @@ class Free(History):
     """A thought in free text, then the place; a call of a tool in its tag."""
 
     instruction: str | None = None
-    """The line before the task's own text; null: what is to stand in the place, and which tools there are."""
+    """The line before the task's own text; null: what is to stand in the place, and which tools there are; empty: no
+    line."""
     stops_at: tuple[str, ...] = ()
     """Stop strings of a turn, beside a tool's closing tag and the model's end of sequence."""
     lent: tuple[Verb, ...] = ()
@@ -60,7 +61,7 @@ class Free(History):
         return replace(self, lent=tools, declared=actions)
 
     def open(self, task: Task) -> str:
-        return "\n".join([self.introduction, *[part.text for part in task.prompt], ""])
+        return "\n".join([*filter(None, [self.introduction]), *[part.text for part in task.prompt], ""])
 
     @cached_property
     def introduction(self) -> str:

@@ -1,29 +1,31 @@
-"""Which pieces of an episode a context is made of: all of it, the last turns, the last observation alone, only what was
-seen, or what the agent itself summed up."""
+"""Pieces of an episode that a context is made of: all of it, the last turns, the last observation alone, the
+observations alone, or the agent's own summary."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, Protocol, TypeGuard
 
 from rlx.limits import at_least, refuse
+from rlx.protocol.template import NAMED, Around, in_one_message, text_around
 from rlx.types import Action, Dialect, Part, Piece, Stop, Task, Turn
 
 
 @dataclass(frozen=True, kw_only=True)
 class History:
-    """The task, what was seen before the first turn that is remembered, and every turn from there with what came of it.
+    """The task, the observation before the first remembered turn, and every turn from there with its observation.
 
-    window   context of turn 3
-    null     task opening  turn 0 seen 0  turn 1 seen 1  turn 2 seen 2
-    1        task                                 seen 1  turn 2 seen 2
-    0        task                                                seen 2
+    window   context of turn 3.
+    null     task opening  turn 0 seen 0  turn 1 seen 1  turn 2 seen 2.
+    1        task                                 seen 1  turn 2 seen 2.
+    0        task                                                seen 2.
 
-    Without `said` turns are left out, what was seen stays. With `summarise_at` a context that has come to so many
-    tokens ends with a line that asks for a summary; that is a turn of its own, of at most `summary_tokens`, whatever it
-    says. The next begins with it, and with what was seen last:
+    Without `said` the agent's turns are left out, and the observations stay. With `summarise_at` a context that has
+    come to so many tokens ends with a request for a summary. The summary is a turn of its own, of at most
+    `summary_tokens`, whatever text it is. The next context begins with it, and with the last observation:
 
     task opening  turn 0 seen 0  turn 1 seen 1 ask  ->  task summary seen 1  turn 3 seen 3 ...
     """
@@ -31,11 +33,14 @@ class History:
     window: int | None = None
     """Turns that are remembered; null: all of them."""
     said: bool = True
-    """Whether turns are remembered with what the agent said, or only with what it saw."""
+    """True if remembered turns have the agent's own text; False if they have their observations alone."""
     summarise_at: int | None = None
     """Tokens of a context at which the agent sums it up; null: never."""
     summary_tokens: int = 64
     """The longest summary."""
+    prompt_template: str | None = None
+    """One user message holds the whole context: a text with {episode} in it, or plain, qwen3_general, qwen3_game or
+    code (rlx.protocol.template). null: every turn and observation is a message."""
     reasoning: bool = True
     """Ignore text in <think>, where no stop string ends a turn either. False: <think> is text like any other, or part
     of a protocol's own strict form."""
@@ -43,17 +48,22 @@ class History:
     ask: ClassVar[str] = (
         "Sum up what you need to go on, and end with </summary>: all else will be forgotten.\n<summary>\n"
     )
-    """What asks for a summary."""
+    """Request for a summary."""
     label: ClassVar[str] = "<summary>\n"
-    """What stands before a summary."""
+    """Text before a summary."""
     summary_end: ClassVar[str] = "</summary>"
-    """What ends it."""
+    """End of a summary."""
 
     def __post_init__(self) -> None:
         at_least(0, window=self.window or 0)
         at_least(1, summarise_at=self.summarise_at, summary_tokens=self.summary_tokens)
         if self.window is not None and self.summarise_at is not None:
             refuse("window", self.window, "null with summarise_at, as a summary takes the place of what is forgotten")
+        if self.prompt_template is not None and text_around(self.prompt_template) is None:
+            expected = f"null, {', '.join(NAMED)} or a text with {{episode}} in it once"
+            refuse("prompt_template", f"{self.prompt_template!r:.60}", expected)
+        if self.prompt_template is not None and self.summarise_at is not None:
+            refuse("prompt_template", self.prompt_template, "null with summarise_at, whose question would be within it")
 
     @abstractmethod
     def open(self, task: Task) -> str: ...
@@ -63,9 +73,21 @@ class History:
 
     def begin(self, task: Task, opening: tuple[Part, ...]) -> str:
         """The text of a first turn's context."""
-        return self.open(task) + self.render(opening) if opening else self.open(task)
+        text = self.open(task) + self.render(opening) if opening else self.open(task)
+        return text if self.around is None else text_of(in_one_message([Piece("user", text)], self.around))
+
+    @cached_property
+    def around(self) -> Around | None:
+        """Texts of the prompt template."""
+        return None if self.prompt_template is None else text_around(self.prompt_template)
 
     def context(self, task: Task, opening: tuple[Part, ...], past: Sequence[Turn]) -> Iterator[Piece]:
+        """Yield the pieces of the next turn's context."""
+        pieces = self.pieces(task, opening, past)
+        return pieces if self.around is None else in_one_message(pieces, self.around)
+
+    def pieces(self, task: Task, opening: tuple[Part, ...], past: Sequence[Turn]) -> Iterator[Piece]:
+        """Yield the same without a prompt template."""
         last = -1 if self.summarise_at is None else last_summary(past)
         first = max(0, len(past) - (len(past) if self.window is None else self.window), last + 1)
         yield Piece("user", self.open(task))
@@ -90,13 +112,13 @@ class History:
         return "" if stop == "stop" else self.summary_end
 
     def sums_up(self, past: Sequence[Turn]) -> bool:
-        """Whether the next turn is a summary: the last, which was none, has come to that length."""
+        """Tell whether the next turn is a summary: the last was none, and has come to that length."""
         if self.summarise_at is None or not past or past[-1].action.kind == "summary":
             return False
         return len(past[-1].prompt_ids) + len(past[-1].completion.token_ids) >= self.summarise_at
 
     def retell(self, past: Sequence[Turn]) -> str:
-        """What an expert would sum up, on one line: what was done since the last summary, and what came of it."""
+        """Return an expert's summary on one line: the actions since the last summary, and their results."""
         last = last_summary(past)
         before = [past[last].action.text] if last >= 0 else []
         since = [f"{turn.action.text} {' '.join(part.text for part in turn.observation)}" for turn in past[last + 1 :]]
@@ -115,7 +137,7 @@ class Summing(Dialect, Protocol):
 
 
 def sums_up(dialect: Dialect, past: Sequence[Turn]) -> TypeGuard[Summing]:
-    """Whether the next turn is a summary."""
+    """Tell whether the next turn is a summary."""
     return hasattr(dialect, "sums_up") and bool(dialect.sums_up(past))
 
 
@@ -133,7 +155,7 @@ def last_summary(past: Sequence[Turn]) -> int:
 
 
 def seen_before(past: Sequence[Turn], first: int, opening: tuple[Part, ...]) -> tuple[Part, ...]:
-    """What was seen when turn `first` was made."""
+    """Return the last observation before turn `first`."""
     while first > 0 and past[first - 1].action.kind == "summary":
         first -= 1
     return past[first - 1].observation if first > 0 else opening

@@ -42,7 +42,7 @@ class Speech:
     ) -> tuple[int, ...]:
         """Return the context that a turn is sampled after; `encode` may remember what it has encoded."""
         pieces = self.dialect.context(task, opening, past)
-        if getattr(self.dialect, "inline", False):
+        if getattr(self.dialect, "inline", False) and getattr(self.dialect, "prompt_template", None) is None:
             pieces = inlined(pieces, past, self.end)
         return tuple(join(pieces, past, encode or self.encode, self.marks, self.end))
 
@@ -188,7 +188,8 @@ def join(
 ) -> list[int]:
     """Return the ids of a context, up to where the agent speaks. Pieces of one role in a row are one message.
 
-    A text that is last and of the assistant continues its message.
+    A text that is last and of the assistant continues its message. A turn that a user's message shows stands there
+    without its end.
     """
     ids: list[int] = []
     speaker, is_text = "", False
@@ -197,7 +198,7 @@ def join(
         if role != speaker:
             ids += between(marks, speaker, role, ids, end)
         if piece.turn is not None:
-            ids += past[piece.turn].completion.token_ids
+            ids += past[piece.turn].completion.token_ids if role == "assistant" else without_end(past[piece.turn])
         elif piece.text:
             ids += encode(piece.text)
         speaker, is_text = role, piece.turn is None
@@ -206,6 +207,12 @@ def join(
     if speaker == "assistant":
         ids += between(marks, "assistant", "user", ids, end)
     return [*ids, *between(marks, "tool" if speaker == "tool" else "user", "assistant", ids)]
+
+
+def without_end(turn: Turn) -> Sequence[int]:
+    """Return the ids of a turn without the end of sequence, which would end the message around it."""
+    completion = turn.completion
+    return completion.token_ids[:-1] if completion.stop == "eos" else completion.token_ids
 
 
 def between(marks: Marks, before: str, after: str, ids: Sequence[int], end: int | None = None) -> Sequence[int]:

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,11 @@ from rlx.config.compose import ConfigError, build_run, compose
 from rlx.config.folders import list_options
 from rlx.console import Screen
 from rlx.hardware.memory import budgets
+from rlx.protocol.history import first_prompt
 from rlx.record.track import read_metrics
 from rlx.run.fit import demand_of, device_memory, verdict
 from rlx.train import train
+from rlx.world import dialect_of, open_episode, opening_of
 
 ROOT = Path(__file__).parents[2]
 NAMES = sorted(path.stem for path in (ROOT / "conf" / "paper").glob("*.yaml"))
@@ -138,6 +141,46 @@ def test_a_preset_takes_a_step_with_a_small_model(name: str, tiny: Path, tmp_pat
         words.append(f"{key}.hub={file}")
     train(build_run(compose(words), tmp_path / "run"), Screen(silent=True))
     assert [line["step"] for line in read_metrics(tmp_path / "run" / "metrics.jsonl")] == [1]
+
+
+SENT = {
+    "gem_game": (
+        "You are playing language games. Make valid actions to win.\n"
+        "Observation: Put your number in \\boxed{}.\n"
+        "Guess the number that I think of. You have 10 guesses.\n"
+        "\nIt is a number from 1 to 50.\n"
+        "Please reason step by step, and put your final answer within \\boxed{}."
+    ),
+    "gem_math": "You may run Python in <python>. Put your answer in \\boxed{}.\n0 + 1?\n",
+    "gem_qa": (
+        "Think in <think>, search pages for words in <search>, read its <observation>, and finish with <answer>.\n"
+        "Question: 0 + 1?\n"
+    ),
+    "gem_code": (
+        "You are an expert Python programmer. You will be given a question (problem specification) and will generate a "
+        "correct Python program that matches the specification and passes all tests.\n"
+        "Question: Print n + 16.\n"
+        "Please reason step by step, and write your code in markdown format, e.g., ```python\n# YOUR CODE HERE\n```."
+    ),
+}
+"""First user messages of GEM's presets."""
+
+
+@pytest.mark.parametrize("name", SENT)
+def test_gems_presets_send_gems_prompts(name: str, tmp_path: Path) -> None:
+    words = [f"+paper={name}", *SMALL]
+    if name in LOCAL:
+        key, source = LOCAL[name]
+        file = tmp_path / "rows.jsonl"
+        file.write_text("".join(json.dumps(source(number)) + "\n" for number in range(40)))
+        words.append(f"{key}.hub={file}")
+    run = build_run(compose(words), tmp_path)
+    dialect = dialect_of(run.env, run.protocol)
+    sent = set()
+    for task in islice(run.env.tasks("train", 0), 80):
+        with open_episode(run.env, task) as episode:
+            sent.add(first_prompt(dialect, task, opening_of(episode).observation))
+    assert SENT[name] in sent
 
 
 @pytest.mark.parametrize("value", ["abc", "1.5", "null"])
