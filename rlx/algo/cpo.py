@@ -46,7 +46,6 @@ def cpo(
         loss=token_loss(loss),
         memory=both(adaptive_kl(loss, token_loss), remembered_gains(num_samples, twins)),
         needs=loss.needs,
-        forks=1.0,
         optimizer=optimizer,
         num_prompts=num_prompts,
         start="pretrained",

@@ -6,8 +6,8 @@
 Source: Azar et al. 2023 (arXiv:2310.12036). Pairs are made as they are needed: episodes of the start policy, judged
 by the environment, or groups of a trajectory file (`stored`); a group with a right and a wrong one gives one pair, y_w
 its first right, y_l its first wrong.
-Against GRPO: the policy that samples never moves, one pair a group counts instead of every sample, rewards matter by
-success alone, and the pull to the reference is in the target itself.
+Against GRPO: the policy that samples never moves, and one pair a group counts instead of every sample. Rewards matter
+by success alone, and the pull to the reference is in the target itself.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 from rlx.algo.credit import pairs
 from rlx.algo.losses import squared_margin
 from rlx.algo.parts import Algorithm, Optimizer
-from rlx.algo.samplers import Stored, independent
+from rlx.algo.samplers import independent, stored
 from rlx.limits import at_least
 
 
@@ -30,7 +30,7 @@ def ipo(
     """`num_samples` tries a task by the start policy, to find a right and a wrong one, or those in `pairs_from`."""
     at_least(2, num_samples=num_samples)
     return Algorithm(
-        sample=independent(num_samples) if pairs_from is None else Stored(path=pairs_from, key="algo.pairs_from"),
+        sample=independent(num_samples) if pairs_from is None else stored(pairs_from, "algo.pairs_from"),
         credit=pairs,
         loss=squared_margin(beta),
         needs=frozenset({"reference"}),

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -25,31 +25,55 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Flat:
-    """A sampler that knows all its starts: `num_samples` of each task, which any process may play singly."""
+class SamplerContext:
+    """Arguments of a sampler's coroutine."""
 
-    num_samples: int = 1
-    expert: bool = False
-    """Played by the environment's own expert, once a task, and not by the policy."""
+    task: Task
+    entries: Sequence[Entry] = ()
+    """Ways to enter the verbs of the task's environment, which a protocol may have."""
+    rng: Random = field(default_factory=lambda: Random(0))
+    """Random numbers for this task, step and repetition alone."""
 
 
-Growth = Generator[Sequence[Start] | Sequence[Probe], Any, Group]
-"""A sampler at work on one task: it yields starts, receives their trajectories in that order, again and again, and
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """Request of a coroutine: begin episodes, then wait for the oldest `wait` of all that are under way.
+
+    Episodes come back in the order in which they were begun, whichever ends first. So the same seed gives the same
+    tree on any number of processes and at any speed.
+    """
+
+    starts: Sequence[Start | Probe] = ()
+    wait: int = 1
+
+
+Growth = Generator[Sequence[Start | Probe] | Ask, Any, Group]
+"""Coroutine of a sampler for one task: it yields starts (and waits for all) or an `Ask`, receives trajectories, and
 returns the group. Its samples are numbered from 0, each number once; the parent of a fork is in its group too. It may
 also yield probes, and receives their log-probs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Steered:
-    """A sampler that receives a task, the entries of its environment's verbs and a random number generator."""
+class Sampler:
+    """Starts and forks of the rollouts of each task."""
 
-    grow: Callable[[Task, Sequence[Entry], Random], Growth]
+    num_episodes: int
+    """Fresh episodes of a task, at most."""
+    num_forks: int = 0
+    """Episodes of a task that begin inside another of its episodes, at most."""
+    grow: Callable[[SamplerContext], Growth] | None = None
+    """Coroutine for a task; None: `num_episodes` fresh episodes, which different processes may play."""
+    expert: bool = False
+    """Plays the environment's own expert, once a task, and not the policy."""
     forces: bool = False
     """Needs entries, because it forces them: a run without any is refused."""
+    check: Callable[[], None] | None = None
+    """Refuses, before a run starts, what the sampler reads and cannot use."""
 
-
-Sampler = Flat | Steered | Callable[[Task], Growth]
-"""Starts and forks of rollouts, as a value or as a coroutine for each task."""
+    def __post_init__(self) -> None:
+        within(0, MANY, num_episodes=self.num_episodes, num_forks=self.num_forks)
+        if self.expert and self.grow is not None:
+            raise ValueError("a sampler has expert or grow, not both")
 
 
 class Player(Protocol):
@@ -238,8 +262,6 @@ class Algorithm:
     unit: Unit = "trajectory"
     imitates: bool = False
     """Copies demonstrations whatever their reward, so that what only judges episodes changes nothing."""
-    forks: float = 0.0
-    """Episodes that it may play beside each, from a place in it on, at most."""
     start: Beginning = "any"
     """Policy that the algorithm's paper starts from, where the run does not choose a warm start."""
     space: Space = "any"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from rlx.algo.parts import Flat, Growth, Sampler
+from rlx.algo.parts import Growth, Sampler, SamplerContext
 from rlx.limits import MANY, MistakeError, within
 from rlx.record.store import StoreError, load, read
 from rlx.stream import stream_of
@@ -32,12 +32,12 @@ def grouped(tasks: Sequence[Task], trajectories: Sequence[Trajectory], num_sampl
 def independent(num_samples: int) -> Sampler:
     """Every task afresh, `num_samples` times."""
     within(1, MANY, num_samples=num_samples)
-    return Flat(num_samples=num_samples)
+    return Sampler(num_episodes=num_samples)
 
 
 def demonstrations() -> Sampler:
     """The environment's own expert, once a task."""
-    return Flat(expert=True)
+    return Sampler(num_episodes=1, expert=True)
 
 
 def leave(
@@ -99,9 +99,15 @@ class Stored:
     def groups(self) -> list[Group]:
         return load(self.place)
 
-    def __call__(self, task: Task) -> Growth:
+    def grow(self, context: SamplerContext) -> Growth:
         yield ()
-        return self.groups[stable_index(task.id, len(self.groups))]
+        return self.groups[stable_index(context.task.id, len(self.groups))]
+
+
+def stored(path: str, key: str) -> Sampler:
+    """Return a sampler that plays nothing and reads a file of trajectories."""
+    found = Stored(path=path, key=key)
+    return Sampler(num_episodes=0, grow=found.grow, check=found.check)
 
 
 def stable_index(text: str, num: int) -> int:

@@ -23,10 +23,10 @@ from typing import Any, Literal
 
 from rlx.algo.credit import Deviation, episode_returns, group_centred
 from rlx.algo.entry import Entry, Probe
-from rlx.algo.parts import Algorithm, Credit, Credited, Growth, Memory, PerRow, PerToken, State, Steered
+from rlx.algo.parts import Algorithm, Credit, Credited, Growth, Memory, PerRow, PerToken, Sampler, SamplerContext, State
 from rlx.algo.samplers import SamplerError, leave
 from rlx.limits import MANY, above, at_least, within
-from rlx.types import Completion, Group, Metrics, Rows, Start, Task, Trajectory
+from rlx.types import Completion, Group, Metrics, Rows, Start, Trajectory
 
 Failed = Literal["none_positive", "zero_sum"]
 Likely = Literal["description", "name", "either"]
@@ -63,11 +63,12 @@ class Twins:
         above(0, 1, top_p=self.top_p, gain_rate=self.gain_rate)
 
 
-def with_twins(num_samples: int, twins: Twins, gains: Mapping[str, float] | None = None) -> Steered:
+def with_twins(num_samples: int, twins: Twins, gains: Mapping[str, float] | None = None) -> Sampler:
     """`num_samples` independent episodes a task, and where all failed a twin of each."""
     at_least(2, num_samples=num_samples)
 
-    def grow(task: Task, entries: Sequence[Entry], rng: Random) -> Growth:
+    def grow(context: SamplerContext) -> Growth:
+        task, entries, rng = context.task, context.entries, context.rng
         if not entries:
             raise SamplerError(f"task {task.id!r:.60}: the protocol has no way into an environment; use expa or tags")
         watch = watched_of(entries)
@@ -77,7 +78,7 @@ def with_twins(num_samples: int, twins: Twins, gains: Mapping[str, float] | None
         starts = [start for sample, twin in enumerate(left, num_samples) for start in twin.starts(sample, watch, twins)]
         return Group(task=task, trajectories=(*factual, *((yield starts) if starts else ())))
 
-    return Steered(grow=grow, forces=True)
+    return Sampler(num_episodes=num_samples, num_forks=num_samples, grow=grow, forces=True)
 
 
 def watched_of(entries: Sequence[Entry]) -> tuple[int, ...]:

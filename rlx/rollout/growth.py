@@ -10,50 +10,63 @@ from dataclasses import replace
 from typing import Any, NoReturn, TypeVar
 
 from rlx.algo.entry import Probe
-from rlx.algo.parts import Flat, Growth, Player
+from rlx.algo.parts import Ask, Growth, Player, Sampler
 from rlx.algo.samplers import SamplerError, grouped, ids
 from rlx.rollout.episode import Seen, tell_apart
 from rlx.types import Group, Start, Task, Trajectory
 
 T = TypeVar("T")
 
-Growing = Generator[Sequence[Start] | Sequence[Probe], Any, T]
-"""A growth, whatever it returns."""
+Growing = Generator[Ask, Any, T]
+"""Coroutine that a stage drives, whatever it returns."""
 
 
 def all_at_once(starts: Sequence[Start]) -> Growing[list[Trajectory]]:
     """All of these, and nothing after them."""
-    return (yield starts)
+    return (yield Ask(starts=starts, wait=len(starts)))
 
 
-def sample_flat(player: Player, sampler: Flat, tasks: Sequence[Task]) -> list[Group]:
+def sample_flat(player: Player, sampler: Sampler, tasks: Sequence[Task]) -> list[Group]:
     """The groups of a sampler whose starts are known."""
     if sampler.expert:
         return grouped(tasks, player.demonstrate(tasks), 1)
-    num = sampler.num_samples
+    num = sampler.num_episodes
     return grouped(tasks, player.play([Start(task=task, sample=i) for task in tasks for i in range(num)]), num)
 
 
-def growths(grow: Callable[[Task, int], Growth], tasks: Sequence[Task], seen: Seen) -> list[Growth]:
+def growths(grow: Callable[[Task, int], Growth], tasks: Sequence[Task], seen: Seen) -> list[Growing[Group]]:
     """A sampler at work on every task; what comes again in a step is told how often, and has other random streams."""
     told = tell_apart([Start(task=task, sample=0) for task in tasks], seen)
-    return [numbered(grow(start.task, start.repeat), start.task, start.repeat) for start in told]
+    return [number_starts(grow(start.task, start.repeat), start.task, start.repeat) for start in told]
 
 
-def numbered(growth: Growth, task: Task, repeat: int) -> Growth:
-    """The same growth with starts that say how often its task came before; SamplerError for what it may not ask."""
+def number_starts(growth: Growth, task: Task, repeat: int) -> Growing[Group]:
+    """Return the same growth with starts that say how often its task came before; SamplerError for a wrong request."""
     if not isinstance(growth, Generator):
         refuse(task, f"it gave {kind(growth)} at once; yield lists of starts, then return the Group")
     begun: set[int] = set()
+    num_waiting = 0
     try:
         asked: Any = next(growth)
         while True:
-            if not are_probes(asked):
-                check_starts(task, asked, begun)
-                asked = [replace(start, repeat=repeat) for start in asked]
-            asked = growth.send((yield asked))
+            starts = numbered(asked.starts if isinstance(asked, Ask) else asked, task, repeat, begun)
+            num_waiting += len(starts)
+            wait = asked.wait if isinstance(asked, Ask) else num_waiting
+            check_wait(task, wait, num_waiting)
+            num_waiting -= wait
+            asked = growth.send((yield Ask(starts=starts, wait=wait)))
     except StopIteration as end:
+        if num_waiting:
+            refuse(task, f"it returned while {num_waiting} of its episodes were under way; wait for them first")
         return checked(task, end.value)
+
+
+def numbered(starts: Any, task: Task, repeat: int, begun: set[int]) -> Sequence[Start | Probe]:
+    """Return the same starts with the number of repetitions; probes as they are."""
+    if are_probes(starts):
+        return list(starts)
+    check_starts(task, starts, begun)
+    return [replace(start, repeat=repeat) for start in starts]
 
 
 def are_probes(asked: Any) -> bool:
@@ -61,11 +74,17 @@ def are_probes(asked: Any) -> bool:
     return isinstance(asked, Sequence) and bool(asked) and all(isinstance(one, Probe) for one in asked)
 
 
+def check_wait(task: Task, wait: Any, num_waiting: int) -> None:
+    """Refuse to wait for more episodes than are under way, or for none where some are."""
+    if not isinstance(wait, int) or not min(1, num_waiting) <= wait <= num_waiting:
+        refuse(task, f"wait={wait!r:.40}: expected an integer from {min(1, num_waiting)} to {num_waiting}")
+
+
 def check_starts(task: Task, starts: Any, begun: set[int]) -> None:
     """Refuse what is no list of starts of this task, each with a number that is not among those `begun`: two episodes
     of a number would draw the same random numbers."""
     if not isinstance(starts, Sequence) or not all(isinstance(start, Start) for start in starts):
-        refuse(task, f"it yielded {kind(starts)}; yield a list of Starts")
+        refuse(task, f"it yielded {kind(starts)}; yield a list of Starts, or an Ask")
     for start in starts:
         if start.task != task:
             refuse(task, f"it started task {start.task.id!r:.60}; play the one it is given")
@@ -76,8 +95,8 @@ def check_starts(task: Task, starts: Any, begun: set[int]) -> None:
 
 
 def checked(task: Task, group: Any) -> Group:
-    """Return a sampler's group, if it has whom its forks left: the turns before are rows of these,
-    by which credit knows a tree. What shall not be trained, credit leaves out by `keep`."""
+    """Return what a sampler returned, if it is a group that has the parents of its forks: their turns before are rows
+    of these, by which credit knows a tree. What shall not be trained, credit leaves out by `keep`."""
     if not isinstance(group, Group):
         refuse(task, f"it returned {kind(group)}; return the Group")
     samples = {one.sample for one in group.trajectories}

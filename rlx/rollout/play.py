@@ -18,7 +18,7 @@ from functools import cached_property
 from random import Random
 from typing import TypeVar
 
-from rlx.algo.parts import Flat, Growth, Sampler, Steered
+from rlx.algo.parts import Growth, Sampler, SamplerContext
 from rlx.rollout.engine import Engine
 from rlx.rollout.episode import (
     Seen,
@@ -47,7 +47,7 @@ class Rollout:
     max_rounds: int | None = None
     """Turns that may pass in an episode; None: as many as its environment says."""
     stream: tuple = ()
-    """What the random streams are for, e.g. (seed, step)."""
+    """Key of the random streams, e.g. (seed, step)."""
     num_live: int = 80
     """Episodes under way at once; the next begins when one ends, so caches are held for no more than these."""
     tool_ticks: int = 2
@@ -55,42 +55,40 @@ class Rollout:
     prepare: Callable[[], None] = field(default=lambda: None)
     """Called before sampling: brings the engine's weights up to date."""
     keep: bool = True
-    """Whether the engine keeps its weights for the next play; without, `prepare` loads some."""
+    """Keep the engine's weights for the next play; without, `prepare` loads some."""
     check: Callable[[], None] = field(default=lambda: None)
     """Called once a tick; raises to interrupt."""
     progress: Callable[[Trajectory], None] = field(default=lambda ended: None)
     """Given every episode as it ends."""
     seen: Seen = field(default_factory=Counter, repr=False, compare=False)
-    """What was played under `stream`."""
+    """Count of the starts that were played under `stream`."""
 
     @cached_property
     def worlds(self) -> dict[str, World]:
-        """What it plays in, by `Task.env`."""
+        """Environments and their speech, by `Task.env`."""
         return worlds_of(self.env, self.speech, self.max_rounds)
 
     def sample(self, sampler: Sampler, tasks: Sequence[Task]) -> list[Group]:
         """One group per task."""
-        if isinstance(sampler, Flat):
+        if sampler.grow is None:
             return sample_flat(self, sampler, tasks)
-        return self.grow(growths(self.steer(sampler), tasks, self.seen))
+        return self.grow(growths(self.steer(sampler.grow), tasks, self.seen))
 
-    def steer(self, sampler: Steered | Callable[[Task], Growth]) -> Callable[[Task, int], Growth]:
-        """A sampler's growth on a task that came so often before, with what it needs to know."""
-        if not isinstance(sampler, Steered):
-            return lambda task, repeat: sampler(task)
+    def steer(self, grow: Callable[[SamplerContext], Growth]) -> Callable[[Task, int], Growth]:
+        """Return a function that begins the coroutine on a task that came so often before, with its context."""
 
-        def grow(task: Task, repeat: int) -> Growth:
+        def begin(task: Task, repeat: int) -> Growth:
             rng = Random("/".join(map(str, (*self.stream, "steer", task.key, repeat))))
-            return sampler.grow(task, self.worlds[task.env].speech.entries, rng)
+            return grow(SamplerContext(task=task, entries=self.worlds[task.env].speech.entries, rng=rng))
 
-        return grow
+        return begin
 
     def play(self, starts: Sequence[Start]) -> list[Trajectory]:
         """All episodes together, in the order of `starts`."""
         return self.grow([all_at_once(tell_apart(starts, self.seen))], forks=False)[0]
 
     def grow(self, growths: Sequence[Growing[T]], forks: bool = True) -> list[T]:
-        """What each growth returns; they are driven together, and their starts have been told apart. If it `forks`, the
+        """Return the result of each growth; they are driven together, and their starts are numbered. If it `forks`, the
         contexts of its episodes are kept until it ends."""
         self.prepare()
         with ThreadPoolExecutor(self.num_live + AHEAD, thread_name_prefix="environment") as pool:

@@ -21,6 +21,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rlx.algo.entry import Probe
+from rlx.algo.parts import Ask
 from rlx.rollout.engine import RequestError
 from rlx.rollout.episode import Asked, Life, play_episode, refuse_replay
 from rlx.rollout.growth import Growing
@@ -40,20 +41,36 @@ PATIENCE = 0.1
 
 
 @dataclass(slots=True)
-class Wave:
-    """Episodes that a growth waits for; it goes on when all have ended."""
+class Waiting:
+    """Episodes of a growth under way; it continues when the oldest `wait` of them have ended."""
 
-    waits: int
+    wait: int = 0
+    num_begun: int = 0
+    num_received: int = 0
     ended: dict[int, Any] = field(default_factory=dict)
-    """Results, by place in the wave."""
+    """Results that the growth has not received, by number in the order of their starts."""
+
+    def begin(self, asked: Ask) -> range:
+        """Return the numbers of the new episodes."""
+        first, self.wait = self.num_begun, asked.wait
+        self.num_begun += len(asked.starts)
+        return range(first, self.num_begun)
+
+    def take(self) -> list[Any] | None:
+        """Return the oldest results once as many as are waited for are there."""
+        due = range(self.num_received, self.num_received + self.wait)
+        if any(number not in self.ended for number in due):
+            return None
+        self.num_received += self.wait
+        return [self.ended.pop(number) for number in due]
 
 
 @dataclass(frozen=True, slots=True)
-class WavePlace:
-    """Place of an episode: its growth, and its index in the wave."""
+class EpisodePlace:
+    """Growth that an episode belongs to, and its number there."""
 
     growth: int
-    index: int
+    number: int
 
 
 @dataclass(slots=True, eq=False)
@@ -64,7 +81,7 @@ class Lived:
     life: Life | Answering
     start: Start | None
     """The episode's; a probe has None."""
-    place: WavePlace
+    place: EpisodePlace
     pace: Pace
     answer: Future[Any] | None = None
 
@@ -75,7 +92,7 @@ class Stage(Generic[T]):
     def __init__(self, rollout: Rollout, growths: Sequence[Growing[T]], pool: Executor, forks: bool) -> None:
         self.rollout, self.growths, self.pool, self.forks = rollout, growths, pool, forks
         self.results: dict[int, T] = {}
-        self.waves: dict[int, Wave] = {}
+        self.waiting = [Waiting() for _ in growths]
         self.queue: deque[Lived] = deque()
         self.lives: dict[int, Lived] = {}
         """By session, those that have begun."""
@@ -117,19 +134,21 @@ class Stage(Generic[T]):
         for growth in self.growths:
             growth.close()
 
-    def _wake(self, index: int, send: Callable[[Growing[T]], Sequence[Start | Probe]]) -> None:
+    def _wake(self, index: int, send: Callable[[Growing[T]], Ask]) -> None:
         """Let a growth say what to play next, if it does not end."""
         try:
-            starts = send(self.growths[index])
+            asked = send(self.growths[index])
         except StopIteration as end:
             self.results[index] = end.value
             self._release(index)
             return
-        self.waves[index] = Wave(len(starts))
-        self.queue.extend(self._lived(WavePlace(index, place), start) for place, start in enumerate(starts))
+        numbers = self.waiting[index].begin(asked)
+        self.queue.extend(
+            self._lived(EpisodePlace(index, number), start) for number, start in zip(numbers, asked.starts, strict=True)
+        )
         self._settle(index)
 
-    def _lived(self, place: WavePlace, start: Start | Probe) -> Lived:
+    def _lived(self, place: EpisodePlace, start: Start | Probe) -> Lived:
         session, self.num_sessions = self.num_sessions, self.num_sessions + 1
         group = place.growth if self.forks else None
         if isinstance(start, Probe):
@@ -140,10 +159,9 @@ class Stage(Generic[T]):
         return Lived(session, life, start, place, pace_of(world.env))
 
     def _settle(self, index: int) -> None:
-        """Wake a growth whose wave has ended."""
-        wave = self.waves[index]
-        if len(wave.ended) == wave.waits:
-            played = [wave.ended[place] for place in range(wave.waits)]
+        """Wake a growth whose oldest episodes have ended, as many as it waits for."""
+        played = self.waiting[index].take()
+        if played is not None:
             self._wake(index, lambda growth: growth.send(played))
 
     def _begin(self) -> None:
@@ -216,7 +234,7 @@ class Stage(Generic[T]):
             if not self.forks:
                 self._release(one.place.growth)
             self.rollout.progress(result)
-        self.waves[one.place.growth].ended[one.place.index] = result
+        self.waiting[one.place.growth].ended[one.place.number] = result
         self._settle(one.place.growth)
 
     def _release(self, index: int) -> None:

@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from rlx.algo.parts import Flat, Growth, Player, Sampler
+from rlx.algo.parts import Player, Sampler
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.hardware.ranks import Ranks, RanksError
 from rlx.record.codec import from_json, to_json
 from rlx.rollout.episode import Seen, tell_apart
-from rlx.rollout.growth import growths, sample_flat
+from rlx.rollout.growth import Growing, growths, sample_flat
 from rlx.rollout.play import Rollout
 from rlx.types import Group, Start, Task, Trajectory
 
@@ -42,12 +42,12 @@ class Together:
 
     def sample(self, sampler: Sampler, tasks: Sequence[Task]) -> list[Group]:
         """Known starts are shared out one by one, growths whole."""
-        if isinstance(sampler, Flat):
+        if sampler.grow is None:
             return sample_flat(self, sampler, tasks)
-        grown = self._share(growths(self.player.steer(sampler), tasks, self.seen), self._grow)
+        grown = self._share(growths(self.player.steer(sampler.grow), tasks, self.seen), self._grow)
         return [group_of(told, task) for told, task in zip(grown, tasks, strict=True)]
 
-    def _grow(self, mine: Sequence[Growth]) -> list[Any]:
+    def _grow(self, mine: Sequence[Growing[Group]]) -> list[Any]:
         return [[to_json(trajectory) for trajectory in group.trajectories] for group in self.player.grow(mine)]
 
     def play(self, starts: Sequence[Start]) -> list[Trajectory]:
@@ -56,7 +56,7 @@ class Together:
         return [replace(from_json(told), task=start.task) for told, start in zip(played, starts, strict=True)]
 
     def _share(self, work: Sequence[W], do: Callable[[Sequence[W]], list[Any]]) -> list[Any]:
-        """What `do` says of each piece of work, done by the rank that owns it; ranks speak once."""
+        """Return the result of `do` for each piece of work, done by the rank that owns it; ranks speak once."""
         owners = [self.players[place] for place in owners_of(len(work), len(self.players))]
         said, error = attempt(lambda: do([one for one, owner in zip(work, owners) if owner == self.ranks.rank]))
         told = self.ranks.gather(said)
@@ -77,7 +77,7 @@ class Together:
 
 
 def attempt(do: Callable[[], list[Any]]) -> tuple[dict[str, Any], Exception | None]:
-    """What this rank has to say: what it has done, or why not; and its error, if that is why."""
+    """Return the message of this rank: what it has done, or why not; and its error, if that is why."""
     said: dict[str, Any] = {"done": [], "stopped": 0, "failed": ""}
     try:
         return {**said, "done": do()}, None
@@ -96,5 +96,5 @@ def group_of(told: Sequence[Any], task: Task) -> Group:
 
 
 def owners_of(num_pieces: int, size: int) -> list[int]:
-    """Which of `size` does each piece: runs of them, even to one, so that few prompts are read by two."""
+    """Return the owner of each piece among `size`: runs of them, even to one, so that few prompts are read by two."""
     return [index * size // num_pieces for index in range(num_pieces)]

@@ -81,7 +81,8 @@ def stage_of(run: Run, name: str, given: Given) -> RunStage:
     """Build one stage with its loads."""
     expected = expect_lengths(run, given)
     loads = tuple(load_of(run, lengths, expected.most) for lengths in expected.lengths)
-    forked = run.algo.forks
+    sampler = run.algo.sample
+    forked = sampler.num_forks / max(1, sampler.num_episodes)
     return RunStage(
         name=name,
         steps=run.steps,
@@ -95,7 +96,7 @@ def stage_of(run: Run, name: str, given: Given) -> RunStage:
 
 def load_of(run: Run, lengths: Lengths, most: int) -> Load:
     """Build the load of a step whose episodes have such lengths."""
-    algo, samples = run.algo, run.config["algo"].get("num_samples", 1)
+    algo, samples = run.algo, run.algo.sample.num_episodes
     shape, lora = shape_of(run), run.model.lora
     sampled, turns = max(1, round(lengths.sampled)), max(1, round(lengths.turns))
     return Load(

@@ -1,4 +1,4 @@
-"""What a run reads from outside, looked at before anything is made: a model's folder, a data set, the cache."""
+"""Inputs of a run from outside, looked at before anything is made: a model's folder, a data set, the cache."""
 
 from __future__ import annotations
 
@@ -33,20 +33,19 @@ def check_inputs(run: Run) -> None:
 
 
 def check_samplers(run: Run) -> None:
-    """Refuse stored episodes that an algorithm reads and that are not there; a sampler that reads has a `check`."""
+    """Refuse stored episodes that an algorithm reads and that are not there."""
     for stage in run.stages():
-        check = getattr(stage.algo.sample, "check", None)
-        if check is not None:
-            check()
+        if stage.algo.sample.check is not None:
+            stage.algo.sample.check()
 
 
 def data_of(env: Environment) -> dict[str, str]:
-    """What tells its tasks from those of the same settings on other data, if it reads any."""
+    """Return what tells its tasks from those of the same settings on other data, if it reads any."""
     return {"data": found} if (found := edition_of(env)) else {}
 
 
 def environments(run: Run) -> Iterator[Environment]:
-    """Of the run and its warm starts, every part."""
+    """Yield every part of the environments of the run and its warm starts."""
     for stage in run.stages():
         yield from parts_of(stage.env).values()
 

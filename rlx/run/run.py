@@ -158,7 +158,7 @@ class Run:
 
     def check_entries(self) -> None:
         """Refuse an algorithm that forces entries where the protocol of a trained part has none."""
-        if not getattr(self.algo.sample, "forces", False):
+        if not self.algo.sample.forces:
             return
         for name, env in trained_parts(self.env).items():
             dialect = self.dialects[name]

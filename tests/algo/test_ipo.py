@@ -3,14 +3,14 @@ from __future__ import annotations
 import pytest
 
 from rlx.algo.ipo import ipo
-from rlx.algo.parts import Optimizer
+from rlx.algo.parts import Optimizer, SamplerContext
 from rlx.record.store import StoreError, save
 from rlx.types import Action, Completion, Group, Task, Trajectory, Turn
 
 
 def grown(sample, task):
     """The group that a growth returns which has nothing played."""
-    growth = sample(task)
+    growth = sample.grow(SamplerContext(task=task))
     assert next(growth) == ()
     with pytest.raises(StopIteration) as end:
         growth.send([])

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from rlx.algo.entry import Entry
 from rlx.algo.grpo import grpo
 from rlx.algo.ipo import ipo
 from rlx.algo.losses import PolicyLoss
-from rlx.algo.parts import Algorithm, Critic, Optimizer, Steered
+from rlx.algo.parts import Algorithm, Critic, Optimizer, SamplerContext
 from rlx.algo.ppo import ppo
 from rlx.algo.rebn import rebn
 from rlx.algo.reinforce import reinforce
@@ -46,9 +45,9 @@ class Echo:
         return [Trajectory(task=task, sample=0, turns=(), status="done", success=True) for task in tasks]
 
     def sample(self, sampler, tasks):
-        if isinstance(sampler, Steered):
-            return [self.drive(sampler.grow(task, (COMPARE,), Random(0))) for task in tasks]
-        return sample_flat(self, sampler, tasks)
+        if sampler.grow is None:
+            return sample_flat(self, sampler, tasks)
+        return [self.drive(sampler.grow(SamplerContext(task=task, entries=(COMPARE,)))) for task in tasks]
 
     def drive(self, growth):
         starts = next(growth)

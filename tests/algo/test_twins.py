@@ -12,7 +12,7 @@ import pytest
 
 from rlx.algo.cpo import cpo
 from rlx.algo.entry import Entry, Probe
-from rlx.algo.parts import Optimizer, PerRow, PerToken, adapted, begun, recalled
+from rlx.algo.parts import Optimizer, PerRow, PerToken, SamplerContext, adapted, begun, recalled
 from rlx.algo.samplers import SamplerError
 from rlx.algo.twins import (
     FIRST_GAIN,
@@ -91,7 +91,7 @@ def test_a_group_has_failed(rewards: Sequence[float], none_positive: bool, zero_
 
 def test_twins_are_played_only_where_all_failed_and_leave_where_their_episode_might_have_entered() -> None:
     sampler = with_twins(2, Twins())
-    growth = sampler.grow(TASK, (COMPARE, SWAP), Random(0))
+    growth = sampler.grow(SamplerContext(task=TASK, entries=(COMPARE, SWAP)))
     starts = next(growth)
     assert [(start.sample, start.watch) for start in starts] == [(0, WATCH), (1, WATCH)]
     factual = [episode(i, turn((5, 6, 9), reward=0.0)) for i in range(2)]
@@ -107,7 +107,7 @@ def test_twins_are_played_only_where_all_failed_and_leave_where_their_episode_mi
         growth.send(played)
     assert end.value.value == Group(task=TASK, trajectories=(*factual, *played))
 
-    growth = sampler.grow(TASK, (COMPARE,), Random(0))
+    growth = sampler.grow(SamplerContext(task=TASK, entries=(COMPARE,)))
     next(growth)
     with pytest.raises(StopIteration) as end:
         growth.send([episode(0, turn((5,))), episode(1, turn((5,), reward=1.0))])
@@ -116,7 +116,7 @@ def test_twins_are_played_only_where_all_failed_and_leave_where_their_episode_mi
 
 def starts_of(likely: Any, entries: Sequence[Entry], log_probs: Sequence[float] = ()) -> tuple[list[Any], list[Probe]]:
     """The twins of two failed episodes, and what the policy was probed for in order to place them."""
-    growth = with_twins(2, Twins(likely=likely)).grow(TASK, entries, Random(3))
+    growth = with_twins(2, Twins(likely=likely)).grow(SamplerContext(task=TASK, entries=entries, rng=Random(3)))
     watch = next(growth)[0].watch
     by_place = [[-1.0 - place - at for at in range(len(watch))] for place in range(3)]
     asked = growth.send([episode(i, turn((5, 6, 9), by_place)) for i in range(2)])
@@ -158,7 +158,7 @@ def test_a_description_of_one_token_costs_nothing_and_draws_the_same_places_as_a
 
 
 def test_an_episode_that_failed_by_an_error_has_no_twin() -> None:
-    growth = with_twins(2, Twins()).grow(TASK, (COMPARE,), Random(0))
+    growth = with_twins(2, Twins()).grow(SamplerContext(task=TASK, entries=(COMPARE,)))
     next(growth)
     twins = growth.send([episode(0, turn((5,)), status="error"), episode(1, turn((5,)))])
     assert [(start.sample, start.fork and start.fork.parent) for start in twins] == [(2, 1)]
@@ -166,7 +166,7 @@ def test_an_episode_that_failed_by_an_error_has_no_twin() -> None:
 
 def test_a_protocol_without_a_way_in_is_refused() -> None:
     with pytest.raises(SamplerError, match="the protocol has no way into an environment; use expa or tags"):
-        next(with_twins(2, Twins()).grow(TASK, (), Random(0)))
+        next(with_twins(2, Twins()).grow(SamplerContext(task=TASK, entries=())))
 
 
 def table() -> Rows:

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 import torch
 
-from rlx.algo.parts import Growth
+from rlx.algo.parts import Growth, Sampler, SamplerContext
 from rlx.algo.samplers import leave
 from rlx.evaluate.replay import replay
 from rlx.learner.batch import collate
 from rlx.learner.rows import rows
 from rlx.record.store import load, save
 from rlx.rollout.measure import measure
-from rlx.types import Group, Start, Task, Trajectory
+from rlx.types import Group, Start, Trajectory
 
 FORCED = (40, 41, 42)
 
@@ -34,8 +34,9 @@ def agent(run: Any) -> Any:
     return build_agent(run, run.model)
 
 
-def tree(task: Task) -> Growth:
+def tree(context: SamplerContext) -> Growth:
     """A root, a fork of it in mid-turn, and a fork of that, before its last token."""
+    task = context.task
     (root,) = yield [Start(task=task, sample=0)]
     turn = len(root.turns) - 1
     (fork,) = yield [leave(root, sample=1, turn=turn, token=5, forced=FORCED)]
@@ -43,9 +44,9 @@ def tree(task: Task) -> Growth:
     return Group(task=task, trajectories=(root, fork, leaf))
 
 
-def play(run: Any, agent: Any, sampler: Any, num: int = 4) -> list[Group]:
+def play(run: Any, agent: Any, grow: Any, num: int = 4) -> list[Group]:
     rollout = agent.policy.rollout(run.env, run.sampling, ("test",))
-    return rollout.sample(sampler, list(islice(run.env.tasks("train", 0), num)))
+    return rollout.sample(Sampler(num_episodes=1, num_forks=4, grow=grow), list(islice(run.env.tasks("train", 0), num)))
 
 
 def ids(trajectory: Trajectory, turn: int) -> tuple[int, ...]:
@@ -78,7 +79,8 @@ def test_its_log_probs_are_the_learner_s_and_it_trains_only_what_is_its_own(agen
 
 
 def test_what_is_forced_may_be_learned_from_as_if_it_had_been_sampled(run: Any, agent: Any) -> None:
-    def pair(task: Task) -> Growth:
+    def pair(context: SamplerContext) -> Growth:
+        task = context.task
         (root,) = yield [Start(task=task, sample=0, watch=FORCED[:1])]
         (fork,) = yield [leave(root, sample=1, turn=0, token=5, forced=FORCED, learned=True)]
         return Group(task=task, trajectories=(root, fork))
@@ -98,7 +100,8 @@ def test_what_is_forced_may_be_learned_from_as_if_it_had_been_sampled(run: Any, 
 
 
 def test_a_fork_s_prefix_is_not_computed_again(run: Any, agent: Any) -> None:
-    def forks(task: Task) -> Growth:
+    def forks(context: SamplerContext) -> Growth:
+        task = context.task
         (root,) = yield [Start(task=task, sample=0)]
         twins = yield [leave(root, sample=i, turn=0, token=i, forced=FORCED) for i in range(1, 5)]
         return Group(task=task, trajectories=(root, *twins))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rlx.algo.parts import Growth
+from rlx.algo.parts import Ask, Growth, Sampler, SamplerContext
 from rlx.algo.samplers import SamplerError, leave, stable_index
 from rlx.commands.last_words import one_line_of
 from rlx.rollout.engine import RequestError
@@ -46,9 +46,10 @@ class Walk:
         )
 
 
-def one_by_one(task: Task) -> Growth:
+def one_by_one(context: SamplerContext) -> Growth:
     """Each episode leaves another where all that were played before it say so: in the middle of the turn in which that
     one was least sure of its words."""
+    task = context.task
     played = yield [Start(task=task, sample=0)]
     for sample in range(1, NUM_SAMPLES):
         parent = played[stable_index(str([t.turns for t in played]), len(played))]
@@ -57,6 +58,11 @@ def one_by_one(task: Task) -> Growth:
         token = len(parent.turns[turn].completion.token_ids) // 2
         played += yield [leave(parent, sample=sample, turn=turn, token=token, forced=(100 + sample,))]
     return Group(task=task, trajectories=tuple(played))
+
+
+def grown(grow: Any) -> Sampler:
+    """Return a sampler of such coroutines."""
+    return Sampler(num_episodes=NUM_SAMPLES, num_forks=NUM_SAMPLES, grow=grow)
 
 
 @pytest.fixture
@@ -82,7 +88,7 @@ def test_trees_that_grow_a_fork_at_a_time_keep_the_slots_full(
     def live(ranks: Any) -> tuple[list[Group], float, int]:
         act = player(num_slots // size, pace)
         together = Together(player=act, ranks=ranks, players=tuple(range(size)))
-        return together.sample(one_by_one, tasks(NUM_TASKS)), act.engine.occupancy, ranks.num_gathered
+        return together.sample(grown(one_by_one), tasks(NUM_TASKS)), act.engine.occupancy, ranks.num_gathered
 
     first, again = kit.on_ranks(size, live), kit.on_ranks(size, live)
     groups = [told[0] for told in first]
@@ -100,7 +106,7 @@ def test_a_task_that_comes_again_grows_another_tree_the_same_on_any_rank(player:
 
     def live(ranks: Any) -> list[Group]:
         together = Together(player=player(4), ranks=ranks, players=tuple(range(ranks.size)))
-        return together.sample(two_by_two, [task, other, task])
+        return together.sample(grown(two_by_two), [task, other, task])
 
     first, _, third = kit.on_ranks(1, live)[0]
     assert [t.turns[0].completion.token_ids for t in first.trajectories] != [
@@ -109,21 +115,74 @@ def test_a_task_that_comes_again_grows_another_tree_the_same_on_any_rank(player:
     assert said(kit.on_ranks(3, live)[2]) == said(kit.on_ranks(1, live)[0])
 
 
-def two_by_two(task: Task) -> Growth:
+def two_by_two(context: SamplerContext) -> Growth:
+    task = context.task
     played = yield [Start(task=task, sample=0), Start(task=task, sample=1)]
     nothing = yield []
     played += yield [Start(task=task, sample=2)]
     return Group(task=task, trajectories=(*played, *nothing))
 
 
+def window(size: int) -> Callable[[SamplerContext], Growth]:
+    """Make a sampler with so many episodes under way, which notes in which order they come back."""
+
+    def grow(context: SamplerContext) -> Growth:
+        played = list((yield Ask(starts=[Start(task=context.task, sample=i) for i in range(size)], wait=1)))
+        for sample in range(size, NUM_SAMPLES):
+            parent = played[context.rng.randrange(len(played))]
+            played += yield Ask(starts=[leave(parent, sample=sample, turn=0, forced=(100 + sample,))], wait=1)
+        played += yield Ask(wait=size - 1) if size > 1 else ()
+        return Group(task=context.task, trajectories=tuple(played))
+
+    return grow
+
+
+@pytest.mark.parametrize("pace", ["inline", "ticks"])
+def test_a_window_of_episodes_gives_the_same_tree_on_any_number_of_ranks(player: Any, kit: Any, pace: Pace) -> None:
+    def live(ranks: Any) -> list[Group]:
+        together = Together(player=player(4, pace), ranks=ranks, players=tuple(range(ranks.size)))
+        return together.sample(grown(window(3)), tasks(4))
+
+    one, two = kit.on_ranks(1, live)[0], kit.on_ranks(2, live)[1]
+    assert said(one) == said(two)
+    assert [[t.sample for t in group.trajectories] for group in one] == [list(range(NUM_SAMPLES))] * 4
+
+
+def test_a_window_of_episodes_fills_slots_that_one_at_a_time_leaves_empty(player: Any) -> None:
+    occupancy = []
+    for size in (1, 4):
+        act = player(8)
+        act.sample(grown(window(size)), tasks(2))
+        occupancy.append(act.engine.occupancy)
+    assert occupancy[1] > 2 * occupancy[0]
+
+
+@pytest.mark.parametrize("wait", [0, 2, -1, None, 1.0])
+def test_a_sampler_waits_for_episodes_that_are_under_way(player: Any, wait: Any) -> None:
+    def grow(context: SamplerContext) -> Growth:
+        played = yield Ask(starts=[Start(task=context.task, sample=0)], wait=wait)
+        return Group(task=context.task, trajectories=tuple(played))
+
+    assert f"wait={wait!r}: expected an integer from 1 to 1" in refused(player(2), grow)
+
+
+def test_a_sampler_that_returns_before_its_episodes_end_is_told_in_a_line(player: Any) -> None:
+    def grow(context: SamplerContext) -> Growth:
+        played = yield Ask(starts=[Start(task=context.task, sample=i) for i in range(2)], wait=1)
+        return Group(task=context.task, trajectories=tuple(played))
+
+    assert "it returned while 1 of its episodes were under way" in refused(player(2), grow)
+
+
 def said(groups: list[Group]) -> list[list[tuple[int, ...]]]:
     return [[turn.completion.token_ids for turn in t.turns] for group in groups for t in group.trajectories]
 
 
-def mistaken(say: Callable[[Task], Any]) -> Callable[[Task], Growth]:
+def mistaken(say: Callable[[Task], Any]) -> Callable[[SamplerContext], Growth]:
     """A sampler that yields what it should not."""
 
-    def sample(task: Task) -> Growth:
+    def sample(context: SamplerContext) -> Growth:
+        task = context.task
         played = yield [Start(task=task, sample=1)]
         played += yield say(task)
         return Group(task=task, trajectories=tuple(played))
@@ -152,7 +211,7 @@ def test_what_a_sampler_may_not_yield_is_told_in_a_line(player: Any, say: Any, t
 def refused(player: Rollout, sampler: Any) -> str:
     """The line that a user reads."""
     with pytest.raises((SamplerError, RequestError)) as error:
-        player.sample(sampler, tasks(1))
+        player.sample(grown(sampler), tasks(1))
     line = one_line_of(error.value)
     assert line is not None
     assert error.value.exit_code == 2
@@ -161,10 +220,11 @@ def refused(player: Rollout, sampler: Any) -> str:
     return line
 
 
-def leaving(**how: Any) -> Callable[[Task], Growth]:
+def leaving(**how: Any) -> Callable[[SamplerContext], Growth]:
     """A sampler whose fork is wrong."""
 
-    def sample(task: Task) -> Growth:
+    def sample(context: SamplerContext) -> Growth:
+        task = context.task
         (root,) = yield [Start(task=task, sample=0)]
         forks = yield [leave(root, sample=1, **({"turn": 0} | how))]
         return Group(task=task, trajectories=(root, *forks))
@@ -201,7 +261,8 @@ def test_a_fork_that_cannot_be_is_told_in_a_line(player: Any, how: dict[str, Any
     ],
 )
 def test_what_a_sampler_may_not_return_is_told_in_a_line(player: Any, returned: Any, told: str) -> None:
-    def sample(task: Task) -> Growth:
+    def sample(context: SamplerContext) -> Growth:
+        task = context.task
         played = yield [Start(task=task, sample=0)]
         played += yield [leave(played[0], sample=1, turn=0)]
         return returned(task, played)
@@ -210,11 +271,12 @@ def test_what_a_sampler_may_not_return_is_told_in_a_line(player: Any, returned: 
 
 
 def test_a_sampler_that_is_no_coroutine_is_told_in_a_line(player: Any) -> None:
-    assert "it gave a list of Start at once" in refused(player(2), lambda task: [Start(task=task, sample=0)])
+    assert "it gave a list of Start at once" in refused(player(2), lambda context: [Start(task=context.task, sample=0)])
 
 
 def test_an_error_in_a_sampler_is_told_by_every_rank(player: Any, kit: Any) -> None:
-    def broken(task: Task) -> Growth:
+    def broken(context: SamplerContext) -> Growth:
+        task = context.task
         yield [Start(task=task, sample=0)]
         raise KeyError("no such turn")
 
@@ -222,7 +284,7 @@ def test_an_error_in_a_sampler_is_told_by_every_rank(player: Any, kit: Any) -> N
         act = player(2)
         together = Together(player=act, ranks=ranks, players=(0, 1))
         with pytest.raises(Exception) as told:  # noqa: PT011
-            together.sample(broken, tasks(1))
+            together.sample(grown(broken), tasks(1))
         return f"{type(told.value).__name__}: {told.value}"
 
     assert kit.on_ranks(2, live) == ["KeyError: 'no such turn'", "RanksError: rank 0: KeyError: 'no such turn'"]

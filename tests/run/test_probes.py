@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import torch
 
-from rlx.algo.entry import Entry, Probe
-from rlx.algo.parts import Steered
+from rlx.algo.entry import Probe
+from rlx.algo.parts import Sampler, SamplerContext
 from rlx.algo.twins import Twin, Twins, begin_twins, places_of, watched_of, weigh_places, with_twins
 from rlx.model.load import load_base
 from rlx.run.agent import build_agent
-from rlx.types import Group, Start, Task, Turn
+from rlx.types import Group, Start, Turn
 
 Build = Callable[..., Any]
 OTHER = ("env=", "env.", "algo=")
@@ -33,10 +33,11 @@ def run(request: pytest.FixtureRequest, small_run: Build, tmp_path_factory: pyte
     return small_run(tmp_path_factory.mktemp(request.param), *words, without=OTHER)
 
 
-def weighed(run: Any, agent: Any, left: list[Twin]) -> Steered:
+def weighed(run: Any, agent: Any, left: list[Twin]) -> Sampler:
     """A sampler that plays two episodes a task and keeps their weighed twins instead of playing them."""
 
-    def grow(task: Task, entries: Sequence[Entry], rng: Random) -> Any:
+    def grow(context: SamplerContext) -> Any:
+        task, entries, rng = context.task, context.entries, context.rng
         watch = watched_of(entries)
         factual = yield [Start(task=task, sample=i, watch=watch) for i in range(2)]
         twins = list(begin_twins(factual, entries, watch, Twins(), {}, rng))
@@ -44,7 +45,7 @@ def weighed(run: Any, agent: Any, left: list[Twin]) -> Steered:
         left.extend(twins)
         return Group(task=task, trajectories=tuple(factual))
 
-    return Steered(grow=grow, forces=True)
+    return Sampler(num_episodes=2, grow=grow, forces=True)
 
 
 def teacher_forced(model: Any, run: Any, agent: Any, turn: Turn, token: int, ids: Sequence[int]) -> float:
@@ -92,12 +93,12 @@ def test_a_context_without_room_for_the_description_is_no_place(run: Any, tmp_pa
     length = run.sampling.max_context - len(turn.prompt_ids) - 1
     probes = [Probe(turn=turn, token=0, ids=entry.description * num, skip=1) for num in (1, length)]
 
-    def ask(task: Task) -> Any:
-        factual = yield [Start(task=task, sample=0)]
+    def ask(context: SamplerContext) -> Any:
+        factual = yield [Start(task=context.task, sample=0)]
         answers.extend((yield probes))
-        return Group(task=task, trajectories=tuple(factual))
+        return Group(task=context.task, trajectories=tuple(factual))
 
-    rollout.sample(ask, tasks[:1])
+    rollout.sample(Sampler(num_episodes=1, grow=ask), tasks[:1])
     assert [answer > -torch.inf for answer in answers] == [True, False]
 
 
