@@ -17,12 +17,12 @@ from rlx.commands.text import between, clock, row
 from rlx.config.check import ConfigError, spell
 from rlx.config.compose import build_run, compose
 from rlx.config.folders import shipped_folder
-from rlx.console import Screen, counted
+from rlx.console import Screen, counted, one_line
 from rlx.evaluate.compare import name_rounds
-from rlx.evaluate.curves import Line, curves_svg
 from rlx.evaluate.evaluate import limits_of
 from rlx.evaluate.members import Member, Runs, folders_of, last_checkpoint, members_of, words_of
-from rlx.evaluate.reproduced import cost_table, curve_lines, report_tables, report_text
+from rlx.evaluate.pictures import Distribution, figures_in
+from rlx.evaluate.reproduced import Measured, cost_table, measure_runs, pictures_of, report_tables, report_text
 from rlx.evaluate.reproduction import Reproduction, ReproductionError, read_reproduction, refuse_seed
 from rlx.evaluate.tables import is_shown, to_rich, to_svg
 from rlx.hardware.memory import Amount, budgets
@@ -35,8 +35,7 @@ from rlx.run.judge import judges_untrained
 from rlx.run.lengths import expect_lengths
 from rlx.run.run import Run
 from rlx.run.warm import start_digest
-
-CURVES = "curves.svg"
+from rlx.world import parts_of
 
 
 def find_reproduction(name: str) -> Path:
@@ -62,6 +61,7 @@ def reproduce(
     built = {one.arm: build_run(compose(one.words), one.folder) for one in members if one.seed == 0}
     check_stages(file, what, built)
     check_report(file, what, built)
+    check_pictures(file, what, built)
     for line in describe(what, {member: built[member.arm] for member in members}, jobs):
         screen.say(line)
     if plan:
@@ -105,6 +105,28 @@ def check_report(file: Path, what: Reproduction, runs: Mapping[str, Run]) -> Non
         ):
             for stat in (stat for stat in stats if not is_among(stat, known)):
                 raise ReproductionError(f"{file}: {name}: {told_as} has no figure {stat!r:.60}{near(stat, known)}")
+
+
+def check_pictures(file: Path, what: Reproduction, runs: Mapping[str, Run]) -> None:
+    """Refuse a picture of figures that its rows will not have, or of a part that their environment lacks."""
+    for title, picture in what.pictures:
+        for name in picture.rows:
+            run = runs[what.rows[name].split(" ")[0]]
+            known = figures_of_row(what, name, run)
+            place = f"{file}: {one_line(title, 60)}: {one_line(name, 60)}"
+            for stat in (stat for stat in figures_in(picture, what.ks) if not is_among(stat, known)):
+                raise ReproductionError(f"{place}: there will be no figure {one_line(stat, 60)!r}{near(stat, known)}")
+            parts = parts_of(run.env)
+            if isinstance(picture, Distribution) and picture.part and picture.part not in parts:
+                part = one_line(picture.part, 60)
+                raise ReproductionError(f"{place}: its environment has no part {part!r}{near(picture.part, parts)}")
+
+
+def figures_of_row(what: Reproduction, row: str, run: Run) -> list[str]:
+    """Return the names of the figures that a row will have."""
+    if what.is_floor(row):
+        return [f"pass@{k}" for k in run.evaluate.ks]
+    return [one.partition("/")[2] for one in judged_by(run, "eval", what.ks)]
 
 
 def evaluations_of(run: Run) -> list[str]:
@@ -160,26 +182,28 @@ def memory_of(run: Run) -> Amount:
 
 
 def report(name: str, what: Reproduction, members: Sequence[Member], folder: Path, screen: Screen) -> bool:
-    """Show and write the tables (results.md, results.svg) and curves (curves.svg); return whether all figures are as
-    expected and claimed."""
-    runs = folders_of(members)
-    tables, failed = report_tables(what, runs)
+    """Show and write the tables (results.md, results.svg) and pictures; return whether all figures are as expected and
+    claimed."""
+    found = measure_runs(what, folders_of(members))
+    tables, failed = report_tables(what, found)
     write_aside(folder / RESULTS, report_text(name, what, [*tables, cost_table(members)]))
     write_aside(folder / "results.svg", to_svg(tables[:2], title=f"rlx reproduce {name}"))
     for table in tables:
         screen.show(to_rich(table))
-    files = [RESULTS, "results.svg", *drawn(what, curve_lines(what, runs), folder)]
+    files = [RESULTS, "results.svg", *drawn(what, found, folder)]
     screen.say(f"left in {folder}: {', '.join(files)}, and a folder per run")
     for sentence in failed:
         screen.say(sentence)
     return not failed
 
 
-def drawn(what: Reproduction, lines: Mapping[str, Mapping[str, Line]], folder: Path) -> list[str]:
-    """The picture of the curves, if there are some, or what it needs."""
-    if not lines:
+def drawn(what: Reproduction, found: Measured, folder: Path) -> list[str]:
+    """Write the pictures; return their names, or what they need."""
+    if not found.lines and not what.pictures:
         return []
     if lacks("plots"):
         return [f"no picture of the curves ({how_to_get('plots')})"]
-    write_aside(folder / CURVES, curves_svg(lines, {title: curve.by for title, curve in what.curves.items()}))
-    return [CURVES]
+    pictures = pictures_of(what, found)
+    for file, text in pictures.items():
+        write_aside(folder / file, text)
+    return [*pictures]

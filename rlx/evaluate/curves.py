@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from io import StringIO
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, get_args
@@ -15,34 +14,31 @@ from numpy.typing import NDArray
 
 from rlx.console import one_line
 from rlx.evaluate.intervals import Estimate, mean_interval, mean_of
+from rlx.evaluate.picture import Handles, Panel, picture_svg
 from rlx.limits import LARGEST, MANY, MistakeError, refuse, within
 from rlx.record.folder import METRICS
 from rlx.record.track import numbers_in
 
 Floats = NDArray[np.float64]
-SALT = "rlx"
-"""What names in a picture are made of, so that one picture is one text."""
-
-
 By = Literal["step", "episodes", "tokens"]
 SAMPLED: tuple[By, ...] = ("episodes", "tokens")
-"""What steps spend: episodes, forks among them, and tokens sampled for them (`batch/episodes`, `batch/tokens`)."""
+"""Amounts that steps spend: episodes, with forks, and tokens sampled for them (`batch/episodes`, `batch/tokens`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """What is drawn beside each other."""
+    """A metric of several runs beside each other."""
 
     metric: str
-    """As in metrics.jsonl."""
+    """Name in metrics.jsonl."""
     of: tuple[str, ...]
     """Runs, by name."""
     window: int = 10
     """Values that a point is the mean of, its own and those before it."""
     by: By = "step"
-    """What is below it."""
+    """Amount on the horizontal axis."""
     reach: float | None = None
-    """A value of which it is told what each run spent until a point was there."""
+    """Report the cost at which each run first reached this value."""
 
     def __post_init__(self) -> None:
         within(1, MANY, window=self.window)
@@ -55,10 +51,10 @@ class Curve:
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """Of one run."""
+    """The curve of one arm: a metric at the steps at which every seed tells it."""
 
     steps: Floats
-    """Those that say it."""
+    """Steps of the points."""
     smooth: Floats
     """(seeds, steps)"""
     spent: Mapping[By, Floats]
@@ -74,13 +70,13 @@ class Line:
         return mean_interval(mean_of(self.smooth[:, -1]))
 
     def until(self, reach: float, by: By) -> list[float | None]:
-        """What each seed's run spent until a point was there; None of one that never was."""
+        """Return the amount that each seed spent until a point was at `reach`; None for a seed that never was."""
         hits = (np.flatnonzero(smooth_T >= reach) for smooth_T in self.smooth)
         return [float(spent_T[hit[0]]) if len(hit) else None for spent_T, hit in zip(self.spent[by], hits, strict=True)]
 
 
 def line_of(folders: Sequence[Path], metric: str, window: int) -> Line:
-    """Of the runs in these folders, one a seed, at the steps at which all of them say it."""
+    """Return the line of the runs in these folders, one a seed, at the steps at which all of them tell the metric."""
     told = [numbers_in(folder / METRICS, metric) for folder in folders]
     steps = sorted(set(told[0]).intersection(*told))
     if not steps:
@@ -93,7 +89,7 @@ def line_of(folders: Sequence[Path], metric: str, window: int) -> Line:
 
 
 def spent_until(folders: Sequence[Path], steps: Sequence[int]) -> dict[By, Floats]:
-    """Of each run, up to each of these steps."""
+    """Return the amounts that each run spent up to each of these steps."""
     found: dict[By, Floats] = {"step": np.array([steps] * len(folders), dtype=np.float64)}
     every, at = range(1, steps[-1] + 1), np.array(steps) - 1
     for by in SAMPLED:
@@ -112,27 +108,24 @@ def running_mean(values_T: Floats, window: int) -> Floats:
 
 
 def curves_svg(panels: Mapping[str, Mapping[str, Line]], by: Mapping[str, By] = MappingProxyType({})) -> str:
-    """A panel for each title, a line for each name: the mean over seeds, and from the least to the most of them, `by`
-    steps where nothing else is said."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    with rc_context({"svg.hashsalt": SALT, "svg.fonttype": "none", "text.parse_math": False}):
-        figure = Figure(figsize=(4.2 * len(panels), 3.2), layout="constrained")
-        for axes, (title, lines) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
-            draw(axes, title, lines, by.get(title, "step"))
-        text = StringIO()
-        figure.savefig(text, format="svg", metadata={"Date": None})
-    return text.getvalue()
+    """Return the picture of a panel for each title, with a line for each name: the mean over seeds, and a band from the
+    least to the largest of them, against `by`, by default the steps."""
+    return picture_svg([curve_panel(title, lines, by.get(title, "step")) for title, lines in panels.items()])
 
 
-def draw(axes: Any, title: str, lines: Mapping[str, Line], by: By) -> None:
-    for name, line in lines.items():
-        at = line.spent[by].mean(axis=0)
-        (drawn,) = axes.plot(at, line.mean, label=name, linewidth=1.4)
-        spread = line.smooth.min(axis=0), line.smooth.max(axis=0)
-        axes.fill_between(at, *spread, color=drawn.get_color(), alpha=0.15, linewidth=0)
-    axes.set_title(one_line(title), fontsize=9)
-    axes.set_xlabel(by, fontsize=8)
-    axes.tick_params(labelsize=7)
-    axes.legend(fontsize=7)
+def curve_panel(title: str, lines: Mapping[str, Line], by: By) -> Panel:
+    """Return the panel of these lines."""
+
+    def draw(axes: Sequence[Any]) -> Handles:
+        (one,) = axes
+        handles = []
+        for name, line in lines.items():
+            at = line.spent[by].mean(axis=0)
+            (drawn,) = one.plot(at, line.mean, linewidth=1.4)
+            spread = line.smooth.min(axis=0), line.smooth.max(axis=0)
+            one.fill_between(at, *spread, color=drawn.get_color(), alpha=0.15, linewidth=0)
+            handles.append((drawn, name))
+        one.set_xlabel(by, fontsize=8)
+        return handles
+
+    return Panel(title=title, draw=draw, num_labels=len(lines))

@@ -1,4 +1,4 @@
-"""How a policy goes about its tasks: Table 4 and Figure 5 of EARL (Yue et al. 2025), from stored episodes.
+"""Habits of a policy in its tasks: Table 4 and Figure 5 of EARL (Yue et al. 2025), from stored episodes.
 
     interactions     calls of tools and acts in an environment
     hallucinations   numbers given to the calculator that the question does not have (the environment's `hallucinated`)
@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from io import StringIO
 
-from rlx.evaluate.curves import SALT
+from rlx.evaluate.picture import SALT
 from rlx.rollout.measure import mean, said
 from rlx.types import Trajectory
 

@@ -5,19 +5,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from math import isfinite
 from typing import get_args
 
 from rlx.console import duration
 from rlx.evaluate.compare import scores_of
-from rlx.evaluate.curves import By, Line, line_of
+from rlx.evaluate.curves import By, Line, curve_panel, line_of
 from rlx.evaluate.figures import Score, gains_of_each, mean_ratios, name_figures
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.members import Member, Runs
+from rlx.evaluate.panels import Sample, bars_panel, distribution_panel, frontier_panel, pass_panel
 from rlx.evaluate.passk import UnpairedError, estimates
+from rlx.evaluate.picture import picture_svg
+from rlx.evaluate.pictures import Distribution
 from rlx.evaluate.reproduction import Claim, Reproduction, ReproductionError
+from rlx.evaluate.samples import distribution_table, sample_of
 from rlx.evaluate.summary import read_summary
 from rlx.evaluate.tables import (
     MISSING,
@@ -37,6 +41,7 @@ from rlx.evaluate.tables import (
 )
 from rlx.record.folder import SUMMARY
 
+CURVES = "curves.svg"
 Figures = dict[str, Estimate]
 PLAIN = Column(stat="", title="", digits=3)
 """Any other figure."""
@@ -177,19 +182,59 @@ def figure_of(name: str, stat: str, figures: Figures) -> Estimate:
     return figures[f"eval/{stat}"]
 
 
-def report_tables(what: Reproduction, runs: Runs) -> tuple[list[Table], list[str]]:
-    """Return the tables of a report, and a sentence for each figure that is not as expected or claimed."""
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """Everything that a report shows of the runs."""
+
+    rows: Mapping[str, Figures]
+    gains: Mapping[str, Figures]
+    lines: Mapping[str, Mapping[str, Line]]
+    """Keys are the title of the curves and the run."""
+    samples: Mapping[str, Mapping[str, Sample]]
+    """Keys are the title of the distribution and the row."""
+
+
+def measure_runs(what: Reproduction, runs: Runs) -> Measured:
+    """Read the runs' folders."""
     scores = scored(what, runs)
     rows: dict[str, Figures] = {}
     for name, row in what.rows.items():
         with naming(name):
             rows[name] = row_figures(what, row, runs, scores)
-    gains = gain_figures(what, scores)
-    lines = curve_lines(what, runs)
+    return Measured(
+        rows=rows,
+        gains=gain_figures(what, scores),
+        lines=curve_lines(what, runs),
+        samples={title: samples_of(what, picture, runs) for title, picture in what.distributions.items()},
+    )
+
+
+def samples_of(what: Reproduction, picture: Distribution, runs: Runs) -> dict[str, Sample]:
+    """Return the sample of each row of a distribution."""
+    named = {row: what.rows[row].split(" ", 1) for row in picture.rows}
+    return {row: sample_of(runs[arm], evaluation, picture) for row, (arm, evaluation) in named.items()}
+
+
+def pictures_of(what: Reproduction, found: Measured) -> dict[str, str]:
+    """Return the SVG text of each picture, by the name of its file."""
+    paper = what.published
+    panels = {
+        CURVES: [curve_panel(title, lines, what.curves[title].by) for title, lines in found.lines.items()],
+        "pass_curves.svg": [pass_panel(*one, found.rows, paper, what.ks) for one in what.pass_curves.items()],
+        "bars.svg": [bars_panel(*one, found.rows, paper) for one in what.bars.items()],
+        "distributions.svg": [distribution_panel(*one, found.samples[one[0]]) for one in what.distributions.items()],
+        "frontiers.svg": [frontier_panel(*one, found.rows, paper) for one in what.frontiers.items()],
+    }
+    return {file: picture_svg(some) for file, some in panels.items() if some}
+
+
+def report_tables(what: Reproduction, found: Measured) -> tuple[list[Table], list[str]]:
+    """Return the tables of a report, and a sentence for each figure that is not as expected or claimed."""
+    rows, gains, lines = found.rows, found.gains, found.lines
     ends = {title: {f"eval/{name}": line.end for name, line in told.items()} for title, told in lines.items()}
     printed = {row: {f"eval/{name}": x for name, x in told.items()} for row, told in what.published.items()}
     first, *_, reward = (*use_columns([*rows.values(), *gains.values()]), TOOL_USE[-1])
-    columns = dict.fromkeys((*pass_columns(name for found in gains.values() for name in found), first, reward))
+    columns = dict.fromkeys((*pass_columns(name for told in gains.values() for name in told), first, reward))
     title = "Gain of these seeds, points and reward [95% paired interval over problems]"
     expected, missed = expected_table(what, {**rows, **gains, **ends})
     claims, failed = claims_table(what, {**rows, **gains})
@@ -201,6 +246,7 @@ def report_tables(what: Reproduction, runs: Runs) -> tuple[list[Table], list[str
         *part_tables({name: gains[name] for name in what.gains}, of="Gain of these seeds, "),
         ends_table(what, lines),
         spent_table(what, lines),
+        distribution_table(what.distributions, found.samples),
         expected,
         claims,
     ]

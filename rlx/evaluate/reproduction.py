@@ -1,21 +1,29 @@
-"""A paper's result as data: what to run, on which rows to report, what was published and what is expected here.
+"""A paper's result as data: runs, rows of the report, published figures and expected ones.
 
 source, setting: of the published numbers
-seeds: how many, 0 and on; words: of every run's command line
-runs: by name, `words` of its own; `every_seed`, or seed 0 alone; `needs`, the runs that come before it, every seed
-      of them; `goes_on_from`, a run whose last checkpoint of the same seed it begins with; `as_long_as` a run: as many
-      steps as take the time of its steps, or `as_much_as` a run: as many as learn from as many tokens, where
-      `by_steps_of` is a run that tells of one step
-ks: for which pass@k is reported
-rows: by name, a run and one of its evaluations (`tool_rloo eval-8`: eight rounds; `random`: the floor). Of several
+seeds: number of seeds, from 0; words: added to every run's command line
+runs: by name, the run's `words`; `every_seed`, or seed 0 alone; `needs`, runs that come before it, every seed of them;
+      `goes_on_from`, a run whose last checkpoint of the same seed it begins with; `as_long_as` a run: as many steps as
+      take the time of its steps, or `as_much_as` a run: as many as learn from as many tokens, where `by_steps_of` is a
+      run that tells of one step
+ks: values of k for which pass@k is reported
+rows: by name, a run and one of its evaluations (`tool_rloo eval-8`: eight rounds; `random`: the floor); with several
       seeds the mean
-gains: by name, two such: what the first has over the second, problem by problem
-curves: by title, a metric of each step and the runs whose curves are drawn beside each other; `by` steps, or what was
-      spent of episodes or tokens; with `reach`, what each run spent until it was there
-published: by row, figures as the source prints them; expected: by row or gain, from where to where a figure may be, and
-      by curve, from where to where each run may end
-claims: what the source says, in a sentence each, and what it means here: the `figure` `of` a row or gain is at `least`
-      or at `most` so much
+gains: by name, two such: the first less the second, problem by problem
+curves: by title, a metric of each step and the runs whose curves are drawn beside each other; `by` steps, episodes or
+      tokens; with `reach`, the amount that each run spent until it was there (curves.svg)
+pass_curves: by title, pass@k against k for some `rows`, of all tasks or of a `part` of a mixture (pass_curves.svg)
+bars: by title, some `figures` of some `rows`, a bar each (bars.svg)
+distributions: by title, the histogram of a `figure` of an episode (episode/tokens: sampled tokens) for some `rows`,
+      over the `correct` episodes unless that is false, of all tasks or of a `part` (distributions.svg and a table)
+frontiers: by title, one figure (`across`) against another (`up`), a point for each of some `rows`; `line`: the rows
+      that a line connects, in its order (frontiers.svg)
+published: by row, figures as the source prints them, which pass_curves, bars and frontiers draw hollow
+expected: by row or gain, the least and the largest value of a figure; by curve, those of the end of each run
+claims: sentences of the source, and the meaning of each here: the `figure` `of` a row or gain is at `least` or at
+      `most` a number
+
+A panel has up to ten rows. Pictures need matplotlib. All figures have the names of rlx/evaluate/figures.py.
 """
 
 from __future__ import annotations
@@ -31,6 +39,17 @@ import yaml
 
 from rlx.console import one_line
 from rlx.evaluate.curves import Curve
+from rlx.evaluate.pictures import (
+    BARS,
+    DISTRIBUTION,
+    FRONTIER,
+    PASS_CURVES,
+    Bars,
+    Distribution,
+    Frontier,
+    PassCurves,
+    Picture,
+)
 from rlx.limits import LARGEST, MANY, MistakeError, near, within
 from rlx.record.form import FLAG, NUMBER, STRING, WHOLE, CodecError, made, many, named
 from rlx.record.form import in_order as both
@@ -99,6 +118,10 @@ class Reproduction:
     rows: Mapping[str, str]
     gains: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     curves: Mapping[str, Curve] = field(default_factory=dict)
+    pass_curves: Mapping[str, PassCurves] = field(default_factory=dict)
+    bars: Mapping[str, Bars] = field(default_factory=dict)
+    distributions: Mapping[str, Distribution] = field(default_factory=dict)
+    frontiers: Mapping[str, Frontier] = field(default_factory=dict)
     published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     expected: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
     claims: Mapping[str, Claim] = field(default_factory=dict)
@@ -127,6 +150,7 @@ class Reproduction:
             if arm.every_seed and arm.goes_on_from and not self.runs[arm.goes_on_from].every_seed:
                 raise ValueError(f"{name} goes on from {arm.goes_on_from} for every seed, which has seed 0 alone")
         self.check_figures()
+        self.check_pictures()
         in_order(self.runs)
 
     def check_figures(self) -> None:
@@ -152,6 +176,26 @@ class Reproduction:
             for stat, (low, high) in bands.items():
                 if not low <= high:
                     raise ValueError(f"{name}: {stat}=[{low:g}, {high:g}]: expected the least before the most")
+
+    @property
+    def pictures(self) -> list[tuple[str, Picture]]:
+        """Pictures of rows, by their titles."""
+        kinds = (self.pass_curves, self.bars, self.distributions, self.frontiers)
+        return [found for kind in kinds for found in kind.items()]
+
+    def check_pictures(self) -> None:
+        """Check that pictures are of rows, that a distribution's rows have episodes, and that pass@k has a curve."""
+        for title, picture in self.pictures:
+            for row in (row for row in picture.rows if row not in self.rows):
+                raise ValueError(f"{one_line(title, 60)}: there is no row {one_line(row, 60)!r}{near(row, self.rows)}")
+            for row in (row for row in picture.rows if isinstance(picture, Distribution) and self.is_floor(row)):
+                raise ValueError(f"{one_line(title, 60)}: {one_line(row, 60)}: no episodes of random tries are stored")
+            if isinstance(picture, PassCurves) and len({*self.ks}) < 2:
+                raise ValueError(f"{one_line(title, 60)}: pass_curves need two values of ks or more")
+
+    def is_floor(self, row: str) -> bool:
+        """Return whether a row is of random tries."""
+        return self.rows[row].endswith(" random")
 
 
 def refuse_seed(word: str) -> None:
@@ -202,6 +246,10 @@ REPRODUCTION = made(
     rows=named(STRING),
     gains=named(both(STRING, STRING)).unless({}),
     curves=named(CURVE).unless({}),
+    pass_curves=named(PASS_CURVES).unless({}),
+    bars=named(BARS).unless({}),
+    distributions=named(DISTRIBUTION).unless({}),
+    frontiers=named(FRONTIER).unless({}),
     published=named(named(NUMBER)).unless({}),
     expected=named(named(both(NUMBER, NUMBER))).unless({}),
     claims=named(CLAIM).unless({}),

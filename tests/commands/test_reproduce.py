@@ -45,6 +45,7 @@ def tiny(small_words: tuple[str, ...], tmp_path: Path) -> Path:
         "rows": {"ours": "own eval-2", "control": "control eval-2"},
         "gains": {"ours over the control": ["own eval-2", "control eval-2"]},
         "curves": {"Rewards": {"metric": "reward/mean", "of": ["own", "control"], "by": "tokens", "reach": -9}},
+        "distributions": {"Lengths": {"rows": ["ours"], "correct": False}},
         "published": {"ours": {"pass@1": 0.5}},
         "expected": {"ours over the control": {"pass@1": [-1, 1]}},
     }
@@ -92,6 +93,8 @@ def test_a_reproduction_killed_in_the_middle_goes_on_and_reports(
     assert lines["own"]["batch/episodes"] == 4
     assert (out / "results.svg").is_file()
     assert (out / "curves.svg").is_file() or "no picture of the curves" in told
+    assert (out / "distributions.svg").is_file() or "no picture of the curves" in told
+    assert "| Lengths | ours | " in report
     assert reproduce(str(tiny), [], seeds=None, jobs=2, folder=out, plan=False)
     assert (out / "results.md").read_text() == report, "and nothing is run again"
     assert len(begun(out)) == 4
@@ -143,6 +146,25 @@ def test_a_seed_for_all_runs_is_refused_and_so_is_a_folder_at_work(tiny: Path, t
             "ours: published has no figure 'tool/cals'; did you mean tool/calls",
         ),
         ({"published": {"ours": {"episode/tokens": 1}}}, "ours: published has no figure 'episode/tokens'"),
+        (
+            {"bars": {"b": {"rows": ["ours"], "figures": ["reward", "tool/cals"]}}},
+            "b: ours: there will be no figure 'tool/cals'; did you mean tool/calls",
+        ),
+        (
+            {
+                "rows": {"ours": "own eval-2", "floor": "own random"},
+                "frontiers": {"f": {"rows": ["floor"], "across": "tool/calls", "up": "pass@1"}},
+            },
+            "f: floor: there will be no figure 'tool/calls'; there is pass@1",
+        ),
+        (
+            {"ks": [1, 9], "pass_curves": {"p": {"rows": ["ours"]}}},
+            "p: ours: there will be no figure 'pass@9'; did you mean pass@1",
+        ),
+        (
+            {"distributions": {"d": {"rows": ["ours"], "part": "gsm8k"}}},
+            "d: ours: its environment has no part 'gsm8k'",
+        ),
     ],
 )
 def test_a_report_of_what_its_runs_will_not_have_is_refused_before_the_first(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,11 @@ import yaml
 
 from rlx.evaluate.compare import find_gains, gain_tables
 from rlx.evaluate.figures import mean_ratios, score
-from rlx.evaluate.members import folders_of, members_of, words_of
+from rlx.evaluate.members import Member, folders_of, members_of, words_of
 from rlx.evaluate.passk import estimates
-from rlx.evaluate.reproduced import cost_table, report_tables, report_text
-from rlx.evaluate.reproduction import ReproductionError, in_order, read_reproduction
+from rlx.evaluate.reproduced import cost_table, measure_runs, report_tables, report_text
+from rlx.evaluate.reproduction import Reproduction, ReproductionError, in_order, read_reproduction
+from rlx.evaluate.tables import Table
 from rlx.record.store import load
 from rlx.record.track import read_metrics
 
@@ -48,12 +49,13 @@ def write(folder: Path, changes: Mapping[str, Any] = {}) -> Path:
 
 @pytest.mark.parametrize("file", sorted((ROOT / "scripts" / "reproduce").glob("*.yaml")), ids=lambda file: file.stem)
 def test_every_shipped_file_can_be_read_and_makes_runs_that_have_its_report(file: Path, tmp_path: Path) -> None:
-    from rlx.commands.reproduce import check_report
+    from rlx.commands.reproduce import check_pictures, check_report
     from rlx.config.compose import build_run, compose
 
     what = read_reproduction(file)
     built = {one.name: build_run(compose(one.words), one.folder) for one in members_of(what, tmp_path, 2, [])}
     check_report(file, what, {arm: built[f"{arm}/0"] for arm in what.runs})
+    check_pictures(file, what, {arm: built[f"{arm}/0"] for arm in what.runs})
     assert what.expected
 
 
@@ -216,7 +218,7 @@ def test_a_report_has_means_over_seeds_beside_the_paper_s_and_what_is_expected(
         shutil.copytree(finished_run, member.folder)
     other = [replaced(group) for group in load(finished_run / "trajectories" / "eval-2.jsonl")]
     save_to(members[1].folder, other)
-    tables, failed = report_tables(what, folders_of(members))
+    tables, failed = report(what, members)
     assert failed == []
     accuracy, _, gain, ends, expected = tables
     both = [[score(g) for g in load(m.folder / "trajectories" / "eval-2.jsonl")] for m in members]
@@ -241,23 +243,23 @@ def test_a_report_has_means_over_seeds_beside_the_paper_s_and_what_is_expected(
         (members[1].folder / "trajectories" / "eval-2.jsonl").read_bytes() * 2
     )
     with pytest.raises(ReproductionError, match=r"^start: a paired comparison needs the same tasks, once each"):
-        report_tables(what, folders_of(members))
+        report(what, members)
     shutil.copy(finished_run / "trajectories" / "start-2.jsonl", members[1].folder / "trajectories")
     strict = read_reproduction(write(tmp_path, {"expected": {"ours": {"pass@1": [1.1, 2]}}}))
-    (told,) = report_tables(strict, folders_of(members))[1]
+    (told,) = report(strict, members)[1]
     assert told.startswith("ours: Pass@1 is ")
     claimed = {
         "says so": {"of": "ours", "figure": "pass@1", "least": 2},
         "true": {"of": "ours", "figure": "pass@1", "most": 1},
     }
-    tables, failed = report_tables(read_reproduction(write(tmp_path, {"claims": claimed})), folders_of(members))
+    tables, failed = report(read_reproduction(write(tmp_path, {"claims": claimed})), members)
     assert [row[-1] for row in tables[-1].rows] == ["NO", "yes"]
     (told,) = failed
     assert "says so" in told
     assert "Pass@1 of ours at least 200.0" in told
     unknown = read_reproduction(write(tmp_path, {"expected": {"ours": {"pas@1": [0, 1]}}}))
     with pytest.raises(ReproductionError, match=r"ours: expected has no figure 'pas@1' to look at among .*pass@1"):
-        report_tables(unknown, folders_of(members))
+        report(unknown, members)
     (found,) = find_gains(tmp_path / "own", finished_run)
     assert found.num_runs == (2, 1)
     assert [row[0] for row in gain_tables(found)[0].rows] == [
@@ -268,6 +270,10 @@ def test_a_report_has_means_over_seeds_beside_the_paper_s_and_what_is_expected(
     assert found.own[1]["eval/pass@1"].value == pytest.approx(mean - found.figures["eval/pass@1"].value)
     alone = estimates(mean_ratios(both[:1], (1, 2)))["pass@1"].value
     assert found.figures["eval/pass@1"].value == pytest.approx(mean - alone)
+
+
+def report(what: Reproduction, members: Sequence[Member]) -> tuple[list[Table], list[str]]:
+    return report_tables(what, measure_runs(what, folders_of(members)))
 
 
 def test_the_published_numbers_are_those_of_the_paper() -> None:
