@@ -1,10 +1,12 @@
-"""What actions beyond the vocabulary cost: decoding beside plain decoding, requests of an expression, a twin's prefill.
+"""Costs of actions beyond the vocabulary: decoding beside plain decoding, requests of an expression, a twin's prefill.
 
-decoding   an engine's processor time of a tick (`--engine vllm`: of vLLM, and nothing else then): 64 rows of text that
+decoding   an engine's processor time of a tick (`--engine vllm`: of vLLM, and nothing else then). 64 rows of text that
            may take any route, and 64 that press buttons, over 64 of an engine without an automaton. They take turns,
-           tick by tick, in one process, and the figure is the median of the ratios of neighbours: other work on the
-           machine is on all sides
-requests   completions asked for while calculator expressions are pressed, button by button
+           tick by tick, in one process. The figure is the median of the ratios of neighbours, because other work on
+           the machine is on all sides.
+
+requests   completions asked for while calculator expressions are pressed, button by button.
+
 prefill    tokens that go through the model before a twin goes on alone
 
 Run `OMP_NUM_THREADS=1 python benchmarks/bench_expa.py`, and with .venv-cluster's python `… --engine vllm`.
@@ -84,7 +86,7 @@ def make(*words: str) -> Made:
 
 
 def endless(automaton: Automaton) -> Automaton:
-    """Where nothing ends, so that as many rows are decoded all along."""
+    """Return the automaton without ends, so that as many rows are decoded all along."""
     return replace(automaton, states=tuple(replace(state, ends=frozenset()) for state in automaton.states))
 
 
@@ -153,7 +155,7 @@ def main() -> None:
         return
 
     groups, engine = played(made, given.tasks)
-    turns = [turn for group in groups for one in group.trajectories for turn in one.own]
+    turns = [turn for group in groups for one in group.trajectories for turn in one.new_turns]
     called = [turn for turn in turns if turn.action.kind == "call"]
     first = made.speech.drawn.actions.first
     pressed = [sum(i >= first for i in turn.completion.chosen_ids) - 1 for turn in called]

@@ -28,7 +28,7 @@ from rlx.model.load import Model
 from rlx.record.cache import in_words, time_of
 from rlx.record.folder import METRICS
 from rlx.record.track import open_dashboard, read_metrics
-from rlx.rollout.measure import gpu_peak, lag_of, measure, peak_memory
+from rlx.rollout.measure import gpu_peak, lag_of, measure, peak_memory, with_credit_figures
 from rlx.rollout.together import together
 from rlx.rollout.waves import sample_turns
 from rlx.run import course
@@ -48,8 +48,8 @@ from rlx.run.life import (
     living,
     none_ahead,
     record,
+    record_end,
     refuse_errors,
-    told,
 )
 from rlx.run.pipeline import Pipeline, Play
 from rlx.run.rehearsal import rehearse
@@ -85,10 +85,10 @@ def train(run: Run, screen: Screen | None = None) -> Summary:
             return done
         fetch_first(life)
         held_out(run.evaluate, run.env)
-        with told(life):
+        with record_end(life):
             rehearse(life)
         life.dashboard = open_dashboard(run.track, run.folder, run.config, notice=screen.say, rank=life.ranks.rank)
-        with told(life), open_fleet(run, life.ranks) as life.fleet:
+        with record_end(life), open_fleet(run, life.ranks) as life.fleet:
             start = warm_model(run, partial(warm_up, life))
             with stage_of(life, run, start) as agent:
                 learn(life, agent)
@@ -156,7 +156,7 @@ def open_pipeline(
             prepare=prepare(run, agent),
             keep=run.algo.frozen_policy,
             check=check,
-            progress=life.told,
+            progress=life.note_end,
         )
         player = together(act, ranks, run.hardware.players(ranks.size))
         algo = recalled(run.algo, life.memory)
@@ -192,7 +192,8 @@ def take_step(
     life.pulse.at(f"update of step {step + 1}")
     algo = recalled(run.algo, life.memory)
     whole = agent.learner.annotate(collate(groups), algo.needs)
-    batch = whole.with_credit(algo.credit(rows(groups, whole)))
+    credited = algo.credit(rows(groups, whole))
+    batch = whole.with_credit(credited)
     notes = take_notes(life, agent, groups, whole, batch) if keeps_trajectories(run, step + 1) else ()
     try:
         stats = agent.learner.update(batch, algo.loss, algo.unit)
@@ -202,7 +203,7 @@ def take_step(
     held |= gpu_peak("update", run.hardware.device)
     known = {f"known/{name}": x for name, x in life.memory.items() if isinstance(x, float)}
     known |= course.tell(run, life.known)
-    figures = {**measure(groups, run.env), **stats}
+    figures = with_credit_figures({**measure(groups, run.env), **stats}, credited.metrics)
     life.memory = adapted(algo, life.memory, groups, figures)
     life.known = course.adapt(run, life.known, groups)
     clock = {

@@ -31,7 +31,7 @@ from rlx.evaluate.tables import MISSING, Table, to_markdown
 from rlx.limits import MistakeError
 from rlx.model.load import SHIPPED, Model, load_tokenizer
 from rlx.record.store import load, stored_files
-from rlx.rollout.measure import mean, said
+from rlx.rollout.measure import env_figures, mean
 from rlx.rollout.stops import decoder
 from rlx.types import Trajectory
 
@@ -94,7 +94,7 @@ def swaps(named: Named) -> str:
     costs = costs_of(*sizes)
     rows = {name: [f"{swapped:.3f}", f"{compared:.3f}", "100%"] for name, (swapped, compared) in costs.items()}
     for name, episodes in named.items():
-        right = [said(one) for one in episodes if one.success]
+        right = [env_figures(one) for one in episodes if one.success]
         means = [mean(one[key] for one in right) for key in ("env/swaps", "env/comparisons")]
         share = mean(one.success for one in episodes)
         rows[name] = [*(f"{found:.3f}" if right else MISSING for found in means), f"{share:.0%}"]
@@ -107,7 +107,7 @@ def costs_of(num: int) -> dict[str, tuple[float, float]]:
 
 
 def strata(named: Named) -> str:
-    found = {name: [said(one) for one in episodes] for name, episodes in named.items()}
+    found = {name: [env_figures(one) for one in episodes] for name, episodes in named.items()}
     keys = sorted({key for rows in found.values() for row in rows for key in row if key.startswith("env/sort_")})
     cells = {name: [share_of([row[key] for row in rows if key in row]) for key in keys] for name, rows in found.items()}
     heads = [key.removeprefix("env/").replace("_", " ") for key in keys]

@@ -1,9 +1,9 @@
-"""What each decision was worth: functions from the rows of a whole batch to `Credited`.
+"""Worth of each decision: functions from the rows of a whole batch to `Credited`.
 
-What an advantage is made of are two choices. What a turn is credited with: its whole episode's return R, or with a
-discount `gamma` its return-to-go, what it and the turns after it earned (tool costs are part of each turn's reward
-already). And what that is compared with: nothing, the others of its group, the whole batch, or a critic's values
-(`gae.py`). Groups are sets of episodes on one task; one whose episodes all earned the same gets zeros.
+An advantage is two choices. A turn is credited with its whole episode's return R, or with a discount `gamma` with its
+return-to-go: what it and the turns after it earned. Tool costs are part of each turn's reward already. That is compared
+with nothing, the others of its group, the whole batch, or a critic's values (`gae.py`). Groups are sets of episodes on
+one task; one whose episodes all earned the same gets zeros.
 Sums run in Python floats: a few hundred numbers, exact in the same order everywhere, and no torch at import.
 """
 
@@ -19,8 +19,8 @@ from math import comb, prod, sqrt
 from typing import TYPE_CHECKING, Literal
 
 from rlx.algo.parts import Credit, Credited, PerRow, PerToken
+from rlx.algo.rows import Rows
 from rlx.limits import at_least, within
-from rlx.types import Rows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 Scale = Literal["none", "std"]
 Deviation = Literal["population", "sample"]
 Among = Literal["batch", "turn"]
-"""Which turns of a batch are compared: all, or those of one number in their episodes."""
+"""Turns of a batch that are compared: all, or those of one number in their episodes."""
 
 Compare = Callable[[list[float]], list[float]]
-"""From what each of some decisions was credited with to what it was worth beside the others."""
+"""Function from the credits of some decisions to what each was worth beside the others."""
 
 
 def per_row(advantages: Sequence[float] | Tensor) -> Credited:
@@ -61,7 +61,7 @@ def returns_to_go(rows: Rows, gamma: float) -> list[float]:
 
 
 def worth(rows: Rows, gamma: float | None) -> list[float]:
-    """What each row is credited with: its episode's return, or with a discount its own return-to-go."""
+    """Return the credit of each row: its episode's return, or with a discount its own return-to-go."""
     if gamma is not None:
         return returns_to_go(rows, gamma)
     of_trajectory = {t: value for returns in episode_returns(rows).values() for t, value in returns.items()}
@@ -200,7 +200,7 @@ def marginal_best(value: float, lower: list[float], ways: tuple[int, ...]) -> fl
 
 @cache
 def ways_below(num: int, size: int) -> tuple[tuple[int, ...], int]:
-    """Of the subsets of `num` with `size` members, how many have the j-th as their best, and how many there are; of
+    """Count the subsets of `num` with `size` members whose best is the j-th, for each j, and all such subsets. Of
     numbers that no float holds, only the first 900 bits."""
     whole = comb(num, size)
     spare = max(0, whole.bit_length() - 900)
@@ -224,8 +224,12 @@ def where_unsolved(credit: Credit, num_tries: int) -> Credit:
 
 @cache
 def chance_unsolved(num_solved: int, num_seen: int, num_tries: int) -> float:
-    """E[(1 - p)^k] = prod over j < k of (1 + n - s + j) / (2 + n + j), for p ~ Beta(1 + s, 1 + n - s): what is known of
-    a task's chance p of success after s successes in n episodes, where any p was as likely before."""
+    """Return E[(1 - p)^k] for p ~ Beta(1 + s, 1 + n - s).
+
+        E[(1 - p)^k] = prod over j < k of (1 + n - s + j) / (2 + n + j)
+
+    That is the knowledge of a task's chance p of success after s successes in n episodes. Before, any p was as likely.
+    """
     return prod((1 + num_seen - num_solved + j) / (2 + num_seen + j) for j in range(num_tries))
 
 

@@ -1,4 +1,4 @@
-"""What each decision was worth beside what a critic expected of it: generalised advantage estimation."""
+"""Worth of each decision beside what a critic expected of it: generalised advantage estimation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import nan
 
 from rlx.algo.credit import by_trajectory, check_discounts
 from rlx.algo.parts import Credit, Credited, PerRow, PerToken
-from rlx.types import Rows
+from rlx.algo.rows import Rows
 
 
 def gae(rewards: Sequence[float], values: Sequence[float], after: float, gamma: float, lam: float) -> list[float]:
@@ -78,7 +78,7 @@ def at_last(reward: float, num: int) -> list[float]:
 
 
 def value_at_end(rows: Rows, row: int, bootstrap: bool) -> float:
-    """What an episode is worth after its last row."""
+    """Return the worth of an episode after its last row."""
     return rows.value_after[row] if bootstrap and rows.status[row] == "context" else 0.0
 
 

@@ -17,8 +17,9 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from rlx.algo.entry import Entry, Probe
+from rlx.algo.rows import Rows
 from rlx.limits import LARGEST, MANY, above, at_least, refuse, within
-from rlx.types import Group, Metrics, Rows, Start, Task, Trajectory
+from rlx.types import Group, Metrics, Start, Task, Trajectory
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -234,6 +235,8 @@ class Credited:
     """The trained part: what is false (0) here is left out before anything is packed or counted. None keeps all."""
     counts_as: Sequence[int] | None = None
     """For each row, the trajectory of its group that it counts as in a mean over trajectories; None: its own."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """Figures of the step, named `noun/stat` as in metrics.jsonl."""
 
 
 Credit = Callable[[Rows], Credited]

@@ -162,9 +162,12 @@ def probe(life: Life, agent: Agent) -> Probe:
 def sample(life: Life, agent: Agent, name: str) -> list[Group]:
     """Some episodes, by all processes that play."""
     run = life.run
-    act = agent.policy.rollout(run.env, run.sampling, ("check", name), check=life.interrupt.check, progress=life.told)
+    act = agent.policy.rollout(
+        run.env, run.sampling, ("check", name), check=life.interrupt.check, progress=life.note_end
+    )
     player = together(act, life.ranks, run.hardware.players(life.ranks.size))
-    return player.sample(independent(NUM_SAMPLES), list(islice(run.env.tasks("train", run.seed), run.algo.num_prompts)))
+    tasks = list(islice(run.env.tasks("train", run.seed), run.algo.num_prompts))
+    return player.sample(independent(NUM_SAMPLES), tasks)
 
 
 def distance(agent: Agent, batch: Batch) -> float:

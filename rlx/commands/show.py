@@ -29,7 +29,7 @@ Decode = Callable[[Sequence[int]], str]
 
 
 UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
-"""What reading a line may raise that no run wrote."""
+"""Errors that reading a line may raise that no run wrote."""
 FOREIGN = "it is not as a run wrote it"
 
 
@@ -50,12 +50,12 @@ class StoredLine:
     reward: float
     num_turns: int
     parent: int | None
-    """Of a fork, the sample that it left."""
+    """Sample that a fork left."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """Which episodes of a file: those of a task or sample, solved or failed; all, unless it says otherwise."""
+    """Choice among the episodes of a file: those of a task or sample, solved or failed; all by default."""
 
     task: str | None = None
     sample: int | None = None
@@ -120,7 +120,7 @@ def scan(file: Path, wanted: Wanted) -> Iterator[StoredLine]:
 
 
 def glance(raw: bytes, number: int) -> StoredLine:
-    """What a line may be chosen by, without reading its tokens' columns."""
+    """Return what a line may be chosen by, without reading its tokens' columns."""
     found = json.loads(raw)["trajectory"]
     return StoredLine(
         number=number,
@@ -193,7 +193,7 @@ def totals(turns: Sequence[Turn], num_tokens: int) -> str:
 
 
 def describe_fork(episode: Trajectory) -> Iterator[str]:
-    """Where an episode left another, and how much of what is counted is its own."""
+    """Describe the place where an episode left another, and how much of what is counted is its own."""
     fork = episode.fork
     if fork is None:
         return
@@ -202,11 +202,11 @@ def describe_fork(episode: Trajectory) -> Iterator[str]:
     )
     forced = f", {counted(len(fork.forced), 'token')} forced" if fork.forced else ""
     yield f"a fork of sample {fork.parent}, left {where}{forced}"
-    yield f"its own: {totals(episode.own, episode.num_sampled)}; the rest is replayed or forced"
+    yield f"its own: {totals(episode.new_turns, episode.num_sampled)}; the rest is replayed or forced"
 
 
 def opening(episode: Trajectory, decode: Decode | None) -> str:
-    """What the agent was told: the prompt's own tokens, or the task where they cannot be decoded."""
+    """Return the text that the agent was given: the prompt's own tokens, or the task where they cannot be decoded."""
     if decode is not None and episode.turns:
         return block("prompt", decode(episode.turns[0].prompt_ids))
     return block("task", "".join(part.text for part in episode.task.prompt))
@@ -220,7 +220,7 @@ def describe_turn(index: int, turn: Turn, fork: Fork | None, decode: Decode | No
     again = ", replayed" if fork and index < fork.turn else ""
     title = f"turn {index + 1}: {named}, reward {turn.reward:.3f}{ended}{again}"
     parts = [
-        *([block(title, action.text)] if decode is None else describe_said(title, index, turn, fork, decode)),
+        *([block(title, action.text)] if decode is None else describe_completion(title, index, turn, fork, decode)),
         *([below] * bool(below)),
     ]
     if turn.observation:
@@ -228,7 +228,7 @@ def describe_turn(index: int, turn: Turn, fork: Fork | None, decode: Decode | No
     return "\n".join(parts)
 
 
-def describe_said(title: str, index: int, turn: Turn, fork: Fork | None, decode: Decode) -> Iterator[str]:
+def describe_completion(title: str, index: int, turn: Turn, fork: Fork | None, decode: Decode) -> Iterator[str]:
     """A turn's text; of one in which a fork left its parent, what is replayed, what was forced and what is its own."""
     ids = turn.completion.token_ids
     if fork is None or index != fork.turn or not fork.num_given:
@@ -262,7 +262,7 @@ def find_decoder(folder: Path) -> Decode | None:
 
 
 def model_path(folder: Path) -> str:
-    """As the run's configuration says; the embedded model where it does not."""
+    """Return the path of the run's model; of the embedded model where the configuration names none."""
     try:
         return str(read_config(folder)["model"]["path"])
     except (FolderError, LookupError, TypeError):

@@ -24,7 +24,7 @@ import numpy as np
 
 from rlx.evaluate.intervals import Estimate, Floats, Ratio, mean_of, share_of
 from rlx.evaluate.passk import compare, differences, estimates, pass_at_k, require_same_tasks
-from rlx.rollout.measure import EMPTY, FLAGS, describe, said
+from rlx.rollout.measure import EMPTY, FLAGS, describe, env_figures
 from rlx.types import Group, Metrics
 
 Bounds = Mapping[str, tuple[float, float]]
@@ -63,7 +63,7 @@ def score(group: Group, bounds: Bounds = NOTHING_BOUNDED) -> Score:
     episodes = group.trajectories
     if not episodes:
         raise ValueError(f"task {group.task.id!r} has no samples to score")
-    rows, told = [describe(episode) for episode in episodes], [said(episode) for episode in episodes]
+    rows, told = [describe(episode) for episode in episodes], [env_figures(episode) for episode in episodes]
     names = sorted({name for row in told for name in row})
     return Score(
         task=group.task.key,

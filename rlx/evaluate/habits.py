@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from io import StringIO
 
 from rlx.evaluate.picture import SALT
-from rlx.rollout.measure import mean, said
+from rlx.rollout.measure import env_figures, mean
 from rlx.types import Trajectory
 
 PLANS = (
@@ -41,7 +41,7 @@ Decode = Callable[[Sequence[int]], str]
 def habits(episodes: Sequence[Trajectory], decode: Decode) -> dict[str, float]:
     """Means over episodes that were begun afresh; hallucinations over those of which the environment says some."""
     own = [one for one in episodes if one.fork is None and one.status != "error"]
-    counted = [found["env/hallucinated"] for found in map(said, own) if "env/hallucinated" in found]
+    counted = [found["env/hallucinated"] for found in map(env_figures, own) if "env/hallucinated" in found]
     return {
         "interactions": mean(num_interactions(one) for one in own),
         **({"hallucinations": mean(counted)} if counted else {}),

@@ -12,7 +12,8 @@ from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING
 
-from rlx.types import Group, Rows, Trajectory, Turn
+from rlx.algo.rows import Rows
+from rlx.types import Group, Trajectory, Turn
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -39,12 +40,12 @@ def decisions(groups: Sequence[Group]) -> Iterator[Decision]:
     """
     kept = ((g, t) for g, group in enumerate(groups) for t in group.trajectories if t.status != "error" and t.turns)
     for number, (group, trajectory) in enumerate(kept):
-        for turn, what in enumerate(trajectory.own, first_own(trajectory)):
+        for turn, what in enumerate(trajectory.new_turns, first_new(trajectory)):
             yield Decision(group=group, trajectory=number, turn=turn, what=what, of=trajectory)
 
 
 def rows(groups: Sequence[Group], batch: Batch) -> Rows:
-    """What credit sees: a row per decision, with the batch's values where they were annotated."""
+    """Return the rows that credit sees: one per decision, with the batch's values where they were annotated."""
     table = list(decisions(groups))
     num_tokens = tuple(len(d.what.completion.token_ids) - num_given(d) for d in table)
     linked = list(links(table))
@@ -64,6 +65,7 @@ def rows(groups: Sequence[Group], batch: Batch) -> Rows:
         fork_token=tuple(d.of.fork.token if left >= 0 and d.of.fork else 0 for d, (_, left) in zip(table, linked)),
         status=tuple(d.of.status for d in table),
         env=tuple(d.of.task.env for d in table),
+        state=states(table),
         logp=per_token(batch.old_logp_M),
         reference_logp=per_token(batch.reference_M.get("logp")),
         value=per_token(batch.old_M.get("value")),
@@ -72,12 +74,19 @@ def rows(groups: Sequence[Group], batch: Batch) -> Rows:
     )
 
 
+def states(table: Sequence[Decision]) -> tuple[int, ...]:
+    """Number the states of rows, from 0 in the order of the rows: a group, and all tokens before the decision."""
+    number: dict[tuple[int, tuple[int, ...], tuple[int, ...]], int] = {}
+    keys = ((d.group, d.what.prompt_ids, d.what.completion.token_ids[: num_given(d)]) for d in table)
+    return tuple(number.setdefault(key, len(number)) for key in keys)
+
+
 def earned_before(trajectory: Trajectory) -> float:
-    """What a fork earned in the turns that it replays, summed as its parent's are; 0 for others."""
-    return reduce(add, (turn.reward for turn in trajectory.turns[: first_own(trajectory)]), 0.0)
+    """Return the reward of the turns that a fork replays, summed as its parent's are; 0 for others."""
+    return reduce(add, (turn.reward for turn in trajectory.turns[: first_new(trajectory)]), 0.0)
 
 
-def first_own(trajectory: Trajectory) -> int:
+def first_new(trajectory: Trajectory) -> int:
     """The first turn that is not replayed."""
     return trajectory.fork.turn if trajectory.fork else 0
 
@@ -93,7 +102,7 @@ def links(table: Sequence[Decision]) -> Iterator[tuple[int, int]]:
         return find(group, fork.parent, turn) if fork and turn < fork.turn else row_of.get((group, sample, turn), -1)
 
     for d in table:
-        fork, is_first = d.of.fork, d.turn == first_own(d.of)
+        fork, is_first = d.of.fork, d.turn == first_new(d.of)
         yield find(d.group, d.of.sample, d.turn - 1), find(d.group, fork.parent, d.turn) if fork and is_first else -1
 
 

@@ -1,12 +1,12 @@
-"""What a step's rollouts were like, in numbers: the means that go to metrics.jsonl."""
+"""Measures of a step's rollouts: the means that go to metrics.jsonl."""
 
 from __future__ import annotations
 
 import resource
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rlx.types import CUT, Action, Environment, Group, Metrics, Task, Trajectory
-from rlx.world import heard, is_heard, parts_of, tools_of
+from rlx.world import heard, is_finite, is_heard, parts_of, tools_of
 
 
 def mean(values: Iterable[float]) -> float:
@@ -24,11 +24,11 @@ def ratio(part: float, whole: float) -> float:
 
 
 FLAGS = ("tool/mismatch_rate", "episode/truncated", "episode/errors")
-"""Of what is told of an episode, what is 1 or 0: its mean is a share."""
+"""Measures of an episode that are 1 or 0: their means are shares."""
 
 
 def describe(episode: Trajectory) -> dict[str, float]:
-    """What one episode was like, by the names that metrics and figures have for its mean."""
+    """Return the measures of one episode, by the names that metrics and figures have for their means."""
     tool = episode.tool
     return {
         "reward": episode.reward,
@@ -43,11 +43,11 @@ def describe(episode: Trajectory) -> dict[str, float]:
 
 
 EMPTY = describe(Trajectory(task=Task(id="", prompt=(), data={}), sample=0, turns=(), status="done"))
-"""Of an episode in which nothing happened: every name."""
+"""Measures of an episode in which nothing happened: every name."""
 
 
-def said(episode: Trajectory) -> dict[str, float]:
-    """What the environment itself said of an episode, each name's values summed over its turns."""
+def env_figures(episode: Trajectory) -> dict[str, float]:
+    """Return the environment's own measures of an episode, each summed over its turns."""
     found: dict[str, float] = {}
     for turn in episode.turns:
         for name, value in turn.metrics.items():
@@ -64,6 +64,16 @@ def measure(groups: Sequence[Group], env: Environment | None = None) -> Metrics:
         own = measure_some([group for group in groups if group.task.env == name], lends=lends)
         found |= {f"{name}/{stat}": value for stat, value in own.items()}
     return found
+
+
+def with_credit_figures(figures: Metrics, added: Mapping[str, float]) -> Metrics:
+    """Add an algorithm's own figures; ValueError where one is no number or has the name of another figure."""
+    for name, value in added.items():
+        if name in figures:
+            raise ValueError(f"credit: its metric {name!r:.60} has the name of another figure: choose another name")
+        if not is_finite(value):
+            raise ValueError(f"credit: its metric {name!r:.60} is {value!r:.60}: expected a finite number")
+    return {**figures, **added}
 
 
 def measure_some(groups: Sequence[Group], *, lends: bool) -> Metrics:
@@ -93,7 +103,7 @@ def measure_some(groups: Sequence[Group], *, lends: bool) -> Metrics:
         **means("episode/"),
         "episode/errors": share(episode.status == "error" for episode in everything),
         **measure_summaries(episodes),
-        **measure_said(episodes),
+        **measure_env(episodes),
         **measure_forks([t for t in everything if t.fork is not None], len(groups)),
     }
 
@@ -108,20 +118,20 @@ def measure_turns(episodes: Sequence[Trajectory]) -> Metrics:
 
 
 def failed_rate(episodes: Sequence[Trajectory]) -> float:
-    """Of all calls."""
+    """Return the share of calls that failed."""
     tools = [episode.tool for episode in episodes]
     return ratio(sum(tool.num_failed for tool in tools), sum(tool.num_calls for tool in tools))
 
 
-def measure_said(episodes: Sequence[Trajectory]) -> Metrics:
-    """The mean of what the environment said, each over the episodes of which it said it."""
-    rows = [said(episode) for episode in episodes]
+def measure_env(episodes: Sequence[Trajectory]) -> Metrics:
+    """Return the mean of each of the environment's measures, over the episodes that have it."""
+    rows = [env_figures(episode) for episode in episodes]
     names = sorted({name for row in rows for name in row})
     return {name: mean(row[name] for row in rows if name in row) for name in names}
 
 
 def measure_summaries(episodes: Sequence[Trajectory]) -> Metrics:
-    """How many an episode has, their lengths, and how many did not end by themselves; nothing where there are none."""
+    """Return the number of summaries an episode, their length and the share that was cut off; nothing without any."""
     told = [turn.completion for episode in episodes for turn in episode.turns if turn.action.kind == "summary"]
     if not told:
         return {}
@@ -133,32 +143,31 @@ def measure_summaries(episodes: Sequence[Trajectory]) -> Metrics:
 
 
 def measure_forks(forks: Sequence[Trajectory], num_groups: int) -> Metrics:
-    """How many there are in a group, what they earn with what they replay, how often they succeed, and how many turns
-    and tokens of each are its own."""
+    """Return the number of forks a group, their reward (replayed turns included), success, own turns and own tokens."""
     if not forks:
         return {}
     return {
         "fork/episodes": len(forks) / num_groups,
         "fork/reward": mean(fork.reward for fork in forks),
         "fork/success": share(fork.success for fork in forks),
-        "fork/turns": mean(len(fork.own) for fork in forks),
+        "fork/turns": mean(len(fork.new_turns) for fork in forks),
         "fork/tokens": mean(fork.num_sampled for fork in forks),
     }
 
 
 def lag_of(groups: Sequence[Group], num_updates: int) -> float:
-    """How many updates the policy that sampled a turn lies behind one with `num_updates`, in the mean."""
-    turns = [turn for group in groups for trajectory in group.trajectories for turn in trajectory.own]
+    """Return the mean number of updates by which the policy that sampled a turn lies behind one with `num_updates`."""
+    turns = [turn for group in groups for trajectory in group.trajectories for turn in trajectory.new_turns]
     return mean(num_updates - turn.completion.version for turn in turns)
 
 
 def informative(trajectories: Sequence[Trajectory]) -> bool:
-    """Whether the rewards of a group differ, so that a group-relative advantage is not zero."""
+    """Tell whether the rewards of a group differ, so that a group-relative advantage is not zero."""
     return len({round(trajectory.reward, 9) for trajectory in trajectories}) > 1
 
 
 def actions(episodes: Iterable[Trajectory]) -> list[Action]:
-    """What was done: all that a protocol could read and an environment heard."""
+    """Return all actions that a protocol could read and that reached the environment."""
     turns = [turn for episode in episodes for turn in episode.turns]
     return [turn.action for turn in turns if turn.action.kind not in ("invalid", "summary")]
 
@@ -170,7 +179,7 @@ def num_repeated(episode: Trajectory) -> int:
 
 
 def distinct(acts: Sequence[Action]) -> float:
-    """Of actions, the share that is left when each is counted once."""
+    """Return the share of actions that is left when each is counted once."""
     return ratio(len(set(acts)), len(acts))
 
 

@@ -43,7 +43,7 @@ from rlx.run.agent import Agent, build_policy
 from rlx.run.fleet import open_fleet
 from rlx.run.inputs import data_of
 from rlx.run.kept import evaluation_key, is_begun, is_of, keep_whole, own_path, part_path, read_kept, read_parts
-from rlx.run.life import Life, end, errors_of, fetch_first, living, read_finished, told
+from rlx.run.life import Life, end, errors_of, fetch_first, living, read_finished, record_end
 from rlx.run.report import left_in, model_name, name_of, num_held_out, results_text, tables_of
 from rlx.run.run import Run
 from rlx.run.warm import model_digest
@@ -205,7 +205,7 @@ def play_rest(
 
         def progress(ended: Trajectory) -> None:
             add(ended)
-            life.told(ended)
+            life.note_end(ended)
             advance(ranks.size)
 
         player = together(
@@ -247,7 +247,7 @@ def evaluate_model(run: Run, screen: Screen | None = None, *, label: str = "", n
 def play_model(life: Life) -> Summary:
     """The run's model on the held-out problems, and the floor beside it."""
     run = life.run
-    with told(life), open_fleet(run, life.ranks) as fleet:
+    with record_end(life), open_fleet(run, life.ranks) as fleet:
         policy = build_policy(run, run.model, fleet)
         life.engine = policy.engine
         figures = floor_beside(life)
@@ -267,7 +267,7 @@ def refuse_trained(folder: Path) -> None:
 
 
 def evaluation_name(run: Run, checkpoint: Path) -> str:
-    """Which checkpoint, and which settings."""
+    """Return a name for a checkpoint and settings."""
     config = {key: value for key, value in run.config.items() if key not in FREE_KEYS} | data_of(run.env)
     config["code"] = code_digest(config)
     return f"{checkpoint.name}-{digest_of({'config': config, 'weights': weights_of(checkpoint)})[:8]}"

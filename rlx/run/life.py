@@ -110,7 +110,7 @@ class Life:
         self.screen.say(f"warning: {text}")
         self.warnings = (*self.warnings, text)
 
-    def told(self, ended: Trajectory) -> None:
+    def note_end(self, ended: Trajectory) -> None:
         """An episode is finished: this rank does not hang."""
         self.pulse.beat()
 
@@ -121,7 +121,7 @@ class Life:
         episodes = [trajectory for group in groups for trajectory in group.trajectories]
         self.cost += Cost(
             tokens=sum(episode.num_sampled for episode in episodes),
-            tool_calls=sum(turn.tool.num_calls for episode in episodes for turn in episode.own),
+            tool_calls=sum(turn.tool.num_calls for episode in episodes for turn in episode.new_turns),
             seconds=seconds,
             device_hours=seconds * self.run.hardware.num_devices / 3600,
         )
@@ -317,7 +317,7 @@ def finished_before(folder: Path) -> tuple[int, Summary | None]:
 
 
 @contextmanager
-def told(life: Life) -> Iterator[None]:
+def record_end(life: Life) -> Iterator[None]:
     """However the block ends before its time, summary.json says so."""
     try:
         yield

@@ -116,7 +116,7 @@ def try_out(life: Life, stage: Run, agent: Agent) -> WarmResult:
         ("warm start", stage.seed),
         prepare=agent.sync,
         check=life.interrupt.check,
-        progress=life.told,
+        progress=life.note_end,
     )
     player = together(act, life.ranks, stage.hardware.players(life.ranks.size))
     tasks = list(islice(stage.env.tasks("train", stage.seed + 1), NUM_DECIDING if stage.extend else NUM_TASKS))

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from rlx.algo.parts import Tokens, Totals
-from rlx.types import Rows
+from rlx.algo.rows import Rows
 
 
 def make_rows(*episodes):

@@ -22,7 +22,7 @@ from rlx.algo.credit import (
 )
 from rlx.algo.gae import gae, gae_over_tokens, gae_over_turns
 from rlx.algo.parts import PerRow, PerToken
-from rlx.types import Rows
+from rlx.algo.rows import Rows
 
 returns = st.lists(st.floats(-2, 2, allow_nan=False, width=16), min_size=2, max_size=8)
 

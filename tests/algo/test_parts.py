@@ -20,12 +20,13 @@ from rlx.algo.ppo import ppo
 from rlx.algo.rebn import rebn
 from rlx.algo.reinforce import reinforce
 from rlx.algo.rloo import rloo
+from rlx.algo.rows import Rows
 from rlx.algo.samplers import demonstrations, independent
 from rlx.algo.sft import sft
 from rlx.algo.tool_rloo import tool_rloo
 from rlx.config.compose import build_value, compose
 from rlx.rollout.growth import sample_flat
-from rlx.types import Rows, Task, Trajectory
+from rlx.types import Task, Trajectory
 
 CRITIC = Critic(lr=1e-3)
 CONF = Path(__file__).parents[2] / "conf" / "algo"

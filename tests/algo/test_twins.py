@@ -13,6 +13,7 @@ import pytest
 from rlx.algo.cpo import cpo
 from rlx.algo.entry import Entry, Probe
 from rlx.algo.parts import Optimizer, PerRow, PerToken, SamplerContext, adapted, begun, recalled
+from rlx.algo.rows import Rows
 from rlx.algo.samplers import SamplerError
 from rlx.algo.twins import (
     FIRST_GAIN,
@@ -26,7 +27,7 @@ from rlx.algo.twins import (
     watched_of,
     with_twins,
 )
-from rlx.types import Action, Completion, Fork, Group, Rows, Task, Trajectory, Turn
+from rlx.types import Action, Completion, Fork, Group, Task, Trajectory, Turn
 
 TASK = Task(id="t", prompt=(), data={})
 COMPARE = Entry(name="compare", chosen=(100,), words=(7,))

@@ -156,3 +156,10 @@ def grown(turn, seed):
 @pytest.mark.parametrize("seed", range(6))
 def test_any_tree_has_the_log_probs_and_gradients_of_its_rows_alone(model, turn, seed):
     check_equal(model(), [grown(turn, seed), grown(turn, seed + 100)], 40)
+
+
+def test_rows_of_a_group_whose_contexts_are_equal_have_one_state(turn):
+    groups = [Group(task=TASK, trajectories=tuple(family(turn))), Group(task=TASK, trajectories=(family(turn)[4],))]
+    found = rows(groups, collate(groups)).state
+    # the root's turns, a fork in mid-turn, a fork of that, a fork between turns, a sample and one of another group
+    assert found == (0, 1, 2, 3, 1, 0, 4)
