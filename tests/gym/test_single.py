@@ -174,6 +174,18 @@ def test_a_tokenizer_makes_chat_one_text() -> None:
     assert play(env, "25\n")[-1][0].endswith("<assistant>25\n<user>higher than 25\n<assistant>")
 
 
+@pytest.mark.parametrize(
+    ("view", "turn"), [("observations", ""), ("history", "so \\boxed{25}"), ("chat", "so \\boxed{25}")]
+)
+def test_a_prompt_template_holds_the_episode_in_one_message(view: str, turn: str) -> None:
+    env = rlx.gym.make(GUESS, protocol=Boxed(prompt_template="qwen3_general"), observation=view)
+    env.reset(seed=0)
+    seen, *_ = env.step(r"so \boxed{25}")
+    text = seen[0]["content"] if view == "chat" else seen
+    assert text.startswith("Question: Put your number in \\boxed{}.\nGuess the number")
+    assert f"from 1 to 50.\n{turn}\nlower than 25\nPlease reason step by step" in text
+
+
 def test_an_experts_words_win() -> None:
     env = rlx.gym.make(GUESS)
     env.reset(seed=2)

@@ -10,6 +10,9 @@ from rlx.model.chat import end_of_turn, find_marks
 from rlx.model.load import SHIPPED
 from rlx.model.problem import ModelError
 from rlx.model.rendering import render
+from rlx.protocol.boxed import Boxed
+from rlx.rollout.speech import speech_of
+from rlx.types import Action, Completion, Task, Text, Turn, Verb
 
 PLAIN = "{% for m in messages %}<|user|>{{ m['content'] }}<|end|>{% endfor %}<|agent|>"
 NAMED = (
@@ -17,7 +20,11 @@ NAMED = (
     "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}<|end|>\n{% endfor %}<|assistant|>"
 )
 NO_SYSTEM = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no') }}{% endif %}" + PLAIN
-SPECIAL = ["<|user|>", "<|agent|>", "<|assistant|>", "<|system|>"]
+CHATML = (
+    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
+    "{{ '<|im_start|>assistant\n' }}"
+)
+SPECIAL = ["<|user|>", "<|agent|>", "<|assistant|>", "<|system|>", "<|im_start|>", "<|im_end|>"]
 
 
 def tokenizer_with(template: str) -> PreTrainedTokenizerFast:
@@ -129,3 +136,23 @@ def test_a_turn_ends_as_the_template_ends_it_or_with_the_end_of_sequence(
     assert found == tokenizer.convert_tokens_to_ids(end)
     assert end_of_turn(tokenizer, {}, (5, 0)) == tokenizer.eos_token_id
     assert end_of_turn(tokenizer, {}, (5,)) == 5
+
+
+def test_gems_prompt_has_the_tokens_of_its_text() -> None:
+    """The template `qwen3_game` of GEM's scripts, after a turn, in Qwen's chat: token by token."""
+    tokenizer = tokenizer_with(CHATML)
+    dialect = Boxed(said=False, prompt_template="qwen3_game").bound(
+        (), (Verb(name="g", description="", argument="number"),)
+    )
+    task = Task(id="t", prompt=(Text("Guess the number that I think of."),), data={})
+    done = Completion(token_ids=(5, 6), logprobs=(0.0, 0.0), stop="stop")
+    seen = Turn(
+        prompt_ids=(), completion=done, action=Action(kind="act", text="25"), observation=(Text("lower than 25"),)
+    )
+    speech = speech_of(dialect, tokenizer, chat=True)
+    prompt = (
+        "<|im_start|>user\nYou are playing language games. Make valid actions to win.\nObservation: Put your number in "
+        "\\boxed{}.\nGuess the number that I think of.\n\nlower than 25\nPlease reason step by step, and put your "
+        "final answer within \\boxed{}.<|im_end|>\n<|im_start|>assistant\n"
+    )
+    assert list(speech.context(task, (), [seen])) == tokenizer.encode(prompt, add_special_tokens=False)
