@@ -8,8 +8,8 @@ CLUSTER := .venv-cluster/installed
 CLUSTER_BIN = $(if $(wildcard $(CLUSTER)),.venv-cluster/bin,$(BIN))
 # What is measured with it
 BENCH_CLUSTER := benchmarks/bench_ranks.py benchmarks/bench_vllm.py
-# Of GEM, scripts/reproduce/NAME.yaml
-GEM := gem_gamma gem_sum gem_guess gem_sudoku gem_tool
+# Names of GEM's reproductions
+GEM := $(sort $(notdir $(basename $(wildcard scripts/reproduce/gem_*.yaml))))
 INDEX := $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 # Workers of `make test`.
 JOBS ?= 2
@@ -72,7 +72,7 @@ docs: setup ## Build the documentation into site/, with every link checked
 nano: setup ## Rebuild the embedded model from the project's own text, on up to two cores (hours)
 	$(BIN)/python scripts/nano.py --processes $(if $(filter 1,$(shell nproc)),1,2)
 
-reproduce: reproduce-tool_rloo reproduce-gem reproduce-earl_calc reproduce-earl_sorting ## Reproduce every published result
+reproduce: reproduce-tool_rloo reproduce-tool_cost reproduce-gem reproduce-earl_calc reproduce-earl_sorting ## Reproduce every published result
 
 reproduce-gem: setup ## Reproduce what GEM shows, one thing after the other
 	@failed=; for name in $(GEM); do $(BIN)/rlx reproduce $$name || failed="$$failed $$name"; done; \

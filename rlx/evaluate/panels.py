@@ -34,6 +34,8 @@ Rows = Mapping[str, Mapping[str, Estimate]]
 Handle = tuple[Any, str]
 PUBLISHED = "published"
 """Label of hollow marks in a legend."""
+ASIDE = 0.03
+"""Distance between the points of two rows at the same k, in powers of two: their intervals would hide each other."""
 NUM_BINS = 40
 """Largest number of bins of a histogram."""
 
@@ -78,7 +80,7 @@ def pass_panel(title: str, picture: PassCurves, rows: Rows, published: Published
         for index, row in enumerate(picture.rows):
             found = {k: x for k in ks if (x := value_in(rows[row], picture.name_of(k))) is not None}
             drawn = one.errorbar(
-                list(found),
+                [k * 2 ** (ASIDE * (index - (len(picture.rows) - 1) / 2)) for k in found],
                 [x.value * 100 for x in found.values()],
                 yerr=whiskers([*found.values()], 100),
                 color=colour_of(index),
@@ -157,13 +159,13 @@ def draw_bars(
     width = 0.4 if has_papers else 0.7
     for index, (figures, paper) in enumerate(zip(rows, papers, strict=True)):
         at, found = index - (width / 2 if has_papers else 0), value_in(figures, column.stat)
-        if found is not None:
+        if found is None:
+            write_above(axes, at, 0.0, MISSING)
+        else:
             axes.bar(at, found.value * scale, width, color=colour_of(index))
-            axes.errorbar(
-                at, found.value * scale, yerr=whiskers([found], scale), color="0.2", elinewidth=0.9, capsize=2
-            )
-        above = 0.0 if found is None else (found.value * scale + max(0.0, whiskers([found], scale)[1][0]))
-        write_above(axes, at, above, number_cell(None if found is None else found.value, column))
+            ends = whiskers([found], scale)
+            axes.errorbar(at, found.value * scale, yerr=ends, color="0.2", elinewidth=0.9, capsize=2)
+            write_above(axes, at, found.value * scale, number_cell(found.value, column))
         if paper is not None:
             place = index + width / 2
             style: dict[str, Any] = {"facecolor": "none", "edgecolor": colour_of(index), "hatch": "////"}
@@ -177,10 +179,10 @@ def draw_bars(
 
 
 def write_above(axes: Any, at: float, height: float, text: str) -> None:
-    """Write a value above a bar."""
-    axes.annotate(
-        text, (at, max(0.0, height)), xytext=(0, 2), textcoords="offset points", ha="center", va="bottom", fontsize=6
-    )
+    """Write a value above a bar, over the interval's line."""
+    back = {"facecolor": "white", "edgecolor": "none", "pad": 0.5, "alpha": 0.85}
+    style: dict[str, Any] = {"ha": "center", "va": "bottom", "fontsize": 6, "bbox": back}
+    axes.annotate(text, (at, max(0.0, height)), xytext=(0, 2), textcoords="offset points", **style)
 
 
 def distribution_panel(title: str, picture: Distribution, samples: Mapping[str, Sample]) -> Panel:

@@ -85,9 +85,10 @@ def test_pass_curves_are_percent_against_k_with_intervals_and_published_values()
     panel = pass_panel("t", PassCurves(rows=("a", "b")), rows, {"a": {"pass@4": 0.875, "reward": 1.0}}, [1, 4])
     (axes,) = axes_of(panel)
     lines = lines_of(axes)
-    assert ([1, 4], [50, 75]) in lines
-    assert ([1, 4], [40, 65]) in [(x, pytest.approx(y)) for x, y in lines], "lower ends"
-    assert ([1], [25]) in lines
+    left, right = 2**-0.015, 2**0.015
+    assert ([left, 4 * left], [50, 75]) in lines, "beside the other row's"
+    assert ([left, 4 * left], [40, 65]) in [(x, pytest.approx(y)) for x, y in lines], "lower ends"
+    assert ([right], [25]) in lines
     assert ([4], [87.5]) in lines, "published"
     assert labels_of(panel) == ["a", "b", "published"]
     part = PassCurves(rows=("a",), part="gsm8k")
