@@ -5,13 +5,15 @@ Yue et al. 2025, "Expanding the Action Space of LLMs to Reason Beyond Language"
 The rows are no part of the head, which may be the input embedding too: they are joined to it where log-probs are
 computed. Action i starts as its description's output rows,
 
-    first:  w_i = W[d_1]        (as released)        mean:  w_i = mean of W[d_1], ..., W[d_n]
+    description:  w_i.h ~ W[d_1].h + log p(d_2 ... d_n | h, d_1)        fitted (rlx.model.rows)
+    word:         w_i = mean of W[d_1], ..., W[d_n]
+    first:        w_i = W[d_1]                                          as released
 
-so that one of a single token is, at first, exactly as likely as that token, by either. A blank that is a token of its
-own is none of d: it says nothing of what follows, and actions that begin with one would begin alike (most vocabularies
-have words with their blanks, as " compare", and none by itself). Inputs need no rows: a context holds descriptions. On
-disk they are two files in the model's folder, which is a plain Hugging Face folder beside them: `actions.json` says
-what the rows of `actions.safetensors` are.
+so that one of a single token is, at first, exactly as likely as that token, by any. A blank at a description's end is
+none of d: it parts an action from what is chosen next. By `word` and `first` no blank that is a token of its own is:
+actions that begin with one would begin alike. Most vocabularies have words with their blanks, as " compare". Inputs
+need no rows: a context holds descriptions. On disk they are two files in the model's folder, which is a plain Hugging
+Face folder beside them: `actions.json` says what the rows of `actions.safetensors` are.
 
 Legend: A actions, V vocabulary, H hidden size.
 """
@@ -21,7 +23,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -30,34 +32,40 @@ from torch import Tensor
 from rlx.model.problem import ModelError
 from rlx.model.shape import ACTIONS as NAMES
 from rlx.protocol.automaton import Actions
+from rlx.protocol.drawn import Initial
 from rlx.record.form import CodecError, ids, listed, record, string, whole
 
 ROWS = "action_rows"
 """The parameter's name, in the model, among an engine's weights and in the file."""
 START = "action_rows_start"
-"""Of a model with adapters: what the rows began as, for the policy without them."""
+"""Initial rows of a model with adapters, for the policy without them."""
 TENSORS = "actions.safetensors"
-Initial = Literal["first", "mean"]
+NOTHING: Mapping[str, Any] = {}
 
 
 def actions_of(model: Any) -> Actions | None:
-    """What the rows of a model are for, if it has some."""
+    """Return the actions that a model has rows for, if it has some."""
     return getattr(model, "actions", None)
 
 
 def expand(
     model: Any,
     wanted: Mapping[str, tuple[int, ...]],
-    initial: Initial = "mean",
+    initial: Mapping[str, Initial] = NOTHING,
     blanks: Collection[int] = (),
+    fitted: Mapping[str, Tensor] = NOTHING,
 ) -> Actions:
     """Give a model a row for each wanted action, by name its description's ids, that it has none for; its rows and
-    their ids stay as they are. ModelError where it knows an action by another description."""
+    their ids stay as they are. `fitted` has the rows of descriptions of several tokens. ModelError where it knows an
+    action by another description."""
     known = actions_of(model)
     head_VH = model.get_output_embeddings().weight.detach()
     actions = widened(known, wanted, len(head_VH))
     old = 0 if known is None else len(known.names)
-    new = [first_row(head_VH, telling(ids, blanks), initial) for ids in actions.descriptions[old:]]
+    new = [
+        fitted[name] if name in fitted else first_row(head_VH, telling(ids, blanks), initial.get(name, "word"))
+        for name, ids in zip(actions.names[old:], actions.descriptions[old:])
+    ]
     if new:
         attach(model, actions, torch.stack(new) if known is None else torch.cat((model.action_rows, torch.stack(new))))
     return actions
@@ -80,7 +88,7 @@ def telling(description: tuple[int, ...], blanks: Collection[int]) -> tuple[int,
 
 
 def first_row(head_VH: Tensor, description: tuple[int, ...], initial: Initial) -> Tensor:
-    """What an action's row begins as."""
+    """Return an action's initial row, by its words."""
     rows = head_VH[list(description[:1] if initial == "first" else description)]
     return rows[0].clone() if len(rows) == 1 else rows.mean(0)
 
@@ -92,7 +100,7 @@ def attach(model: Any, actions: Actions, rows_AH: Tensor) -> None:
 
 
 def train_rows(base: Any) -> None:
-    """Beside adapters the rows learn too, and what they began as stays."""
+    """Let the rows learn beside adapters, and keep the initial ones."""
     if actions_of(base) is not None:
         rows_AH = getattr(base, ROWS).requires_grad_(True)
         base.register_buffer(START, rows_AH.detach().clone(), persistent=False)
@@ -118,7 +126,7 @@ def read_actions(folder: Path) -> tuple[Actions, Tensor] | None:
 
 
 def read_names(file: Path) -> Actions:
-    """What the rows beside a file are for; CodecError for what is no such file."""
+    """Read the actions of the rows beside a file; CodecError for what is no such file."""
     return actions_from_json(json.loads(file.read_text(encoding="utf-8")), NAMES)
 
 

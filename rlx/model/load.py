@@ -6,16 +6,18 @@ torch and transformers are imported inside the functions, so that planning a run
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from rlx.fetch import snapshot
 from rlx.limits import refuse, within
+from rlx.model.ground import Ground
 from rlx.model.packaged import is_packaged, unpack
 from rlx.model.problem import ModelError
 from rlx.model.recipe import Recipe
+from rlx.protocol.drawn import Initial, without_gap
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -53,7 +55,7 @@ class Lora:
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """Which weights, and how they are spoken to."""
+    """Weights, and the way to speak to them."""
 
     path: str
     """`nano`, a Hugging Face folder, a hub's owner/name, or `package:NAME` for the GGUF file of a Python package."""
@@ -63,7 +65,7 @@ class Model:
     """Tokens of prompt and completions that an episode may have; within what the model can hold."""
     lora: Lora | None = None
     recipe: Recipe | None = None
-    """What suits a model of its size: other parts of a configuration refer to it."""
+    """Settings that suit a model of its size: other parts of a configuration refer to it."""
     shape: Mapping[str, int | bool | str] | None = None
     """Keys of its config.json, so that `rlx plan` can size it before it is here."""
 
@@ -88,7 +90,7 @@ def local_folder(model: Model) -> Path | None:
 
 
 def source_of(model: Model) -> str:
-    """What transformers is asked for, after a look at the folder."""
+    """Return the name or folder to ask transformers for, after a look at the folder."""
     folder = local_folder(model)
     if folder is None:
         return str(snapshot(model.path, "model"))
@@ -120,9 +122,15 @@ class Added:
     """Actions beyond the vocabulary."""
 
     descriptions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """By name, the ids of what stands for one in a context."""
+    """Ids that stand for an action in a context, by its name."""
     blanks: frozenset[int] = frozenset()
     """Ids of these that are white space alone, which says nothing of an action."""
+    initial: Mapping[str, Initial] = field(default_factory=dict)
+    """Initial rows by name; the mean of the words' rows where none is named."""
+    grounds: Callable[[], Sequence[Ground]] = field(default=tuple, compare=False)
+    """Makes the beginnings of episodes by which rows are fitted, where some are."""
+    seed: int = 0
+    """Seed of the texts that the model samples after them."""
 
 
 NOTHING = Added()
@@ -171,8 +179,24 @@ def load_base(model: Model, *, dtype: Dtype, attention: str, added: Added = NOTH
         raise ModelError(f"model.path={model.path}: {len(amiss)} weights are missing or misshapen, such as {amiss[0]}")
     take_actions(loaded, Path(source))
     if added.descriptions:
-        expand(loaded, added.descriptions, blanks=added.blanks)
+        expand(loaded, added.descriptions, added.initial, added.blanks, fitted(loaded, added))
     return loaded
+
+
+def fitted(loaded: Any, added: Added) -> Mapping[str, Tensor]:
+    """Return the rows of new actions that no token of the vocabulary has: of descriptions of several tokens."""
+    from rlx.model.expand import actions_of
+    from rlx.model.rows import fit_rows
+
+    known = actions_of(loaded)
+    long = {
+        name: ids
+        for name, whole in added.descriptions.items()
+        if added.initial.get(name) == "description" and (known is None or name not in known.names)
+        if len(ids := without_gap(whole, added.blanks)) > 1
+    }
+    grounds = added.grounds() if long else ()
+    return fit_rows(loaded, long, grounds, added.seed) if grounds else {}
 
 
 def load_weights(model: Model, dtype: Dtype, added: Added = NOTHING) -> Mapping[str, Tensor]:

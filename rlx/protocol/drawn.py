@@ -1,4 +1,4 @@
-"""What may be chosen beyond text, from the protocol that says so to all that need it.
+"""Choices beyond text, from the protocol that says so to all that need it.
 
     each part's protocol   added ─────> descriptions' ids ──expand──> rows of the model, as it is loaded
                            draw ──────> automaton, joined with the others' ──> Engine.use, the learner
@@ -11,9 +11,9 @@ A protocol that has these needs no line anywhere else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol, TypeGuard
+from typing import Literal, Protocol, TypeGuard
 
 from rlx.limits import MistakeError
 from rlx.protocol.automaton import Actions, Automaton, spell_out, union
@@ -21,6 +21,8 @@ from rlx.types import Action, Completion, Dialect, Move, Stop
 
 Encode = Callable[[str], Sequence[int]]
 Decode = Callable[[Sequence[int]], str]
+Initial = Literal["description", "word", "first"]
+"""Initial output row of an action: fitted to its description, the mean of its words' rows, or its first word's row."""
 Said = tuple[str, str]
 """An added action's name, or none for text; and how the context holds it."""
 
@@ -34,7 +36,7 @@ class Choosing(Dialect, Protocol):
         ...
 
     def draw(self, actions: Actions | None, encode: Encode) -> Automaton:
-        """What may be chosen where, of the vocabulary and of `actions`, all that the model has."""
+        """Draw what may be chosen where, of the vocabulary and of `actions`, all that the model has."""
         ...
 
     def begins(self, legal: Sequence[str] | None) -> int:
@@ -56,7 +58,7 @@ class Entering(Dialect, Protocol):
 
     @property
     def entering(self) -> Mapping[str, Said]:
-        """By its name, what enters a verb."""
+        """Entries of the verbs, by name."""
         ...
 
 
@@ -74,7 +76,7 @@ class Drawn:
 
     automaton: Automaton | None = None
     states: Mapping[str, int] = field(default_factory=dict)
-    """By `Task.env`; none for a part whose protocol draws nothing."""
+    """First states by `Task.env`; none for a part whose protocol draws nothing."""
 
     @property
     def actions(self) -> Actions | None:
@@ -92,8 +94,14 @@ def added_by(dialects: Mapping[str, Dialect]) -> dict[str, str]:
     return found
 
 
+def initial_by(dialects: Mapping[str, Dialect]) -> dict[str, Initial]:
+    """Return the initial row of each action that the protocols of a run's parts add."""
+    parts = [one for one in dialects.values() if chooses(one)]
+    return {name: getattr(one, "rows", "description") for one in reversed(parts) for name in one.added}
+
+
 def drawn_by(dialects: Mapping[str, Dialect], actions: Actions | None, encode: Encode) -> Drawn:
-    """What the protocols of a run's parts draw over the model's actions."""
+    """Join what the protocols of a run's parts draw over the model's actions."""
     own = {part: spell_out(one.draw(actions, encode)) for part, one in dialects.items() if chooses(one)}
     if not own:
         return Drawn()
@@ -101,7 +109,14 @@ def drawn_by(dialects: Mapping[str, Dialect], actions: Actions | None, encode: E
     return Drawn(automaton=automaton, states=dict(zip(own, states)))
 
 
-def said_in(completion: Completion, actions: Actions | None, decode: Decode) -> Iterator[Said]:
+def without_gap(description: tuple[int, ...], blanks: Collection[int]) -> tuple[int, ...]:
+    """Return a description without the blanks that part it from what is chosen next."""
+    while len(description) > 1 and description[-1] in blanks:
+        description = description[:-1]
+    return description
+
+
+def split_choices(completion: Completion, actions: Actions | None, decode: Decode) -> Iterator[Said]:
     """A completion as it was chosen; an end-of-sequence token is no part of what was said."""
     end = len(completion.token_ids) - (completion.stop == "eos")
     chosen = completion.chosen_ids or completion.token_ids
@@ -135,8 +150,8 @@ def ended(completion: Completion, end: int) -> Completion:
 def chosen_as(
     said: Sequence[Said], automaton: Automaton, state: int, encode: Encode, end: int | None = None
 ) -> Completion:
-    """Return the inverse of `said_in`: what is said, as if it had been sampled from `state` on, and the id `end` where
-    the automaton does not end it; ValueError for what cannot be."""
+    """Return the inverse of `split_choices`: what is said, as if it had been sampled from `state` on, and the id `end`
+    where the automaton does not end it; ValueError for what cannot be."""
     actions = automaton.actions
     token_ids: list[int] = []
     chosen_ids: list[int] = []

@@ -27,7 +27,7 @@ from rlx.limits import MistakeError
 from rlx.protocol.automaton import Actions, Automaton, State
 from rlx.protocol.blocks import ANSWER, invalid, require_heard, uncut
 from rlx.protocol.direct import Lines, spell, without_end
-from rlx.protocol.drawn import Encode, Said
+from rlx.protocol.drawn import Encode, Initial, Said
 from rlx.protocol.tags import refuse_names
 from rlx.types import Action, Move, Part, Piece, Stop, Task, Turn, Verb
 from rlx.world import legal_sets
@@ -45,6 +45,9 @@ class ExpA(Lines):
     inline: bool = True
     """For chat models: observations continue the model's own message, so the template is for the prompt only (EARL's
     Algorithm 1). False: each observation is a message of the user or tool."""
+    rows: Initial = "description"
+    """Initial output rows of actions: each as likely as its whole description (fitted where that has several tokens),
+    or the mean of its words' rows, or its first word's row (EARL's release)."""
     stops: tuple[str, ...] = ()
     """Stop strings of an answer, beside the model's own end of sequence."""
     lent: tuple[Verb, ...] = ()

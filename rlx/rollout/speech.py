@@ -10,7 +10,18 @@ from typing import Any
 from rlx.algo.entry import Entry
 from rlx.model.chat import Marks, end_of_turn, find_marks
 from rlx.model.load import encode_text
-from rlx.protocol.drawn import Decode, Drawn, Encode, Said, chooses, chosen_as, ended, enters, said_in
+from rlx.protocol.drawn import (
+    Decode,
+    Drawn,
+    Encode,
+    Said,
+    chooses,
+    chosen_as,
+    ended,
+    enters,
+    split_choices,
+    without_gap,
+)
 from rlx.protocol.history import summed_up, sums_up
 from rlx.protocol.thought import CLOSES, OPENS, within_thought
 from rlx.rollout.stops import decoder
@@ -48,7 +59,7 @@ class Speech:
 
     def hear(self, completion: Completion, past: Sequence[Turn] = ()) -> Action:
         """Return the action of a completion after these turns; where nothing is drawn, by its text."""
-        said = list(said_in(completion, self.drawn.actions, self.decode))
+        said = list(split_choices(completion, self.drawn.actions, self.decode))
         if sums_up(self.dialect, past):
             return summed_up("".join(text for _, text in said), self.dialect.summary_end)
         if self.state is not None and chooses(self.dialect):
@@ -78,9 +89,8 @@ class Speech:
             possible = partial(self.possible, name) if hasattr(self.dialect, "may_enter") else None
             return Entry(name=name, chosen=spelled, words=tuple(words), description=spelled, possible=possible)
         number = actions.names.index(route)
-        description = actions.descriptions[number]
-        while len(description) > 1 and self.is_blank(description[-1]):
-            description = description[:-1]
+        ids = actions.descriptions[number]
+        description = without_gap(ids, [one for one in ids if self.is_blank(one)])
         return Entry(name=name, chosen=(actions.first + number,), words=tuple(words), description=description)
 
     def possible(self, name: str, token_ids: Sequence[int]) -> Sequence[bool]:

@@ -1,4 +1,4 @@
-"""What acts and what learns: one model, as a policy that samples from it and a learner that moves it."""
+"""Policy and learner: one model, as a policy that samples from it and a learner that moves it."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ from rlx.model.chat import end_of_turn, find_marks
 from rlx.model.expand import actions_of
 from rlx.model.load import Added, Model, encode_text, load_model, load_tokenizer, load_weights
 from rlx.protocol.automaton import Automaton
-from rlx.protocol.drawn import added_by, drawn_by
+from rlx.protocol.drawn import added_by, drawn_by, initial_by
 from rlx.rollout.engine import Engine
 from rlx.rollout.play import Rollout
 from rlx.rollout.speech import Speech, speech_of
 from rlx.rollout.torch.engine import TorchEngine
 from rlx.rollout.vllm.engine import VllmEngine
+from rlx.run.grounds import grounds_of
 from rlx.run.run import Run
 from rlx.types import Environment, Sampling, Trajectory
 
@@ -39,7 +40,7 @@ logging.disable_progress_bar()  # rlx draws its own
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """What acts: an engine and its speech."""
+    """An engine and its speech, which act."""
 
     engine: Engine
     speech: Speech
@@ -77,13 +78,13 @@ class Policy:
 
 @dataclass(frozen=True, kw_only=True)
 class Agent:
-    """What acts and learns."""
+    """A policy and the learner that moves it."""
 
     policy: Policy
     learner: Learner
     tokenizer: Any
     start: Model
-    """What both began as, with rows for the actions that are `added`."""
+    """The model that both began as, with rows for the actions that are `added`."""
     added: Added
 
     def sync(self) -> None:
@@ -126,14 +127,20 @@ def build_agent(
 
 
 def added_in(run: Run, tokenizer: Any) -> Added:
-    """What the run's protocols add to a model."""
+    """Return what the run's protocols add to a model."""
     found = {name: tuple(encode_text(tokenizer, text)) for name, text in added_by(run.dialects).items()}
     used = {one for ids in found.values() for one in ids}
-    return Added(descriptions=found, blanks=frozenset(one for one in used if tokenizer.decode([one]).isspace()))
+    return Added(
+        descriptions=found,
+        blanks=frozenset(one for one in used if tokenizer.decode([one]).isspace()),
+        initial=initial_by(run.dialects),
+        grounds=partial(grounds_of, run, tokenizer, found),
+        seed=run.seed,
+    )
 
 
 def speech_in(run: Run, model: Model, loaded: Any, tokenizer: Any) -> Speech:
-    """How the model speaks, and what may be chosen, in the run's environments."""
+    """Return the model's speech, and what may be chosen, in the run's environments."""
     drawn = drawn_by(run.dialects, actions_of(base_of(loaded)), partial(encode_text, tokenizer))
     return speech_of(run.protocol, tokenizer, chat=model.chat, drawn=drawn, eos_ids=eos_ids(loaded))
 
@@ -165,7 +172,7 @@ def learner_of(run: Run, loaded: Any, ranks: Ranks, automaton: Automaton | None)
 
 
 def build_policy(run: Run, model: Model, fleet: Fleet | None = None) -> Policy:
-    """What only acts, for an evaluation."""
+    """Build a policy without a learner, for an evaluation."""
     tokenizer = load_tokenizer(model)
     added = added_in(run, tokenizer)
     loaded: Any = load_model(model, dtype=run.hardware.dtype, added=added)
@@ -183,7 +190,7 @@ def policy_of(
     fleet: Fleet | None = None,
     engine: Engine | None = None,
 ) -> Policy:
-    """What acts: an engine of this process, one that is there already, or that of the run's servers."""
+    """Build a policy: an engine of this process, one that is there already, or that of the run's servers."""
     automaton = speech.drawn.automaton
     engine = engine if fleet is None else fleet.engine()
     if engine is None:

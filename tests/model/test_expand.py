@@ -30,7 +30,7 @@ def test_rows_begin_as_their_descriptions():
     head = model.get_output_embeddings().weight.detach()
     assert (actions.first, actions.names) == (len(head), ("calculate", "sum", "equals"))
     assert model.action_rows.tolist() == torch.stack([head[312], head[[435, 410]].mean(0), head[29]]).tolist()
-    released, _ = expanded(initial="first")
+    released, _ = expanded(initial=dict.fromkeys(WANTED, "first"))
     assert released.action_rows.tolist() == head[[312, 435, 29]].tolist()
 
 
@@ -40,7 +40,7 @@ def test_a_blank_that_is_a_token_of_its_own_says_nothing_of_an_action():
     expand(model, {"compare": (221, 303), "A": (221, 33, 221), "end": (221,)}, blanks={221, 199})
     assert model.action_rows.tolist() == head[[303, 33, 221]].tolist()
     model = load_model(NANO)
-    expand(model, {"look at": (221, 303, 40)}, blanks={221}, initial="first")
+    expand(model, {"look at": (221, 303, 40)}, blanks={221}, initial={"look at": "first"})
     assert model.action_rows.tolist() == head[[303]].tolist()
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rlx.buttons import Buttons
 from rlx.limits import MistakeError
 from rlx.protocol.automaton import Actions, Automaton, spell_out
-from rlx.protocol.drawn import Said, added_by, chosen_as, said_in
+from rlx.protocol.drawn import Said, added_by, chosen_as, split_choices
 from rlx.protocol.expa import ExpA, presses
 from rlx.types import Action, Completion, Move, Stop, Task, Text, Turn, Verb
 from rlx.world import legal_sets
@@ -94,7 +94,7 @@ def test_what_was_chosen_is_understood_and_stands_in_the_context_as_it_is_writte
     said = SORTING.choose(Move(thought="is it B?", action=act("compare", "B A")))
     done = chosen_as(said, automaton, 0, encode)
     assert decode(done.token_ids) == "is it B? compare B A"
-    heard = list(said_in(done, automaton.actions, decode))
+    heard = list(split_choices(done, automaton.actions, decode))
     assert heard == said
     assert SORTING.understand(heard, "stop") == act("compare", "B A")
 
@@ -164,7 +164,7 @@ def test_an_experts_move_is_chosen_as_it_is_understood(case: tuple[ExpA, Action]
     said = protocol.choose(Move(thought="", action=action))
     done = chosen_as(said, automaton, 0, encode)
     assert len(done.chosen_ids) == len(done.mask_ids) == len(done.token_ids)
-    assert protocol.understand(list(said_in(done, automaton.actions, decode)), "stop") == action
+    assert protocol.understand(list(split_choices(done, automaton.actions, decode)), "stop") == action
 
 
 @pytest.mark.parametrize("text", ["", "A", "A A", "A B C", "D B", "A  B", "AB"])
@@ -180,7 +180,7 @@ def test_an_experts_answer_without_a_stop_string_is_ended_by_the_model() -> None
     done = chosen_as(said, automaton, 0, encode, END)
     assert (done.token_ids[-1], done.stop) == (END, "eos")
     assert len(done.mask_ids) == len(done.logprobs) == len(done.token_ids)
-    assert SORTING.understand(list(said_in(done, automaton.actions, decode)), "eos") == replace(
+    assert SORTING.understand(list(split_choices(done, automaton.actions, decode)), "eos") == replace(
         answer, text="It is sorted"
     )
     pressed = SORTING.choose(Move(thought="", action=act("compare", "A B")))

@@ -20,7 +20,7 @@ from rlx.learner.batch import collate
 from rlx.model.load import Model, load_model
 from rlx.model.shape import num_parameters
 from rlx.protocol.automaton import Actions, Automaton, State
-from rlx.protocol.drawn import Encode, Said, added_by, said_in
+from rlx.protocol.drawn import Encode, Said, added_by, split_choices
 from rlx.protocol.tags import Tags
 from rlx.record.folder import CHECKPOINTS
 from rlx.run.agent import build_agent, build_policy
@@ -164,7 +164,7 @@ def test_what_was_chosen_is_told_from_what_spells_it() -> None:
         done = Completion(
             token_ids=token_ids, chosen_ids=chosen_ids, logprobs=(0.0,) * len(token_ids), mask_ids=(0,), stop=stop
         )
-        return list(said_in(done, actions, lambda ids: bytes(ids).decode()))
+        return list(split_choices(done, actions, lambda ids: bytes(ids).decode()))
 
     assert told((49, 50), ()) == [("", "12")]
     assert told((49, 49, 49, 50, 51, 52), (49, 300, 49, 301, 51, 52)) == [
