@@ -5,10 +5,10 @@ last one; what must outlive its row (a session waiting for its tool, a shared pr
 length. Position p of a row's context is at column p. Columns past a row's length hold stale but finite numbers, masked
 while read.
 
-The buffer is as wide as its longest row, rounded up, and is laid out anew when that changes. Attention then runs over
-all columns of contiguous matrices. Reading the first columns of a wider buffer would do less arithmetic, but torch's
-batched product on CPU prepares each matrix of a batch by itself where they are not contiguous: four times slower at 64
-rows.
+The buffer is about as wide as its longest row, rounded up. A longer row widens it at once; it is narrowed when reading
+the columns in vain has cost as much as a new layout. Attention then runs over all columns of contiguous matrices.
+Reading the first columns of a wider buffer would do less arithmetic. But torch's batched product on CPU prepares each
+matrix of a batch by itself where they are not contiguous: four times slower at 64 rows.
 
 Shapes: L layers, 2 for keys and values, R rows, K key heads, C columns, D head size.
 """
@@ -25,6 +25,8 @@ from rlx.rollout.torch.decoder import LayerCache
 
 BLOCK = 16
 """The number of columns is a multiple of this."""
+LAYOUT = 4
+"""Cost of moving a column of a row to a new layout, in columns read by attention."""
 
 
 def round_up(num_columns: int) -> int:
@@ -40,6 +42,10 @@ class Cache:
         self._memory = torch.zeros(math.prod(size), device=device, dtype=dtype)
         self._spare = self._memory.new_zeros(0)
         """On CPU the memory of the layout before this one, for the next: fresh pages cost more than the copy."""
+        self._num_used = 0
+        """First rows that may hold something: no others are moved to a new layout."""
+        self._num_vain = 0
+        """Columns that attention read in vain since the last layout, over all rows."""
         self._install(self._memory.view(size))
 
     @property
@@ -59,20 +65,29 @@ class Cache:
             columns = max(round_up(num_columns), columns + columns // 8 // BLOCK * BLOCK)
         if (rows, columns) != (self.num_rows, self.num_columns):
             self._resize(rows, columns)
+        self._num_used = max(self._num_used, num_rows)
 
-    def shed(self, num_columns: int) -> None:
-        """Drop columns past the longest row's length, if that is a quarter of them or more."""
-        if round_up(num_columns) <= self.num_columns * 3 // 4:
-            self._resize(self.num_rows, round_up(num_columns))
+    def shed(self, num_columns: int, num_rows: int) -> None:
+        """Before a tick of the first rows, drop columns past the longest one's length, a quarter of all or more.
+
+        They are dropped once they were read in vain as often as a new layout costs. Without rows there is nothing to
+        move: the layout is then what these lengths ask for, whatever came before.
+        """
+        needed, self._num_used = round_up(num_columns), num_rows
+        self._num_vain += (self.num_columns - needed) * num_rows
+        pays = needed <= self.num_columns * 3 // 4 and self._num_vain >= LAYOUT * needed * num_rows
+        if pays if num_rows else needed != self.num_columns:
+            self._resize(self.num_rows, needed)
 
     def _resize(self, rows: int, columns: int) -> None:
-        old, kept = self._buffer, min(columns, self.num_columns)
+        old, kept, used = self._buffer, min(columns, self.num_columns), self._num_used
+        self._num_vain = 0
         size = (*old.shape[:2], rows, old.shape[3], columns, old.shape[5])
         if self._spare.numel() < math.prod(size):
             self._spare = old.new_zeros(0)  # let go before there is a larger one
             self._spare = old.new_zeros(math.prod(size))
         new = self._spare[: math.prod(size)].view(size)
-        new[:, :, : old.shape[2], :, :kept] = old[..., :kept, :]
+        new[:, :, :used, :, :kept] = old[:, :, :used, :, :kept]
         self._spare, self._memory = self._memory, self._spare
         if self.device.type != "cpu":
             self._spare = self._memory.new_zeros(0)
@@ -103,7 +118,7 @@ class Cache:
         return (origins + positions_BN.unsqueeze(-1)).view(-1)
 
     def bias(self, positions_M: Tensor) -> Tensor:
-        """What keeps tokens from looking past their position, (M, C)."""
+        """Return the mask that keeps tokens from looking past their position, (M, C)."""
         return self._windows.index_select(0, self.num_columns - 1 - positions_M)
 
     def view(self, first_row: int, num_rows: int) -> list[LayerCache]:

@@ -16,7 +16,7 @@ group's prompt is prefilled once even if its members come at different ticks.
 Determinism: the *schedule* is deterministic; the arithmetic of a row is not independent of its neighbours. Matrix
 products that give a row the same bits in every batch cost a multiple in speed on small models and need kernels of their
 own. A schedule that counts ticks (first come, first served; a tool's answer admitted a fixed number of ticks later)
-costs nothing, and gives the same rows in the same order to the same kernels, hence the same bits on the same machine
+costs nothing. It gives the same rows in the same order to the same kernels. So the bits are the same on one machine
 with the same number of threads. A request's random numbers are a function of (stream, token) alone, so between two
 schedules only rounding differs.
 """
@@ -202,7 +202,7 @@ class TorchEngine:
         first = len(self._rows)
         cache = self._runner.cache
         if not first:
-            cache.shed(max(len(row.ids) for row, _, _ in computed))
+            cache.shed(max(len(row.ids) for row, _, _ in computed), 0)
         cache.reserve(first + len(computed), max(reused for _, _, reused in computed))
         for index, (_, saved, reused) in enumerate(computed, first):
             if saved is not None:

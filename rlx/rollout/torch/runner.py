@@ -36,7 +36,7 @@ class Runner:
 
     def decode(self, ids: Sequence[int], positions: Sequence[int]) -> Tensor:
         """Logits after one more token of every row, (B, V)."""
-        self.cache.shed(max(positions) + 1)
+        self.cache.shed(max(positions) + 1, len(ids))
         return self._forward(0, [(id_,) for id_ in ids], positions)
 
     def extend(self, first_row: int, suffixes: Sequence[Sequence[int]], starts: Sequence[int]) -> Tensor:
