@@ -95,7 +95,7 @@ def pass_panel(title: str, picture: PassCurves, rows: Rows, published: Published
         one.set_xscale("log", base=2)
         one.set_xticks(ks, [str(k) for k in ks], minor=False)
         one.set_xlabel("k", fontsize=8)
-        one.set_ylabel(f"{picture.part} Pass@k, %".strip(), fontsize=8)
+        one.set_ylabel(label_of(f"{picture.part} Pass@k, %".strip()), fontsize=8)
         return [*handles, *published_handle(any(papers), linestyle=":")]
 
     return Panel(title=title, draw=draw, num_labels=len(picture.rows) + 1)

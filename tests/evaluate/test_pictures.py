@@ -173,6 +173,7 @@ def test_names_in_a_picture_are_text_and_a_picture_is_the_same_each_time() -> No
     rows: Rows = {name: {"eval/reward": estimate(0.5), "eval/pass@1": estimate(0.5), "eval/pass@2": estimate(0.5)}}
     panels = [
         pass_panel(name, PassCurves(rows=(name,)), rows, {}, [1, 2]),
+        pass_panel("part", PassCurves(rows=("a",), part="env/\x1b<b>"), {"a": {}}, {}, [1, 2]),
         bars_panel(name, Bars(rows=(name,), figures=("reward",)), rows, {name: {"reward": 0.1}}),
         distribution_panel(name, Distribution(rows=(name,)), {name: Sample(values=(1.0, 2.5), num_episodes=3)}),
         frontier_panel(name, Frontier(rows=(name,), across="reward", up="pass@1"), rows, {}),
@@ -182,6 +183,7 @@ def test_names_in_a_picture_are_text_and_a_picture_is_the_same_each_time() -> No
     written = [node.firstChild.data for node in minidom.parseString(text.encode()).getElementsByTagName("text")]  # type: ignore[union-attr]
     one = "_<script>&$x^2$\N{REPLACEMENT CHARACTER}[31m\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER} 日"
     assert written.count(one) == 8, "four titles, three legends and a lane"
+    assert "env/\N{REPLACEMENT CHARACTER}<b> Pass@k, %" in written
     assert "<script" not in text
 
 
