@@ -211,7 +211,9 @@ def take_step(
         "time/update": updated - sampled,
         "time/step": updated - began,
         "batch/episodes": sum(len(group.trajectories) for group in groups),
+        "batch/turns": len(whole.trajectory_R),
         "batch/tokens": whole.num_tokens,
+        "update/turns": len(batch.row_M.unique()),
         "rate/tokens": whole.num_tokens / (updated - began),
         "memory/peak": peak_memory(),
     }

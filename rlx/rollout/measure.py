@@ -100,6 +100,7 @@ def measure_some(groups: Sequence[Group], *, lends: bool) -> Metrics:
         "action/repeated": ratio(sum(map(num_repeated, episodes)), len(actions(episodes))),
         **({**means("tool/"), "tool/failed_rate": failed_rate(episodes)} if lends else {}),
         **measure_turns(episodes),
+        **measure_entropy(episodes),
         **means("episode/"),
         "episode/errors": share(episode.status == "error" for episode in everything),
         **measure_summaries(episodes),
@@ -115,6 +116,16 @@ def measure_turns(episodes: Sequence[Trajectory]) -> Metrics:
         "turn/invalid": share(turn.action.kind == "invalid" for turn in turns),
         "turn/truncated": share(turn.completion.stop in CUT for turn in turns),
     }
+
+
+def measure_entropy(episodes: Sequence[Trajectory]) -> Metrics:
+    """Return the mean of -log p of a sampled token, which estimates the policy's entropy without bias.
+
+    The log-probs are the engine's, under the temperature and the masks of sampling. An expert has none: its are zero.
+    """
+    done = [turn.completion for episode in episodes for turn in episode.turns]
+    total = -sum(sum(completion.logprobs) for completion in done)
+    return {"policy/entropy": total / sum(len(completion.token_ids) for completion in done)} if total else {}
 
 
 def failed_rate(episodes: Sequence[Trajectory]) -> float:

@@ -85,3 +85,14 @@ def test_credit_adds_figures_of_its_own_and_hides_none() -> None:
     for wrong in ({"reward/mean": 2.0}, {"tree/size": float("nan")}, {"tree/size": "3"}):
         with pytest.raises(ValueError, match="credit: its metric"):
             with_credit_figures({"reward/mean": 1.0}, wrong)  # type: ignore[arg-type]
+
+
+def test_the_policy_s_entropy_is_that_of_what_fresh_episodes_sampled() -> None:
+    def with_logprobs(sample: int, *logprobs: float, fork: Fork | None = None) -> Trajectory:
+        done = Completion(token_ids=tuple(range(len(logprobs))), logprobs=logprobs, stop="stop")
+        whole = episode(sample, "answer 1")
+        return replace(whole, turns=(replace(whole.turns[0], completion=done),), fork=fork)
+
+    fork = with_logprobs(2, -9.0, fork=Fork(parent=0, turn=0))
+    assert told([with_logprobs(0, -1.0, -2.0), with_logprobs(1, -3.0), fork])["policy/entropy"] == 2.0
+    assert "policy/entropy" not in told([with_logprobs(0, 0.0, 0.0)])
