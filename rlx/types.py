@@ -350,6 +350,10 @@ class Start:
     middle."""
     watch: tuple[int, ...] = ()
     """Ids whose log-probs are wanted with every token that it samples."""
+    sampling: Sampling | None = None
+    """Settings of its own, e.g. greedy; the learner knows the run's alone, so such an episode is in no group."""
+    max_turns: int | None = None
+    """Turns that it may sample itself; after these it ends as truncated."""
     repeat: int = 0
     """Number of earlier starts of its step with this task and sample; a player counts them, so that each has a
     random stream of its own."""

@@ -45,12 +45,12 @@ from rlx.world import (
 )
 
 Asked = Request | Callable[[], Any]
-"""What an episode waits for: a completion of a request, or what comes of work in its environment."""
+"""Thing that an episode waits for: a completion of a request, or what comes of work in its environment."""
 Life = Generator[Asked, Any, Trajectory]
 
 
 Seen = Counter[tuple[str, int, int]]
-"""How often a task, sample and repeat was played in a step."""
+"""Count of a task, sample and repeat in a step."""
 
 
 def tell_apart(starts: Sequence[Start], seen: Seen) -> list[Start]:
@@ -113,7 +113,7 @@ def worlds_of(env: Environment, speech: Speech, max_rounds: int | None = None) -
 
 
 def bind(env: Environment, speech: Speech, part: str = "") -> Speech:
-    """How one speaks in an environment, or in a part of it."""
+    """Return the speech of an environment, or of a part of it."""
     return replace(speech, dialect=dialect_of(env, speech.dialect, part), state=speech.drawn.states.get(part))
 
 
@@ -125,7 +125,7 @@ def refuse_replay(world: World, start: Start) -> None:
 
 
 class Scene:
-    """What an episode has come to, and what is done in its environment between completions: work for any thread, one
+    """State of an episode, and the work in its environment between completions: work for any thread, one
     at a time, each piece of which ends with the context of the next turn."""
 
     def __init__(self, world: World, start: Start, stack: ExitStack) -> None:
@@ -178,7 +178,7 @@ def play_episode(
     """One episode from start to end. It asks for its beginning first. An exception of the environment ends it as
     `error`; nothing else is lost. It is closed however it ends, when nobody asks it to go on too."""
     stack = ExitStack()
-    scene = Scene(world, start, stack)
+    scene, sampling = Scene(world, start, stack), start.sampling or sampling
     try:
         with stack:
             context: tuple[int, ...] = yield scene.begin
@@ -202,6 +202,8 @@ def play_episode(
                 context = yield partial(scene.act, context, completion)
                 if scene.step.done:
                     return scene.end("truncated" if scene.step.truncated else "done", success=bool(scene.step.success))
+                if start.max_turns is not None and len(scene.turns) - first >= start.max_turns:
+                    return scene.end("truncated")
             return scene.end("context")
     except (Exception, SystemExit) as error:  # an environment's exit() is no end of the run
         return scene.end("error", error=fault(error))

@@ -5,7 +5,7 @@ What a sampler yields and returns is checked here, and nowhere else: a mistake o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Sequence, Set
 from dataclasses import replace
 from typing import Any, NoReturn, TypeVar
 
@@ -45,11 +45,13 @@ def number_starts(growth: Growth, task: Task, repeat: int) -> Growing[Group]:
     if not isinstance(growth, Generator):
         refuse(task, f"it gave {kind(growth)} at once; yield lists of starts, then return the Group")
     begun: set[int] = set()
+    apart: set[int] = set()
     num_waiting = 0
     try:
         asked: Any = next(growth)
         while True:
             starts = numbered(asked.starts if isinstance(asked, Ask) else asked, task, repeat, begun)
+            apart |= {one.sample for one in starts if isinstance(one, Start) and one.sampling is not None}
             num_waiting += len(starts)
             wait = asked.wait if isinstance(asked, Ask) else num_waiting
             check_wait(task, wait, num_waiting)
@@ -58,7 +60,7 @@ def number_starts(growth: Growth, task: Task, repeat: int) -> Growing[Group]:
     except StopIteration as end:
         if num_waiting:
             refuse(task, f"it returned while {num_waiting} of its episodes were under way; wait for them first")
-        return checked(task, end.value)
+        return checked(task, end.value, apart)
 
 
 def numbered(starts: Any, task: Task, repeat: int, begun: set[int]) -> Sequence[Start | Probe]:
@@ -94,12 +96,14 @@ def check_starts(task: Task, starts: Any, begun: set[int]) -> None:
         begun.add(start.sample)
 
 
-def checked(task: Task, group: Any) -> Group:
+def checked(task: Task, group: Any, apart: Set[int] = frozenset()) -> Group:
     """Return what a sampler returned, if it is a group that has the parents of its forks: their turns before are rows
     of these, by which credit knows a tree. What shall not be trained, credit leaves out by `keep`."""
     if not isinstance(group, Group):
         refuse(task, f"it returned {kind(group)}; return the Group")
     samples = {one.sample for one in group.trajectories}
+    if samples & apart:
+        refuse(task, f"sample {min(samples & apart)} has sampling of its own, which nobody trains; leave it out")
     for one in group.trajectories:
         if one.fork is not None and one.fork.parent not in samples:
             left = f"sample {one.sample} is a fork of sample {one.fork.parent}, which the Group lacks"

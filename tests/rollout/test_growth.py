@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -172,6 +172,39 @@ def test_a_sampler_that_returns_before_its_episodes_end_is_told_in_a_line(player
         return Group(task=context.task, trajectories=tuple(played))
 
     assert "it returned while 1 of its episodes were under way" in refused(player(2), grow)
+
+
+GREEDY = Sampling(max_new_tokens=8, max_context=400, temperature=0.0)
+
+
+def test_a_start_may_set_its_sampling_and_the_number_of_its_turns(player: Any) -> None:
+    found: list[Any] = []
+
+    def grow(context: SamplerContext) -> Growth:
+        (root,) = yield [Start(task=context.task, sample=0, max_turns=2)]
+        fork = replace(leave(root, sample=1, turn=1), max_turns=1)
+        greedy = [replace(leave(root, sample=2 + i, turn=1), sampling=GREEDY) for i in range(2)]
+        found.extend((yield [fork, *greedy]))
+        return Group(task=context.task, trajectories=(root, found[0]))
+
+    (group,) = player(4).sample(grown(grow), tasks(1))
+    root, fork = group.trajectories
+    assert [(len(one.turns), len(one.new_turns), one.status) for one in (root, fork)] == [
+        (2, 2, "truncated"),
+        (2, 1, "truncated"),
+    ]
+    first, second = found[1:]
+    assert first.status == "done"
+    assert [turn.completion.token_ids for turn in first.turns] == [turn.completion.token_ids for turn in second.turns]
+    assert all(len(turn.completion.token_ids) <= 8 for turn in first.new_turns)
+
+
+def test_an_episode_with_sampling_of_its_own_is_in_no_group(player: Any) -> None:
+    def grow(context: SamplerContext) -> Growth:
+        played = yield [Start(task=context.task, sample=0, sampling=GREEDY)]
+        return Group(task=context.task, trajectories=tuple(played))
+
+    assert "sample 0 has sampling of its own" in refused(player(2), grow)
 
 
 def said(groups: list[Group]) -> list[list[tuple[int, ...]]]:
