@@ -49,6 +49,9 @@ class Twins:
     likely: Likely = "description"
     """A place's weight: the probability of the verb's whole description there, that of the first token of its name, or
     (the release) the larger of that and its route's."""
+    num_probed: int = 32
+    """Places of an episode whose whole description is looked at, the likeliest by its first token, which bounds the
+    others' weights; only these may be drawn. 0: all, at a cost that grows with the text."""
     temperature: float = 1.0
     """Divisor of the log of that weight."""
     top_k: int = 0
@@ -60,7 +63,7 @@ class Twins:
 
     def __post_init__(self) -> None:
         above(0, 1000, temperature=self.temperature)
-        within(0, MANY, top_k=self.top_k)
+        within(0, MANY, num_probed=self.num_probed, top_k=self.top_k)
         above(0, 1, top_p=self.top_p, gain_rate=self.gain_rate)
 
 
@@ -75,7 +78,7 @@ def with_twins(num_samples: int, twins: Twins, gains: Mapping[str, float] | None
         watch = watched_of(entries)
         factual = yield [Start(task=task, sample=sample, watch=watch) for sample in range(num_samples)]
         left = list(begin_twins(factual, entries, watch, twins, gains or {}, rng))
-        yield from weigh_places(left, watch, twins.likely)
+        yield from weigh_places(left, twins)
         starts = [start for sample, twin in enumerate(left, num_samples) for start in twin.starts(sample, watch, twins)]
         return Group(task=task, trajectories=(*factual, *((yield starts) if starts else ())))
 
@@ -143,9 +146,11 @@ def reserve(rng: Random) -> Random:
     return reserved
 
 
-def weigh_places(left: Sequence[Twin], watch: Sequence[int], likely: Likely) -> Probing:
-    """Add the log-probs of the rest of each description to those of its first token."""
-    long = [twin for twin in left if likely == "description" and len(twin.entry.description) > 1]
+def weigh_places(left: Sequence[Twin], twins: Twins) -> Probing:
+    """Add the log-probs of the rest of each description to those of its first token, at the likeliest places."""
+    long = [twin for twin in left if twins.likely == "description" and len(twin.entry.description) > 1]
+    for twin in long:
+        twin.places = likeliest(twin.places, twins.num_probed)
     probes = [
         Probe(turn=twin.parent.turns[turn], token=token, ids=twin.entry.description, skip=1)
         for twin in long
@@ -187,9 +192,14 @@ def text_before(done: Completion, entry: Entry) -> int:
     return len(said)
 
 
+def likeliest(places: Sequence[tuple[float, tuple[int, int]]], num: int) -> Places:
+    """Return the likeliest places first, at most `num` of them; 0: all."""
+    return sorted(places, key=lambda place: (-place[0], place[1]))[: num or None]
+
+
 def draw_place(places: Sequence[tuple[float, tuple[int, int]]], twins: Twins, rng: Random) -> tuple[int, int]:
     """One of them, by their weights under temperature, top-k and top-p."""
-    best = sorted(places, key=lambda place: (-place[0], place[1]))[: twins.top_k or None]
+    best = likeliest(places, twins.top_k)
     weights = [math.exp((score - best[0][0]) / twins.temperature) for score, _ in best]
     num, mass = 0, 0.0
     while num < len(best) and mass < twins.top_p * sum(weights):

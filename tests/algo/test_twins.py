@@ -18,6 +18,7 @@ from rlx.algo.samplers import SamplerError
 from rlx.algo.twins import (
     FIRST_GAIN,
     Twins,
+    begin_twins,
     draw_entry,
     draw_place,
     has_failed,
@@ -25,6 +26,7 @@ from rlx.algo.twins import (
     text_before,
     twin_difference,
     watched_of,
+    weigh_places,
     with_twins,
 )
 from rlx.types import Action, Completion, Fork, Group, Task, Trajectory, Turn
@@ -227,3 +229,13 @@ def test_gains_follow_the_twins_of_each_entry_and_choose_the_next() -> None:
 def test_settings_that_mean_nothing_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(bad))):
         Twins(**bad)
+
+
+def test_only_the_likeliest_places_by_the_first_token_are_probed() -> None:
+    tag = Entry(name="python", chosen=(60, 61), words=(7,), description=(60, 61))
+    one = episode(0, turn((5, 6, 8, 9), [(-1.0, -4.0), (-1.0, -2.0), (-1.0, -3.0), (-1.0, -5.0)]))
+    for num, expected in ((2, [1, 2]), (0, [1, 2, 0, 3]), (9, [1, 2, 0, 3])):
+        twins = Twins(num_probed=num)
+        left = list(begin_twins([one, one], (tag,), (7, 60), twins, {}, Random(0)))
+        probes = next(weigh_places(left[:1], twins))
+        assert [probe.token for probe in probes] == expected

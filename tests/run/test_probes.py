@@ -41,7 +41,7 @@ def weighed(run: Any, agent: Any, left: list[Twin]) -> Sampler:
         watch = watched_of(entries)
         factual = yield [Start(task=task, sample=i, watch=watch) for i in range(2)]
         twins = list(begin_twins(factual, entries, watch, Twins(), {}, rng))
-        yield from weigh_places(twins, watch, "description")
+        yield from weigh_places(twins, Twins(num_probed=0))
         left.extend(twins)
         return Group(task=task, trajectories=tuple(factual))
 
@@ -110,6 +110,6 @@ def test_what_the_release_weighs_asks_for_no_probe(run: Any) -> None:
     watch = watched_of(entries)
     factual = [one for one in group.trajectories if one.fork is None]
     twins = list(begin_twins(factual, entries, watch, Twins(likely="either"), {}, Random(0)))
-    assert list(weigh_places(twins, watch, "either")) == []
+    assert list(weigh_places(twins, Twins(likely="either"))) == []
     for twin in twins:
         assert twin.places == list(places_of(twin.parent, twin.entry, watch, "either"))
