@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from rlx import train as program
+from rlx.algo.parts import Sampler
 from rlx.console import Screen
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.model.load import load_model, load_tokenizer
@@ -139,11 +140,11 @@ def test_a_checkpoint_is_evaluated_on_servers_too(server: Any, small_run: Build,
 def test_a_broken_rollout_ends_the_run_and_its_thread(server: Any, small_run: Build, tmp_path: Path) -> None:
     run = small_run(tmp_path, *ONE_BEHIND)
 
-    def sample(task: Any) -> Any:
+    def sample(context: Any) -> Any:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        train(replace(run, algo=replace(run.algo, sample=sample)), QUIET)
+        train(replace(run, algo=replace(run.algo, sample=Sampler(num_episodes=1, grow=sample))), QUIET)
     assert json.loads((tmp_path / "summary.json").read_text())["status"] == "failed"
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("rollout")]
 

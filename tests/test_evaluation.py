@@ -253,7 +253,7 @@ def test_what_was_stored_of_other_settings_is_not_gone_on_with(
         raise InterruptedRunError(15)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Life, "told", stop)
+        patch.setattr(Life, "note_end", stop)
         with pytest.raises(InterruptedRunError):
             evaluate_model(small_run(tmp_path / "cut", "steps=0"), QUIET)
     assert num_lines(tmp_path / "cut") == len(told) == 1

@@ -12,7 +12,7 @@ from rlx.limits import LARGEST_SEED, above, at_least, not_empty, refuse, within
 from rlx.model.recipe import MOST_DOUBLINGS
 from rlx.protocol.drawn import chooses, enters
 from rlx.types import Dialect, Environment, Sampling
-from rlx.world import actions_of, dialect_of, has_expert, parts_of, rounds_of, tools_of, trained_parts
+from rlx.world import actions_of, dialect_of, has_expert, is_replayable, parts_of, rounds_of, tools_of, trained_parts
 
 if TYPE_CHECKING:
     from rlx.algo.parts import Algorithm
@@ -120,6 +120,7 @@ class Run:
         if self.steps:
             self.check_space()
             self.check_entries()
+            self.check_forks()
             self.check_expert()
         self.before()
 
@@ -168,6 +169,14 @@ class Run:
             has_any = bool(tools_of(env) or actions_of(env))
             remedy = f"{key}=tags or {key}=expa" if has_any else f"another algo, as {NOTHING_TO_ENTER}"
             raise ValueError(f"algo forces a policy to enter a tool or an action: expected {remedy}")
+
+    def check_forks(self) -> None:
+        """Refuse an algorithm that forks episodes where an environment cannot repeat what was done in it."""
+        for name, env in trained_parts(self.env).items() if self.algo.sample.num_forks else ():
+            if not is_replayable(env):
+                where = f"env.parts.{name}" if name else "env"
+                told = f"{where}: {type(env).__name__} does not replay, and algo forks its episodes"
+                raise ValueError(f"{told}: expected another env, or another algo")
 
     def check_expert(self) -> None:
         """An algorithm that imitates has someone to copy."""

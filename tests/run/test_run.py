@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from rlx.config.compose import ConfigError
+from rlx.env.countdown import Countdown
 
 SPLIT = ["hardware.engine=vllm", "hardware.device=cuda", "hardware.tensor_parallel=2"]
 
@@ -72,3 +73,40 @@ def test_what_an_algorithm_asks_of_an_environment_is_nothing_to_a_run_that_train
     small_run: Callable[..., Any], tmp_path: Path
 ) -> None:
     assert small_run(tmp_path, "algo=earl", "protocol=answer", "steps=0").algo.space == "expanded"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unrepeatable(Countdown):
+    replayable: ClassVar[bool] = False
+
+
+@pytest.mark.parametrize("algo", ["carl", "carl_lite", "cpo"])
+def test_an_algorithm_that_forks_needs_an_environment_that_replays(
+    small_run: Callable[..., Any], tmp_path: Path, algo: str
+) -> None:
+    without = ("algo", "warm_start") if algo.startswith("carl") else ("warm_start",)
+    run = small_run(tmp_path, f"algo={algo}", "algo.num_prompts=2", "warm_start=none", without=without)
+    message = "^env: Unrepeatable does not replay, and algo forks its episodes"
+    with pytest.raises(ValueError, match=message):
+        replace(run, env=Unrepeatable())
+    assert replace(run, env=Unrepeatable(), steps=0).steps == 0
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("algo.num_fresh=0", "algo.num_fresh=0: expected an integer from 1 to"),
+        ("algo.num_fresh=-1", "algo.num_fresh=-1: expected an integer from 1 to"),
+        ("algo.num_forks=-1", "algo.num_forks=-1: expected an integer from 0 to"),
+        ("algo.num_live=0", "algo.num_live=0: expected an integer from 1 to"),
+        ("algo.fork_order=best", "algo.fork_order=best is not an option"),
+        ("algo.update=some", "algo.update=some is not an option"),
+        ("algo.num_samples=4", "algo.num_samples"),
+    ],
+)
+def test_wrong_values_of_carl_are_refused_by_their_key(
+    small_run: Callable[..., Any], tmp_path: Path, word: str, message: str
+) -> None:
+    with pytest.raises(ConfigError) as error:
+        small_run(tmp_path, "algo=carl", word, without=("algo", "warm_start"))
+    assert message in str(error.value)

@@ -1,0 +1,53 @@
+"""CARL: a tree of episodes that is forked where the policy is least sure, and trained where edges have siblings.
+
+    h(s) = mean over the turns a sampled in s of -1/T sum over t of log pi(a_t);   fork the state with the largest h / n
+    A(u -> v) = E[R(v)] - E[R(u)],  E[R(u)] = mean over the children v of E[R(v)]
+    loss = - mean over tokens of min(r A, clip(r, 1 - clip_low, 1 + clip_high) A)
+
+over the edges whose state has more than one. Source: "CARL: Critical Action Focused Reinforcement Learning for
+Multi-Step Agent" (arXiv:2512.04949); its code is not published. arXiv:2605.27788 is another method of that short name.
+Its Algorithm 1 says "smallest h / n" and comments "least confident"; only the largest agrees with its text. Its N forks
+come on top of the N0 fresh episodes: only so do its Tables 2 and 3 follow. Where to fork depends on turns sampled
+there, so values are unbiased only up to that choice. Against GRPO: the sampler and the credit.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from rlx.algo.losses import PLAIN, PolicyLoss, adaptive_kl, clip, policy_loss
+from rlx.algo.parts import Algorithm, Beginning, Optimizer, Space
+from rlx.algo.tree import ForkOrder, Update, progressive, tree_difference
+from rlx.limits import above
+
+
+def carl(
+    *,
+    optimizer: Optimizer,
+    num_prompts: int = 16,
+    num_fresh: int = 8,
+    num_forks: int = 16,
+    fork_order: ForkOrder = "largest",
+    num_live: int = 4,
+    update: Update = "critical",
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+    loss: PolicyLoss = PLAIN,
+    start: Beginning = "any",
+    space: Space = "any",
+) -> Algorithm:
+    """`num_fresh` (N0) episodes a task from its start, and `num_forks` (N) from states in them."""
+    above(0, 1, clip_low=clip_low)
+    above(0, clip_high=clip_high)
+    token_loss = partial(policy_loss, clip(clip_low, clip_high))
+    return Algorithm(
+        sample=progressive(num_fresh, num_forks, fork_order, num_live),
+        credit=tree_difference(update),
+        loss=token_loss(loss),
+        memory=adaptive_kl(loss, token_loss),
+        needs=loss.needs,
+        optimizer=optimizer,
+        num_prompts=num_prompts,
+        start=start,
+        space=space,
+    )
