@@ -333,13 +333,13 @@ def is_finite(number: Any) -> bool:
         return False
 
 
-def heard(turns: Sequence[Turn]) -> list[int]:
+def environment_turns(turns: Sequence[Turn]) -> list[int]:
     """Return the indices of the turns that reach the environment. They alone count against a limit of turns."""
-    return [index for index, turn in enumerate(turns) if is_heard(turn.action)]
+    return [index for index, turn in enumerate(turns) if is_for_environment(turn.action)]
 
 
-def is_heard(action: Action) -> bool:
-    """All but summaries, which are for the policy alone."""
+def is_for_environment(action: Action) -> bool:
+    """Tell whether an action is no summary, which is for the policy alone."""
     return action.kind != "summary"
 
 
@@ -349,7 +349,7 @@ def step_within(
     """A step of an episode in which `num_turns` have passed. Where no more may pass it is the last: a call or an
     invalid turn ends nothing, so it is not made; an act or an answer that does not end the episode is cut off. A
     summary is none: what was legal after the step `before` it still is."""
-    if not is_heard(action):
+    if not is_for_environment(action):
         return Step(legal=before.legal)
     if max_rounds is None or num_turns < max_rounds:
         return episode.step(action)

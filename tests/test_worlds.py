@@ -31,7 +31,7 @@ from rlx.protocol.tags import Tags
 from rlx.run.agent import build_agent
 from rlx.train import train
 from rlx.types import Action, Group, Sampling, Step, Task, Trajectory, Turn
-from rlx.world import heard
+from rlx.world import environment_turns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,7 +218,7 @@ def test_a_policy_that_sums_up_goes_on_from_what_it_said_and_learns_from_it(
     groups = play(agent, run, GUESSING, speech, num_tasks=4)
     episodes = [t for group in groups for t in group.trajectories]
     assert_learner_agrees(agent, groups)
-    assert max(len(heard(t.turns)) for t in episodes) == 4  # as without summaries
+    assert max(len(environment_turns(t.turns)) for t in episodes) == 4  # as without summaries
     for episode in episodes:
         for index, turn in enumerate(episode.turns):
             past = episode.turns[:index]

@@ -13,12 +13,9 @@ there, so values are unbiased only up to that choice. Against GRPO: the sampler 
 
 from __future__ import annotations
 
-from functools import partial
-
-from rlx.algo.losses import PLAIN, PolicyLoss, adaptive_kl, clip, policy_loss
+from rlx.algo.losses import PLAIN, PolicyLoss, adaptive_kl, clipped_loss
 from rlx.algo.parts import Algorithm, Beginning, Optimizer, Space
 from rlx.algo.tree import ForkOrder, Update, progressive, tree_difference
-from rlx.limits import above
 
 
 def carl(
@@ -37,9 +34,7 @@ def carl(
     space: Space = "any",
 ) -> Algorithm:
     """`num_fresh` (N0) episodes a task from its start, and `num_forks` (N) from states in them."""
-    above(0, 1, clip_low=clip_low)
-    above(0, clip_high=clip_high)
-    token_loss = partial(policy_loss, clip(clip_low, clip_high))
+    token_loss = clipped_loss(clip_low, clip_high)
     return Algorithm(
         sample=progressive(num_fresh, num_forks, fork_order, num_live),
         credit=tree_difference(update),

@@ -13,13 +13,11 @@ LLMs to Reason Beyond Language", appendix D.
 
 from __future__ import annotations
 
-from functools import partial
-
 from rlx.algo.credit import Deviation
-from rlx.algo.losses import PLAIN, PolicyLoss, adaptive_kl, clip, policy_loss
+from rlx.algo.losses import PLAIN, PolicyLoss, adaptive_kl, clipped_loss
 from rlx.algo.parts import Algorithm, Optimizer, Space
 from rlx.algo.twins import Twins, both, remembered_gains, twin_difference, with_twins
-from rlx.limits import above, at_least
+from rlx.limits import at_least
 
 
 def cpo(
@@ -37,9 +35,7 @@ def cpo(
 ) -> Algorithm:
     """`num_samples` independent episodes a task, and a twin of each where all of them failed."""
     at_least(2, num_samples=num_samples)
-    above(0, 1, clip_low=clip_low)
-    above(0, clip_high=clip_high)
-    token_loss, twins = partial(policy_loss, clip(clip_low, clip_high)), twins or Twins()
+    token_loss, twins = clipped_loss(clip_low, clip_high), twins or Twins()
     return Algorithm(
         sample=with_twins(num_samples, twins),
         credit=twin_difference(std=std, eps=eps),

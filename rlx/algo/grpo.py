@@ -11,13 +11,11 @@ beside the same turn of the others.
 
 from __future__ import annotations
 
-from functools import partial
-
 from rlx.algo.credit import Deviation, Scale, group_centred
-from rlx.algo.losses import PLAIN, PolicyLoss, adaptive_kl, clip, policy_loss
+from rlx.algo.losses import PLAIN, PolicyLoss, adaptive_kl, clipped_loss
 from rlx.algo.parts import Algorithm, Beginning, Optimizer, Space
 from rlx.algo.samplers import independent
-from rlx.limits import above, at_least
+from rlx.limits import at_least
 
 
 def grpo(
@@ -37,9 +35,7 @@ def grpo(
 ) -> Algorithm:
     """`num_samples` independent episodes a task, each measured by its group's mean and spread."""
     at_least(2, num_samples=num_samples)
-    above(0, 1, clip_low=clip_low)
-    above(0, clip_high=clip_high)
-    token_loss = partial(policy_loss, clip(clip_low, clip_high))
+    token_loss = clipped_loss(clip_low, clip_high)
     return Algorithm(
         sample=independent(num_samples),
         credit=group_centred(scale=scale, std=std, eps=eps, gamma=gamma),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from rlx.algo.parts import Algorithm, Loss, Memory, Need, State, TokenLoss, Tokens, Totals
@@ -106,6 +107,13 @@ def clip(low: float, high: float) -> Surrogate:
         return plain.maximum(clipped), {"ratio/clipped": (clipped > plain).float()}
 
     return surrogate
+
+
+def clipped_loss(clip_low: float, clip_high: float) -> Callable[[PolicyLoss], TokenLoss]:
+    """Return the clipped loss of an algorithm, for the options of one; ValueError for bounds that are none."""
+    above(0, 1, clip_low=clip_low)
+    above(0, clip_high=clip_high)
+    return partial(policy_loss, clip(clip_low, clip_high))
 
 
 def policy_gradient(sequence_cap: float | None = None) -> Surrogate:

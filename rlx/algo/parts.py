@@ -62,6 +62,8 @@ class Sampler:
     """Fresh episodes of a task, at most."""
     num_forks: int = 0
     """Episodes of a task that begin inside another of its episodes, at most."""
+    forks_always: bool = False
+    """Plays all of its forks, whatever the episodes earn."""
     grow: Callable[[SamplerContext], Growth] | None = None
     """Coroutine for a task; None: `num_episodes` fresh episodes, which different processes may play."""
     expert: bool = False

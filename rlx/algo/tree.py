@@ -11,7 +11,7 @@ in one state, the root, and a fork takes another edge from a state of an earlier
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Literal
@@ -80,7 +80,7 @@ def progressive(num_fresh: int, num_forks: int, order: ForkOrder, num_live: int)
             receive(fork, live.popleft(), states)
         return Group(task=context.task, trajectories=tuple(played))
 
-    return Sampler(num_episodes=num_fresh, num_forks=num_forks, grow=grow)
+    return Sampler(num_episodes=num_fresh, num_forks=num_forks, forks_always=True, grow=grow)
 
 
 def first_states(played: Sequence[Trajectory]) -> list[State]:
@@ -122,18 +122,16 @@ def tree_difference(update: Update) -> Credit:
     left out, and with `critical` those without siblings."""
 
     def credit(rows: Rows) -> Credited:
-        edges = edges_of(rows)
+        states, edges = states_of(rows), edges_of(rows)
         worth = edge_worths(rows, edges)
         value = {state: sum(worth[row] for row in of) / len(of) for state, of in edges.items()}
-        siblings = [len(edges[state]) for state in states_of(rows)]
-        advantage = [worth[row] - value[state] for row, state in enumerate(states_of(rows))]
+        siblings = [len(edges[state]) for state in states]
+        advantage = [worth[row] - value[state] for row, state in enumerate(states)]
         if update == "all":
             inherit(rows, siblings, advantage)
-        told = informative_groups(rows, worth, edges)
-        keep = [(num > 1 or update == "all") and group in told for num, group in zip(siblings, rows.group)]
-        return Credited(
-            advantage=PerRow(advantage), keep=PerRow([float(one) for one in keep]), metrics=tree_figures(rows, siblings)
-        )
+        informative = informative_groups(worth, edges)
+        keep = [(num > 1 or update == "all") and group in informative for num, group in zip(siblings, rows.group)]
+        return Credited(advantage=PerRow(advantage), keep=PerRow(keep), metrics=tree_figures(rows, siblings))
 
     return credit
 
@@ -168,25 +166,12 @@ def inherit(rows: Rows, siblings: Sequence[int], advantage: list[float]) -> None
             advantage[row] = advantage[rows.parent[row]]
 
 
-def informative_groups(
-    rows: Rows, worth: Sequence[float], edges: Mapping[tuple[int, int], Sequence[int]]
-) -> frozenset[int]:
+def informative_groups(worth: Sequence[float], edges: Mapping[tuple[int, int], Sequence[int]]) -> frozenset[int]:
     """Return the groups in which the edges of some state differ in worth."""
     return frozenset(group for (group, _), of in edges.items() if len({round(worth[row], 9) for row in of}) > 1)
 
 
 def tree_figures(rows: Rows, siblings: Sequence[int]) -> dict[str, float]:
     """Return |D_roll| and |D_upd| of a task, before groups are left out: its edges, and those that have siblings."""
-    num = len(set(rows.group))
-    return (
-        {}
-        if not num
-        else {
-            "tree/edges": len(siblings) / num,
-            "tree/critical": count(one > 1 for one in siblings) / num,
-        }
-    )
-
-
-def count(flags: Iterable[bool]) -> int:
-    return sum(map(bool, flags))
+    num = max(1, len(set(rows.group)))
+    return {"tree/edges": len(siblings) / num, "tree/critical": sum(one > 1 for one in siblings) / num}

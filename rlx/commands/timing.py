@@ -152,8 +152,10 @@ def describe_work(timing: Timing) -> list[str]:
 
 def describe_stage(stage: RunStage) -> str:
     """Count what a stage plays and reads."""
-    episodes = stage.steps * stage.load.episodes
-    forks = f" and at most {counted(round(episodes * stage.forked), 'fork')}" if stage.forked else ""
+    sampler, tasks = stage.sampler, stage.steps * stage.num_prompts
+    episodes = tasks * sampler.num_episodes if sampler.forks_always else stage.steps * stage.load.episodes
+    most = "" if sampler.forks_always else "at most "
+    forks = f" and {most}{counted(tasks * sampler.num_forks, 'fork')}" if sampler.num_forks else ""
     tokens = [short(stage.steps * num_tokens(load)) for load in stage.loads]
     amount = f"about {tokens[0]}" if len(tokens) == 1 else f"{tokens[0]} to {tokens[-1]}"
     most = f"up to {stage.steps << stage.extend} while its policy does not speak or earns nothing"
@@ -206,7 +208,10 @@ def describe_step(
 def basis(timing: Timing) -> str:
     """Say what the seconds are computed from, and how far they may be off."""
     assert timing.machine is not None
-    forks = "; forks may add as much rollout again" if timing.main.forked else ""
+    sampler = timing.main.sampler
+    follow = "of a task follow one another, and take longer where few are under way"
+    most = follow if sampler.forks_always else "may add as much rollout again"
+    forks = f"; forks {most}" if sampler.num_forks else ""
     if timing.run.hardware.device == "cpu":
         source = "runs on one thread of an AMD EPYC"
     else:

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rlx.types import Group, ToolUse, Trajectory
-from rlx.world import heard
+from rlx.world import environment_turns
 
 
 def cut_episode(whole: Trajectory, max_rounds: int) -> Trajectory:
     """The trajectory as `rlx.world.step_within` would have let it go."""
-    counted = heard(whole.turns)
+    counted = environment_turns(whole.turns)
     if len(counted) <= max_rounds:
         return whole
     end = counted[max_rounds] + 1

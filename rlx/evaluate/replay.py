@@ -19,7 +19,7 @@ from rlx.rollout.speech import Speech
 from rlx.types import Environment, Step, Trajectory, Turn
 from rlx.world import (
     cost_of,
-    is_heard,
+    is_for_environment,
     is_replayable,
     only_legal,
     open_episode,
@@ -36,14 +36,14 @@ MOST_SHOWN = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mistake:
-    """Where a replay differs from what was stored."""
+    """A difference between a replay and what was stored."""
 
     file: str
     line: int
     task: str
     sample: int
     turn: int | None
-    """From 0; None where it is the episode's end that differs."""
+    """Number of the turn, from 0; None where it is the episode's end that differs."""
     what: str
 
     def __str__(self) -> str:
@@ -53,7 +53,7 @@ class Mistake:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What came of a replay."""
+    """Result of a replay."""
 
     num_files: int
     num_trajectories: int
@@ -133,7 +133,7 @@ def differences(stored: Stored, env: Environment, speech: Speech | None) -> Iter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rehearsal:
-    """What the environment says now: its opening, and a step for every stored action until it ended or broke."""
+    """Answers of the environment now: its opening, and a step for every stored action until it ended or broke."""
 
     opening: Step
     steps: tuple[Step, ...]
@@ -152,14 +152,14 @@ def rehearse(env: Environment, stored: Trajectory, max_rounds: int | None) -> Re
                 if steps and steps[-1].done:
                     break
                 steps.append(step_within(episode, turn.action, passed, max_rounds, steps[-1] if steps else opening))
-                passed += is_heard(turn.action)
+                passed += is_for_environment(turn.action)
     except Exception as error:
         return Rehearsal(opening=opening, steps=tuple(steps), broke=f"{type(error).__name__}: {error}")
     return Rehearsal(opening=opening, steps=tuple(steps))
 
 
 def judge_outcome(env: Environment, stored: Trajectory, found: Rehearsal) -> Iterator[Found]:
-    """Where the environment answers otherwise than it did; an exception is a mistake, and ends the replay."""
+    """Yield answers of the environment that differ from the stored ones; an exception is one, and ends the replay."""
     for index, (turn, step) in enumerate(zip(stored.turns, found.steps)):
         yield from ((index, what) for what in judge_step(env, turn, step))
     if found.broke:
@@ -171,11 +171,11 @@ def judge_outcome(env: Environment, stored: Trajectory, found: Rehearsal) -> Ite
 
 
 def judge_step(env: Environment, turn: Turn, step: Step) -> Iterator[str]:
-    """How a turn's answer differs. Tokens were counted by the policy's tokenizer, so their count is taken as stored."""
+    """Tell how a turn's answer differs. The policy's tokenizer counted tokens, so their count is taken as stored."""
     tool = replace(step.tool, num_tokens=turn.tool.num_tokens)
     reward = step.reward - cost_of(env, tool)
     if step.observation != turn.observation:
-        yield f"observation {shown(step.observation)}, stored {shown(turn.observation)}"
+        yield f"observation {quoted(step.observation)}, stored {quoted(turn.observation)}"
     if tool != turn.tool:
         yield f"tool use {tool}, stored {turn.tool}"
     if dict(step.metrics) != dict(turn.metrics):
@@ -185,7 +185,7 @@ def judge_step(env: Environment, turn: Turn, step: Step) -> Iterator[str]:
 
 
 def judge_end(stored: Trajectory, last: Step) -> Iterator[str]:
-    """How the outcome differs. An episode that the environment did not end was cut by the context, or by an error."""
+    """Tell how the outcome differs. The context or an error cut an episode that the environment did not end."""
     status = ("truncated" if last.truncated else "done") if last.done else "context"
     success = last.done and bool(last.success)
     if stored.status not in (status, "error") or (stored.status == "error" and last.done):
@@ -195,7 +195,7 @@ def judge_end(stored: Trajectory, last: Step) -> Iterator[str]:
 
 
 def judge_tokens(stored: Trajectory, speech: Speech, found: Rehearsal) -> Iterator[Found]:
-    """Where tokens and meaning part: each turn's context, and the action of each completion."""
+    """Yield the places where tokens and meaning part: each turn's context, and the action of each completion."""
     legal = [found.opening.legal, *(step.legal for step in found.steps)]
     past: list[Turn] = []
     for index, turn in enumerate(stored.turns):
@@ -210,5 +210,5 @@ def judge_tokens(stored: Trajectory, speech: Speech, found: Rehearsal) -> Iterat
         past.append(turn)
 
 
-def shown(observation: tuple[Any, ...]) -> str:
+def quoted(observation: tuple[Any, ...]) -> str:
     return repr("".join(part.text for part in observation))[:100]

@@ -39,7 +39,7 @@ VERSION = re.compile(r"-v\d+")
 REFERENCE = re.compile(r"\$\{model\.recipe\.(\w+)\}")
 RECIPE = "3b"
 """Recipe whose tool limits and interpreter an environment gets where no model says its own."""
-WITHOUT_MODEL = {"${model.recipe.reasoning}": True}
+WITHOUT_MODEL = {"${model.recipe.reasoning}": True, "${model.recipe.action_rows}": "word"}
 """Values of references to a model, which the gym does not know."""
 MOST = 10**5
 """Environments of a vector: making so many takes seconds."""

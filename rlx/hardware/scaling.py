@@ -32,7 +32,7 @@ def estimate_step(
     """Estimate one step of a run on a profile of such machines."""
     shares, adam = efficiency or Efficiency(), load.trained or num_parameters(shape)
     return StepTime(
-        decode=(1 + load.forked) * decode_seconds(shape, hardware, machine, load, shares) if load.plays else 0.0,
+        decode=decode_seconds(shape, hardware, machine, load, shares) if load.plays else 0.0,
         prefill=prefill_seconds(shape, hardware, machine, load, shares) if load.plays else 0.0,
         compute=compute_seconds(shape, hardware, machine, load, shares),
         messages=message_bytes(shape, hardware, load) / ring(hardware, machine, shares),

@@ -59,8 +59,6 @@ class Load:
     critic: bool = False
     plays: bool = True
     """A policy samples them; demonstrations cost no rollout."""
-    forked: float = 0.0
-    """Forks of each: more to decode, and no more to prefill or to learn, as a twin is learned from instead."""
     epochs: int = 1
     """Passes of the update over them."""
     updates: int = 1

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rlx.limits import above, at_least, within
+from rlx.protocol.drawn import Initial
 
 MOST_DOUBLINGS = 10
 """Limit of the doublings of a warm start: a thousand times its steps."""
@@ -55,6 +56,8 @@ class Recipe:
     """Times every learning rate where adapters alone are trained."""
     reasoning: bool = True
     """The model reasons in free text: its turns have room for it, and text in <think> is no answer."""
+    action_rows: Initial = "word"
+    """Initial rows of actions beyond the vocabulary whose description has several tokens."""
     interpreter: Literal["monty", "cpython"]
     """Interpreter of the Python tool and of the judge of programs."""
     code_characters: int

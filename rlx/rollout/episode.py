@@ -33,7 +33,7 @@ from rlx.types import (
 from rlx.world import (
     cost_of,
     dialect_of,
-    is_heard,
+    is_for_environment,
     is_replayable,
     lawful,
     only_legal,
@@ -132,7 +132,7 @@ class Scene:
         """`stack` closes the episode."""
         self.world, self.start, self.stack = world, start, stack
         self.turns = list(replayed(start))
-        self.step, self.num_heard = Step(), 0
+        self.step, self.num_passed = Step(), 0
         self.encode = world.remembering()
 
     def begin(self) -> tuple[int, ...]:
@@ -154,8 +154,8 @@ class Scene:
         return () if self.step.done else self.context()
 
     def take(self, action: Action) -> None:
-        self.step = self.world.step(self.episode, action, self.num_heard, self.step)
-        self.num_heard += is_heard(action)
+        self.step = self.world.step(self.episode, action, self.num_passed, self.step)
+        self.num_passed += is_for_environment(action)
 
     def context(self) -> tuple[int, ...]:
         return self.world.speech.context(self.start.task, self.opening.observation, self.turns, self.encode)

@@ -6,7 +6,7 @@ import resource
 from collections.abc import Iterable, Mapping, Sequence
 
 from rlx.types import CUT, Action, Environment, Group, Metrics, Task, Trajectory
-from rlx.world import heard, is_finite, is_heard, parts_of, tools_of
+from rlx.world import environment_turns, is_finite, is_for_environment, parts_of, tools_of
 
 
 def mean(values: Iterable[float]) -> float:
@@ -35,7 +35,7 @@ def describe(episode: Trajectory) -> dict[str, float]:
         "tool/calls": tool.num_calls,
         "tool/mismatch_rate": tool.num_mismatches > 0,
         "tool/tokens": tool.num_tokens,
-        "episode/turns": len(heard(episode.turns)),
+        "episode/turns": len(environment_turns(episode.turns)),
         "episode/tokens": episode.num_tokens,
         "episode/truncated": episode.status in ("truncated", "context"),
         "episode/errors": episode.status == "error",
@@ -111,7 +111,7 @@ def measure_some(groups: Sequence[Group], *, lends: bool) -> Metrics:
 
 def measure_turns(episodes: Sequence[Trajectory]) -> Metrics:
     """Return the shares of turns that were invalid and that their length cut off; summaries are no turns."""
-    turns = [turn for episode in episodes for turn in episode.turns if is_heard(turn.action)]
+    turns = [turn for episode in episodes for turn in episode.turns if is_for_environment(turn.action)]
     return {
         "turn/invalid": share(turn.action.kind == "invalid" for turn in turns),
         "turn/truncated": share(turn.completion.stop in CUT for turn in turns),

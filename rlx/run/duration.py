@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from rlx.algo.parts import Algorithm
+from rlx.algo.parts import Algorithm, Sampler
 from rlx.hardware.disk import save_seconds
 from rlx.hardware.machine import gpus
 from rlx.hardware.memory import num_trained
@@ -52,8 +52,8 @@ class RunStage:
     steps: int
     loads: tuple[Load, ...]
     """One step, at each length that episodes may have: one where it is known, else three."""
-    forked: float
-    """Forks of each episode, at most."""
+    sampler: Sampler
+    num_prompts: int
     expected: Expected
     hardware: Hardware
     extend: int = 0
@@ -81,13 +81,12 @@ def stage_of(run: Run, name: str, given: Given) -> RunStage:
     """Build one stage with its loads."""
     expected = expect_lengths(run, given)
     loads = tuple(load_of(run, lengths, expected.most) for lengths in expected.lengths)
-    sampler = run.algo.sample
-    forked = sampler.num_forks / max(1, sampler.num_episodes)
     return RunStage(
         name=name,
         steps=run.steps,
         loads=loads,
-        forked=forked,
+        sampler=run.algo.sample,
+        num_prompts=run.algo.num_prompts,
         expected=expected,
         hardware=run.hardware,
         extend=run.extend,
@@ -96,12 +95,12 @@ def stage_of(run: Run, name: str, given: Given) -> RunStage:
 
 def load_of(run: Run, lengths: Lengths, most: int) -> Load:
     """Build the load of a step whose episodes have such lengths."""
-    algo, samples = run.algo, run.algo.sample.num_episodes
+    algo = run.algo
     shape, lora = shape_of(run), run.model.lora
     sampled, turns = max(1, round(lengths.sampled)), max(1, round(lengths.turns))
     return Load(
-        episodes=episodes_of(algo, samples, turns),
-        samples=samples,
+        episodes=episodes_of(algo, turns),
+        samples=max(1, round(episodes_a_task(algo.sample, turns))),
         prompt=round(lengths.prompt),
         sampled=sampled,
         observed=round(lengths.observed),
@@ -116,10 +115,19 @@ def load_of(run: Run, lengths: Lengths, most: int) -> Load:
     )
 
 
-def episodes_of(algo: Algorithm, samples: int, turns: int) -> int:
+def episodes_of(algo: Algorithm, turns: int) -> int:
     """Count the episodes of a step: those of all tasks, or as many as have the step's turns."""
-    most = algo.num_prompts * samples
+    most = round(algo.num_prompts * episodes_a_task(algo.sample, turns))
     return most if algo.num_turns is None else min(most, math.ceil(algo.num_turns / turns))
+
+
+def episodes_a_task(sampler: Sampler, turns: int) -> float:
+    """Count the episodes of a task; a fork that is always played is (T + 1) / 2T of one with T turns.
+
+    That is its share where every turn is as likely to be forked. Forks that may be played are not counted.
+    """
+    forks = sampler.num_forks if sampler.forks_always else 0
+    return sampler.num_episodes + forks * (turns + 1) / (2 * turns)
 
 
 def num_tokens(load: Load) -> int:

@@ -235,7 +235,7 @@ def demand_of(run: Run) -> Demand | None:
         needs_reference=any("reference" in stage.algo.needs for stage in stages),
         max_context=max(stage.sampling.max_context for stage in stages),
         num_head=num_head,
-        num_episodes=run.algo.num_prompts * run.algo.sample.num_episodes,
+        num_episodes=run.algo.num_prompts * (run.algo.sample.num_episodes + run.algo.sample.num_forks),
         frozen=any(stage.algo.frozen_policy for stage in stages),
     )
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rlx.algo.parts import Sampler
 from rlx.commands.objective import ObjectiveError
 from rlx.commands.plan import describe_plan, describe_settings, start_command
 from rlx.commands.refusal import check_plan
@@ -15,6 +16,7 @@ from rlx.commands.timing import timing_of, totals
 from rlx.config.compose import build_run, compose
 from rlx.hardware.disk import save_seconds
 from rlx.record.folder import flatten
+from rlx.run.duration import episodes_a_task
 from rlx.run.fit import FitError
 from rlx.run.lengths import NOTHING_GIVEN, Given
 
@@ -131,6 +133,21 @@ def test_twins_may_double_what_is_played() -> None:
     assert "run 40 steps, 2,560 episodes and at most 2,560 forks," in twins
     assert "forks may add as much rollout again" in twins
     assert "forks may add" not in plain
+
+
+def test_forks_that_are_always_played_are_counted_in_episodes_tokens_and_time() -> None:
+    lite = flat("algo=carl_lite", "env=countdown")
+    assert "run 40 steps, 320 episodes and 5,120 forks," in lite
+    assert "forks of a task follow one another" in lite
+    assert episodes_a_task(Sampler(num_episodes=1, num_forks=16, forks_always=True), turns=5) == 1 + 16 * 6 / 10
+    assert episodes_a_task(Sampler(num_episodes=8, num_forks=16, forks_always=True), turns=1) == 24
+    assert episodes_a_task(Sampler(num_episodes=8, num_forks=8), turns=5) == 8
+
+
+@pytest.mark.parametrize(("model", "rows"), [("nano", "description"), ("qwen3_4b", "word"), ("qwen2_5_7b", "word")])
+def test_rows_of_actions_are_fitted_for_the_embedded_model_alone(model: str, rows: str) -> None:
+    tree = compose(["env=lend", "algo=earl", f"model={model}", "hardware=a100x8"])
+    assert tree["protocol"]["rows"] == rows
 
 
 def test_no_key_of_a_run_is_left_out() -> None:

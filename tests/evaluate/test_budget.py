@@ -10,7 +10,7 @@ import pytest
 from rlx.env.countdown import Countdown, describe
 from rlx.evaluate.budget import cut_episode, cut_groups
 from rlx.types import Action, Completion, Environment, Group, Status, Step, Task, Text, Trajectory, Turn
-from rlx.world import cost_of, heard, step_within
+from rlx.world import cost_of, environment_turns, step_within
 
 TASK = describe((44, 19, 35), 98)
 CALLS = ["((44 - 35) * 19)", "((44 * 35) * 19)", "((19 + 35) + 44)"]
@@ -32,7 +32,7 @@ def play(env: Environment, max_rounds: int, actions: Sequence[Action]) -> Trajec
     episode, turns = env.start(TASK), []
     step = Step()
     for action in actions:
-        step = step_within(episode, action, len(heard(turns)), max_rounds)
+        step = step_within(episode, action, len(environment_turns(turns)), max_rounds)
         tool = replace(step.tool, num_tokens=3 if step.tool.num_calls else 0)
         turns.append(
             Turn(
@@ -76,7 +76,8 @@ def test_a_summary_is_cut_off_with_what_follows_and_counts_for_nothing(rounds: i
     whole = play(Countdown(), 8, actions)
     assert [turn.reward for turn in whole.turns if turn.action == summary] == [0.0, 0.0]
     assert cut_episode(whole, rounds) == play(Countdown(), rounds, actions)
-    assert len(heard(cut_episode(whole, rounds).turns)) == len(cut_episode(play(Countdown(), 8, ACTIONS), rounds).turns)
+    plain = cut_episode(play(Countdown(), 8, ACTIONS), rounds)
+    assert len(environment_turns(cut_episode(whole, rounds).turns)) == len(plain.turns)
 
 
 def test_a_cut_episode_ends_truncated_and_without_success() -> None:

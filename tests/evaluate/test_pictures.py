@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from xml.dom import minidom
@@ -29,7 +29,7 @@ from rlx.evaluate.panels import (
 from rlx.evaluate.picture import Panel, figure_of_panels, picture_svg, whiskers
 from rlx.evaluate.pictures import Bars, Distribution, Frontier, PassCurves, figures_in
 from rlx.evaluate.reproduced import measure_runs, pictures_of, report_tables
-from rlx.evaluate.reproduction import ReproductionError, read_reproduction
+from rlx.evaluate.reproduction import read_reproduction
 from rlx.evaluate.samples import distribution_table, sample_of
 from rlx.record.store import save
 from rlx.types import Action, Completion, Group, Task, Trajectory, Turn
@@ -212,15 +212,9 @@ def test_names_in_a_picture_are_text_and_a_picture_is_the_same_each_time() -> No
     ],
 )
 def test_what_a_picture_cannot_be_is_one_line_that_names_it(
-    tmp_path: Path, changes: Mapping[str, Any], message: str
+    tmp_path: Path, refusal: Callable[[Path], str], changes: Mapping[str, Any], message: str
 ) -> None:
-    path = write(tmp_path, changes)
-    with pytest.raises(ReproductionError) as caught:
-        read_reproduction(path)
-    assert str(caught.value).startswith(f"{path}: ")
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
-    assert len(str(caught.value)) < 600
+    assert message in refusal(write(tmp_path, changes))
 
 
 def episode(task: Task, num_tokens: int, *, success: bool, status: Any = "done") -> Trajectory:

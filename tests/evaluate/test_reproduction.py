@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -157,15 +157,9 @@ def test_a_control_has_the_length_of_what_it_is_a_control_of(tmp_path: Path, key
     ],
 )
 def test_what_a_file_cannot_say_is_one_line_that_names_it(
-    tmp_path: Path, changes: Mapping[str, Any], message: str
+    tmp_path: Path, refusal: Callable[[Path], str], changes: Mapping[str, Any], message: str
 ) -> None:
-    path = write(tmp_path, changes)
-    with pytest.raises(ReproductionError) as caught:
-        read_reproduction(path)
-    assert str(caught.value).startswith(f"{path}: ")
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
-    assert len(str(caught.value)) < 600
+    assert message in refusal(write(tmp_path, changes))
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ class Cache:
         move: the layout is then what these lengths ask for, whatever came before.
         """
         needed, self._num_used = round_up(num_columns), num_rows
-        self._num_vain += (self.num_columns - needed) * num_rows
+        self._num_vain += max(0, self.num_columns - needed) * num_rows
         pays = needed <= self.num_columns * 3 // 4 and self._num_vain >= LAYOUT * needed * num_rows
         if pays if num_rows else needed != self.num_columns:
             self._resize(self.num_rows, needed)

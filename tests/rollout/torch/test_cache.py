@@ -63,6 +63,14 @@ def test_columns_are_dropped_once_they_cost_as_much_as_a_layout(cache: Cache) ->
     assert ticks == -(-LAYOUT * needed // (wide - needed))
 
 
+def test_growth_takes_nothing_back_of_what_was_read_in_vain(cache: Cache) -> None:
+    cache.reserve(8, 320)
+    cache.shed(160, 8)
+    before = cache._num_vain
+    cache.shed(2 * cache.num_columns, 8)
+    assert cache._num_vain == before > 0
+
+
 def test_a_length_that_falls_and_rises_again_costs_few_layouts(cache: Cache) -> None:
     cache.reserve(64, 256)
     layouts = 0
