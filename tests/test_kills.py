@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 TOUCHES = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.truncate", "shutil.rmtree"}
 CASES = [(name, number % 2 == 0) for number, name in enumerate(ALGORITHMS)]
 CASES += [(name, not adapted) for name, adapted in CASES if name in {"a2c", "ppo", "tool_rloo", "earl"}]
-"""Every algorithm with or without adapters, and four both ways: 22 runs, with 44 kills."""
+"""Every algorithm with or without adapters, and four both ways: 24 runs, with 48 kills."""
 WARM = ("warm_start=sft", "warm_start.steps=2", "warm_start.algo.num_prompts=1")
 """Where no adapters are trained, a stage comes before the run."""
 PROCESSES = multiprocessing.get_context("forkserver")

@@ -39,7 +39,14 @@ def words_of(algorithm: str, model: Path) -> list[str]:
     env = ["env=sorting/sort4"] if algorithm in ACTIONS else ["env=countdown", "env.max_rounds=2"]
     judged = [f"evaluate.{word}" for word in JUDGED]
     chosen = [*env, f"algo={algorithm}", f"model.path={model}", "warm_start=none", "track=disabled", "steps=2"]
-    return [*chosen, *ADAPTERS, *PLAYED, *judged, *([] if "sft" in algorithm else ["algo.num_samples=2"])]
+    return [*chosen, *ADAPTERS, *PLAYED, *judged, *sizes_of(algorithm)]
+
+
+def sizes_of(algorithm: str) -> list[str]:
+    """The number of episodes of a task, as small as it can be."""
+    if algorithm.startswith("carl"):
+        return ["algo.num_fresh=2", "algo.num_forks=3"]
+    return [] if "sft" in algorithm else ["algo.num_samples=2"]
 
 
 def metrics_of(folder: Path) -> list[dict[str, Any]]:
