@@ -18,6 +18,7 @@ import torch
 from rlx.algo.credit import per_row
 from rlx.algo.losses import PolicyLoss, clip, policy_gradient, policy_loss, together, value_loss
 from rlx.algo.parts import Credited, Critic, Need, Optimizer, PerRow, PerToken
+from rlx.check.remains import parts
 from rlx.config.compose import build_run, compose
 from rlx.console import Screen
 from rlx.hardware.profile import Hardware
@@ -396,7 +397,6 @@ def close_learners(size: int, variants: list[dict[str, Any]]) -> None:
     """
     from conftest import build, make_groups
 
-    from rlx.check.remains import parts
     from rlx.learner.batch import collate
     from rlx.learner.lora import base_of
 
@@ -437,13 +437,18 @@ def close_learners(size: int, variants: list[dict[str, Any]]) -> None:
             assert trained(second) == expected, variant
             second.close()
             del first, second
-            assert (list(parts()), bytes_alive()) == ([], before), variant
+            assert_nothing_left(before, variant)
             third = learner_of(model(), hardware, ranks)
             assert trained(third) == expected, variant
             break_layer(third)
             third.close()
             del third
-            assert (list(parts()), bytes_alive()) == ([], before), variant
+            assert_nothing_left(before, variant)
+
+
+def assert_nothing_left(before: int, variant: dict[str, Any]) -> None:
+    found = (list(parts()), bytes_alive())
+    assert found == ([], before), f"{variant}: {found} for {before} bytes"
 
 
 def bytes_alive() -> int:
