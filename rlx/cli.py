@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rlx.commands import parts
+from rlx.commands.analyze import analyze
 from rlx.commands.look import commands
 from rlx.commands.parts import (
     AFTER,
@@ -39,6 +40,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(commands)
+app.add_typer(analyze, name="analyze", rich_help_panel=AFTER)
 
 
 @app.callback(invoke_without_command=True)
@@ -244,7 +246,7 @@ def check_machine(
     keep: Annotated[Path | None, typer.Option(help="A new folder for what it writes, which stays.")] = None,
     inside: Annotated[str, typer.Option(hidden=True)] = "",
 ) -> None:
-    """Whether a run would do well on this machine: it is tried.
+    """Try whether a run would do well on this machine.
 
     `rlx check hardware=gpu1 model=qwen2_5_0_5b`; words are those of `rlx train`. Exit code 1 if a check failed.
     """
