@@ -1,4 +1,4 @@
-"""How the gym grows: whatever an environment can have more of, at 1, 4 and 16 times its size.
+"""Growth of the gym: everything that an environment can have more of, at 1, 4 and 16 times its size.
 
     python benchmarks/gym_growth.py [NAME ...]
 
@@ -161,7 +161,7 @@ def saved(size: int, what: str) -> Work:
 def search(size: int, *, asked: int) -> Work:
     rng, known = Random(0), [f"word{i}" for i in range(20_000)]
     tool = Search(pages=[" ".join(rng.choices(known, k=30)) for _ in range(2000 * size)])
-    return lambda: (len(tool.index), drop(tool.run(" ".join(rng.choices(known, k=4))) for _ in range(asked)))
+    return lambda: (tool.retriever, drop(tool.run(" ".join(rng.choices(known, k=4))) for _ in range(asked)))
 
 
 def intervals(size: int) -> Work:

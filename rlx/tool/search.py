@@ -1,39 +1,20 @@
-"""A search over pages: BM25 (Robertson and Zaragoza 2009, "The probabilistic relevance framework"), in memory.
-
-    score(query, page) = sum over the query's words w of idf(w) tf (k1 + 1) / (tf + k1 (1 - b + b length / mean))
-    idf(w) = ln(1 + (N - n(w) + 1/2) / (n(w) + 1/2))
-
-tf is how often w is on the page, n(w) on how many of the N pages it is, length how many words the page has,
-and mean how many a page has.
-"""
+"""A search that an environment lends the agent: a query's best pages, as plain text."""
 
 from __future__ import annotations
 
 import json
-import re
-from array import array
-from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
-from heapq import nlargest
-from math import log
 from typing import ClassVar, Protocol
 
 from rlx.fetch import open_text
 from rlx.limits import MistakeError, within
+from rlx.retrieval.memory import MemoryRetriever
+from rlx.retrieval.page import MOST_HITS, Hit, Page, Retriever
 from rlx.tool.python import Result, printable
 from rlx.types import Verb
-
-WORD = re.compile(r"\w+")
-K1, B = 1.2, 0.75
-LONGEST = 1000
-"""Characters of a query."""
-
-
-Places = tuple["array[int]", "array[float]"]
-"""Of a word: pages, and a number for each. Arrays, as a list of pairs would take ten times the memory."""
 
 
 class Pages(Protocol):
@@ -50,16 +31,16 @@ class Search:
 
     pages: Pages
     top_k: int = 3
-    """Pages that are shown, at most."""
+    """Number of pages that are shown, at most."""
     max_characters: int = 300
-    """Of a page that are shown."""
+    """Characters of each page that are shown, at most."""
 
     def __post_init__(self) -> None:
-        within(1, 1000, top_k=self.top_k)
+        within(1, MOST_HITS, top_k=self.top_k)
         within(1, 10**6, max_characters=self.max_characters)
 
     def edition(self) -> str:
-        """Of a file's pages."""
+        """Return a digest of a file's pages; empty for pages that a number defines."""
         return self.digest if isinstance(self.pages, list) else ""
 
     @cached_property
@@ -76,42 +57,25 @@ class Search:
         return list(self.pages)
 
     @cached_property
-    def index(self) -> dict[str, Places]:
-        """By word: the pages that it is on, and what it adds to the score of each."""
-        found: dict[str, Places] = defaultdict(lambda: (array("L"), array("d")))
-        lengths = array("L")
-        for page, text in enumerate(self.texts):
-            counts = Counter(words(text))
-            lengths.append(counts.total())
-            for word, times in counts.items():
-                pages, weights = found[word]
-                pages.append(page)
-                weights.append(times)
-        mean, num = sum(lengths) / max(1, len(lengths)) or 1.0, len(lengths)
-        for pages, weights in found.values():
-            idf = log(1 + (num - len(pages) + 0.5) / (len(pages) + 0.5))
-            for place, (page, tf) in enumerate(zip(pages, weights)):
-                weights[place] = idf * (tf * (K1 + 1) / (tf + K1 * (1 - B + B * lengths[page] / mean)))
-        return dict(found)
+    def retriever(self) -> Retriever:
+        """Index of the pages, built at the first query."""
+        return MemoryRetriever(Page(str(number), "", text) for number, text in enumerate(self.texts))
 
-    def best(self, query: str) -> list[tuple[int, float]]:
-        """Pages with their scores; of equal ones the first comes first."""
-        scores: dict[int, float] = defaultdict(float)
-        for word in words(query):
-            for page, weight in zip(*self.index.get(word, ())):
-                scores[page] += weight
-        return nlargest(self.top_k, scores.items(), key=lambda item: (item[1], -item[0]))
+    def best(self, query: str) -> list[Hit]:
+        """Return pages with their scores; of equal scores the first page comes first."""
+        return self.retriever.find([query], self.top_k)[0]
 
     def run(self, text: str) -> Result:
-        found = self.best(text[:LONGEST])
+        found = self.best(text)
         if not found:
             return Result(output="Error: no page has any of these words", failed=True)
-        shown = (printable(self.texts[page])[: self.max_characters] for page, _ in found)
+        shown = (printable(titled(hit.page))[: self.max_characters] for hit in found)
         return Result(output="\n".join(shown))
 
 
-def words(text: str) -> list[str]:
-    return WORD.findall(text.lower())
+def titled(page: Page) -> str:
+    """Return a page's text, after its title where it has one."""
+    return f"{page.title}: {page.text}" if page.title else page.text
 
 
 def read_pages(path: str) -> list[str]:

@@ -1,0 +1,1 @@
+"""Search over pages: one interface, engines in memory, on disk and behind HTTP."""
