@@ -273,6 +273,8 @@ class Turn:
     """The environment's reward less the cost of tool use."""
     tool: ToolUse = ToolUse()
     metrics: Mapping[str, float] = field(default_factory=dict)
+    luck: int = 0
+    """Number that keyed the environment's chance in this turn, so that a replay or a fork repeats it; 0: no number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -93,6 +93,11 @@ class CapableEpisode(Episode, Protocol):
         """Return what the agent sees before its first action, and which actions are legal then."""
         ...
 
+    def chance(self, luck: int) -> None:
+        """Called before each step of a policy: the number keys what chance decides in that step. Samples of a task have
+        different numbers, and so has a fork from its turn on. Without a call (an expert, the gym) the task keys it."""
+        ...
+
     def close(self) -> None:
         """Called once when the episode is over, however it ended: in an error and by an interrupt too."""
         ...
@@ -271,6 +276,17 @@ def tries_of(env: Environment, task: Task, num: int, seed: int) -> Iterator[Acti
     """Random well-formed actions, of an environment that has some; text alone is an answer."""
     for one in _has(env, "random_tries", None)(task, num, seed):
         yield one if isinstance(one, Action) else Action(kind="answer", text=one)
+
+
+def has_chance(episode: Episode) -> bool:
+    """Tell whether chance decides something in the steps of the episode, other than by its task."""
+    return hasattr(episode, "chance")
+
+
+def give_luck(episode: Episode, luck: int) -> None:
+    """Give an episode the number that keys chance in its next step; 0 is none."""
+    if luck and has_chance(episode):
+        episode.chance(luck)  # type: ignore[attr-defined]
 
 
 NOTHING_SEEN = Step()

@@ -19,6 +19,7 @@ from rlx.rollout.speech import Speech
 from rlx.types import Environment, Step, Trajectory, Turn
 from rlx.world import (
     cost_of,
+    give_luck,
     is_for_environment,
     is_replayable,
     only_legal,
@@ -151,6 +152,7 @@ def rehearse(env: Environment, stored: Trajectory, max_rounds: int | None) -> Re
             for turn in stored.turns:
                 if steps and steps[-1].done:
                     break
+                give_luck(episode, turn.luck)
                 steps.append(step_within(episode, turn.action, passed, max_rounds, steps[-1] if steps else opening))
                 passed += is_for_environment(turn.action)
     except Exception as error:

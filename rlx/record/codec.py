@@ -1,7 +1,7 @@
 """A Trajectory as JSON and back, without loss; and a reader that trusts nothing.
 
-A turn's prompt repeats the whole conversation, so it is stored as how many ids it shares with the turn before (its
-prompt and completion) and the ids that follow.
+A turn's prompt repeats the whole conversation. So it is stored as the number of ids that it shares with the turn before
+(its prompt and completion), and the ids that follow.
 """
 
 from __future__ import annotations
@@ -38,13 +38,14 @@ from rlx.record.form import (
 from rlx.types import Action, Completion, Fork, Status, Stop, Task, Text, ToolUse, Trajectory, Turn
 
 FORMAT = 2
-"""Of stored trajectories and of run folders; 1 was before turns carried notes and runs chained warm starts."""
+"""Number of the format of stored trajectories and run folders. 1 was before turns carried notes and runs chained warm
+starts."""
 
 KINDS = ("call", "act", "answer", "invalid", "summary")
 
 
 Notes = Mapping[str, Sequence[Any]]
-"""What training made of a turn: a column's value for each token of its completion, null where it has none."""
+"""Results of training for a turn: a column's value for each token of its completion, null where it has none."""
 NUMBERS = ("advantages", "entropies", "values", "trained")
 NOTES = ("pieces", *NUMBERS)
 """A token's text by itself; its advantage; the entropy of the policy at it and a critic's value of it, before the
@@ -52,7 +53,7 @@ update; 1 where the update learned from it, else 0."""
 
 
 def completion_of(**columns: Any) -> Completion:
-    """With as many values in every column that is there as it has tokens."""
+    """Build a completion; ValueError where a column that is there has not one value for each token."""
     done = Completion(**columns)
     lengths = [len(done.logprobs), *(len(c) for c in (done.mask_ids, done.chosen_ids, done.watched) if c)]
     if any(length != len(done.token_ids) for length in lengths):
@@ -97,7 +98,7 @@ def to_json(trajectory: Trajectory) -> dict[str, Any]:
 
 
 def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
-    """How many leading ids are the same: all of one as a rule, which is found at once."""
+    """Return the number of leading ids that are the same: all of one as a rule, which is found at once."""
     same, end = 0, min(len(a), len(b))
     middle = end
     while same < end:
@@ -122,6 +123,7 @@ def turn_to_json(turn: Turn, before: tuple[int, ...]) -> dict[str, Any]:
         "tool": TOOL.write(turn.tool),
         **({"lent": turn.tool.name} if turn.tool.name else {}),
         **({"metrics": METRICS.write(turn.metrics)} if turn.metrics else {}),
+        **({"luck": turn.luck} if turn.luck else {}),
     }
 
 
@@ -153,7 +155,7 @@ def fork_from_json(value: Any, turns: Sequence[Turn]) -> Fork:
 
 def turn_from_json(value: Any, before: tuple[int, ...], where: str) -> Turn:
     needed = ("shared", "prompt", "tokens", "logprobs", "stop", "version", "action", "observation", "reward", "tool")
-    fields = record(value, where, needed, ("masks", "chosen", "watched", "lent", "metrics", *NOTES))
+    fields = record(value, where, needed, ("masks", "chosen", "watched", "lent", "metrics", "luck", *NOTES))
     shared = whole(fields["shared"], f"{where}.shared")
     if shared > len(before):
         raise CodecError(f"{where}.shared is {shared}, but the turn before has {len(before)} tokens")
@@ -165,6 +167,7 @@ def turn_from_json(value: Any, before: tuple[int, ...], where: str) -> Turn:
         reward=number(fields["reward"], f"{where}.reward"),
         tool=replace(TOOL.read(fields["tool"], f"{where}.tool"), name=string(fields.get("lent", ""), f"{where}.lent")),
         metrics=METRICS.read(fields.get("metrics", {}), f"{where}.metrics"),
+        luck=whole(fields.get("luck", 0), f"{where}.luck"),
     )
 
 

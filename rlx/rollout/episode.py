@@ -33,6 +33,8 @@ from rlx.types import (
 from rlx.world import (
     cost_of,
     dialect_of,
+    give_luck,
+    has_chance,
     is_for_environment,
     is_replayable,
     lawful,
@@ -69,6 +71,11 @@ def stream_of_turn(stream: tuple, start: Start, turn: int) -> int:
     return stream_of(*stream, start.task.key, start.sample, turn, *([start.repeat] if start.repeat else []))
 
 
+def luck_of_turn(stream: tuple, start: Start, turn: int) -> int:
+    """Return the number that keys chance in one turn of a sample: from 1, and below 2^32."""
+    return 1 + stream_of("luck", *stream, start.task.key, start.sample, turn, start.repeat) % (2**32 - 1)
+
+
 @dataclass(frozen=True, kw_only=True)
 class World:
     """One environment as a player meets it: how one speaks there, and how many turns may pass."""
@@ -82,7 +89,13 @@ class World:
         return lawful(self.env, step_within(episode, action, num_turns, self.max_rounds, before))
 
     def close_turn(
-        self, prompt: tuple[int, ...], completion: Completion, action: Action, step: Step, encode: Encode
+        self,
+        prompt: tuple[int, ...],
+        completion: Completion,
+        action: Action,
+        step: Step,
+        encode: Encode,
+        luck: int = 0,
     ) -> Turn:
         """The finished turn. What a tool said is counted in the policy's tokens."""
         told = encode(self.speech.dialect.render(step.observation)) if step.observation and step.tool.num_calls else ()
@@ -95,6 +108,7 @@ class World:
             reward=step.reward - cost_of(self.env, tool),
             tool=tool,
             metrics=step.metrics,
+            luck=luck,
         )
 
     def remembering(self) -> Encode:
@@ -128,9 +142,9 @@ class Scene:
     """State of an episode, and the work in its environment between completions: work for any thread, one
     at a time, each piece of which ends with the context of the next turn."""
 
-    def __init__(self, world: World, start: Start, stack: ExitStack) -> None:
-        """`stack` closes the episode."""
-        self.world, self.start, self.stack = world, start, stack
+    def __init__(self, world: World, start: Start, stack: ExitStack, stream: tuple = ()) -> None:
+        """`stack` closes the episode; `stream` keys its chance."""
+        self.world, self.start, self.stack, self.stream = world, start, stack, stream
         self.turns = list(replayed(start))
         self.step, self.num_passed = Step(), 0
         self.encode = world.remembering()
@@ -140,7 +154,7 @@ class Scene:
         self.episode = self.stack.enter_context(open_episode(self.world.env, self.start.task))
         self.opening = self.step = lawful(self.world.env, opening_of(self.episode))
         for index, turn in enumerate(self.turns):
-            self.take(turn.action)
+            self.take(turn.action, turn.luck)
             if self.step.observation != turn.observation:
                 raise ValueError(f"the environment does not replay: turn {index} was answered otherwise")
         forked = left(self.start)
@@ -149,11 +163,14 @@ class Scene:
     def act(self, prompt: tuple[int, ...], completion: Completion) -> tuple[int, ...]:
         """Do what a completion means."""
         action = only_legal(self.world.speech.hear(completion, self.turns), self.step.legal)
-        self.take(action)
-        self.turns.append(self.world.close_turn(prompt, completion, action, self.step, self.encode))
+        is_chance = has_chance(self.episode) and is_for_environment(action)
+        luck = luck_of_turn(self.stream, self.start, len(self.turns)) if is_chance else 0
+        self.take(action, luck)
+        self.turns.append(self.world.close_turn(prompt, completion, action, self.step, self.encode, luck))
         return () if self.step.done else self.context()
 
-    def take(self, action: Action) -> None:
+    def take(self, action: Action, luck: int) -> None:
+        give_luck(self.episode, luck)
         self.step = self.world.step(self.episode, action, self.num_passed, self.step)
         self.num_passed += is_for_environment(action)
 
@@ -178,7 +195,7 @@ def play_episode(
     """One episode from start to end. It asks for its beginning first. An exception of the environment ends it as
     `error`; nothing else is lost. It is closed however it ends, when nobody asks it to go on too."""
     stack = ExitStack()
-    scene, sampling = Scene(world, start, stack), start.sampling or sampling
+    scene, sampling = Scene(world, start, stack, stream), start.sampling or sampling
     try:
         with stack:
             context: tuple[int, ...] = yield scene.begin

@@ -56,6 +56,7 @@ def turns(draw: st.DrawFn) -> tuple[Turn, ...]:
                     )
                 ),
                 observation=draw(PARTS),
+                luck=draw(NUMBERS),
                 reward=draw(FLOATS),
                 tool=draw(
                     st.builds(ToolUse, num_calls=COUNTS, num_failed=COUNTS, num_mismatches=COUNTS, num_tokens=COUNTS)
