@@ -11,12 +11,15 @@ The episode draws one of these outcomes, and `rlx.env.exact_values` sums over al
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from rlx.env.exact_values import Outcome
 
+SEEN = re.compile(r"^door (?P<door>\d+), [A-Z][^\n]*?(?:, (?P<hint>\w+)\?)?$", re.MULTILINE)
+"""Text of a state within a context."""
 STOP = "stop"
 INVALID = ""
 """Name of what the agent says where it says no action."""
@@ -113,9 +116,20 @@ class Rules:
         return ", ".join(seen) + (f", {self.moves[hint]}?" if hint >= 0 else "")
 
     def habit(self, state: State, sureness: float, stops: float) -> Mapping[str, float]:
-        """Return the policy that follows hints: the hinted move with probability `sureness`, and any move else."""
-        can_stop = STOP in self.legal(state)
-        moves, hint = 1 - stops * can_stop, self.hints[state.door]
-        even = moves * (1 - sureness if hint >= 0 else 1) / len(self.moves)
-        chances = {name: even + moves * sureness * (number == hint) for number, name in enumerate(self.moves)}
-        return chances | ({STOP: stops} if can_stop and stops else {})
+        """Return the policy that follows hints, in a state."""
+        return habit(self.moves, self.hints[state.door], sureness, stops if STOP in self.legal(state) else 0.0)
+
+
+def habit(moves: Sequence[str], hint: int, sureness: float, stops: float) -> dict[str, float]:
+    """Return the policy that stops with probability `stops`, and else makes the hinted move with probability `sureness`
+    and any move otherwise. Without a hint (-1) it makes any move."""
+    even = (1 - stops) * (1 - sureness if hint >= 0 else 1) / len(moves)
+    chances = {name: even + (1 - stops) * sureness * (number == hint) for number, name in enumerate(moves)}
+    return chances | ({STOP: stops} if stops else {})
+
+
+def read_text(text: str, moves: Sequence[str]) -> tuple[int, int]:
+    """Return the door, from 0, and the hint (-1: none) of the last state that a context shows."""
+    *_, last = SEEN.finditer(text)
+    hint = last["hint"]
+    return int(last["door"]) - 1, moves.index(hint) if hint else -1

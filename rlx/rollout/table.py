@@ -68,6 +68,8 @@ class TableEngine:
     tick: int = 0
     version: int = 0
     queue: deque[Request] = field(default_factory=deque)
+    num_turns: int = 0
+    """Completions that were sampled."""
 
     def load(self, weights: Mapping[str, Tensor], version: int) -> None:
         """Count the version; a table has no weights."""
@@ -115,6 +117,7 @@ class TableEngine:
             ids.append(token)
             logprobs.append(math.log(following[token]))
             watched.append(tuple(map(partial(log_of, following), request.watch)))
+        self.num_turns += 1
         self.counts.num_prefilled += len(request.prompt_ids)
         self.counts.num_sampled += len(ids) - num_given
         return Completion(

@@ -1,0 +1,212 @@
+"""Figures of an algorithm's credit beside the true advantages, with bootstrap intervals over tasks.
+
+For estimates x and true advantages A of trained turns, with weights w of 1 each, or of their trained tokens:
+
+    correlation   Pearson's, of x with A
+    slope         sum w x A / sum w A^2: 1 where estimates are as large as the truth on average
+    error         root of the mean of w (x - A)^2
+    bias          root of the mean over (state, action) of w (mean x - A)^2, less what noise adds to it
+    mean error    mean of w (x - A) on critical turns
+    variance      mean over (state, action) of w times the variance of x there
+    sign          share of critical turns whose estimate has the sign of A
+    zero          share of all sampled turns, or tokens, that learn nothing: left out, in no group, or with x = 0
+    gradient      cosine between the sum of x grad log pi, over rounds of `budget` tokens a task, and the exact gradient
+
+Rounds are independent, so the noise of a cell's mean is taken from its rounds. A bias of 0 is inside the interval where
+the squared bias may be 0 or less.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlx.evaluate.intervals import Estimate
+from rlx.evaluate.laboratory import Measured, Turn
+
+Floats = NDArray[np.float64]
+Weigh = Literal["turn", "token"]
+SMALL = 1e-9
+"""A true advantage that is smaller has no sign."""
+SUMS = (
+    *("n", "x", "a", "xx", "aa", "xa", "ee", "bias_n", "bias", "var_n", "var"),
+    *("critical", "critical_e", "signed", "agree", "live", "all"),
+)
+"""Sums over the turns of a task."""
+RATIOS: dict[str, Callable[[dict[str, Floats]], Floats]] = {
+    "correlation": lambda s: ratio(
+        s["xa"] * s["n"] - s["x"] * s["a"],
+        np.sqrt(positive(s["xx"] * s["n"] - s["x"] ** 2) * positive(s["aa"] * s["n"] - s["a"] ** 2)),
+    ),
+    "slope": lambda s: ratio(s["xa"], s["aa"]),
+    "error": lambda s: np.sqrt(ratio(s["ee"], s["n"])),
+    "bias": lambda s: np.sqrt(positive(ratio(s["bias"], s["bias_n"]))),
+    "mean error": lambda s: ratio(s["critical_e"], s["critical"]),
+    "variance": lambda s: ratio(s["var"], s["var_n"]),
+    "sign": lambda s: ratio(s["agree"], s["signed"]),
+    "zero": lambda s: 1 - ratio(s["live"], s["all"]),
+}
+
+
+def ratio(top: Floats, bottom: Floats) -> Floats:
+    return np.divide(top, bottom, out=np.zeros_like(top), where=bottom != 0)
+
+
+def positive(values: Floats) -> Floats:
+    return np.maximum(values, 0.0)
+
+
+def credit_figures(found: Measured, weigh: Weigh, *, num_resamples: int, seed: int) -> dict[str, Estimate]:
+    """Return each figure with its interval."""
+    sums = task_sums(found, weigh)
+
+    def figure(of: Callable[[dict[str, Floats]], Floats]) -> Estimate:
+        return interval(lambda weights: of(weighted(sums, weights)), len(found.values), num_resamples, seed)
+
+    return {name: figure(of) for name, of in RATIOS.items()}
+
+
+def task_sums(found: Measured, weigh: Weigh) -> Floats:
+    """Return the sums of each task: (tasks, sums)."""
+    sums = np.zeros((len(found.values), len(SUMS)))
+    by_task: dict[int, list[Turn]] = defaultdict(list)
+    for turn in found.turns:
+        by_task[turn.task].append(turn)
+    whole = sum(found.tokens) if weigh == "token" else found.num_turns
+    outside = whole / sum(turn.num_tokens if weigh == "token" else 1 for turn in found.turns)
+    for task, turns in by_task.items():
+        live = [turn.num_trained - turn.num_zero for turn in turns]
+        trained = [turn for turn in turns if turn.num_trained]
+        named = plain_sums(trained, weigh) | cell_sums(trained, weigh)
+        named["live"] = float(sum(live if weigh == "token" else map(bool, live)))
+        named["all"] = outside * sum(turn.num_tokens if weigh == "token" else 1 for turn in turns)
+        sums[task] = [named[name] for name in SUMS]
+    return sums
+
+
+def weight_of(turn: Turn, weigh: Weigh) -> float:
+    return float(turn.num_trained) if weigh == "token" else 1.0
+
+
+def plain_sums(turns: Sequence[Turn], weigh: Weigh) -> dict[str, float]:
+    w = np.array([weight_of(turn, weigh) for turn in turns])
+    x = np.array([turn.estimate for turn in turns])
+    a = np.array([turn.truth for turn in turns])
+    critical = np.array([turn.is_critical for turn in turns], dtype=bool)
+    signed = critical & (np.abs(a) > SMALL)
+    return {
+        "n": w.sum(),
+        "x": w @ x,
+        "a": w @ a,
+        "xx": w @ x**2,
+        "aa": w @ a**2,
+        "xa": w @ (x * a),
+        "ee": w @ (x - a) ** 2,
+        "critical": w @ critical,
+        "critical_e": w @ (critical * (x - a)),
+        "signed": w @ signed,
+        "agree": w @ (signed & (np.sign(x) == np.sign(a))),
+    }
+
+
+def cell_sums(turns: Sequence[Turn], weigh: Weigh) -> dict[str, float]:
+    """Return the squared bias and the variance over the cells (state, action) of a task that have two rounds."""
+    cells: dict[object, list[Turn]] = defaultdict(list)
+    for turn in turns:
+        cells[turn.state, turn.action].append(turn)
+    found = dict.fromkeys(("bias_n", "bias", "var_n", "var"), 0.0)
+    for own in cells.values():
+        squared, variance = cell_noise(own)
+        weight = sum(weight_of(turn, weigh) for turn in own)
+        if squared is not None and variance is not None:
+            found["bias_n"] += weight
+            found["bias"] += weight * squared
+            found["var_n"] += weight
+            found["var"] += weight * variance
+    return found
+
+
+def cell_noise(own: Sequence[Turn]) -> tuple[float | None, float | None]:
+    """Return the squared bias of a cell's mean, less its noise between rounds, and the variance of its estimates."""
+    errors: dict[int, list[float]] = defaultdict(list)
+    for turn in own:
+        errors[turn.round].append(turn.estimate - turn.truth)
+    if len(errors) < 2:
+        return None, None
+    everything = np.array([error for of in errors.values() for error in of])
+    mean, num = everything.mean(), len(errors)
+    sums = np.array([sum(of) - len(of) * mean for of in errors.values()])
+    noise = (sums**2).sum() / len(everything) ** 2 * num / (num - 1)
+    return float(mean**2 - noise), float(everything.var(ddof=1))
+
+
+def weighted(sums_TF: Floats, weights_RT: Floats) -> dict[str, Floats]:
+    return dict(zip(SUMS, (weights_RT @ sums_TF).T, strict=True))
+
+
+def interval(of: Callable[[Floats], Floats], num_tasks: int, num_resamples: int, seed: int) -> Estimate:
+    """Return a function of task weights with its 95% interval, by the Bayesian bootstrap over tasks."""
+    drawn = np.random.default_rng(seed).standard_exponential((num_resamples, num_tasks))
+    value = float(of(np.ones((1, num_tasks)))[0])
+    low, high = np.quantile(of(drawn), [0.025, 0.975])
+    return Estimate(value=value, low=min(float(low), value), high=max(float(high), value))
+
+
+def gradient_cosine(found: Measured, budget: int, *, num_resamples: int, seed: int) -> Estimate:
+    """Return the mean cosine, over chunks of rounds with at least `budget` tokens a task, with its interval."""
+    exact = [dict(exact_gradient(found, task)) for task in range(len(found.values))]
+    chunks = [estimated_gradients(found, chunk) for chunk in chunks_of(found, budget * len(exact))]
+    dots_CT = np.array([[dot(one, other) for one, other in zip(own, exact, strict=True)] for own in chunks])
+    ours_CT = np.array([[dot(one, one) for one in own] for own in chunks])
+    theirs_T = np.array([dot(one, one) for one in exact])
+
+    def cosine(weights_RT: Floats) -> Floats:
+        """Weigh tasks by the root of their weight in the sum of squares, so that all three sums count them alike."""
+        norms = np.sqrt((weights_RT @ ours_CT.T) * (weights_RT @ theirs_T)[:, None])
+        return ratio(weights_RT @ dots_CT.T, norms).mean(axis=1)
+
+    return interval(cosine, len(exact), num_resamples, seed)
+
+
+Gradient = dict[tuple[object, str], float]
+"""Derivative by the logit of each action in each state."""
+
+
+def dot(one: Gradient, other: Gradient) -> float:
+    return sum(value * other.get(key, 0.0) for key, value in one.items())
+
+
+def exact_gradient(found: Measured, task: int) -> Iterator[tuple[tuple[object, str], float]]:
+    """d J / d logit(s, a) = P(reach s) pi(a | s) A(s, a)."""
+    values, policy = found.values[task], found.policies[task]
+    for (state, action), _ in values.q.items():
+        yield (state, action), values.reach[state] * policy[state][action] * values.advantage(state, action)
+
+
+def chunks_of(found: Measured, budget: int) -> list[set[int]]:
+    """Return consecutive rounds in chunks of at least `budget` tokens; a rest that is smaller is left out."""
+    chunks: list[set[int]] = []
+    open_chunk, spent = set[int](), 0
+    for number, tokens in enumerate(found.tokens):
+        open_chunk.add(number)
+        spent += tokens
+        if spent >= budget:
+            chunks.append(open_chunk)
+            open_chunk, spent = set(), 0
+    return chunks or [open_chunk]
+
+
+def estimated_gradients(found: Measured, chunk: set[int]) -> list[Gradient]:
+    """Return the sum over trained turns of x grad log pi(a | s), by task: x (1[a] - pi(. | s))."""
+    sums: list[Gradient] = [defaultdict(float) for _ in found.values]
+    for turn in found.turns:
+        if turn.round in chunk and turn.num_trained:
+            own = sums[turn.task]
+            own[turn.state, turn.action] += turn.estimate
+            for action, chance in found.policies[turn.task][turn.state].items():
+                own[turn.state, action] -= turn.estimate * chance
+    return sums
