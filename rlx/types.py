@@ -307,6 +307,8 @@ class Trajectory:
     success: bool = False
     error: str = ""
     fork: Fork | None = None
+    spare: bool = False
+    """Left out by its sampler, and in its group only because forks begin inside it."""
 
     @property
     def reward(self) -> float:

@@ -25,6 +25,11 @@ ACTIONS = ("earl", "earl_released", "expa_grpo", "cpo", "prompt_cpo")
 ADAPTERS = ("+model/lora=r8", "model.lora.dropout=0.3", "model.lora.targets=[q_proj,down_proj]")
 QUICK = ["ppo", "sft"]
 """With a critic, and without an engine; the others take minutes."""
+SIZES = {
+    "carl": ["algo.num_fresh=2", "algo.num_forks=3"],
+    "tree_grpo": ["algo.num_leaves=2"],
+}
+"""Numbers of episodes of algorithms that do not have `num_samples` alone."""
 SMALL = ("algo.num_prompts=1", "algo.optimizer.num_minibatches=1", "sampling.max_new_tokens=8", "checkpoint.every=1")
 PLAYED = (*SMALL, "sampling.max_context=384")
 JUDGED = ("num_tasks=1", "num_samples=1", "ks=[1]", "max_new_tokens=4", "num_resamples=10", "max_rounds=[1]")
@@ -44,8 +49,9 @@ def words_of(algorithm: str, model: Path) -> list[str]:
 
 def sizes_of(algorithm: str) -> list[str]:
     """The number of episodes of a task, as small as it can be."""
-    if algorithm.startswith("carl"):
-        return ["algo.num_fresh=2", "algo.num_forks=3"]
+    for name, sizes in SIZES.items():
+        if algorithm.startswith(name):
+            return sizes
     return [] if "sft" in algorithm else ["algo.num_samples=2"]
 
 

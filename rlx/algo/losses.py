@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 KL = Literal["k1", "k2", "k3"]
 Over = Literal["all", "vocabulary"]
 Normalisation = Literal["token", "sequence", "constant"]
+Ratio = Literal["token", "turn"]
+"""Ratio that is clipped: of a token, or the geometric mean over a turn."""
 Surrogate = Callable[[Tokens], tuple["Tensor", Mapping[str, "Tensor"]]]
 """Function of tokens that returns the policy's loss per token and metrics per token."""
 
@@ -67,14 +69,18 @@ def total(per_token: Tensor, tokens: Tokens, totals: Totals, loss: PolicyLoss) -
     `token`: sum / number of tokens in the batch. `sequence`: mean over a trajectory's tokens, then over trajectories.
     `constant`: sum / `constant` (a completion length), then mean over trajectories (Dr. GRPO, arXiv:2503.20783).
     Rows that count as part of one trajectory (`Credited.counts_as`) are one: a twin and the prefix that it shares.
+    A token of multiplicity m (`Credited.multiplicity`) counts m times, in every sum and number of tokens.
     """
+    copies = tokens.multiplicity
+    per_token = per_token if copies is None else per_token * copies
     match loss.normalisation:
         case "token":
-            return per_token.sum() / totals.num_tokens
+            return per_token.sum() / (totals.num_tokens if totals.num_copies is None else totals.num_copies)
         case "constant":
             return per_token.sum() / (loss.constant * totals.num_trajectories)
         case "sequence":
-            length = tokens.trajectory.bincount()[tokens.trajectory] if tokens.length is None else tokens.length
+            own = tokens.trajectory
+            length = own.bincount(copies)[own] if tokens.length is None else tokens.length
             return (per_token / length).sum() / totals.num_trajectories
 
 
@@ -109,11 +115,30 @@ def clip(low: float, high: float) -> Surrogate:
     return surrogate
 
 
-def clipped_loss(clip_low: float, clip_high: float) -> Callable[[PolicyLoss], TokenLoss]:
+def turn_clip(low: float, high: float) -> Surrogate:
+    """Clip the geometric mean of a turn's ratios, s = exp(mean of log pi - log pi_old), in place of each token's.
+
+    -min(s' A, clip(s', 1-low, 1+high) A), s' = sg(s) pi / sg(pi): each token has the turn's ratio as its value, and its
+    own gradient. It is GSPO's token form (arXiv:2507.18071), by turns. log s is at most 10, as in AT2PO's release.
+    """
+
+    def surrogate(tokens: Tokens) -> tuple[Tensor, Mapping[str, Tensor]]:
+        gap = (tokens.now["logp"] - tokens.old["logp"]).detach()
+        turn = tokens.row.unique(return_inverse=True)[1]
+        log_ratio = (per_index(gap, turn) / turn.bincount())[turn].clamp(max=10.0)
+        ratio = (log_ratio + tokens.now["logp"] - tokens.now["logp"].detach()).exp()
+        plain = -tokens.advantage * ratio
+        clipped = -tokens.advantage * ratio.clamp(1 - low, 1 + high)
+        return plain.maximum(clipped), {"ratio/clipped": (clipped > plain).float()}
+
+    return surrogate
+
+
+def clipped_loss(clip_low: float, clip_high: float, ratio: Ratio = "token") -> Callable[[PolicyLoss], TokenLoss]:
     """Return the clipped loss of an algorithm, for the options of one; ValueError for bounds that are none."""
     above(0, 1, clip_low=clip_low)
     above(0, clip_high=clip_high)
-    return partial(policy_loss, clip(clip_low, clip_high))
+    return partial(policy_loss, (turn_clip if ratio == "turn" else clip)(clip_low, clip_high))
 
 
 def policy_gradient(sequence_cap: float | None = None) -> Surrogate:

@@ -64,6 +64,9 @@ class Sampler:
     """Episodes of a task that begin inside another of its episodes, at most."""
     forks_always: bool = False
     """Plays all of its forks, whatever the episodes earn."""
+    fork_turns: Callable[[int], float] | None = None
+    """Function from the turns T of an episode to the turns that all forks of a task sample, for a plan; None: forks
+    that are always played begin anywhere, and sample (T + 1) / 2 turns each."""
     grow: Callable[[SamplerContext], Growth] | None = None
     """Coroutine for a task; None: `num_episodes` fresh episodes, which different processes may play."""
     expert: bool = False
@@ -185,6 +188,8 @@ class Tokens:
     """Index of the token's row in the batch's `Rows`."""
     trajectory: Tensor
     """Numbers of trajectories as in `Rows`; one is never split over micro-batches."""
+    multiplicity: Tensor | None = None
+    """Number of times that the token counts in a policy's loss, where credit says; None: each once."""
     length: Tensor | None = None
     """Trained tokens of the trajectory that the token counts as part of; None: the count in `trajectory`."""
     group: Tensor
@@ -199,6 +204,8 @@ class Totals:
     num_rows: int
     num_trajectories: int
     num_groups: int
+    num_copies: float | None = None
+    """Sum of the tokens' multiplicities, where credit gives them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,6 +242,9 @@ class Credited:
     """Targets of `value_after`, the critic's after each turn's last token; not a number where nobody knows."""
     keep: PerRow | PerToken | None = None
     """The trained part: what is false (0) here is left out before anything is packed or counted. None keeps all."""
+    multiplicity: PerRow | PerToken | None = None
+    """Number of times that a row or token counts in a policy's loss and its mean over tokens, such as once for each
+    leaf below a shared prefix. None: once. What counts 0 times is not kept."""
     counts_as: Sequence[int] | None = None
     """For each row, the trajectory of its group that it counts as in a mean over trajectories; None: its own."""
     metrics: Mapping[str, float] = field(default_factory=dict)

@@ -46,5 +46,12 @@ class Rows:
     """Per row, the critic's value before each sampled token, where the algorithm has a critic."""
     value_after: tuple[float, ...] = field(default=())
     """The critic's value after each row's last token; not a number where its turn sampled none."""
+    observation: tuple[int, ...] = field(default=())
+    """Number of the observation before the decision: equal for rows of one group that answer the same text, whatever
+    came before it. The first turns of a group share one of their own."""
+    invalid: tuple[bool, ...] = field(default=())
+    """Flag of turns that their protocol could not read."""
+    spare: tuple[bool, ...] = field(default=())
+    """Flag of rows whose episode its sampler left out (`Trajectory.spare`). Empty where there is none."""
     replayed: tuple[float, ...] = field(default=())
     """Reward of the turns that the row's episode replays, part of its return. Empty where nothing forks."""

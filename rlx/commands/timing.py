@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from rlx.algo.parts import Sampler
 from rlx.commands.text import LEFT, clock, hours, row, short
 from rlx.console import counted
 from rlx.hardware.peaks import MACHINES, Machine
@@ -153,7 +154,7 @@ def describe_work(timing: Timing) -> list[str]:
 def describe_stage(stage: RunStage) -> str:
     """Count what a stage plays and reads."""
     sampler, tasks = stage.sampler, stage.steps * stage.num_prompts
-    episodes = tasks * sampler.num_episodes if sampler.forks_always else stage.steps * stage.load.episodes
+    episodes = tasks * sampler.num_episodes if counts_forks(sampler) else stage.steps * stage.load.episodes
     most = "" if sampler.forks_always else "at most "
     forks = f" and {most}{counted(tasks * sampler.num_forks, 'fork')}" if sampler.num_forks else ""
     tokens = [short(stage.steps * num_tokens(load)) for load in stage.loads]
@@ -210,7 +211,7 @@ def basis(timing: Timing) -> str:
     assert timing.machine is not None
     sampler = timing.main.sampler
     follow = "of a task follow one another, and take longer where few are under way"
-    most = follow if sampler.forks_always else "may add as much rollout again"
+    most = follow if counts_forks(sampler) else "may add as much rollout again"
     forks = f"; forks {most}" if sampler.num_forks else ""
     if timing.run.hardware.device == "cpu":
         source = "runs on one thread of an AMD EPYC"
@@ -219,6 +220,11 @@ def basis(timing: Timing) -> str:
         article, runs = "a" if name[0] in "BG" else "an", "" if is_checked(timing) else " of other GPUs"
         source = f"{article} {name}'s published peaks and the shares of them that published runs{runs} reached"
     return f"estimates are for episodes of that length, {precision(timing)}, from {source}{forks}"
+
+
+def counts_forks(sampler: Sampler) -> bool:
+    """Tell whether the episodes of a load count forks in."""
+    return sampler.forks_always or sampler.fork_turns is not None
 
 
 def precision(timing: Timing) -> str:

@@ -72,6 +72,7 @@ class Batch:
     """For each row, the trajectory that it counts as part of, as credit says; None: its own."""
     weight_M: Tensor | None = None
     advantage_M: Tensor | None = None
+    multiplicity_M: Tensor | None = None
     returns_M: Tensor | None = None
     returns_after_M: Tensor | None = None
     """At the last token of each row; not a number at others."""
@@ -86,7 +87,7 @@ class Batch:
         if self.counts_as_R is None:
             return None
         counted_M = self.counts_as_R[self.row_M]
-        return counted_M.bincount()[counted_M]
+        return counted_M.bincount(self.multiplicity_M)[counted_M]
 
     @property
     def old_logp_M(self) -> Tensor:
@@ -96,14 +97,20 @@ class Batch:
     def with_credit(self, credited: Credited) -> Batch:
         """Return the batch with credit's values for each trained token, reduced to the tokens that credit keeps."""
         returns, after = credited.returns, credited.returns_after
+        copies, keep = credited.multiplicity, credited.keep
+        multiplicity_M = None if copies is None else self.spread("multiplicity", copies)
         batch = replace(
             self,
             advantage_M=self.spread("advantage", credited.advantage),
+            multiplicity_M=multiplicity_M,
             returns_M=None if returns is None else self.spread("returns", returns),
             returns_after_M=None if after is None else self.at_ends(self.spread("returns_after", after)),
             counts_as_R=None if credited.counts_as is None else torch.tensor(credited.counts_as),
         )
-        return batch if credited.keep is None else batch.reduced_to(self.spread("keep", credited.keep) != 0)
+        keep_M = None if keep is None else self.spread("keep", keep) != 0
+        if multiplicity_M is not None:
+            keep_M = multiplicity_M > 0 if keep_M is None else keep_M & (multiplicity_M > 0)
+        return batch if keep_M is None else batch.reduced_to(keep_M)
 
     def spread(self, name: str, given: PerRow | PerToken) -> Tensor:
         """A column of credit over the trained tokens."""

@@ -265,6 +265,7 @@ class Learner(ABC):
             weight=torch.ones_like(now["logp"]) if batch.weight_M is None else take(batch.weight_M),
             row=row_m.to(self.device),
             trajectory=batch.trajectory_R[row_m].to(self.device),
+            multiplicity=None if batch.multiplicity_M is None else take(batch.multiplicity_M),
             length=None if length_M is None else take(length_M),
             group=batch.group_R[row_m].to(self.device),
         )

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rlx.algo.rows import Rows
 from rlx.types import Group, Trajectory, Turn
@@ -66,6 +66,9 @@ def rows(groups: Sequence[Group], batch: Batch) -> Rows:
         status=tuple(d.of.status for d in table),
         env=tuple(d.of.task.env for d in table),
         state=states(table),
+        observation=observations(table),
+        invalid=tuple(d.what.action.kind == "invalid" for d in table),
+        spare=tuple(d.of.spare for d in table) if any(d.of.spare for d in table) else (),
         logp=per_token(batch.old_logp_M),
         reference_logp=per_token(batch.reference_M.get("logp")),
         value=per_token(batch.old_M.get("value")),
@@ -77,8 +80,21 @@ def rows(groups: Sequence[Group], batch: Batch) -> Rows:
 def states(table: Sequence[Decision]) -> tuple[int, ...]:
     """Number the states of rows, from 0 in the order of the rows: a group, and all tokens before the decision."""
     number: dict[tuple[int, tuple[int, ...], tuple[int, ...]], int] = {}
-    keys = ((d.group, d.what.prompt_ids, d.what.completion.token_ids[: num_given(d)]) for d in table)
+    keys = ((d.group, d.what.prompt_ids, given_ids(d)) for d in table)
     return tuple(number.setdefault(key, len(number)) for key in keys)
+
+
+def observations(table: Sequence[Decision]) -> tuple[int, ...]:
+    """Number the observations that rows answer, from 0 in the order of the rows. An opening is not part of a turn, so
+    a later observation with its text has another number."""
+    number: dict[tuple[Any, ...], int] = {}
+    keys = ((d.group, d.turn and d.of.turns[d.turn - 1].observation, given_ids(d)) for d in table)
+    return tuple(number.setdefault(key, len(number)) for key in keys)
+
+
+def given_ids(d: Decision) -> tuple[int, ...]:
+    """Leading tokens of the turn that are no part of its trajectory's row."""
+    return d.what.completion.token_ids[: num_given(d)]
 
 
 def earned_before(trajectory: Trajectory) -> float:

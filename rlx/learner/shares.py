@@ -72,7 +72,8 @@ def count(batch: Batch, chosen: Iterable[Unit]) -> parts.Totals:
     """Return the counts of these units, for the loss to divide by."""
     chosen_s = torch.tensor(segments_of(chosen))
     token_start = batch.token_start_S
-    row_m = batch.row_M[ragged(token_start[chosen_s], token_start.diff()[chosen_s])]
+    token_m = ragged(token_start[chosen_s], token_start.diff()[chosen_s])
+    row_m = batch.row_M[token_m]
     row_r = row_m.unique()
     counted_R = batch.trajectory_R if batch.counts_as_R is None else batch.counts_as_R
     return parts.Totals(
@@ -80,6 +81,7 @@ def count(batch: Batch, chosen: Iterable[Unit]) -> parts.Totals:
         num_rows=len(row_r),
         num_trajectories=len(counted_R[row_r].unique()),
         num_groups=len(batch.group_R[row_r].unique()),
+        num_copies=None if batch.multiplicity_M is None else batch.multiplicity_M[token_m].sum().item(),
     )
 
 

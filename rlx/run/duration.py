@@ -124,10 +124,12 @@ def episodes_of(algo: Algorithm, turns: int) -> int:
 def episodes_a_task(sampler: Sampler, turns: int) -> float:
     """Count the episodes of a task; a fork that is always played is (T + 1) / 2T of one with T turns.
 
-    That is its share where every turn is as likely to be forked. Forks that may be played are not counted.
+    That is its share where every turn is as likely to be forked; a sampler may give another (`fork_turns`). Other forks
+    that may be played are not counted.
     """
     forks = sampler.num_forks if sampler.forks_always else 0
-    return sampler.num_episodes + forks * (turns + 1) / (2 * turns)
+    played = forks * (turns + 1) / 2 if sampler.fork_turns is None else sampler.fork_turns(turns)
+    return sampler.num_episodes + played / turns
 
 
 def num_tokens(load: Load) -> int:

@@ -1,12 +1,22 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from math import exp, log
 
 import pytest
 import torch
 
 from rlx.algo.grpo import grpo
-from rlx.algo.losses import PolicyLoss, clip, cross_entropy, kl_estimate, policy_gradient, policy_loss, squared_margin
+from rlx.algo.losses import (
+    PolicyLoss,
+    clip,
+    cross_entropy,
+    kl_estimate,
+    policy_gradient,
+    policy_loss,
+    squared_margin,
+    turn_clip,
+)
 from rlx.algo.parts import Optimizer, Totals, adapted, begun, recalled
 
 
@@ -109,6 +119,27 @@ def test_token_losses_add_up_by_name(tokens, totals, normalisation, expected):
     seen = tokens([-1.0, -2.0, -6.0], trajectory=[4, 4, 7])
     loss = policy_loss(policy_gradient(), PolicyLoss(normalisation=normalisation, constant=4.0))
     assert loss(seen, totals(seen)).value.item() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("normalisation", "expected"),
+    [("token", (3 * 1 + 2 + 6) / 5), ("sequence", ((3 * 1 + 2) / 4 + 6) / 2), ("constant", (3 * 1 + 2 + 6) / 4 / 2)],
+)
+def test_a_token_counts_as_often_as_its_multiplicity_says(tokens, totals, normalisation, expected):
+    seen = tokens([-1.0, -2.0, -6.0], trajectory=[4, 4, 7], multiplicity=torch.tensor([3.0, 1.0, 1.0]))
+    loss = policy_loss(policy_gradient(), PolicyLoss(normalisation=normalisation, constant=4.0))
+    assert loss(seen, replace(totals(seen), num_copies=5.0)).value.item() == pytest.approx(expected)
+
+
+def test_the_ratio_of_a_turn_is_the_geometric_mean_and_each_token_has_a_gradient(tokens, totals):
+    """Row 0 has the log ratios .2 and 0, so s = exp(.1); row 1 is clipped at 1 + .15."""
+    seen = tokens([-1.0, -1.0, -1.0], [-1.2, -1.0, -1.5])
+    seen = replace(seen, row=torch.tensor([0, 0, 1]))
+    result = policy_loss(turn_clip(0.15, 0.15))(seen, totals(seen))
+    s = exp(0.1)
+    assert result.value.item() == pytest.approx(-(2 * s + 1.15) / 3)
+    result.value.backward()
+    assert seen.now["logp"].grad.tolist() == pytest.approx([-s / 3, -s / 3, 0.0])
 
 
 @pytest.mark.parametrize("normalisation", ["token", "sequence", "constant"])

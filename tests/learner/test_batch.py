@@ -9,7 +9,8 @@ from rlx.algo.credit import episode_returns, leave_one_out, per_row
 from rlx.algo.parts import Credited, PerRow, PerToken
 from rlx.learner.batch import collate
 from rlx.learner.rows import rows
-from rlx.types import Completion, Fork, Group, Task, Trajectory
+from rlx.learner.shares import count, units
+from rlx.types import Completion, Fork, Group, Task, Text, Trajectory
 
 TASK = Task(id="t", prompt=(), data={})
 
@@ -191,3 +192,31 @@ def test_a_forks_first_row_follows_the_turn_before_and_says_what_it_left(turn):
     assert table.turn == (0, 1, 2, 1, 2, 2, 0, 1)
     assert table.parent == (-1, 0, 1, 0, 3, 3, -1, 6)
     assert table.fork == (-1, -1, -1, 1, -1, 4, 0, -1)
+
+
+def test_a_row_trained_twice_is_a_row_of_multiplicity_two(turn):
+    """What counts 0 times is left out, and totals count copies."""
+    episodes = [Trajectory(task=TASK, sample=i, turns=(turn([1], [2, 3 + i]),), status="done") for i in range(3)]
+    batch = collate([Group(task=TASK, trajectories=tuple(episodes))])
+    credited = Credited(advantage=PerRow([1.0, 2.0, 3.0]), multiplicity=PerRow([2.0, 1.0, 0.0]))
+    trained = batch.with_credit(credited)
+    assert trained.multiplicity_M.tolist() == [2, 2, 1, 1]
+    assert trained.advantage_M.tolist() == [1, 1, 2, 2]
+    totals = count(trained, units(trained, "trajectory"))
+    assert (totals.num_tokens, totals.num_copies) == (4, 6.0)
+    once = batch.with_credit(Credited(advantage=PerRow([1.0, 2.0, 3.0])))
+    assert once.multiplicity_M is None
+    assert count(once, units(once, "trajectory")).num_copies is None
+
+
+def test_rows_number_equal_observations_whatever_came_before(turn):
+    def episode(sample, *seen):
+        turns = [turn([1, sample, i], [2]) for i in range(len(seen) + 1)]
+        answered = [replace(one, observation=(Text(text),)) for one, text in zip(turns, seen)]
+        return Trajectory(task=TASK, sample=sample, turns=(*answered, turns[-1]), status="done", spare=sample == 1)
+
+    one = Group(task=TASK, trajectories=(episode(0, "wall", "door"), episode(1, "door", "wall")))
+    found = rows([one, one], collate([one, one]))
+    assert found.observation == (0, 1, 2, 0, 2, 1, 3, 4, 5, 3, 5, 4)
+    assert found.spare == (False,) * 3 + (True,) * 3 + (False,) * 3 + (True,) * 3
+    assert not any(found.invalid)

@@ -40,6 +40,7 @@ OTHERS = {
     "earl": ("lend", "sorting_any"),
     "earl_released": ("countdown", "lend_search"),
     "expa_grpo": ("countdown_4digit", "sorting/sort"),
+    "gigpo": ("gem", "game/sokoban"),
     "ipo": ("countdown_4to5", "sudoku_and_rg"),
     "prompt_cpo": ("countdown_hard", "game/minesweeper"),
     "prompt_grpo": ("code", "textarena"),
@@ -49,6 +50,8 @@ OTHERS = {
     "sft": ("lend_search", "game/minesweeper"),
     "sft_grpo": ("logic", "game/wordle"),
     "tool_rloo_paper": ("math", "game/crosswords"),
+    "tree_grpo": ("lend_search", "sudoku_and_rg"),
+    "turn_grpo": ("countdown", "qa"),
     "tool_sft": ("math_python", "qa"),
 }
 """Environments of every other algorithm, which have what it needs: tools or actions, or an expert."""

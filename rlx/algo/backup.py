@@ -1,0 +1,228 @@
+"""Values of trees of episodes: leaves, the edges above them, and credit from both.
+
+An edge is a run of tokens that one episode sampled: a turn, or a part of one where forks leave it in the middle.
+
+    root -a-> s1 -c-> leaf 1       below(a) = {1, 2}
+              s1 -d-> leaf 2       V(a) = the value of s1, of what is below: a mean over leaves, or over children
+    root -b-> s2 -e-> leaf 3       an edge that counts once for each leaf has multiplicity |below|
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from math import exp
+
+from rlx.algo.credit import Compare, episode_returns
+from rlx.algo.parts import Credited, PerRow, PerToken
+from rlx.algo.rows import Rows
+from rlx.algo.tree import edges_of, states_of, tree_figures
+
+Leaves = Mapping[int, float]
+"""A number for each episode, by its trajectory's number."""
+Weigh = Callable[[Sequence[int]], Sequence[float]]
+"""Function from sibling edges to their weights in the value of the state before them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """A run of tokens of a row."""
+
+    row: int
+    first: int
+    """Number of the row's own tokens before it."""
+    num_tokens: int
+    parent: int
+    """The edge before it, or -1 at the start of an episode."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forest:
+    """Edges of all trees of a batch, each after the edge before it."""
+
+    rows: Rows
+    edges: tuple[Edge, ...]
+    leaf: Mapping[int, int]
+    """The last edge of each trajectory that its sampler did not leave out."""
+    below: tuple[tuple[int, ...], ...]
+    """For each edge, the trajectories with a leaf at or below it."""
+
+    @property
+    def siblings(self) -> Mapping[tuple[int, int], list[int]]:
+        """The edges with a leaf below them that leave each state: by group, and the edge before it or -1."""
+        found: dict[tuple[int, int], list[int]] = defaultdict(list)
+        for number, edge in enumerate(self.edges):
+            if self.below[number]:
+                found[self.rows.group[edge.row], edge.parent].append(number)
+        return found
+
+
+def forest_of(rows: Rows) -> Forest:
+    """Cut rows where forks leave them, and join each part to the part before it."""
+    start = list(rows.fork_token) or [0] * len(rows.turn)
+    left = {row: place_of(rows, start, row) for row in range(len(start)) if start[row]}
+    cuts: dict[int, set[int]] = defaultdict(set)
+    for row, first in left.values():
+        cuts[row].add(first)
+    edges: list[Edge] = []
+    ends: dict[tuple[int, int], int] = {}
+    for row in sorted(range(len(start)), key=lambda row: (rows.turn[row], start[row])):
+        num = rows.num_tokens[row]
+        parent = ends[left[row]] if row in left else last_edge(rows, ends, rows.parent[row])
+        bounds = sorted({0, num, *(cut for cut in cuts[row] if 0 < cut < num)})
+        for first, end in zip(bounds, bounds[1:] or [num]):
+            edges.append(Edge(row=row, first=first, num_tokens=end - first, parent=parent))
+            parent = ends[row, end] = len(edges) - 1
+    leaf = {rows.trajectory[row]: last_edge(rows, ends, row) for row in last_rows(rows)}
+    return Forest(rows=rows, edges=tuple(edges), leaf=leaf, below=leaves_below(edges, leaf))
+
+
+def place_of(rows: Rows, start: Sequence[int], row: int) -> tuple[int, int]:
+    """Return the row that a fork in mid-turn leaves, and the number of that row's own tokens before it."""
+    owner = rows.fork[row]
+    while start[owner] >= start[row]:  # a fork of a fork may begin where its parent does, or before
+        owner = rows.fork[owner]
+    return owner, start[row] - start[owner]
+
+
+def last_edge(rows: Rows, ends: Mapping[tuple[int, int], int], row: int) -> int:
+    """Return the edge that ends a row; -1 for no row."""
+    return -1 if row < 0 else ends[row, rows.num_tokens[row]]
+
+
+def last_rows(rows: Rows) -> list[int]:
+    """Return the last row of each episode that its sampler did not leave out."""
+    last: dict[int, int] = {}
+    for row, (trajectory, turn) in enumerate(zip(rows.trajectory, rows.turn, strict=True)):
+        if not rows.spare or not rows.spare[row]:
+            last[trajectory] = row if trajectory not in last or turn > rows.turn[last[trajectory]] else last[trajectory]
+    return list(last.values())
+
+
+def leaves_below(edges: Sequence[Edge], leaf: Mapping[int, int]) -> tuple[tuple[int, ...], ...]:
+    """Return the trajectories of the leaves at and below each edge."""
+    below: list[list[int]] = [[] for _ in edges]
+    for trajectory, edge in sorted(leaf.items()):
+        while edge >= 0:
+            below[edge].append(trajectory)
+            edge = edges[edge].parent
+    return tuple(map(tuple, below))
+
+
+def leaf_returns(forest: Forest) -> Leaves:
+    """Return of each leaf's episode, with what it earned in turns that it replays."""
+    found = {t: value for of in episode_returns(forest.rows).values() for t, value in of.items()}
+    return {trajectory: found[trajectory] for trajectory in forest.leaf}
+
+
+def groups_of(forest: Forest) -> Mapping[int, int]:
+    """Return the group of each leaf: all trees of a task."""
+    return {trajectory: forest.rows.group[forest.edges[edge].row] for trajectory, edge in forest.leaf.items()}
+
+
+def trees_of(forest: Forest) -> Mapping[int, int]:
+    """Return the tree of each leaf: the trajectory that was begun afresh and that it left, directly or not."""
+    rows = forest.rows
+    left = {rows.trajectory[row]: rows.trajectory[fork] for row, fork in enumerate(rows.fork) if fork >= 0}
+
+    def root(trajectory: int) -> int:
+        return root(left[trajectory]) if trajectory in left else trajectory
+
+    return {trajectory: root(trajectory) for trajectory in forest.leaf}
+
+
+def beside(values: Leaves, cells: Mapping[int, Hashable], compare: Compare, copies: Mapping[int, int] = {}) -> Leaves:
+    """Compare each leaf with the leaves of its cell, where one with copies counts as often."""
+    members: dict[Hashable, list[int]] = defaultdict(list)
+    for trajectory in values:
+        members[cells[trajectory]] += [trajectory] * copies.get(trajectory, 1)
+    found: dict[int, float] = {}
+    for of in members.values():
+        found |= dict(zip(of, compare([values[one] for one in of]), strict=True))
+    return found
+
+
+def added(*parts: Leaves) -> Leaves:
+    """Sum the numbers of each leaf."""
+    return {trajectory: sum(part[trajectory] for part in parts) for trajectory in parts[0]}
+
+
+def leaf_means(forest: Forest, values: Leaves, copies: Mapping[int, int] = {}) -> list[float]:
+    """V(e) = mean of the values of the leaves below; 0 of an edge without any."""
+    weight = {trajectory: copies.get(trajectory, 1) for trajectory in values}
+    return [
+        sum(weight[one] * values[one] for one in below) / sum(weight[one] for one in below) if below else 0.0
+        for below in forest.below
+    ]
+
+
+def backed_up(forest: Forest, values: Leaves, weigh: Weigh) -> list[float]:
+    """V(e) = weighted mean over the edges that follow of V, from the leaves up; 0 of an edge without leaves below."""
+    value = [0.0] * len(forest.edges)
+    for trajectory, edge in forest.leaf.items():
+        value[edge] = values[trajectory]
+    siblings = forest.siblings
+    for number in reversed(range(len(value))):
+        after = siblings.get((forest.rows.group[forest.edges[number].row], number), ())
+        value[number] = weighted(after, value, weigh) if after else value[number]
+    return value
+
+
+def weighted(edges: Sequence[int], value: Sequence[float], weigh: Weigh) -> float:
+    """Return the weighted mean of the values of sibling edges."""
+    weights = weigh(edges)
+    return sum(w * value[one] for w, one in zip(weights, edges, strict=True)) / sum(weights)
+
+
+def parent_values(forest: Forest, value: Sequence[float], root: Mapping[int, float]) -> list[float]:
+    """Return the value of the state before each edge; `root` has it for the start of each group."""
+    before = ((edge, forest.rows.group[edge.row]) for edge in forest.edges)
+    return [value[edge.parent] if edge.parent >= 0 else root.get(group, 0.0) for edge, group in before]
+
+
+def softmax(scores: Sequence[float]) -> list[float]:
+    top = max(scores)
+    return [exp(score - top) for score in scores]
+
+
+def edge_surprises(forest: Forest) -> list[float]:
+    """-1/T sum over t of log p(y_t) of each edge; 0 where the rows have no log-probs."""
+
+    def of(edge: Edge) -> float:
+        own = forest.rows.logp[edge.row][edge.first : edge.first + edge.num_tokens] if forest.rows.logp else ()
+        return -sum(own) / len(own) if own else 0.0
+
+    return [of(edge) for edge in forest.edges]
+
+
+def num_copies(forest: Forest, copies: Mapping[int, int] = {}) -> list[float]:
+    """Return the number of leaves below each edge, copies counted: its multiplicity if it is trained with each."""
+    return [float(sum(copies.get(one, 1) for one in below)) for below in forest.below]
+
+
+def credit_edges(forest: Forest, advantage: Sequence[float], multiplicity: Sequence[float]) -> Credited:
+    """Give each edge its advantage and the number of times that it counts; what counts 0 times is not kept."""
+    worth, copies = spread(forest, advantage), spread(forest, multiplicity)
+    kept = spread(forest, [float(num > 0) for num in multiplicity])
+    return Credited(advantage=worth, multiplicity=copies, keep=kept, metrics=figures(forest, multiplicity))
+
+
+def spread(forest: Forest, values: Sequence[float]) -> PerRow | PerToken:
+    """Return values of edges as one of each row, or of each token where a row has several edges."""
+    num = len(forest.rows.turn)
+    if len(values) == num:
+        found = dict(zip((edge.row for edge in forest.edges), values, strict=True))
+        return PerRow([found[row] for row in range(num)])
+    tokens: list[list[float]] = [[] for _ in range(num)]
+    for edge, value in zip(forest.edges, values, strict=True):
+        tokens[edge.row] += [value] * edge.num_tokens
+    return PerToken(tokens)
+
+
+def figures(forest: Forest, multiplicity: Sequence[float]) -> dict[str, float]:
+    """Return the figures of trees, and the mean multiplicity of a sampled token, which is 1 if each is trained once."""
+    of = edges_of(forest.rows)
+    total = sum(num * edge.num_tokens for num, edge in zip(multiplicity, forest.edges, strict=True))
+    found = tree_figures(forest.rows, [len(of[state]) for state in states_of(forest.rows)])
+    return {**found, "tree/copies": total / max(1, sum(edge.num_tokens for edge in forest.edges))}
