@@ -33,7 +33,7 @@ FLOORS = (
 """The rooms of the house, those below first: one looks into itself and into floors below, never up or next door."""
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 
-LIGHT = {"contain", "env", "retrieval", "tool", "protocol", "world", "expert", "types", "limits", "fault"}
+LIGHT = {"contain", "env", "tool", "protocol", "world", "expert", "types", "limits", "fault"}
 """Text and values: rooms that import none of the heavy packages."""
 
 ALONE = {

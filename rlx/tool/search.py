@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +12,7 @@ from rlx.fetch import open_text
 from rlx.limits import MistakeError, within
 from rlx.retrieval.memory import MemoryRetriever
 from rlx.retrieval.page import MOST_HITS, Hit, Page, Retriever
+from rlx.retrieval.source import encodable, read_fields
 from rlx.tool.python import Result, printable
 from rlx.types import Verb
 
@@ -91,20 +91,10 @@ def read_pages(path: str) -> list[str]:
     return pages
 
 
-def encodable(text: str) -> str:
-    """Replace halves of letters, which JSON can spell and no encoding has."""
-    return text.encode(errors="replace").decode()
-
-
 def read_page(path: str, number: int, line: str) -> str:
-    try:
-        told = json.loads(line)
-        if isinstance(told, str):
-            return encodable(told)
-        parts = [told["contents"]] if "contents" in told else [told["title"], told["text"]]
-        if None not in parts:
-            return encodable(": ".join(map(str, parts)))
-    except (ValueError, KeyError, TypeError, RecursionError):
-        pass
-    what = "is no text, and no object with contents, or title and text"
-    raise MistakeError(f"pages.path={path:.200}: line {number} {what}")
+    """Return a line's page as one text, its title first."""
+    fields = read_fields(f"pages.path={path:.200}: line {number}", line)
+    if isinstance(fields, str):
+        return encodable(fields)
+    contents = fields["contents"] if "contents" in fields else f"{fields['title']}: {fields['text']}"
+    return encodable(str(contents))

@@ -1,0 +1,131 @@
+"""An index folder: its pages, the files of its engine, and `index.json`, which is written last.
+
+    {"format": 1, "engine": "tantivy", "encoder": "", "num_pages": 3, "digest": "…", "files": {"pages.jsonl": 210, …}}
+
+A folder without index.json is not finished. One of another format is refused, and so is one whose files do not have
+the sizes that index.json names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rlx.limits import MistakeError, near
+
+FORMAT = 1
+ABOUT = "index.json"
+ENGINES = ("bm25s", "tantivy", "dense")
+AGAIN = "build it again with `rlx data build-index`"
+
+
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """Contents of index.json."""
+
+    format: int = FORMAT
+    engine: str
+    encoder: str = ""
+    """Encoder of a dense index."""
+    num_pages: int
+    digest: str
+    """Digest of the pages."""
+    files: Mapping[str, int]
+    """Size of each file in bytes."""
+
+    @property
+    def edition(self) -> str:
+        return "-".join(filter(None, (self.engine, self.encoder, str(self.format), self.digest)))
+
+
+def read_about(folder: Path) -> About:
+    """Return index.json of a whole index of this format; MistakeError says in one line what is wrong."""
+    path = folder / ABOUT
+    try:
+        told = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        what = "is not finished" if (folder / "building.json").exists() else "is no index folder: it has no index.json"
+        raise MistakeError(f"{folder} {what}; {AGAIN}") from None
+    except (OSError, ValueError) as error:
+        raise MistakeError(f"{path} cannot be read ({one_line(error)}); {AGAIN}") from None
+    if not isinstance(told, dict) or told.get("format") != FORMAT:
+        theirs = told.get("format") if isinstance(told, dict) else None
+        raise MistakeError(
+            f"{folder} is an index of format {theirs!r:.40}, and this rlx reads format {FORMAT}; {AGAIN}"
+        )
+    about = parse_about(path, told)
+    for name, size in about.files.items():
+        check_file(folder / name, size)
+    return about
+
+
+def parse_about(path: Path, told: dict[str, Any]) -> About:
+    try:
+        about = About(**told)
+        sizes = {name: size for name, size in about.files.items() if is_inside(name) and isinstance(size, int)}
+        is_sound = isinstance(about.num_pages, int) and {type(about.encoder), type(about.digest)} == {str}
+        if is_sound and len(sizes) == len(about.files):
+            if about.engine not in ENGINES:
+                engine = str(about.engine)
+                raise MistakeError(f"{path}: engine {engine!r:.40} is unknown{near(engine, ENGINES)}; {AGAIN}")
+            return about
+    except (TypeError, AttributeError):
+        pass
+    raise MistakeError(f"{path} is not as rlx writes it; {AGAIN}")
+
+
+def is_inside(name: str) -> bool:
+    return not os.path.isabs(name) and ".." not in Path(name).parts
+
+
+def check_file(path: Path, size: int) -> None:
+    try:
+        found = path.stat().st_size
+    except OSError:
+        raise MistakeError(f"{path} is missing from the index; {AGAIN}") from None
+    if found != size:
+        what = "it was cut short" if found < size else "it was changed"
+        raise MistakeError(f"{path} has {found} bytes, and the index names {size}: {what}; {AGAIN}")
+
+
+def write_about(folder: Path, *, engine: str, encoder: str, num_pages: int, digest: str) -> About:
+    """Write index.json for the files that the folder has now."""
+    about = About(
+        engine=engine, encoder=encoder, num_pages=num_pages, digest=digest, files=sizes_of(folder, all_files(folder))
+    )
+    write_atomically(folder / ABOUT, json.dumps(asdict(about), indent=1).encode())
+    return about
+
+
+def all_files(folder: Path) -> list[Path]:
+    skipped = (ABOUT, "building.json", "building.lock")
+    return sorted(
+        path for path in folder.rglob("*") if path.is_file() and path.name not in skipped and is_content(path)
+    )
+
+
+def is_content(path: Path) -> bool:
+    """Tell a file of the index from a lock, which tantivy leaves behind."""
+    return not path.name.startswith(".tantivy-")
+
+
+def sizes_of(folder: Path, files: Iterable[Path]) -> dict[str, int]:
+    return {path.relative_to(folder).as_posix(): path.stat().st_size for path in files}
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file that is either whole or not there."""
+    aside = path.with_name(path.name + ".new")
+    with open(aside, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    aside.replace(path)
+
+
+def one_line(error: Exception) -> str:
+    return " ".join(str(getattr(error, "strerror", None) or error).split())[:200] or type(error).__name__

@@ -1,0 +1,54 @@
+"""BM25 of rlx.retrieval.memory on disk: the same scores to the last bit, mapped into memory when opened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from rlx.retrieval.memory import build_matrix, word_ids
+from rlx.retrieval.page import Hit, Page
+from rlx.retrieval.scoring import Matrix, best
+from rlx.retrieval.store import PageStore, mapped
+
+VOCABULARY, DATA, COLUMNS, ROWS = "words.txt", "scores.data", "scores.begins", "scores.pages"
+
+
+class MatrixRetriever:
+    """Pages of an index folder, searched in a matrix of scores."""
+
+    def __init__(self, folder: Path, edition: str) -> None:
+        self.pages = PageStore(folder)
+        known = (folder / VOCABULARY).read_text(encoding="utf-8", errors="surrogatepass")
+        self.vocabulary = {word: number for number, word in enumerate(known.split("\n"))} if known else {}
+        data, columns, rows = (
+            mapped(folder / name, kind) for name, kind in ((DATA, np.float64), (COLUMNS, np.int64), (ROWS, np.int32))
+        )
+        self.matrix = Matrix(data, rows, columns, len(self.pages))
+        self.name = edition
+
+    def find(self, queries: Sequence[str], top_k: int) -> list[list[Hit]]:
+        return [self.find_one(query, top_k) for query in queries]
+
+    def find_one(self, query: str, top_k: int) -> list[Hit]:
+        ids = word_ids(self.vocabulary, query)
+        if not len(ids) or top_k < 1:
+            return []
+        places, scores = best(self.matrix, ids, top_k)
+        return [Hit(self.pages[place], score) for place, score in zip(places.tolist(), scores.tolist())]
+
+    def open(self, url: str) -> Page | None:
+        return self.pages.open(url)
+
+    def edition(self) -> str:
+        return self.name
+
+
+def write_matrix(folder: Path, pages: PageStore) -> None:
+    """Write the scores of all words, which needs about 60 bytes of memory for each distinct word of a page."""
+    vocabulary, matrix = build_matrix(f"{page.title} {page.text}" for page in pages)
+    (folder / VOCABULARY).write_text("\n".join(vocabulary), encoding="utf-8", errors="surrogatepass")
+    found = matrix or Matrix(np.zeros(0), np.zeros(0, np.int32), np.zeros(1, np.int64), 0)
+    for name, numbers in ((DATA, found.data), (COLUMNS, found.begins), (ROWS, found.pages)):
+        numbers.tofile(folder / name)

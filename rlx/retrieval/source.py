@@ -1,0 +1,52 @@
+"""Pages of a jsonl file, one a line: a text, or an object with `contents`, or with a `title` and a `text`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from rlx.limits import MistakeError
+from rlx.retrieval.page import Page
+
+QUOTED = re.compile(r'"([^\n]*)"\n')
+"""First line of Search-R1's `contents`: the title."""
+Fields = str | Mapping[str, Any]
+
+
+def encodable(text: str) -> str:
+    """Replace halves of letters, which JSON can spell and no encoding has."""
+    return text.encode(errors="replace").decode()
+
+
+def read_fields(where: str, line: str) -> Fields:
+    """Return the page of a line: its text, or an object that has what a page needs."""
+    try:
+        told = json.loads(line)
+        if isinstance(told, str):
+            return told
+        needed = [told["contents"]] if "contents" in told else [told["title"], told["text"]]
+        if None not in needed:
+            return dict(told)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        pass
+    raise MistakeError(f"{where} is no text, and no object with contents, or title and text")
+
+
+def page_of(fields: Fields, number: int) -> Page:
+    """Build the page of a line; its id is the line's number where the line has none."""
+    if isinstance(fields, str):
+        return Page(str(number), "", encodable(fields))
+    id, url = (str(fields[key]) if fields.get(key) is not None else "" for key in ("id", "url"))
+    if "contents" in fields:
+        title, text = split_contents(str(fields["contents"]))
+    else:
+        title, text = str(fields["title"]), str(fields["text"])
+    return Page(encodable(id) or str(number), encodable(title), encodable(text), encodable(url))
+
+
+def split_contents(contents: str) -> tuple[str, str]:
+    """Return title and text of Search-R1's form; a text of another form has no title."""
+    found = QUOTED.match(contents)
+    return (found[1], contents[found.end() :]) if found else ("", contents)

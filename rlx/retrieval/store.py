@@ -1,0 +1,86 @@
+"""Pages on disk, read by number: `pages.jsonl`, and `pages.begins`, eight bytes a page, where each begins.
+
+`urls.hashes` and `urls.pages` are sorted by hash, so a page is found at its address by binary search.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlx.limits import MistakeError
+from rlx.retrieval.page import Page
+
+PAGES, BEGINS, HASHES, PLACES = "pages.jsonl", "pages.begins", "urls.hashes", "urls.pages"
+
+
+class PageStore:
+    """Pages of an index folder; safe to use from several threads."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / PAGES
+        self.file = os.open(self.path, os.O_RDONLY)
+        self.begins = mapped(folder / BEGINS, np.int64)
+        self.hashes = mapped(folder / HASHES, np.uint64)
+        self.places = mapped(folder / PLACES, np.int64)
+
+    def __len__(self) -> int:
+        return max(0, len(self.begins) - 1)
+
+    def __getitem__(self, number: int) -> Page:
+        begin, end = self.begins[number : number + 2].tolist()
+        try:
+            return Page(*json.loads(os.pread(self.file, end - begin, begin)))
+        except (ValueError, TypeError) as error:
+            raise MistakeError(f"{self.path}: page {number} is damaged; build the index again") from error
+
+    def __iter__(self) -> Iterator[Page]:
+        return (self[number] for number in range(len(self)))
+
+    def open(self, url: str) -> Page | None:
+        """Return the first page with this address."""
+        wanted = hash_of(url)
+        place = int(np.searchsorted(self.hashes, wanted)) if url else len(self.hashes)
+        while place < len(self.hashes) and self.hashes[place] == wanted:
+            page = self[int(self.places[place])]
+            if page.url == url:
+                return page
+            place += 1
+        return None
+
+    def close(self) -> None:
+        os.close(self.file)
+
+
+def line_of(page: Page) -> bytes:
+    fields = [page.id, page.title, page.text, page.url]
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def hash_of(url: str) -> np.uint64:
+    digest = blake2b(url.encode(errors="surrogatepass"), digest_size=8).digest()
+    return np.uint64(int.from_bytes(digest, "little"))
+
+
+def write_urls(folder: Path) -> None:
+    """Write the table of addresses, from the stored pages."""
+    (folder / HASHES).write_bytes(b"")
+    (folder / PLACES).write_bytes(b"")
+    pages = PageStore(folder)
+    found = [(hash_of(page.url), number) for number, page in enumerate(pages) if page.url]
+    pages.close()
+    hashes = np.array([url for url, _ in found], np.uint64)
+    order = np.argsort(hashes, kind="stable")
+    (folder / HASHES).write_bytes(hashes[order].tobytes())
+    (folder / PLACES).write_bytes(np.array([number for _, number in found], np.int64)[order].tobytes())
+
+
+def mapped(path: Path, kind: type) -> NDArray:
+    """Map a file of numbers into memory; an empty file cannot be mapped."""
+    return np.asarray(np.memmap(path, kind, "r")) if path.stat().st_size else np.zeros(0, kind)

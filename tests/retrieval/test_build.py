@@ -1,0 +1,213 @@
+"""Index folders: what is built is found, a killed build goes on, and what is no whole index is refused in one line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from rlx.limits import MistakeError
+from rlx.retrieval import build as building
+from rlx.retrieval.build import build_index, open_index
+from rlx.retrieval.memory import MemoryRetriever
+from rlx.retrieval.page import Page
+
+Build = Callable[..., Path]
+NAMES = [f"w{number}" for number in range(60)]
+
+
+def quiet(*_: object) -> None:
+    pass
+
+
+def drawn(num: int, seed: int = 0) -> list[Page]:
+    draw = Random(seed)
+    texts = [" ".join(draw.choices(NAMES, k=draw.randint(5, 30))) for _ in range(num)]
+    return [Page(str(i), f"T{i}", text, f"http://x/{i % (num - 1)}") for i, text in enumerate(texts)]
+
+
+def write(path: Path, pages: list[Page]) -> Path:
+    rows = [{"id": p.id, "contents": p.contents, "url": p.url} for p in pages]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != "index.json"}
+
+
+def test_an_index_on_disk_gives_the_bits_of_the_one_in_memory(build: Build) -> None:
+    pages = drawn(200)
+    opened, memory = open_index(build("bm25s", pages)), MemoryRetriever(pages)
+    queries = [" ".join(Random(i).choices(NAMES, k=3)) for i in range(50)]
+    assert opened.find(queries, 5) == memory.find(queries, 5)
+    assert opened.find(["", "none"], 5) == [[], []]
+
+
+def test_the_first_hit_of_both_engines_agrees(build: Build) -> None:
+    pytest.importorskip("tantivy")
+    pages = drawn(300)
+    disk, memory = open_index(build("tantivy", pages)), MemoryRetriever(pages)
+    queries = [" ".join(Random(i).choices(NAMES, k=4)) for i in range(100)]
+    firsts = [[hits[0].page for hits in engine.find(queries, 3)] for engine in (disk, memory)]
+    assert sum(one == other for one, other in zip(*firsts)) >= 95
+    for one, other in zip(disk.find(queries, 3), memory.find(queries, 3)):
+        assert [hit.score for hit in one] == pytest.approx([hit.score for hit in other], rel=0.03)
+
+
+def test_tantivy_keeps_the_order_of_equal_pages(build: Build) -> None:
+    pytest.importorskip("tantivy")
+    opened = open_index(build("tantivy", [Page(str(i), "", "x" if i % 2 else "y") for i in range(400)]))
+    for top_k in (1, 5, 150):
+        assert [int(hit.page.id) for hit in opened.find(["x"], top_k)[0]] == [2 * i + 1 for i in range(top_k)]
+    assert len(opened.find(["x"], 300)[0]) == 200
+    assert opened.find(["", "z", 'x" AND (', "x OR y:"], 1)[:2] == [[], []]
+
+
+@pytest.mark.parametrize("engine", ["bm25s", "tantivy"])
+def test_a_page_is_opened_at_its_address(build: Build, engine: str) -> None:
+    pytest.importorskip(engine)
+    pages = drawn(50)
+    opened = open_index(build(engine, pages))
+    assert opened.open("http://x/7") == pages[7]
+    assert opened.open("http://x/0") == pages[0], "the first of two with one address"
+    assert opened.open("http://x/7#") is None
+    assert opened.open("") is None
+
+
+@pytest.mark.parametrize("engine", ["bm25s", "tantivy"])
+@pytest.mark.parametrize("calls", [1, 3, 6, 9])
+def test_a_killed_build_goes_on_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str, calls: int
+) -> None:
+    pytest.importorskip(engine)
+    monkeypatch.setattr(building, "BLOCK", 8)
+    source = write(tmp_path / "pages.jsonl", drawn(60))
+    whole = build_index(source, tmp_path / "whole", engine=engine, tell=quiet)
+    seen: list[tuple[str, int]] = []
+
+    def die(stage: str, done: int, _: int) -> None:
+        seen.append((stage, done))
+        if len(seen) == calls:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        build_index(source, tmp_path / "killed", engine=engine, tell=die)
+    with open(tmp_path / "killed" / "pages.jsonl", "ab") as file:
+        file.write(b"torn" if calls < 6 else b"")  # what a kill may leave of a block
+    with pytest.raises(MistakeError, match="is not finished; build it again"):
+        open_index(tmp_path / "killed")
+    before = len(seen)
+    about = build_index(source, tmp_path / "killed", engine=engine, tell=lambda *told: seen.append(told[:2]))
+    assert about.edition == whole.edition
+    assert len(set(seen)) == len(seen) or engine == "bm25s", "no block is done twice"
+    assert seen[before:]
+    queries = [" ".join(Random(i).choices(NAMES, k=3)) for i in range(30)]
+    killed, other = (open_index(tmp_path / name).find(queries, 5) for name in ("killed", "whole"))
+    assert killed == other
+    assert not (tmp_path / "killed" / "building.json").exists()
+
+
+def test_equal_pages_have_one_edition_and_others_another(build: Build) -> None:
+    names = {"a": drawn(20), "b": drawn(20), "c": drawn(20, seed=1)}
+    a, b, c = (open_index(build("bm25s", pages, name=name)).edition() for name, pages in names.items())
+    assert a == b != c
+
+
+def test_a_folder_that_is_no_index_is_never_written_to(tmp_path: Path, build: Build) -> None:
+    source = write(tmp_path / "pages.jsonl", drawn(5))
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter").write_text("x")
+    (tmp_path / "file").write_text("x")
+    for name, why in {"mine": "is there and is no index", "file": "is there and is no index"}.items():
+        with pytest.raises(MistakeError, match=why):
+            build_index(source, tmp_path / name, engine="bm25s", tell=quiet)
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["letter"]
+    folder = build("bm25s")
+    before = files(folder)
+    with pytest.raises(MistakeError, match="has an index already"):
+        build_index(source, folder, engine="bm25s", tell=quiet)
+    assert files(folder) == before
+
+
+def test_an_unfinished_build_of_other_pages_is_refused(tmp_path: Path) -> None:
+    source = write(tmp_path / "pages.jsonl", drawn(5))
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        build_index(source, tmp_path / "index", engine="bm25s", tell=die)
+    write(source, drawn(6))
+    with pytest.raises(MistakeError, match=r"has another unfinished index.*size"):
+        build_index(source, tmp_path / "index", engine="bm25s", tell=quiet)
+
+
+def cut(folder: Path) -> None:
+    path = folder / "pages.jsonl"
+    path.write_bytes(path.read_bytes()[:-3])
+
+
+def edit(**fields: object) -> Callable[[Path], None]:
+    def work(folder: Path) -> None:
+        path = folder / "index.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+
+    return work
+
+
+@pytest.mark.parametrize(
+    ("damage", "why"),
+    [
+        (cut, "pages.jsonl has .* bytes, and the index names .*: it was cut short; build it again"),
+        (lambda folder: (folder / "scores.data").unlink(), "scores.data is missing from the index; build it again"),
+        (lambda folder: (folder / "index.json").write_text("{"), "index.json cannot be read"),
+        (lambda folder: (folder / "index.json").write_text("[]"), "is an index of format None"),
+        (lambda folder: (folder / "index.json").unlink(), "is no index folder: it has no index.json"),
+        (edit(format=2), "is an index of format 2, and this rlx reads format 1; build it again"),
+        (edit(engine="lucene"), "engine 'lucene' is unknown"),
+        (edit(files={"/etc/passwd": 3}), "is not as rlx writes it"),
+        (edit(files=[1]), "is not as rlx writes it"),
+        (edit(num_pages="many"), "is not as rlx writes it"),
+    ],
+)
+def test_an_index_that_is_not_whole_is_refused_in_one_line(
+    build: Build, damage: Callable[[Path], None], why: str
+) -> None:
+    folder = build("bm25s")
+    damage(folder)
+    with pytest.raises(MistakeError, match=why) as caught:
+        open_index(folder)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "it has no pages"),
+        ("{}\n", "line 1 is no text, and no"),
+        ('"a"\n\xff\n', "line 2 is not text in UTF-8"),
+    ],
+)
+def test_pages_that_cannot_be_read_are_refused_with_their_line(tmp_path: Path, text: str, why: str) -> None:
+    (tmp_path / "pages.jsonl").write_bytes(text.encode("latin1"))
+    with pytest.raises(MistakeError, match=why):
+        build_index(tmp_path / "pages.jsonl", tmp_path / "index", engine="bm25s", tell=quiet)
+
+
+@pytest.mark.parametrize(
+    ("keys", "why"),
+    [
+        ({"engine": "lucene"}, "--engine 'lucene': expected one of bm25s, tantivy, dense"),
+        ({"engine": "dense"}, "--encoder goes with --engine dense"),
+        ({"engine": "bm25s", "encoder": "minilm"}, "--encoder goes with --engine dense"),
+    ],
+)
+def test_an_engine_that_is_not_there_is_refused(tmp_path: Path, keys: dict, why: str) -> None:
+    source = write(tmp_path / "pages.jsonl", drawn(5))
+    with pytest.raises(MistakeError, match=why):
+        build_index(source, tmp_path / "index", tell=quiet, **keys)
+    assert not (tmp_path / "index").exists()
