@@ -27,6 +27,7 @@ QUICK = ["ppo", "sft"]
 """With a critic, and without an engine; the others take minutes."""
 SIZES = {
     "carl": ["algo.num_fresh=2", "algo.num_forks=3"],
+    "at2po": ["algo.num_fresh=2", "algo.num_rounds=1", "algo.num_forks=2"],
     "tree_grpo": ["algo.num_leaves=2"],
 }
 """Numbers of episodes of algorithms that do not have `num_samples` alone."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp
 
 from rlx.algo.credit import Compare, episode_returns
@@ -44,7 +44,7 @@ class Forest:
     rows: Rows
     edges: tuple[Edge, ...]
     leaf: Mapping[int, int]
-    """The last edge of each trajectory that its sampler did not leave out."""
+    """The last edge of each trajectory that counts."""
     below: tuple[tuple[int, ...], ...]
     """For each edge, the trajectories with a leaf at or below it."""
 
@@ -58,8 +58,9 @@ class Forest:
         return found
 
 
-def forest_of(rows: Rows) -> Forest:
-    """Cut rows where forks leave them, and join each part to the part before it."""
+def forest_of(rows: Rows, *, with_spare: bool = False) -> Forest:
+    """Cut rows where forks leave them, and join each part to the part before it. Episodes that their sampler left out
+    have leaves only `with_spare`."""
     start = list(rows.fork_token) or [0] * len(rows.turn)
     left = {row: place_of(rows, start, row) for row in range(len(start)) if start[row]}
     cuts: dict[int, set[int]] = defaultdict(set)
@@ -74,7 +75,7 @@ def forest_of(rows: Rows) -> Forest:
         for first, end in zip(bounds, bounds[1:] or [num]):
             edges.append(Edge(row=row, first=first, num_tokens=end - first, parent=parent))
             parent = ends[row, end] = len(edges) - 1
-    leaf = {rows.trajectory[row]: last_edge(rows, ends, row) for row in last_rows(rows)}
+    leaf = {rows.trajectory[row]: last_edge(rows, ends, row) for row in last_rows(rows, with_spare)}
     return Forest(rows=rows, edges=tuple(edges), leaf=leaf, below=leaves_below(edges, leaf))
 
 
@@ -91,11 +92,11 @@ def last_edge(rows: Rows, ends: Mapping[tuple[int, int], int], row: int) -> int:
     return -1 if row < 0 else ends[row, rows.num_tokens[row]]
 
 
-def last_rows(rows: Rows) -> list[int]:
-    """Return the last row of each episode that its sampler did not leave out."""
+def last_rows(rows: Rows, with_spare: bool) -> list[int]:
+    """Return the last row of each episode that its sampler did not leave out, or of each."""
     last: dict[int, int] = {}
     for row, (trajectory, turn) in enumerate(zip(rows.trajectory, rows.turn, strict=True)):
-        if not rows.spare or not rows.spare[row]:
+        if with_spare or not rows.spare or not rows.spare[row]:
             last[trajectory] = row if trajectory not in last or turn > rows.turn[last[trajectory]] else last[trajectory]
     return list(last.values())
 
@@ -119,6 +120,22 @@ def leaf_returns(forest: Forest) -> Leaves:
 def groups_of(forest: Forest) -> Mapping[int, int]:
     """Return the group of each leaf: all trees of a task."""
     return {trajectory: forest.rows.group[forest.edges[edge].row] for trajectory, edge in forest.leaf.items()}
+
+
+def by_group(forest: Forest, values: Leaves) -> Mapping[int, list[float]]:
+    """Collect the values of each group's leaves."""
+    found: dict[int, list[float]] = defaultdict(list)
+    for trajectory, group in groups_of(forest).items():
+        found[group].append(values[trajectory])
+    return found
+
+
+def copies_of_last(forest: Forest, num_leaves: int) -> dict[int, int]:
+    """Count the last leaf of each group so often that the group has `num_leaves`; each other leaf counts once."""
+    leaves: dict[int, list[int]] = defaultdict(list)
+    for trajectory, group in groups_of(forest).items():
+        leaves[group].append(trajectory)
+    return {max(of): 1 + num_leaves - len(of) for of in leaves.values() if len(of) < num_leaves}
 
 
 def trees_of(forest: Forest) -> Mapping[int, int]:
@@ -178,7 +195,20 @@ def weighted(edges: Sequence[int], value: Sequence[float], weigh: Weigh) -> floa
 def parent_values(forest: Forest, value: Sequence[float], root: Mapping[int, float]) -> list[float]:
     """Return the value of the state before each edge; `root` has it for the start of each group."""
     before = ((edge, forest.rows.group[edge.row]) for edge in forest.edges)
-    return [value[edge.parent] if edge.parent >= 0 else root.get(group, 0.0) for edge, group in before]
+    return [value[edge.parent] if edge.parent >= 0 else root[group] for edge, group in before]
+
+
+def root_values(forest: Forest, value: Sequence[float], weigh: Weigh) -> dict[int, float]:
+    """Return the value of the start of each group; 0 of one without leaves."""
+    found = dict.fromkeys(forest.rows.group, 0.0)
+    for (group, parent), edges in forest.siblings.items():
+        if parent < 0:
+            found[group] = weighted(edges, value, weigh)
+    return found
+
+
+def minus(values: Sequence[float], others: Sequence[float]) -> list[float]:
+    return [value - other for value, other in zip(values, others, strict=True)]
 
 
 def softmax(scores: Sequence[float]) -> list[float]:
@@ -206,6 +236,11 @@ def credit_edges(forest: Forest, advantage: Sequence[float], multiplicity: Seque
     worth, copies = spread(forest, advantage), spread(forest, multiplicity)
     kept = spread(forest, [float(num > 0) for num in multiplicity])
     return Credited(advantage=worth, multiplicity=copies, keep=kept, metrics=figures(forest, multiplicity))
+
+
+def with_duplicates(credited: Credited, copies: Mapping[int, int]) -> Credited:
+    """Add the number of leaves that are copies of another."""
+    return replace(credited, metrics={**credited.metrics, "tree/duplicates": sum(copies.values()) - len(copies)})
 
 
 def spread(forest: Forest, values: Sequence[float]) -> PerRow | PerToken:

@@ -9,13 +9,24 @@ Multi-Step Agent" (arXiv:2512.04949); its code is not published. arXiv:2605.2778
 Its Algorithm 1 says "smallest h / n" and comments "least confident"; only the largest agrees with its text. Its N forks
 come on top of the N0 fresh episodes: only so do its Tables 2 and 3 follow. Where to fork depends on turns sampled
 there, so values are unbiased only up to that choice. Against GRPO: the sampler and the credit.
+
+Rows of its Table 3: `carl_outcome` credits an edge with z(R) of every leaf below it, one copy for each (mean and
+number; see rlx/algo/tree_grpo.py), `carl_random` forks random states, `carl_all` trains all edges with N - N0 forks.
 """
 
 from __future__ import annotations
 
+from typing import Literal
+
+from rlx.algo.backup import beside, by_group, credit_edges, forest_of, groups_of, leaf_means, leaf_returns, num_copies
+from rlx.algo.credit import standardised
 from rlx.algo.losses import PLAIN, PolicyLoss, adaptive_kl, clipped_loss
-from rlx.algo.parts import Algorithm, Beginning, Optimizer, Space
+from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, Space
+from rlx.algo.rows import Rows
 from rlx.algo.tree import ForkOrder, Update, progressive, tree_difference
+
+Reward = Literal["action", "outcome"]
+"""Worth of an edge: its gain in expected reward, or the outcome of every episode that it is in."""
 
 
 def carl(
@@ -27,6 +38,7 @@ def carl(
     fork_order: ForkOrder = "largest",
     num_live: int = 4,
     update: Update = "critical",
+    reward: Reward = "action",
     clip_low: float = 0.2,
     clip_high: float = 0.2,
     loss: PolicyLoss = PLAIN,
@@ -37,7 +49,7 @@ def carl(
     token_loss = clipped_loss(clip_low, clip_high)
     return Algorithm(
         sample=progressive(num_fresh, num_forks, fork_order, num_live),
-        credit=tree_difference(update),
+        credit=tree_difference(update) if reward == "action" else tree_outcome(update),
         loss=token_loss(loss),
         memory=adaptive_kl(loss, token_loss),
         needs=loss.needs,
@@ -46,3 +58,20 @@ def carl(
         start=start,
         space=space,
     )
+
+
+def tree_outcome(update: Update, eps: float = 1e-6) -> Credit:
+    """Credit each edge with z(R) of the leaves below it, once for each; others are left out as in `tree_difference`."""
+
+    def credit(rows: Rows) -> Credited:
+        forest = forest_of(rows)
+        leaves = beside(leaf_returns(forest), groups_of(forest), standardised("sample", eps))
+        siblings = {edge: len(of) for of in forest.siblings.values() for edge in of}
+        flat = {group for group, of in by_group(forest, leaves).items() if not any(of)}
+        copies = [
+            num * (update == "all" or siblings.get(edge, 0) > 1) * (rows.group[forest.edges[edge].row] not in flat)
+            for edge, num in enumerate(num_copies(forest))
+        ]
+        return credit_edges(forest, leaf_means(forest, leaves), copies)
+
+    return credit

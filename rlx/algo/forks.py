@@ -9,12 +9,15 @@ observation after turn t, so "after this turn's result" and "the next turn again
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import cycle
 from random import Random
 
 from rlx.algo.parts import Growth, Sampler, SamplerContext
 from rlx.algo.samplers import leave
+from rlx.algo.tree import surprise
 from rlx.limits import MANY, within
 from rlx.types import Group, Start, Trajectory
 
@@ -115,6 +118,66 @@ def uniform_states(num: int) -> Choose:
     return choose
 
 
+def state_of(played: Mapping[int, Trajectory], one: Trajectory, turn: int) -> tuple[int, int]:
+    """Name the state before a turn by the sample that reached it first, and the turn; the root by (-1, 0)."""
+    while one.fork is not None and turn <= one.fork.turn:
+        one = played[one.fork.parent]
+    return (one.sample, turn) if turn else (-1, 0)
+
+
+def surest_last(num: int, penalty: float) -> Choose:
+    """Take the `num` turns with the largest surprise, less `penalty` for each sibling; again from the first if there
+    are too few. An episode's last turn is not among them, and the root is, with a surprise of 0."""
+
+    def choose(played: Sequence[Trajectory], rng: Random) -> list[Place]:
+        by_sample = {one.sample: one for one in played}
+        turns = [(one, turn) for one in played for turn in range(first_sampled(one), len(one.turns))]
+        num_there = Counter(state_of(by_sample, *place) for place in turns)
+        inner = [(one, turn) for one, turn in turns if turn + 1 < len(one.turns)]
+        scored = [(0.0, Place(one, 0)) for one in played[:1]]
+        for one, turn in inner:
+            siblings = num_there[state_of(by_sample, one, turn)] - 1
+            scored.append((surprise(one.turns[turn].completion) - penalty * siblings, Place(one, turn)))
+        ranked = [place for _, place in sorted(scored, key=lambda pair: -pair[0])]
+        return [place for place, _ in zip(cycle(ranked), range(num))]
+
+    return choose
+
+
+def least_likely_tokens(num: int, num_branches: int) -> Choose:
+    """Take the `num` tokens of each tree with the largest -log p, each `num_branches` times. The first token that an
+    episode sampled is not among them."""
+
+    def choose(played: Sequence[Trajectory], rng: Random) -> list[Place]:
+        places = []
+        for tree in by_tree(played):
+            tokens = [(logp, place) for one in tree for logp, place in sampled_tokens(one)]
+            ranked = [place for _, place in sorted(tokens, key=lambda pair: pair[0])[:num]]
+            places += [place for place in ranked for _ in range(num_branches)]
+        return places
+
+    return choose
+
+
+def sampled_tokens(one: Trajectory) -> Iterator[tuple[float, Place]]:
+    """Yield the log-prob and the place of each token that an episode sampled, but for the first."""
+    for turn in range(first_sampled(one), len(one.turns)):
+        skip = (one.fork.num_given if one.fork else 0) + 1 if turn == first_sampled(one) else 0
+        for token, logp in list(enumerate(one.turns[turn].completion.logprobs))[skip:]:
+            yield logp, Place(one, turn, token)
+
+
+def every_state(num: int, max_states: int) -> Choose:
+    """Take every different state before a turn of a fresh episode, up to `max_states` of it, each `num` times."""
+
+    def choose(played: Sequence[Trajectory], rng: Random) -> list[Place]:
+        places = [Place(one, turn) for one in played if not one.fork for turn in range(min(max_states, len(one.turns)))]
+        different = {place.parent.turns[place.turn].prompt_ids: place for place in reversed(places)}
+        return [place for place in reversed(different.values()) for _ in range(num)]
+
+    return choose
+
+
 def keep_some(num: int | None) -> Finish:
     """Keep `num` random episodes of each tree, and leave the others out; None keeps all."""
     within(1, MANY, num_leaves=num)
@@ -124,6 +187,26 @@ def keep_some(num: int | None) -> Finish:
         for tree in by_tree(usable(played)) if num is not None else ():
             samples = [one.sample for one in tree]
             spare |= {*samples} - {*rng.sample(samples, min(num or 0, len(samples)))}
-        return [replace(one, spare=True) if one.sample in spare else one for one in played]
+        return leave_out(played, spare)
 
     return finish
+
+
+def keep_a_success(num: int | None) -> Finish:
+    """Keep `num` episodes of all trees: a random successful one if there is any, then random ones; None keeps all."""
+    within(1, MANY, num_leaves=num)
+
+    def finish(played: Sequence[Trajectory], rng: Random) -> list[Trajectory]:
+        samples = [one.sample for one in usable(played)]
+        rng.shuffle(samples)
+        won = {one.sample for one in played if one.success}
+        first = next((sample for sample in samples if sample in won), None)
+        ranked = sorted(samples, key=lambda sample: sample != first)
+        return leave_out(played, set() if num is None else set(ranked[num:]))
+
+    return finish
+
+
+def leave_out(played: Sequence[Trajectory], spare: Container[int]) -> list[Trajectory]:
+    """Mark these samples as left out."""
+    return [replace(one, spare=True) if one.sample in spare else one for one in played]

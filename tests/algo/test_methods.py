@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from random import Random
+from typing import Any
 
 import pytest
 
+from rlx.algo.at2po import at2po, backed_up_values
+from rlx.algo.carl import tree_outcome
 from rlx.algo.credit import group_centred
-from rlx.algo.forks import in_rounds, keep_some, new_states, root_of, uniform_states
+from rlx.algo.forks import in_rounds, keep_some, new_states, root_of, surest_last, uniform_states
 from rlx.algo.gigpo import group_in_group
-from rlx.algo.parts import Credit, Optimizer, PerRow, Sampler
+from rlx.algo.parts import Algorithm, Credit, Optimizer, PerRow, Sampler
 from rlx.algo.rows import Rows
 from rlx.algo.tree import tree_difference
 from rlx.algo.tree_grpo import levels_of_leaves, tree_grpo
 from rlx.algo.turn_grpo import first_turn_apart
 from rlx.run.duration import episodes_a_task
-from rlx.types import Group, Start
+from rlx.types import Action, Completion, Fork, Group, Start, Trajectory, Turn
 from tests.algo import trees
 from tests.algo.trees import Process, by_place, copies_of, grow, of_edges, shuffled, table, tree_by_hand, values_of
 
 ESTIMATORS: Mapping[str, Credit] = {
     "carl": tree_difference("critical"),
     "carl_all": tree_difference("all"),
+    "carl_outcome": tree_outcome("critical"),
+    "carl_outcome_all": tree_outcome("all"),
+    "at2po": backed_up_values("child_softmax", "value"),
+    "at2po_mean": backed_up_values("child_mean", "both"),
+    "at2po_leaves": backed_up_values("leaf_mean", "parent"),
+    "at2po_leaf": backed_up_values("child_mean", "leaf"),
     "tree_grpo": levels_of_leaves("both"),
     "tree_grpo_tree": levels_of_leaves("tree"),
     "tree_grpo_task": levels_of_leaves("task"),
@@ -34,9 +45,9 @@ ESTIMATORS: Mapping[str, Credit] = {
 }
 FLAT = ("gigpo", "gigpo_steps", "turn_grpo")
 """Methods without forks."""
-GRPO_ON_CHAINS = ("tree_grpo_task",)
-UNMOVED = ("carl", "carl_all", "tree_grpo", "tree_grpo_tree", "tree_grpo_task")
-TREES = ("tree_grpo", "tree_grpo_tree", "tree_grpo_task")
+GRPO_ON_CHAINS = ("carl_outcome_all", "tree_grpo_task")
+UNMOVED = tuple(name for name in ESTIMATORS if name not in FLAT)
+TREES = tuple(name for name in UNMOVED if name not in ("carl", "carl_all"))
 ONE, ZERO = 0.7302967, -1.0954451
 """z of a success and of a failure among the five leaves, with the sample deviation."""
 
@@ -57,6 +68,56 @@ def test_an_episode_left_out_is_no_leaf_and_what_it_shares_is_trained() -> None:
     assert isinstance(found.keep, PerRow)
     assert list(found.keep.values) == [1, 0, 1, 1, 1, 1, 1, 1]
     assert of_edges(found)["a"] == of_edges(found)["d"] == pytest.approx(-0.8660254, abs=1e-5)
+
+
+def test_the_outcome_row_of_carl_gives_an_edge_the_outcomes_of_the_episodes_that_it_is_in() -> None:
+    found = tree_outcome("critical")(tree_by_hand())
+    assert of_edges(found)["a"] == pytest.approx((ONE + ZERO) / 2, abs=1e-5)
+    assert of_edges(found)["b"] == pytest.approx((2 * ONE + ZERO) / 3, abs=1e-5)
+    assert copies_of(found) == [2, 1, 1, 3, 0, 1, 1, 1]
+    assert copies_of(tree_outcome("all")(tree_by_hand())) == [2, 1, 1, 3, 3, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("advantage", "a", "b", "c"),
+    [
+        ("value", -0.2041, 0.1361, 0.8165),
+        ("parent", -0.2041 + 0.0340, 0.1361 + 0.0340, 0.8165 + 0.2041),
+        ("root", -0.2041 + 0.0340, 0.1361 + 0.0340, 0.8165 + 0.0340),
+        ("both", 2 * (-0.2041 + 0.0340), 2 * (0.1361 + 0.0340), 2 * 0.8165 + 0.2041 + 0.0340),
+        ("leaf", -0.2041, 0.1361, 0.8165),
+    ],
+)
+def test_at2po_backs_the_z_of_leaves_up(advantage: Any, a: float, b: float, c: float) -> None:
+    """With equal surprise, whatever its name, a mean over children is the same."""
+    for values in ("child_softmax", "child_mean"):
+        found = backed_up_values(values, advantage)(tree_by_hand())  # type: ignore[arg-type]
+        edges = of_edges(found)
+        assert (edges["a"], edges["b"], edges["c"]) == pytest.approx((a, b, c), abs=2e-4)
+        assert copies_of(found) == [2, 1, 1, 3, 3, 1, 1, 1]
+    assert of_edges(backed_up_values("child_softmax", "value")(tree_by_hand())) == pytest.approx(
+        {"a": -0.2041, "b": 0.1361, "e": 0.1361, "c": 0.8165, "f": 0.8165, "g": 0.8165, "d": -1.2247, "h": -1.2247},
+        abs=1e-4,
+    )
+
+
+def test_at2po_weighs_children_by_the_softmax_of_their_surprise() -> None:
+    rows = replace(tree_by_hand(), logp=((-1.0,), (-1.0,), (-1.0 - math.log(3),), *((-1.0,),) * 5))
+    assert of_edges(backed_up_values("child_softmax", "value")(rows))["a"] == pytest.approx(
+        (0.8165 - 3 * 1.2247) / 4, abs=1e-4
+    )
+
+
+def test_copies_of_the_last_leaf_are_counted_where_asked_for_and_flagged() -> None:
+    rows = tree_by_hand()
+    plain, filled = (backed_up_values("child_mean", "value", num)(rows) for num in (0, 7))
+    assert "tree/duplicates" not in plain.metrics
+    assert filled.metrics["tree/duplicates"] == 2
+    assert copies_of(filled) == [2, 1, 1, 5, 5, 1, 1, 3]
+    edges = of_edges(filled)
+    won, lost = 4 / math.sqrt(12), -3 / math.sqrt(12)
+    assert (edges["c"], edges["h"]) == pytest.approx((won, lost), abs=1e-5)
+    assert edges["e"] == pytest.approx((2 * won + 3 * lost) / 5, abs=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -194,13 +255,49 @@ def test_random_leaves_of_each_tree_are_kept_and_the_others_left_out() -> None:
     assert max(seen.values()) < 250
 
 
+COSTS: Mapping[str, tuple[Callable[..., Algorithm], Callable[[int], float]]] = {
+    "tree_grpo": (tree_grpo, lambda T: 4 * T + 2),
+    "at2po": (partial(at2po, num_fresh=1, num_rounds=1), lambda T: T + 6 * ((T + 3) / 2 - 1 / T)),
+}
+"""Turns that a task samples for chains of T turns, with forks uniform over places (AT2PO: of a chain and its root)."""
+
+
 @pytest.mark.parametrize("length", [1, 3, 5])
-def test_forks_of_a_chain_play_the_turns_that_a_plan_says(length: int) -> None:
-    """Tree-GRPO: M T + M N L (T + 1) / 2, over uniform places."""
-    sampler = tree_grpo(optimizer=Optimizer()).sample
-    turns = [turns_of(sampler, length, seed) for seed in range(400)]
-    assert sum(turns) / len(turns) == pytest.approx(episodes_a_task(sampler, length) * length, rel=0.05)
-    assert episodes_a_task(sampler, length) * length == pytest.approx(4 * length + 2)
+@pytest.mark.parametrize("name", COSTS)
+def test_forks_of_a_chain_play_the_turns_that_a_plan_says(name: str, length: int) -> None:
+    make, cost = COSTS[name]
+    sampler = make(optimizer=Optimizer()).sample
+    assert episodes_a_task(sampler, length) * length == pytest.approx(cost(length))
+    turns = [turns_of(sampler, length, seed) for seed in range(300)]
+    if name != "at2po":  # its places depend on surprise
+        assert sum(turns) / len(turns) == pytest.approx(cost(length), rel=0.05)
+
+
+def test_at2po_has_22_leaves_and_never_takes_an_episodes_last_turn_again() -> None:
+    for seed in range(20):
+        group = grow(at2po(optimizer=Optimizer()).sample, Process(seed, varied=True).play)
+        assert len(group.trajectories) == 22
+        by_sample = {one.sample: one for one in group.trajectories}
+        forks = [one.fork for one in group.trajectories if one.fork]
+        assert all(fork.turn == 0 or fork.turn + 1 < len(by_sample[fork.parent].turns) for fork in forks)
+
+
+def test_at2po_takes_the_turns_again_that_surprised_most_less_a_penalty_for_siblings() -> None:
+    """Surprises .5, .4, .3 and a last turn that does not count; the fork makes two siblings of .5 and .42."""
+    first = told(0, 0.5, 0.4, 0.3, 9.0)
+    places = surest_last(3, 0.05)([first], Random(0))
+    assert [place.turn for place in places] == [0, 1, 2]
+    assert [place.turn for place in surest_last(6, 0.05)([first], Random(0))] == [0, 1, 2, 0, 0, 1]
+    fork = replace(told(1, 0.42, 0.1, 9.0), fork=Fork(parent=0, turn=0))
+    ranked = [(place.parent.sample, place.turn) for place in surest_last(3, 0.2)([first, fork], Random(0))]
+    assert ranked == [(0, 1), (0, 0), (0, 2)]
+
+
+def told(sample: int, *surprises: float) -> Trajectory:
+    """An episode whose turns have these surprises."""
+    said = [Completion(token_ids=(1,), logprobs=(-one,), stop="stop") for one in surprises]
+    turns = [Turn(prompt_ids=(i,), completion=one, action=Action(kind="act", text="")) for i, one in enumerate(said)]
+    return Trajectory(task=trees.TASK, sample=sample, turns=tuple(turns), status="done")
 
 
 def turns_of(sampler: Sampler, length: int, seed: int) -> int:

@@ -18,7 +18,7 @@ SMALL = ("steps=2", "algo.num_prompts=2", "env.max_rounds=2", "sampling.max_new_
 JUDGED = ("num_tasks=1", "num_samples=1", "ks=[1]", "max_new_tokens=4", "num_resamples=10", "max_rounds=[1]")
 
 
-@pytest.mark.parametrize("algo", ["tree_grpo", "gigpo", "turn_grpo"])
+@pytest.mark.parametrize("algo", ["at2po", "carl_outcome", "gigpo", "tree_grpo", "turn_grpo"])
 def test_a_method_takes_two_steps(small_run: Callable[..., Any], tmp_path: Path, algo: str) -> None:
     words = (f"algo={algo}", *SMALL, *sizes_of(algo), *(f"evaluate.{word}" for word in JUDGED))
     run = small_run(

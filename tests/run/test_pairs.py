@@ -34,8 +34,12 @@ SUMS = ("env.task=sums_taskset", "env.num_test=5", "env.num_tasks=50")
 ALGOS = ("grpo", "tool_rloo", "ppo")
 OTHERS = {
     "a2c": ("calc_bench", "mixture"),
+    "at2po": ("lend_search", "game/sokoban"),
     "carl": ("lend_search", "game/sokoban"),
+    "carl_all": ("lend", "game/wordle"),
     "carl_lite": ("countdown", "sudoku_and_rg"),
+    "carl_outcome": ("math_python", "game/minesweeper"),
+    "carl_random": ("lend_search", "sudoku_and_rg"),
     "cpo": ("calc_bench_small", "game/sokoban"),
     "earl": ("lend", "sorting_any"),
     "earl_released": ("countdown", "lend_search"),
