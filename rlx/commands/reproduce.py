@@ -6,11 +6,21 @@ cut off, and one that is finished is not begun.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from rlx.commands.credit import (
+    Report,
+    check_study,
+    credit_tables,
+    credit_values,
+    named_figures,
+    study_reports,
+    study_settings,
+)
 from rlx.commands.graph import play_all
 from rlx.commands.objective import is_among, judged_by
 from rlx.commands.text import between, clock, row
@@ -62,6 +72,7 @@ def reproduce(
     check_stages(file, what, built)
     check_report(file, what, built)
     check_pictures(file, what, built)
+    check_study(what, built)
     for line in describe(what, {member: built[member.arm] for member in members}, jobs):
         screen.say(line)
     if plan:
@@ -70,7 +81,8 @@ def reproduce(
         raise ConfigError(f"--folder {folder}: its {RESULTS} is of something else: choose another folder")
     with held(folder, "choose another --folder"):
         play_all(members, partial(all_words_of, what, folders_of(members)), jobs, screen)
-    return report(file.stem, what, members, folder, screen)
+    study = study_reports(what.credit, built, screen.say) if what.credit else {}
+    return report(file.stem, what, members, folder, screen, study)
 
 
 def check_stages(file: Path, what: Reproduction, runs: Mapping[str, Run]) -> None:
@@ -181,11 +193,22 @@ def memory_of(run: Run) -> Amount:
     return max(totals, key=lambda amount: amount.most, default=Amount(least=0, most=0))
 
 
-def report(name: str, what: Reproduction, members: Sequence[Member], folder: Path, screen: Screen) -> bool:
+def report(
+    name: str,
+    what: Reproduction,
+    members: Sequence[Member],
+    folder: Path,
+    screen: Screen,
+    study: Mapping[str, Report],
+) -> bool:
     """Show and write the tables (results.md, results.svg) and pictures; return whether all figures are as expected and
     claimed."""
     found = measure_runs(what, folders_of(members))
-    tables, failed = report_tables(what, found)
+    tables, failed = report_tables(what, found, named_figures(study))
+    if what.credit is not None:
+        settings = study_settings(what.credit)
+        tables = [*credit_tables(0, study, settings), *tables]
+        write_aside(folder / "credit.json", json.dumps(credit_values(0, study, settings), indent=2) + "\n")
     write_aside(folder / RESULTS, report_text(name, what, [*tables, cost_table(members)]))
     write_aside(folder / "results.svg", to_svg(tables[:2], title=f"rlx reproduce {name}"))
     for table in tables:

@@ -39,10 +39,13 @@ class Curve:
     """Amount on the horizontal axis."""
     reach: float | None = None
     """Report the cost at which each run first reached this value."""
+    at: float | None = None
+    """Report the metric at this amount instead of at the end."""
 
     def __post_init__(self) -> None:
         within(1, MANY, window=self.window)
         within(-LARGEST, LARGEST, reach=self.reach)
+        within(1, LARGEST, at=self.at)
         if not self.of:
             raise ValueError("of: expected at least one run")
         if self.by not in get_args(By):
@@ -68,6 +71,18 @@ class Line:
     def end(self) -> Estimate:
         """At the last step, with Student's interval over seeds."""
         return mean_interval(mean_of(self.smooth[:, -1]))
+
+    def point(self, curve: Curve) -> Estimate:
+        """Return the metric at `curve.at`, or at the last point of a seed that ends before, with Student's interval."""
+        if curve.at is None:
+            return self.end
+        spent_ST = self.spent[curve.by]
+        at = [min(int(np.searchsorted(spent_T, curve.at)), len(spent_T) - 1) for spent_T in spent_ST]
+        return mean_interval(mean_of(self.smooth[np.arange(len(at)), at]))
+
+    def least_spent(self, by: By) -> float:
+        """Return the amount that the shortest seed spent."""
+        return float(self.spent[by][:, -1].min())
 
     def until(self, reach: float, by: By) -> list[float | None]:
         """Return the amount that each seed spent until a point was at `reach`; None for a seed that never was."""

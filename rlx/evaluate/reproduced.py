@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from math import isfinite
+from types import MappingProxyType
 from typing import get_args
 
 from rlx.console import duration
 from rlx.evaluate.compare import scores_of
-from rlx.evaluate.curves import By, Line, curve_panel, line_of
+from rlx.evaluate.curves import By, Curve, Line, curve_panel, line_of
 from rlx.evaluate.figures import Score, gains_of_each, mean_ratios, name_figures
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.members import Member, Runs
@@ -124,14 +125,23 @@ def until(line: Line, reach: float, by: By) -> str:
 
 
 def ends_table(what: Reproduction, lines: Mapping[str, Mapping[str, Line]]) -> Table:
-    """Return the end of each curve."""
+    """Return the end of each curve, or the point that it is read at."""
     rows = [
-        (title, what.curves[title].metric, name, estimate_cell(line.end, PLAIN))
+        (title, read_at(line, what.curves[title]), name, estimate_cell(line.point(what.curves[title]), PLAIN))
         for title, told in lines.items()
         for name, line in told.items()
     ]
     title = "Ends of the curves [95% interval over seeds]"
     return Table(title=title, header=("curve", "metric", "run", "at the end"), rows=tuple(rows))
+
+
+def read_at(line: Line, curve: Curve) -> str:
+    """Name a curve's metric, and the amount that it is read at; a run that ended before has less."""
+    if curve.at is None:
+        return curve.metric
+    least = line.least_spent(curve.by)
+    short = f", a seed ended at {least:,.0f}" if least < curve.at else ""
+    return f"{curve.metric} at {curve.at:,.0f} {curve.by}{short}"
 
 
 def expected_table(what: Reproduction, found: Mapping[str, Figures]) -> tuple[Table, list[str]]:
@@ -228,15 +238,21 @@ def pictures_of(what: Reproduction, found: Measured) -> dict[str, str]:
     return {file: picture_svg(some) for file, some in panels.items() if some}
 
 
-def report_tables(what: Reproduction, found: Measured) -> tuple[list[Table], list[str]]:
-    """Return the tables of a report, and a sentence for each figure that is not as expected or claimed."""
+def report_tables(
+    what: Reproduction, found: Measured, study: Mapping[str, Figures] = MappingProxyType({})
+) -> tuple[list[Table], list[str]]:
+    """Return the tables of a report, and a sentence for each figure that is not as expected or claimed. `study` has the
+    figures of the laboratory."""
     rows, gains, lines = found.rows, found.gains, found.lines
-    ends = {title: {f"eval/{name}": line.end for name, line in told.items()} for title, told in lines.items()}
+    ends = {
+        title: {f"eval/{name}": line.point(what.curves[title]) for name, line in told.items()}
+        for title, told in lines.items()
+    }
     printed = {row: {f"eval/{name}": x for name, x in told.items()} for row, told in what.published.items()}
     first, *_, reward = (*use_columns([*rows.values(), *gains.values()]), TOOL_USE[-1])
     columns = dict.fromkeys((*pass_columns(name for told in gains.values() for name in told), first, reward))
     title = "Gain of these seeds, points and reward [95% paired interval over problems]"
-    expected, missed = expected_table(what, {**rows, **gains, **ends})
+    expected, missed = expected_table(what, {**rows, **gains, **ends, **study})
     claims, failed = claims_table(what, {**rows, **gains})
     tables = [
         accuracy_table(rows, published=printed),

@@ -11,7 +11,10 @@ rows: by name, a run and one of its evaluations (`tool_rloo eval-8`: eight round
       seeds the mean
 gains: by name, two such: the first less the second, problem by problem
 curves: by title, a metric of each step and the runs whose curves are drawn beside each other; `by` steps, episodes or
-      tokens; with `reach`, the amount that each run spent until it was there (curves.svg)
+      tokens; with `reach`, the amount that each run spent until it was there; with `at`, the value at that amount and
+      not at the end (curves.svg)
+credit: runs `of` whose algorithms the laboratory measures (rlx/evaluate/laboratory.py), with `tokens` for each of them,
+      `tasks` and a `budget` of tokens; `credit of RUN` has the figures `turn/bias`, `token/bias`, …, `gradient`
 pass_curves: by title, pass@k against k for some `rows`, of all tasks or of a `part` of a mixture (pass_curves.svg)
 bars: by title, some `figures` of some `rows`, a bar each (bars.svg)
 distributions: by title, the histogram of a `figure` of an episode (episode/tokens: sampled tokens) for some `rows`,
@@ -90,6 +93,32 @@ class Arm:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Study:
+    """Runs whose algorithms are measured in the laboratory."""
+
+    of: tuple[str, ...]
+    tokens: int = 100_000
+    tasks: int = 16
+    budget: int = 1000
+
+    def __post_init__(self) -> None:
+        within(1, LARGEST, tokens=self.tokens)
+        within(2, 1000, tasks=self.tasks)
+        within(1, MANY, budget=self.budget)
+        if not self.of:
+            raise ValueError("of: expected at least one run")
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """Return the names that `expected` has for them."""
+        return tuple(map(credit_row, self.of))
+
+
+def credit_row(run: str) -> str:
+    return f"credit of {run}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Claim:
     """Meaning of a sentence of the source: a figure of a row or gain lies within bounds."""
 
@@ -118,6 +147,7 @@ class Reproduction:
     rows: Mapping[str, str]
     gains: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     curves: Mapping[str, Curve] = field(default_factory=dict)
+    credit: Study | None = None
     pass_curves: Mapping[str, PassCurves] = field(default_factory=dict)
     bars: Mapping[str, Bars] = field(default_factory=dict)
     distributions: Mapping[str, Distribution] = field(default_factory=dict)
@@ -143,6 +173,7 @@ class Reproduction:
         told = [(row, what.split(" ")[0]) for row, what in self.rows.items()]
         told += [(gain, what.split(" ")[0]) for gain, both in self.gains.items() for what in both]
         told += [(curve, name) for curve, what in self.curves.items() for name in what.of]
+        told += [("credit", name) for name in (self.credit.of if self.credit else ())]
         for place, name in (*named, *told):
             if name not in self.runs:
                 raise ValueError(f"{place}: there is no run {name!r} among {', '.join(self.runs)}")
@@ -156,7 +187,7 @@ class Reproduction:
     def check_figures(self) -> None:
         """Check that published figures are of a row, and expected and claimed ones of a row, gain or curve. Names are
         of one of them alone."""
-        names = (*self.rows, *self.gains, *self.curves)
+        names = (*self.rows, *self.gains, *self.curves, *(self.credit.rows if self.credit else ()))
         for name in (name for name, num in Counter(names).items() if num > 1):
             raise ValueError(f"{name}: rows, gains and curves share no names")
         for name in (name for name in self.published if name not in self.rows):
@@ -234,7 +265,9 @@ CURVE = made(
     window=WHOLE.unless(10),
     by=STRING.unless("step"),
     reach=NUMBER.unless(None),
+    at=NUMBER.unless(None),
 )
+STUDY = made(Study, of=many(STRING), tokens=WHOLE.unless(100_000), tasks=WHOLE.unless(16), budget=WHOLE.unless(1000))
 REPRODUCTION = made(
     Reproduction,
     source=STRING,
@@ -246,6 +279,7 @@ REPRODUCTION = made(
     rows=named(STRING),
     gains=named(both(STRING, STRING)).unless({}),
     curves=named(CURVE).unless({}),
+    credit=STUDY.unless(None),
     pass_curves=named(PASS_CURVES).unless({}),
     bars=named(BARS).unless({}),
     distributions=named(DISTRIBUTION).unless({}),

@@ -37,6 +37,18 @@ def test_a_line_is_the_mean_over_seeds_as_far_as_all_of_them_are(tmp_path: Path)
     assert (line.end.low, line.end.high) == pytest.approx((5 - 4.3027 * 2 / 3**0.5, 5 + 4.3027 * 2 / 3**0.5))
 
 
+def test_a_curve_is_read_at_equal_amounts_or_at_its_last_point(tmp_path: Path) -> None:
+    folders = [write(tmp_path / "0", 1, 2, 3, spends=10), write(tmp_path / "1", 5, 6, 7, spends=5)]
+    line = line_of(folders, "x/y", 1)
+    read: dict[float, float] = {}
+    for amount in (5, 10, 16, 30, 1000):
+        read[amount] = line.point(Curve(metric="x/y", of=("a",), window=1, by="tokens", at=amount)).value
+    # the first spent 10, 30, 60 tokens, the second 5, 15, 30
+    assert read == {5: (1 + 5) / 2, 10: (1 + 6) / 2, 16: (2 + 7) / 2, 30: (2 + 7) / 2, 1000: (3 + 7) / 2}
+    assert line.point(Curve(metric="x/y", of=("a",))) == line.end
+    assert line.least_spent("tokens") == 30
+
+
 def test_a_metric_of_some_steps_is_drawn_at_those(tmp_path: Path) -> None:
     assert line_of([write(tmp_path / "0", None, 1, None, 3)], "x/y", 2).steps.tolist() == [2.0, 4.0]
 

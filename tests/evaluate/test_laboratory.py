@@ -18,11 +18,14 @@ from rlx.algo.ppo import ppo
 from rlx.algo.rows import Rows
 from rlx.algo.samplers import demonstrations, independent
 from rlx.algo.tree import tree_difference
+from rlx.commands.credit import STATS, check_study, named_figures, study_reports
 from rlx.env.bifurcation import Bifurcation
 from rlx.env.bifurcation_rules import INVALID, State
 from rlx.env.exact_values import Outcome, exact_values
 from rlx.evaluate.credit_figures import credit_figures, gradient_cosine
 from rlx.evaluate.laboratory import LaboratoryError, Measured, Policy, Turn, measure
+from rlx.evaluate.reproduction import Arm, Reproduction, Study
+from rlx.limits import MistakeError
 from rlx.protocol.direct import Direct
 from rlx.types import Group, Start
 from rlx.world import dialect_of
@@ -288,6 +291,28 @@ def test_wrong_words_are_one_line(rlx_here: Any, words: tuple[str, ...], told: s
     *_, last = done.stderr.splitlines()
     assert told in last
     assert "Traceback" not in done.stderr
+
+
+def test_a_reproduction_measures_its_runs_and_refuses_figures_that_there_will_not_be(
+    small_run: Any, tmp_path: Any
+) -> None:
+    words = ("algo=grpo", "algo.num_prompts=2", "warm_start=none")
+    run = small_run(tmp_path / "run", "env=bifurcation", *words, without=("env", "algo", "warm_start"))
+    study = Study(of=("own",), tokens=500, tasks=2, budget=100)
+    what = Reproduction(source="x", runs={"own": Arm()}, rows={}, credit=study)
+    check_study(what, {"own": run})
+    figures = named_figures(study_reports(study, {"own": run}, lambda text: None))
+    assert set(figures["credit of own"]) == {f"eval/{stat}" for stat in STATS}
+    for wrong, told in (
+        (
+            replace(what, expected={"credit of own": {"turn/bios": (0, 1)}}),
+            "no figure 'turn/bios'; did you mean turn/bias",
+        ),
+        (what, "exact values are not known"),
+    ):
+        bad = small_run(tmp_path / "other") if wrong is what else run
+        with pytest.raises(MistakeError, match=told):
+            check_study(wrong, {"own": bad})
 
 
 def test_rows_left_out_of_a_turn_weigh_nothing() -> None:

@@ -148,6 +148,15 @@ def test_a_control_has_the_length_of_what_it_is_a_control_of(tmp_path: Path, key
         ({"curves": {"c": {"metric": "x", "of": []}}}, "of: expected at least one run"),
         ({"curves": {"c": {"metric": "x", "of": ["own"], "reach": math.nan}}}, "reach=nan: expected a number from"),
         ({"curves": {"c": {"metric": "x", "of": ["own"], "by": "a\nb" * 900}}}, "by=a b"),
+        ({"curves": {"c": {"metric": "x", "of": ["own"], "at": 0}}}, "at=0.0: expected a number from 1"),
+        ({"credit": {"of": ["nobody"]}}, "credit: there is no run 'nobody' among control, own, trial"),
+        ({"credit": {"of": []}}, "of: expected at least one run"),
+        ({"credit": {"of": ["own"], "tasks": 1}}, "tasks=1: expected an integer from 2 to 1000"),
+        ({"credit": {"of": ["own"], "tokens": 0}}, "tokens=0: expected an integer"),
+        (
+            {"credit": {"of": ["own"]}, "expected": {"credit of trial": {"gradient": [0, 1]}}},
+            "credit of trial: there is no such row, gain or curve; did you mean credit of own",
+        ),
         ({"published": {"ours": {"pass@1": "inf"}}}, "pass@1=inf: expected a number from"),
         ({"expected": {"ours": {"pass@1": [1, 0]}}}, "ours: pass@1=[1, 0]: expected the least before the most"),
         (
