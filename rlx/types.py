@@ -197,8 +197,11 @@ class Dialect(Protocol):
         """Return the text that the agent reads of it."""
         ...
 
-    def context(self, task: Task, opening: tuple[Part, ...], past: Sequence[Turn]) -> Iterable[Piece]:
-        """Return the text and tokens before the next turn (rlx.protocol.history)."""
+    def context(
+        self, task: Task, opening: tuple[Part, ...], past: Sequence[Turn], legal: Sequence[str] | None = None
+    ) -> Iterable[Piece]:
+        """Return the text and tokens before the next turn (rlx.protocol.history), in which declared actions `legal`
+        may come; None: all."""
         ...
 
 

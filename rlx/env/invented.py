@@ -8,10 +8,18 @@ to its one answer: `In which country is the town where the author of The Red Doo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from random import Random
+from typing import Literal, get_args
+
+from rlx.env.known_names import COUNTRIES, NAMES, SCHOOLS, TITLES, TOWNS
+from rlx.env.relations import RELATIONS, UNKNOWN, Relation, chains
+from rlx.limits import MANY, MistakeError, refuse, within
+
+Names = Literal["invented", "known"]
+"""Words that names are made of: invented syllables, or names that the embedded model knows (rlx.env.known_names)."""
 
 CONSONANTS, VOWELS = "bdfgklmnprstvz", "aeiou"
 ADJECTIVES = (
@@ -30,95 +38,37 @@ MONTHS = (
     *("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November"),
     "December",
 )
-SIZES = {"person": 240, "town": 40, "school": 24, "country": 8, "book": 160}
-"""How many there are of each kind."""
+SIZES: Mapping[Names, Mapping[str, int]] = {
+    "invented": {"person": 240, "town": 40, "school": 24, "country": 8, "book": 160},
+    "known": {"person": 120, "town": 14, "school": 8, "country": 8, "book": 80},
+}
+"""Number of names of each kind, where a world does not say it."""
+MOST: Mapping[Names, Mapping[str, int]] = {
+    "invented": {"person": 2000, "town": 500, "school": 500, "country": 500, "book": 256},
+    "known": {"person": 1560, "town": 14, "school": 8, "country": 8, "book": 144},
+}
+"""Largest numbers that the words suffice for."""
+MOST_TRIES = 10_000
+"""Draws of a question that meets something twice, in a row."""
 LONGEST = 4
 """Relations that a question may follow in a row."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Relation:
-    """Its sentence, how it is asked for, and what describes its object: none of what has no page."""
-
-    subject: str
-    object: str
-    sentence: str
-    question: str
-    phrase: str = ""
-
-
-RELATIONS = (
-    Relation(
-        subject="person",
-        object="town",
-        sentence="{} was born in {}.",
-        question="Where was {} born?",
-        phrase="the town where {} was born",
-    ),
-    Relation(
-        subject="person",
-        object="date",
-        sentence="{} has a birthday on {}.",
-        question="On which date does {} have a birthday?",
-    ),
-    Relation(subject="person", object="job", sentence="{} is a {}.", question="What is the job of {}?"),
-    Relation(
-        subject="person",
-        object="school",
-        sentence="{} went to {}.",
-        question="Which school did {} go to?",
-        phrase="the school of {}",
-    ),
-    Relation(
-        subject="person",
-        object="person",
-        sentence="{} was taught by {}.",
-        question="Who taught {}?",
-        phrase="the teacher of {}",
-    ),
-    Relation(
-        subject="school",
-        object="town",
-        sentence="{} is in {}.",
-        question="In which town is {}?",
-        phrase="the town of {}",
-    ),
-    Relation(
-        subject="town",
-        object="country",
-        sentence="{} is a town in {}.",
-        question="In which country is {}?",
-        phrase="the country of {}",
-    ),
-    Relation(
-        subject="country",
-        object="person",
-        sentence="{} is ruled by {}.",
-        question="Who rules {}?",
-        phrase="the ruler of {}",
-    ),
-    Relation(
-        subject="book",
-        object="person",
-        sentence="{} was written by {}.",
-        question="Who wrote {}?",
-        phrase="the author of {}",
-    ),
-    Relation(subject="book", object="year", sentence="{} came out in {}.", question="When did {} come out?"),
-)
-
-
-@dataclass(frozen=True, kw_only=True)
 class InventedWorld:
     names: dict[str, list[str]]
-    """By kind."""
+    """Names of the subjects, by kind."""
     facts: dict[str, dict[Relation, str]]
-    """By subject: what each relation leads to."""
+    """Object of each relation, by subject."""
 
     def page(self, subject: str) -> str:
         """Its title, and a sentence for each relation."""
+        return f"{subject}: {self.text(subject)}"
+
+    def text(self, subject: str) -> str:
+        """Return a sentence for each relation of a subject."""
         sentences = (relation.sentence.format(subject, found) for relation, found in self.facts[subject].items())
-        return f"{subject}: {' '.join(sentences)}"
+        return " ".join(sentences)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,30 +98,90 @@ class Path:
         return [found, *also.get(kind, [])]
 
 
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """Settings that a world follows from."""
+
+    number: int = 0
+    names: Names = "invented"
+    relations: tuple[str, ...] = ()
+    """Names of its relations, in their order; empty: all that suit its names."""
+    sizes: tuple[tuple[str, int], ...] = ()
+    """Numbers of names by kind, for those that differ from `SIZES`."""
+
+    def __post_init__(self) -> None:
+        within(0, MANY, world=self.number)
+        if self.names not in get_args(Names):
+            refuse("names", self.names, " or ".join(get_args(Names)))
+        for name in self.relations:
+            if name not in {relation.name for relation in RELATIONS}:
+                refuse("relations", name, ", ".join(relation.name for relation in RELATIONS))
+        for kind, size in self.sizes:
+            if kind not in SIZES["invented"] or not isinstance(size, int) or not 2 <= size <= MOST[self.names][kind]:
+                limits = ", ".join(f"{kind} up to {most}" for kind, most in MOST[self.names].items())
+                refuse("sizes", {kind: size}, f"numbers from 2: {limits}")
+
+    @property
+    def own_relations(self) -> tuple[Relation, ...]:
+        """Relations that its pages tell."""
+        if self.relations:
+            return tuple(relation for relation in RELATIONS if relation.name in self.relations)
+        return tuple(one for one in RELATIONS if self.names == "invented" or one.name not in UNKNOWN)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Number of names by kind."""
+        return {**SIZES[self.names], **dict(self.sizes)}
+
+
+def world_of(
+    world: int = 0,
+    names: Names = "invented",
+    relations: Sequence[str] | None = None,
+    sizes: Mapping[str, int] | None = None,
+) -> World:
+    """Return a world's settings from keys of a configuration."""
+    return World(number=world, names=names, relations=tuple(relations or ()), sizes=tuple((sizes or {}).items()))
+
+
 @cache
-def make_world(number: int) -> InventedWorld:
-    """The same for the same number."""
-    rng = Random(f"invented/{number}")
-    names = draw_names(rng)
+def make_world(world: World) -> InventedWorld:
+    """Return the same world for the same settings."""
+    rng = Random(f"invented/{world.number}")
+    counts = world.counts
+    names = draw_names_from_words(rng, counts) if world.names == "known" else draw_names(rng, counts)
     facts: dict[str, dict[Relation, str]] = {}
     for kind, subjects in names.items():
-        for subject in subjects:
-            known = [relation for relation in RELATIONS if relation.subject == kind]
-            facts[subject] = {relation: draw_object(rng, names, relation.object, subject) for relation in known}
+        known = [relation for relation in world.own_relations if relation.subject == kind]
+        for subject in subjects if known else ():
+            drawn = {relation: draw_object(rng, names, relation.object, subject) for relation in known}
+            told = known if world.names == "invented" else rng.sample(known, len(known))
+            facts[subject] = {relation: drawn[relation] for relation in told}
     return InventedWorld(names=names, facts=facts)
 
 
-def draw_names(rng: Random) -> dict[str, list[str]]:
-    words = iter(draw_words(rng, 2 * sum(SIZES.values())))
+def draw_names(rng: Random, counts: Mapping[str, int]) -> dict[str, list[str]]:
+    """Draw names of invented syllables, by kind."""
+    words = iter(draw_words(rng, 2 * sum(counts.values())))
     titles = [f"The {adjective} {noun}" for adjective in ADJECTIVES for noun in NOUNS]
-    families = rng.sample(list(dict.fromkeys(draw_words(rng, 4 * SIZES["person"], 3))), SIZES["person"])
+    families = rng.sample(list(dict.fromkeys(draw_words(rng, 4 * counts["person"], 3))), counts["person"])
     return {
         "person": [f"{next(words)} {family}" for family in families],
-        "town": [next(words) + rng.choice(("ton", "by", "ford")) for _ in range(SIZES["town"])],
-        "school": [f"{next(words)} School" for _ in range(SIZES["school"])],
-        "country": [next(words) + rng.choice(("land", "ria")) for _ in range(SIZES["country"])],
-        "book": rng.sample(titles, SIZES["book"]),
+        "town": [next(words) + rng.choice(("ton", "by", "ford")) for _ in range(counts["town"])],
+        "school": [f"{next(words)} School" for _ in range(counts["school"])],
+        "country": [next(words) + rng.choice(("land", "ria")) for _ in range(counts["country"])],
+        "book": rng.sample(titles, counts["book"]),
     }
+
+
+def draw_names_from_words(rng: Random, counts: Mapping[str, int]) -> dict[str, list[str]]:
+    """Draw names of known words, by kind. People share first and last names, so pages of others share words."""
+    firsts, lasts = ([title.split()[place] for title in TITLES] for place in (1, 2))
+    titles = [f"The {first} {last}" for first in firsts for last in lasts]
+    people = [f"{first} {last}" for first in NAMES for last in NAMES if first != last]
+    schools = [f"{name} School" for name in SCHOOLS]
+    every = {"person": people, "town": TOWNS, "school": schools, "country": COUNTRIES, "book": titles}
+    return {kind: rng.sample(list(found), counts[kind]) for kind, found in every.items()}
 
 
 def draw_words(rng: Random, num: int, num_syllables: int = 2) -> list[str]:
@@ -192,28 +202,18 @@ def draw_object(rng: Random, names: dict[str, list[str]], kind: str, subject: st
     return rng.choice([name for name in names[kind] if name != subject])
 
 
-@cache
-def chains(length: int) -> tuple[tuple[Relation, ...], ...]:
-    """Relations that can be followed in a row."""
-    if length == 1:
-        return tuple((relation,) for relation in RELATIONS)
-    return tuple(
-        (*before, relation)
-        for before in chains(length - 1)
-        for relation in RELATIONS
-        if before[-1].object == relation.subject
-    )
-
-
-def draw_path(rng: Random, world: InventedWorld, length: int) -> Path:
+def draw_path(rng: Random, world: InventedWorld, length: int, relations: tuple[Relation, ...] = RELATIONS) -> Path:
     """A question over so many relations that meets nothing twice."""
-    while True:
-        relations = rng.choice(chains(length))
-        met = [rng.choice(world.names[relations[0].subject])]
-        for relation in relations:
+    possible = chains(length, relations)
+    for _ in range(MOST_TRIES if possible else 0):
+        followed = rng.choice(possible)
+        met = [rng.choice(world.names[followed[0].subject])]
+        for relation in followed:
             met.append(world.facts[met[-1]][relation])
         if len(set(met)) == len(met):
-            return Path(relations=relations, met=met)
+            return Path(relations=followed, met=met)
+    told = ", ".join(relation.name for relation in relations)
+    raise MistakeError(f"env.hops: no question follows {length} of the relations {told}; choose more, or fewer hops")
 
 
 def draw_pages(rng: Random, world: InventedWorld, path: Path, num_distractors: int) -> list[str]:
@@ -226,6 +226,12 @@ def draw_pages(rng: Random, world: InventedWorld, path: Path, num_distractors: i
     ]
 
 
-def pages(world: int = 0) -> list[str]:
+def pages(
+    world: int = 0,
+    names: Names = "invented",
+    relations: Sequence[str] | None = None,
+    sizes: Mapping[str, int] | None = None,
+) -> list[str]:
     """All pages of a world, for a search."""
-    return [make_world(world).page(subject) for subject in make_world(world).facts]
+    made = make_world(world_of(world, names, relations, sizes))
+    return [made.page(subject) for subject in made.facts]

@@ -8,45 +8,80 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from random import Random
 from typing import Any, ClassVar, Literal
 
-from rlx.env.invented import LONGEST, draw_pages, draw_path, make_world
+from rlx.env.invented import LONGEST, InventedWorld, Names, Path, World, draw_pages, draw_path, make_world, world_of
 from rlx.env.question import Question, judged
+from rlx.env.relations import chains
 from rlx.env.sourced import SourcedQuestions
 from rlx.env.wording import exact_match, f1, right_answers
-from rlx.limits import MANY, refuse, within
+from rlx.limits import refuse, within
 from rlx.types import Action, Move, Step, Task
 
 NAME = re.compile(r"[A-Z][a-z]+(?: [A-Z][a-z]+)*|(?<!\d)\d+ [A-Z][a-z]+|\d{4}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class QA(SourcedQuestions):
-    """A success is an exact match; the reward is that, or the F1."""
+class WordQuestions(SourcedQuestions):
+    """Questions whose answers are a few words. A success is an exact match; the reward is that, or the F1."""
 
     discount: ClassVar = 0.9
 
     reward: Literal["f1", "em"] = "f1"
-    """Of words in common with a right answer, or of an exact match alone."""
-    context: Literal["given", "none"] = "given"
-    """Whether what an answer needs is told with the question."""
+    """Reward: for words in common with a right answer, or for an exact match alone."""
     hops: tuple[int, ...] = (1, 2)
-    """With source=generated: facts that a question needs, one of these, drawn evenly."""
-    num_distractors: int = 3
-    """With source=generated: pages given beside those that are needed."""
+    """Facts that a question needs, one of these, drawn evenly (source=generated)."""
     world: int = 0
-    """With source=generated: which invented world."""
-    context_key: str | None = None
-    """The data set's column of what to read; null: it has none."""
+    """Number of the invented world (source=generated)."""
+    names: Names = "invented"
+    """Words that names of the world are made of (source=generated)."""
+    relations: tuple[str, ...] | None = None
+    """Relations of the world, by name; null: all that suit its names (source=generated)."""
+    sizes: Mapping[str, int] | None = None
+    """Numbers of names by kind, for those that differ from the default (source=generated)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "hops", tuple(self.hops))
         if not self.hops or not all(1 <= hops <= LONGEST for hops in self.hops):
             refuse("hops", list(self.hops), f"integers from 1 to {LONGEST}, at least one")
+        for hops in self.hops if self.source == "generated" else ():
+            if not chains(hops, self.settings.own_relations):
+                refuse("hops", list(self.hops), f"lengths of chains of {', '.join(self.relations or ())}")
+
+    @cached_property
+    def settings(self) -> World:
+        """Settings of the invented world."""
+        return world_of(self.world, self.names, self.relations, self.sizes)
+
+    def draw_way(self, rng: Random) -> tuple[InventedWorld, Path]:
+        """Draw a question on the world."""
+        world = make_world(self.settings)
+        return world, draw_path(rng, world, rng.choice(self.hops), self.settings.own_relations)
+
+    def judge(self, task: Task, text: str) -> Step:
+        golds = task.data["key"]["golds"]
+        match, score = exact_match(text, golds), f1(text, golds)
+        reward = score if self.reward == "f1" else float(match)
+        return judged(reward, match, {"f1": score, "exact_match": float(match)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class QA(WordQuestions):
+    """Questions with the pages that they need, or without."""
+
+    context: Literal["given", "none"] = "given"
+    """Tell the pages that an answer needs with the question, or not."""
+    num_distractors: int = 3
+    """Pages given beside those that are needed (source=generated)."""
+    context_key: str | None = None
+    """The data set's column of what to read; null: it has none."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         within(0, 100, num_distractors=self.num_distractors)
-        within(0, MANY, world=self.world)
 
     @property
     def stream(self) -> str:
@@ -57,8 +92,7 @@ class QA(SourcedQuestions):
         return super().columns | ({"context_key": self.context_key} if self.context_key else {})
 
     def draw(self, rng: Random) -> Question:
-        world = make_world(self.world)
-        path = draw_path(rng, world, rng.choice(self.hops))
+        world, path = self.draw_way(rng)
         pages = draw_pages(Random(f"{self.stream}/{path.question}"), world, path, self.num_distractors)
         asked = self.put("\n".join(pages), path.question, path.golds)
         return replace(asked, worked=" ".join(path.sentences), key={**asked.key, "searches": path.met[:-1]})
@@ -73,14 +107,8 @@ class QA(SourcedQuestions):
         shown = f"{told}\n" if told and self.context == "given" else ""
         return Question(text=f"{shown}Question: {asked}", identity=asked, key={"golds": golds}, answer=golds[0])
 
-    def judge(self, task: Task, text: str) -> Step:
-        golds = task.data["key"]["golds"]
-        match, score = exact_match(text, golds), f1(text, golds)
-        reward = score if self.reward == "f1" else float(match)
-        return judged(reward, match, {"f1": score, "exact_match": float(match)})
-
     def demonstrate(self, task: Task, seed: int, tools: Sequence[str]) -> Iterator[Move]:
-        """With a search, what an answer needs is looked up first, one page after the other."""
+        """Yield the searches that an answer needs, where the agent has a search; then the answer."""
         for name in task.data["key"].get("searches", ()) if "search" in tools and self.context == "none" else ():
             yield Move(thought=f"I need the page of {name}.", action=Action(kind="call", name="search", text=name))
         yield from super().demonstrate(task, seed, tools)

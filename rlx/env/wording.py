@@ -6,12 +6,17 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import isfinite
 from typing import Any
 
 ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
+BLANK_PUNCTUATION = str.maketrans(dict.fromkeys(string.punctuation, " "))
+CHINESE = re.compile("[\u4e00-\u9fff]")
+AS_WORDS = {"true": "yes", "false": "no"}
+WHOLE = frozenset({"yes", "no", "noanswer"})
+"""Answers that are right or wrong as a whole in HotpotQA."""
 
 
 def normal(text: str) -> str:
@@ -19,13 +24,15 @@ def normal(text: str) -> str:
 
 
 def exact_match(answer: str, golds: Iterable[str]) -> bool:
-    """Whether it is one of the right ones, once both are `normal`."""
+    """Tell whether it is one of the right ones, once both are `normal`."""
     return normal(answer) in set(map(normal, golds))
 
 
 def f1(answer: str, golds: Iterable[str]) -> float:
-    """Of words in common with the right answer that has most: 2 PR / (P + R), P their share of the answer's words and R
-    of the right one's. Where one of both has no words, 1 if neither has."""
+    """Return 2 PR / (P + R) for the right answer with most words in common.
+
+    P is their share of the answer's words and R of the right one's. Where one of both has no words: 1 if neither has.
+    """
     said = normal(answer).split()
     return max((overlap(said, normal(gold).split()) for gold in golds), default=0.0)
 
@@ -37,9 +44,45 @@ def overlap(said: list[str], gold: list[str]) -> float:
     return 2 * num_common / (len(said) + len(gold))
 
 
+def f1_hotpot(answer: str, golds: Iterable[str]) -> float:
+    """Return F1 in HotpotQA's form: as `f1`, but yes, no and noanswer are right or wrong as a whole."""
+    return max((0.0 if differs_as_whole(answer, gold) else f1(answer, [gold]) for gold in golds), default=0.0)
+
+
+def differs_as_whole(answer: str, gold: str) -> bool:
+    """Tell whether one of two different texts is yes, no or noanswer."""
+    said, right = normal(answer), normal(gold)
+    return said != right and bool({said, right} & WHOLE)
+
+
+def f1_asearcher(answer: str, golds: Iterable[str]) -> float:
+    """Return F1 in ASearcher's form, over sets of words: punctuation becomes a blank, articles stay, true and false are
+    yes and no, and a Chinese character is a word."""
+    said = set_of_words(answer)
+    return max((overlap_of_sets(said, set_of_words(gold)) for gold in golds), default=0.0)
+
+
+def set_of_words(text: str) -> frozenset[str]:
+    """Return the distinct words of a text in ASearcher's form."""
+    spaced = CHINESE.sub(r" \g<0> ", text.lower().translate(BLANK_PUNCTUATION))
+    return frozenset(AS_WORDS.get(word, word) for word in spaced.split())
+
+
+def overlap_of_sets(said: frozenset[str], gold: frozenset[str]) -> float:
+    """Return F1 of two sets; 1 if both are empty."""
+    return 2 * len(said & gold) / (len(said) + len(gold)) if said and gold else float(said == gold)
+
+
+F1_FORMS: Mapping[str, Callable[[str, Iterable[str]], float]] = {"hotpot": f1_hotpot, "asearcher": f1_asearcher}
+"""Forms of F1 by name."""
+
+
 def right_answers(value: Any) -> list[str]:
-    """Of a data set's cell: a text or number, several of them, or an object that has them as `text`, as SQuAD's do; nan
-    says that there is none."""
+    """Return the texts of a data set's cell.
+
+    It is a text, a number, several of them, or an object that has them as `text`, as SQuAD's do; nan says that there is
+    none.
+    """
     if isinstance(value, Mapping):
         return right_answers(value.get("text"))
     several = value if isinstance(value, list | tuple) else [value]

@@ -201,10 +201,11 @@ def judge_tokens(stored: Trajectory, speech: Speech, found: Rehearsal) -> Iterat
     legal = [found.opening.legal, *(step.legal for step in found.steps)]
     past: list[Turn] = []
     for index, turn in enumerate(stored.turns):
-        action = only_legal(speech.hear(turn.completion, past), legal[min(index, len(legal) - 1)])
+        may = legal[min(index, len(legal) - 1)]
+        action = only_legal(speech.hear(turn.completion, past), may)
         if action != turn.action:
             yield index, f"tokens mean {action.kind} {action.text!r}, stored {turn.action.kind} {turn.action.text!r}"
-        context = speech.context(stored.task, found.opening.observation, past)
+        context = speech.context(stored.task, found.opening.observation, past, legal=may)
         if context != turn.prompt_ids:
             same = common_prefix(context, turn.prompt_ids)
             told, made = (speech.decode(ids[same : same + 40]) for ids in (turn.prompt_ids, context))

@@ -167,7 +167,7 @@ class TextEnv(gymnasium.Env[Any, str]):
             return self.spoken.first(self.about(), self.opening.observation)
         if action is not None:
             self.past.append(Turn(prompt_ids=(), completion=SAID, action=action, observation=self.seen.observation))
-        pieces = self.dialect.context(self.about(), self.opening.observation, self.past)
+        pieces = self.dialect.context(self.about(), self.opening.observation, self.past, self.seen.legal)
         if self.observation == "observations":
             return observations_of(pieces)
         if self.observation == "history":

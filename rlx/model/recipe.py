@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from rlx.env.invented import Names
 from rlx.limits import above, at_least, within
 from rlx.protocol.drawn import Initial
 
@@ -66,6 +67,10 @@ class Recipe:
     """Length limit of the output of one tool call."""
     page_characters: int
     """Characters of a page that a search shows."""
+    result_characters: int
+    """Characters of each page in the results of a search that can open pages too; 0: only titles."""
+    world_names: Names = "invented"
+    """Words that names of an invented world are made of."""
     tool_seconds: float
     """Time limit of one tool call."""
     tool_memory_mb: int
@@ -81,6 +86,7 @@ class Recipe:
         )
         at_least(1, code_characters=self.code_characters, output_characters=self.output_characters)
         at_least(1, page_characters=self.page_characters, tool_memory_mb=self.tool_memory_mb)
+        at_least(0, result_characters=self.result_characters)
         at_least(0, steps=self.steps, sft_steps=self.sft_steps)
         at_least(0, tool_sft_steps=self.tool_sft_steps, brief_steps=self.brief_steps)
         within(0, MOST_DOUBLINGS, warm_doublings=self.warm_doublings)

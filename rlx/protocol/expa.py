@@ -105,9 +105,11 @@ class ExpA(Lines):
             return self.instruction
         return " ".join(f"{spell(verb)}: {verb.description}." for verb in self.routes)
 
-    def context(self, task: Task, opening: tuple[Part, ...], past: Sequence[Turn]) -> Iterator[Piece]:
+    def context(
+        self, task: Task, opening: tuple[Part, ...], past: Sequence[Turn], legal: Sequence[str] | None = None
+    ) -> Iterator[Piece]:
         turn = None
-        for piece in super().context(task, opening, past):
+        for piece in super().context(task, opening, past, legal):
             gap = "" if turn is None or not piece.text else self.gap(past[turn], piece.text)
             yield piece._replace(text=gap + piece.text)
             turn = piece.turn

@@ -81,7 +81,9 @@ class History:
         """Texts of the prompt template."""
         return None if self.prompt_template is None else text_around(self.prompt_template)
 
-    def context(self, task: Task, opening: tuple[Part, ...], past: Sequence[Turn]) -> Iterator[Piece]:
+    def context(
+        self, task: Task, opening: tuple[Part, ...], past: Sequence[Turn], legal: Sequence[str] | None = None
+    ) -> Iterator[Piece]:
         """Yield the pieces of the next turn's context."""
         pieces = self.pieces(task, opening, past)
         return pieces if self.around is None else in_one_message(pieces, self.around)

@@ -175,7 +175,8 @@ class Scene:
         self.num_passed += is_for_environment(action)
 
     def context(self) -> tuple[int, ...]:
-        return self.world.speech.context(self.start.task, self.opening.observation, self.turns, self.encode)
+        speech, seen = self.world.speech, self.opening.observation
+        return speech.context(self.start.task, seen, self.turns, self.encode, self.step.legal)
 
     def end(self, status: Status, success: bool = False, error: str = "") -> Trajectory:
         return Trajectory(
@@ -232,11 +233,11 @@ def demonstrate_episode(world: World, task: Task, seed: int) -> Trajectory:
     encode = world.remembering()
     opening, moves = demonstration(world.env, world.speech.dialect, task, seed)
     for shown in moves:
-        context = world.speech.context(task, opening.observation, turns, encode)
+        context = world.speech.context(task, opening.observation, turns, encode, shown.legal)
         summary = world.speech.retell(turns)
         if summary is not None:
             turns.append(world.close_turn(context, summary, world.speech.hear(summary, turns), Step(), encode))
-            context = world.speech.context(task, opening.observation, turns, encode)
+            context = world.speech.context(task, opening.observation, turns, encode, shown.legal)
         said = world.speech.say(shown.move, shown.legal)
         turns.append(world.close_turn(context, said, shown.move.action, shown.step, encode))
     success = bool(moves and moves[-1].step.success)

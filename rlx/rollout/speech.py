@@ -49,10 +49,15 @@ class Speech:
     """Id with which the model ends a turn that no stop string ends; None: it has none."""
 
     def context(
-        self, task: Task, opening: tuple[Part, ...], past: Sequence[Turn], encode: Encode | None = None
+        self,
+        task: Task,
+        opening: tuple[Part, ...],
+        past: Sequence[Turn],
+        encode: Encode | None = None,
+        legal: Sequence[str] | None = None,
     ) -> tuple[int, ...]:
         """Return the context that a turn is sampled after; `encode` may remember what it has encoded."""
-        pieces = self.dialect.context(task, opening, past)
+        pieces = self.dialect.context(task, opening, past, legal)
         if getattr(self.dialect, "inline", False) and getattr(self.dialect, "prompt_template", None) is None:
             pieces = inlined(pieces, past, self.end)
         return tuple(join(pieces, past, encode or self.encode, self.marks, self.end))

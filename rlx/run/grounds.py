@@ -45,7 +45,7 @@ def begin(world: World, task: Task, automaton: Automaton | None, rng: Random) ->
     if world.speech.state is None or automaton is None:
         return None
     step = opened(world, task)
-    prompt = world.speech.context(task, step.observation, ())
+    prompt = world.speech.context(task, step.observation, (), legal=step.legal)
     state = world.speech.begins(step.legal)
     routes, path, choices = walk(automaton, state or 0, rng)
     return Ground(prompt=prompt[-MOST_TOKENS:], routes=routes, path=path, choices=choices)

@@ -234,7 +234,7 @@ def prompt_tokens(world: World, task: Task) -> int:
     """Count the tokens before the first turn."""
     with open_episode(world.env, task) as episode:
         opening = opening_of(episode)
-    return len(world.speech.context(task, opening.observation, (), world.remembering()))
+    return len(world.speech.context(task, opening.observation, (), world.remembering(), opening.legal))
 
 
 def worlds_in(run: Run) -> dict[str, World]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlx.env.invented import JOBS, MONTHS, RELATIONS, draw_path, make_world, pages
+from rlx.env.invented import JOBS, MONTHS, RELATIONS, World, draw_path, make_world, pages
 from rlx.env.qa import QA
 from rlx.env.wording import right_answers
 from rlx.tool.lend import Lend
@@ -61,12 +61,12 @@ def test_a_question_is_told_with_the_same_pages_each_time() -> None:
 
 
 def test_every_value_is_a_word_of_its_own() -> None:
-    for subject, facts in make_world(0).facts.items():
+    for subject, facts in make_world(World()).facts.items():
         assert all(len(word) > 2 or word.isdigit() or word == "a" for found in facts.values() for word in found.split())
         assert len(subject) > 4
-    assert {found for facts in make_world(0).facts.values() for r, found in facts.items() if r.object == "job"} == {
-        *JOBS
-    }
+    assert {
+        found for facts in make_world(World()).facts.values() for r, found in facts.items() if r.object == "job"
+    } == {*JOBS}
     assert len({*MONTHS}) == len(MONTHS) == 12
 
 
@@ -85,16 +85,16 @@ def test_with_a_search_the_expert_finds_what_it_says(hops: int) -> None:
 
 
 def test_worlds_differ_and_names_in_one_do_not_repeat() -> None:
-    assert make_world(0).facts.keys().isdisjoint(set(make_world(1).names["person"]))
-    names = [name for kind in make_world(0).names.values() for name in kind]
+    assert make_world(World()).facts.keys().isdisjoint(set(make_world(World(number=1)).names["person"]))
+    names = [name for kind in make_world(World()).names.values() for name in kind]
     assert len(set(names)) == len(names) == len(pages())
-    families = [name.split()[1] for name in make_world(0).names["person"]]
+    families = [name.split()[1] for name in make_world(World()).names["person"]]
     assert len(set(families)) == len(families)
 
 
 @given(st.randoms(use_true_random=False), st.integers(1, 4))
 def test_a_path_meets_nothing_twice(rng: object, length: int) -> None:
-    path = draw_path(rng, make_world(0), length)  # type: ignore[arg-type]
+    path = draw_path(rng, make_world(World()), length)  # type: ignore[arg-type]
     assert len(set(path.met)) == length + 1 == len(path.relations) + 1
 
 

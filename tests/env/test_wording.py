@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlx.env.wording import exact_match, f1, normal
+from rlx.env.wording import exact_match, f1, f1_asearcher, f1_hotpot, normal
 
 
 @pytest.mark.parametrize(
@@ -50,3 +50,23 @@ def test_a_score_is_a_share_and_a_match_has_all_of_it(answer: str, golds: list[s
     assert 0.0 <= f1(answer, golds) <= 1.0
     if exact_match(answer, golds):
         assert f1(answer, golds) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("said", "gold", "hotpot", "asearcher"),
+    [
+        ("the cat", "cat", 1.0, 2 / 3),
+        ("cat cat dog", "cat dog dog", 2 / 3, 1.0),
+        ("twenty-one", "twenty one", 0.0, 1.0),
+        ("New York, New York", "New York", 2 / 3, 1.0),
+        ("yes it is", "yes", 0.0, 0.5),
+        ("True", "yes", 0.0, 1.0),
+        ("\u5317\u4eac\u5e02", "\u5317\u4eac", 0.0, 0.8),
+        ("", "", 1.0, 1.0),
+        ("", "cat", 0.0, 0.0),
+    ],
+)
+def test_f1_has_two_forms(said: str, gold: str, hotpot: float, asearcher: float) -> None:
+    assert f1_hotpot(said, [gold]) == pytest.approx(hotpot)
+    assert f1_asearcher(said, [gold]) == pytest.approx(asearcher)
+    assert f1_asearcher(said, ["nothing like it", gold]) == pytest.approx(asearcher)

@@ -35,7 +35,7 @@ ALGOS = ("grpo", "tool_rloo", "ppo")
 OTHERS = {
     "a2c": ("calc_bench", "mixture"),
     "at2po": ("lend_search", "game/sokoban"),
-    "carl": ("lend_search", "game/sokoban"),
+    "carl": ("search_qa", "lend_search", "game/sokoban"),
     "carl_all": ("lend", "game/wordle"),
     "carl_lite": ("countdown", "sudoku_and_rg"),
     "carl_outcome": ("math_python", "game/minesweeper"),

@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from random import Random
 
+from rlx.env.known_names import NAMES
 from rlx.env.numerals import SPOKEN, hear_number, say_number
 from rlx.model.skills.lesson import Document, Lesson, ask
-from rlx.model.skills.words import CAPITALS, NAMES, THINGS, show_number
+from rlx.model.skills.words import CAPITALS, THINGS, show_number
 
 OPERATORS: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
     "+": operator.add,
@@ -116,7 +117,7 @@ def check_words(question: str, answer: str) -> bool:
 
 
 def find_middle(rng: Random, size: int) -> Document:
-    """Of an interval within 1 to `size`, rounded down."""
+    """Ask for the middle of an interval within 1 to `size`, rounded down."""
     low, high = sorted((rng.randint(0, size), rng.randint(1, size)))
     form = rng.choice(("The middle of {} and {} is ", "Halfway between {} and {}: ", "middle {} {}: "))
     return ask(form.format(low, high), str((low + high) // 2))
@@ -127,7 +128,7 @@ def check_middle(question: str, answer: str) -> bool:
 
 
 def narrow_interval(rng: Random, size: int) -> Document:
-    """What is left of an interval after one thing is known of the number."""
+    """Ask for the rest of an interval after one thing is known of the number."""
     low, high = sorted(rng.sample(range(1, size + 1), 2))
     guess, is_higher = rng.randint(low, high), rng.random() < 0.5
     is_higher = is_higher if low < guess < high else guess == low
@@ -167,7 +168,7 @@ def draw_valued(rng: Random, num_numbers: int) -> tuple[str, Fraction]:
 
 
 def evaluate_expression(rng: Random, size: int) -> Document:
-    """Of `size` numbers, at once."""
+    """Ask for all of `size` numbers at once."""
     text, value = draw_valued(rng, size)
     return ask(f"{text} = ", show_number(value))
 
@@ -196,7 +197,7 @@ def reason_expression(rng: Random, size: int) -> Document:
 
 
 def approach_target(rng: Random, size: int) -> Document:
-    """Which sum with the number given makes the target: one step back."""
+    """Ask for the sum with the given number that makes the target: one step back."""
     a, b, symbol = draw_number(rng, size), draw_number(rng, size), rng.choice("+-*")
     b = rng.randint(1, 9) if symbol == "*" else b
     return ask(f"Make {compute(a, symbol, b)} from {a} with {symbol}: ", f"{a} {symbol} {b}")

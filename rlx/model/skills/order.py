@@ -1,4 +1,4 @@
-"""What an order is: comparisons, what they imply, what they leave open, and the fewest swaps. How to sort through a
+"""Lessons on orders: comparisons, what they imply, what they leave open, and the fewest swaps. How to sort through a
 tool is not among it."""
 
 from __future__ import annotations
@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise, permutations
 from random import Random
 
+from rlx.env.known_names import NAMES
 from rlx.model.skills.lesson import Document, Lesson, ask
-from rlx.model.skills.words import CAPITALS, NAMES, THINGS
+from rlx.model.skills.words import CAPITALS, THINGS
 
 RELATION = re.compile(r"([\w']+) ([<>=]) ([\w']+)")
 
@@ -50,7 +51,7 @@ def read_pairs(text: str) -> list[tuple[str, str]]:
 
 
 def read_below(text: str) -> dict[str, set[str]]:
-    """By each item, all those that the comparisons in `text` put above it."""
+    """Return for each item all those that the comparisons in `text` put above it."""
     above: dict[str, set[str]] = {}
     for low, high in read_pairs(text):
         above.setdefault(low, set()).add(high)
@@ -105,7 +106,7 @@ def check_name_order(question: str, answer: str) -> bool:
 
 
 def infer_comparison(rng: Random, size: int) -> Document:
-    """What comparisons that settle an order say of two items."""
+    """Ask what comparisons that settle an order say of two items."""
     items = draw_items(rng, size)
     a, b = rng.sample(items, 2)
     sign = "<" if items.index(a) < items.index(b) else ">"
@@ -121,7 +122,7 @@ def reason_comparison(rng: Random, size: int) -> Document:
 
 
 def settle_comparison(rng: Random, size: int) -> Document:
-    """What any comparisons say of two items, which may be nothing."""
+    """Ask what any comparisons say of two items, which may be nothing."""
     items = draw_items(rng, size)
     pairs = [(low, high) for i, low in enumerate(items) for high in items[i + 1 :]]
     given = draw_given(rng, rng.sample(pairs, rng.randint(1, size - 1)))

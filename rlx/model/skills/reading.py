@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
+from rlx.env.known_names import COUNTRIES, NAMES, SCHOOLS, TITLES, TOWNS
 from rlx.model.skills.lesson import ANSWER, QUESTION, Document, Lesson, Segment
-from rlx.model.skills.words import COLOURS, COUNTRIES, NAMES, PLACES, SCHOOLS, THINGS, TITLES, TOWNS
+from rlx.model.skills.words import COLOURS, PLACES, THINGS
 
 NOT_STATED = "not stated"
 
@@ -167,7 +168,7 @@ def name_described(page: str, text: str) -> str:
 
 
 def pick_page(rng: Random, size: int) -> Document:
-    """Which of `size` titled pages a question is about."""
+    """Ask which of `size` titled pages a question is about."""
     facts: list[tuple[str, FactKind, str]] = []
     for relation in rng.choices((AUTHOR, TEACHER, BORN, COUNTRY, LEADER), k=size):
         taken = [subject for subject, _, _ in facts]
@@ -188,7 +189,7 @@ def check_page(question: str, answer: str) -> bool:
 
 
 def sum_up_page(rng: Random, size: int) -> Document:
-    """What a page of `size` facts says of its subject, in one line and in order."""
+    """Ask for what a page of `size` facts says of its subject, in one line and in order."""
     name = rng.choice(NAMES)
     kinds = rng.sample(SIMPLE, size)
     told = [relation.sentence.format(name, draw_fact(rng, relation, name)) for relation in kinds]

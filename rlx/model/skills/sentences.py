@@ -6,8 +6,9 @@ from __future__ import annotations
 import re
 from random import Random
 
+from rlx.env.known_names import NAMES, TOWNS
 from rlx.model.skills.lesson import Document, Lesson, ask
-from rlx.model.skills.words import ANIMALS, COLOURS, KINDS, NAMES, PLACES, THINGS, TOWNS
+from rlx.model.skills.words import ANIMALS, COLOURS, KINDS, PLACES, THINGS
 
 WENT = ("goes to the {}", "walks to the {}", "runs to the {}", "is now in the {}")
 OPENINGS = (
@@ -41,7 +42,7 @@ def draw_scene(rng: Random) -> str:
 
 
 def track_person(rng: Random, size: int) -> Document:
-    """Where somebody is after `size` moves of two people."""
+    """Ask where somebody is after `size` moves of two people."""
     people = rng.sample(NAMES, 2)
     told: list[str] = []
     where: dict[str, str] = {}
@@ -61,7 +62,7 @@ def check_person(question: str, answer: str) -> bool:
 
 
 def track_thing(rng: Random, size: int) -> Document:
-    """Who has a thing after it was handed on `size` times."""
+    """Ask who has a thing after it was handed on `size` times."""
     people = rng.sample(NAMES, 3)
     thing, holder = rng.choice(THINGS), rng.randrange(3)
     told = [f"{people[holder]} has a {rng.choice(COLOURS)} {thing}."]

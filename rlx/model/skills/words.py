@@ -4,20 +4,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from rlx.env.known_names import COUNTRIES, NAMES, SCHOOLS, TITLES, TOWNS
 from rlx.env.numerals import NUMERALS
 from rlx.model.skills.lesson import split_words
 
-NAMES = split_words(
-    "Anna Ben Carl Dora Emil Fay Gus Hana Ivan Jane Karl Lena Max Nina Omar Pia Rosa Sam Tom Vera "
-    "Alma Boris Clara David Elsa Felix Greta Hugo Ines Jonas Kira Leon Mira Noah Olga Paul Quinn Rita Simon Tara"
-)
-TOWNS = split_words("Arden Belmar Corvo Dunmore Elbach Farlow Grimsby Halden Isenau Jarrow Kelso Lorne Marlow Norden")
-COUNTRIES = split_words("Avaria Borland Cestria Dovenia Estmark Falland Gorania Hestia")
-SCHOOLS = split_words("Ashford Birchwood Crestview Dalton Eastgate Foxhill Glenwood Hillcrest")
-TITLES = (
-    *("The Silent River", "The Red Door", "The Last Garden", "The Long Winter", "The Glass Tower", "The Lost Key"),
-    *("The Old Bridge", "The Quiet Sea", "The Blue Lamp", "The Hidden Path", "The Stone King", "The Paper Moon"),
-)
 PLACES = split_words("kitchen garden office school park library market station museum cellar attic harbour")
 THINGS = split_words("apple book lamp coin cup shoe map pen hat stone clock rope bell drum leaf")
 COLOURS = ("red", "green", "blue", "purple", "yellow", "grey")
