@@ -122,7 +122,7 @@ class World:
                 refuse("sizes", {kind: size}, f"numbers from 2: {limits}")
 
     @property
-    def own_relations(self) -> tuple[Relation, ...]:
+    def active_relations(self) -> tuple[Relation, ...]:
         """Relations that its pages tell."""
         if self.relations:
             return tuple(relation for relation in RELATIONS if relation.name in self.relations)
@@ -152,7 +152,7 @@ def make_world(world: World) -> InventedWorld:
     names = draw_names_from_words(rng, counts) if world.names == "known" else draw_names(rng, counts)
     facts: dict[str, dict[Relation, str]] = {}
     for kind, subjects in names.items():
-        known = [relation for relation in world.own_relations if relation.subject == kind]
+        known = [relation for relation in world.active_relations if relation.subject == kind]
         for subject in subjects if known else ():
             drawn = {relation: draw_object(rng, names, relation.object, subject) for relation in known}
             told = known if world.names == "invented" else rng.sample(known, len(known))

@@ -48,7 +48,7 @@ class WordQuestions(SourcedQuestions):
         if not self.hops or not all(1 <= hops <= LONGEST for hops in self.hops):
             refuse("hops", list(self.hops), f"integers from 1 to {LONGEST}, at least one")
         for hops in self.hops if self.source == "generated" else ():
-            if not chains(hops, self.settings.own_relations):
+            if not chains(hops, self.settings.active_relations):
                 refuse("hops", list(self.hops), f"lengths of chains of {', '.join(self.relations or ())}")
 
     @cached_property
@@ -59,7 +59,7 @@ class WordQuestions(SourcedQuestions):
     def draw_way(self, rng: Random) -> tuple[InventedWorld, Path]:
         """Draw a question on the world."""
         world = make_world(self.settings)
-        return world, draw_path(rng, world, rng.choice(self.hops), self.settings.own_relations)
+        return world, draw_path(rng, world, rng.choice(self.hops), self.settings.active_relations)
 
     def judge(self, task: Task, text: str) -> Step:
         golds = task.data["key"]["golds"]

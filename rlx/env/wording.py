@@ -46,10 +46,10 @@ def overlap(said: list[str], gold: list[str]) -> float:
 
 def f1_hotpot(answer: str, golds: Iterable[str]) -> float:
     """Return F1 in HotpotQA's form: as `f1`, but yes, no and noanswer are right or wrong as a whole."""
-    return max((0.0 if differs_as_whole(answer, gold) else f1(answer, [gold]) for gold in golds), default=0.0)
+    return max((0.0 if has_another_word(answer, gold) else f1(answer, [gold]) for gold in golds), default=0.0)
 
 
-def differs_as_whole(answer: str, gold: str) -> bool:
+def has_another_word(answer: str, gold: str) -> bool:
     """Tell whether one of two different texts is yes, no or noanswer."""
     said, right = normal(answer), normal(gold)
     return said != right and bool({said, right} & WHOLE)
