@@ -27,7 +27,12 @@ QUICK = ["ppo", "sft"]
 """With a critic, and without an engine; the others take minutes."""
 SIZES = {
     "carl": ["algo.num_fresh=2", "algo.num_forks=3"],
+    "aepo": ["algo.num_samples=3"],
+    "arpo": ["algo.num_samples=3", "algo.num_fresh=2"],
     "at2po": ["algo.num_fresh=2", "algo.num_rounds=1", "algo.num_forks=2"],
+    "branpo": ["algo.num_samples=2", "algo.threshold=0.05"],
+    "vineppo": ["algo.num_samples=2", "algo.num_rollouts=2"],
+    "treerl": ["algo.num_trees=2", "algo.num_forks=1", "algo.num_leaves=3"],
     "tree_grpo": ["algo.num_leaves=2"],
 }
 """Numbers of episodes of algorithms that do not have `num_samples` alone."""

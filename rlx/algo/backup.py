@@ -255,6 +255,12 @@ def spread(forest: Forest, values: Sequence[float]) -> PerRow | PerToken:
     return PerToken(tokens)
 
 
+def figures_of_rows(rows: Rows, keep: Sequence[bool]) -> dict[str, float]:
+    """Return the figures of trees whose rows are kept or not."""
+    forest = forest_of(rows, with_spare=True)
+    return figures(forest, [float(keep[edge.row]) for edge in forest.edges])
+
+
 def figures(forest: Forest, multiplicity: Sequence[float]) -> dict[str, float]:
     """Return the figures of trees, and the mean multiplicity of a sampled token, which is 1 if each is trained once."""
     of = edges_of(forest.rows)

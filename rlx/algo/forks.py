@@ -49,8 +49,10 @@ def in_rounds(
     *,
     fork_turns: Callable[[int], float] | None = None,
     finish: Finish = keep_all,
+    always: bool = True,
 ) -> Sampler:
-    """`num_fresh` episodes, then `num_rounds` rounds of the forks that `choose` wants; `num_forks` is their sum."""
+    """`num_fresh` episodes, then `num_rounds` rounds of the forks that `choose` wants: `num_forks` in all, or up to so
+    many if not `always`."""
     within(0, MANY, num_rounds=num_rounds)
 
     def grow(context: SamplerContext) -> Growth:
@@ -61,7 +63,7 @@ def in_rounds(
                 played += yield starts_at(places, len(played))
         return Group(task=context.task, trajectories=tuple(finish(played, context.rng)))
 
-    return Sampler(num_episodes=num_fresh, num_forks=num_forks, forks_always=True, fork_turns=fork_turns, grow=grow)
+    return Sampler(num_episodes=num_fresh, num_forks=num_forks, forks_always=always, fork_turns=fork_turns, grow=grow)
 
 
 def usable(played: Sequence[Trajectory]) -> list[Trajectory]:
@@ -172,8 +174,10 @@ def every_state(num: int, max_states: int) -> Choose:
 
     def choose(played: Sequence[Trajectory], rng: Random) -> list[Place]:
         places = [Place(one, turn) for one in played if not one.fork for turn in range(min(max_states, len(one.turns)))]
-        different = {place.parent.turns[place.turn].prompt_ids: place for place in reversed(places)}
-        return [place for place in reversed(different.values()) for _ in range(num)]
+        different: dict[tuple[int, ...], Place] = {}
+        for place in places:
+            different.setdefault(place.parent.turns[place.turn].prompt_ids, place)
+        return [place for place in different.values() for _ in range(num)]
 
     return choose
 

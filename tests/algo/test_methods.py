@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from random import Random
 from typing import Any
 
 import pytest
 
-from rlx.algo.at2po import at2po, backed_up_values
+from rlx.algo.aepo import by_surprise
+from rlx.algo.arpo import outcome_of_leaves
+from rlx.algo.at2po import backed_up_values
+from rlx.algo.branpo import base_and_branches, branches_of, reward_of
 from rlx.algo.carl import tree_outcome
 from rlx.algo.credit import group_centred
-from rlx.algo.forks import in_rounds, keep_some, new_states, root_of, surest_last, uniform_states
+from rlx.algo.forks import in_rounds, uniform_states
+from rlx.algo.g2po import graph_values
 from rlx.algo.gigpo import group_in_group
-from rlx.algo.parts import Algorithm, Credit, Optimizer, PerRow, Sampler
+from rlx.algo.parts import Credit, Credited, PerRow, PerToken
 from rlx.algo.rows import Rows
 from rlx.algo.tree import tree_difference
-from rlx.algo.tree_grpo import levels_of_leaves, tree_grpo
+from rlx.algo.tree_grpo import levels_of_leaves
+from rlx.algo.treerl import gain_and_value
 from rlx.algo.turn_grpo import first_turn_apart
-from rlx.run.duration import episodes_a_task
-from rlx.types import Action, Completion, Fork, Group, Start, Trajectory, Turn
+from rlx.algo.vineppo import measured_values
+from rlx.types import Group, Start
 from tests.algo import trees
 from tests.algo.trees import Process, by_place, copies_of, grow, of_edges, shuffled, table, tree_by_hand, values_of
 
@@ -36,6 +39,16 @@ ESTIMATORS: Mapping[str, Credit] = {
     "at2po_mean": backed_up_values("child_mean", "both"),
     "at2po_leaves": backed_up_values("leaf_mean", "parent"),
     "at2po_leaf": backed_up_values("child_mean", "leaf"),
+    "arpo": outcome_of_leaves(),
+    "aepo": by_surprise(outcome_of_leaves(), 0.2),
+    "treerl": gain_and_value("none", "root"),
+    "treerl_paper": gain_and_value("advantage", "root"),
+    "treerl_released": gain_and_value("value", "tokens"),
+    "branpo": base_and_branches("mean"),
+    "branpo_max": base_and_branches("max"),
+    "vineppo": measured_values(whiten=False),
+    "g2po": graph_values(0.95, 1.0, 0.1, "std", "trajectories", None),
+    "g2po_released": graph_values(0.95, 1.0, 0.1, "none", "steps", 1.0),
     "tree_grpo": levels_of_leaves("both"),
     "tree_grpo_tree": levels_of_leaves("tree"),
     "tree_grpo_task": levels_of_leaves("task"),
@@ -43,11 +56,14 @@ ESTIMATORS: Mapping[str, Credit] = {
     "gigpo_steps": group_in_group(0.95, 1.0, "none", "steps"),
     "turn_grpo": first_turn_apart(1.0, 1e-4),
 }
-FLAT = ("gigpo", "gigpo_steps", "turn_grpo")
+FLAT = ("g2po", "g2po_released", "gigpo", "gigpo_steps", "turn_grpo")
 """Methods without forks."""
-GRPO_ON_CHAINS = ("carl_outcome_all", "tree_grpo_task")
-UNMOVED = tuple(name for name in ESTIMATORS if name not in FLAT)
-TREES = tuple(name for name in UNMOVED if name not in ("carl", "carl_all"))
+GRPO_ON_CHAINS = ("arpo", "carl_outcome_all", "tree_grpo_task")
+TREES = tuple(name for name in ESTIMATORS if name not in (*FLAT, "carl", "carl_all"))
+UNMOVED = tuple(
+    name for name in ESTIMATORS if name not in (*FLAT, "aepo", "branpo", "branpo_max", "treerl_released", "vineppo")
+)
+"""Methods to which a turn without siblings is nothing; others standardise over tokens, or count turns from the end."""
 ONE, ZERO = 0.7302967, -1.0954451
 """z of a success and of a failure among the five leaves, with the sample deviation."""
 
@@ -120,6 +136,139 @@ def test_copies_of_the_last_leaf_are_counted_where_asked_for_and_flagged() -> No
     assert edges["e"] == pytest.approx((2 * won + 3 * lost) / 5, abs=1e-5)
 
 
+def test_treerl_adds_the_value_to_the_gain() -> None:
+    found = gain_and_value("none", "root")(tree_by_hand())
+    assert of_edges(found) == pytest.approx(
+        {"a": -0.25, "b": 1 / 6, "c": 1.125, "d": -1.375, "e": 1 / 6, "f": 0.9167, "g": 0.9167, "h": -1.5833}, abs=1e-4
+    )
+    assert copies_of(found) == [2, 1, 1, 3, 3, 1, 1, 1]
+
+
+def test_treerl_weighs_by_the_root_of_the_leaves_and_takes_the_mean_off_where_released() -> None:
+    rows, root2, root3 = tree_by_hand(), math.sqrt(2), math.sqrt(3)
+    paper = of_edges(gain_and_value("advantage", "root")(rows))
+    assert (paper["a"], paper["e"], paper["c"]) == pytest.approx((-0.25 / root2, 1 / 6 / root3, 1.125))
+    value = {"a": -0.125 / root2, "b": 1 / 12 / root3, "e": 1 / 12 / root3, "c": 0.5, "d": -0.75}
+    mean = (sum(value.values()) + 0.5 + 0.5 - 0.75) / 8
+    released = of_edges(gain_and_value("value", "tokens")(rows))
+    assert released["a"] == pytest.approx(2 * value["a"] - mean)
+    assert released["e"] == pytest.approx(value["b"] + value["e"] - mean)
+    assert released["c"] == pytest.approx(value["c"] - value["a"] + value["c"] - mean)
+
+
+def test_treerl_counts_leaves_that_are_not_trained_in_values_alone() -> None:
+    rows = replace(tree_by_hand(), spare=(False,) * 7 + (True,))
+    found = gain_and_value("none", "root")(rows)
+    assert of_edges(found)["b"] == pytest.approx(1 / 6)
+    assert copies_of(found) == [2, 1, 1, 2, 2, 1, 1, 0]
+
+
+def test_a_fork_in_mid_turn_parts_the_tokens_before_it_from_those_after_it() -> None:
+    """One turn of 5 tokens earns 1; a fork after 2 of them earns 0, and a fork of that, after 3, earns 1."""
+    rows = Rows(
+        group=(0,) * 3,
+        trajectory=(0, 1, 2),
+        turn=(0,) * 3,
+        parent=(-1,) * 3,
+        reward=(1, 0, 1),
+        num_tokens=(5, 3, 2),
+        success=(True, False, True),
+        fork=(-1, 0, 1),
+        fork_token=(0, 2, 3),
+    )
+    found = gain_and_value("none", "root")(rows)
+    assert isinstance(found.multiplicity, PerToken)
+    assert list(map(list, found.multiplicity.values)) == [[3, 3, 1, 1, 1], [2, 1, 1], [1, 1]]
+    won, lost = 0.5, -1.0
+    both = (won + lost) / 2
+    assert list(map(list, found.advantage.values)) == [
+        pytest.approx([0, 0, 2 * won, 2 * won, 2 * won]),
+        pytest.approx([2 * both, 2 * lost - both, 2 * lost - both]),
+        pytest.approx([2 * won - both] * 2),
+    ]
+
+
+def test_arpo_gives_an_edge_the_outcomes_of_the_episodes_below_and_aepo_weighs_them_by_surprise() -> None:
+    rows = tree_by_hand()
+    plain = of_edges(outcome_of_leaves()(rows))
+    assert (plain["c"], plain["d"], plain["a"]) == pytest.approx((ONE, ZERO, (ONE + ZERO) / 2), abs=1e-5)
+    even = by_surprise(outcome_of_leaves(), 0.2)(rows)
+    assert by_row(even) == pytest.approx(list(plain.values()))
+    unsure = replace(rows, logp=((-2.0,), *((-1.0,),) * 7))
+    z = (7 / 8) / math.sqrt(1 / 8), (-1 / 8) / math.sqrt(1 / 8)
+    weighed = by_row(by_surprise(outcome_of_leaves(), 0.2)(unsure))
+    assert weighed[:2] == pytest.approx([plain["a"] * (1 + 0.2 * z[0]), plain["c"] * (1 + 0.2 * z[1])], abs=1e-5)
+
+
+def test_g2po_joins_equal_observations_to_states_with_values() -> None:
+    found = values_of(graph_values(0.95, 1.0, 0.1, "std", "trajectories", None)(trees.steps_by_hand(10.0)))
+    first = [0.5774, 0.7071, 0, 0.5774, -0.7071, -1.1547, 0]
+    second = [0.4095, 1.7188, -0.0440, 0.4095, -0.8904, -1.3631, -0.2404]
+    whole = [0.7071] * 3 + [-0.7071] * 4
+    assert found == pytest.approx([a + b + c for a, b, c in zip(whole, first, second, strict=True)], abs=2e-4)
+
+
+def test_a_partial_reward_keeps_its_value_in_g2po_or_drops_to_zero_as_released() -> None:
+    rows = trees.steps_by_hand(0.6)
+    paper, released = (graph_values(0.95, 1.0, 0.1, "none", "trajectories", full)(rows) for full in (None, 1.0))
+    assert values_of(paper) == pytest.approx(values_of(graph_values(0.95, 1.0, 0.1, "none", "trajectories", 0.6)(rows)))
+    assert values_of(released) == pytest.approx([0.3] * 3 + [-0.3] * 4)
+
+
+def test_vineppo_credits_gains_of_values_that_forks_measured_and_does_not_train_them() -> None:
+    """Turns 0 and 1 of one episode that earns 1; V(root) = mean(1, 0, 0), V(after turn 0) = mean(1, 0)."""
+    rows = Rows(
+        group=(0,) * 10,
+        trajectory=(0, 0, 1, 1, 2, 2, 3, 3, 4, 5),
+        turn=(0, 1, 0, 1, 0, 1, 0, 1, 1, 1),
+        parent=(-1, 0, -1, 2, -1, 4, -1, 6, 0, 0),
+        reward=(0, 1, 0, 1, 0, 0, 0, 0, 1, 0),
+        num_tokens=(1,) * 10,
+        success=(True,) * 10,
+        fork=(-1, -1, 0, -1, 0, -1, 0, -1, 1, 1),
+        fork_token=(0,) * 10,
+        state=(0, 1, 0, 2, 0, 3, 0, 4, 1, 1),
+    )
+    found = measured_values(whiten=False)(rows)
+    assert values_of(found)[:2] == pytest.approx([1 / 2 - 1 / 3, 1 - 1 / 2])
+    assert isinstance(found.keep, PerRow)
+    assert list(found.keep.values) == [True] * 2 + [False] * 8
+    white = values_of(measured_values(whiten=True)(rows))[:2]
+    assert white == pytest.approx([-1, 1], abs=1e-5)
+
+
+def pair_by_hand(*returns: tuple[float, float]) -> Rows:
+    """Episodes of three turns, each with a branch that takes the last turn again; their returns."""
+    num = len(returns)
+    return Rows(
+        group=(0,) * 4 * num,
+        trajectory=tuple(t for pair in range(num) for t in (2 * pair, 2 * pair, 2 * pair, 2 * pair + 1)),
+        turn=(0, 1, 2, 2) * num,
+        parent=tuple(4 * pair + row for pair in range(num) for row in (-1 - 4 * pair, 0, 1, 1)),
+        reward=tuple(x for one, other in returns for x in (0, 0, one, other)),
+        num_tokens=(1,) * 4 * num,
+        success=(True,) * 4 * num,
+        fork=tuple(row for pair in range(num) for row in (-1, -1, -1, 4 * pair + 2)),
+        fork_token=(0,) * 4 * num,
+    )
+
+
+def test_branpo_compares_bases_with_bases_and_branches_with_branches() -> None:
+    """Bases .5 and 0, of max 1 and 0; branches 1, 0, 0, 0."""
+    rows = pair_by_hand((1, 0), (0, 0))
+    for base in ("mean", "max"):
+        found = values_of(base_and_branches(base)(rows))  # type: ignore[arg-type]
+        assert found == pytest.approx([0.7071, 0.7071, 1.5, -0.5, -0.7071, -0.7071, -0.5, -0.5], abs=1e-4)
+    assert reward_of("mean", branches_of(rows)[0]) == 0.5
+    assert reward_of("max", branches_of(rows)[0]) == 1.0
+
+
+def test_the_worse_branch_of_a_pair_is_never_rewarded() -> None:
+    found = values_of(base_and_branches("mean")(pair_by_hand((1.0, 0.9), (0, 0))))
+    assert found[2] > 0
+    assert found[3] == 0.0
+
+
 @pytest.mark.parametrize(
     ("stats", "won", "lost"), [("steps", 1.0690450, -0.8017837), ("trajectories", 0.7071068, -0.7071068)]
 )
@@ -188,10 +337,22 @@ def test_order_of_samples_and_the_rest_of_the_batch_do_not_change_an_advantage(n
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_a_group_of_one_and_groups_that_earned_the_same_have_advantages_of_zero(name: str) -> None:
-    lonely = ESTIMATORS[name](table(chains(1, num=1)))
-    assert values_of(lonely) == [0.0] * len(values_of(lonely))
-    same = replace(table(chains(2)), reward=(0.0,) * len(table(chains(2)).turn))
-    assert set(values_of(ESTIMATORS[name](same))) == {0.0}
+    lonely, same = table(chains(1, num=1)), table(chains(2))
+    if name in ("g2po", "g2po_released"):  # its gains of value are compared within one episode too
+        lonely = replace(lonely, reward=(0.0,) * len(lonely.turn), success=(False,) * len(lonely.turn))
+    same = replace(same, reward=(0.0,) * len(same.turn), success=(False,) * len(same.turn))
+    for rows in (lonely, same):
+        assert set(by_row(ESTIMATORS[name](rows))) == {0.0}
+
+
+def by_row(found: Credited) -> list[float]:
+    """All advantages, of rows or of tokens."""
+    return [float(x) for value in found.advantage.values for x in (value if isinstance(value, list) else [value])]
+
+
+@pytest.mark.parametrize(("name", "num"), [("vineppo", 4), ("carl", 1), ("carl_all", 1)])
+def test_chains_without_forks_have_nothing_to_measure(name: str, num: int) -> None:
+    assert set(by_row(ESTIMATORS[name](table(chains(3, num))))) == {0.0}
 
 
 @pytest.mark.parametrize("name", GRPO_ON_CHAINS)
@@ -226,81 +387,5 @@ def test_a_turn_without_siblings_changes_no_other_advantage(name: str) -> None:
 def test_the_mean_multiplicity_of_a_sampled_token_is_reported(name: str) -> None:
     rows = tree_by_hand()
     found = ESTIMATORS[name](rows)
-    assert found.metrics["tree/copies"] == pytest.approx(sum(copies_of(found)) / 8)
-
-
-def test_places_are_drawn_uniformly_from_root_and_inner_turns_and_never_after_a_leaf() -> None:
-    tree = random_tree(5, fresh=1, forks=1)
-    choose, counts = uniform_states(1), Counter[tuple[int, int]]()
-    for seed in range(6000):
-        (place,) = choose(tree.trajectories, Random(seed))
-        counts[place.parent.sample, place.turn] += 1
-    states = [(place.parent.sample, place.turn) for one in tree.trajectories for place in new_states(one)]
-    assert len(states) == len(set(states)) == 1 + sum(len(one.new_turns) - 1 for one in tree.trajectories)
-    assert set(counts) == set(states)
-    expected = 6000 / len(states)
-    chi_square = sum((counts[state] - expected) ** 2 / expected for state in states)
-    assert chi_square < len(states) - 1 + 4 * (2 * (len(states) - 1)) ** 0.5
-
-
-def test_random_leaves_of_each_tree_are_kept_and_the_others_left_out() -> None:
-    seen = Counter[int]()
-    for seed in range(300):
-        sampler = in_rounds(2, 1, 8, uniform_states(4), finish=keep_some(3))
-        group = grow(sampler, Process(seed).play, Random(seed))
-        kept = [one.sample for one in group.trajectories if not one.spare]
-        assert [len([s for s in kept if root == root_of(group.trajectories)[s]]) for root in (0, 1)] == [3, 3]
-        seen.update(kept)
-    assert set(seen) == set(range(10))
-    assert max(seen.values()) < 250
-
-
-COSTS: Mapping[str, tuple[Callable[..., Algorithm], Callable[[int], float]]] = {
-    "tree_grpo": (tree_grpo, lambda T: 4 * T + 2),
-    "at2po": (partial(at2po, num_fresh=1, num_rounds=1), lambda T: T + 6 * ((T + 3) / 2 - 1 / T)),
-}
-"""Turns that a task samples for chains of T turns, with forks uniform over places (AT2PO: of a chain and its root)."""
-
-
-@pytest.mark.parametrize("length", [1, 3, 5])
-@pytest.mark.parametrize("name", COSTS)
-def test_forks_of_a_chain_play_the_turns_that_a_plan_says(name: str, length: int) -> None:
-    make, cost = COSTS[name]
-    sampler = make(optimizer=Optimizer()).sample
-    assert episodes_a_task(sampler, length) * length == pytest.approx(cost(length))
-    turns = [turns_of(sampler, length, seed) for seed in range(300)]
-    if name != "at2po":  # its places depend on surprise
-        assert sum(turns) / len(turns) == pytest.approx(cost(length), rel=0.05)
-
-
-def test_at2po_has_22_leaves_and_never_takes_an_episodes_last_turn_again() -> None:
-    for seed in range(20):
-        group = grow(at2po(optimizer=Optimizer()).sample, Process(seed, varied=True).play)
-        assert len(group.trajectories) == 22
-        by_sample = {one.sample: one for one in group.trajectories}
-        forks = [one.fork for one in group.trajectories if one.fork]
-        assert all(fork.turn == 0 or fork.turn + 1 < len(by_sample[fork.parent].turns) for fork in forks)
-
-
-def test_at2po_takes_the_turns_again_that_surprised_most_less_a_penalty_for_siblings() -> None:
-    """Surprises .5, .4, .3 and a last turn that does not count; the fork makes two siblings of .5 and .42."""
-    first = told(0, 0.5, 0.4, 0.3, 9.0)
-    places = surest_last(3, 0.05)([first], Random(0))
-    assert [place.turn for place in places] == [0, 1, 2]
-    assert [place.turn for place in surest_last(6, 0.05)([first], Random(0))] == [0, 1, 2, 0, 0, 1]
-    fork = replace(told(1, 0.42, 0.1, 9.0), fork=Fork(parent=0, turn=0))
-    ranked = [(place.parent.sample, place.turn) for place in surest_last(3, 0.2)([first, fork], Random(0))]
-    assert ranked == [(0, 1), (0, 0), (0, 2)]
-
-
-def told(sample: int, *surprises: float) -> Trajectory:
-    """An episode whose turns have these surprises."""
-    said = [Completion(token_ids=(1,), logprobs=(-one,), stop="stop") for one in surprises]
-    turns = [Turn(prompt_ids=(i,), completion=one, action=Action(kind="act", text="")) for i, one in enumerate(said)]
-    return Trajectory(task=trees.TASK, sample=sample, turns=tuple(turns), status="done")
-
-
-def turns_of(sampler: Sampler, length: int, seed: int) -> int:
-    process = Process(seed, length)
-    grow(sampler, process.play, Random(seed))
-    return process.num_turns
+    copies = copies_of(found) if found.multiplicity else list(found.keep.values)  # type: ignore[union-attr]
+    assert found.metrics["tree/copies"] == pytest.approx(sum(copies) / 8)

@@ -30,6 +30,7 @@ def tree_by_hand() -> Rows:
         success=(True, True, False, True, True, True, True, False),
         fork=(-1, -1, 1, 0, -1, -1, 5, 5),
         fork_token=(0,) * 8,
+        state=(0, 1, 1, 0, 2, 3, 3, 3),
         logp=((-1.0,),) * 8,
     )
 

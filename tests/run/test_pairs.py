@@ -13,6 +13,7 @@ from rlx.record.folder import METRICS
 from rlx.record.track import read_metrics
 from rlx.train import train
 from rlx.world import parts_of
+from tests.test_repeat_adapters import SIZES
 
 TINY = (
     "algo.num_prompts=2",
@@ -34,7 +35,10 @@ SUMS = ("env.task=sums_taskset", "env.num_test=5", "env.num_tasks=50")
 ALGOS = ("grpo", "tool_rloo", "ppo")
 OTHERS = {
     "a2c": ("calc_bench", "mixture"),
+    "aepo": ("lend_search", "game/sokoban"),
+    "arpo": ("math_python", "game/minesweeper"),
     "at2po": ("lend_search", "game/sokoban"),
+    "branpo": ("lend", "game/guess_the_number"),
     "carl": ("search_qa", "lend_search", "game/sokoban"),
     "carl_all": ("lend", "game/wordle"),
     "carl_lite": ("countdown", "sudoku_and_rg"),
@@ -44,6 +48,7 @@ OTHERS = {
     "earl": ("lend", "sorting_any"),
     "earl_released": ("countdown", "lend_search"),
     "expa_grpo": ("countdown_4digit", "sorting/sort"),
+    "g2po": ("calc_bench", "game/sokoban"),
     "gigpo": ("gem", "game/sokoban"),
     "ipo": ("countdown_4to5", "sudoku_and_rg"),
     "prompt_cpo": ("countdown_hard", "game/minesweeper"),
@@ -55,7 +60,9 @@ OTHERS = {
     "sft_grpo": ("logic", "game/wordle"),
     "tool_rloo_paper": ("math", "game/crosswords"),
     "tree_grpo": ("lend_search", "sudoku_and_rg"),
+    "treerl": ("math", "game/wordle"),
     "turn_grpo": ("countdown", "qa"),
+    "vineppo": ("lend_search", "game/wordle"),
     "tool_sft": ("math_python", "qa"),
 }
 """Environments of every other algorithm, which have what it needs: tools or actions, or an expert."""
@@ -68,8 +75,7 @@ def take_two_steps(env: str, algo: str, folder: Path, request: pytest.FixtureReq
     if env == "verifiers":
         words += [f"env.python={request.getfixturevalue('sums_python')}", *SUMS]
     tree = compose(words)
-    if "num_samples" in tree["algo"]:
-        words += ["algo.num_samples=2"]
+    words += SIZES.get(algo) or (["algo.num_samples=2"] if "num_samples" in tree["algo"] else [])
     if tree["warm_start"]["steps"]:
         words += ["warm_start.steps=1", "warm_start.algo.num_prompts=2"]
     run = build_run(compose(words), folder)

@@ -1,0 +1,118 @@
+"""AEPO: ARPO whose forks tire, whose fresh episodes follow surprise, and whose loss favours surprising tokens.
+
+    P(fork)   = clip(1 - 1/2 / (1 - fatigue c) + tilt * dH, 0, 1)  after c forks in a row, 0 where fatigue c >= 1
+    num_fresh = clip(int(n sigmoid((H(first turn) - mean H(later turns)) / 2)) + 1, 1, n)  by a first episode
+    A(token)  = z(R; episodes of the task) * (1 + entropy_weight * z(-log p; tokens of the task))
+    loss      = - mean over tokens of min(r A, r' A),  r' = max(r, 1 - clip_low), above 1 + clip_high that value with
+                the gradient of (1 + clip_high) r / sg(r)
+
+H and dH are ARPO's (rlx/algo/coins.py). -log p of a sampled token stands for its entropy, which credit does not know;
+the task's tokens stand for those of a micro-batch, so that A depends on no division of work.
+
+Source: code of "Agentic Entropy-Balanced Policy Optimization", in the repository of AT2PO. No dual clip; the count c
+ends with any round without a fork (there with certain ones). Against CARL: as ARPO.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rlx.algo.arpo import outcome_of_leaves
+from rlx.algo.coins import by_coin
+from rlx.algo.credit import standardised
+from rlx.algo.losses import PLAIN, PolicyLoss, Surrogate, adaptive_kl, policy_loss
+from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, PerToken, Space, Tokens
+from rlx.algo.rows import Rows
+from rlx.limits import MANY, above, within
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def aepo(
+    *,
+    optimizer: Optimizer,
+    num_prompts: int = 16,
+    num_samples: int = 16,
+    tilt: float = 0.2,
+    fatigue: float = 0.05,
+    num_ids: int = 151936,
+    entropy_weight: float = 0.2,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+    loss: PolicyLoss = PLAIN,
+    start: Beginning = "any",
+    space: Space = "any",
+) -> Algorithm:
+    """`num_samples` episodes a task; a plan counts half of them as forks."""
+    within(1, MANY, num_samples=num_samples)
+    within(0.0, 1e3, tilt=tilt, fatigue=fatigue, entropy_weight=entropy_weight)
+    above(0, 1, clip_low=clip_low)
+    above(0, clip_high=clip_high)
+    token_loss = partial(policy_loss, clip_with_gradient(clip_low, clip_high))
+    tired = lambda gain, streak: tired_chance(tilt * gain, fatigue * streak)  # noqa: E731
+    budget = partial(num_fresh_of, num_samples)
+    return Algorithm(
+        sample=by_coin(num_samples, min(num_samples, num_samples // 2 + 1), tired, num_ids, budget),
+        credit=by_surprise(outcome_of_leaves(), entropy_weight),
+        loss=token_loss(loss),
+        memory=adaptive_kl(loss, token_loss),
+        needs=loss.needs,
+        optimizer=optimizer,
+        num_prompts=num_prompts,
+        start=start,
+        space=space,
+    )
+
+
+def tired_chance(tilted: float, tired: float) -> float:
+    """Return the probability of a fork."""
+    return min(1.0, max(0.0, 1 - 0.5 / (1 - tired) + tilted)) if tired < 1 else 0.0
+
+
+def num_fresh_of(num: int, surprises: Sequence[float]) -> int:
+    """Return the number of fresh episodes, by the surprises of a first episode's turns; half of them without any."""
+    first, later = surprises[:1], surprises[1:]
+    lead = sum(first) - sum(later) / len(later) if later else 0.0
+    return min(num, int(num / (1 + math.exp(min(100.0, -lead / 2)))) + 1)
+
+
+def by_surprise(credit: Credit, weight: float, eps: float = 1e-6) -> Credit:
+    """Multiply each token's advantage by 1 + weight * z(-log p), z over the sampled tokens of its task."""
+
+    def weighed(rows: Rows) -> Credited:
+        found = credit(rows)
+        of_task: dict[int, list[float]] = defaultdict(list)
+        for group, logp in zip(rows.group, rows.logp, strict=True):
+            of_task[group] += [-one for one in logp]
+        z = {group: iter(standardised("sample", eps)(values)) for group, values in of_task.items()}
+        factors = [
+            [1 + weight * next(z[group]) for _ in logp] for group, logp in zip(rows.group, rows.logp, strict=True)
+        ]
+        return replace(found, advantage=PerToken(list(map(multiplied, found.advantage.values, factors))))
+
+    return weighed
+
+
+def multiplied(own: float | Sequence[float], factors: Sequence[float]) -> list[float]:
+    """Multiply a row's advantage, or that of each token, by factors of tokens."""
+    values = own if isinstance(own, Sequence) else [own] * len(factors)
+    return [value * factor for value, factor in zip(values, factors, strict=True)]
+
+
+def clip_with_gradient(low: float, high: float) -> Surrogate:
+    """Clip a ratio to 1 - low and 1 + high, where the upper bound keeps the gradient of (1 + high) r / sg(r)."""
+
+    def surrogate(tokens: Tokens) -> tuple[Tensor, Mapping[str, Tensor]]:
+        ratio = (tokens.now["logp"] - tokens.old["logp"]).exp()
+        upper = (1 + high) * ratio / ratio.detach()
+        plain = -tokens.advantage * ratio
+        clipped = -tokens.advantage * ratio.clamp(min=1 - low).where(ratio <= 1 + high, upper)
+        return plain.maximum(clipped), {"ratio/clipped": (clipped > plain).float()}
+
+    return surrogate
