@@ -359,6 +359,8 @@ class Start:
     """Ids whose log-probs are wanted with every token that it samples."""
     sampling: Sampling | None = None
     """Settings of its own, e.g. greedy; the learner knows the run's alone, so such an episode is in no group."""
+    first: Sampling | None = None
+    """Settings of the first turn that it samples itself, where that differs from the others."""
     max_turns: int | None = None
     """Turns that it may sample itself; after these it ends as truncated."""
     repeat: int = 0

@@ -1,16 +1,17 @@
-"""`rlx analyze`: measurements of how an algorithm assigns credit. Each command of the group is a function here.
+"""`rlx analyze`: measurements of how algorithms assign credit, and of which turns matter.
 
-Heavy imports stand inside the commands, as in `rlx.cli`.
+Each command of the group is a function here. Heavy imports stand inside the commands, as in `rlx.cli`.
 """
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from rlx.commands.parts import MIXED, AsJson, Words
+from rlx.commands.parts import MIXED, AsJson, Words, split_run
 from rlx.limits import MANY
 
 analyze = typer.Typer()
@@ -18,7 +19,7 @@ analyze = typer.Typer()
 
 @analyze.callback(invoke_without_command=True)
 def overview(ctx: typer.Context) -> None:
-    """Measure how algorithms assign credit to turns."""
+    """Measure how algorithms assign credit to turns, and which turns matter."""
     if ctx.invoked_subcommand is None:
         print(ctx.get_help())
 
@@ -48,3 +49,44 @@ def credit(
         show_json(credit_values(seed, reports, settings))
     else:
         show_tables(credit_tables(seed, reports, settings))
+
+
+@analyze.command(context_settings=MIXED)
+def criticality(
+    words: Words = None,
+    tasks: Annotated[int, typer.Option(min=1, max=100_000, help="Held-out tasks, an episode each.")] = 60,
+    draws: Annotated[int, typer.Option(min=2, max=1000, help="Turns that are sampled in each state.")] = 8,
+    start: Annotated[bool, typer.Option("--start", help="Measure the policy that the run began with.")] = False,
+    picture: Annotated[Path | None, typer.Option(help="Write a histogram and a box plot there (SVG).")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure how much each turn of a run's policy changes the reward.
+
+    `rlx analyze criticality run=DIR`: in each state of an episode, turns are sampled and greedy turns follow. The
+    spread of the reward is the state's criticality (CARL, section 3.2). Other words change the run's settings.
+    """
+    from rlx.commands.criticality import (
+        criticality_panel,
+        criticality_report,
+        criticality_values,
+        draw_criticality,
+        inspect_run,
+    )
+    from rlx.commands.output import show_json, show_tables
+    from rlx.config.check import ConfigError
+    from rlx.evaluate.criticality import Inspection
+
+    folder, rest = split_run(words)
+    if folder is None:
+        raise ConfigError("run=: name the folder of a run, as in rlx analyze criticality run=DIR")
+    if picture is not None and picture.exists():
+        raise ConfigError(f"--picture {picture}: it exists already: choose another file")
+    inspection = Inspection(num_tasks=tasks, num_draws=draws)
+    states = inspect_run(folder, rest, inspection, start)
+    figures, tables = criticality_report(states, inspection, folder.name)
+    if picture is not None:
+        draw_criticality(picture, [criticality_panel(folder.name, states)])
+    if as_json:
+        show_json(criticality_values(states, figures, inspection))
+    else:
+        show_tables(tables)

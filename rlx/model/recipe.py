@@ -67,7 +67,7 @@ class Recipe:
     """Length limit of the output of one tool call."""
     page_characters: int
     """Characters of a page that a search shows."""
-    result_characters: int
+    result_characters: int = 0
     """Characters of each page in the results of a search that can open pages too; 0: only titles."""
     world_names: Names = "invented"
     """Words that names of an invented world are made of."""

@@ -210,7 +210,7 @@ def play_episode(
                     given=given(start) if is_first else (),
                     group=group,
                     watch=start.watch,
-                    sampling=sampling,
+                    sampling=(start.first or sampling) if is_first else sampling,
                     stops=world.speech.dialect.stops,
                     state=world.speech.begins(scene.step.legal),
                     thinking=world.speech.thinking,

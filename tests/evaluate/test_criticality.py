@@ -1,0 +1,101 @@
+"""Criticality of turns on a hand-made game, and its figures by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from rlx.evaluate.criticality import (
+    Inspection,
+    State,
+    draws_of,
+    measure_states,
+    rank_correlation,
+    ranks,
+    share_critical,
+    share_flat,
+    state_figures,
+    uncertainty_ratio,
+)
+from rlx.types import Action, Completion, Sampling, Start, Task, Text, Trajectory, Turn
+
+TASK = Task(id="t", prompt=(Text("?"),), data={})
+
+
+def turn(text: str, logprob: float, reward: float = 0.0) -> Turn:
+    said = Completion(token_ids=(1, 2), logprobs=(logprob, logprob), stop="stop")
+    return Turn(prompt_ids=(), completion=said, action=Action(kind="act", name="go", text=text), reward=reward)
+
+
+class Coin:
+    """The first turn does not matter; the second wins half of the time, and greedily always."""
+
+    def __init__(self) -> None:
+        self.played: list[Start] = []
+
+    def play(self, starts: Sequence[Start]) -> list[Trajectory]:
+        self.played += starts
+        return [self.one(start) for start in starts]
+
+    def one(self, start: Start) -> Trajectory:
+        luck = Random(f"{start.task.id}/{start.sample}").random() < 0.5
+        is_free = start.first is not None and start.fork is not None and start.fork.turn == 1
+        wins = luck if is_free else True
+        turns = (turn("a", -0.1), turn("b", -2.0 if is_free else -0.3, float(wins)))
+        return Trajectory(task=start.task, sample=start.sample, turns=turns, status="done", fork=start.fork)
+
+
+def state(spread: float, uncertainty: float, task: str = "t") -> State:
+    return State(task=task, turn=0, action="act", uncertainty=uncertainty, spread=spread, mean=0.5)
+
+
+def test_a_turn_that_changes_the_reward_is_critical_and_another_is_flat() -> None:
+    tasks = [replace(TASK, id=str(number)) for number in range(20)]
+    states = measure_states(Coin(), tasks, Sampling(), 16)  # type: ignore[arg-type]
+    first, second = ([one for one in states if one.turn == number] for number in (0, 1))
+    assert {one.spread for one in first} == {0.0}
+    assert all(0.2 < one.spread <= 0.5 for one in second)
+    assert {one.uncertainty for one in second} == {2.0}
+    assert share_flat(states) == 0.5
+    assert 0.0 < share_critical(states) <= 0.5
+
+
+def test_only_the_first_turn_of_a_draw_is_sampled_as_in_training() -> None:
+    (parent,) = Coin().play([Start(task=TASK, sample=0)])
+    sampling = Sampling(temperature=0.7, top_p=0.9)
+    starts = draws_of(parent, 1, sampling, 3)
+    assert [start.sample for start in starts] == [4, 5, 6]
+    assert {start.first for start in starts} == {sampling}
+    assert {start.sampling.temperature for start in starts if start.sampling} == {0.0}
+
+
+def test_ranks_share_the_mean_of_equal_values() -> None:
+    assert ranks([3.0, 1.0, 3.0, 2.0]).tolist() == [3.5, 1.0, 3.5, 2.0]
+
+
+def test_the_rank_correlation_is_spearmans() -> None:
+    states = [state(spread, uncertainty) for spread, uncertainty in ((0.1, 1.0), (0.2, 3.0), (0.3, 2.0), (0.4, 4.0))]
+    assert rank_correlation(states) == pytest.approx(0.8)
+    assert rank_correlation([state(0.0, 1.0), state(0.0, 2.0)]) == 0.0
+
+
+def test_the_ratio_compares_the_tenth_with_the_largest_spread_with_the_rest() -> None:
+    states = [state(0.5, 6.0), *(state(0.0, float(number % 3 + 1)) for number in range(9))]
+    assert uncertainty_ratio(states) == 3.0
+
+
+def test_intervals_hold_the_figures_and_depend_on_the_seed_alone() -> None:
+    states = [state(0.1 * (number % 5), number % 7, str(number // 2)) for number in range(40)]
+    found = state_figures(states, Inspection(num_resamples=200))
+    assert found == state_figures(states, Inspection(num_resamples=200))
+    assert all(one.low <= one.value <= one.high for one in found.values())
+    assert found["critical"].low < found["critical"].value < found["critical"].high
+
+
+@pytest.mark.parametrize(("key", "value"), [("num_tasks", 0), ("num_draws", 1)])
+def test_a_wrong_size_is_refused_with_its_key(key: str, value: int) -> None:
+    with pytest.raises(ValueError, match=key.removeprefix("num_")):
+        Inspection(**{key: value})
