@@ -237,6 +237,8 @@ class Request:
     """Sessions of one group may find their beginnings in each other's caches, until they are released."""
     watch: tuple[int, ...] = ()
     """Ids whose log-probs are wanted with every token."""
+    entropy_of: int = 0
+    """Number of likeliest ids whose entropy, the sum of -p log p, is wanted with every token; 0 wants none."""
     sampling: Sampling
     stops: tuple[str, ...] = ()
     state: int | None = None
@@ -258,7 +260,8 @@ class Completion:
     """One per token, or empty where they are all `token_ids`: an added action's id where the first token of its
     description stands."""
     watched: tuple[tuple[float, ...], ...] = ()
-    """One per token, or empty: the log-probs of watched ids there, in their order; none of a token not sampled here."""
+    """One per token, or empty: the log-probs of watched ids there, in their order, then the entropy of the likeliest
+    ids where that is wanted; none of a token not sampled here."""
     stop: Stop
     version: int = 0
     """Version of the policy that sampled it."""
@@ -357,6 +360,8 @@ class Start:
     middle."""
     watch: tuple[int, ...] = ()
     """Ids whose log-probs are wanted with every token that it samples."""
+    entropy_of: int = 0
+    """Number of likeliest ids whose entropy is wanted with every token that it samples; 0 wants none."""
     sampling: Sampling | None = None
     """Settings of its own, e.g. greedy; the learner knows the run's alone, so such an episode is in no group."""
     first: Sampling | None = None

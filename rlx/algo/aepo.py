@@ -1,4 +1,4 @@
-"""AEPO: ARPO whose forks tire, whose fresh episodes follow surprise, and whose loss favours surprising tokens.
+"""AEPO: ARPO whose forks tire, whose fresh episodes follow entropy, and whose loss favours surprising tokens.
 
     P(fork)   = clip(1 - 1/2 / (1 - fatigue c) + tilt * dH, 0, 1)  after c forks in a row, 0 where fatigue c >= 1
     num_fresh = clip(int(n sigmoid((H(first turn) - mean H(later turns)) / 2)) + 1, 1, n)  by a first episode
@@ -6,8 +6,8 @@
     loss      = - mean over tokens of min(r A, r' A),  r' = max(r, 1 - clip_low), above 1 + clip_high that value with
                 the gradient of (1 + clip_high) r / sg(r)
 
-H and dH are ARPO's (rlx/algo/coins.py). -log p of a sampled token stands for its entropy, which credit does not know;
-the task's tokens stand for those of a micro-batch, so that A depends on no division of work.
+H, dH and `uncertainty` are ARPO's (rlx/algo/coins.py). -log p of a sampled token stands for its entropy, which credit
+does not know; the task's tokens stand for those of a micro-batch, so that A depends on no division of work.
 
 Source: code of "Agentic Entropy-Balanced Policy Optimization", in the repository of AT2PO. No dual clip; the count c
 ends with any round without a fork (there with certain ones). Against CARL: as ARPO.
@@ -23,7 +23,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rlx.algo.arpo import outcome_of_leaves
-from rlx.algo.coins import by_coin
+from rlx.algo.coins import Uncertainty, by_coin
 from rlx.algo.credit import standardised
 from rlx.algo.losses import PLAIN, PolicyLoss, Surrogate, adaptive_kl, policy_loss
 from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, PerToken, Space, Tokens
@@ -42,6 +42,7 @@ def aepo(
     tilt: float = 0.2,
     fatigue: float = 0.05,
     num_ids: int = 151936,
+    uncertainty: Uncertainty = "top10",
     entropy_weight: float = 0.2,
     clip_low: float = 0.2,
     clip_high: float = 0.2,
@@ -58,7 +59,7 @@ def aepo(
     tired = lambda gain, streak: tired_chance(tilt * gain, fatigue * streak)  # noqa: E731
     budget = partial(num_fresh_of, num_samples)
     return Algorithm(
-        sample=by_coin(num_samples, min(num_samples, num_samples // 2 + 1), tired, num_ids, budget),
+        sample=by_coin(num_samples, min(num_samples, num_samples // 2 + 1), tired, num_ids, uncertainty, budget),
         credit=by_surprise(outcome_of_leaves(), entropy_weight),
         loss=token_loss(loss),
         memory=adaptive_kl(loss, token_loss),
@@ -75,9 +76,9 @@ def tired_chance(tilted: float, tired: float) -> float:
     return min(1.0, max(0.0, 1 - 0.5 / (1 - tired) + tilted)) if tired < 1 else 0.0
 
 
-def num_fresh_of(num: int, surprises: Sequence[float]) -> int:
-    """Return the number of fresh episodes, by the surprises of a first episode's turns; half of them without any."""
-    first, later = surprises[:1], surprises[1:]
+def num_fresh_of(num: int, entropies: Sequence[float]) -> int:
+    """Return the number of fresh episodes, by the entropies of a first episode's turns; half of them without any."""
+    first, later = entropies[:1], entropies[1:]
     lead = sum(first) - sum(later) / len(later) if later else 0.0
     return min(num, int(num / (1 + math.exp(min(100.0, -lead / 2)))) + 1)
 

@@ -1,13 +1,12 @@
-"""ARPO: a coin after every turn's result, tilted by how much the turn surprised, decides whether the episode forks.
+"""ARPO: a coin after every turn's result, tilted by the turn's gain in entropy, decides whether the episode forks.
 
     P(fork) = clip(1/2 + tilt * dH, 0, 1),   dH = H(turn) - H(the first turn that the episode sampled)
     A(leaf) = z(R; episodes of the task),    z(R) = (R - mean) / (sample std + eps)
     loss    = - mean over tokens of min(r A, clip(r, 1 - clip_low, 1 + clip_high) A), every leaf a whole episode
 
-H is the sum of -log p over the first 20 sampled tokens of a turn, over log(num_ids). This is surprise, whose mean is
-the sum of these tokens' entropies. The release sums the entropies of the ten likeliest tokens, which no engine here
-returns.
-A shared turn counts once for each leaf below it (see rlx/algo/tree_grpo.py).
+H is the entropy of the ten likeliest ids, -sum of p log p, added up over the first 20 tokens of a turn, over
+log(num_ids). `uncertainty=surprise`, which has no source, takes -log p of the sampled ids. A shared turn counts once
+for each leaf below it (see rlx/algo/tree_grpo.py).
 
 Source: "Agentic Reinforced Policy Optimization" (arXiv:2507.19849) and its code. Differences from the code: dH is
 against the episode's own first turn (there against that of the first batch, by the episode's number); where no episode
@@ -18,7 +17,7 @@ Against CARL: random forks with a tilt, and an episode's outcome for all of its 
 from __future__ import annotations
 
 from rlx.algo.backup import beside, credit_edges, forest_of, groups_of, leaf_means, leaf_returns, num_copies
-from rlx.algo.coins import by_coin
+from rlx.algo.coins import Uncertainty, by_coin
 from rlx.algo.credit import standardised
 from rlx.algo.losses import PLAIN, PolicyLoss, adaptive_kl, clipped_loss
 from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, Space
@@ -34,6 +33,7 @@ def arpo(
     num_fresh: int = 8,
     tilt: float = 0.2,
     num_ids: int = 151936,
+    uncertainty: Uncertainty = "top10",
     clip_low: float = 0.2,
     clip_high: float = 0.2,
     loss: PolicyLoss = PLAIN,
@@ -44,7 +44,7 @@ def arpo(
     within(0.0, 1e3, tilt=tilt)
     token_loss = clipped_loss(clip_low, clip_high)
     return Algorithm(
-        sample=by_coin(num_samples, num_fresh, lambda gain, _: chance(tilt * gain), num_ids),
+        sample=by_coin(num_samples, num_fresh, lambda gain, _: chance(tilt * gain), num_ids, uncertainty),
         credit=outcome_of_leaves(),
         loss=token_loss(loss),
         memory=adaptive_kl(loss, token_loss),

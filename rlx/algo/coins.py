@@ -9,19 +9,25 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal
 
 from rlx.algo.forks import first_sampled, usable
 from rlx.algo.parts import Growth, Sampler, SamplerContext
 from rlx.algo.samplers import leave
 from rlx.limits import MANY, refuse, within
-from rlx.types import Group, Start, Trajectory
+from rlx.types import Completion, Group, Start, Trajectory
 
 NUM_TOKENS = 20
-"""Tokens of a turn whose surprise counts."""
+"""Tokens of a turn whose uncertainty counts."""
+NUM_LIKELIEST = 10
+"""Ids whose entropy is a token's uncertainty."""
+Uncertainty = Literal["top10", "surprise"]
+"""Uncertainty of a token: the entropy of the ten likeliest ids, -sum p log p, or -log p of the sampled one."""
 Chance = Callable[[float, int], float]
-"""Function from the gain in surprise, and the rounds in a row in which an episode has forked, to a probability."""
+"""Function from the gain in uncertainty, and the rounds in a row in which an episode has forked, to a probability."""
 Budget = Callable[[Sequence[float]], int]
-"""Function from the surprises of a first episode's turns to the number of fresh episodes."""
+"""Function from the uncertainties of a first episode's turns to the number of fresh episodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +49,14 @@ class Source:
         return replace(self, turn=self.turn + 1, streak=self.streak + 1 if forked else 0)
 
 
-def by_coin(num_samples: int, num_fresh: int, chance: Chance, num_ids: int, budget: Budget | None = None) -> Sampler:
+def by_coin(
+    num_samples: int,
+    num_fresh: int,
+    chance: Chance,
+    num_ids: int,
+    uncertainty: Uncertainty,
+    budget: Budget | None = None,
+) -> Sampler:
     """Fork episodes by chance until there are `num_samples`; where none goes on, a fresh one begins. With a `budget`,
     the first episode says how many are fresh, and `num_fresh` is what a plan counts with."""
     within(1, MANY, num_fresh=num_fresh)
@@ -51,20 +64,26 @@ def by_coin(num_samples: int, num_fresh: int, chance: Chance, num_ids: int, budg
     if num_samples < num_fresh:
         refuse("num_samples", num_samples, f"an integer from num_fresh={num_fresh}")
 
+    wanted = NUM_LIKELIEST if uncertainty == "top10" else 0
+    measure = partial(uncertainties, num_ids=num_ids, of=uncertainty)
+
     def grow(context: SamplerContext) -> Growth:
         def fresh(first: int, end: int) -> list[Start]:
-            return [Start(task=context.task, sample=sample) for sample in range(first, end)]
+            return [Start(task=context.task, sample=sample, entropy_of=wanted) for sample in range(first, end)]
 
         played: list[Trajectory] = list((yield fresh(0, num_fresh if budget is None else 1)))
         if budget is not None:
-            more = fresh(1, min(num_samples, budget(surprises(played[0], num_ids))))
+            more = fresh(1, min(num_samples, budget(measure(played[0]))))
             played += (yield more) if more else []
         live = [Source(one, 0) for one in usable(played)]
         while len(played) < num_samples:
-            flips = [context.rng.random() < chance(gain(source, num_ids), source.streak) for source in live]
+            flips = [context.rng.random() < chance(gain(source, measure), source.streak) for source in live]
             room = num_samples - len(played)
             forked = [source for source, is_heads in zip(live, flips) if is_heads and source.goes_on][:room]
-            starts = [leave(one.episode, sample=len(played) + i, turn=one.turn + 1) for i, one in enumerate(forked)]
+            starts = [
+                replace(leave(one.episode, sample=len(played) + i, turn=one.turn + 1), entropy_of=wanted)
+                for i, one in enumerate(forked)
+            ]
             live = [source.passed(source in forked) for source in live if source.goes_on]
             if starts or not live:
                 more = yield starts or fresh(len(played), len(played) + 1)
@@ -84,15 +103,22 @@ def by_coin(num_samples: int, num_fresh: int, chance: Chance, num_ids: int, budg
     )
 
 
-def surprises(one: Trajectory, num_ids: int) -> list[float]:
-    """H of each turn: the sum of -log p over the first tokens that the episode sampled of it, over log(num_ids)."""
-    first = first_sampled(one)
-    return [-sum(turn.completion.logprobs[:NUM_TOKENS]) / math.log(num_ids) for turn in one.turns[first:]]
+def uncertainties(one: Trajectory, num_ids: int, of: Uncertainty) -> list[float]:
+    """H of each turn that the episode sampled: the sum of its first tokens' uncertainty, over log(num_ids)."""
+    turns = [turn.completion for turn in one.turns[first_sampled(one) :]]
+    return [sum(of_tokens(done, of)) / math.log(num_ids) for done in turns]
 
 
-def gain(source: Source, num_ids: int) -> float:
-    """Return the surprise of a turn less that of the first turn that its episode sampled."""
-    of = surprises(source.episode, num_ids)
+def of_tokens(done: Completion, of: Uncertainty) -> list[float]:
+    """Return the uncertainty of the first tokens of a turn."""
+    if of == "surprise":
+        return [-logp for logp in done.logprobs[:NUM_TOKENS]]
+    return [watched[-1] for watched in done.watched[:NUM_TOKENS]]
+
+
+def gain(source: Source, measure: Callable[[Trajectory], Sequence[float]]) -> float:
+    """Return the uncertainty of a turn less that of the first turn that its episode sampled."""
+    of = measure(source.episode)
     return of[source.turn - first_sampled(source.episode)] - of[0]
 
 

@@ -10,7 +10,10 @@ from torch import Tensor
 from rlx.model.masks import Masks
 from rlx.rollout.automaton import mask
 from rlx.rollout.row import Row
-from rlx.rollout.sampling import Knobs, Watch, read_knobs, read_watch, sample
+from rlx.rollout.sampling import Knobs, Top, Watch, read_knobs, read_tops, read_watch, sample
+
+Known = tuple[list[Row], Knobs, Watch | None, list[Top]]
+"""Rows, and what is derived from their settings."""
 
 
 class Chooser:
@@ -19,24 +22,28 @@ class Chooser:
 
     def __init__(self, masks: Masks | None = None) -> None:
         self.masks = masks
-        self._known: tuple[list[Row], Knobs, Watch | None] | None = None
+        self._known: Known | None = None
 
     def choose(self, logits_BV: Tensor, rows: Sequence[Row]) -> tuple[Tensor, list[int], list[float]]:
         """The ids, (B,), and on the host ids and log-probs: the device is waited for once. Masks overwrite logits."""
         if self.masks is not None:
             mask(self.masks, logits_BV, [row.walk for row in rows])
         uniform = torch.tensor([row.uniform() for row in rows], device=logits_BV.device)
-        _, knobs, watch = self._known_of(logits_BV, rows)
+        _, knobs, watch, tops = self._settings(logits_BV, rows)
         ids, logprobs = sample(logits_BV, uniform[:, None], knobs)
         if watch is not None:
             tell(rows, watch.logprobs(logits_BV, knobs))
+        for top in tops:
+            add_entropies([row for row in rows if row.request.entropy_of == top.num], top.entropies(logits_BV, knobs))
         tokens, scores = torch.stack((ids.double(), logprobs.double())).tolist()
         return ids, [int(token) for token in tokens], scores
 
-    def _known_of(self, logits_BV: Tensor, rows: Sequence[Row]) -> tuple[list[Row], Knobs, Watch | None]:
+    def _settings(self, logits_BV: Tensor, rows: Sequence[Row]) -> Known:
         if self._known is None or not same(self._known[0], rows):
-            knobs = read_knobs([row.request.sampling for row in rows], logits_BV.shape[1], logits_BV.device)
-            self._known = list(rows), knobs, read_watch([row.request.watch for row in rows], logits_BV.device)
+            device, asked = logits_BV.device, [row.request for row in rows]
+            knobs = read_knobs([request.sampling for request in asked], logits_BV.shape[1], device)
+            watch = read_watch([request.watch for request in asked], device)
+            self._known = list(rows), knobs, watch, read_tops([request.entropy_of for request in asked], device)
         return self._known
 
 
@@ -45,6 +52,12 @@ def tell(rows: Sequence[Row], logprobs_BW: Tensor) -> None:
     watching = [row for row in rows if row.request.watch]
     for row, found in zip(watching, logprobs_BW.tolist(), strict=True):
         row.watching = tuple(found[: len(row.request.watch)])
+
+
+def add_entropies(rows: Sequence[Row], entropies: Tensor) -> None:
+    """Give rows the entropies of their likeliest ids, after the log-probs of watched ones."""
+    for row, entropy in zip(rows, entropies.tolist(), strict=True):
+        row.watching = (*row.watching, entropy)
 
 
 def same(old: Sequence[Row], new: Sequence[Row]) -> bool:

@@ -210,6 +210,7 @@ def play_episode(
                     given=given(start) if is_first else (),
                     group=group,
                     watch=start.watch,
+                    entropy_of=start.entropy_of,
                     sampling=(start.first or sampling) if is_first else sampling,
                     stops=world.speech.dialect.stops,
                     state=world.speech.begins(scene.step.legal),

@@ -93,6 +93,8 @@ def check_starts(task: Task, starts: Any, begun: set[int]) -> None:
         if start.sample in begun:
             refuse(task, f"sample {start.sample} of task {task.id!r:.60} was begun twice; count from 0")
         ids("watch", start.watch)
+        if not isinstance(start.entropy_of, int) or start.entropy_of < 0:
+            refuse(task, f"entropy_of={start.entropy_of!r:.40}: expected an integer from 0")
         begun.add(start.sample)
 
 

@@ -18,13 +18,13 @@ DRAWN = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vocabulary:
-    """What an engine's ids are."""
+    """Ids of an engine."""
 
     num_ids: int
     """The model's own; ids of added actions follow them."""
     eos_ids: frozenset[int]
     spelled: Sequence[bytes]
-    """By id; empty beyond its end."""
+    """Bytes of each id; empty beyond its end."""
 
     def check(self, what: str, ids: Collection[int], num_added: int = 0) -> None:
         """RequestError for ids that are not of it, nor of so many added actions."""
@@ -52,7 +52,7 @@ class Row:
     mask_ids: list[int] = field(default_factory=list)
     chosen_ids: list[int] = field(default_factory=list)
     watching: tuple[float, ...] = ()
-    """The log-probs of watched ids where the next token is chosen."""
+    """The log-probs of watched ids where the next token is chosen, and the entropy of the likeliest."""
     watched: list[tuple[float, ...]] = field(default_factory=list)
     drawn: list[float] = field(default_factory=list)
     over: bool = False
@@ -72,7 +72,7 @@ class Row:
     def take(self, token: int, logprob: float) -> Stop | None:
         """Append a sampled token; why the completion ends here, if it does."""
         self.logprobs.append(logprob)
-        if self.request.watch:
+        if self.request.watch or self.request.entropy_of:
             self.watched.append(self.watching)
             self.watching = ()
         ends = self.walk is not None and self._walk(self.walk, token)
@@ -87,7 +87,7 @@ class Row:
         return self.limit_stop if len(self.ids) >= self.limit else None
 
     def read(self, token: int) -> int:
-        """What the context holds for a sampled id."""
+        """Return the id that the context holds for a sampled one."""
         return token if self.walk is None else self.walk.read(token)
 
     def _walk(self, walk: Walk, token: int) -> bool:

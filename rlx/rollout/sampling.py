@@ -120,15 +120,36 @@ def heated(logits_BV: Tensor, knobs: Knobs) -> Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """Which rows of a batch watch which ids. W is the most that one watches; others repeat an id."""
+    """Rows of a batch that watch ids, and these ids. W is the most that one watches; others repeat an id."""
 
     rows: Tensor
     ids: Tensor
 
     def logprobs(self, logits_BV: Tensor, knobs: Knobs) -> Tensor:
-        """Of watched ids in the watching rows, (B, W), under the temperature that log-probs are under."""
+        """Return those of watched ids in the watching rows, (B, W), under the temperature that log-probs are under."""
         logits = heated(logits_BV.index_select(0, self.rows), pick(knobs, self.rows))
         return logits.log_softmax(-1).gather(1, self.ids)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Top:
+    """Rows of a batch that want the entropy of their `num` likeliest ids."""
+
+    rows: Tensor
+    num: int
+
+    def entropies(self, logits_BV: Tensor, knobs: Knobs) -> Tensor:
+        """Return the sum of -p log p over these ids, a value a row, under the temperature that log-probs are under."""
+        logits = heated(logits_BV.index_select(0, self.rows), pick(knobs, self.rows))
+        likeliest = logits.softmax(-1).topk(min(self.num, logits.shape[1]), dim=-1).values
+        return torch.special.entr(likeliest).sum(-1)
+
+
+def read_tops(nums: Sequence[int], device: torch.device) -> list[Top]:
+    """Return the rows that want an entropy, by the number of ids that it is over."""
+    wanted = sorted({*nums} - {0})
+    rows = {num: [row for row, of in enumerate(nums) if of == num] for num in wanted}
+    return [Top(rows=torch.tensor(rows[num], device=device), num=num) for num in wanted]
 
 
 def pick(knobs: Knobs, rows: Tensor) -> Knobs:
@@ -138,7 +159,7 @@ def pick(knobs: Knobs, rows: Tensor) -> Knobs:
 
 
 def read_watch(watches: Sequence[Sequence[int]], device: torch.device) -> Watch | None:
-    """None where no row watches anything."""
+    """Return the watched ids, or None where no row watches any."""
     rows = [row for row, ids in enumerate(watches) if ids]
     if not rows:
         return None

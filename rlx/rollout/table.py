@@ -116,17 +116,23 @@ class TableEngine:
             token = draw(following, stream_of(request.stream, len(ids)) / 2**64)
             ids.append(token)
             logprobs.append(math.log(following[token]))
-            watched.append(tuple(map(partial(log_of, following), request.watch)))
+            watched.append((*map(partial(log_of, following), request.watch), *entropies(following, request.entropy_of)))
         self.num_turns += 1
         self.counts.num_prefilled += len(request.prompt_ids)
         self.counts.num_sampled += len(ids) - num_given
         return Completion(
             token_ids=tuple(ids),
             logprobs=tuple(logprobs),
-            watched=tuple(watched) if request.watch else (),
+            watched=tuple(watched) if request.watch or request.entropy_of else (),
             stop=stop,
             version=self.version,
         )
+
+
+def entropies(following: Mapping[int, float], num: int) -> list[float]:
+    """Return the sum of -p log p over the `num` likeliest tokens; nothing for no number."""
+    likeliest = sorted(following.values(), reverse=True)[:num]
+    return [-sum(p * math.log(p) for p in likeliest if p > 0)] if num else []
 
 
 def next_tokens(whole: Mapping[tuple[int, ...], float], ids: tuple[int, ...], temperature: float) -> dict[int, float]:

@@ -17,7 +17,7 @@ from rlx.algo.arpo import arpo, chance
 from rlx.algo.at2po import at2po
 from rlx.algo.branches import contrasts, outcomes_of, turns_back, until_contrast
 from rlx.algo.branpo import branpo
-from rlx.algo.coins import by_coin
+from rlx.algo.coins import by_coin, uncertainties
 from rlx.algo.forks import in_rounds, keep_some, new_states, root_of, surest_last, uniform_states
 from rlx.algo.g2po import g2po
 from rlx.algo.gigpo import gigpo
@@ -116,7 +116,7 @@ def turns_of(sampler: Sampler, length: int, seed: int, tokens: int) -> int:
 
 def test_without_a_gain_in_surprise_arpo_forks_half_of_the_time_and_with_a_gain_of_one_seven_tenths() -> None:
     assert [chance(0.2 * gain) for gain in (0.0, 1.0, 3.0, -3.0)] == pytest.approx([0.5, 0.7, 1.0, 0.0])
-    sampler = by_coin(40, 20, lambda gain, _: chance(0.2 * (gain + 1)), num_ids=2)
+    sampler = by_coin(40, 20, lambda gain, _: chance(0.2 * (gain + 1)), num_ids=2, uncertainty="surprise")
     forks = [
         one.fork
         for seed in range(60)
@@ -152,9 +152,11 @@ def test_forks_of_a_task_do_not_depend_on_the_tasks_before_it(make: Callable[...
 
 
 def test_each_episode_forks_once_a_round_at_most_and_a_fresh_one_begins_where_none_goes_on() -> None:
-    never = grow(by_coin(6, 3, lambda gain, streak: 0.0, num_ids=2), Process(0).play)
+    never = grow(by_coin(6, 3, lambda gain, streak: 0.0, num_ids=2, uncertainty="surprise"), Process(0).play)
     assert [one.fork for one in never.trajectories] == [None] * 6
-    always = grow(by_coin(16, 2, lambda gain, streak: 1.0, num_ids=2), Process(0, length=4).play)
+    always = grow(
+        by_coin(16, 2, lambda gain, streak: 1.0, num_ids=2, uncertainty="surprise"), Process(0, length=4).play
+    )
     turns = [one.fork.turn for one in always.trajectories if one.fork]
     assert turns == [1, 1, 2, 2, 2, 2, *[3] * 8]
 
@@ -272,3 +274,11 @@ def test_branpo_keeps_the_first_branch_that_contrasts_and_leaves_the_others_out(
 def test_a_method_that_cannot_be_is_refused_by_its_key(make: Any, bad: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=f"^{next(iter(bad))}=.*: expected "):
         make(optimizer=Optimizer(), **bad)
+
+
+def test_the_uncertainty_of_a_turn_is_over_its_first_twenty_tokens() -> None:
+    done = Completion(token_ids=(1,) * 30, logprobs=(-1.0,) * 30, watched=((9.0, 0.5),) * 30, stop="stop")
+    one = told(0, 1.0)
+    long = replace(one, turns=(replace(one.turns[0], completion=done),))
+    assert uncertainties(long, 10, "surprise") == [pytest.approx(20 / math.log(10))]
+    assert uncertainties(long, 10, "top10") == [pytest.approx(10 / math.log(10))]

@@ -117,6 +117,7 @@ class Process:
         done = Completion(
             token_ids=(given.token_ids[:num] if given else ()) + said,
             logprobs=(given.logprobs[:num] if given else ()) + logprobs,
+            watched=((0.5,),) * self.tokens,
             stop="stop",
         )
         prompt = (9, *(token for turn in past for token in (*turn.completion.token_ids, 8)))

@@ -136,6 +136,14 @@ def test_log_probs_are_of_tokens_and_multiply_to_the_completions() -> None:
     assert engine.counts.num_sampled == sum(len(words.encode(text)) * num for text, num in seen.items())
 
 
+def test_the_entropy_of_the_likeliest_tokens_is_exact() -> None:
+    words = Words()
+    engine = TableEngine(table=lambda context: {"a\n": 0.5, "b\n": 0.3, "c\n": 0.2}, words=words)
+    engine.add(request(words, stream=1, entropy_of=2))
+    ((_, done),) = engine.step()
+    assert done.watched == ((pytest.approx(-0.5 * math.log(0.5) - 0.3 * math.log(0.3)),), (0.0,))
+
+
 def test_a_completion_goes_on_from_what_it_is_given_and_watches_tokens() -> None:
     words = Words()
     engine = TableEngine(table=lambda context: {"up_up\n": 0.24, "up\n": 0.36, "left\n": 0.4}, words=words)

@@ -1,4 +1,4 @@
-"""What a rollout server and its client say to each other, as JSON: strict, exact and total.
+"""Messages between a rollout server and its client, as JSON: strict, exact and total.
 
 A float is written as the shortest text that reads back as the same float, so tokens and log-probs are the engine's to
 the last bit. A reader trusts nothing: bytes are a value or a CodecError of one line. Weights travel beside it, as
@@ -33,10 +33,10 @@ from rlx.rollout.engine import Counts
 from rlx.types import Completion, Request, Sampling
 
 FORMAT = 2
-"""Of the messages; both sides must have the same."""
+"""Format of the messages; both sides must have the same."""
 LARGEST_STREAM = 2**64 - 1
 MOST_TICKS = 1024
-"""In one call."""
+"""Most ticks in one call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +77,7 @@ REQUEST = made(
     group=WHOLE.unless(None),
     given=IDS.unless(()),
     watch=IDS.unless(()),
+    entropy_of=WHOLE.unless(0),
     thinking=FLAG.unless(None),
 )
 ADVANCE = made(
@@ -100,4 +101,4 @@ STATE = made(
     ends=SET,
 )
 AUTOMATON = made(Automaton, states=many(STATE), actions=nothing_or(Form(actions_to_json, actions_from_json)))
-"""Whether it is one of the engine's model is the engine's to say."""
+"""The engine says whether it suits its model."""

@@ -59,7 +59,7 @@ class VllmEngine:
         sleeps: bool = False,
         automaton: Automaton | None = None,
     ) -> None:
-        """As for the torch engine. `max_context`: tokens of the longest session, at most what the model can hold;
+        """Build it as the torch engine. `max_context`: tokens of the longest session, at most what the model can hold;
         `memory`: share of the device's memory to take; `sleeps`: give it back while no session is held (CUDA)."""
         check_vllm()
         self.max_context = min(max_context or config.max_position_embeddings, config.max_position_embeddings)
@@ -122,7 +122,7 @@ class VllmEngine:
         return [row for row in (*self._vllm.rows.values(), *self._refused) if row.request.session == session]
 
     def _check(self, request: Request) -> None:
-        """What the torch engine can and vLLM cannot."""
+        """Refuse what the torch engine can do and vLLM cannot."""
         where, sampling = f"session {request.session}", request.sampling
         listen(request.stops)
         if sampling.max_context > self.max_context:
@@ -137,8 +137,8 @@ class VllmEngine:
             raise RequestError(
                 f"{where}: sampling.temperature is {sampling.temperature}; vLLM takes 0, or {low} to {high}"
             )
-        if request.watch:
-            raise RequestError(f"{where}: watched ids need hardware.tensor_parallel=1 with engine=vllm")
+        if request.watch or request.entropy_of:
+            raise RequestError(f"{where}: watched ids and entropies need hardware.tensor_parallel=1 with engine=vllm")
 
     def release(self, session: int) -> None:
         for row in self._under_way(session):

@@ -70,6 +70,7 @@ REQUESTS = st.builds(
     group=st.none() | COUNTS,
     given=st.lists(IDS, max_size=3).map(tuple),
     watch=st.lists(IDS, max_size=3).map(tuple),
+    entropy_of=COUNTS,
 )
 
 

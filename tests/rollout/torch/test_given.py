@@ -158,6 +158,28 @@ def test_watched_ids_are_worth_what_transformers_says_at_every_token(model, toke
         assert torch.allclose(found, truth, atol=1e-4 if device.type == "cpu" else 1e-2)
 
 
+def test_the_entropy_of_the_likeliest_ids_comes_after_watched_ones(model, tokenizer, device, kit):
+    engine = kit.engine(model, tokenizer, device=device)
+    asked = [
+        kit.ask(0, kit.ids(0, 7), entropy_of=10, temperature=0.7),
+        kit.ask(1, kit.ids(1, 8), entropy_of=2, watch=(5,), given=GIVEN[:1]),
+        kit.ask(2, kit.ids(2, 9)),
+        kit.ask(3, kit.ids(3, 9), entropy_of=10**6),
+    ]
+    done = kit.finish(engine, *asked)
+    assert done[2].watched == ()
+    for request in asked[:2] + asked[3:]:
+        completion, num = done[request.session], len(request.given)
+        context = torch.tensor([[*request.prompt_ids, *completion.token_ids]])
+        with torch.inference_mode():
+            logits = model(context).logits[0, len(request.prompt_ids) - 1 + num : -1] / request.sampling.temperature
+        p = logits.softmax(-1).sort(descending=True).values[:, : request.entropy_of]
+        assert completion.watched[:num] == ((),) * num
+        assert [len(own) for own in completion.watched[num:]] == [1 + len(request.watch)] * len(logits)
+        found = torch.tensor([own[-1] for own in completion.watched[num:]])
+        assert torch.allclose(found, -(p * p.log()).sum(-1), atol=1e-4 if device.type == "cpu" else 1e-2)
+
+
 def test_an_id_to_watch_outside_the_vocabulary_is_refused(qwen2, tokenizer, kit):
     with pytest.raises(ValueError, match="session 0: an id to watch is outside the model's vocabulary"):
         kit.engine(qwen2, tokenizer).add(kit.ask(0, [1], watch=(280,)))
