@@ -26,6 +26,7 @@ COLUMNS = (
     Column(stat="slope", title="Slope", digits=2),
     Column(stat="error", title="Error", digits=2),
     Column(stat="bias", title="Bias", digits=3),
+    Column(stat="scaled bias", title="Scaled bias", digits=3),
     Column(stat="mean error", title="Mean error", digits=3),
     Column(stat="variance", title="Variance", digits=3),
     Column(stat="sign", title="Sign, %", percent=True, digits=0),

@@ -6,6 +6,7 @@ For estimates x and true advantages A of trained turns, with weights w of 1 each
     slope         sum w x A / sum w A^2: 1 where estimates are as large as the truth on average
     error         root of the mean of w (x - A)^2
     bias          root of the mean over (state, action) of w (mean x - A)^2, less what noise adds to it
+    scaled bias   the same of x / slope: algorithms that divide by a deviation have another unit, which is no bias here
     mean error    mean of w (x - A) on critical turns
     variance      mean over (state, action) of w times the variance of x there
     sign          share of critical turns whose estimate has the sign of A
@@ -33,7 +34,7 @@ Weigh = Literal["turn", "token"]
 SMALL = 1e-9
 """A true advantage that is smaller has no sign."""
 SUMS = (
-    *("n", "x", "a", "xx", "aa", "xa", "ee", "bias_n", "bias", "var_n", "var"),
+    *("n", "x", "a", "xx", "aa", "xa", "ee", "cells", "cell_xx", "cell_xa", "cell_aa", "var"),
     *("critical", "critical_e", "signed", "agree", "live", "all"),
 )
 """Sums over the turns of a task."""
@@ -44,9 +45,10 @@ RATIOS: dict[str, Callable[[dict[str, Floats]], Floats]] = {
     ),
     "slope": lambda s: ratio(s["xa"], s["aa"]),
     "error": lambda s: np.sqrt(ratio(s["ee"], s["n"])),
-    "bias": lambda s: np.sqrt(positive(ratio(s["bias"], s["bias_n"]))),
+    "bias": lambda s: root_bias(s, np.ones_like(s["n"])),
+    "scaled bias": lambda s: root_bias(s, ratio(s["aa"], s["xa"])),
     "mean error": lambda s: ratio(s["critical_e"], s["critical"]),
-    "variance": lambda s: ratio(s["var"], s["var_n"]),
+    "variance": lambda s: ratio(s["var"], s["cells"]),
     "sign": lambda s: ratio(s["agree"], s["signed"]),
     "zero": lambda s: 1 - ratio(s["live"], s["all"]),
 }
@@ -58,6 +60,12 @@ def ratio(top: Floats, bottom: Floats) -> Floats:
 
 def positive(values: Floats) -> Floats:
     return np.maximum(values, 0.0)
+
+
+def root_bias(s: dict[str, Floats], scale: Floats) -> Floats:
+    """Return the root of the mean over cells of (scale * mean x - A)^2, which noise does not add to."""
+    squared = scale**2 * s["cell_xx"] - 2 * scale * s["cell_xa"] + s["cell_aa"]
+    return np.sqrt(positive(ratio(squared, s["cells"])))
 
 
 def credit_figures(found: Measured, weigh: Weigh, *, num_resamples: int, seed: int) -> dict[str, Estimate]:
@@ -114,34 +122,32 @@ def plain_sums(turns: Sequence[Turn], weigh: Weigh) -> dict[str, float]:
 
 
 def cell_sums(turns: Sequence[Turn], weigh: Weigh) -> dict[str, float]:
-    """Return the squared bias and the variance over the cells (state, action) of a task that have two rounds."""
+    """Return the products of mean estimates and truths, and the variance, over cells that have two rounds. A cell is a
+    state and an action of a task."""
     cells: dict[object, list[Turn]] = defaultdict(list)
     for turn in turns:
         cells[turn.state, turn.action].append(turn)
-    found = dict.fromkeys(("bias_n", "bias", "var_n", "var"), 0.0)
+    found = dict.fromkeys(("cells", "cell_xx", "cell_xa", "cell_aa", "var"), 0.0)
     for own in cells.values():
-        squared, variance = cell_noise(own)
-        weight = sum(weight_of(turn, weigh) for turn in own)
-        if squared is not None and variance is not None:
-            found["bias_n"] += weight
-            found["bias"] += weight * squared
-            found["var_n"] += weight
-            found["var"] += weight * variance
+        if len({turn.round for turn in own}) > 1:
+            mean, noise, variance = cell_moments(own)
+            weight, truth = sum(weight_of(turn, weigh) for turn in own), own[0].truth
+            products = {"cells": 1.0, "cell_xx": mean**2 - noise, "cell_xa": mean * truth, "cell_aa": truth**2}
+            for name, value in (products | {"var": variance}).items():
+                found[name] += weight * value
     return found
 
 
-def cell_noise(own: Sequence[Turn]) -> tuple[float | None, float | None]:
-    """Return the squared bias of a cell's mean, less its noise between rounds, and the variance of its estimates."""
-    errors: dict[int, list[float]] = defaultdict(list)
+def cell_moments(own: Sequence[Turn]) -> tuple[float, float, float]:
+    """Return the mean of a cell's estimates, the variance of that mean, and the variance of one estimate."""
+    by_round: dict[int, list[float]] = defaultdict(list)
     for turn in own:
-        errors[turn.round].append(turn.estimate - turn.truth)
-    if len(errors) < 2:
-        return None, None
-    everything = np.array([error for of in errors.values() for error in of])
-    mean, num = everything.mean(), len(errors)
-    sums = np.array([sum(of) - len(of) * mean for of in errors.values()])
+        by_round[turn.round].append(turn.estimate)
+    everything = np.array([one for of in by_round.values() for one in of])
+    mean, num = everything.mean(), len(by_round)
+    sums = np.array([sum(of) - len(of) * mean for of in by_round.values()])
     noise = (sums**2).sum() / len(everything) ** 2 * num / (num - 1)
-    return float(mean**2 - noise), float(everything.var(ddof=1))
+    return float(mean), float(noise), float(everything.var(ddof=1))
 
 
 def weighted(sums_TF: Floats, weights_RT: Floats) -> dict[str, Floats]:

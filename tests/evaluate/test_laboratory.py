@@ -122,6 +122,9 @@ def test_bias_and_variance_are_of_states_and_actions_and_noise_is_no_bias() -> N
     assert found["bias"].value == pytest.approx((0.5 * (0.09 + 0.16)) ** 0.5, abs=1e-3)
     assert found["variance"].value == pytest.approx(0.01, rel=0.02)
     assert found["mean error"].value == pytest.approx(-0.05)
+    doubled = [replace(one, estimate=2 * one.truth + (0.1 if one.round % 2 else -0.1)) for one in turns]
+    assert figures(by_hand(doubled))["bias"].value == pytest.approx(0.5, abs=1e-3)
+    assert figures(by_hand(doubled))["scaled bias"].value == pytest.approx(0, abs=1e-6)
     noise = [turn("a", 0.5 + (-1) ** number, 0.5, number) for number in range(200)]
     assert figures(by_hand(noise))["bias"].value == pytest.approx(0, abs=0.05)
     together = [turn("a", 0.5 + (-1) ** number, 0.5, number) for number in range(200) for _ in range(5)]
@@ -147,6 +150,7 @@ def test_a_perfect_critic_gives_estimates_without_bias() -> None:
     for weigh in ("turn", "token"):
         shown = figures(found, weigh)
         assert shown["bias"].low == 0
+        assert shown["scaled bias"].low == 0
         assert shown["slope"].low < 1 < shown["slope"].high
         assert shown["mean error"].low < 0 < shown["mean error"].high
     one_step = replace(algo, credit=ppo(optimizer=OPTIMIZER, critic=Critic(lr=1e-3), gamma=1.0, lam=0.0).credit)
@@ -160,6 +164,7 @@ def test_grpo_is_biased_by_what_came_before_a_turn() -> None:
     assert found["bias"].low > 0.05
     divided = figures(measured(grpo(optimizer=OPTIMIZER, num_samples=8)))
     assert divided["slope"].low > 1.5
+    assert divided["scaled bias"].low > 0.05
 
 
 def test_a_tree_halves_the_gain_of_a_turn_with_one_sibling() -> None:
