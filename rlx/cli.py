@@ -23,9 +23,11 @@ from rlx.commands.parts import (
     ConfigDir,
     Folder,
     Overview,
+    WithDefault,
     Words,
     show,
 )
+from rlx.commands.retrieval import serve_retriever
 from rlx.limits import MANY
 
 if TYPE_CHECKING:
@@ -40,6 +42,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(commands)
+serving = typer.Typer(cls=WithDefault, rich_markup_mode=None)
+app.add_typer(serving, name="serve", rich_help_panel=RUN, help="A rollout server, or a search server.")
 app.add_typer(analyze, name="analyze", rich_help_panel=AFTER)
 
 
@@ -173,7 +177,7 @@ def reproduce(
         raise typer.Exit(1)
 
 
-@app.command(context_settings=MIXED, rich_help_panel=RUN)
+@serving.command(name="rollouts", context_settings=MIXED)
 def serve(
     words: Words = None,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
@@ -183,7 +187,7 @@ def serve(
     """A rollout server, for runs on other machines.
 
     `rlx serve model=nano hardware=cpu` serves runs that are started with RLX_SERVERS=HOST:PORT. Both sides need the
-    same RLX_SERVER_TOKEN.
+    same RLX_SERVER_TOKEN. `rlx serve retriever --help` describes a search server.
     """
     import signal
 
@@ -203,6 +207,9 @@ def serve(
     from rlx.run.serve import serve as serve_engine
 
     serve_engine(model, hardware, host=host, port=port, child=child)
+
+
+serving.command(name="retriever")(serve_retriever)
 
 
 @app.command(context_settings=MIXED, rich_help_panel=BEFORE)

@@ -1,4 +1,4 @@
-"""What went wrong in code that is not ours, in one line."""
+"""Errors of code and services outside rlx, in one line."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ import sys
 from traceback import walk_tb
 
 
+class LostServiceError(RuntimeError):
+    """A service that every episode needs is gone: the run stops, and no episode is counted as failed. The message is
+    one line that says what, where and what to do."""
+
+
 def fault(error: BaseException) -> str:
-    """What was raised, and where in the environment's own code: `KeyError at /home/me/maze.py:12: 'left'`. Its own is
-    what is neither rlx's nor Python's, nor of wandb, which puts a `sys.exit` of its own in the place of Python's."""
+    """Return an exception and its place in the environment's own code: `KeyError at /home/me/maze.py:12: 'left'`. Code
+    of rlx and Python is skipped, and that of wandb, which replaces `sys.exit`."""
     known = {"rlx", "wandb", *sys.stdlib_module_names}
     places = [
         f" at {frame.f_code.co_filename}:{line}"

@@ -1,4 +1,4 @@
-"""What numbers may be, checked by the type that owns them when it is made. The message is for the user who typed the
+"""Ranges of numbers, checked by the type that owns them when it is made. The message is for the user who typed the
 key: `clip=-0.2: expected a number above 0`; `rlx.config` puts the key's place in the configuration before it.
 
 A value of None was allowed to be null and passes; nan and infinity never do. A limit that is a float is of numbers, one
@@ -14,12 +14,14 @@ from typing import Annotated, Any
 SHOWN = 25
 """Names that a message gives where none is close."""
 CONSENT = "needs the user's own word"
-"""Mark of a parameter that decides what code runs, and how confined. A configuration from a run folder may set it to
-what rlx ships, or to what the user repeats on the command line (rlx/config/consent.py)."""
+"""Mark of a parameter that decides what code runs, how confined, and which server is asked. A configuration from a run
+folder may set it to what rlx ships, or to what the user repeats on the command line (rlx/config/consent.py)."""
 Program = Annotated[str, CONSENT]
 """Path of a program that is started."""
 Module = Annotated[str, CONSENT]
 """Module or package that is imported, or that pip is told to install."""
+Address = Annotated[str, CONSENT]
+"""Address of a server that is asked."""
 Switch = Annotated[bool, CONSENT]
 """Flag that loosens a container."""
 ForeignOptions = Annotated[Mapping[str, Any], CONSENT]
@@ -27,7 +29,7 @@ ForeignOptions = Annotated[Mapping[str, Any], CONSENT]
 
 
 class MistakeError(ValueError):
-    """What was asked for cannot be; the message is one line that says what, where and what to do."""
+    """A request that cannot be met; the message is one line that says what, where and what to do."""
 
     exit_code = 2
 

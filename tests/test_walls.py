@@ -13,7 +13,7 @@ FILES = sorted((ROOT / "rlx").rglob("*.py"))
 HEAVY = {"torch", "transformers", "peft", "deepspeed", "vllm", "wandb"}
 
 FLOORS = (
-    ("limits", "buttons", "fault", "fences", "stream"),
+    ("limits", "buttons", "fault", "fences", "http", "stream"),
     ("types", "console", "fetch", "contain"),
     ("world",),
     ("expert", "retrieval"),

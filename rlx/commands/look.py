@@ -7,9 +7,12 @@ from typing import Annotated, Literal
 
 import typer
 
-from rlx.commands.parts import AFTER, BEFORE, MIXED, ConfigDir, Words, complete_words, show
+from rlx.commands.parts import AFTER, BEFORE, MIXED, ConfigDir, WithDefault, Words, complete_words, show
+from rlx.commands.retrieval import build_index
 
 commands = typer.Typer()
+data_commands = typer.Typer(cls=WithDefault, rich_markup_mode=None)
+commands.add_typer(data_commands, name="data", rich_help_panel=BEFORE, help="Tasks and traces; indexes of pages.")
 
 
 @commands.command(name="list", rich_help_panel=BEFORE)
@@ -32,7 +35,7 @@ def keys(
     ] = None,
     config_dir: ConfigDir = None,
 ) -> None:
-    """What keys mean, their types, values, and where they are defined.
+    """Show the meaning of keys, their types, values and places.
 
     `rlx keys algo.loss.kl` is of one key, `rlx keys algo` of all of a part, `rlx keys` of everything; with GROUP=OPTION
     and KEY=VALUE of the run that these choose, as in `rlx keys algo=grpo algo.optimizer`.
@@ -48,7 +51,7 @@ def groups() -> list[str]:
     return list_groups()
 
 
-@commands.command(context_settings=MIXED, rich_help_panel=BEFORE)
+@data_commands.command(name="tasks", context_settings=MIXED)
 def data(
     words: Words = None,
     num: Annotated[int, typer.Option(min=1, help="How many tasks.")] = 3,
@@ -57,7 +60,8 @@ def data(
 ) -> None:
     """Tasks and an expert's traces of them, shown or written.
 
-    `rlx data env=countdown protocol=tags --num 3`; words are those of `rlx train`.
+    `rlx data env=countdown protocol=tags --num 3`; words are those of `rlx train`. `rlx data build-index --help`
+    describes indexes of pages for a search.
     """
     from rlx.commands.data import build_rows, show_row, write_rows
     from rlx.config.compose import build_part, compose
@@ -71,6 +75,9 @@ def data(
         return
     for row in rows:
         show(show_row(row))
+
+
+data_commands.command(name="build-index")(build_index)
 
 
 @commands.command(context_settings=MIXED, rich_help_panel=BEFORE)
@@ -117,7 +124,7 @@ def new(
 
 @commands.command(rich_help_panel=BEFORE)
 def doctor() -> None:
-    """What this machine can run, what is missing and how to get it."""
+    """Show what this machine can run, what is missing and how to get it."""
     from rlx.commands.doctor import examine
 
     show(examine())

@@ -1,4 +1,4 @@
-"""What the commands of `rlx` share: their arguments, their groups, and how they speak."""
+"""Arguments, groups and output that the commands of `rlx` share."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ PASS_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False, "he
 """For commands whose words go to Hydra as they are, `-m` among them."""
 MIXED = {"ignore_unknown_options": True}
 INTERRUPTED = 130
-"""How typer ends what Ctrl-C stopped."""
+"""Exit code of a command that Ctrl-C stopped."""
 
 
 RUN, BEFORE, AFTER = "Run", "Before a run", "During and after"
 PANELS = (RUN, BEFORE, AFTER)
-"""What commands are for, as `rlx` lists them."""
+"""Purposes of commands, in the order in which `rlx` lists them."""
 
 
 class Overview(typer.core.TyperGroup):
@@ -43,6 +43,23 @@ class Overview(typer.core.TyperGroup):
 
         with formatter.section("Examples"):
             formatter.write("".join(f"  {line}\n" for line in EXAMPLES.splitlines()))
+
+
+class WithDefault(typer.core.TyperGroup):
+    """A command that has subcommands too: words that begin with none of these go to its first one."""
+
+    @property
+    def default(self) -> str:
+        return next(iter(self.commands))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        is_named = bool(args) and args[0] in self.commands
+        return super().parse_args(ctx, args if is_named else [self.default, *args])
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Leave the default's name out of its usage line."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return "" if name == self.default else name, command, rest
 
 
 def complete_words(ctx: typer.Context, args: list[str], incomplete: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 What rlx ships, or a trusted folder of options names, is allowed; what else a saved configuration names must stand on
 this command line too, key and value. That holds for `_target_` and for every parameter whose type has the mark
-`CONSENT` (rlx/limits.py): programs, modules, packages, switches that loosen a container. Everything else is data.
+`CONSENT` (rlx/limits.py): programs, modules, packages, servers, switches that loosen a container. All else is data.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def require_consent(tree: Any, folders: Sequence[Path], given: Given) -> None:
         name = path.rpartition(".")[2]
         if value not in offers.get((target, name), ()) and value_at(given, path) != value:
             raise ConfigError(
-                f"{path}={show(value)} decides which code runs, which a saved configuration may not: "
-                f"if you trust it, add {path}={spell(value)} to the command"
+                f"{path}={show(value)} decides which code runs or which server is asked, which a saved configuration "
+                f"may not: if you trust it, add {path}={spell(value)} to the command"
             )
 
 

@@ -95,7 +95,7 @@ class PythonCodeTool:
 
 
 class SearchTool:
-    """The first query in a turn, asked of pages in memory: rlx.tool.search."""
+    """The first query in a turn, asked of pages in memory or of a server: rlx.tool.search."""
 
     tool_type = "search"
 
@@ -109,15 +109,16 @@ class SearchTool:
         pages: Pages | None = None,
         max_characters: int = 300,
     ) -> None:
-        """`pages`: what is searched, such as rlx.tool.search.read_pages(FILE); None: the invented world's. GEM's
-        `num_workers` and `timeout` change nothing, as no server is asked."""
+        """`search_url`: a server of Search-R1's protocol, such as `rlx serve retriever`, and `timeout` the seconds of a
+        try; without it `pages` are searched, such as rlx.tool.search.read_pages(FILE), or the invented world's. GEM's
+        `num_workers` changes nothing."""
         from rlx.env.invented import pages as invented_pages
         from rlx.tool.search import Search
 
-        if search_url is not None:
-            raise MistakeError(f"search_url={search_url:.80}: no server is asked; give pages=read_pages(FILE) instead")
-        found = invented_pages() if pages is None else pages
-        self.search = Search(pages=found, top_k=topk, max_characters=max_characters)
+        found = invented_pages() if pages is None and search_url is None else pages or []
+        self.search = Search(
+            pages=found, top_k=topk, max_characters=max_characters, search_url=search_url, timeout=float(timeout)
+        )
 
     def instruction_string(self) -> str:
         return (

@@ -210,7 +210,7 @@ def copy_block(path: Path, source: BinaryIO, copy: BinaryIO, begins: BinaryIO, p
 
 
 def open_index(folder: Path) -> Any:
-    """Open a whole index as a Retriever, or say in one line why it cannot be."""
+    """Open a whole index as a Retriever; MistakeError says in one line why it cannot be."""
     about = read_about(folder)
     if find_spec(NEEDS[about.engine]) is None:
         raise MistakeError(f"{folder} needs the engine {about.engine}: pip install 'rlx[retrieval]'")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
+from rlx.fetch import open_text
 from rlx.limits import MistakeError
 from rlx.retrieval.page import Page
 
@@ -50,3 +52,19 @@ def split_contents(contents: str) -> tuple[str, str]:
     """Return title and text of Search-R1's form; a text of another form has no title."""
     found = QUOTED.match(contents)
     return (found[1], contents[found.end() :]) if found else ("", contents)
+
+
+def read_file(path: Path) -> Iterator[Page]:
+    """Yield the pages of a file; MistakeError names the line that has none."""
+    num = 0
+    try:
+        with open_text(str(path)) as file:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    yield page_of(read_fields(f"{path}: line {number}", line), num)
+                    num += 1
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is not text in UTF-8"
+        raise MistakeError(f"{path}: {why}") from error
+    if not num:
+        raise MistakeError(f"{path}: it has no pages")

@@ -11,7 +11,7 @@ from typing import Any
 
 from rlx.algo.samplers import SamplerError
 from rlx.expert import demonstration
-from rlx.fault import fault
+from rlx.fault import LostServiceError, fault
 from rlx.protocol.drawn import Encode
 from rlx.rollout.fork import given, joined, left, replayed
 from rlx.rollout.speech import Speech
@@ -224,6 +224,8 @@ def play_episode(
                 if start.max_turns is not None and len(scene.turns) - first >= start.max_turns:
                     return scene.end("truncated")
             return scene.end("context")
+    except LostServiceError:
+        raise
     except (Exception, SystemExit) as error:  # an environment's exit() is no end of the run
         return scene.end("error", error=fault(error))
 

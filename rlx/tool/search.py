@@ -9,10 +9,12 @@ from hashlib import sha256
 from typing import ClassVar, Protocol
 
 from rlx.fetch import open_text
-from rlx.limits import MistakeError, within
+from rlx.limits import Address, MistakeError, above, within
+from rlx.retrieval.client import TIMEOUT, Client, parse_url
 from rlx.retrieval.memory import MemoryRetriever
 from rlx.retrieval.page import MOST_HITS, Hit, Page, Retriever
 from rlx.retrieval.source import encodable, read_fields
+from rlx.retrieval.words import LONGEST_QUERY
 from rlx.tool.python import Result, printable
 from rlx.types import Verb
 
@@ -34,13 +36,22 @@ class Search:
     """Number of pages that are shown, at most."""
     max_characters: int = 300
     """Characters of each page that are shown, at most."""
+    search_url: Address | None = None
+    """Server that is asked instead of `pages`: `rlx serve retriever`, or any other of Search-R1's protocol."""
+    timeout: float = TIMEOUT
+    """Seconds of one try to ask the server."""
 
     def __post_init__(self) -> None:
         within(1, MOST_HITS, top_k=self.top_k)
         within(1, 10**6, max_characters=self.max_characters)
+        if self.search_url is not None:
+            parse_url(self.search_url)
+        above(0.0, 1e6, timeout=self.timeout)
 
     def edition(self) -> str:
-        """Return a digest of a file's pages; empty for pages that a number defines."""
+        """Return a digest of a file's pages, or a server's edition; empty for pages that a number defines."""
+        if self.search_url is not None:
+            return self.retriever.edition()
         return self.digest if isinstance(self.pages, list) else ""
 
     @cached_property
@@ -58,12 +69,19 @@ class Search:
 
     @cached_property
     def retriever(self) -> Retriever:
-        """Index of the pages, built at the first query."""
+        """Index of the pages, built at the first query, or the server."""
+        if self.search_url is not None:
+            return Client(self.search_url, timeout=self.timeout)
         return MemoryRetriever(Page(str(number), "", text) for number, text in enumerate(self.texts))
+
+    def check(self) -> None:
+        """Refuse a server that cannot be used, before a run."""
+        if isinstance(self.retriever, Client):
+            self.retriever.check()
 
     def best(self, query: str) -> list[Hit]:
         """Return pages with their scores; of equal scores the first page comes first."""
-        return self.retriever.find([query], self.top_k)[0]
+        return self.retriever.find([query[:LONGEST_QUERY]], self.top_k)[0]
 
     def run(self, text: str) -> Result:
         found = self.best(text)

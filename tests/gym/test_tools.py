@@ -173,8 +173,8 @@ def test_a_vector_of_them_waits_for_tools_in_threads() -> None:
 
 
 def test_what_cannot_be_is_one_line() -> None:
-    with pytest.raises(MistakeError, match=r"^search_url=http://x: no server is asked; give pages="):
-        SearchTool(search_url="http://x")
+    with pytest.raises(MistakeError, match=r"^search_url='ftp://x': expected http://HOST:PORT"):
+        SearchTool(search_url="ftp://x")
     with pytest.raises(MistakeError, match=r"^wrapper python_tool: a tool goes around the environment itself"):
         wrapped("episode_tracking,python_tool")
     with pytest.raises(MistakeError, match=r"^a tool goes around the environment itself, not EpisodeTracking"):

@@ -11,23 +11,21 @@ while the client parses, runs tools and asks for more, and a round trip costs no
 ticks. What runs when is a function of the calls alone, never of the clock: an idle engine does not tick by itself.
 Calls are numbered (Rlx-Call), so one that is repeated, because its connection broke, is answered and not done again.
 
-A server runs models on what it is told and takes weights from whoever may call it, so every call needs the secret of
-RLX_SERVER_TOKEN, bodies are bounded, nothing is unpickled, and it listens on 127.0.0.1 unless told otherwise. There is
-no encryption: on a network, let it be a private one.
+A server runs models on what it is told and takes weights from whoever may call it. So every call needs the secret of
+RLX_SERVER_TOKEN, bodies are bounded, and nothing is unpickled. It listens on 127.0.0.1 unless told otherwise
+(rlx/http.py). There is no encryption: on a network, let it be a private one.
 """
 
 from __future__ import annotations
 
 import hmac
-import socket
 import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 from rlx import __version__
+from rlx.http import Call, RefusedError, Server
 from rlx.rollout.engine import Engine
-from rlx.rollout.remote.service import RefusedError, Service
+from rlx.rollout.remote.service import Service
 from rlx.rollout.remote.weights import read_weights
 from rlx.rollout.remote.wire import FORMAT, dump
 
@@ -45,11 +43,8 @@ Work = Callable[[], bytes]
 """Rest of a call after its body is read; one connection at a time runs it."""
 
 
-class RolloutServer(ThreadingHTTPServer):
-    """`serve_forever` answers until `shutdown`; port 0 takes a free one, see `address`."""
-
-    daemon_threads = True
-    allow_reuse_address = True
+class RolloutServer(Server):
+    """An engine for one client at a time."""
 
     def __init__(
         self,
@@ -65,19 +60,12 @@ class RolloutServer(ThreadingHTTPServer):
         if not token:
             raise ValueError(f"rollout server: the secret is empty; set {TOKEN_VARIABLE}")
         self.service = Service(engine)
-        self.token, self.largest_weights = token.encode(), largest_weights
-        self.queue, self.patience = queue, patience
+        self.token, self.largest_weights, self.queue = token.encode(), largest_weights, queue
         self.lock = threading.Condition()
         self.client = ""
         self.holders: set[int] = set()
         """Open connections of the client."""
-        self.connections: set[socket.socket] = set()
-        super().__init__((host, port), Call)
-
-    @property
-    def address(self) -> str:
-        host, port = self.server_address[:2]
-        return f"{host!s}:{port}"
+        super().__init__((host, port), RolloutCall, pause=patience)
 
     def claim(self, client: str, connection: int) -> None:
         """Make `client` the caller, or refuse while another one is connected."""
@@ -88,89 +76,39 @@ class RolloutServer(ThreadingHTTPServer):
             self.client = client
         self.holders.add(connection)
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A connection that breaks is nobody's error here; its client tells its own story."""
 
-
-class Call(BaseHTTPRequestHandler):
-    """One connection and its calls."""
+class RolloutCall(Call):
+    """One connection and its calls, each with the secret."""
 
     server: RolloutServer
-    protocol_version = "HTTP/1.1"
-    timeout = PATIENCE
-    disable_nagle_algorithm = True
-    wbufsize = 2**16
-
-    def setup(self) -> None:
-        super().setup()
-        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        self.server.connections.add(self.connection)
 
     def finish(self) -> None:
-        self.server.connections.discard(self.connection)
         with self.server.lock:
             self.server.holders.discard(id(self))
             self.server.lock.notify_all()
         super().finish()
 
-    def version_string(self) -> str:
-        return "rlx"
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Silent: what matters is in the client's metrics."""
-
     def do_GET(self) -> None:
-        self.answer({"/health": self.health})
+        self.answer({"/health": lambda: self.work(self.health())})
 
     def do_POST(self) -> None:
-        self.answer({"/claim": self.claim, "/use": self.use, "/step": self.step, "/load": self.load})
+        doors = {"/claim": self.claim, "/use": self.use, "/step": self.step, "/load": self.load}
+        self.answer({path: lambda door=door: self.work(door()) for path, door in doors.items()})  # type: ignore[misc]
 
-    def answer(self, doors: dict[str, Callable[[], Work]]) -> None:
-        """Say what a call gives; whatever goes wrong is a status and one line, and ends the connection."""
-        try:
-            given = self.headers.get("Authorization", "").encode()
-            if not hmac.compare_digest(given, b"Bearer " + self.server.token):
-                raise RefusedError(401, f"wrong secret; the client's {TOKEN_VARIABLE} must be the server's")
-            if self.path not in doors:
-                raise RefusedError(404, "no such call")
-            self.connection.settimeout(self.server.patience)
-            work = doors[self.path]()  # reads the body, which nobody else waits for
-            with self.server.lock:
-                answer = work()
-            self.reply(200, answer)
-            self.connection.settimeout(None if id(self) in self.server.holders else self.server.patience)
-        except RefusedError as error:
-            self.refuse(error.status, str(error))
-        except ValueError as error:
-            self.refuse(400, str(error))
-        except OSError:
-            self.close_connection = True
-        except Exception as error:
-            self.refuse(500, f"{type(error).__name__}: {error}")
+    def admit(self) -> None:
+        given = self.headers.get("Authorization", "").encode()
+        if not hmac.compare_digest(given, b"Bearer " + self.server.token):
+            raise RefusedError(401, f"wrong secret; the client's {TOKEN_VARIABLE} must be the server's")
+        self.connection.settimeout(self.server.pause)
 
-    def refuse(self, status: int, message: str) -> None:
-        self.close_connection = True
-        self.reply(status, dump({"error": message[:1000]}))
+    def work(self, rest: Work) -> bytes:
+        """Do a call whose body is read; nobody else waits for the reading."""
+        with self.server.lock:
+            return rest()
 
-    def reply(self, status: int, body: bytes) -> None:
-        self.send_response_only(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def body_length(self, largest: int) -> int:
-        if self.headers.get("Transfer-Encoding"):
-            raise RefusedError(411, "a call needs a Content-Length and no other encoding")
-        length = self.number("Content-Length")
-        if length > largest:
-            raise RefusedError(413, f"a body of {length} bytes, more than the {largest} that are taken")
-        return length
-
-    def number(self, header: str) -> int:
-        text = self.headers.get(header, "")
-        if not (text.isascii() and text.isdigit() and len(text) < 16):
-            raise RefusedError(400, f"{header} is not a whole number")
-        return int(text)
+    def rest(self) -> None:
+        """A client holds its claim for as long as it computes."""
+        self.connection.settimeout(None if id(self) in self.server.holders else self.server.pause)
 
     def call_number(self) -> int:
         if id(self) not in self.server.holders:

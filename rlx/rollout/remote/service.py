@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from rlx.http import RefusedError
 from rlx.record.form import nothing_or, parse
 from rlx.rollout.engine import Engine
 from rlx.rollout.remote.wire import ADVANCE, ADVANCED, AUTOMATON, Advance, Advanced, dump
@@ -13,14 +14,6 @@ from rlx.types import Completion
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-
-class RefusedError(Exception):
-    """A call that is not done: the client's mistake, with HTTP's number for it."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 class Service:

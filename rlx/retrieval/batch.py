@@ -1,0 +1,146 @@
+"""Queries of many threads, searched together, and answers kept.
+
+    threads --find--> cache --misses--> [ all that wait ] --one search--> engine
+
+A thread that finds no search under way searches for all that wait; the others wait for their part. No thread of its
+own is needed, so nothing is left when the callers are gone.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from threading import Event, Lock
+
+from rlx.retrieval.page import Hit, Page, Retriever
+
+Hits = list[Hit]
+MOST_TOGETHER = 1024
+"""Queries of one search."""
+
+
+@dataclass(slots=True, eq=False)
+class Ticket:
+    """Queries of one caller, and their answer."""
+
+    queries: Sequence[str]
+    top_k: int
+    hits: list[Hits] = field(default_factory=list)
+    error: BaseException | None = None
+    done: Event = field(default_factory=Event)
+
+
+class Batched:
+    """A retriever that searches for all waiting callers at once."""
+
+    def __init__(self, inner: Retriever, *, shares_errors: bool = False) -> None:
+        """Raise an error in all callers that wait if `shares_errors`, as for a server that is gone. Otherwise search
+        for the callers one by one after an error, so that one caller's query harms no other."""
+        self.inner, self.shares_errors = inner, shares_errors
+        self.turn, self.lock = Lock(), Lock()
+        self.waiting: list[Ticket] = []
+        self.num_searches = 0
+
+    def find(self, queries: Sequence[str], top_k: int) -> list[Hits]:
+        ticket = Ticket(queries, top_k)
+        with self.lock:
+            self.waiting.append(ticket)
+        with self.turn:
+            if not ticket.done.is_set():
+                self.serve(self.take())
+        if ticket.error is not None:
+            raise ticket.error
+        return ticket.hits
+
+    def take(self) -> list[Ticket]:
+        """Return the first of those that wait, as many as one search may have; at least the first."""
+        with self.lock:
+            num, size = 0, 0
+            while num < len(self.waiting) and (not num or size + len(self.waiting[num].queries) <= MOST_TOGETHER):
+                size, num = size + len(self.waiting[num].queries), num + 1
+            taken, self.waiting = self.waiting[:num], self.waiting[num:]
+        return taken
+
+    def serve(self, tickets: list[Ticket]) -> None:
+        try:
+            self.search(tickets)
+        except Exception as error:
+            if self.shares_errors:
+                with self.lock:
+                    tickets, self.waiting = [*tickets, *self.waiting], []
+                for ticket in tickets:
+                    ticket.error = error
+            else:
+                for ticket in tickets:
+                    self.try_alone(ticket, error if len(tickets) == 1 else None)
+        for ticket in tickets:
+            ticket.done.set()
+
+    def try_alone(self, ticket: Ticket, error: Exception | None) -> None:
+        try:
+            if error is None:
+                self.search([ticket])
+            ticket.error = error
+        except Exception as own:
+            ticket.error = own
+
+    def search(self, tickets: list[Ticket]) -> None:
+        """Search for all tickets, each distinct query once, as many pages as any of them wants."""
+        asked = list(dict.fromkeys(query for ticket in tickets for query in ticket.queries))
+        top_k = max(ticket.top_k for ticket in tickets)
+        self.num_searches += 1
+        found = dict(zip(asked, self.inner.find(asked, top_k), strict=True)) if asked else {}
+        for ticket in tickets:
+            ticket.hits = [found[query][: ticket.top_k] for query in ticket.queries]
+
+    def open(self, url: str) -> Page | None:
+        return self.inner.open(url)
+
+    def edition(self) -> str:
+        return self.inner.edition()
+
+
+class Cached:
+    """A retriever that keeps the latest answers, by edition, query and number of pages."""
+
+    def __init__(self, inner: Retriever, size: int = 20_000) -> None:
+        """`size`: answers that are kept; 0: none."""
+        self.inner, self.size = inner, size
+        self.lock = Lock()
+        self.kept: OrderedDict[tuple[str, str, int], Hits] = OrderedDict()
+        self.num_asked = self.num_hits = 0
+
+    def find(self, queries: Sequence[str], top_k: int) -> list[Hits]:
+        edition = self.inner.edition()
+        found: dict[str, Hits] = {}
+        with self.lock:
+            for query in queries:
+                key = (edition, query, top_k)
+                self.num_asked += 1
+                if query in found:
+                    self.num_hits += 1
+                elif key in self.kept:
+                    self.num_hits += 1
+                    self.kept.move_to_end(key)
+                    found[query] = self.kept[key]
+        missing = [query for query in dict.fromkeys(queries) if query not in found]
+        if missing:
+            found.update(zip(missing, self.inner.find(missing, top_k), strict=True))
+            with self.lock:
+                for query in missing if self.size else ():
+                    self.kept[edition, query, top_k] = found[query]
+                while len(self.kept) > self.size:
+                    self.kept.popitem(last=False)
+        return [list(found[query]) for query in queries]
+
+    @property
+    def hit_rate(self) -> float:
+        """Share of queries that were answered from the cache."""
+        return self.num_hits / self.num_asked if self.num_asked else 0.0
+
+    def open(self, url: str) -> Page | None:
+        return self.inner.open(url)
+
+    def edition(self) -> str:
+        return self.inner.edition()

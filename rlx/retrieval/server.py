@@ -1,0 +1,71 @@
+"""A retrieval server: any Retriever behind the protocols of Search-R1 and ASearcher (rlx.retrieval.protocol).
+
+    POST /retrieve, POST /access, and GET /health: {"rlx", "edition", "queries", "hit_rate", "searches"}
+
+Calls that wait are searched for together, and answers are kept. There is no secret: whoever reaches the server may
+search, so it listens on 127.0.0.1 unless told otherwise.
+"""
+
+from __future__ import annotations
+
+from rlx import __version__
+from rlx.http import Call, Server
+from rlx.retrieval.batch import Batched, Cached
+from rlx.retrieval.page import Retriever
+from rlx.retrieval.protocol import DEFAULT_TOP_K, document, dump, read_query, read_urls, write_hits
+
+LARGEST_CALL = 8 * 2**20
+"""Bytes of a call."""
+SECONDS = 30.0
+"""Time from a call's first byte to its last."""
+
+
+class RetrievalServer(Server):
+    """A retriever for any number of clients."""
+
+    def __init__(
+        self,
+        retriever: Retriever,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        top_k: int = DEFAULT_TOP_K,
+        cache: int = 20_000,
+        seconds: float = SECONDS,
+    ) -> None:
+        """`cache`: answers that are kept."""
+        self.batched = Batched(retriever)
+        self.retriever = Cached(self.batched, cache)
+        self.top_k = top_k
+        super().__init__((host, port), RetrievalCall, pause=seconds, seconds=seconds)
+
+    def counts(self) -> dict[str, object]:
+        """Return the answer of /health."""
+        return {
+            "rlx": __version__,
+            "edition": self.retriever.edition(),
+            "queries": self.retriever.num_asked,
+            "hit_rate": round(self.retriever.hit_rate, 4),
+            "searches": self.batched.num_searches,
+        }
+
+
+class RetrievalCall(Call):
+    """One connection and its calls."""
+
+    server: RetrievalServer
+
+    def do_GET(self) -> None:
+        self.answer({"/health": lambda: dump(self.server.counts())})
+
+    def do_POST(self) -> None:
+        self.answer({"/retrieve": self.retrieve, "/access": self.access})
+
+    def retrieve(self) -> bytes:
+        asked = read_query(self.json_body(LARGEST_CALL), self.server.top_k)
+        found = self.server.retriever.find(asked.queries, asked.top_k)
+        return write_hits(found, has_scores=asked.has_scores, edition=self.server.retriever.edition())
+
+    def access(self) -> bytes:
+        pages = [self.server.retriever.open(url) for url in read_urls(self.json_body(LARGEST_CALL))]
+        return dump({"result": [page and document(page) for page in pages]})
