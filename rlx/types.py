@@ -313,6 +313,8 @@ class Trajectory:
     success: bool = False
     error: str = ""
     fork: Fork | None = None
+    opening: tuple[Part, ...] = ()
+    """Observation before the first turn, where the environment has one."""
     spare: bool = False
     """Left out by its sampler, and in its group only because forks begin inside it."""
 

@@ -6,8 +6,8 @@
 `episode_stats` says over what the first mean and deviation are: the group's `trajectories` (the paper), or its `steps`,
 so that long episodes weigh more (as released). A turn whose observation nobody else met has z = 0, and so has an
 episode alone in its group (there its raw score). An observation is the environment's last answer without the history,
-so different pasts may share one; the first turns of a group share one of their own. Observations are equal if their
-texts are; the release may also group by similarity. It takes .1 off the return after an invalid turn, which is the
+so different pasts may share one; a first turn answers the environment's opening. Observations are equal if their texts
+are; the release may also group by similarity. It takes .1 off the return after an invalid turn, which is the
 environment's business here, and it copies rows to fill a batch, which nothing here needs.
 
 Source: "Group-in-Group Policy Optimization for LLM Agent Training" (arXiv:2505.10978) and its code. Against CARL: no

@@ -48,7 +48,7 @@ class Rows:
     """The critic's value after each row's last token; not a number where its turn sampled none."""
     observation: tuple[int, ...] = field(default=())
     """Number of the observation before the decision: equal for rows of one group that answer the same text, whatever
-    came before it. The first turns of a group share one of their own."""
+    came before it. The first turn answers the episode's opening."""
     invalid: tuple[bool, ...] = field(default=())
     """Flag of turns that their protocol could not read."""
     spare: tuple[bool, ...] = field(default=())

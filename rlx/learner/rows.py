@@ -13,7 +13,7 @@ from operator import add
 from typing import TYPE_CHECKING, Any
 
 from rlx.algo.rows import Rows
-from rlx.types import Group, Trajectory, Turn
+from rlx.types import Group, Part, Trajectory, Turn
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -85,11 +85,16 @@ def states(table: Sequence[Decision]) -> tuple[int, ...]:
 
 
 def observations(table: Sequence[Decision]) -> tuple[int, ...]:
-    """Number the observations that rows answer, from 0 in the order of the rows. An opening is not part of a turn, so
-    a later observation with its text has another number."""
+    """Number the observations that rows answer, from 0 in the order of the rows; a summary answers apart from turns."""
     number: dict[tuple[Any, ...], int] = {}
-    keys = ((d.group, d.turn and d.of.turns[d.turn - 1].observation, given_ids(d)) for d in table)
+    keys = ((d.group, seen_before(d), d.what.action.kind == "summary", given_ids(d)) for d in table)
     return tuple(number.setdefault(key, len(number)) for key in keys)
+
+
+def seen_before(d: Decision) -> tuple[Part, ...] | None:
+    """Return the environment's last observation before a turn; at an episode's start its opening, or None."""
+    past = [turn.observation for turn in d.of.turns[: d.turn] if turn.action.kind != "summary"]
+    return past[-1] if past else d.of.opening or None
 
 
 def given_ids(d: Decision) -> tuple[int, ...]:

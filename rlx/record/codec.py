@@ -93,6 +93,7 @@ def to_json(trajectory: Trajectory) -> dict[str, Any]:
         "success": trajectory.success,
         **({"error": trajectory.error} if trajectory.error else {}),
         **({"fork": FORK.write(trajectory.fork)} if trajectory.fork else {}),
+        **({"opening": TEXTS.write(trajectory.opening)} if trajectory.opening else {}),
         **({"spare": True} if trajectory.spare else {}),
         "turns": turns,
     }
@@ -130,7 +131,9 @@ def turn_to_json(turn: Turn, before: tuple[int, ...]) -> dict[str, Any]:
 
 def from_json(value: Any) -> Trajectory:
     """The trajectory, or CodecError with one line that names the field."""
-    fields = record(value, "trajectory", ("task", "sample", "status", "success", "turns"), ("error", "fork", "spare"))
+    fields = record(
+        value, "trajectory", ("task", "sample", "status", "success", "turns"), ("error", "fork", "opening", "spare")
+    )
     turns: list[Turn] = []
     before: tuple[int, ...] = ()
     for index, stored in enumerate(listed(fields["turns"], "turns")):
@@ -144,6 +147,7 @@ def from_json(value: Any) -> Trajectory:
         success=flag(fields["success"], "success"),
         error=string(fields.get("error", ""), "error"),
         fork=fork_from_json(fields["fork"], turns) if "fork" in fields else None,
+        opening=TEXTS.read(fields.get("opening", []), "opening"),
         spare=flag(fields.get("spare", False), "spare"),
     )
 

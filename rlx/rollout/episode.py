@@ -146,7 +146,7 @@ class Scene:
         """`stack` closes the episode; `stream` keys its chance."""
         self.world, self.start, self.stack, self.stream = world, start, stack, stream
         self.turns = list(replayed(start))
-        self.step, self.num_passed = Step(), 0
+        self.opening, self.step, self.num_passed = Step(), Step(), 0
         self.encode = world.remembering()
 
     def begin(self) -> tuple[int, ...]:
@@ -187,6 +187,7 @@ class Scene:
             success=success,
             error=error,
             fork=self.start.fork,
+            opening=self.opening.observation,
         )
 
 
@@ -244,4 +245,5 @@ def demonstrate_episode(world: World, task: Task, seed: int) -> Trajectory:
         said = world.speech.say(shown.move, shown.legal)
         turns.append(world.close_turn(context, said, shown.move.action, shown.step, encode))
     success = bool(moves and moves[-1].step.success)
-    return Trajectory(task=task, sample=0, turns=tuple(turns), status="done", success=success)
+    seen = opening.observation
+    return Trajectory(task=task, sample=0, turns=tuple(turns), status="done", success=success, opening=seen)

@@ -17,6 +17,7 @@ from rlx.algo.arpo import arpo, chance
 from rlx.algo.at2po import at2po
 from rlx.algo.branches import contrasts, outcomes_of, turns_back, until_contrast
 from rlx.algo.branpo import branpo
+from rlx.algo.carl import carl
 from rlx.algo.coins import by_coin, uncertainties
 from rlx.algo.forks import in_rounds, keep_some, new_states, root_of, surest_last, uniform_states
 from rlx.algo.g2po import g2po
@@ -61,6 +62,7 @@ def test_random_leaves_of_each_tree_are_kept_and_the_others_left_out() -> None:
 
 
 COSTS: Mapping[str, tuple[Callable[..., Algorithm], Callable[[int], float]]] = {
+    "carl": (carl, lambda T: 8 * T + 16 * (T + 1) / 2),
     "tree_grpo": (tree_grpo, lambda T: 4 * T + 2),
     "treerl": (treerl, lambda T: 6 * T + 24 * T / 2),
     "vineppo": (partial(vineppo, num_rollouts=3), lambda T: 8 * T + 3 * (T + 8 * T * (T - 1) / 2)),

@@ -210,13 +210,22 @@ def test_a_row_trained_twice_is_a_row_of_multiplicity_two(turn):
 
 
 def test_rows_number_equal_observations_whatever_came_before(turn):
+    """A first turn answers the opening, which may be seen again; a summary changes nothing, and answers apart."""
+
     def episode(sample, *seen):
         turns = [turn([1, sample, i], [2]) for i in range(len(seen) + 1)]
         answered = [replace(one, observation=(Text(text),)) for one, text in zip(turns, seen)]
-        return Trajectory(task=TASK, sample=sample, turns=(*answered, turns[-1]), status="done", spare=sample == 1)
+        opening = (Text("hall"),)
+        return trajectory(*answered, turns[-1], sample=sample, spare=sample == 1, opening=opening)
 
-    one = Group(task=TASK, trajectories=(episode(0, "wall", "door"), episode(1, "door", "wall")))
+    one = Group(task=TASK, trajectories=(episode(0, "wall", "door"), episode(1, "door", "hall")))
     found = rows([one, one], collate([one, one]))
-    assert found.observation == (0, 1, 2, 0, 2, 1, 3, 4, 5, 3, 5, 4)
+    assert found.observation == (0, 1, 2, 0, 2, 0, 3, 4, 5, 3, 5, 3)
     assert found.spare == (False,) * 3 + (True,) * 3 + (False,) * 3 + (True,) * 3
     assert not any(found.invalid)
+    act, last = (turn([1, i], [2]) for i in range(2))
+    summary = replace(turn([1, 2], [3]), action=replace(act.action, kind="summary"))
+    told = trajectory(replace(act, observation=(Text("wall"),)), summary, last)
+    plain = trajectory(replace(act, observation=(Text("wall"),)), last, sample=1)
+    group = Group(task=TASK, trajectories=(told, plain))
+    assert rows([group], collate([group])).observation == (0, 1, 2, 0, 2)

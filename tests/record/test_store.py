@@ -87,6 +87,7 @@ TRAJECTORIES = st.builds(
     success=st.booleans(),
     error=st.text(),
     fork=st.none() | FORKS,
+    opening=PARTS,
     spare=st.booleans(),
 ).map(fitted)
 

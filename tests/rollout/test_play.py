@@ -308,7 +308,8 @@ class Door(Echo):
 
 def test_an_opening_is_read_before_the_first_turn() -> None:
     engine = Script({0: ["ab", "!c"]})
-    rollout(engine, env=Door()).play(starts(1))
+    (one,) = rollout(engine, env=Door()).play(starts(1))
+    assert one.opening == (Text("!"),)
     assert [request.prompt_ids for request in engine.asked] == [
         tuple(map(ord, "task0!")),
         tuple(map(ord, "task0!abab")),

@@ -80,11 +80,13 @@ class Unrepeatable(Countdown):
     replayable: ClassVar[bool] = False
 
 
-@pytest.mark.parametrize("algo", ["carl", "carl_lite", "cpo"])
+@pytest.mark.parametrize(
+    "algo", ["aepo", "arpo", "at2po", "branpo", "carl", "carl_lite", "cpo", "tree_grpo", "treerl", "vineppo"]
+)
 def test_an_algorithm_that_forks_needs_an_environment_that_replays(
     small_run: Callable[..., Any], tmp_path: Path, algo: str
 ) -> None:
-    without = ("algo", "warm_start") if algo.startswith("carl") else ("warm_start",)
+    without = ("warm_start",) if algo == "cpo" else ("algo", "warm_start")
     run = small_run(tmp_path, f"algo={algo}", "algo.num_prompts=2", "warm_start=none", without=without)
     message = "^env: Unrepeatable does not replay, and algo forks its episodes"
     with pytest.raises(ValueError, match=message):
