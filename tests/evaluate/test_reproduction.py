@@ -49,6 +49,7 @@ def write(folder: Path, changes: Mapping[str, Any] = {}) -> Path:
 
 @pytest.mark.parametrize("file", sorted((ROOT / "scripts" / "reproduce").glob("*.yaml")), ids=lambda file: file.stem)
 def test_every_shipped_file_can_be_read_and_makes_runs_that_have_its_report(file: Path, tmp_path: Path) -> None:
+    from rlx.commands.credit import check_study
     from rlx.commands.reproduce import check_pictures, check_report
     from rlx.config.compose import build_run, compose
 
@@ -56,6 +57,7 @@ def test_every_shipped_file_can_be_read_and_makes_runs_that_have_its_report(file
     built = {one.name: build_run(compose(one.words), one.folder) for one in members_of(what, tmp_path, 2, [])}
     check_report(file, what, {arm: built[f"{arm}/0"] for arm in what.runs})
     check_pictures(file, what, {arm: built[f"{arm}/0"] for arm in what.runs})
+    check_study(what, {arm: built[f"{arm}/0"] for arm in what.runs})
     assert what.expected
 
 
