@@ -207,12 +207,12 @@ def chunks_of(found: Measured, budget: int) -> list[set[int]]:
 
 
 def estimated_gradients(found: Measured, chunk: set[int]) -> list[Gradient]:
-    """Return the sum over trained turns of x grad log pi(a | s), by task: x (1[a] - pi(. | s))."""
+    """Return the sum over trained turns of m x grad log pi(a | s), by task: m x (1[a] - pi(. | s)), m its copies."""
     sums: list[Gradient] = [defaultdict(float) for _ in found.values]
     for turn in found.turns:
         if turn.round in chunk and turn.num_trained:
             own = sums[turn.task]
-            own[turn.state, turn.action] += turn.estimate
+            own[turn.state, turn.action] += turn.copies * turn.estimate
             for action, chance in found.policies[turn.task][turn.state].items():
-                own[turn.state, action] -= turn.estimate * chance
+                own[turn.state, action] -= turn.copies * turn.estimate * chance
     return sums

@@ -89,6 +89,8 @@ class Turn:
     num_zero: int
     """Trained tokens whose advantage is exactly 0."""
     num_tokens: int
+    copies: float = 1.0
+    """Mean number of times that its trained tokens count in the loss (`Credited.multiplicity`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,10 +153,17 @@ def judge(
     if algo.critic is not None:
         seen = with_exact_values(seen, table, walks, values)
     credited = algo.credit(seen)
+    copies = spread(credited.multiplicity, seen.num_tokens)
     return [
-        row_of(d, walks[d.group, d.of.sample][d.turn], env, values[d.group], given, number)
-        for d, given in zip(table, tokens_of(credited, seen.num_tokens), strict=True)
+        replace(row_of(d, walks[d.group, d.of.sample][d.turn], env, values[d.group], given, number), copies=mean(num))
+        for d, given, num in zip(table, tokens_of(credited, seen.num_tokens), copies, strict=True)
     ]
+
+
+def mean(copies: Sequence[float]) -> float:
+    """Return the mean over trained tokens, those that count more than 0 times."""
+    trained = [num for num in copies if num > 0]
+    return sum(trained) / len(trained) if trained else 0.0
 
 
 def walk(env: Bifurcation, one: Trajectory) -> list[tuple[State, str]]:

@@ -18,11 +18,12 @@ from rlx.algo.ppo import ppo
 from rlx.algo.rows import Rows
 from rlx.algo.samplers import demonstrations, independent
 from rlx.algo.tree import tree_difference
+from rlx.algo.tree_grpo import tree_grpo
 from rlx.commands.credit import STATS, check_study, named_figures, study_reports
 from rlx.env.bifurcation import Bifurcation
 from rlx.env.bifurcation_rules import INVALID, State
 from rlx.env.exact_values import Outcome, exact_values
-from rlx.evaluate.credit_figures import credit_figures, gradient_cosine
+from rlx.evaluate.credit_figures import credit_figures, estimated_gradients, gradient_cosine
 from rlx.evaluate.laboratory import LaboratoryError, Measured, Policy, Turn, measure
 from rlx.evaluate.reproduction import Arm, Reproduction, Study
 from rlx.limits import MistakeError
@@ -214,6 +215,18 @@ def test_estimates_along_the_exact_advantages_point_along_the_gradient(played: M
     assert ask(perfect).value > 0.93
     assert ask(opposite).value < -0.93
     assert 0.3 < ask(exact).value < ask(perfect).value
+
+
+def test_a_turn_trained_twice_pulls_twice_in_the_gradient(played: Measured) -> None:
+    once = played.turns[0]
+    twice = replace(played, turns=[replace(once, copies=2.0)])
+    plain = replace(played, turns=[once, once])
+    assert estimated_gradients(twice, {once.round}) == estimated_gradients(plain, {once.round})
+
+
+def test_a_shared_turn_of_tree_grpo_counts_once_for_each_leaf_below() -> None:
+    found = measured(tree_grpo(optimizer=OPTIMIZER))
+    assert {one.copies for one in found.turns} >= {1.0, 2.0}
 
 
 def test_the_table_is_the_policy_of_the_true_states() -> None:
