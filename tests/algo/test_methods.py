@@ -13,10 +13,11 @@ import pytest
 from rlx.algo.aepo import by_surprise
 from rlx.algo.arpo import outcome_of_leaves
 from rlx.algo.at2po import backed_up_values
+from rlx.algo.backup import forest_of
 from rlx.algo.branpo import base_and_branches, branches_of, reward_of
 from rlx.algo.carl import tree_outcome
 from rlx.algo.credit import group_centred
-from rlx.algo.forks import in_rounds, uniform_states
+from rlx.algo.forks import in_rounds, least_likely_tokens, uniform_states
 from rlx.algo.g2po import graph_values
 from rlx.algo.gigpo import group_in_group
 from rlx.algo.parts import Credit, Credited, PerRow, PerToken
@@ -332,6 +333,35 @@ def test_order_of_samples_and_the_rest_of_the_batch_do_not_change_an_advantage(n
     mixed = shuffled(one, seed)
     assert by_place(mixed, credit(table(mixed))) == pytest.approx(alone)
     assert by_place(one, credit(table(one, other))) == pytest.approx(alone)
+    assert by_place(one, credit(table(other, one)), len(table(other).turn)) == pytest.approx(alone)
+
+
+def tree_in_mid_turn(seed: int) -> Group:
+    """A group of trees that are forked inside turns, and forks of these."""
+    sampler = in_rounds(2, 3, 24, least_likely_tokens(2, 2))
+    return grow(sampler, Process(seed, length=3, tokens=4, varied=True).play, Random(seed))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_edges_above_a_leaf_are_the_tokens_of_its_episode(seed: int) -> None:
+    group = tree_in_mid_turn(seed)
+    rows = table(group)
+    forest = forest_of(rows)
+    assert sum(edge.num_tokens for edge in forest.edges) == sum(rows.num_tokens)
+    for trajectory, one in enumerate(group.trajectories):
+        path = [edge for edge, below in zip(forest.edges, forest.below, strict=True) if trajectory in below]
+        assert sum(edge.num_tokens for edge in path) == one.num_tokens
+        assert all(edge.parent < number for number, edge in enumerate(forest.edges))
+
+
+@pytest.mark.parametrize(
+    "name", ["aepo", "arpo", "at2po", "carl_outcome_all", "treerl", "treerl_paper", "treerl_released"]
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_forks_in_mid_turn_change_with_order_and_batch_as_little(name: str, seed: int) -> None:
+    credit, one, other = ESTIMATORS[name], tree_in_mid_turn(seed), tree_in_mid_turn(seed + 50)
+    alone, mixed = by_place(one, credit(table(one))), shuffled(one, seed)
+    assert by_place(mixed, credit(table(mixed))) == pytest.approx(alone)
     assert by_place(one, credit(table(other, one)), len(table(other).turn)) == pytest.approx(alone)
 
 
