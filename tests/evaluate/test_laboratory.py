@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from rlx.algo.branpo import branpo
 from rlx.algo.carl import carl
 from rlx.algo.credit import imitate
 from rlx.algo.grpo import grpo
@@ -19,6 +20,7 @@ from rlx.algo.rows import Rows
 from rlx.algo.samplers import demonstrations, independent
 from rlx.algo.tree import tree_difference
 from rlx.algo.tree_grpo import tree_grpo
+from rlx.algo.vineppo import vineppo
 from rlx.commands.credit import STATS, check_study, named_figures, study_reports
 from rlx.env.bifurcation import Bifurcation
 from rlx.env.bifurcation_rules import INVALID, State
@@ -166,6 +168,19 @@ def test_grpo_is_biased_by_what_came_before_a_turn() -> None:
     divided = figures(measured(grpo(optimizer=OPTIMIZER, num_samples=8)))
     assert divided["slope"].low > 1.5
     assert divided["scaled bias"].low > 0.05
+
+
+def test_monte_carlo_values_have_no_bias_and_most_tokens_measure() -> None:
+    found = measured(vineppo(optimizer=OPTIMIZER, num_samples=3, num_rollouts=4, whiten=False), tokens=8000)
+    shown = figures(found, "token")
+    assert shown["bias"].low == 0
+    assert shown["slope"].low < 1 < shown["slope"].high
+    assert shown["zero"].low > 0.7
+
+
+def test_branches_that_are_kept_for_their_contrast_bias_the_credit() -> None:
+    found = figures(measured(branpo(optimizer=OPTIMIZER), tokens=8000))
+    assert found["scaled bias"].low > 0.05
 
 
 def test_a_tree_halves_the_gain_of_a_turn_with_one_sibling() -> None:
