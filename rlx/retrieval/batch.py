@@ -28,62 +28,85 @@ class Ticket:
     top_k: int
     hits: list[Hits] = field(default_factory=list)
     error: BaseException | None = None
-    done: Event = field(default_factory=Event)
+    leads: bool = False
+    """The caller was woken to search for those that wait now."""
+    ready: Event = field(default_factory=Event)
 
 
 class Batched:
     """A retriever that searches for all waiting callers at once."""
 
-    def __init__(self, inner: Retriever, *, shares_errors: bool = False) -> None:
+    def __init__(self, inner: Retriever, *, shares_errors: bool = False, num_searches: int = 1) -> None:
         """Raise an error in all callers that wait if `shares_errors`, as for a server that is gone. Otherwise search
-        for the callers one by one after an error, so that one caller's query harms no other."""
+        for the callers one by one after an error, so that one caller's query harms no other. `num_searches` may run at
+        a time."""
         self.inner, self.shares_errors = inner, shares_errors
-        self.turn, self.lock = Lock(), Lock()
+        self.lock = Lock()
         self.waiting: list[Ticket] = []
+        self.num_free = num_searches
         self.num_searches = 0
+        """Searches so far."""
 
     def find(self, queries: Sequence[str], top_k: int) -> list[Hits]:
         ticket = Ticket(queries, top_k)
         with self.lock:
-            self.waiting.append(ticket)
-        with self.turn:
-            if not ticket.done.is_set():
-                self.serve(self.take())
+            if self.num_free:
+                self.num_free -= 1
+                ticket.leads = True
+            else:
+                self.waiting.append(ticket)
+        if not ticket.leads:
+            ticket.ready.wait()
+        if ticket.leads:
+            self.lead(ticket)
         if ticket.error is not None:
             raise ticket.error
         return ticket.hits
 
-    def take(self) -> list[Ticket]:
-        """Return the first of those that wait, as many as one search may have; at least the first."""
+    def lead(self, ticket: Ticket) -> None:
+        """Search for this caller and all that wait, then let the first of those that came meanwhile lead."""
+        tickets = [ticket, *self.take(MOST_TOGETHER - len(ticket.queries))]
+        try:
+            self.serve(tickets)
+        finally:
+            for served in tickets[1:]:
+                served.ready.set()
+            with self.lock:
+                if self.waiting:
+                    following = self.waiting.pop(0)
+                    following.leads = True
+                    following.ready.set()
+                else:
+                    self.num_free += 1
+
+    def take(self, room: int) -> list[Ticket]:
+        """Remove the first of those that wait, with at most `room` queries together."""
         with self.lock:
-            num, size = 0, 0
-            while num < len(self.waiting) and (not num or size + len(self.waiting[num].queries) <= MOST_TOGETHER):
-                size, num = size + len(self.waiting[num].queries), num + 1
+            num = 0
+            while num < len(self.waiting) and len(self.waiting[num].queries) <= room:
+                room, num = room - len(self.waiting[num].queries), num + 1
             taken, self.waiting = self.waiting[:num], self.waiting[num:]
         return taken
 
     def serve(self, tickets: list[Ticket]) -> None:
+        """Answer the tickets, or give each its error."""
         try:
             self.search(tickets)
         except Exception as error:
-            if self.shares_errors:
-                with self.lock:
-                    tickets, self.waiting = [*tickets, *self.waiting], []
+            if not self.shares_errors and len(tickets) > 1:
                 for ticket in tickets:
-                    ticket.error = error
-            else:
-                for ticket in tickets:
-                    self.try_alone(ticket, error if len(tickets) == 1 else None)
-        for ticket in tickets:
-            ticket.done.set()
-
-    def try_alone(self, ticket: Ticket, error: Exception | None) -> None:
-        try:
-            if error is None:
-                self.search([ticket])
-            ticket.error = error
-        except Exception as own:
-            ticket.error = own
+                    self.serve([ticket])
+                return
+            with self.lock:
+                others, self.waiting = (self.waiting, []) if self.shares_errors else ([], self.waiting)
+            for ticket in (*tickets, *others):
+                ticket.error = error
+            for ticket in others:
+                ticket.ready.set()
+        except BaseException as error:  # an interrupt of the caller that leads
+            for ticket in tickets[1:]:
+                ticket.error = RuntimeError(f"the search was stopped: {type(error).__name__}")
+            raise
 
     def search(self, tickets: list[Ticket]) -> None:
         """Search for all tickets, each distinct query once, as many pages as any of them wants."""

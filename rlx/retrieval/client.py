@@ -9,9 +9,9 @@ rollouts wait while it is restarted; then the run stops with one line. No proxy 
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any
 from urllib.parse import urlsplit
@@ -30,6 +30,8 @@ TIMEOUT = 120.0
 """Seconds of one try."""
 PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0)
 """Seconds between tries; the last of them again and again."""
+NUM_CALLS = 2
+"""Calls at a time: the server reads one while it searches for the other."""
 LARGEST_ANSWER = 64 * 2**20
 BUSY = (408, 429)
 """Statuses below 500 after which a call is made again."""
@@ -44,8 +46,8 @@ class ServerRetriever:
         self.is_https, self.host, self.port, self.path = parse_url(url)
         self.served: str | None = None
         """Edition of the server's index, once it is known."""
-        self.lock = threading.Lock()
-        self.connection: HTTPConnection | None = None
+        self.idle: list[HTTPConnection] = []
+        """Open connections that no thread uses."""
 
     def find(self, queries: Sequence[str], top_k: int) -> list[list[Hit]]:
         if not queries:
@@ -113,37 +115,29 @@ class ServerRetriever:
         raise LostServiceError(f"search_url={self.url} does not speak Search-R1's protocol: {why:.200}; {START}")
 
     def try_once(self, path: str, body: bytes) -> tuple[int, bytes]:
-        """Make one call over the open connection, or a new one where that was closed meanwhile."""
-        with self.lock:
-            is_new = self.connection is None
-            try:
-                return self.send(path, body)
-            except (OSError, HTTPException):
-                self.close()
-                if is_new:
-                    raise
-            return self.send(path, body)
+        """Make one call over an open connection, or a new one where that was closed meanwhile."""
+        with suppress(IndexError):
+            connection = self.idle.pop()
+            with suppress(OSError, HTTPException):
+                return self.send(connection, path, body)
+        kind = HTTPSConnection if self.is_https else HTTPConnection
+        return self.send(kind(self.host, self.port, timeout=self.timeout), path, body)
 
-    def send(self, path: str, body: bytes) -> tuple[int, bytes]:
-        if self.connection is None:
-            kind = HTTPSConnection if self.is_https else HTTPConnection
-            self.connection = kind(self.host, self.port, timeout=self.timeout)
+    def send(self, connection: HTTPConnection, path: str, body: bytes) -> tuple[int, bytes]:
+        is_kept = False
         try:
-            self.connection.request("POST", self.path + path, body, {"Content-Type": "application/json"})
-            reply = self.connection.getresponse()
+            connection.request("POST", self.path + path, body, {"Content-Type": "application/json"})
+            reply = connection.getresponse()
             raw = reply.read(LARGEST_ANSWER + 1)
-        except BaseException:
-            self.close()
-            raise
-        if len(raw) > LARGEST_ANSWER:
-            self.close()
+            is_kept = len(raw) <= LARGEST_ANSWER
+        finally:
+            if is_kept:
+                self.idle.append(connection)
+            else:
+                connection.close()
+        if not is_kept:
             raise LostServiceError(f"search_url={self.url}: an answer of more than {LARGEST_ANSWER >> 20} MB")
         return reply.status, raw
-
-    def close(self) -> None:
-        connection, self.connection = self.connection, None
-        if connection is not None:
-            connection.close()
 
 
 class Client(Cached):
@@ -151,7 +145,7 @@ class Client(Cached):
 
     def __init__(self, url: str, *, timeout: float = TIMEOUT, patience: float = PATIENCE, cache: int = 20_000) -> None:
         self.server = ServerRetriever(url, timeout=timeout, patience=patience)
-        super().__init__(Batched(self.server, shares_errors=True), cache)
+        super().__init__(Batched(self.server, shares_errors=True, num_searches=NUM_CALLS), cache)
 
     def check(self) -> None:
         self.server.check()

@@ -12,7 +12,7 @@ from rlx import __version__
 from rlx.http import Call, Server
 from rlx.retrieval.batch import Batched, Cached
 from rlx.retrieval.page import Retriever
-from rlx.retrieval.protocol import DEFAULT_TOP_K, document, dump, read_query, read_urls, write_hits
+from rlx.retrieval.protocol import DEFAULT_TOP_K, dump, read_query, read_urls, write_hits, write_pages
 
 LARGEST_CALL = 8 * 2**20
 """Bytes of a call."""
@@ -68,4 +68,4 @@ class RetrievalCall(Call):
 
     def access(self) -> bytes:
         pages = [self.server.retriever.open(url) for url in read_urls(self.json_body(LARGEST_CALL))]
-        return dump({"result": [page and document(page) for page in pages]})
+        return write_pages(pages)

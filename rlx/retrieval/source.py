@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,14 +11,12 @@ from rlx.fetch import open_text
 from rlx.limits import MistakeError
 from rlx.retrieval.page import Page
 
-QUOTED = re.compile(r'"([^\n]*)"\n')
-"""First line of Search-R1's `contents`: the title."""
 Fields = str | Mapping[str, Any]
 
 
 def encodable(text: str) -> str:
     """Replace halves of letters, which JSON can spell and no encoding has."""
-    return text.encode(errors="replace").decode()
+    return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 def read_fields(where: str, line: str) -> Fields:
@@ -50,8 +47,9 @@ def page_of(fields: Fields, number: int) -> Page:
 
 def split_contents(contents: str) -> tuple[str, str]:
     """Return title and text of Search-R1's form; a text of another form has no title."""
-    found = QUOTED.match(contents)
-    return (found[1], contents[found.end() :]) if found else ("", contents)
+    title, _, text = contents.partition('"\n')
+    is_quoted = title.startswith('"') and "\n" not in title and len(title) + len(text) < len(contents)
+    return (title[1:], text) if is_quoted else ("", contents)
 
 
 def read_file(path: Path) -> Iterator[Page]:
