@@ -284,3 +284,8 @@ def test_the_uncertainty_of_a_turn_is_over_its_first_twenty_tokens() -> None:
     long = replace(one, turns=(replace(one.turns[0], completion=done),))
     assert uncertainties(long, 10, "surprise") == [pytest.approx(20 / math.log(10))]
     assert uncertainties(long, 10, "top10") == [pytest.approx(10 / math.log(10))]
+
+
+@pytest.mark.parametrize("make", [aepo, arpo, at2po, branpo, carl, tree_grpo, treerl, vineppo])
+def test_a_method_that_forks_says_so_so_that_a_run_can_refuse_what_does_not_replay(make: Any) -> None:
+    assert make(optimizer=Optimizer()).sample.num_forks > 0

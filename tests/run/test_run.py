@@ -80,9 +80,7 @@ class Unrepeatable(Countdown):
     replayable: ClassVar[bool] = False
 
 
-@pytest.mark.parametrize(
-    "algo", ["aepo", "arpo", "at2po", "branpo", "carl", "carl_lite", "cpo", "tree_grpo", "treerl", "vineppo"]
-)
+@pytest.mark.parametrize("algo", ["carl", "carl_lite", "cpo", "vineppo"])
 def test_an_algorithm_that_forks_needs_an_environment_that_replays(
     small_run: Callable[..., Any], tmp_path: Path, algo: str
 ) -> None:
