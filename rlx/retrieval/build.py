@@ -18,13 +18,14 @@ from hashlib import sha256
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 
 from rlx.limits import MistakeError
 from rlx.retrieval.encoder import load_encoder
 from rlx.retrieval.folder import ABOUT, ENGINES, FORMAT, About, one_line, read_about, write_about, write_atomically
+from rlx.retrieval.page import Retriever
 from rlx.retrieval.source import page_of, read_fields
 from rlx.retrieval.store import BEGINS, PAGES, PageStore, line_of, write_urls
 
@@ -209,7 +210,7 @@ def copy_block(path: Path, source: BinaryIO, copy: BinaryIO, begins: BinaryIO, p
     )
 
 
-def open_index(folder: Path) -> Any:
+def open_index(folder: Path) -> Retriever:
     """Open a whole index as a Retriever; MistakeError says in one line why it cannot be."""
     about = read_about(folder)
     if find_spec(NEEDS[about.engine]) is None:

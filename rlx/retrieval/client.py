@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from rlx.fault import LostServiceError
-from rlx.limits import MistakeError
+from rlx.limits import Address, MistakeError
 from rlx.retrieval.batch import Batched, Cached
 from rlx.retrieval.page import Hit, Page
 from rlx.retrieval.protocol import ProtocolError, dump, read_hits, read_pages
@@ -143,7 +143,9 @@ class ServerRetriever:
 class Client(Cached):
     """Server with a cache, whose calls are shared by threads. Nothing is asked before the first call."""
 
-    def __init__(self, url: str, *, timeout: float = TIMEOUT, patience: float = PATIENCE, cache: int = 20_000) -> None:
+    def __init__(
+        self, url: Address, *, timeout: float = TIMEOUT, patience: float = PATIENCE, cache: int = 20_000
+    ) -> None:
         self.server = ServerRetriever(url, timeout=timeout, patience=patience)
         super().__init__(Batched(self.server, shares_errors=True, num_searches=NUM_CALLS), cache)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
-def compiled_best(
+def sum_and_select(
     data: NDArray[Any],
     pages: NDArray[np.int32],
     begins: NDArray[np.int64],
@@ -41,3 +41,14 @@ def compiled_best(
             if num == top_k:
                 lowest = tops[top_k - 1]
     return found[:num], tops[:num]
+
+
+def compile_best() -> Callable[..., tuple[NDArray[Any], NDArray[Any]]]:
+    """Compile, and store the result for later processes where numba finds a place that it may write to."""
+    try:
+        return njit(nogil=True, cache=True)(sum_and_select)
+    except RuntimeError:
+        return njit(nogil=True)(sum_and_select)
+
+
+compiled_best = compile_best()

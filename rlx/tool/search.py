@@ -76,7 +76,7 @@ class Search:
 
     def check(self) -> None:
         """Refuse a server that cannot be used, before a run."""
-        if isinstance(self.retriever, Client):
+        if self.search_url is not None and isinstance(self.retriever, Client):
             self.retriever.check()
 
     def best(self, query: str) -> list[Hit]:

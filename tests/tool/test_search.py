@@ -74,6 +74,12 @@ def test_any_query_over_any_pages_has_an_answer(query: str, pages: list[str]) ->
     assert result.failed == (not Search(pages=pages).best(query))
 
 
+def test_a_check_builds_no_index() -> None:
+    tool = Search(pages=PAGES)
+    tool.check()
+    assert "retriever" not in vars(tool)
+
+
 def test_control_characters_of_a_page_are_not_shown() -> None:
     assert Search(pages=["a\x1b[2J b"]).run("b").output == "a[2J b"
 
