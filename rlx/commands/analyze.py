@@ -67,9 +67,10 @@ def criticality(
     """
     from rlx.commands.criticality import (
         criticality_panel,
-        criticality_report,
+        criticality_tables,
         criticality_values,
         draw_criticality,
+        figures_of,
         inspect_run,
     )
     from rlx.commands.output import show_json, show_tables
@@ -83,10 +84,10 @@ def criticality(
         raise ConfigError(f"--picture {picture}: it exists already: choose another file")
     inspection = Inspection(num_tasks=tasks, num_draws=draws)
     states = inspect_run(folder, rest, inspection, start)
-    figures, tables = criticality_report(states, inspection, folder.name)
+    figures = figures_of(states, inspection)
     if picture is not None:
         draw_criticality(picture, [criticality_panel(folder.name, states)])
     if as_json:
         show_json(criticality_values(states, figures, inspection))
     else:
-        show_tables(tables)
+        show_tables(criticality_tables({folder.name: figures}, inspection))

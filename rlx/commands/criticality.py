@@ -24,7 +24,9 @@ from rlx.evaluate.criticality import (
 )
 from rlx.evaluate.evaluate import held_out
 from rlx.evaluate.intervals import Estimate
+from rlx.evaluate.members import Runs
 from rlx.evaluate.picture import Handles, Panel
+from rlx.evaluate.reproduction import Policies
 from rlx.evaluate.tables import Column, Table, estimate_cell
 from rlx.learner.checkpoint import newest_good
 from rlx.limits import MistakeError
@@ -47,10 +49,6 @@ COLUMNS = (
 )
 EDGES = [0.0, *(0.01 + 0.05 * step for step in range(12))]
 """Edges of the histogram's bins: the first is the flat states'."""
-
-
-def criticality_row(run: str) -> str:
-    return f"criticality of {run}"
 
 
 def inspect_run(folder: Path, words: Sequence[str], inspection: Inspection, of_start: bool) -> list[State]:
@@ -115,6 +113,39 @@ def read_states(file: Path, key: str) -> list[State] | None:
         return None
 
 
+def policy_states(what: Policies, runs: Runs, folder: Path) -> dict[str, list[State]]:
+    """Measure the policies of a reproduction, all seeds of a run together; the first policy of a run for seed 0."""
+    inspection, found = Inspection(num_tasks=what.tasks, num_draws=what.draws), {}
+    for policy in what.of:
+        name, which = policy.split(" ")
+        seeds = runs[name][:1] if which == "start" else runs[name]
+        found[policy] = [
+            replace(state, task=f"{seed}/{state.task}")
+            for seed, place in enumerate(seeds)
+            for state in states_of_seed(place, which, folder / f"criticality-{name}-{which}-{seed}.json", inspection)
+        ]
+    return found
+
+
+def states_of_seed(place: Path, which: str, file: Path, inspection: Inspection) -> list[State]:
+    """Measure a policy of the run in this folder."""
+    run = build_run(load_tree(place), place)
+    return measure_or_read(run, start_model(run) if which == "start" else trained_model(run), file, inspection)
+
+
+def policy_figures(what: Policies, found: Mapping[str, Sequence[State]]) -> dict[str, dict[str, Estimate]]:
+    """Return the figures of each policy."""
+    inspection = Inspection(num_tasks=what.tasks, num_draws=what.draws)
+    return {policy: figures_of(states, inspection) for policy, states in found.items()}
+
+
+def figures_of(states: Sequence[State], inspection: Inspection) -> dict[str, Estimate]:
+    """Return the figures of states, of which there must be one."""
+    if not states:
+        raise MistakeError("criticality: no episode ended without an error, so no state was measured")
+    return state_figures(states, inspection)
+
+
 def criticality_tables(found: Mapping[str, Mapping[str, Estimate]], inspection: Inspection) -> list[Table]:
     """Return the figures of each policy, a row each."""
     told = f"{counted(inspection.num_tasks, 'task')}, {inspection.num_draws} draws a state [95% interval over tasks]"
@@ -154,13 +185,3 @@ def draw_criticality(file: Path, panels: Sequence[Panel]) -> None:
     from rlx.evaluate.picture import picture_svg
 
     write_aside(file, picture_svg(panels))
-
-
-def criticality_report(
-    states: Sequence[State], inspection: Inspection, name: str
-) -> tuple[dict[str, Estimate], list[Table]]:
-    """Return the figures of one policy and their table."""
-    if not states:
-        raise MistakeError("criticality: no episode ended without an error, so no state was measured")
-    figures = state_figures(states, inspection)
-    return figures, criticality_tables({name: figures}, inspection)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from rlx.commands.suit import check_settings
 from rlx.hardware.ranks import find_place
 from rlx.run.fit import check_fit, check_run
-from rlx.run.inputs import check_inputs, check_samplers, fetch_inputs
+from rlx.run.inputs import check_inputs, check_samplers, check_servers, fetch_inputs
 from rlx.run.run import Run
 from rlx.run.tasks import check_tasks
 
@@ -18,6 +18,8 @@ def check_train(run: Run, here: bool = True) -> None:
     check_samplers(run)
     check_settings(run)
     check_run(run, here=here)
+    if here:
+        check_servers(run)
     check_tasks(run, fetch=fetch_here(run, here))
 
 
@@ -36,6 +38,8 @@ def check_evaluate(run: Run, here: bool = True) -> None:
     """Refuse a run that cannot be evaluated."""
     check_inputs(run)
     check_run(run, here=here, trains=False)
+    if here:
+        check_servers(run)
     check_tasks(run, fetch=fetch_here(run, here), trains=False)
 
 

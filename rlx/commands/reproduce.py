@@ -6,22 +6,13 @@ cut off, and one that is finished is not begun.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from rlx.commands.credit import (
-    Report,
-    check_study,
-    credit_tables,
-    credit_values,
-    named_figures,
-    study_reports,
-    study_settings,
-)
 from rlx.commands.graph import play_all
+from rlx.commands.measured import Findings, check_measured, measure_more
 from rlx.commands.objective import is_among, judged_by
 from rlx.commands.text import between, clock, row
 from rlx.config.check import ConfigError, spell
@@ -72,7 +63,7 @@ def reproduce(
     check_stages(file, what, built)
     check_report(file, what, built)
     check_pictures(file, what, built)
-    check_study(what, built)
+    check_measured(file, what, built)
     for line in describe(what, {member: built[member.arm] for member in members}, jobs):
         screen.say(line)
     if plan:
@@ -81,8 +72,8 @@ def reproduce(
         raise ConfigError(f"--folder {folder}: its {RESULTS} is of something else: choose another folder")
     with held(folder, "choose another --folder"):
         play_all(members, partial(all_words_of, what, folders_of(members)), jobs, screen)
-    study = study_reports(what.credit, built, screen.say) if what.credit else {}
-    return report(file.stem, what, members, folder, screen, study)
+    more = measure_more(what, built, folders_of(members), folder, screen.say)
+    return report(file.stem, what, members, folder, screen, more)
 
 
 def check_stages(file: Path, what: Reproduction, runs: Mapping[str, Run]) -> None:
@@ -199,21 +190,18 @@ def report(
     members: Sequence[Member],
     folder: Path,
     screen: Screen,
-    study: Mapping[str, Report],
+    more: Findings,
 ) -> bool:
     """Show and write the tables (results.md, results.svg) and pictures; return whether all figures are as expected and
     claimed."""
     found = measure_runs(what, folders_of(members))
-    tables, failed = report_tables(what, found, named_figures(study))
-    if what.credit is not None:
-        settings = study_settings(what.credit)
-        tables = [*credit_tables(0, study, settings), *tables]
-        write_aside(folder / "credit.json", json.dumps(credit_values(0, study, settings), indent=2) + "\n")
+    tables, failed = report_tables(what, found, more.figures)
+    tables = [*more.tables, *tables]
     write_aside(folder / RESULTS, report_text(name, what, [*tables, cost_table(members)]))
     write_aside(folder / "results.svg", to_svg(tables[:2], title=f"rlx reproduce {name}"))
     for table in tables:
         screen.show(to_rich(table))
-    files = [RESULTS, "results.svg", *drawn(what, found, folder)]
+    files = [RESULTS, "results.svg", *more.files, *drawn(what, found, folder)]
     screen.say(f"left in {folder}: {', '.join(files)}, and a folder per run")
     for sentence in failed:
         screen.say(sentence)

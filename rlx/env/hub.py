@@ -11,6 +11,7 @@ from hashlib import file_digest, sha256
 from itertools import islice
 from logging import CRITICAL
 from math import isfinite
+from pathlib import PurePath
 from typing import Any
 
 from rlx.fetch import open_text, revision, snapshot
@@ -22,7 +23,7 @@ LOOKED_AT = 200
 ESCAPED = "\\ud"
 """The beginning of such a half in JSON."""
 Stamp = tuple[tuple[str, int, int, int], ...]
-"""Of each file: its path, number, size and time."""
+"""Path, number, size and time of each file."""
 
 
 class DataError(MistakeError):
@@ -34,7 +35,7 @@ def is_file(name: str) -> bool:
 
 
 def is_elsewhere(name: str) -> bool:
-    """Whether it is a hub's."""
+    """Tell whether a data set is a hub's."""
     return not is_file(name) and not os.path.isdir(os.path.expanduser(name))
 
 
@@ -45,7 +46,7 @@ def check_place(name: str) -> None:
 
 
 def first_rows(name: str) -> list[Any]:
-    """Of a file, a few more than are looked at early, if it has them; none of what is no file."""
+    """Return a file's first rows, one more than are looked at early; none of what is no file."""
     check_place(name)
     return list(islice(read_file(name), LOOKED_AT + 1)) if is_file(name) else []
 
@@ -63,7 +64,7 @@ def read_file(name: str) -> Iterator[Any]:
 
 
 def as_rows(text: str) -> list[Any] | None:
-    """Those of a list, or the one that an object is."""
+    """Return the rows of a list, or the one that an object is."""
     try:
         whole = json.loads(text)
     except (ValueError, RecursionError):
@@ -93,7 +94,7 @@ def encodable(value: Any) -> Any:
 
 
 def read_table(name: str, split: str = "train", config: str | None = None) -> Any:
-    """What `datasets` makes of a folder, or of a hub's name."""
+    """Load a folder, or a hub's name, with `datasets`."""
     folder = str(snapshot(name, "dataset")) if is_elsewhere(name) else os.path.expanduser(name)
     from datasets import disable_progress_bars, load_dataset, logging
 
@@ -112,8 +113,10 @@ def text_of(cell: Any) -> str:
 
 
 def edition(name: str) -> str:
-    """A name for what a file or a folder holds, or the commit of a hub's, so that one that was changed is not taken for
-    what it was; empty where a hub's was never fetched."""
+    """Return a name for what a file or a folder holds, or the commit of a hub's data set.
+
+    What was changed is so not taken for what it was. Empty where a hub's data set was never fetched.
+    """
     return revision(name, "dataset") if is_elsewhere(name) else digest_of(name)
 
 
@@ -143,7 +146,7 @@ def first_stamp(name: str) -> Stamp:
 
 
 def stamp(name: str) -> Stamp:
-    """What tells its files from others without reading them; nothing of a hub's, whose commit stays as it is."""
+    """Return what tells its files from others without reading them; nothing of a hub's, whose commit stays."""
     stats = [] if is_elsewhere(name) else [(path, os.stat(path)) for path in files_of(name) if os.path.exists(path)]
     return tuple((path, stat.st_ino, stat.st_size, stat.st_mtime_ns) for path, stat in stats)
 
@@ -160,12 +163,24 @@ def files_below(folder: str) -> Iterator[str]:
 
 @cache
 def load_rows(name: str, split: str = "train", config: str | None = None) -> Sequence[Mapping[str, Any]]:
-    """Every row; a file has no splits. `config` is one of several tables that a data set may have."""
+    """Return every row; a file has no splits. `config` is one of several tables of a data set, or a file in it."""
     with unchanged(name):
-        rows: Sequence[Mapping[str, Any]] = list(read_file(name)) if is_file(name) else read_table(name, split, config)
+        file = name if is_file(name) else file_within(name, config)
+        rows: Sequence[Mapping[str, Any]] = list(read_file(file)) if file else read_table(name, split, config)
     if not len(rows):
         refuse(name, "it has no rows")
     return rows
+
+
+def file_within(name: str, file: str | None) -> str:
+    """Return the path of a file in a data set; empty if its name is that of a table."""
+    if file is None or not is_file(file):
+        return ""
+    inside = PurePath(file)
+    if inside.is_absolute() or ".." in inside.parts:
+        raise DataError(f"env.table={file:.200}: expected a file inside the data set {name:.200}")
+    folder = str(snapshot(name, "dataset")) if is_elsewhere(name) else os.path.expanduser(name)
+    return os.path.join(folder, inside)
 
 
 def require_columns(name: str, index: int, row: Any, columns: Mapping[str, str]) -> None:

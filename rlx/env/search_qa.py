@@ -11,9 +11,11 @@ reward is F1 x (every turn had its form), as in CARL (arXiv:2512.04949).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
+from pathlib import Path
 from random import Random
 from typing import Any, Literal
 
@@ -21,7 +23,9 @@ from rlx.env.invented import InventedWorld, make_world
 from rlx.env.qa import WordQuestions
 from rlx.env.question import LONGEST, Question, judged
 from rlx.env.wording import F1_FORMS, exact_match, right_answers
-from rlx.limits import refuse, within
+from rlx.limits import Address, above, refuse, within
+from rlx.retrieval.build import open_index
+from rlx.retrieval.client import TIMEOUT, Client, parse_url
 from rlx.retrieval.memory import MemoryRetriever
 from rlx.retrieval.page import MOST_HITS, Hit, Page, Retriever
 from rlx.tool.python import printable
@@ -40,8 +44,12 @@ LAST_TURN = "No turns are left for searches: answer now."
 class SearchQA(WordQuestions):
     """Questions on the invented world or of a data set, and a search over pages."""
 
-    retriever: Retriever | None = None
-    """Search engine over the pages; null: the pages of the invented world, in memory."""
+    index: str | None = None
+    """Folder of an index of pages (`rlx data build-index`); null: the pages of the invented world, in memory."""
+    search_url: Address | None = None
+    """Server that is asked instead: `rlx serve retriever`, or any other of Search-R1's protocol."""
+    timeout: float = TIMEOUT
+    """Seconds of one try to ask the server."""
     top_k: int = 5
     """Pages that a search shows, at most."""
     result_characters: int = 0
@@ -70,8 +78,13 @@ class SearchQA(WordQuestions):
             refuse("max_rounds", self.max_rounds, "1 or more, as a search is a turn before the answer")
         if not self.access and not self.result_characters:
             refuse("result_characters", 0, "1 or more with access=false, or no page can be read")
-        if self.retriever is None and self.source == "hub":
-            refuse("retriever", None, "an index of pages, or search_url, beside source=hub")
+        above(0.0, 1e6, timeout=self.timeout)
+        if self.search_url is not None:
+            parse_url(self.search_url)
+        if self.search_url is not None and self.index is not None:
+            refuse("index", self.index, "null beside search_url: a question is asked of one of them")
+        if self.search_url is None and self.index is None and self.source == "hub":
+            refuse("index", None, "the folder of an index, or search_url, beside source=hub")
 
     @property
     def stream(self) -> str:
@@ -85,14 +98,33 @@ class SearchQA(WordQuestions):
     def actions(self) -> tuple[Verb, ...]:
         return (READ, ANSWER) if self.reads else ()
 
+    @property
+    def fetches(self) -> bool:
+        """Tell whether questions or results come from elsewhere, so that a plan does not wait for them."""
+        return super().fetches or self.search_url is not None
+
     @cached_property
     def engine(self) -> Retriever:
         """Search engine, made when it is first asked."""
-        return world_retriever(make_world(self.settings)) if self.retriever is None else self.retriever
+        if self.search_url is None and self.index is None:
+            return world_retriever(make_world(self.settings))
+        return shared_engine(self.search_url, self.timeout, self.index)
 
     def edition(self) -> str:
-        """Name of the data set's state and of the pages'."""
-        return f"{super().edition()} {self.engine.edition()}"
+        """Return a name of the data set's state and of the pages; nothing of pages that a number defines."""
+        own = self.search_url is None and self.index is None
+        return " ".join(filter(None, (super().edition(), "" if own else self.engine.edition())))
+
+    def check(self) -> None:
+        """Refuse a data set or an index that cannot be used."""
+        super().check()
+        if self.index is not None:
+            self.engine.edition()
+
+    def check_server(self) -> None:
+        """Refuse a server that cannot be used, where the run is."""
+        if self.search_url is not None:
+            Client(self.search_url, timeout=self.timeout).check()
 
     def draw(self, rng: Random) -> Question:
         _, path = self.draw_way(rng)
@@ -151,6 +183,15 @@ class SearchQA(WordQuestions):
         """Return answers of somebody who guesses names of the question and of the world."""
         names = [name for kind in make_world(self.settings).names.values() for name in kind]
         return Random(f"search_qa/random/{seed}/{task.id}").sample(names, min(num, len(names)))
+
+
+@cache
+def shared_engine(search_url: str | None, timeout: float, index: str | None) -> Retriever:
+    """Return a server's client or an open index, the same for all parts of a mixture."""
+    if search_url is not None:
+        return Client(search_url, timeout=timeout)
+    found: Retriever = open_index(Path(os.path.expanduser(index or "")))
+    return found
 
 
 class SearchEpisode:

@@ -26,11 +26,13 @@ class SourcedQuestions(DrawnQuestions):
     source: Literal["generated", "hub"] = "generated"
     """Questions of the project, or those of the data set below."""
     hub: str = ""
-    """With source=hub: a data set's name, folder or jsonl file."""
+    """Name, folder or jsonl file of the data set (source=hub)."""
+    table: str | None = None
+    """One of several tables of the data set, or a jsonl file in it; null: it has one (source=hub)."""
     split: str = "train"
-    """Of the data set: where questions are from."""
+    """Split of the data set for questions."""
     test_split: str | None = None
-    """Of the data set: where test questions are from; null: one in four of `split`."""
+    """Split of the data set for test questions; null: one in four of `split`."""
     question_key: str = "question"
     """The data set's column of questions."""
     answer_key: str = "answer"
@@ -46,11 +48,11 @@ class SourcedQuestions(DrawnQuestions):
 
     @abstractmethod
     def read(self, row: Mapping[str, Any]) -> Question | None:
-        """What a data set's row asks; None if it asks nothing that can be judged."""
+        """Return the question of a data set's row; None if it asks nothing that can be judged."""
 
     @property
     def columns(self) -> dict[str, str]:
-        """Those that a row must have, by the keys that name them."""
+        """Return the columns that a row must have, by the keys that name them."""
         return {"question_key": self.question_key, "answer_key": self.answer_key}
 
     @property
@@ -64,7 +66,7 @@ class SourcedQuestions(DrawnQuestions):
         return self.hub if self.source == "hub" and hub.is_elsewhere(self.hub) else ""
 
     def edition(self) -> str:
-        """What is in the data set, where that is here."""
+        """Return a name for what is in the data set, where that is here."""
         return hub.edition(self.hub) if self.source == "hub" else ""
 
     def check(self) -> None:
@@ -92,7 +94,7 @@ class SourcedQuestions(DrawnQuestions):
 
     def rows(self, split: str, order: Random | None = None) -> Iterator[Task]:
         """All of a split of the data set, in its own order or in a random one."""
-        rows = hub.load_rows(self.hub, split)
+        rows = hub.load_rows(self.hub, split, self.table)
         numbers = range(len(rows))
         for index in numbers if order is None else order.sample(numbers, len(numbers)):
             yield self.ask(index, rows[index])

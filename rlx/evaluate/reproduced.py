@@ -242,7 +242,7 @@ def report_tables(
     what: Reproduction, found: Measured, study: Mapping[str, Figures] = MappingProxyType({})
 ) -> tuple[list[Table], list[str]]:
     """Return the tables of a report, and a sentence for each figure that is not as expected or claimed. `study` has the
-    figures of the laboratory."""
+    figures of comparisons and of what is measured by itself."""
     rows, gains, lines = found.rows, found.gains, found.lines
     ends = {
         title: {f"eval/{name}": line.point(what.curves[title]) for name, line in told.items()}
@@ -253,7 +253,7 @@ def report_tables(
     columns = dict.fromkeys((*pass_columns(name for told in gains.values() for name in told), first, reward))
     title = "Gain of these seeds, points and reward [95% paired interval over problems]"
     expected, missed = expected_table(what, {**rows, **gains, **ends, **study})
-    claims, failed = claims_table(what, {**rows, **gains})
+    claims, failed = claims_table(what, {**rows, **gains, **study})
     tables = [
         accuracy_table(rows, published=printed),
         tool_table(rows, published=printed),

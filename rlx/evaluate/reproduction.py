@@ -15,6 +15,10 @@ curves: by title, a metric of each step and the runs whose curves are drawn besi
       not at the end (curves.svg)
 credit: runs `of` whose algorithms the laboratory measures (rlx/evaluate/laboratory.py), with `tokens` for each of them,
       `tasks` and a `budget` of tokens; `credit of RUN` has the figures `turn/bias`, `token/bias`, …, `gradient`
+comparisons: by name, `RUN METRIC` and `RUN METRIC`, means over all steps: their ratio, or their difference where `kind`
+      says so; `scale` multiplies the first
+criticality: policies `of` runs (`grpo start`, `carl eval`), measured on `tasks` with `draws` in each state
+      (rlx/evaluate/criticality.py); `criticality of grpo start` has the figures `flat`, `critical`, …
 pass_curves: by title, pass@k against k for some `rows`, of all tasks or of a `part` of a mixture (pass_curves.svg)
 bars: by title, some `figures` of some `rows`, a bar each (bars.svg)
 distributions: by title, the histogram of a `figure` of an episode (episode/tokens: sampled tokens) for some `rows`,
@@ -22,7 +26,8 @@ distributions: by title, the histogram of a `figure` of an episode (episode/toke
 frontiers: by title, one figure (`across`) against another (`up`), a point for each of some `rows`; `line`: the rows
       that a line connects, in its order (frontiers.svg)
 published: by row, figures as the source prints them, which pass_curves, bars and frontiers draw hollow
-expected: by row or gain, the least and the largest value of a figure; by curve, those of the end of each run
+expected: by row, gain, comparison or measured policy, the least and the largest value of a figure; by curve, those of
+      the end of each run
 claims: sentences of the source, and the meaning of each here: the `figure` `of` a row or gain is at `least` or at
       `most` a number
 
@@ -41,6 +46,7 @@ from pathlib import Path
 import yaml
 
 from rlx.console import one_line
+from rlx.evaluate.comparisons import Comparison
 from rlx.evaluate.curves import Curve
 from rlx.evaluate.pictures import (
     BARS,
@@ -119,6 +125,30 @@ def credit_row(run: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Policies:
+    """Policies whose turns are measured: of each run the one it began with (`RUN start`) or the last (`RUN eval`)."""
+
+    of: tuple[str, ...]
+    tasks: int = 60
+    draws: int = 8
+
+    def __post_init__(self) -> None:
+        within(1, 100_000, tasks=self.tasks)
+        within(2, 1000, draws=self.draws)
+        if not self.of or any(one.split(" ")[1:] not in (["start"], ["eval"]) for one in self.of):
+            raise ValueError("of: expected at least one policy, such as `carl start` or `carl eval`")
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """Return the names that `expected` has for them."""
+        return tuple(map(criticality_row, self.of))
+
+
+def criticality_row(policy: str) -> str:
+    return f"criticality of {policy}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Claim:
     """Meaning of a sentence of the source: a figure of a row or gain lies within bounds."""
 
@@ -148,6 +178,8 @@ class Reproduction:
     gains: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     curves: Mapping[str, Curve] = field(default_factory=dict)
     credit: Study | None = None
+    comparisons: Mapping[str, Comparison] = field(default_factory=dict)
+    criticality: Policies | None = None
     pass_curves: Mapping[str, PassCurves] = field(default_factory=dict)
     bars: Mapping[str, Bars] = field(default_factory=dict)
     distributions: Mapping[str, Distribution] = field(default_factory=dict)
@@ -174,6 +206,8 @@ class Reproduction:
         told += [(gain, what.split(" ")[0]) for gain, both in self.gains.items() for what in both]
         told += [(curve, name) for curve, what in self.curves.items() for name in what.of]
         told += [("credit", name) for name in (self.credit.of if self.credit else ())]
+        told += [(comparison, name) for comparison, what in self.comparisons.items() for name in what.runs]
+        told += [("criticality", one.split(" ")[0]) for one in (self.criticality.of if self.criticality else ())]
         for place, name in (*named, *told):
             if name not in self.runs:
                 raise ValueError(f"{place}: there is no run {name!r} among {', '.join(self.runs)}")
@@ -187,17 +221,17 @@ class Reproduction:
     def check_figures(self) -> None:
         """Check that published figures are of a row, and expected and claimed ones of a row, gain or curve. Names are
         of one of them alone."""
-        names = (*self.rows, *self.gains, *self.curves, *(self.credit.rows if self.credit else ()))
+        names = (*self.rows, *self.gains, *self.curves, *self.measured)
         for name in (name for name, num in Counter(names).items() if num > 1):
-            raise ValueError(f"{name}: rows, gains and curves share no names")
+            raise ValueError(f"{name}: rows, gains, curves and comparisons share no names")
         for name in (name for name in self.published if name not in self.rows):
             raise ValueError(f"{name}: published is of rows, and there is no such row{near(name, self.rows)}")
         for name in (name for name in self.expected if name not in names):
             raise ValueError(f"{name}: there is no such row, gain or curve{near(name, names)}")
         for sentence, claim in self.claims.items():
-            if claim.of not in (*self.rows, *self.gains):
+            if claim.of not in (*self.rows, *self.gains, *self.measured):
                 where = f"{one_line(sentence, 60)}: of={claim.of:.60}"
-                raise ValueError(f"{where}: there is no such row or gain{near(claim.of, (*self.rows, *self.gains))}")
+                raise ValueError(f"{where}: there is no such row or gain{near(claim.of, names)}")
         for title, curve in self.curves.items():
             for name in (name for name in self.expected.get(title, ()) if name not in curve.of):
                 raise ValueError(f"{title}: expected names {name!r}, which is none of its runs: {', '.join(curve.of)}")
@@ -207,6 +241,12 @@ class Reproduction:
             for stat, (low, high) in bands.items():
                 if not low <= high:
                     raise ValueError(f"{name}: {stat}=[{low:g}, {high:g}]: expected the least before the most")
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """Return the names of what is compared over steps or measured by itself."""
+        credit, policies = (one.rows if one else () for one in (self.credit, self.criticality))
+        return (*credit, *self.comparisons, *policies)
 
     @property
     def pictures(self) -> list[tuple[str, Picture]]:
@@ -268,6 +308,8 @@ CURVE = made(
     at=NUMBER.unless(None),
 )
 STUDY = made(Study, of=many(STRING), tokens=WHOLE.unless(100_000), tasks=WHOLE.unless(16), budget=WHOLE.unless(1000))
+COMPARISON = made(Comparison, of=both(STRING, STRING), kind=STRING.unless("ratio"), scale=NUMBER.unless(1.0))
+POLICIES = made(Policies, of=many(STRING), tasks=WHOLE.unless(60), draws=WHOLE.unless(8))
 REPRODUCTION = made(
     Reproduction,
     source=STRING,
@@ -280,6 +322,8 @@ REPRODUCTION = made(
     gains=named(both(STRING, STRING)).unless({}),
     curves=named(CURVE).unless({}),
     credit=STUDY.unless(None),
+    comparisons=named(COMPARISON).unless({}),
+    criticality=POLICIES.unless(None),
     pass_curves=named(PASS_CURVES).unless({}),
     bars=named(BARS).unless({}),
     distributions=named(DISTRIBUTION).unless({}),

@@ -32,6 +32,15 @@ def check_inputs(run: Run) -> None:
     check_cache()
 
 
+def check_servers(run: Run) -> None:
+    """Refuse servers that an environment asks and that cannot be used from here; an environment with one has a
+    `check_server`."""
+    for env in environments(run):
+        check = getattr(env, "check_server", None)
+        if check is not None:
+            check()
+
+
 def check_samplers(run: Run) -> None:
     """Refuse stored episodes that an algorithm reads and that are not there."""
     for stage in run.stages():

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Tool(Protocol):
-    """What can be lent: a name, and text for text, whatever the text is."""
+    """A thing that can be lent: a name, and text for text, whatever the text is."""
 
     @property
     def verb(self) -> Verb: ...
@@ -70,7 +70,7 @@ class Lend:
             refuse("tool", self.tool.verb.name, "a tool that the environment does not lend already")
 
     def __getattr__(self, name: str) -> Any:
-        """What the environment has besides, this has."""
+        """Return what the environment has besides."""
         if name == "env" or name.startswith("__"):
             raise AttributeError(name)
         return getattr(self.env, name)
@@ -95,8 +95,13 @@ class Lend:
         own = pace_of(self.env)
         return "ticks" if own == "inline" else own
 
+    @property
+    def fetches(self) -> bool:
+        """Tell whether tasks or results come from elsewhere, so that a plan does not wait for them."""
+        return any(getattr(part, "fetches", False) for part in (self.tool, self.env))
+
     def edition(self) -> str:
-        """Of what both read."""
+        """Return a name for what both read."""
         own = getattr(self.tool, "edition", str)
         return " ".join(filter(None, (edition_of(self.env), own())))
 
@@ -104,6 +109,11 @@ class Lend:
         """Refuse what neither the tool nor the environment can do here."""
         for part in (self.tool, self.env):
             getattr(part, "check", lambda: None)()
+
+    def check_server(self) -> None:
+        """Refuse a server that neither the tool nor the environment can use from here."""
+        for part in (self.tool, self.env):
+            getattr(part, "check_server", lambda: None)()
 
     def tasks(self, split: str, seed: int) -> Iterator[Task]:
         return self.env.tasks(split, seed)

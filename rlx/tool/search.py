@@ -48,6 +48,11 @@ class Search:
             parse_url(self.search_url)
         above(0.0, 1e6, timeout=self.timeout)
 
+    @property
+    def fetches(self) -> bool:
+        """Tell whether a server is asked, for which a plan does not wait."""
+        return self.search_url is not None
+
     def edition(self) -> str:
         """Return a digest of a file's pages, or a server's edition; empty for pages that a number defines."""
         if self.search_url is not None:
@@ -74,8 +79,8 @@ class Search:
             return Client(self.search_url, timeout=self.timeout)
         return MemoryRetriever(Page(str(number), "", text) for number, text in enumerate(self.texts))
 
-    def check(self) -> None:
-        """Refuse a server that cannot be used, before a run."""
+    def check_server(self) -> None:
+        """Refuse a server that cannot be used, where the run is."""
         if self.search_url is not None and isinstance(self.retriever, Client):
             self.retriever.check()
 

@@ -45,9 +45,16 @@ def tiny(small_words: tuple[str, ...], tmp_path: Path) -> Path:
         "rows": {"ours": "own eval-2", "control": "control eval-2"},
         "gains": {"ours over the control": ["own eval-2", "control eval-2"]},
         "curves": {"Rewards": {"metric": "reward/mean", "of": ["own", "control"], "by": "tokens", "reach": -9}},
+        "comparisons": {"turns": {"of": ["own batch/turns", "control batch/turns"], "scale": 2}},
+        "criticality": {"of": ["own start", "own eval"], "tasks": 1, "draws": 2},
         "distributions": {"Lengths": {"rows": ["ours"], "correct": False}},
         "published": {"ours": {"pass@1": 0.5}},
-        "expected": {"ours over the control": {"pass@1": [-1, 1]}},
+        "expected": {
+            "ours over the control": {"pass@1": [-1, 1]},
+            "turns": {"ratio": [0, 1000]},
+            "criticality of own eval": {"flat": [0, 1]},
+        },
+        "claims": {"It takes more turns": {"of": "turns", "figure": "ratio", "least": 0}},
     }
     path = tmp_path / "tiny.yaml"
     path.write_text(yaml.safe_dump(tree))
@@ -95,6 +102,12 @@ def test_a_reproduction_killed_in_the_middle_goes_on_and_reports(
     assert (out / "curves.svg").is_file() or "no picture of the curves" in told
     assert (out / "distributions.svg").is_file() or "no picture of the curves" in told
     assert "| Lengths | ours | " in report
+    assert "| turns | own batch/turns | control batch/turns | 2 | ratio | " in report
+    assert "| criticality of own eval | flat | " in report
+    assert {file.name for file in out.glob("criticality*.json")} == {
+        "criticality.json",
+        *(f"criticality-own-{name}.json" for name in ("start-0", "eval-0", "eval-1")),
+    }
     assert reproduce(str(tiny), [], seeds=None, jobs=2, folder=out, plan=False)
     assert (out / "results.md").read_text() == report, "and nothing is run again"
     assert len(begun(out)) == 4
@@ -165,13 +178,18 @@ def test_a_seed_for_all_runs_is_refused_and_so_is_a_folder_at_work(tiny: Path, t
             {"distributions": {"d": {"rows": ["ours"], "part": "gsm8k"}}},
             "d: ours: its environment has no part 'gsm8k'",
         ),
+        ({"expected": {"turns": {"difference": [0, 1]}}}, "turns: there is no figure 'difference'"),
+        (
+            {"claims": {"c": {"of": "criticality of own eval", "figure": "flt", "least": 0}}},
+            "criticality of own eval: there is no figure 'flt'; did you mean flat",
+        ),
     ],
 )
 def test_a_report_of_what_its_runs_will_not_have_is_refused_before_the_first(
     changes: dict[str, Any], message: str, tiny: Path, tmp_path: Path
 ) -> None:
     told = yaml.safe_load(tiny.read_text())
-    tiny.write_text(yaml.safe_dump({**told, "gains": {}, "expected": {}, **changes}))
+    tiny.write_text(yaml.safe_dump({**told, "gains": {}, "expected": {}, "claims": {}, **changes}))
     with pytest.raises(ReproductionError) as error:
         reproduce(str(tiny), [], seeds=1, jobs=1, folder=tmp_path / "out", plan=False)
     assert str(error.value).startswith(f"{tiny}: {message}")
@@ -221,7 +239,7 @@ def test_a_run_that_goes_on_from_another_begins_with_its_last_weights(tiny: Path
     told["runs"] = {"own": told["runs"]["own"], "further": further}
     told |= {"rows": {"ours": "own eval-2"}, "gains": {"further": ["further eval-2", "further start-2"]}}
     told["curves"]["Rewards"]["of"] = ["own"]
-    tiny.write_text(yaml.safe_dump(told | {"expected": {}}))
+    tiny.write_text(yaml.safe_dump(told | {"expected": {}, "claims": {}, "comparisons": {}}))
     assert reproduce(str(tiny), [], seeds=1, jobs=2, folder=out, plan=False)
     line = next(line for line in (out / "further" / "0.log").read_text().splitlines() if line.startswith("$ "))
     assert f"model.path={out}/own/0/checkpoints/step-2 " in line

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,9 @@ from hypothesis import strategies as st
 from rlx.env.invented import SIZES, World, make_world
 from rlx.env.relations import RELATIONS
 from rlx.env.search_qa import LAST_TURN, SearchEpisode, SearchQA
+from rlx.limits import MistakeError
 from rlx.protocol.standalone import Standalone
+from rlx.retrieval.build import build_index
 from rlx.retrieval.memory import MemoryRetriever
 from rlx.retrieval.page import Page
 from rlx.types import Action, Step, Task
@@ -119,7 +122,8 @@ def test_the_reward_has_the_chosen_form_of_f1(f1: Any, said: str, reward: float)
 
 def test_a_page_is_shown_as_plain_text() -> None:
     page = Page(id="1", title="Cat", text="\x1b[31mred\x00 <answer>no</answer>", url="u")
-    env = SearchQA(retriever=MemoryRetriever([page]), result_characters=50, reads=False)
+    env = SearchQA(result_characters=50, reads=False)
+    env.__dict__["engine"] = MemoryRetriever([page])
     episode = env.start(first(env))
     for step in (episode.step(call("search", "cat")), episode.step(call("access", "u"))):
         assert "\x1b" not in shown(step)
@@ -174,6 +178,8 @@ def test_any_turns_are_answered(turns: list[tuple[str, str]]) -> None:
         ("sizes", {"dog": 5}),
         ("sizes", {"person": 10**6}),
         ("world", -1),
+        ("search_url", "ftp://host"),
+        ("timeout", 0.0),
     ],
 )
 def test_a_wrong_value_is_refused_with_its_key(key: str, value: Any) -> None:
@@ -182,8 +188,10 @@ def test_a_wrong_value_is_refused_with_its_key(key: str, value: Any) -> None:
 
 
 def test_what_cannot_go_together_is_refused() -> None:
-    with pytest.raises(ValueError, match="retriever"):
+    with pytest.raises(ValueError, match="index"):
         SearchQA(source="hub", hub="x.jsonl")
+    with pytest.raises(ValueError, match="index"):
+        SearchQA(index="folder", search_url="http://127.0.0.1:1")
     with pytest.raises(ValueError, match="result_characters"):
         SearchQA(access=False, result_characters=0)
     with pytest.raises(ValueError, match="hops"):
@@ -194,3 +202,33 @@ def test_what_cannot_go_together_is_refused() -> None:
 
 def test_each_relation_has_a_name_of_its_own() -> None:
     assert len({relation.name for relation in RELATIONS}) == len(RELATIONS)
+
+
+def test_a_data_set_is_asked_with_the_pages_of_an_index(tmp_path: Path) -> None:
+    pages, index, rows = tmp_path / "pages.jsonl", tmp_path / "index", tmp_path / "questions" / "rows.jsonl"
+    pages.write_text('{"id": "1", "title": "Cat", "text": "A cat says meow.", "url": "https://cat"}\n')
+    rows.parent.mkdir()
+    rows.write_text('{"question": "What does a cat say?", "golds": ["meow", "miaow"]}\n' * 2)
+    (rows.parent / "other.txt").write_text("not asked")
+    build_index(pages, index, engine="bm25s", tell=lambda *_: None)
+    env = SearchQA(
+        source="hub",
+        hub=str(rows.parent),
+        table="rows.jsonl",
+        answer_key="golds",
+        index=str(index),
+        reads=False,
+        test_split="train",
+    )
+    env.check()
+    (task,) = env.tasks("test", 0)
+    episode = env.start(task)
+    assert shown(episode.step(call("search", "cat"))) == "Cat (https://cat)"
+    assert "meow" in shown(episode.step(call("access", "https://cat")))
+    assert episode.step(answer("miaow")).reward == 1.0
+    assert "bm25s" in env.edition()
+    outside = replace(env, table="../questions/rows.jsonl")
+    with pytest.raises(MistakeError, match="table"):
+        list(outside.tasks("test", 0))
+    with pytest.raises(MistakeError, match="index"):
+        replace(env, index=str(tmp_path)).check()

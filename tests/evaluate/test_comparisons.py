@@ -1,0 +1,46 @@
+"""Comparisons of means over the steps of runs, by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rlx.evaluate.comparisons import Comparison
+from rlx.limits import MistakeError
+
+
+def folder(path: Path, **metrics: list[float]) -> Path:
+    path.mkdir(parents=True)
+    steps = zip(*metrics.values(), strict=True)
+    lines = [{"step": step, **dict(zip(metrics, values, strict=True))} for step, values in enumerate(steps, 1)]
+    (path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> dict[str, list[Path]]:
+    return {
+        "carl": [folder(tmp_path / "c0", turns=[1.0, 3.0]), folder(tmp_path / "c1", turns=[4.0, 6.0])],
+        "grpo": [folder(tmp_path / "g0", turns=[4.0, 4.0]), folder(tmp_path / "g1", turns=[5.0, 5.0])],
+        "none": [folder(tmp_path / "n0", turns=[0.0, 0.0])],
+    }
+
+
+def test_a_ratio_is_of_means_over_steps_and_a_mean_over_seeds(runs: dict[str, list[Path]]) -> None:
+    found = Comparison(of=("carl turns", "grpo turns"), scale=2.0).figure(runs)
+    assert found.value == pytest.approx((2 * 2 / 4 + 2 * 5 / 5) / 2)
+    assert found.low < found.value < found.high
+
+
+def test_a_difference_is_paired_by_seed(runs: dict[str, list[Path]]) -> None:
+    found = Comparison(of=("carl turns", "grpo turns"), kind="difference").figure(runs)
+    assert found.value == pytest.approx(((2 - 4) + (5 - 5)) / 2)
+
+
+def test_what_has_no_ratio_or_no_metric_is_named(runs: dict[str, list[Path]]) -> None:
+    with pytest.raises(MistakeError, match="none turns"):
+        Comparison(of=("carl turns", "none turns")).figure(runs)
+    with pytest.raises(MistakeError, match="'reward'"):
+        Comparison(of=("carl reward", "grpo turns")).figure(runs)
