@@ -96,6 +96,18 @@ def within_groups(compare: Compare, gamma: float | None) -> Credit:
     return credit
 
 
+def dropping_equal(credit: Credit, drop: bool = True) -> Credit:
+    """`credit`, without the groups in which no turn is worth anything, as where all episodes earned the same: they are
+    not computed, and a KL or entropy term does not see them (DAPO, arXiv:2503.14476, draws others instead)."""
+
+    def dropped(rows: Rows) -> Credited:
+        found = credit(rows)
+        live = {group for group, worth in zip(rows.group, found.advantage.values, strict=True) if worth}
+        return replace(found, keep=PerRow([group in live for group in rows.group]))
+
+    return dropped if drop else credit
+
+
 def discounted(gamma: float) -> Credit:
     """Every turn's return-to-go as it is, beside nothing (REINFORCE, Williams 1992)."""
     check_discounts(gamma=gamma)

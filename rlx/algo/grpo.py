@@ -11,7 +11,7 @@ beside the same turn of the others.
 
 from __future__ import annotations
 
-from rlx.algo.credit import Deviation, Scale, group_centred
+from rlx.algo.credit import Deviation, Scale, dropping_equal, group_centred
 from rlx.algo.losses import PLAIN, PolicyLoss, adaptive_kl, clipped_loss
 from rlx.algo.parts import Algorithm, Beginning, Optimizer, Space
 from rlx.algo.samplers import independent
@@ -27,6 +27,7 @@ def grpo(
     std: Deviation = "sample",
     eps: float = 1e-6,
     gamma: float | None = None,
+    drop_equal: bool = False,
     clip_low: float = 0.2,
     clip_high: float = 0.2,
     loss: PolicyLoss = PLAIN,
@@ -38,7 +39,7 @@ def grpo(
     token_loss = clipped_loss(clip_low, clip_high)
     return Algorithm(
         sample=independent(num_samples),
-        credit=group_centred(scale=scale, std=std, eps=eps, gamma=gamma),
+        credit=dropping_equal(group_centred(scale=scale, std=std, eps=eps, gamma=gamma), drop_equal),
         loss=token_loss(loss),
         memory=adaptive_kl(loss, token_loss),
         needs=loss.needs,

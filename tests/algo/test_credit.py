@@ -13,6 +13,7 @@ from rlx.algo.credit import (
     best_of,
     chance_unsolved,
     discounted,
+    dropping_equal,
     group_centred,
     imitate,
     leave_one_out,
@@ -77,6 +78,14 @@ def test_group_centred_divisors_by_hand(rows, std, divisor):
 @pytest.mark.parametrize("credit", [leave_one_out(), leave_one_out(scale="std"), group_centred(), best_of(2)])
 def test_groups_without_variance_are_harmless(rows, credit):
     assert credit(rows(*[(0, [0.1], False)] * 3, *[(1, [1.1], True)] * 3)).advantage.values == [0.0] * 6
+
+
+def test_groups_whose_episodes_earned_the_same_can_be_left_out(rows):
+    table = rows((0, [1.0], True), (0, [1.0], True), (1, [1.0], True), (1, [0.0], False))
+    found = dropping_equal(group_centred())(table)
+    assert found.keep == PerRow([False, False, True, True])
+    assert found.advantage == group_centred()(table).advantage
+    assert dropping_equal(group_centred(), drop=False)(table).keep is None
 
 
 def test_best_of_by_hand(rows):
