@@ -61,6 +61,21 @@ def test_equal_pages_keep_their_order(texts: list[str], top_k: int) -> None:
     assert [int(hit.page.id) for hit in hits] == [i for i, text in enumerate(texts) if text == "x"][:top_k]
 
 
+@pytest.mark.parametrize("top_k", [1, 3, 50])
+def test_the_best_of_many_blocks_of_pages_are_the_best_of_all(top_k: int) -> None:
+    draw = Random(3)
+    names = [f"w{number}" for number in range(9)]
+    vocabulary, matrix = build_matrix(" ".join(draw.choices(names, k=draw.randint(1, 9))) for _ in range(5000))
+    assert matrix is not None
+    for _ in range(20):
+        ids = word_ids(vocabulary, " ".join(draw.choices(names, k=2)))
+        everything, scores = plain_best(matrix, ids, 5000)
+        found, best = plain_best(matrix, ids, top_k)
+        assert np.array_equal(found, everything[:top_k])
+        assert np.array_equal(best, scores[:top_k])
+    assert list(everything) == sorted(everything, key=lambda page: (-dict(zip(everything, scores))[page], page))
+
+
 def test_no_page_no_word_and_no_query_find_nothing() -> None:
     assert MemoryRetriever([]).find(["x"], 3) == [[]]
     assert MemoryRetriever(pages_of(["", "..."])).find(["x", ""], 3) == [[], []]
