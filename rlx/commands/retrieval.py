@@ -50,6 +50,7 @@ def serve_retriever(
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
     top_k: Annotated[int, typer.Option(min=1, max=1000, help="Pages of a query that names no number.")] = 3,
     cache: Annotated[int, typer.Option(min=0, max=10**7, help="Answers that are kept.")] = 20_000,
+    encoder: Annotated[str, typer.Option(help="Of a dense index, if it is a hub's or a folder's.")] = "",
 ) -> None:
     """A search server, for env.tool.search_url and for other trainers.
 
@@ -61,7 +62,7 @@ def serve_retriever(
     from rlx.limits import MistakeError
     from rlx.retrieval.server import RetrievalServer
 
-    retriever = retriever_of(place)
+    retriever = retriever_of(place, encoder)
     try:
         server = RetrievalServer(retriever, host=host, port=port, top_k=top_k, cache=cache)
     except OSError as error:
@@ -82,12 +83,12 @@ def counted_queries(num: int) -> str:
     return "1 query" if num == 1 else f"{num:,} queries"
 
 
-def retriever_of(place: Path) -> Retriever:
+def retriever_of(place: Path, encoder: str) -> Retriever:
     """Open an index, or read the pages of a file into memory."""
     from rlx.retrieval.build import open_index
 
     if place.is_dir() or not place.exists():
-        return open_index(place)
+        return open_index(place, encoder)
     from rlx.retrieval.memory import MemoryRetriever
     from rlx.retrieval.source import read_file
 

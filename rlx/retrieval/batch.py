@@ -56,12 +56,33 @@ class Batched:
             else:
                 self.waiting.append(ticket)
         if not ticket.leads:
-            ticket.ready.wait()
+            self.wait(ticket)
         if ticket.leads:
             self.lead(ticket)
         if ticket.error is not None:
             raise ticket.error
         return ticket.hits
+
+    def wait(self, ticket: Ticket) -> None:
+        """Wait for an answer or to lead. A caller that is interrupted leaves the others in order."""
+        try:
+            ticket.ready.wait()
+        except BaseException:
+            with self.lock:
+                if ticket in self.waiting:
+                    self.waiting.remove(ticket)
+                elif ticket.leads:
+                    self.hand_over()
+            raise
+
+    def hand_over(self) -> None:
+        """Let the first of those that wait lead; the lock is held."""
+        if self.waiting:
+            following = self.waiting.pop(0)
+            following.leads = True
+            following.ready.set()
+        else:
+            self.num_free += 1
 
     def lead(self, ticket: Ticket) -> None:
         """Search for this caller and all that wait, then let the first of those that came meanwhile lead."""
@@ -72,12 +93,7 @@ class Batched:
             for served in tickets[1:]:
                 served.ready.set()
             with self.lock:
-                if self.waiting:
-                    following = self.waiting.pop(0)
-                    following.leads = True
-                    following.ready.set()
-                else:
-                    self.num_free += 1
+                self.hand_over()
 
     def take(self, room: int) -> list[Ticket]:
         """Remove the first of those that wait, with at most `room` queries together."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -23,7 +24,7 @@ from typing import BinaryIO
 import numpy as np
 
 from rlx.limits import MistakeError
-from rlx.retrieval.encoder import load_encoder
+from rlx.retrieval.encoder import PACKAGES, load_encoder
 from rlx.retrieval.folder import ABOUT, ENGINES, FORMAT, About, one_line, read_about, write_about, write_atomically
 from rlx.retrieval.page import Retriever
 from rlx.retrieval.source import page_of, read_fields
@@ -210,9 +211,15 @@ def copy_block(path: Path, source: BinaryIO, copy: BinaryIO, begins: BinaryIO, p
     )
 
 
-def open_index(folder: Path) -> Retriever:
-    """Open a whole index as a Retriever; MistakeError says in one line why it cannot be."""
+def open_index(folder: Path, encoder: str = "") -> Retriever:
+    """Open a whole index as a Retriever; MistakeError says in one line why it cannot be. An index may
+    come from anyone, so an encoder that no package has must be named by the user too."""
     about = read_about(folder)
+    if about.encoder not in ("", encoder, *PACKAGES):
+        name = shlex.quote(about.encoder)
+        raise MistakeError(
+            f"{folder} was built with the encoder {name:.100}: if you trust it, add --encoder {name:.100}"
+        )
     if find_spec(NEEDS[about.engine]) is None:
         raise MistakeError(f"{folder} needs the engine {about.engine}: pip install 'rlx[retrieval]'")
     try:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 def sum_and_select(
     data: NDArray[Any],
-    pages: NDArray[np.int32],
+    pages: NDArray[np.uint32],
     begins: NDArray[np.int64],
     num_pages: int,
     word_ids: NDArray[np.int32],
@@ -22,7 +22,8 @@ def sum_and_select(
     scores = np.zeros(num_pages, data.dtype)
     for word in word_ids:
         for place in range(begins[word], begins[word + 1]):
-            scores[pages[place]] += data[place]
+            if pages[place] < num_pages:  # compiled code checks no bounds, and an index may be damaged
+                scores[pages[place]] += data[place]
     tops = np.zeros(top_k, data.dtype)
     found = np.zeros(top_k, np.int64)
     num = 0

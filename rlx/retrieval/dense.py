@@ -12,6 +12,7 @@ from threading import Lock
 
 import numpy as np
 
+from rlx.limits import MistakeError
 from rlx.retrieval.encoder import Encoder
 from rlx.retrieval.page import Hit, Page
 from rlx.retrieval.store import PageStore
@@ -30,6 +31,9 @@ class DenseRetriever:
 
         self.pages = PageStore(folder)
         self.index = faiss.read_index(str(folder / INDEX), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
+        size = encoder.encode(["a"], is_query=True).shape[1]
+        if (self.index.ntotal, self.index.d) != (len(self.pages), size):
+            raise MistakeError(f"{folder}: its rows belong to other pages or another encoder; build the index again")
         self.encoder = encoder
         self.lock = Lock()
         """Encoders use all their threads for one batch."""
@@ -45,7 +49,7 @@ class DenseRetriever:
             rows = self.encoder.encode([queries[place][:LONGEST_QUERY] for place in asked], is_query=True)
             scores, numbers = self.index.search(np.ascontiguousarray(rows), min(top_k, len(self.pages)))
         for place, found, near in zip(asked, scores.tolist(), numbers.tolist()):
-            order = sorted((-score, number) for score, number in zip(found, near) if number >= 0)
+            order = sorted((-score, number) for score, number in zip(found, near) if 0 <= number < len(self.pages))
             hits[place] = [Hit(self.pages[number], -score) for score, number in order]
         return hits
 

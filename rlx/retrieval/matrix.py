@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from rlx.limits import MistakeError
 from rlx.retrieval.memory import build_matrix, word_ids
 from rlx.retrieval.page import Hit, Page
 from rlx.retrieval.scoring import Matrix, best
@@ -25,6 +26,9 @@ class MatrixRetriever:
         data, columns, rows = (
             mapped(folder / name, kind) for name, kind in ((DATA, np.float64), (COLUMNS, np.int64), (ROWS, np.int32))
         )
+        ends = (columns[0], columns[-1]) if len(columns) else ()
+        if len(columns) != len(self.vocabulary) + 1 or ends != (0, len(data)) or (np.diff(columns) < 0).any():
+            raise MistakeError(f"{folder}: the scores do not belong to the words; build the index again")
         self.matrix = Matrix(data, rows, columns, len(self.pages))
         self.name = edition
 
@@ -35,7 +39,10 @@ class MatrixRetriever:
         ids = word_ids(self.vocabulary, query)
         if not len(ids) or top_k < 1:
             return []
-        places, scores = best(self.matrix, ids, top_k)
+        try:
+            places, scores = best(self.matrix, ids, top_k)
+        except IndexError:
+            raise MistakeError(f"{self.pages.path.parent} is damaged; build the index again") from None
         return [Hit(self.pages[place], score) for place, score in zip(places.tolist(), scores.tolist())]
 
     def open(self, url: str) -> Page | None:

@@ -39,7 +39,9 @@ def best(matrix: Matrix, word_ids: NDArray[np.int32], top_k: int) -> tuple[NDArr
     if matrix.num_pages >= COMPILE_FROM and has_compiler():
         from rlx.retrieval.compiled import compiled_best
 
-        return compiled_best(matrix.data, matrix.pages, matrix.begins, matrix.num_pages, word_ids, top_k)
+        return compiled_best(
+            matrix.data, matrix.pages.view(np.uint32), matrix.begins, matrix.num_pages, word_ids, top_k
+        )
     return plain_best(matrix, word_ids, top_k)
 
 

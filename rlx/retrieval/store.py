@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from array import array
 from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
@@ -25,7 +26,8 @@ class PageStore:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / PAGES
-        self.file = os.open(self.path, os.O_RDONLY)
+        self.file = open(self.path, "rb", buffering=0)  # noqa: SIM115, as long as the store
+        self.size = self.path.stat().st_size
         self.begins = mapped(folder / BEGINS, np.int64)
         self.hashes = mapped(folder / HASHES, np.uint64)
         self.places = mapped(folder / PLACES, np.int64)
@@ -36,8 +38,11 @@ class PageStore:
     def __getitem__(self, number: int) -> Page:
         begin, end = self.begins[number : number + 2].tolist()
         try:
-            return Page(*json.loads(os.pread(self.file, end - begin, begin)))
-        except (ValueError, TypeError) as error:
+            if not 0 <= begin <= end <= self.size:
+                raise ValueError("it lies outside the file")
+            id, title, text, url = json.loads(os.pread(self.file.fileno(), end - begin, begin))
+            return Page(str(id), str(title), str(text), str(url))
+        except (ValueError, TypeError, RecursionError) as error:
             raise MistakeError(f"{self.path}: page {number} is damaged; build the index again") from error
 
     def __iter__(self) -> Iterator[Page]:
@@ -55,7 +60,7 @@ class PageStore:
         return None
 
     def close(self) -> None:
-        os.close(self.file)
+        self.file.close()
 
 
 def line_of(page: Page) -> bytes:
@@ -73,12 +78,16 @@ def write_urls(folder: Path) -> None:
     (folder / HASHES).write_bytes(b"")
     (folder / PLACES).write_bytes(b"")
     pages = PageStore(folder)
-    found = [(hash_of(page.url), number) for number, page in enumerate(pages) if page.url]
+    found, places = array("Q"), array("q")
+    for number, page in enumerate(pages):
+        if page.url:
+            found.append(int(hash_of(page.url)))
+            places.append(number)
     pages.close()
-    hashes = np.array([url for url, _ in found], np.uint64)
+    hashes = np.array(found, np.uint64)
     order = np.argsort(hashes, kind="stable")
     (folder / HASHES).write_bytes(hashes[order].tobytes())
-    (folder / PLACES).write_bytes(np.array([number for _, number in found], np.int64)[order].tobytes())
+    (folder / PLACES).write_bytes(np.array(places, np.int64)[order].tobytes())
 
 
 def mapped(path: Path, kind: type) -> NDArray:

@@ -7,10 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
 
 from rlx.limits import MistakeError
 from rlx.retrieval import build as building
+from rlx.retrieval import scoring
 from rlx.retrieval.build import build_index, open_index
 from rlx.retrieval.memory import MemoryRetriever
 from rlx.retrieval.page import Page
@@ -211,3 +213,48 @@ def test_an_engine_that_is_not_there_is_refused(tmp_path: Path, keys: dict, why:
     with pytest.raises(MistakeError, match=why):
         build_index(source, tmp_path / "index", tell=quiet, **keys)
     assert not (tmp_path / "index").exists()
+
+
+def test_scores_of_other_words_are_refused(build: Build) -> None:
+    folder = build("bm25s")
+    path = folder / "scores.begins"
+    numbers = np.fromfile(path, np.int64)
+    for place, number in ((-1, 10**6), (1, 10**6), (0, 1)):
+        changed = numbers.copy()
+        changed[place] = number
+        changed.tofile(path)
+        with pytest.raises(MistakeError, match="the scores do not belong to the words; build the index again"):
+            open_index(folder)
+
+
+def test_a_damaged_page_is_reported_when_it_is_read(build: Build) -> None:
+    folder = build("bm25s")
+    path = folder / "pages.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'["b"', b'["b\n'))
+    opened = open_index(folder)
+    assert opened.find(["birds"], 1)[0]
+    with pytest.raises(MistakeError, match=r"page 1 is damaged; build the index again"):
+        opened.find(["dog"], 1)
+    np.array([0, 10**15, 2, 3, 4], np.int64).tofile(folder / "pages.begins")
+    with pytest.raises(MistakeError, match=r"page 0 is damaged"):
+        open_index(folder).find(["cat"], 1)
+
+
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_a_page_number_out_of_range_harms_nothing(
+    build: Build, monkeypatch: pytest.MonkeyPatch, is_compiled: bool
+) -> None:
+    if is_compiled:
+        pytest.importorskip("numba")
+        monkeypatch.setattr(scoring, "COMPILE_FROM", 0)
+    folder = build("bm25s")
+    path = folder / "scores.pages"
+    numbers = np.fromfile(path, np.int32)
+    numbers[:] = 2**31 - 1
+    numbers.tofile(path)
+    opened = open_index(folder)
+    if is_compiled:
+        assert opened.find(["dog"], 3) == [[]]
+    else:
+        with pytest.raises(MistakeError, match="build the index again"):
+            opened.find(["dog"], 3)

@@ -40,7 +40,7 @@ def letters(monkeypatch: pytest.MonkeyPatch) -> Letters:
 
 
 def test_a_corpus_smaller_than_k_gives_each_page_once(build: Build, letters: Letters) -> None:
-    opened = open_index(build("dense", [Page("0", "", "aaa"), Page("1", "", "ab")], encoder="letters"))
+    opened = open_index(build("dense", [Page("0", "", "aaa"), Page("1", "", "ab")], encoder="wordllama"))
     (hits,) = opened.find(["a"], 10)
     assert [hit.page.id for hit in hits] == ["0", "1"]
     assert hits[0].score == pytest.approx(1)
@@ -48,7 +48,7 @@ def test_a_corpus_smaller_than_k_gives_each_page_once(build: Build, letters: Let
 
 
 def test_all_waiting_queries_are_encoded_in_one_call(build: Build, letters: Letters) -> None:
-    opened = open_index(build("dense", encoder="letters"))
+    opened = open_index(build("dense", encoder="wordllama"))
     before = letters.num_calls
     found = opened.find(["a", " ", "b", "c"], 2)
     assert letters.num_calls == before + 1
@@ -57,7 +57,7 @@ def test_all_waiting_queries_are_encoded_in_one_call(build: Build, letters: Lett
 
 
 def test_equal_rows_keep_the_order_of_their_pages(build: Build, letters: Letters) -> None:
-    opened = open_index(build("dense", [Page(str(i), "", "ab") for i in range(5)], encoder="letters"))
+    opened = open_index(build("dense", [Page(str(i), "", "ab") for i in range(5)], encoder="wordllama"))
     assert [hit.page.id for hit in opened.find(["a"], 5)[0]] == list("01234")
 
 
@@ -116,3 +116,24 @@ def test_e5_is_told_what_is_a_query_and_means_leave_padding_out(tmp_path: Path) 
     assert np.abs(encoder.encode(["cat"], is_query=False) - alone).max() > 1e-4
     plain = load_encoder(str(folder.rename(tmp_path / "tiny")))
     assert plain.encode(["query: cat"], is_query=True) == pytest.approx(alone, abs=1e-5)
+
+
+def test_an_index_from_elsewhere_loads_no_model_that_the_user_does_not_name(build: Build, letters: Letters) -> None:
+    folder = build("dense", encoder="evil/model")
+    with pytest.raises(
+        MistakeError, match=r"built with the encoder evil/model: if you trust it, add --encoder evil/model"
+    ):
+        open_index(folder)
+    assert open_index(folder, "evil/model").find(["a"], 1)[0]
+
+
+def test_rows_of_another_encoder_are_refused(build: Build, letters: Letters, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = build("dense", encoder="wordllama")
+    monkeypatch.setattr(building, "load_encoder", lambda name: Fewer())
+    with pytest.raises(MistakeError, match="its rows belong to other pages or another encoder"):
+        open_index(folder)
+
+
+class Fewer(Letters):
+    def encode(self, texts: list[str], *, is_query: bool) -> np.ndarray:
+        return super().encode(texts, is_query=is_query)[:, :4]

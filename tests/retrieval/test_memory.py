@@ -118,5 +118,5 @@ def test_the_compiled_search_gives_the_same_bits() -> None:
         for _ in range(50):
             ids = word_ids(vocabulary, " ".join(draw.choices(names, k=3)))
             plain = plain_best(matrix, ids, top_k)
-            compiled = compiled_best(matrix.data, matrix.pages, matrix.begins, matrix.num_pages, ids, top_k)
+            compiled = compiled_best(matrix.data, matrix.pages.view("u4"), matrix.begins, matrix.num_pages, ids, top_k)
             assert all(np.array_equal(a, b) for a, b in zip(plain, compiled))

@@ -76,7 +76,7 @@ def test_any_query_over_any_pages_has_an_answer(query: str, pages: list[str]) ->
 
 def test_a_check_builds_no_index() -> None:
     tool = Search(pages=PAGES)
-    tool.check()
+    tool.check_server()
     assert "retriever" not in vars(tool)
 
 
