@@ -216,10 +216,8 @@ def open_index(folder: Path, encoder: str = "") -> Retriever:
     come from anyone, so an encoder that no package has must be named by the user too."""
     about = read_about(folder)
     if about.encoder not in ("", encoder, *PACKAGES):
-        name = shlex.quote(about.encoder)
-        raise MistakeError(
-            f"{folder} was built with the encoder {name:.100}: if you trust it, add --encoder {name:.100}"
-        )
+        serve = f"rlx serve retriever {shlex.quote(str(folder))} --encoder {shlex.quote(about.encoder):.100}"
+        raise MistakeError(f"{folder} names an encoder that no package has: if you trust it, serve it: {serve}")
     if find_spec(NEEDS[about.engine]) is None:
         raise MistakeError(f"{folder} needs the engine {about.engine}: pip install 'rlx[retrieval]'")
     try:
