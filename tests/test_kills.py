@@ -76,6 +76,21 @@ def words_for(algorithm: str, model: Path, adapted: bool) -> list[str]:
     return [*rest, *(("warm_start=none",) if "sft" in algorithm else WARM)]
 
 
+SEARCH = (
+    *("env=search_qa", "env.reads=true", "env.thoughts=true", "env.form=ignore", "env.max_rounds=5"),
+    "env.hops=[1]",
+    *("protocol=standalone", "sampling.max_new_tokens=12", "sampling.max_context=900", "evaluate.max_new_tokens=12"),
+)
+"""An environment with pages, whose turns stand alone."""
+
+
+def search_words(algorithm: str, model: Path) -> list[str]:
+    """Return the words of a run on search_qa; its warm start teaches calls, so that episodes differ."""
+    words = [word for word in words_for(algorithm, model, False) if not word.startswith(("env", "protocol", "warm"))]
+    kept = [word for word in words if not word.startswith(("sampling", "evaluate.max"))]
+    return [*kept, *SEARCH, "warm_start=tool_sft", "warm_start.steps=2", "warm_start.algo.num_prompts=1"]
+
+
 def summary_of(folder: Path) -> dict[str, Any]:
     found = json.loads((folder / "summary.json").read_text())
     found["cost"] = {key: found["cost"][key] for key in ("tokens", "tool_calls")}
@@ -90,11 +105,19 @@ def episodes_of(folder: Path) -> dict[str, bytes]:
 def test_a_run_killed_anywhere_ends_with_the_same_bits(
     tiny: Path, tmp_path: Path, algorithm: str, adapted: bool
 ) -> None:
-    words = words_for(algorithm, tiny, adapted)
+    compare_killed(words_for(algorithm, tiny, adapted), f"{algorithm}/{adapted}", tmp_path)
+
+
+def test_a_search_agent_killed_anywhere_ends_with_the_same_bits(tiny: Path, tmp_path: Path) -> None:
+    compare_killed(search_words("carl", tiny), "search", tmp_path)
+
+
+def compare_killed(words: list[str], key: str, tmp_path: Path) -> None:
+    """Run once whole and once with two kills, and compare all that is left."""
     whole, cut = tmp_path / "a" / "run", tmp_path / "b" / "run"
     assert run_killed(words, whole) == 0
     touches = int((whole.parent / "touches").read_text())
-    rng = random.Random(f"{algorithm}/{adapted}")
+    rng = random.Random(key)
     first = rng.randint(1, touches)
     codes = [run_killed(words, cut, last) for last in (first, rng.randint(1, touches - first + 5))]
     assert codes == [-signal.SIGKILL] * 2

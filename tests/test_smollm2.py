@@ -51,6 +51,22 @@ def test_smollm2_goes_through_two_tool_rloo_steps(small_run: Callable[..., Any],
     assert summary.status == "finished"
 
 
+def test_smollm2_takes_two_steps_of_carl_as_a_search_agent(small_run: Callable[..., Any], tmp_path: Path) -> None:
+    words = (
+        *("model=smollm2_135m", "env=search_qa", "env.max_rounds=3", "env.form=ignore", "protocol=standalone"),
+        *("algo=carl", "algo.num_prompts=2", "algo.num_fresh=2", "algo.num_forks=2", "steps=2"),
+        *("sampling.max_new_tokens=40", "evaluate.num_tasks=1", "evaluate.num_samples=1", "evaluate.ks=[1]"),
+        "evaluate.max_new_tokens=40",
+    )
+    without = ("env.", "env=", "algo", "sampling", "evaluate.")
+    summary = train(small_run(tmp_path / "run", *words, without=without), Screen(silent=True))
+    lines = told(tmp_path / "run")
+    assert summary.status == "finished"
+    assert [line["step"] for line in lines] == [1, 2]
+    assert all(line["episode/errors"] == 0 and line["tree/critical"] >= 4 for line in lines)
+    assert all(line.get("gap/engine", 0.0) < 1e-3 for line in lines)
+
+
 def test_smollm2_finds_the_calculator_without_being_told_of_it(small_run: Callable[..., Any], tmp_path: Path) -> None:
     """From the pretrained model: no instruction, no demonstration, and a route that twins are forced to take."""
     words = (

@@ -91,3 +91,37 @@ def criticality(
         show_json(criticality_values(states, figures, inspection))
     else:
         show_tables(criticality_tables({folder.name: figures}, inspection))
+
+
+@analyze.command(context_settings=MIXED)
+def judge(
+    words: Words = None,
+    url: Annotated[str, typer.Option(help="Endpoint of OpenAI's protocol, such as http://127.0.0.1:8000/v1.")] = "",
+    model: Annotated[str, typer.Option(help="Name of the judge's model.")] = "",
+    evaluation: Annotated[str | None, typer.Option(help="Such as eval-9; all of them if not said.")] = None,
+    threads: Annotated[int, typer.Option(min=1, max=256, help="Calls at a time.")] = 8,
+    as_json: AsJson = False,
+) -> None:
+    """Have another model judge the answers of a run's evaluations.
+
+    `rlx analyze judge run=DIR --url URL --model NAME`: the share of answers that it finds right, beside F1 and exact
+    match. The environment variable RLX_JUDGE_KEY has the endpoint's key. Without a judge the column says so.
+    """
+    from dataclasses import asdict
+
+    from rlx.commands.output import show_json, show_tables
+    from rlx.commands.verdicts import judge_files, stored_evaluations, verdict_table
+    from rlx.config.check import ConfigError
+    from rlx.evaluate.verdicts import Judge
+
+    folder, rest = split_run(words)
+    if folder is None or rest:
+        raise ConfigError("run=: name the folder of a run and nothing else, as in rlx analyze judge run=DIR")
+    if bool(url) != bool(model):
+        raise ConfigError("--url and --model: give both, or none for a table without verdicts")
+    chosen = Judge(url=url, model=model) if url else None
+    found = judge_files(folder, stored_evaluations(folder, evaluation), chosen, threads)
+    if as_json:
+        show_json({name: {stat: asdict(one) for stat, one in of.items()} for name, of in found.items()})
+    else:
+        show_tables([verdict_table(found, chosen)])

@@ -158,6 +158,10 @@ class SearchQA(WordQuestions):
         key = task.data["key"]
         if "searches" not in key:
             raise ValueError("env: no expert knows the way to an answer of these questions")
+        needed = sum((1 + self.reads) * (1 + (self.access and self.cuts(name))) for name in key["searches"])
+        if needed > self.max_rounds:
+            told = f"the expert needs {needed} turns before the answer"
+            raise ValueError(f"env: max_rounds={self.max_rounds}: {told}; raise it, or ask for fewer hops")
         for name, fact in zip(key["searches"], key["facts"], strict=True):
             yield self.move(f"I need the page of {name}.", Action(kind="call", name="search", text=name))
             if self.access and self.cuts(name):

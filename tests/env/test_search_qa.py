@@ -187,6 +187,12 @@ def test_a_wrong_value_is_refused_with_its_key(key: str, value: Any) -> None:
         SearchQA(**{key: value})
 
 
+def test_an_expert_without_the_turns_that_it_needs_says_so() -> None:
+    env = replace(READING, max_rounds=7, hops=(2,))
+    with pytest.raises(ValueError, match="max_rounds=7: the expert needs 8"):
+        list(env.demonstrate(first(env), 0, ()))
+
+
 def test_what_cannot_go_together_is_refused() -> None:
     with pytest.raises(ValueError, match="index"):
         SearchQA(source="hub", hub="x.jsonl")

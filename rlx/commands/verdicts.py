@@ -1,0 +1,71 @@
+"""`rlx analyze judge run=DIR`: another model's verdicts on the answers of an evaluation, beside F1 and exact match."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rlx.config.check import ConfigError
+from rlx.console import counted
+from rlx.evaluate.figures import figures, score
+from rlx.evaluate.intervals import Estimate, intervals, share_of
+from rlx.evaluate.tables import Column, Table, estimate_cell
+from rlx.evaluate.verdicts import Judge, answers_in, as_json, judge_answers, read_verdicts, share_by_task
+from rlx.limits import near
+from rlx.record.folder import TRAJECTORIES, write_aside
+from rlx.record.store import load
+
+JUDGE = Column(stat="judge", title="Judge, %", percent=True)
+OTHERS = (
+    Column(stat="env/exact_match", title="Exact match, %", percent=True),
+    Column(stat="env/f1_hotpot", title="F1 hotpot, %", percent=True),
+    Column(stat="env/f1_asearcher", title="F1 asearcher, %", percent=True),
+    Column(stat="env/f1", title="F1, %", percent=True),
+)
+NOT_JUDGED = "not judged: give --url and --model"
+
+
+def stored_evaluations(folder: Path, evaluation: str | None) -> dict[str, Path]:
+    """Return the files of a run's evaluations by name, or of one of them."""
+    found = {file.stem: file for file in sorted((folder / TRAJECTORIES).glob("*-*.jsonl")) if "step" not in file.stem}
+    if not found:
+        raise ConfigError(f"run={folder}: it has no stored evaluation: rlx eval run={folder} makes one")
+    if evaluation is None:
+        return found
+    if evaluation not in found:
+        raise ConfigError(f"--evaluation {evaluation:.60}: there is no such one{near(evaluation, found)}")
+    return {evaluation: found[evaluation]}
+
+
+def judge_files(
+    folder: Path, files: dict[str, Path], judge: Judge | None, num_threads: int
+) -> dict[str, dict[str, Estimate]]:
+    """Return the figures of each evaluation; verdicts are kept in the run's folder, so that none is asked twice."""
+    answers = {name: list(answers_in(file)) for name, file in files.items()}
+    verdicts = {}
+    if judge is not None:
+        kept = folder / "verdicts.json"
+        every = [one for of in answers.values() for one in of]
+        verdicts = judge_answers(every, judge.ask, read_verdicts(kept, judge), num_threads)
+        write_aside(kept, as_json(judge, verdicts))
+    found: dict[str, dict[str, Estimate]] = {}
+    for name, file in files.items():
+        told = figures([score(group) for group in load(file)], ks=[1], noun="eval", num_resamples=10_000, seed=0)
+        found[name] = {column.stat: told[f"eval/{column.stat}"] for column in OTHERS if f"eval/{column.stat}" in told}
+        if judge is not None:
+            (found[name]["judge"],) = intervals([share_of(share_by_task(answers[name], verdicts))], 10_000, 0)
+    return found
+
+
+def verdict_table(found: dict[str, dict[str, Estimate]], judge: Judge | None) -> Table:
+    """Return a row for each evaluation; without a judge its column says so."""
+    columns = [column for column in OTHERS if any(column.stat in of for of in found.values())]
+    rows = tuple(
+        (
+            name,
+            NOT_JUDGED if judge is None else estimate_cell(of["judge"], JUDGE),
+            *(estimate_cell(of.get(column.stat), column) for column in columns),
+        )
+        for name, of in found.items()
+    )
+    title = f"{counted(len(found), 'evaluation')}, judge {judge.model if judge else 'none'} [95% interval]"
+    return Table(title=title, header=("evaluation", JUDGE.title, *(column.title for column in columns)), rows=rows)
