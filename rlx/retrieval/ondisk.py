@@ -6,10 +6,12 @@ and scores are single floats. Pages are stored beside it, so its own files hold 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from rlx.limits import MistakeError
 from rlx.retrieval.page import Hit, Page
 from rlx.retrieval.store import PageStore
 from rlx.retrieval.words import query_words, words
@@ -26,10 +28,11 @@ class DiskRetriever:
     """Pages of an index folder, searched with tantivy."""
 
     def __init__(self, folder: Path, edition: str) -> None:
+        self.folder, self.name = folder, edition
         self.pages = PageStore(folder)
-        self.index = open_tantivy(folder)
-        self.searcher = self.index.searcher()
-        self.name = edition
+        with no_panic(folder):
+            self.index = open_tantivy(folder)
+            self.searcher = self.index.searcher()
 
     def find(self, queries: Sequence[str], top_k: int) -> list[list[Hit]]:
         return [self.find_one(query, top_k) for query in queries]
@@ -38,7 +41,8 @@ class DiskRetriever:
         found = query_words(query)
         if not found or top_k < 1:
             return []
-        best = self.best(either(self.index.schema, found), top_k)
+        with no_panic(self.folder):
+            best = self.best(either(self.index.schema, found), top_k)
         return [Hit(self.pages[number], score) for score, number in best]
 
     def best(self, query: Any, top_k: int) -> list[tuple[float, int]]:
@@ -61,6 +65,17 @@ class DiskRetriever:
 
     def edition(self) -> str:
         return self.name
+
+
+@contextmanager
+def no_panic(folder: Path) -> Iterator[None]:
+    """Report a panic of tantivy over damaged files, which Python sees as no Exception."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise MistakeError(f"{folder} is damaged; build the index again") from None
 
 
 def schema() -> Any:

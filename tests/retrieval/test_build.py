@@ -258,3 +258,19 @@ def test_a_page_number_out_of_range_harms_nothing(
     else:
         with pytest.raises(MistakeError, match="build the index again"):
             opened.find(["dog"], 3)
+
+
+def test_a_panic_of_tantivy_is_one_line(build: Build) -> None:
+    pytest.importorskip("tantivy")
+    opened = open_index(build("tantivy"))
+
+    class PanicException(BaseException):
+        pass
+
+    class Panicking:
+        def search(self, *_: object, **__: object) -> None:
+            raise PanicException("index out of bounds")
+
+    opened.searcher = Panicking()
+    with pytest.raises(MistakeError, match="is damaged; build the index again"):
+        opened.find(["dog"], 1)
