@@ -108,6 +108,15 @@ def test_resuming_on_the_same_layout_is_exact_to_the_last_bit(runs: Path) -> Non
     assert told(runs / "again") == told(runs / "2-2")
 
 
+def test_trees_are_the_same_on_two_ranks(words: list[str], tmp_path: Path) -> None:
+    rest = [word for word in words if not word.startswith("algo")]
+    carl = [*rest, "algo=carl", "algo.num_prompts=4", "algo.num_fresh=2", "algo.num_forks=3"]
+    for size in (1, 2):
+        work(size, "run_all", runs=[[str(tmp_path / str(size)), [*carl, f"hardware.num_processes={size}"]]])
+    assert_close(told(tmp_path / "1"), told(tmp_path / "2"))
+    assert told(tmp_path / "1")[0]["tree/edges"] > 2
+
+
 def test_a_run_goes_on_under_another_stage(runs: Path) -> None:
     assert_close(told(runs / "2-to-3"), told(runs / "2-2"))
 
