@@ -54,6 +54,7 @@ def test_smollm2_goes_through_two_tool_rloo_steps(small_run: Callable[..., Any],
 def test_smollm2_takes_two_steps_of_carl_as_a_search_agent(small_run: Callable[..., Any], tmp_path: Path) -> None:
     words = (
         *("model=smollm2_135m", "env=search_qa", "env.max_rounds=3", "env.form=ignore", "protocol=standalone"),
+        "env.hops=[1]",
         *("algo=carl", "algo.num_prompts=2", "algo.num_fresh=2", "algo.num_forks=2", "steps=2"),
         *("sampling.max_new_tokens=40", "evaluate.num_tasks=1", "evaluate.num_samples=1", "evaluate.ks=[1]"),
         "evaluate.max_new_tokens=40",

@@ -42,7 +42,8 @@ class SourcedQuestions(DrawnQuestions):
         super().__post_init__()
         if self.source == "hub" and not self.hub.strip():
             refuse("hub", self.hub, "a data set's name, a folder or a jsonl file")
-        for name, unread in (("hub", ""), ("split", "train"), ("test_split", None)):
+        for name in ("hub", "table", "split", "test_split"):
+            unread = self.__dataclass_fields__[name].default
             if self.source == "generated" and getattr(self, name) != unread:
                 refuse(name, getattr(self, name), f"{unread or 'nothing'} beside source=generated: give source=hub too")
 

@@ -97,7 +97,7 @@ def test_an_invalid_turn_takes_the_reward_of_a_right_answer(form: Any, reward: f
 
 
 def test_the_turn_before_the_last_says_that_none_are_left() -> None:
-    env = SearchQA(names="known", reads=True, max_rounds=2)
+    env = SearchQA(names="known", reads=True, hops=(1,), result_characters=200, max_rounds=2)
     task = first(env)
     episode = env.start(task)
     name = task.data["key"]["searches"][0]
@@ -187,10 +187,11 @@ def test_a_wrong_value_is_refused_with_its_key(key: str, value: Any) -> None:
         SearchQA(**{key: value})
 
 
-def test_an_expert_without_the_turns_that_it_needs_says_so() -> None:
-    env = replace(READING, max_rounds=7, hops=(2,))
-    with pytest.raises(ValueError, match="max_rounds=7: the expert needs 8"):
-        list(env.demonstrate(first(env), 0, ()))
+def test_a_limit_that_leaves_no_way_to_an_answer_is_refused() -> None:
+    with pytest.raises(ValueError, match="max_rounds=7: expected 8"):
+        replace(READING, max_rounds=7, hops=(2,))
+    assert replace(READING, max_rounds=8, hops=(2,)).longest_way == 8
+    assert SearchQA(hops=(4,), result_characters=1000).longest_way == 8
 
 
 def test_what_cannot_go_together_is_refused() -> None:
