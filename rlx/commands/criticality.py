@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -108,9 +109,17 @@ def read_states(file: Path, key: str) -> list[State] | None:
     """Return the states in a file, where it is whole and of this key."""
     try:
         told = json.loads(file.read_text(encoding="utf-8"))
-        return [State(**state) for state in told["states"]] if told["key"] == key else None
+        states = [State(**state) for state in told["states"]] if told["key"] == key else None
+        return states if states is None or all(map(is_sound, states)) else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def is_sound(state: State) -> bool:
+    """Tell whether a state that was read has the types of one that was measured."""
+    numbers = (state.uncertainty, state.spread, state.mean)
+    is_named = isinstance(state.task, str) and isinstance(state.action, str) and isinstance(state.turn, int)
+    return is_named and all(isinstance(one, float | int) and isfinite(one) for one in numbers)
 
 
 def policy_states(what: Policies, runs: Runs, folder: Path) -> dict[str, list[State]]:

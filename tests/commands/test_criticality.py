@@ -47,7 +47,16 @@ def test_measured_states_are_kept_for_the_same_weights_alone(finished_run: Path,
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", '{"key": 1}', '{"key": "k", "states": [{"x": 1}]}', '{"key": "k", "states": 5}']
+    "text",
+    [
+        "",
+        "{",
+        '{"key": 1}',
+        '{"key": "k", "states": [{"task": "t", "turn": 0, "action": "a", "uncertainty": 0, "spread": "x", "mean": 0}]}',
+        '{"key": "k", "states": [{"task": "t", "turn": 0, "action": "a", "uncertainty": NaN, "spread": 0, "mean": 0}]}',
+        '{"key": "k", "states": [{"x": 1}]}',
+        '{"key": "k", "states": 5}',
+    ],
 )
 def test_a_damaged_file_of_states_is_none(text: str, tmp_path: Path) -> None:
     file = tmp_path / "states.json"
