@@ -140,8 +140,8 @@ class LentEpisode:
             self.opening = self.open
 
     def __getattr__(self, name: str) -> Any:
-        """`close`, where the episode has it."""
-        if name != "close":
+        """Return the episode's own `close` or `chance`, where it has one."""
+        if name not in ("close", "chance"):
             raise AttributeError(name)
         return getattr(self.episode, name)
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import pytest
 
+from rlx.env.bifurcation import Bifurcation
 from rlx.env.countdown import Countdown
 from rlx.env.game.guess_the_number import GuessTheNumber, describe, guess
 from rlx.env.math import Math
@@ -14,7 +15,18 @@ from rlx.env.mixture import Mixture, Portion
 from rlx.tool.lend import Lend
 from rlx.tool.python import Python, Result
 from rlx.types import Action, Step, Text, ToolUse, Verb
-from rlx.world import cost_of, has_expert, has_tries, moves_of, open_episode, opening_of, pace_of, rounds_of, tools_of
+from rlx.world import (
+    cost_of,
+    has_chance,
+    has_expert,
+    has_tries,
+    moves_of,
+    open_episode,
+    opening_of,
+    pace_of,
+    rounds_of,
+    tools_of,
+)
 
 GAME = GuessTheNumber()
 LENT = Lend(env=GAME, tool=Python(), max_calls=2, lambda_call=0.02, lambda_token=0.001, lambda_error=0.1)
@@ -95,6 +107,14 @@ def test_what_is_legal_stays_so_over_a_call_and_an_episode_is_closed() -> None:
         legal += [episode.step(act).legal, episode.step(call("c", "reverse")).legal]
     assert legal == [("open",), ("open",), ("enter",), ("enter",)]
     assert closed == [True]
+
+
+def test_chance_is_the_environments_where_it_has_any() -> None:
+    env = Bifurcation(slip=0.5)
+    task = next(iter(env.tasks("train", 0)))
+    lent = Lend(env=env, tool=Python(), max_calls=1).start(task)
+    assert has_chance(lent)
+    assert not has_chance(LENT.start(next(iter(LENT.tasks("train", 0)))))
 
 
 def test_what_cannot_be_lent_is_refused() -> None:
