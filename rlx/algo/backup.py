@@ -263,7 +263,8 @@ def figures_of_rows(rows: Rows, keep: Sequence[bool]) -> dict[str, float]:
 
 def figures(forest: Forest, multiplicity: Sequence[float]) -> dict[str, float]:
     """Return the figures of trees, and the mean multiplicity of a sampled token, which is 1 if each is trained once."""
-    of = edges_of(forest.rows)
+    states = states_of(forest.rows)
+    of = edges_of(states)
     total = sum(num * edge.num_tokens for num, edge in zip(multiplicity, forest.edges, strict=True))
-    found = tree_figures(forest.rows, [len(of[state]) for state in states_of(forest.rows)])
+    found = tree_figures(forest.rows, [len(of[state]) for state in states])
     return {**found, "tree/copies": total / max(1, sum(edge.num_tokens for edge in forest.edges))}

@@ -39,6 +39,7 @@ def carl(
     num_live: int = 4,
     update: Update = "critical",
     reward: Reward = "action",
+    merge: bool = False,
     clip_low: float = 0.2,
     clip_high: float = 0.2,
     loss: PolicyLoss = PLAIN,
@@ -49,7 +50,7 @@ def carl(
     token_loss = clipped_loss(clip_low, clip_high)
     return Algorithm(
         sample=progressive(num_fresh, num_forks, fork_order, num_live),
-        credit=tree_difference(update) if reward == "action" else tree_outcome(update),
+        credit=tree_difference(update, merge) if reward == "action" else tree_outcome(update),
         loss=token_loss(loss),
         memory=adaptive_kl(loss, token_loss),
         needs=loss.needs,

@@ -28,6 +28,10 @@ Update = Literal["critical", "all"]
 """Edges to train: those that have siblings, or all, where one without siblings has the advantage of the edge before."""
 
 
+EQUAL = 1e-9
+"""Difference of worths that counts as none."""
+
+
 @dataclass(slots=True)
 class State:
     """A state of a growing tree."""
@@ -117,13 +121,18 @@ def receive(fork: Trajectory, state: State, states: list[State]) -> None:
     states.extend(later_states(fork, state.turn + 1))
 
 
-def tree_difference(update: Update) -> Credit:
+def tree_difference(update: Update, merge: bool = False) -> Credit:
     """A(e) = Q(e) - V(u) of every edge, for trees of any shape; edges of groups whose episodes all earned the same are
-    left out, and with `critical` those without siblings."""
+    left out, and with `critical` those without siblings.
+
+    With `merge`, equal contexts of a group are one state: edges that say the same there have the same worth, as they
+    lead to the same state, and those of states whose edges are all worth the same are left out.
+    """
 
     def credit(rows: Rows) -> Credited:
-        states, edges = states_of(rows), edges_of(rows)
-        worth = edge_worths(rows, edges)
+        states = states_of(rows, merge)
+        edges = edges_of(states)
+        worth = edge_worths(rows, states, edges)
         value = {state: sum(worth[row] for row in of) / len(of) for state, of in edges.items()}
         siblings = [len(edges[state]) for state in states]
         advantage = [worth[row] - value[state] for row, state in enumerate(states)]
@@ -131,31 +140,38 @@ def tree_difference(update: Update) -> Credit:
             inherit(rows, siblings, advantage)
         informative = informative_groups(worth, edges)
         keep = [(num > 1 or update == "all") and group in informative for num, group in zip(siblings, rows.group)]
+        if merge:
+            keep = [own and (update == "all" or abs(worth) > EQUAL) for own, worth in zip(keep, advantage)]
         return Credited(advantage=PerRow(advantage), keep=PerRow(keep), metrics=tree_figures(rows, siblings))
 
     return credit
 
 
-def states_of(rows: Rows) -> list[tuple[int, int]]:
-    """Name each row's state: its group, and the row before it; -1 is the root."""
-    return list(zip(rows.group, rows.parent))
+Name = tuple[int, int, int]
+"""Name of a state: its group, its turn, and the row before it (-1 is the root) or the number of its context."""
 
 
-def edges_of(rows: Rows) -> Mapping[tuple[int, int], list[int]]:
+def states_of(rows: Rows, merge: bool = False) -> list[Name]:
+    """Name each row's state."""
+    return list(zip(rows.group, rows.turn, rows.state if merge else rows.parent))
+
+
+def edges_of(states: Sequence[Name]) -> Mapping[Name, list[int]]:
     """Return the rows that leave each state."""
-    edges: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for row, state in enumerate(states_of(rows)):
+    edges: dict[Name, list[int]] = defaultdict(list)
+    for row, state in enumerate(states):
         edges[state].append(row)
     return edges
 
 
-def edge_worths(rows: Rows, edges: Mapping[tuple[int, int], Sequence[int]]) -> list[float]:
+def edge_worths(rows: Rows, states: Sequence[Name], edges: Mapping[Name, Sequence[int]]) -> list[float]:
     """Q(e) = r(e) + the mean of the worths of the edges that follow, from the last turns to the first."""
     worth = list(rows.reward)
+    after = {parent: states[row] for row, parent in enumerate(rows.parent) if parent >= 0}
     for row in sorted(range(len(worth)), key=lambda row: -rows.turn[row]):
-        after = edges.get((rows.group[row], row), ())
-        if after:
-            worth[row] += sum(worth[one] for one in after) / len(after)
+        if row in after:
+            following = edges[after[row]]
+            worth[row] += sum(worth[one] for one in following) / len(following)
     return worth
 
 
@@ -166,9 +182,9 @@ def inherit(rows: Rows, siblings: Sequence[int], advantage: list[float]) -> None
             advantage[row] = advantage[rows.parent[row]]
 
 
-def informative_groups(worth: Sequence[float], edges: Mapping[tuple[int, int], Sequence[int]]) -> frozenset[int]:
+def informative_groups(worth: Sequence[float], edges: Mapping[Name, Sequence[int]]) -> frozenset[int]:
     """Return the groups in which the edges of some state differ in worth."""
-    return frozenset(group for (group, _), of in edges.items() if len({round(worth[row], 9) for row in of}) > 1)
+    return frozenset(group for (group, *_), of in edges.items() if len({round(worth[row], 9) for row in of}) > 1)
 
 
 def tree_figures(rows: Rows, siblings: Sequence[int]) -> dict[str, float]:

@@ -57,6 +57,26 @@ def test_with_all_edges_one_without_siblings_has_the_advantage_before_it() -> No
     assert all(found.keep.values)  # type: ignore[union-attr]
 
 
+def test_equal_turns_of_equal_contexts_are_worth_the_same_where_states_are_merged() -> None:
+    """Two episodes say the same first turn, and part in the second."""
+    table = Rows(
+        group=(0,) * 4,
+        trajectory=(0, 0, 1, 1),
+        turn=(0, 1, 0, 1),
+        parent=(-1, 0, -1, 2),
+        reward=(0, 1, 0, 0),
+        num_tokens=(1,) * 4,
+        success=(True,) * 4,
+        state=(0, 1, 0, 1),
+    )
+    apart, merged = tree_difference("critical")(table), tree_difference("critical", merge=True)(table)
+    assert list(apart.advantage.values) == [0.5, 0.0, -0.5, 0.0]
+    assert apart.keep.values == [True, False, True, False]  # type: ignore[union-attr]
+    assert list(merged.advantage.values) == [0.0, 0.5, 0.0, -0.5]
+    assert merged.keep.values == [False, True, False, True]  # type: ignore[union-attr]
+    assert merged.metrics == {"tree/edges": 4, "tree/critical": 4}
+
+
 def flat(rewards: Sequence[Sequence[float]]) -> Rows:
     group = tuple(g for g, of in enumerate(rewards) for _ in of)
     num = len(group)
