@@ -125,8 +125,8 @@ def tree_difference(update: Update, merge: bool = False) -> Credit:
     """A(e) = Q(e) - V(u) of every edge, for trees of any shape; edges of groups whose episodes all earned the same are
     left out, and with `critical` those without siblings.
 
-    With `merge`, equal contexts of a group are one state: edges that say the same there have the same worth, as they
-    lead to the same state, and those of states whose edges are all worth the same are left out.
+    With `merge`, equal contexts of a group are one state. Edges that say the same there lead to the same state, so they
+    have the same worth. Edges that gain nothing are left out.
     """
 
     def credit(rows: Rows) -> Credited:
