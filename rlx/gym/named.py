@@ -19,7 +19,7 @@ from gymnasium.envs.registration import EnvSpec
 
 from rlx.config.check import ConfigError, check_call
 from rlx.config.folders import config_folders, list_options, option_files, read_option
-from rlx.env.qa import QA
+from rlx.env.qa import WordQuestions
 from rlx.env.sourced import SourcedQuestions
 from rlx.gym.keywords import translate
 from rlx.gym.registered import REGISTERED, make_registered
@@ -37,6 +37,7 @@ EVALUATIONS = "eval/"
 """Folder of options for evaluation alone; all of their questions are played, as in GEM."""
 VERSION = re.compile(r"-v\d+")
 REFERENCE = re.compile(r"\$\{model\.recipe\.(\w+)\}")
+RELATIVE = re.compile(r"\$\{(\.+)([\w.]+)\}")
 RECIPE = "3b"
 """Recipe whose tool limits and interpreter an environment gets where no model says its own."""
 WITHOUT_MODEL = {"${model.recipe.reasoning}": True, "${model.recipe.action_rows}": "word"}
@@ -171,7 +172,10 @@ def is_test_alone(env: Environment) -> bool:
 def form_of(env: Environment) -> str:
     """Return the protocol of GEM's form of a turn: a block of code for programs, `<answer>` for questions that are
     answered in words, else a box; whole turns where the environment parses them itself."""
-    forms = {FORMS[answer_form_of(part)] if not isinstance(part, QA) else "tags" for part in parts_of(env).values()}
+    forms = {
+        FORMS[answer_form_of(part)] if not isinstance(part, WordQuestions) else "tags"
+        for part in parts_of(env).values()
+    }
     return forms.pop() if len(forms) == 1 else "boxed"
 
 
@@ -195,6 +199,20 @@ def resolve(value: Any) -> Any:
     return read_option("model/recipe", RECIPE)[found[1]] if found else value
 
 
+def refer(value: Any, above: Sequence[Any] = ()) -> Any:
+    """Replace references to other keys of the same option, such as `${...train.env.top_k}`: each dot but the first is a
+    level up."""
+    if isinstance(value, dict):
+        return {key: refer(child, (*above, value)) for key, child in value.items()}
+    found = RELATIVE.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        return value
+    place: Any = above[-len(found[1])]
+    for key in found[2].split("."):
+        place = place[key]
+    return place
+
+
 def build(group: str, option: str, keys: Mapping[str, Any]) -> Any:
     """Build an option, under the checks of every configuration."""
     from rlx.config.build import build_part  # the types of a whole run come with it
@@ -203,6 +221,6 @@ def build(group: str, option: str, keys: Mapping[str, Any]) -> Any:
     known = option_files(group, folders)
     if option not in known:
         raise ConfigError(f"{group} has no option {option!r:.80}{near(option, known)}")
-    tree = {**resolve(read_option(group, option, folders)), **keys}
+    tree = refer({**resolve(read_option(group, option, folders)), **keys})
     check_call(tree, group)
     return build_part({group: tree}, group)

@@ -239,6 +239,7 @@ def test_a_run_that_goes_on_from_another_begins_with_its_last_weights(tiny: Path
     told["runs"] = {"own": told["runs"]["own"], "further": further}
     told |= {"rows": {"ours": "own eval-2"}, "gains": {"further": ["further eval-2", "further start-2"]}}
     told["curves"]["Rewards"]["of"] = ["own"]
+    del told["criticality"]
     tiny.write_text(yaml.safe_dump(told | {"expected": {}, "claims": {}, "comparisons": {}}))
     assert reproduce(str(tiny), [], seeds=1, jobs=2, folder=out, plan=False)
     line = next(line for line in (out / "further" / "0.log").read_text().splitlines() if line.startswith("$ "))

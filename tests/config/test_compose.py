@@ -68,7 +68,7 @@ def test_earl_s_baselines_are_what_their_names_say() -> None:
         one, other = trees[cpo]["algo"], trees[grpo]["algo"]
         assert (other["scale"], other["gamma"]) == ("std", None), "as cpo where an episode earned something"
         differs = {key for key in {*one, *other} if one.get(key) != other.get(key)}
-        assert differs == {"_target_", "twins", "scale", "start"}, "the sampler and the credit"
+        assert differs == {"_target_", "twins", "scale", "start", "drop_equal"}, "the sampler and the credit"
         assert all(trees[cpo][key] == trees[grpo][key] for key in trees[cpo] if key != "algo")
 
 
