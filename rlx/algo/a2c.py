@@ -12,7 +12,7 @@ do and every turn has an advantage of its own; no ratio is clipped, so a batch i
 from __future__ import annotations
 
 from rlx.algo.gae import gae_over_turns
-from rlx.algo.losses import PLAIN, PolicyLoss, adaptive_kl, policy_gradient, policy_loss, together, value_loss
+from rlx.algo.losses import PLAIN, PolicyLoss, loss_parts, policy_gradient, policy_loss, together, value_loss
 from rlx.algo.parts import Algorithm, Critic, Optimizer, TokenLoss
 from rlx.algo.samplers import independent
 
@@ -38,9 +38,7 @@ def a2c(
     return Algorithm(
         sample=independent(num_samples),
         credit=gae_over_turns(gamma=gamma, lam=lam),
-        loss=token_loss(loss),
-        memory=adaptive_kl(loss, token_loss),
-        needs=loss.needs,
+        **loss_parts(token_loss, loss),
         critic=critic,
         optimizer=optimizer,
         num_prompts=num_prompts,

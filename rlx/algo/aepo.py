@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from rlx.algo.arpo import outcome_of_leaves
 from rlx.algo.coins import Uncertainty, by_coin
 from rlx.algo.credit import standardised
-from rlx.algo.losses import PLAIN, PolicyLoss, Surrogate, adaptive_kl, policy_loss
+from rlx.algo.losses import PLAIN, PolicyLoss, Surrogate, loss_parts, policy_loss
 from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, PerToken, Space, Tokens
 from rlx.algo.rows import Rows
 from rlx.limits import MANY, above, within
@@ -61,9 +61,7 @@ def aepo(
     return Algorithm(
         sample=by_coin(num_samples, min(num_samples, num_samples // 2 + 1), tired, num_ids, uncertainty, budget),
         credit=by_surprise(outcome_of_leaves(), entropy_weight),
-        loss=token_loss(loss),
-        memory=adaptive_kl(loss, token_loss),
-        needs=loss.needs,
+        **loss_parts(token_loss, loss),
         optimizer=optimizer,
         num_prompts=num_prompts,
         start=start,

@@ -19,7 +19,7 @@ from __future__ import annotations
 from rlx.algo.backup import beside, credit_edges, forest_of, groups_of, leaf_means, leaf_returns, num_copies
 from rlx.algo.coins import Uncertainty, by_coin
 from rlx.algo.credit import standardised
-from rlx.algo.losses import PLAIN, PolicyLoss, adaptive_kl, clipped_loss
+from rlx.algo.losses import PLAIN, PolicyLoss, clipped_loss, loss_parts
 from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, Space
 from rlx.algo.rows import Rows
 from rlx.limits import within
@@ -46,9 +46,7 @@ def arpo(
     return Algorithm(
         sample=by_coin(num_samples, num_fresh, lambda gain, _: chance(tilt * gain), num_ids, uncertainty),
         credit=outcome_of_leaves(),
-        loss=token_loss(loss),
-        memory=adaptive_kl(loss, token_loss),
-        needs=loss.needs,
+        **loss_parts(token_loss, loss),
         optimizer=optimizer,
         num_prompts=num_prompts,
         start=start,

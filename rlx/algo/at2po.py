@@ -23,7 +23,7 @@ from typing import Literal
 from rlx.algo import backup
 from rlx.algo.credit import standardised
 from rlx.algo.forks import in_rounds, surest_last
-from rlx.algo.losses import PLAIN, PolicyLoss, Ratio, adaptive_kl, clipped_loss
+from rlx.algo.losses import PLAIN, PolicyLoss, Ratio, clipped_loss, loss_parts
 from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, Space
 from rlx.algo.rows import Rows
 from rlx.limits import MANY, within
@@ -67,9 +67,7 @@ def at2po(
             fork_turns=lambda turns: total * ((turns + 3) / 2 - 1 / turns),
         ),
         credit=backed_up_values(values, advantage, num_fresh + total if shortfall == "copies" else 0),
-        loss=token_loss(loss),
-        memory=adaptive_kl(loss, token_loss),
-        needs=loss.needs,
+        **loss_parts(token_loss, loss),
         optimizer=optimizer,
         num_prompts=num_prompts,
         start=start,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp
 
-from rlx.algo.credit import Compare, episode_returns
+from rlx.algo.credit import Compare, trajectory_returns
 from rlx.algo.parts import Credited, PerRow, PerToken
 from rlx.algo.rows import Rows
 from rlx.algo.tree import edges_of, states_of, tree_figures
@@ -113,21 +113,13 @@ def leaves_below(edges: Sequence[Edge], leaf: Mapping[int, int]) -> tuple[tuple[
 
 def leaf_returns(forest: Forest) -> Leaves:
     """Return of each leaf's episode, with what it earned in turns that it replays."""
-    found = {t: value for of in episode_returns(forest.rows).values() for t, value in of.items()}
+    found = trajectory_returns(forest.rows)
     return {trajectory: found[trajectory] for trajectory in forest.leaf}
 
 
 def groups_of(forest: Forest) -> Mapping[int, int]:
     """Return the group of each leaf: all trees of a task."""
     return {trajectory: forest.rows.group[forest.edges[edge].row] for trajectory, edge in forest.leaf.items()}
-
-
-def by_group(forest: Forest, values: Leaves) -> Mapping[int, list[float]]:
-    """Collect the values of each group's leaves."""
-    found: dict[int, list[float]] = defaultdict(list)
-    for trajectory, group in groups_of(forest).items():
-        found[group].append(values[trajectory])
-    return found
 
 
 def copies_of_last(forest: Forest, num_leaves: int) -> dict[int, int]:
@@ -138,15 +130,16 @@ def copies_of_last(forest: Forest, num_leaves: int) -> dict[int, int]:
     return {max(of): 1 + num_leaves - len(of) for of in leaves.values() if len(of) < num_leaves}
 
 
-def trees_of(forest: Forest) -> Mapping[int, int]:
-    """Return the tree of each leaf: the trajectory that was begun afresh and that it left, directly or not."""
-    rows = forest.rows
+def trees_of(rows: Rows) -> dict[int, int]:
+    """Return the tree of each trajectory: the one that was begun afresh and that it left, directly or not."""
     left = {rows.trajectory[row]: rows.trajectory[fork] for row, fork in enumerate(rows.fork) if fork >= 0}
-
-    def root(trajectory: int) -> int:
-        return root(left[trajectory]) if trajectory in left else trajectory
-
-    return {trajectory: root(trajectory) for trajectory in forest.leaf}
+    found: dict[int, int] = {}
+    for trajectory in dict.fromkeys(rows.trajectory):
+        root = trajectory
+        while root in left:
+            root = left[root]
+        found[trajectory] = root
+    return found
 
 
 def beside(values: Leaves, cells: Mapping[int, Hashable], compare: Compare, copies: Mapping[int, int] = {}) -> Leaves:

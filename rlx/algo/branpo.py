@@ -27,10 +27,10 @@ from dataclasses import dataclass
 from math import inf
 from typing import Literal
 
-from rlx.algo.backup import beside, figures_of_rows
+from rlx.algo.backup import beside, figures_of_rows, trees_of
 from rlx.algo.branches import until_contrast
-from rlx.algo.credit import by_trajectory, episode_returns, standardised
-from rlx.algo.losses import PLAIN, PolicyLoss, adaptive_kl, clipped_loss
+from rlx.algo.credit import by_trajectory, standardised, trajectory_returns
+from rlx.algo.losses import PLAIN, PolicyLoss, clipped_loss, loss_parts
 from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, PerRow, Space
 from rlx.algo.rows import Rows
 from rlx.limits import at_least, within
@@ -59,9 +59,7 @@ def branpo(
     return Algorithm(
         sample=until_contrast(num_samples, threshold),
         credit=base_and_branches(base),
-        loss=token_loss(loss),
-        memory=adaptive_kl(loss, token_loss),
-        needs=loss.needs,
+        **loss_parts(token_loss, loss),
         optimizer=optimizer,
         num_prompts=num_prompts,
         start=start,
@@ -106,16 +104,13 @@ class Branch:
 
 def branches_of(rows: Rows) -> dict[int, list[Branch]]:
     """Return each fresh episode with its kept branches, by the number of the episode."""
-    returns = {t: value for of in episode_returns(rows).values() for t, value in of.items()}
-    left = {rows.trajectory[row]: rows.trajectory[fork] for row, fork in enumerate(rows.fork) if fork >= 0}
+    returns, trees = trajectory_returns(rows), trees_of(rows)
     found: dict[int, list[Branch]] = defaultdict(list)
     for episode in by_trajectory(rows):
         if rows.spare and rows.spare[episode[0]]:
             continue
-        one = root = rows.trajectory[episode[0]]
-        while root in left:
-            root = left[root]
-        found[root].append(Branch(one, episode, rows.turn[episode[0]], rows.turn[episode[-1]] + 1, returns[one]))
+        one = rows.trajectory[episode[0]]
+        found[trees[one]].append(Branch(one, episode, rows.turn[episode[0]], rows.turn[episode[-1]] + 1, returns[one]))
     return found
 
 

@@ -18,9 +18,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from rlx.algo.backup import beside, by_group, credit_edges, forest_of, groups_of, leaf_means, leaf_returns, num_copies
-from rlx.algo.credit import standardised
-from rlx.algo.losses import PLAIN, PolicyLoss, adaptive_kl, clipped_loss
+from rlx.algo.backup import beside, credit_edges, forest_of, groups_of, leaf_means, leaf_returns, num_copies
+from rlx.algo.credit import dropping_equal, standardised
+from rlx.algo.losses import PLAIN, PolicyLoss, clipped_loss, loss_parts
 from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, Space
 from rlx.algo.rows import Rows
 from rlx.algo.tree import ForkOrder, Update, progressive, tree_difference
@@ -51,9 +51,7 @@ def carl(
     return Algorithm(
         sample=progressive(num_fresh, num_forks, fork_order, num_live),
         credit=tree_difference(update, merge) if reward == "action" else tree_outcome(update),
-        loss=token_loss(loss),
-        memory=adaptive_kl(loss, token_loss),
-        needs=loss.needs,
+        **loss_parts(token_loss, loss),
         optimizer=optimizer,
         num_prompts=num_prompts,
         start=start,
@@ -68,11 +66,8 @@ def tree_outcome(update: Update, eps: float = 1e-6) -> Credit:
         forest = forest_of(rows)
         leaves = beside(leaf_returns(forest), groups_of(forest), standardised("sample", eps))
         siblings = {edge: len(of) for of in forest.siblings.values() for edge in of}
-        flat = {group for group, of in by_group(forest, leaves).items() if not any(of)}
-        copies = [
-            num * (update == "all" or siblings.get(edge, 0) > 1) * (rows.group[forest.edges[edge].row] not in flat)
-            for edge, num in enumerate(num_copies(forest))
-        ]
+        is_trained = [update == "all" or siblings.get(edge, 0) > 1 for edge in range(len(forest.edges))]
+        copies = [num * trained for num, trained in zip(num_copies(forest), is_trained, strict=True)]
         return credit_edges(forest, leaf_means(forest, leaves), copies)
 
-    return credit
+    return dropping_equal(credit)

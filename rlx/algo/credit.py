@@ -30,6 +30,9 @@ Deviation = Literal["population", "sample"]
 Among = Literal["batch", "turn"]
 """Turns of a batch that are compared: all, or those of one number in their episodes."""
 
+NOTHING = 1e-9
+"""Advantage that counts as none: what rounding leaves of equal returns."""
+
 Compare = Callable[[list[float]], list[float]]
 """Function from the credits of some decisions to what each was worth beside the others."""
 
@@ -48,6 +51,11 @@ def episode_returns(rows: Rows) -> dict[int, dict[int, float]]:
     return returns
 
 
+def trajectory_returns(rows: Rows) -> dict[int, float]:
+    """Return `episode_returns` of all groups together, by trajectory."""
+    return {trajectory: value for returns in episode_returns(rows).values() for trajectory, value in returns.items()}
+
+
 def returns_to_go(rows: Rows, gamma: float) -> list[float]:
     """G_t = sum over k of gamma^k r_(t+k), for each row: what its turn and those after it in its episode earned.
 
@@ -64,7 +72,7 @@ def worth(rows: Rows, gamma: float | None) -> list[float]:
     """Return the credit of each row: its episode's return, or with a discount its own return-to-go."""
     if gamma is not None:
         return returns_to_go(rows, gamma)
-    of_trajectory = {t: value for returns in episode_returns(rows).values() for t, value in returns.items()}
+    of_trajectory = trajectory_returns(rows)
     return [of_trajectory[trajectory] for trajectory in rows.trajectory]
 
 
@@ -102,8 +110,11 @@ def dropping_equal(credit: Credit, drop: bool = True) -> Credit:
 
     def dropped(rows: Rows) -> Credited:
         found = credit(rows)
-        live = {group for group, worth in zip(rows.group, found.advantage.values, strict=True) if worth}
-        return replace(found, keep=PerRow([group in live for group in rows.group]))
+        largest = [max(map(abs, own), default=0.0) for own in by_token(found.advantage)]
+        live = {group for group, worth in zip(rows.group, largest, strict=True) if worth > NOTHING}
+        factors = [float(group in live) for group in rows.group]
+        kept = PerRow([1.0] * len(factors)) if found.keep is None else found.keep
+        return replace(found, keep=scaled(kept, factors))
 
     return dropped if drop else credit
 
@@ -243,6 +254,11 @@ def chance_unsolved(num_solved: int, num_seen: int, num_tries: int) -> float:
     That is the knowledge of a task's chance p of success after s successes in n episodes. Before, any p was as likely.
     """
     return prod((1 + num_seen - num_solved + j) / (2 + num_seen + j) for j in range(num_tries))
+
+
+def by_token(column: PerRow | PerToken) -> Iterable[Sequence[float]]:
+    """Return the values of each row: one for all of its tokens, or one for each."""
+    return [[value] for value in column.values] if isinstance(column, PerRow) else column.values
 
 
 def scaled(column: PerRow | PerToken, factors: Sequence[float]) -> PerRow | PerToken:

@@ -102,8 +102,8 @@ def root_of(played: Sequence[Trajectory]) -> dict[int, int]:
 def by_tree(played: Sequence[Trajectory]) -> list[list[Trajectory]]:
     """Return the episodes of each tree, in the order of their samples."""
     trees: dict[int, list[Trajectory]] = {}
-    for sample, root in root_of(played).items():
-        trees.setdefault(root, []).extend(one for one in played if one.sample == sample)
+    for one, root in zip(played, root_of(played).values(), strict=True):
+        trees.setdefault(root, []).append(one)
     return list(trees.values())
 
 

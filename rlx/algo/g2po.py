@@ -24,7 +24,7 @@ from typing import Literal
 from rlx.algo.credit import Scale, by_trajectory, check_discounts, compared, per_row
 from rlx.algo.credit import worth as credits_of
 from rlx.algo.gigpo import EpisodeStats, among_equals, compare_by, episode_part
-from rlx.algo.losses import PLAIN, PolicyLoss, adaptive_kl, clipped_loss
+from rlx.algo.losses import PLAIN, PolicyLoss, clipped_loss, loss_parts
 from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, Space
 from rlx.algo.rows import Rows
 from rlx.algo.samplers import independent
@@ -61,9 +61,7 @@ def g2po(
     return Algorithm(
         sample=independent(num_samples),
         credit=graph_values(gamma, step_weight, invalid_penalty, scale, episode_stats, full),
-        loss=token_loss(loss),
-        memory=adaptive_kl(loss, token_loss),
-        needs=loss.needs,
+        **loss_parts(token_loss, loss),
         optimizer=optimizer,
         num_prompts=num_prompts,
         start=start,

@@ -20,7 +20,7 @@ from typing import Literal
 
 from rlx.algo.credit import Compare, Scale, centred, check_discounts, compared, per_row, returns_to_go, standardised
 from rlx.algo.credit import worth as credits_of
-from rlx.algo.losses import PLAIN, PolicyLoss, adaptive_kl, clipped_loss
+from rlx.algo.losses import PLAIN, PolicyLoss, clipped_loss, loss_parts
 from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, Space
 from rlx.algo.rows import Rows
 from rlx.algo.samplers import independent
@@ -51,9 +51,7 @@ def gigpo(
     return Algorithm(
         sample=independent(num_samples),
         credit=group_in_group(gamma, step_weight, scale, episode_stats),
-        loss=token_loss(loss),
-        memory=adaptive_kl(loss, token_loss),
-        needs=loss.needs,
+        **loss_parts(token_loss, loss),
         optimizer=optimizer,
         num_prompts=num_prompts,
         start=start,

@@ -12,7 +12,7 @@ beside the same turn of the others.
 from __future__ import annotations
 
 from rlx.algo.credit import Deviation, Scale, dropping_equal, group_centred
-from rlx.algo.losses import PLAIN, PolicyLoss, adaptive_kl, clipped_loss
+from rlx.algo.losses import PLAIN, PolicyLoss, clipped_loss, loss_parts
 from rlx.algo.parts import Algorithm, Beginning, Optimizer, Space
 from rlx.algo.samplers import independent
 from rlx.limits import at_least
@@ -40,9 +40,7 @@ def grpo(
     return Algorithm(
         sample=independent(num_samples),
         credit=dropping_equal(group_centred(scale=scale, std=std, eps=eps, gamma=gamma), drop_equal),
-        loss=token_loss(loss),
-        memory=adaptive_kl(loss, token_loss),
-        needs=loss.needs,
+        **loss_parts(token_loss, loss),
         optimizer=optimizer,
         num_prompts=num_prompts,
         start=start,

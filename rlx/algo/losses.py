@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from rlx.algo.parts import Algorithm, Loss, Memory, Need, State, TokenLoss, Tokens, Totals
 from rlx.limits import above, at_least, refuse, within
@@ -200,6 +200,19 @@ def adaptive_kl(loss: PolicyLoss, made: Callable[[PolicyLoss], TokenLoss]) -> Me
         return replace(algorithm, loss=made(replace(loss, kl=state["kl"])))
 
     return Memory(begin=lambda: {"kl": loss.kl}, adapt=adapt, bind=bind)
+
+
+class LossParts(TypedDict):
+    """Arguments of an Algorithm that follow from its policy loss."""
+
+    loss: TokenLoss
+    memory: Memory | None
+    needs: frozenset[Need]
+
+
+def loss_parts(made: Callable[[PolicyLoss], TokenLoss], loss: PolicyLoss) -> LossParts:
+    """Return the loss of an algorithm with these options, the memory that adapts its KL, and what it needs."""
+    return LossParts(loss=made(loss), memory=adaptive_kl(loss, made), needs=loss.needs)
 
 
 def cross_entropy(*, normalisation: Normalisation = "token", constant: float = 1.0) -> TokenLoss:

@@ -43,9 +43,7 @@ def ppo(
     return Algorithm(
         sample=independent(num_samples),
         credit=gae_over_turns(gamma=gamma, lam=lam),
-        loss=token_loss(loss),
-        memory=losses.adaptive_kl(loss, token_loss),
-        needs=loss.needs,
+        **losses.loss_parts(token_loss, loss),
         critic=critic,
         optimizer=optimizer,
         num_prompts=num_prompts,

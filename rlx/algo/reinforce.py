@@ -37,9 +37,7 @@ def reinforce(
     return Algorithm(
         sample=independent(num_samples),
         credit=discounted(gamma),
-        loss=token_loss(loss),
-        memory=losses.adaptive_kl(loss, token_loss),
-        needs=loss.needs,
+        **losses.loss_parts(token_loss, loss),
         optimizer=optimizer,
         num_prompts=num_prompts,
         num_turns=num_turns,

@@ -14,7 +14,7 @@ from __future__ import annotations
 from functools import partial
 
 from rlx.algo.credit import Scale, leave_one_out
-from rlx.algo.losses import PLAIN, PolicyLoss, adaptive_kl, policy_gradient, policy_loss
+from rlx.algo.losses import PLAIN, PolicyLoss, loss_parts, policy_gradient, policy_loss
 from rlx.algo.parts import Algorithm, Optimizer
 from rlx.algo.samplers import independent
 from rlx.limits import at_least
@@ -36,9 +36,7 @@ def rloo(
     return Algorithm(
         sample=independent(num_samples),
         credit=leave_one_out(scale=scale, gamma=gamma),
-        loss=token_loss(loss),
-        memory=adaptive_kl(loss, token_loss),
-        needs=loss.needs,
+        **loss_parts(token_loss, loss),
         optimizer=optimizer,
         num_prompts=num_prompts,
         start="demonstrations",

@@ -57,9 +57,7 @@ def tool_rloo(
     return Algorithm(
         sample=independent(num_samples),
         credit=plain if unsolved_in is None else credit.where_unsolved(plain, unsolved_in),
-        loss=token_loss(loss),
-        memory=losses.adaptive_kl(loss, token_loss),
-        needs=loss.needs,
+        **losses.loss_parts(token_loss, loss),
         optimizer=optimizer,
         num_prompts=num_prompts,
         start="demonstrations",

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal
 
+from rlx.algo.credit import NOTHING, dropping_equal
 from rlx.algo.parts import Ask, Credit, Credited, Growth, PerRow, Sampler, SamplerContext
 from rlx.algo.rows import Rows
 from rlx.algo.samplers import leave
@@ -26,10 +27,6 @@ ForkOrder = Literal["largest", "smallest", "random"]
 """State to fork next: the one with the largest or smallest uncertainty per count, or any."""
 Update = Literal["critical", "all"]
 """Edges to train: those that have siblings, or all, where one without siblings has the advantage of the edge before."""
-
-
-EQUAL = 1e-9
-"""Difference of worths that counts as none."""
 
 
 @dataclass(slots=True)
@@ -138,13 +135,12 @@ def tree_difference(update: Update, merge: bool = False) -> Credit:
         advantage = [worth[row] - value[state] for row, state in enumerate(states)]
         if update == "all":
             inherit(rows, siblings, advantage)
-        informative = informative_groups(worth, edges)
-        keep = [(num > 1 or update == "all") and group in informative for num, group in zip(siblings, rows.group)]
-        if merge:
-            keep = [own and (update == "all" or abs(worth) > EQUAL) for own, worth in zip(keep, advantage)]
+        keep = [update == "all" or num > 1 for num in siblings]
+        if merge and update == "critical":
+            keep = [own and abs(worth) > NOTHING for own, worth in zip(keep, advantage)]
         return Credited(advantage=PerRow(advantage), keep=PerRow(keep), metrics=tree_figures(rows, siblings))
 
-    return credit
+    return dropping_equal(credit)
 
 
 Name = tuple[int, int, int]
@@ -180,11 +176,6 @@ def inherit(rows: Rows, siblings: Sequence[int], advantage: list[float]) -> None
     for row in sorted(range(len(advantage)), key=lambda row: rows.turn[row]):
         if siblings[row] == 1 and rows.parent[row] >= 0:
             advantage[row] = advantage[rows.parent[row]]
-
-
-def informative_groups(worth: Sequence[float], edges: Mapping[Name, Sequence[int]]) -> frozenset[int]:
-    """Return the groups in which the edges of some state differ in worth."""
-    return frozenset(group for (group, *_), of in edges.items() if len({round(worth[row], 9) for row in of}) > 1)
 
 
 def tree_figures(rows: Rows, siblings: Sequence[int]) -> dict[str, float]:

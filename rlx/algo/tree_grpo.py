@@ -22,7 +22,7 @@ from rlx.algo.backup import added, beside, credit_edges, forest_of, groups_of, l
 from rlx.algo.backup import trees_of as trees
 from rlx.algo.credit import standardised
 from rlx.algo.forks import in_rounds, keep_some, uniform_states
-from rlx.algo.losses import PLAIN, PolicyLoss, Ratio, adaptive_kl, clipped_loss
+from rlx.algo.losses import PLAIN, PolicyLoss, Ratio, clipped_loss, loss_parts
 from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, Space
 from rlx.algo.rows import Rows
 from rlx.limits import MANY, within
@@ -55,9 +55,7 @@ def tree_grpo(
     return Algorithm(
         sample=in_rounds(num_trees, num_rounds, total, uniform_states(num_forks), finish=keep_some(num_leaves)),
         credit=levels_of_leaves(levels),
-        loss=token_loss(loss),
-        memory=adaptive_kl(loss, token_loss),
-        needs=loss.needs,
+        **loss_parts(token_loss, loss),
         optimizer=optimizer,
         num_prompts=num_prompts,
         start=start,
@@ -72,7 +70,7 @@ def levels_of_leaves(levels: Levels, eps: float = 1e-6) -> Credit:
     def credit(rows: Rows) -> Credited:
         forest = forest_of(rows)
         returns = leaf_returns(forest)
-        task, tree = (beside(returns, cells, compare) for cells in (groups_of(forest), trees(forest)))
+        task, tree = (beside(returns, cells, compare) for cells in (groups_of(forest), trees(rows)))
         leaves = {"both": added(task, tree), "tree": tree, "task": task}[levels]
         return credit_edges(forest, leaf_means(forest, leaves), num_copies(forest))
 

@@ -23,7 +23,7 @@ from typing import Literal
 from rlx.algo import backup
 from rlx.algo.credit import centred
 from rlx.algo.forks import in_rounds, keep_a_success, least_likely_tokens
-from rlx.algo.losses import PLAIN, PolicyLoss, adaptive_kl, clipped_loss
+from rlx.algo.losses import PLAIN, PolicyLoss, clipped_loss, loss_parts
 from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, Space
 from rlx.algo.rows import Rows
 from rlx.limits import MANY, within
@@ -60,9 +60,7 @@ def treerl(
             num_trees, num_rounds, total, choose, fork_turns=lambda turns: total * turns / 2, finish=finish
         ),
         credit=gain_and_value(scaling, offset),
-        loss=token_loss(loss),
-        memory=adaptive_kl(loss, token_loss),
-        needs=loss.needs,
+        **loss_parts(token_loss, loss),
         optimizer=optimizer,
         num_prompts=num_prompts,
         start=start,

@@ -17,7 +17,7 @@ mean of the intermediate rewards off "one more turn". Against CARL: no forks, no
 from __future__ import annotations
 
 from rlx.algo.credit import by_trajectory, compared, per_row, standardised
-from rlx.algo.losses import PLAIN, PolicyLoss, adaptive_kl, clipped_loss
+from rlx.algo.losses import PLAIN, PolicyLoss, clipped_loss, loss_parts
 from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, Space
 from rlx.algo.rows import Rows
 from rlx.algo.samplers import independent
@@ -43,9 +43,7 @@ def turn_grpo(
     return Algorithm(
         sample=independent(num_samples),
         credit=first_turn_apart(turn_weight, eps),
-        loss=token_loss(loss),
-        memory=adaptive_kl(loss, token_loss),
-        needs=loss.needs,
+        **loss_parts(token_loss, loss),
         optimizer=optimizer,
         num_prompts=num_prompts,
         start=start,

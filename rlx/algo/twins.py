@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Literal
 
-from rlx.algo.credit import Deviation, episode_returns, group_centred
+from rlx.algo.credit import Deviation, group_centred, trajectory_returns
 from rlx.algo.entry import Entry, Probe
 from rlx.algo.parts import Algorithm, Credit, Credited, Growth, Memory, PerRow, PerToken, Sampler, SamplerContext, State
 from rlx.algo.rows import Rows
@@ -219,7 +219,7 @@ def twin_difference(*, std: Deviation = "sample", eps: float = 1e-6) -> Credit:
     alone = group_centred(std=std, eps=eps)
 
     def credit(rows: Rows) -> Credited:
-        returns = {t: r for of_group in episode_returns(rows).values() for t, r in of_group.items()}
+        returns = trajectory_returns(rows)
         first = {rows.trajectory[row]: row for row, at in enumerate(rows.fork) if at >= 0}
         gain = {t: returns[t] - returns[rows.trajectory[rows.fork[row]]] for t, row in first.items()}
         twin_of = {rows.trajectory[rows.fork[row]]: t for t, row in first.items()}

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from rlx.algo.backup import figures_of_rows
 from rlx.algo.credit import by_trajectory
 from rlx.algo.forks import every_state, in_rounds
-from rlx.algo.losses import PLAIN, PolicyLoss, adaptive_kl, clipped_loss
+from rlx.algo.losses import PLAIN, PolicyLoss, clipped_loss, loss_parts
 from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, PerRow, Space
 from rlx.algo.rows import Rows
 from rlx.limits import MANY, within
@@ -53,9 +53,7 @@ def vineppo(
     return Algorithm(
         sample=in_rounds(num_samples, 1, most, choose, fork_turns=turns_of_forks, always=False),
         credit=measured_values(whiten),
-        loss=token_loss(loss),
-        memory=adaptive_kl(loss, token_loss),
-        needs=loss.needs,
+        **loss_parts(token_loss, loss),
         optimizer=optimizer,
         num_prompts=num_prompts,
         start=start,
