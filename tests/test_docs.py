@@ -71,8 +71,8 @@ def test_a_page_can_be_followed_as_it_stands(page: str, tmp_path: Path) -> None:
 
 
 def gains(env: str, folder: Path) -> dict[str, dict[str, float]]:
-    """Train on an environment of the folder with default settings; return the metrics of its summary."""
-    train = f"rlx train env={env} evaluate=quick hydra.run.dir=outputs/learns"
+    """Train on an environment of the folder as its page says; return the metrics of its summary."""
+    train = f"rlx train env={env} hydra.run.dir=outputs/learns"
     run("bash", "-ec", f'export PYTHONPATH="$PWD:$PYTHONPATH"; {train}', cwd=folder, timeout=3600)
     summary = (folder / "outputs" / "learns" / "summary.json").read_text(encoding="utf-8")
     metrics: dict[str, dict[str, float]] = json.loads(summary)["metrics"]
@@ -83,20 +83,20 @@ def test_a_new_environment_learns_with_the_command_that_is_printed_for_it(tmp_pa
     """It takes a minute on one core."""
     printed = run("rlx", "new", "env", "cellar", cwd=tmp_path).splitlines()[-1].strip()
     assert printed == "rlx train env=cellar algo=grpo evaluate=quick steps=200"
-    metrics = gains("cellar algo=grpo steps=200", tmp_path)
+    metrics = gains("cellar algo=grpo evaluate=quick steps=200", tmp_path)
     assert metrics["untrained/reward"]["value"] < 0.05
     assert metrics["gain/reward"]["low"] > 0
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("env", ["higher_lower algo=grpo", "corridor algo=grpo"])
+@pytest.mark.parametrize("env", ["higher_lower algo=grpo evaluate=quick", "corridor algo=grpo evaluate=quick"])
 def test_an_example_learns_with_default_settings(env: str, tmp_path: Path) -> None:
     follow("adding-an-environment.md", tmp_path)
     assert gains(env, tmp_path)["gain_untrained/pass@1"]["low"] > 0
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("env", ["shop", "library"])
+@pytest.mark.parametrize("env", ["shop", "library evaluate=quick"])
 def test_an_example_with_a_tool_learns_to_ask_no_more_than_it_must(env: str, tmp_path: Path) -> None:
     """Demonstrations ask for more than is needed; reinforcement saves what they waste."""
     follow("adding-an-environment.md", tmp_path)

@@ -100,6 +100,7 @@ def by_coin(
         forks_always=True,
         fork_turns=turns_of_forks,
         grow=grow,
+        watches=wanted > 0,
     )
 
 

@@ -73,6 +73,8 @@ class Sampler:
     """Plays the environment's own expert, once a task, and not the policy."""
     forces: bool = False
     """Needs entries, because it forces them: a run without any is refused."""
+    watches: bool = False
+    """Asks the engine for log-probs or entropies of ids that were not sampled (`Start.watch`, `Start.entropy_of`)."""
     check: Callable[[], None] | None = None
     """Refuses, before a run starts, what the sampler reads and cannot use."""
 

@@ -82,7 +82,7 @@ def with_twins(num_samples: int, twins: Twins, gains: Mapping[str, float] | None
         starts = [start for sample, twin in enumerate(left, num_samples) for start in twin.starts(sample, watch, twins)]
         return Group(task=task, trajectories=(*factual, *((yield starts) if starts else ())))
 
-    return Sampler(num_episodes=num_samples, num_forks=num_samples, grow=grow, forces=True)
+    return Sampler(num_episodes=num_samples, num_forks=num_samples, grow=grow, forces=True, watches=True)
 
 
 def watched_of(entries: Sequence[Entry]) -> tuple[int, ...]:

@@ -76,13 +76,18 @@ def criticality(
     from rlx.commands.output import show_json, show_tables
     from rlx.config.check import ConfigError
     from rlx.evaluate.criticality import Inspection
+    from rlx.hardware.packages import how_to_get, lacks
 
     folder, rest = split_run(words)
     if folder is None:
         raise ConfigError("run=: name the folder of a run, as in rlx analyze criticality run=DIR")
     if picture is not None and picture.exists():
         raise ConfigError(f"--picture {picture}: it exists already: choose another file")
-    inspection = Inspection(num_tasks=tasks, num_draws=draws)
+    if picture is not None and not picture.absolute().parent.is_dir():
+        raise ConfigError(f"--picture {picture}: there is no such folder: make it first")
+    if picture is not None and lacks("plots"):
+        raise ConfigError(f"--picture {picture}: {how_to_get('plots')}")
+    inspection = Inspection(tasks=tasks, draws=draws)
     states = inspect_run(folder, rest, inspection, start)
     figures = figures_of(states, inspection)
     if picture is not None:

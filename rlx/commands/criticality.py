@@ -87,11 +87,11 @@ def inspect_model(run: Run, model: Model, inspection: Inspection) -> list[State]
     from rlx.run.agent import build_policy
     from rlx.run.fleet import open_fleet
 
-    tasks = held_out(replace(run.evaluate, num_tasks=inspection.num_tasks), run.env)
+    tasks = held_out(replace(run.evaluate, num_tasks=inspection.tasks), run.env)
     with open_fleet(run) as fleet:
         policy = build_policy(run, model, fleet)
         player = policy.rollout(run.env, run.sampling, ("criticality", inspection.seed))
-        return measure_states(player, tasks, run.sampling, inspection.num_draws)
+        return measure_states(player, tasks, run.sampling, inspection.draws)
 
 
 def measure_or_read(run: Run, model: Model, file: Path, inspection: Inspection) -> list[State]:
@@ -124,7 +124,7 @@ def is_sound(state: State) -> bool:
 
 def policy_states(what: Policies, runs: Runs, folder: Path) -> dict[str, list[State]]:
     """Measure the policies of a reproduction, all seeds of a run together; the first policy of a run for seed 0."""
-    inspection, found = Inspection(num_tasks=what.tasks, num_draws=what.draws), {}
+    inspection, found = what.inspection, {}
     for policy in what.of:
         name, which = policy.split(" ")
         seeds = runs[name][:1] if which == "start" else runs[name]
@@ -144,8 +144,7 @@ def states_of_seed(place: Path, which: str, file: Path, inspection: Inspection) 
 
 def policy_figures(what: Policies, found: Mapping[str, Sequence[State]]) -> dict[str, dict[str, Estimate]]:
     """Return the figures of each policy."""
-    inspection = Inspection(num_tasks=what.tasks, num_draws=what.draws)
-    return {policy: figures_of(states, inspection) for policy, states in found.items()}
+    return {policy: figures_of(states, what.inspection) for policy, states in found.items()}
 
 
 def figures_of(states: Sequence[State], inspection: Inspection) -> dict[str, Estimate]:
@@ -157,7 +156,7 @@ def figures_of(states: Sequence[State], inspection: Inspection) -> dict[str, Est
 
 def criticality_tables(found: Mapping[str, Mapping[str, Estimate]], inspection: Inspection) -> list[Table]:
     """Return the figures of each policy, a row each."""
-    told = f"{counted(inspection.num_tasks, 'task')}, {inspection.num_draws} draws a state [95% interval over tasks]"
+    told = f"{counted(inspection.tasks, 'task')}, {inspection.draws} draws a state [95% interval over tasks]"
     rows = tuple(
         (name, *(estimate_cell(figures[column.stat], column) for column in COLUMNS)) for name, figures in found.items()
     )

@@ -27,7 +27,7 @@ from rlx.commands.criticality import (
     policy_states,
 )
 from rlx.evaluate.comparisons import comparison_table
-from rlx.evaluate.criticality import FIGURES, Inspection
+from rlx.evaluate.criticality import FIGURES
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.members import Runs
 from rlx.evaluate.reproduction import Reproduction, ReproductionError, credit_row, criticality_row
@@ -98,7 +98,6 @@ def measured_policies(what: Reproduction, runs: Runs, folder: Path, say: Say) ->
     say(f"criticality of {', '.join(what.criticality.of)}: {what.criticality.tasks} tasks each")
     states = policy_states(what.criticality, runs, folder)
     figures = policy_figures(what.criticality, states)
-    inspection = Inspection(num_tasks=what.criticality.tasks, num_draws=what.criticality.draws)
     write_aside(
         folder / "criticality.json",
         json.dumps({policy: [asdict(state) for state in of] for policy, of in states.items()}) + "\n",
@@ -111,4 +110,6 @@ def measured_policies(what: Reproduction, runs: Runs, folder: Path, say: Say) ->
     named = {
         criticality_row(policy): {f"eval/{name}": one for name, one in of.items()} for policy, of in figures.items()
     }
-    return Findings(figures=named, tables=tuple(criticality_tables(figures, inspection)), files=tuple(files))
+    return Findings(
+        figures=named, tables=tuple(criticality_tables(figures, what.criticality.inspection)), files=tuple(files)
+    )

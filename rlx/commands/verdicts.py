@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from rlx.config.check import ConfigError
@@ -9,7 +10,7 @@ from rlx.console import counted
 from rlx.evaluate.figures import figures, score
 from rlx.evaluate.intervals import Estimate, intervals, share_of
 from rlx.evaluate.tables import Column, Table, estimate_cell
-from rlx.evaluate.verdicts import Judge, answers_in, as_json, judge_answers, read_verdicts, share_by_task
+from rlx.evaluate.verdicts import Answer, Judge, Known, answers_in, as_json, new_verdicts, read_verdicts, share_by_task
 from rlx.limits import near
 from rlx.record.folder import TRAJECTORIES, write_aside
 from rlx.record.store import load
@@ -41,12 +42,8 @@ def judge_files(
 ) -> dict[str, dict[str, Estimate]]:
     """Return the figures of each evaluation; verdicts are kept in the run's folder, so that none is asked twice."""
     answers = {name: list(answers_in(file)) for name, file in files.items()}
-    verdicts = {}
-    if judge is not None:
-        kept = folder / "verdicts.json"
-        every = [one for of in answers.values() for one in of]
-        verdicts = judge_answers(every, judge.ask, read_verdicts(kept, judge), num_threads)
-        write_aside(kept, as_json(judge, verdicts))
+    every = [one for of in answers.values() for one in of]
+    verdicts = {} if judge is None else judged(every, judge, folder / "verdicts.json", num_threads)
     found: dict[str, dict[str, Estimate]] = {}
     for name, file in files.items():
         told = figures([score(group) for group in load(file)], ks=[1], noun="eval", num_resamples=10_000, seed=0)
@@ -54,6 +51,16 @@ def judge_files(
         if judge is not None:
             (found[name]["judge"],) = intervals([share_of(share_by_task(answers[name], verdicts))], 10_000, 0)
     return found
+
+
+def judged(answers: Sequence[Answer], judge: Judge, file: Path, num_threads: int) -> Known:
+    """Return all verdicts. What was judged is in the file, also where the judge is lost before the end."""
+    verdicts = read_verdicts(file, judge)
+    try:
+        verdicts.update(new_verdicts(answers, judge.ask, {*verdicts}, num_threads))
+    finally:
+        write_aside(file, as_json(judge, verdicts))
+    return verdicts
 
 
 def verdict_table(found: dict[str, dict[str, Estimate]], judge: Judge | None) -> Table:

@@ -44,6 +44,8 @@ class Portion:
     """Tasks of it, in relation to the other parts' weights; of 0 it is evaluated, and never trained on."""
     protocol: Dialect | None = None
     """Protocol of the part; null: the run's."""
+    tested: bool = True
+    """Evaluate the part too; False: it is trained on alone."""
 
     def __post_init__(self) -> None:
         within(0.0, LARGEST, weight=self.weight)
@@ -74,6 +76,8 @@ class Mixture:
                 refuse("parts", name, "environments that are not mixtures themselves")
         if not any(portion.weight for portion in self.parts.values()):
             raise ValueError("parts: every weight is 0: expected one above 0, of a part to train on")
+        if not any(portion.tested for portion in self.parts.values()):
+            raise ValueError("parts: every tested is false: expected a part to evaluate")
         above(0, 1, curriculum_floor=self.curriculum_floor)
         within(0.0, 1.0, curriculum_decay=self.curriculum_decay)
 
@@ -94,7 +98,8 @@ class Mixture:
         """The parts' own tasks in the order of their weights, until all of them have ended; in the test, one that is
         never trained on is as any other of weight 1."""
         is_test, even = split == "test", split == "test" and self.even_test
-        weights = {name: 1.0 if even else part.weight or float(is_test) for name, part in self.parts.items()}
+        parts = {name: part for name, part in self.parts.items() if part.tested or not is_test}
+        weights = {name: 1.0 if even else part.weight or float(is_test) for name, part in parts.items()}
         streams = {name: self.parts[name].env.tasks(split, seed) for name, weight in weights.items() if weight}
         turns = [(1 / weights[name], place, name, 1) for place, name in enumerate(streams)]
         heapify(turns)

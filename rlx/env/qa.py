@@ -61,11 +61,24 @@ class WordQuestions(SourcedQuestions):
         world = make_world(self.settings)
         return world, draw_path(rng, world, rng.choice(self.hops), self.settings.active_relations)
 
+    def read(self, row: Mapping[str, Any]) -> Question | None:
+        golds = right_answers(row[self.answer_key])
+        return self.put(str(row[self.question_key]), golds) if golds else None
+
+    def put(self, asked: str, golds: list[str], before: str = "") -> Question:
+        """Return a question. Its split depends on what is asked alone, whatever stands before it."""
+        return Question(text=f"{before}Question: {asked}", identity=asked, key={"golds": golds}, answer=golds[0])
+
     def judge(self, task: Task, text: str) -> Step:
         golds = task.data["key"]["golds"]
         match, score = exact_match(text, golds), f1(text, golds)
         reward = score if self.reward == "f1" else float(match)
         return judged(reward, match, {"f1": score, "exact_match": float(match)})
+
+    def random_tries(self, task: Task, num: int, seed: int) -> list[str]:
+        """The honest floor: distinct names, dates and years that the task shows (fewer, if there are no more)."""
+        shown = sorted(set(NAME.findall(task.prompt[0].text.replace("Question: ", ""))))
+        return Random(f"qa/random/{seed}/{task.id}").sample(shown, min(num, len(shown)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,26 +107,21 @@ class QA(WordQuestions):
     def draw(self, rng: Random) -> Question:
         world, path = self.draw_way(rng)
         pages = draw_pages(Random(f"{self.stream}/{path.question}"), world, path, self.num_distractors)
-        asked = self.put("\n".join(pages), path.question, path.golds)
+        asked = self.put(path.question, path.golds, self.preamble("\n".join(pages)))
         return replace(asked, worked=" ".join(path.sentences), key={**asked.key, "searches": path.met[:-1]})
 
     def read(self, row: Mapping[str, Any]) -> Question | None:
         golds = right_answers(row[self.answer_key])
         told = row[self.context_key] if self.context_key else None
-        return self.put("" if told is None else str(told), str(row[self.question_key]), golds) if golds else None
+        before = self.preamble("" if told is None else str(told))
+        return self.put(str(row[self.question_key]), golds, before) if golds else None
 
-    def put(self, told: str, asked: str, golds: list[str]) -> Question:
-        """A question's split goes by what is asked alone, whatever is told with it."""
-        shown = f"{told}\n" if told and self.context == "given" else ""
-        return Question(text=f"{shown}Question: {asked}", identity=asked, key={"golds": golds}, answer=golds[0])
+    def preamble(self, told: str) -> str:
+        """Return what is told before the question, where it is."""
+        return f"{told}\n" if told and self.context == "given" else ""
 
     def demonstrate(self, task: Task, seed: int, tools: Sequence[str]) -> Iterator[Move]:
         """Yield the searches that an answer needs, where the agent has a search; then the answer."""
         for name in task.data["key"].get("searches", ()) if "search" in tools and self.context == "none" else ():
             yield Move(thought=f"I need the page of {name}.", action=Action(kind="call", name="search", text=name))
         yield from super().demonstrate(task, seed, tools)
-
-    def random_tries(self, task: Task, num: int, seed: int) -> list[str]:
-        """The honest floor: distinct names, dates and years that the task shows (fewer, if there are no more)."""
-        shown = sorted(set(NAME.findall(task.prompt[0].text.replace("Question: ", ""))))
-        return Random(f"qa/random/{seed}/{task.id}").sample(shown, min(num, len(shown)))

@@ -12,22 +12,24 @@ reward is F1 x (every turn had its form), as in CARL (arXiv:2512.04949).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from random import Random
-from typing import Any, Literal
+from typing import Literal
 
 from rlx.env.invented import InventedWorld, make_world
 from rlx.env.qa import WordQuestions
 from rlx.env.question import LONGEST, Question, judged
-from rlx.env.wording import F1_FORMS, exact_match, right_answers
+from rlx.env.wording import F1_FORMS, exact_match
 from rlx.limits import Address, above, refuse, within
 from rlx.retrieval.build import open_index
 from rlx.retrieval.client import TIMEOUT, Client, parse_url
+from rlx.retrieval.folder import read_about
 from rlx.retrieval.memory import MemoryRetriever
 from rlx.retrieval.page import MOST_HITS, Hit, Page, Retriever
+from rlx.retrieval.words import LONGEST_QUERY
 from rlx.tool.python import printable
 from rlx.types import Action, Move, Step, Task, Text, ToolUse, Verb
 
@@ -35,8 +37,6 @@ SEARCH = Verb(name="search", description="search pages for words", argument="wor
 ACCESS = Verb(name="access", description="open a page of the results", argument="its address")
 READ = Verb(name="read", description="note what the last result says", argument="what matters of it", when=("result",))
 ANSWER = Verb(name="answer", description="answer the question", argument="a few words", when=("free",))
-LONGEST_QUERY = 1000
-"""Characters of a query or an address."""
 LAST_TURN = "No turns are left for searches: answer now."
 
 
@@ -54,7 +54,7 @@ class SearchQA(WordQuestions):
     """Pages that a search shows, at most."""
     result_characters: int = 0
     """Characters of each page that a search shows; 0: only titles and addresses."""
-    page_characters: int = 25_000
+    page_characters: int = 4_000
     """Characters of a page that is opened."""
     access: bool = True
     """Lend a tool that opens a page by its address; False: a search alone shows pages."""
@@ -67,7 +67,8 @@ class SearchQA(WordQuestions):
     thoughts: bool = True
     """The expert thinks before each turn."""
     max_rounds: int = 9
-    """Turns before the answer: searches, opened pages, reading turns and invalid turns. The player counts them."""
+    """Turns before the answer: searches, opened pages, reading turns and invalid turns. The player counts them, and the
+    turn before the last says so. An evaluation with other limits does not change what is said."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -130,7 +131,7 @@ class SearchQA(WordQuestions):
         """Refuse a data set or an index that cannot be used."""
         super().check()
         if self.index is not None:
-            self.engine.edition()
+            read_about(Path(os.path.expanduser(self.index)))
 
     def check_server(self) -> None:
         """Refuse a server that cannot be used, where the run is."""
@@ -142,14 +143,6 @@ class SearchQA(WordQuestions):
         asked = self.put(path.question, path.golds)
         key = {**asked.key, "hops": len(path.relations), "searches": path.met[:-1], "facts": path.sentences}
         return replace(asked, worked=" ".join(path.sentences), key=key)
-
-    def read(self, row: Mapping[str, Any]) -> Question | None:
-        golds = right_answers(row[self.answer_key])
-        return self.put(str(row[self.question_key]), golds) if golds else None
-
-    def put(self, asked: str, golds: list[str]) -> Question:
-        """Return a question as it is told."""
-        return Question(text=f"Question: {asked}", identity=asked, key={"golds": golds}, answer=golds[0])
 
     def start(self, task: Task) -> SearchEpisode:  # type: ignore[override]
         return SearchEpisode(self, task)
@@ -194,7 +187,9 @@ class SearchQA(WordQuestions):
             yield Move(thought="", action=Action(kind="act", name="read", text=noted))
 
     def random_tries(self, task: Task, num: int, seed: int) -> list[str]:
-        """Return answers of somebody who guesses names of the question and of the world."""
+        """Return answers of somebody who guesses names of the world, or of a data set's question."""
+        if self.source == "hub":
+            return super().random_tries(task, num, seed)
         names = [name for kind in make_world(self.settings).names.values() for name in kind]
         return Random(f"search_qa/random/{seed}/{task.id}").sample(names, min(num, len(names)))
 
@@ -229,7 +224,7 @@ class SearchEpisode:
         if action.kind == "answer":
             return self.answered(action.text)
         step = self.called(action) if action.kind == "call" else self.noted(action)
-        if self.num_turns < self.env.max_rounds:
+        if self.num_turns != self.env.max_rounds:
             return replace(step, legal=self.legal())
         self.is_due = False
         return replace(step, observation=(*step.observation, Text(LAST_TURN)), legal=self.legal())

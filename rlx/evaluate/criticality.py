@@ -36,15 +36,16 @@ TOP = 0.1
 class Inspection:
     """Size of a measurement."""
 
-    num_tasks: int = 60
-    num_draws: int = 8
+    tasks: int = 60
+    """Held-out tasks, an episode each."""
+    draws: int = 8
     """Turns that are sampled in each state."""
     num_resamples: int = 1000
     seed: int = 0
 
     def __post_init__(self) -> None:
-        within(1, 100_000, tasks=self.num_tasks)
-        within(2, 1000, draws=self.num_draws)
+        within(1, 100_000, tasks=self.tasks)
+        within(2, 1000, draws=self.draws)
 
 
 @dataclass(frozen=True, kw_only=True)

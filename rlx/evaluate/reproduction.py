@@ -47,6 +47,7 @@ import yaml
 
 from rlx.console import one_line
 from rlx.evaluate.comparisons import Comparison
+from rlx.evaluate.criticality import Inspection
 from rlx.evaluate.curves import Curve
 from rlx.evaluate.pictures import (
     BARS,
@@ -133,10 +134,14 @@ class Policies:
     draws: int = 8
 
     def __post_init__(self) -> None:
-        within(1, 100_000, tasks=self.tasks)
-        within(2, 1000, draws=self.draws)
+        _ = self.inspection
         if not self.of or any(one.split(" ")[1:] not in (["start"], ["eval"]) for one in self.of):
             raise ValueError("of: expected at least one policy, such as `carl start` or `carl eval`")
+
+    @property
+    def inspection(self) -> Inspection:
+        """Size of the measurement; ValueError for what is none."""
+        return Inspection(tasks=self.tasks, draws=self.draws)
 
     @property
     def rows(self) -> tuple[str, ...]:

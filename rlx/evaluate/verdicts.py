@@ -12,8 +12,8 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from hashlib import sha256
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
@@ -142,15 +142,22 @@ Known = dict[str, bool | None]
 """Verdicts by the digest of what was asked."""
 
 
-def judge_answers(
-    answers: Sequence[Answer], ask: Callable[[str], str], known: Mapping[str, bool | None], num_threads: int
-) -> Known:
-    """Return all verdicts; what is known is not asked again, and equal answers are asked once. An empty answer is wrong
-    and is not asked."""
+def new_verdicts(
+    answers: Sequence[Answer], ask: Callable[[str], str], known: Container[str], num_threads: int
+) -> Iterator[tuple[str, bool | None]]:
+    """Yield each verdict as it comes, with the digest of what was asked.
+
+    What is known is not asked again, and equal answers are asked once. An empty answer is wrong and is not asked. Where
+    a call fails, those that wait are not made.
+    """
     waiting = {one.digest: one for one in answers if one.answer.strip() and one.digest not in known}
     with ThreadPoolExecutor(num_threads, thread_name_prefix="judge") as pool:
-        replies = pool.map(lambda one: verdict_in(ask(one.prompt)), waiting.values())
-        return {**known, **dict(zip(waiting, replies, strict=True))}
+        asked = {pool.submit(ask, one.prompt): digest for digest, one in waiting.items()}
+        try:
+            for done in as_completed(asked):
+                yield asked[done], verdict_in(done.result())
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def is_right(answer: Answer, verdicts: Mapping[str, bool | None]) -> bool:

@@ -54,15 +54,20 @@ def split_contents(contents: str) -> tuple[str, str]:
 
 def read_file(path: Path) -> Iterator[Page]:
     """Yield the pages of a file; MistakeError names the line that has none."""
+    return (page_of(fields, number) for number, fields in enumerate(read_lines(str(path), str(path))))
+
+
+def read_lines(path: str, where: str) -> Iterator[Fields]:
+    """Yield what each line of a file says of its page; `where` names the file in errors."""
     num = 0
     try:
-        with open_text(str(path)) as file:
+        with open_text(path) as file:
             for number, line in enumerate(file, 1):
                 if line.strip():
-                    yield page_of(read_fields(f"{path}: line {number}", line), num)
+                    yield read_fields(f"{where}: line {number}", line)
                     num += 1
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is not text in UTF-8"
-        raise MistakeError(f"{path}: {why}") from error
+        raise MistakeError(f"{where}: {why}") from error
     if not num:
-        raise MistakeError(f"{path}: it has no pages")
+        raise MistakeError(f"{where}: it has no pages")

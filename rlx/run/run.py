@@ -121,6 +121,7 @@ class Run:
             self.check_space()
             self.check_entries()
             self.check_forks()
+            self.check_watched()
             self.check_expert()
         self.before()
 
@@ -177,6 +178,13 @@ class Run:
                 where = f"env.parts.{name}" if name else "env"
                 told = f"{where}: {type(env).__name__} does not replay, and algo forks its episodes"
                 raise ValueError(f"{told}: expected another env, or another algo")
+
+    def check_watched(self) -> None:
+        """Refuse an algorithm that asks for what the engine does not tell of ids that were not sampled."""
+        if self.algo.sample.watches and self.hardware.engine == "vllm" and self.hardware.tensor_parallel > 1:
+            told = "algo asks for log-probs or entropies of ids that were not sampled"
+            remedy = "1, another algo, or algo.uncertainty=surprise where it has that key"
+            refuse("hardware.tensor_parallel", self.hardware.tensor_parallel, f"{remedy}, as {told}")
 
     def check_expert(self) -> None:
         """An algorithm that imitates has someone to copy."""

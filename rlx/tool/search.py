@@ -8,12 +8,11 @@ from functools import cached_property
 from hashlib import sha256
 from typing import ClassVar, Protocol
 
-from rlx.fetch import open_text
-from rlx.limits import Address, MistakeError, above, within
+from rlx.limits import Address, above, within
 from rlx.retrieval.client import TIMEOUT, Client, parse_url
 from rlx.retrieval.memory import MemoryRetriever
 from rlx.retrieval.page import MOST_HITS, Hit, Page, Retriever
-from rlx.retrieval.source import encodable, read_fields
+from rlx.retrieval.source import Fields, encodable, read_lines
 from rlx.retrieval.words import LONGEST_QUERY
 from rlx.tool.python import Result, printable
 from rlx.types import Verb
@@ -103,20 +102,11 @@ def titled(page: Page) -> str:
 
 def read_pages(path: str) -> list[str]:
     """Pages of a jsonl file: each line a text, or an object with `contents`, or with a `title` and a `text`."""
-    try:
-        with open_text(path) as file:
-            pages = [read_page(path, number, line) for number, line in enumerate(file, 1) if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is not text in UTF-8"
-        raise MistakeError(f"pages.path={path:.200}: {why}") from error
-    if not pages:
-        raise MistakeError(f"pages.path={path:.200}: it has no pages")
-    return pages
+    return list(map(as_text, read_lines(path, f"pages.path={path:.200}")))
 
 
-def read_page(path: str, number: int, line: str) -> str:
-    """Return a line's page as one text, its title first."""
-    fields = read_fields(f"pages.path={path:.200}: line {number}", line)
+def as_text(fields: Fields) -> str:
+    """Return a page as one text, its title first."""
     if isinstance(fields, str):
         return encodable(fields)
     contents = fields["contents"] if "contents" in fields else f"{fields['title']}: {fields['text']}"

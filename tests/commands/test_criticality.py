@@ -13,7 +13,7 @@ import pytest
 from rlx.commands.criticality import measure_or_read, read_states, trained_model
 from rlx.config.compose import build_run
 from rlx.config.saved import load_tree
-from rlx.evaluate.criticality import Inspection, State
+from rlx.evaluate.criticality import Inspection
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -34,7 +34,7 @@ def test_a_run_is_measured_in_each_state_of_an_episode(rlx_here: Command, finish
 
 def test_measured_states_are_kept_for_the_same_weights_alone(finished_run: Path, tmp_path: Path) -> None:
     run, file = build_run(load_tree(finished_run), finished_run), tmp_path / "states.json"
-    small = Inspection(num_tasks=1, num_draws=2)
+    small = Inspection(tasks=1, draws=2)
     states = measure_or_read(run, trained_model(run), file, small)
     told = json.loads(file.read_text())
     told["states"][0]["spread"] = 0.25
@@ -62,13 +62,16 @@ def test_a_damaged_file_of_states_is_none(text: str, tmp_path: Path) -> None:
     file = tmp_path / "states.json"
     file.write_text(text)
     assert read_states(file, "k") is None
-    whole = State(task="t", turn=0, action="a", uncertainty=0.0, spread=0.0, mean=0.0)
-    assert whole.turn == 0
 
 
 @pytest.mark.parametrize(
     ("words", "key"),
-    [([], "run="), (["run=nowhere"], "nowhere"), (["run={folder}", "env.max_rounds=-1"], "max_rounds")],
+    [
+        ([], "run="),
+        (["run=nowhere"], "nowhere"),
+        (["run={folder}", "env.max_rounds=-1"], "max_rounds"),
+        (["run={folder}", "--picture", "nowhere/at/all.svg"], "--picture"),
+    ],
 )
 def test_what_cannot_be_measured_is_one_line(
     words: list[str], key: str, rlx_here: Command, finished_run: Path, tmp_path: Path

@@ -48,7 +48,7 @@ LOCAL = {
     "gem_code": ("env", program_row),
 }
 """Presets whose tasks come from a hub, and the rows of the file that stands for it."""
-SEARCH_SETS = ("train", "nq", "triviaqa", "popqa", "hotpotqa", "two_wiki", "musique", "bamboogle")
+SEARCH_SETS = ("train", "natural_questions", "trivia_qa", "popqa", "hotpot_qa", "two_wiki", "musique", "bamboogle")
 """Parts of CARL's data."""
 
 

@@ -95,7 +95,7 @@ def test_intervals_hold_the_figures_and_depend_on_the_seed_alone() -> None:
     assert found["critical"].low < found["critical"].value < found["critical"].high
 
 
-@pytest.mark.parametrize(("key", "value"), [("num_tasks", 0), ("num_draws", 1)])
+@pytest.mark.parametrize(("key", "value"), [("tasks", 0), ("draws", 1)])
 def test_a_wrong_size_is_refused_with_its_key(key: str, value: int) -> None:
-    with pytest.raises(ValueError, match=key.removeprefix("num_")):
+    with pytest.raises(ValueError, match=key):
         Inspection(**{key: value})

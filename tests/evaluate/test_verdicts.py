@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from rlx.commands.verdicts import NOT_JUDGED, judge_files, verdict_table
+from rlx.commands.verdicts import NOT_JUDGED, judge_files, judged, verdict_table
 from rlx.evaluate import verdicts
 from rlx.evaluate.verdicts import (
     KEY_VARIABLE,
     Answer,
     Judge,
     as_json,
-    judge_answers,
+    new_verdicts,
     read_verdicts,
     share_by_task,
     verdict_in,
@@ -103,10 +103,10 @@ def test_a_verdict_is_the_first_yes_or_no_outside_of_thoughts(reply: str, verdic
 def test_equal_answers_are_asked_once_and_empty_ones_never(endpoint: Endpoint) -> None:
     answers = [answer("a loud meow", "a"), answer("a loud meow", "b"), answer(" ", "b"), answer("woof", "c")]
     judge = Judge(url=endpoint.url, model="judge")
-    found = judge_answers(answers, judge.ask, {}, 4)
+    found = dict(new_verdicts(answers, judge.ask, {}, 4))
     assert len(endpoint.asked) == 2
     assert share_by_task(answers, found) == [1.0, 0.5, 0.0]
-    assert judge_answers(answers, judge.ask, found, 4) == found
+    assert list(new_verdicts(answers, judge.ask, found, 4)) == []
     assert len(endpoint.asked) == 2
     assert {told["temperature"] for told in endpoint.asked} == {0}
     assert endpoint.keys == [None, None]
@@ -165,3 +165,16 @@ def test_an_evaluation_has_verdicts_beside_its_figures(endpoint: Endpoint, tmp_p
     assert len(endpoint.asked) == num
     without = judge_files(tmp_path, {"eval-9": file}, None, 2)
     assert verdict_table(without, None).rows[0][1] == NOT_JUDGED
+
+
+def test_verdicts_are_kept_where_the_judge_is_lost(
+    endpoint: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verdicts, "PAUSES", ())
+    judge, file = Judge(url=endpoint.url, model="judge"), tmp_path / "verdicts.json"
+    endpoint.statuses = [500, 200]
+    with pytest.raises(MistakeError, match="status 500"):
+        judged([answer("meow"), answer("woof"), answer("bark")], judge, file, 1)
+    assert len(read_verdicts(file, judge)) == 1
+    assert len(judged([answer("meow"), answer("woof"), answer("bark")], judge, file, 1)) == 3
+    assert len({told["messages"][0]["content"] for told in endpoint.asked}) == 3

@@ -31,6 +31,7 @@ SPLIT = ["hardware.engine=vllm", "hardware.device=cuda", "hardware.tensor_parall
         (["algo=earl", "env=math"], "algo.space=expanded: expected another algo"),
         (["algo=cpo", "env=math"], "algo forces a policy to enter a tool or an action: expected another algo, as the"),
         (["algo=cpo", "protocol=answer"], "algo forces a policy to enter a tool or an action: expected protocol=tags"),
+        (["algo=arpo", "algo.num_fresh=2", "algo.num_samples=4", *SPLIT], "hardware.tensor_parallel=2: expected 1"),
         (["warm_start=none", "warm_start.steps=2"], "warm_start.steps=2 needs an algo: leave it out, or choose"),
         (["warm_start=sft", "warm_start.seed=-1"], "warm_start.seed=-1: expected an integer from 0 to"),
         (["checkpoint.minutes=0"], "checkpoint.minutes=0: expected a number above 0"),
