@@ -9,8 +9,10 @@ mean over all pages. bm25s calls this term frequency `atire` and this idf `lucen
 
 from __future__ import annotations
 
+import sys
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 
 import numpy as np
@@ -68,8 +70,24 @@ def build_matrix(texts: Iterable[str]) -> tuple[dict[str, int], Matrix | None]:
     ids = [array("i", (vocabulary.setdefault(word, len(vocabulary)) for word in words(text))) for text in texts]
     if not vocabulary:
         return {}, None
-    import bm25s  # takes half a second, and most runs do not search
+    with hidden("jax", "jax.lax"):  # bm25s would start it for a selection that is not used here: it takes most of a GPU
+        import bm25s  # takes half a second, and most runs do not search
 
     engine = bm25s.BM25(k1=K1, b=B, method="atire", idf_method="lucene", dtype="float64")
     found = engine.build_index_from_ids(list(range(len(vocabulary))), ids, show_progress=False)
     return vocabulary, Matrix(found["data"], found["indices"], found["indptr"], len(ids))
+
+
+@contextmanager
+def hidden(*names: str) -> Iterator[None]:
+    """Make these modules impossible to import meanwhile; those that are imported stay so for everyone else."""
+    before = {name: sys.modules.get(name) for name in names}
+    sys.modules.update(dict.fromkeys(names))  # type: ignore[arg-type]  # None there is an ImportError
+    try:
+        yield
+    finally:
+        for name, module in before.items():
+            if module is None:
+                del sys.modules[name]
+            else:
+                sys.modules[name] = module

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from math import log
 from random import Random
@@ -120,3 +123,25 @@ def test_the_compiled_search_gives_the_same_bits() -> None:
             plain = plain_best(matrix, ids, top_k)
             compiled = compiled_best(matrix.data, matrix.pages.view("u4"), matrix.begins, matrix.num_pages, ids, top_k)
             assert all(np.array_equal(a, b) for a, b in zip(plain, compiled))
+
+
+@pytest.mark.parametrize("imported", [False, True])
+def test_an_index_starts_no_jax_which_would_take_a_gpu(tmp_path, imported):
+    package = tmp_path / "jax"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "lax.py").write_text("def top_k(values, k):\n    raise SystemExit('jax was started')\n")
+    lines = [
+        *(["import jax"] if imported else []),
+        "from rlx.retrieval.memory import build_matrix",
+        "print(build_matrix(['a b', 'b'])[0])",
+        "import jax.lax",
+        "print(jax.lax.top_k.__name__)",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.stdout, done.returncode) == ("{'a': 0, 'b': 1}\ntop_k\n", 0), done.stderr
