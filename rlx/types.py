@@ -77,6 +77,14 @@ class Verb:
     """Keys of the argument, for a protocol whose actions lie beyond the vocabulary; None: it is any text."""
     when: tuple[str, ...] = ()
     """Situations that it is legal in, by names of the environment's own; empty: all (rlx.world.legal_sets)."""
+    phrase: str = ""
+    """Words that say it where an action is plain text (`direct`, `boxed`, `fenced`), as in `turn left`; empty: its
+    name."""
+
+    @property
+    def words(self) -> str:
+        """Return the text that says it where an action is plain text."""
+        return self.phrase or self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,12 +5,12 @@
     environment:  lower\\n
 
 Where an environment declares one action and that takes an argument, a turn is the argument. Where it declares several,
-a turn is the action's name, and after it the argument if it takes one. Where it declares none, a turn is the answer.
+a turn is the action's name, or its phrase (`turn left`) where it has one, and after it the argument if it takes one.
+Where it declares none, a turn is the answer.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -21,17 +21,16 @@ from rlx.protocol.blocks import ANSWER, end_outside_thoughts, invalid, joined, p
 from rlx.protocol.history import History
 from rlx.types import Action, Move, Part, Stop, Task, Verb
 
-BLANK = re.compile(r"\s+")
 BRIEF = 40
 """Characters of a turn that is remembered."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lines(History):
-    """What is seen is lines, with nothing around them, and a summary is one."""
+    """A protocol whose observations are lines with nothing around them; a summary is a line too."""
 
     stops: tuple[str, ...] = ("\n",)
-    """What ends a turn, beside the model's own end of sequence."""
+    """Strings that end a turn, beside the model's own end of sequence."""
 
     ask: ClassVar[str] = "Sum up in one line what you need to go on: all else will be forgotten.\n"
     label: ClassVar[str] = "So far: "
@@ -53,7 +52,7 @@ class Direct(Lines):
     instruction: str | None = None
     """The line before the task's own text; null: none."""
     declared: tuple[Verb, ...] = ()
-    """What the environment declares: known once the protocol is bound to it."""
+    """Actions of the environment, set by `bound`."""
 
     @property
     def tools(self) -> tuple[str, ...]:
@@ -90,7 +89,7 @@ def without_end(text: str, stops: Sequence[str], reasoning: bool = False) -> str
 
 
 def is_bare(declared: Sequence[Verb]) -> bool:
-    """What is said is an argument, or an answer, and names nothing."""
+    """Tell whether a turn is an argument or an answer alone, and names no action."""
     return not declared or (len(declared) == 1 and bool(declared[0].argument))
 
 
@@ -98,17 +97,24 @@ def meant(said: str, declared: Sequence[Verb]) -> Action:
     """The action that stands there bare, or why there is none."""
     if is_bare(declared):
         return act(declared[0].name if declared else ANSWER, said) if said else invalid("say something")
-    name, _, argument = BLANK.sub(" ", said, count=1).partition(" ")
     for verb in declared:
-        if verb.name in (name, name.lower()) and bool(argument.strip()) == bool(verb.argument):
-            return act(verb.name, argument.strip())
+        words, argument = begin(said, verb.words.count(" ") + 1)
+        if verb.words in (words, words.lower()) and bool(argument) == bool(verb.argument):
+            return act(verb.name, argument)
     return invalid(f"say one of: {', '.join(map(spell, declared))}")
 
 
 def said_as(action: Action, declared: Sequence[Verb]) -> str:
     """The inverse of `meant`."""
     name = ANSWER if action.kind == "answer" else action.name
-    return action.text.strip() if is_bare(declared) else f"{name} {action.text}".strip()
+    words = next((verb.words for verb in declared if verb.name == name), name)
+    return action.text.strip() if is_bare(declared) else f"{words} {action.text}".strip()
+
+
+def begin(said: str, num_words: int) -> tuple[str, str]:
+    """Return the first words of a turn, one blank between them, and the text after them."""
+    parts = said.split(maxsplit=num_words)
+    return " ".join(parts[:num_words]), "".join(parts[num_words:]).strip()
 
 
 def act(name: str, text: str) -> Action:
@@ -124,4 +130,4 @@ said_before = lru_cache(maxsize=4096)(said_anew)
 
 
 def spell(verb: Verb) -> str:
-    return f"{verb.name} {verb.argument.upper()}".strip()
+    return f"{verb.words} {verb.argument.upper()}".strip()

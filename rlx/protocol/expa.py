@@ -26,7 +26,7 @@ from rlx.buttons import Buttons
 from rlx.limits import MistakeError
 from rlx.protocol.automaton import Actions, Automaton, State
 from rlx.protocol.blocks import ANSWER, invalid, require_heard, uncut
-from rlx.protocol.direct import Lines, spell, without_end
+from rlx.protocol.direct import Lines, without_end
 from rlx.protocol.drawn import Encode, Initial, Said
 from rlx.protocol.tags import refuse_names
 from rlx.types import Action, Move, Part, Piece, Stop, Task, Turn, Verb
@@ -103,7 +103,7 @@ class ExpA(Lines):
         """The line before a task's own text."""
         if self.instruction is not None:
             return self.instruction
-        return " ".join(f"{spell(verb)}: {verb.description}." for verb in self.routes)
+        return " ".join(f"{label(verb)}: {verb.description}." for verb in self.routes)
 
     def context(
         self, task: Task, opening: tuple[Part, ...], past: Sequence[Turn], legal: Sequence[str] | None = None
@@ -155,7 +155,7 @@ class ExpA(Lines):
     def answer(self, text: str) -> Action:
         said = without_end(text, self.stops, self.reasoning).strip()
         if not self.answers:
-            return invalid(f"choose one of: {', '.join(map(spell, self.routes))}")
+            return invalid(f"choose one of: {', '.join(map(label, self.routes))}")
         return Action(kind="answer", text=said) if said else invalid("say something")
 
     def take(self, verb: Verb, after: Sequence[Said]) -> Action:
@@ -200,6 +200,11 @@ class ExpA(Lines):
 
     def write(self, move: Move) -> str:
         return "".join(text for _, text in self.choose(move))
+
+
+def label(verb: Verb) -> str:
+    """Return a route's name and, in capitals, the meaning of its argument."""
+    return f"{verb.name} {verb.argument.upper()}".strip()
 
 
 def route_text(verb: Verb) -> str:

@@ -125,3 +125,40 @@ def test_observations_and_prompts_are_lines() -> None:
     assert Direct().open(TASK) == "Go.\n"
     assert Direct(instruction="Play.").open(TASK) == "Play.\nGo.\n"
     assert Direct().render((Text("higher\x1b[2J"), Text("on"))) == "higher[2J\non\n"
+
+
+WALKS = (
+    Verb(name="turn_left", description="turn left", phrase="turn left"),
+    Verb(name="drop", description="drop it"),
+    Verb(name="walk_to", description="walk to a place", argument="place", phrase="walk to"),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "action"),
+    [
+        ("turn left", Action(kind="act", name="turn_left", text="")),
+        (" Turn  Left\n", Action(kind="act", name="turn_left", text="")),
+        ("drop", Action(kind="act", name="drop", text="")),
+        ("walk to the red ball", Action(kind="act", name="walk_to", text="the red ball")),
+    ],
+)
+def test_a_phrase_says_an_action_of_several_words(text: str, action: Action) -> None:
+    assert Direct().bound((), WALKS).parse(text, "stop") == action
+    written = Direct().bound((), WALKS).write(Move(thought="", action=action))
+    assert Direct().bound((), WALKS).parse(written, "stop") == action
+    assert written == " ".join(text.lower().split()) + "\n"
+
+
+@pytest.mark.parametrize(
+    "text", ["turn_left", "turn", "left", "turn left now", "drop it", "walk to", "walk", "turnleft"]
+)
+def test_another_text_than_the_phrase_says_nothing(text: str) -> None:
+    said = Direct().bound((), WALKS).parse(text, "stop")
+    assert said == Action(kind="invalid", text="say one of: turn left, drop, walk to PLACE")
+
+
+def test_tags_have_the_name_of_an_action_with_a_phrase() -> None:
+    tags = Tags().bound((), WALKS)
+    assert tags.parse("<turn_left></turn_left>", "stop") == Action(kind="act", name="turn_left", text="")
+    assert "turn left in <turn_left>" in tags.open(Task(id="1", prompt=(Text("Go."),), data={}))
