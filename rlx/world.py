@@ -98,6 +98,10 @@ class CapableEpisode(Episode, Protocol):
         different numbers, and so has a fork from its turn on. Without a call (an expert, the gym) the task keys it."""
         ...
 
+    def picture(self) -> str:
+        """Return the whole state as text for people (`rlx play`); the agent never sees it."""
+        ...
+
     def close(self) -> None:
         """Called once when the episode is over, however it ended: in an error and by an interrupt too."""
         ...
@@ -301,6 +305,11 @@ def opening_of(episode: Episode) -> Step:
     """Return what the agent sees before its first action."""
     step: Step = episode.opening() if hasattr(episode, "opening") else NOTHING_SEEN
     return step
+
+
+def picture_of(episode: Episode) -> str:
+    """Return the state of an episode as text for people; empty where the episode has no picture."""
+    return str(getattr(episode, "picture", str)())
 
 
 def lawful(env: Environment, step: Step) -> Step:

@@ -20,10 +20,10 @@ from rlx.limits import MistakeError
 from rlx.protocol.blocks import end_at_stop
 from rlx.rollout.episode import Scene, World
 from rlx.types import Action, Completion, Environment, Sampling, Start, Status, Task
-from rlx.world import has_expert, moves_of, part_of
+from rlx.world import has_expert, moves_of, part_of, picture_of
 
 UNCLOSED = "left"
-"""How an episode ends that nobody played to its end."""
+"""Status of an episode that nobody played to its end."""
 
 
 class PlayError(MistakeError):
@@ -39,7 +39,7 @@ def find_task(env: Environment, split: str, seed: int, number: int) -> Task:
 
 
 def expert_turns(env: Environment, world: World, task: Task, seed: int) -> Iterator[str]:
-    """What the environment's expert says."""
+    """Yield the turns of the environment's expert, as the protocol writes them."""
     part, dialect = part_of(env, task), world.speech.dialect
     if not has_expert(part):
         raise PlayError(f"--expert: {type(part).__name__} has no expert")
@@ -94,9 +94,9 @@ class Play:
     task: Task
     sampling: Sampling
     tokens: bool = False
-    """Whether texts are cut into their tokens."""
+    """Flag of texts that are cut into their tokens."""
     by_expert: bool = False
-    """Whether the environment's expert plays."""
+    """Flag of an episode that the environment's expert plays."""
     status: Status | str = UNCLOSED
     error: str = ""
     known: tuple[int, ...] = field(default=(), init=False)
@@ -118,6 +118,7 @@ class Play:
     def live(self, scene: Scene, turns: Iterator[str]) -> Iterator[str]:
         context = scene.begin()
         while True:
+            yield from self.describe_state(scene)
             yield self.describe_context(context)
             if len(context) >= self.sampling.max_context:
                 self.status = "context"
@@ -130,15 +131,22 @@ class Play:
             yield self.describe_turn(scene)
             if scene.step.done:
                 self.status = "truncated" if scene.step.truncated else "done"
+                yield from self.describe_state(scene)
                 return
 
     def said(self, scene: Scene, turns: Iterator[str]) -> Completion | None:
-        """What is said next; None where nobody says anything. An expert's summary is made here."""
+        """Return the next turn; None at the end of the input. An expert's summary is made here."""
         summary = self.world.speech.retell(scene.turns) if self.by_expert else None
         if summary is not None:
             return summary
         text = next(turns, None)
         return None if text is None else self.world.speech.spell(text)
+
+    def describe_state(self, scene: Scene) -> Iterator[str]:
+        """Show the picture of an environment that has one."""
+        picture = picture_of(scene.episode)
+        if picture:
+            yield block("the environment, which the model does not see", picture)
 
     def describe_context(self, context: tuple[int, ...]) -> str:
         """All that a model would see, or what is new of it."""
@@ -164,7 +172,7 @@ class Play:
         return "|".join(decode([one]) for one in ids) if self.tokens else decode(list(ids))
 
     def summary(self, scene: Scene) -> str:
-        """What came of it."""
+        """Return the outcome of the episode, its reward and its cost."""
         turns = scene.turns
         reward, num_tokens = sum(turn.reward for turn in turns), sum(len(t.completion.token_ids) for t in turns)
         outcome = "solved" if scene.step.success else "not solved"
@@ -173,7 +181,7 @@ class Play:
 
 
 def meaning(action: Action) -> str:
-    """What a turn was heard as, in a few words."""
+    """Return the kind and name of a turn's action."""
     name = f" {one_line(action.name, 20)}" if action.name else ""
     return f"{action.kind}{name}"
 

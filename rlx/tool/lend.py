@@ -140,8 +140,8 @@ class LentEpisode:
             self.opening = self.open
 
     def __getattr__(self, name: str) -> Any:
-        """Return the episode's own `close` or `chance`, where it has one."""
-        if name not in ("close", "chance"):
+        """Return the episode's own `close`, `chance` or `picture`, where it has one."""
+        if name not in ("close", "chance", "picture"):
             raise AttributeError(name)
         return getattr(self.episode, name)
 
