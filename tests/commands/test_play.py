@@ -119,6 +119,14 @@ def test_an_expert_is_watched_and_tokens_are_told_apart(rlx_here: Command) -> No
     assert "  2|5|" in done.stdout.splitlines()
 
 
+def test_a_picture_is_shown_before_each_turn_and_at_the_end(rlx_here: Command) -> None:
+    pytest.importorskip("minigrid")
+    done = rlx_here("play", "env=babyai/go_to", "protocol=direct", "--expert")
+    num_turns = done.stdout.count("\nturn ")
+    assert done.stdout.count("the environment, which the model does not see\n  ## ## ##") == num_turns + 1 > 1
+    assert "\nsolved (done)" in done.stdout
+
+
 def test_what_a_model_would_choose_is_written_by_hand_and_by_the_expert(rlx_here: Command) -> None:
     words = ("env=sorting/sort2", "protocol=expa")
     done = rlx_here("play", *words, said=b"compare A B\n\nI see. swap A B\n\nsorted\n\n")

@@ -1,0 +1,1 @@
+"""BabyAI-Text: rooms of minigrid, described in text."""

@@ -1,0 +1,451 @@
+"""BabyAI-Text: rooms, missions, rewards, penalties, and minigrid's expert."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from random import Random
+from typing import Any
+
+import pytest
+
+import rlx.gym
+from rlx.env.babyai import grid
+from rlx.env.babyai.babyai import BabyAI, BabyAIEpisode
+from rlx.env.babyai.layout import HELD_OUT, LEVELS, Layout, draw_layout, layout_of
+from rlx.limits import MistakeError
+from rlx.protocol.direct import Direct
+from rlx.protocol.tags import Tags
+from rlx.types import Action, Move, Step, Task, Text
+from rlx.world import dialect_of, reward_range_of
+
+LEFT, RIGHT, FORWARD, PICK_UP, DROP, TOGGLE = (Action(kind="act", name=name, text="") for name in grid.ACTIONS)
+NONSENSE = Action(kind="invalid", text="say something else")
+VARIANTS = [(level, held_out) for level in LEVELS for held_out in (False, True)]
+
+
+@pytest.fixture(autouse=True)
+def _needs_minigrid() -> None:
+    pytest.importorskip("minigrid")
+
+
+def layout(
+    order: str,
+    *targets: tuple[str, str],
+    agent: tuple[int, int, int],
+    things: Sequence[tuple[str, str, int, int]],
+    door: tuple[str, int, int] | None = None,
+) -> Layout:
+    levels = [name for name, level in LEVELS.items() if order in level.orders]
+    return Layout(levels[0], agent, tuple(things), door, order, targets)
+
+
+def begin(start: Layout, **keys: Any) -> BabyAIEpisode:
+    return BabyAIEpisode(start, BabyAI(level=start.level, **keys))
+
+
+def play(episode: BabyAIEpisode, *actions: Action) -> list[Step]:
+    return [episode.step(action) for action in actions]
+
+
+def lines(step: Step) -> list[str]:
+    return step.observation[-1].text.split("\n")
+
+
+def tasks(num: int, seed: int = 0, split: str = "train", **keys: Any) -> Iterator[Task]:
+    return islice(BabyAI(**keys).tasks(split, seed), num)
+
+
+KEY, BOX, OTHER_BOX = ("blue", "key", 4, 4), ("red", "box", 6, 6), ("red", "box", 2, 6)
+BLUE_KEY, RED_BOX = ("blue", "key"), ("red", "box")
+START = (1, 1, 0)
+
+BALL = layout("go to", ("red", "ball"), agent=(2, 4, 0), things=[("red", "ball", 5, 2), ("blue", "box", 2, 1)])
+"""
+# # # # # # # #
+# . b . . . . #      b: blue box
+# . . . . r . #      r: red ball
+# . . . . . . #
+# . > . . . . #      the agent looks right
+# . . . . . . #
+# . . . . . . #
+# # # # # # # #
+"""
+
+
+VIEWS = [
+    (
+        [],
+        """
+        You see a wall 5 steps forward
+        You see a wall 3 steps right
+        You see a blue box 3 steps left
+        You see a red ball 2 steps left and 3 steps forward
+        """,
+    ),
+    (
+        [LEFT],
+        """
+        You see a wall 2 steps left
+        You see a blue box 3 steps forward
+        You see a red ball 3 steps right and 2 steps forward
+        """,
+    ),
+    (
+        [LEFT, LEFT],
+        """
+        You see a wall 2 steps forward
+        You see a wall 3 steps left
+        You see a blue box 3 steps right
+        """,
+    ),
+    (
+        [RIGHT],
+        """
+        You see a wall 3 steps forward
+        You see a wall 2 steps right
+        """,
+    ),
+    (
+        [FORWARD],
+        """
+        You see a wall 4 steps forward
+        You see a wall 3 steps right
+        You see a red ball 2 steps left and 2 steps forward
+        """,
+    ),
+    (
+        [LEFT, FORWARD, FORWARD, PICK_UP],
+        """
+        You carry a blue box
+        You see a wall 2 steps forward
+        You see a wall 2 steps left
+        You see a red ball 3 steps right
+        """,
+    ),
+    (
+        [LEFT, FORWARD, FORWARD, PICK_UP, RIGHT, DROP],
+        """
+        You see a wall 2 steps left
+        You see a red ball 3 steps forward
+        You see a blue box 1 step forward
+        """,
+    ),
+]
+
+
+@pytest.mark.parametrize(("turns", "text"), VIEWS)
+def test_a_room_is_seen_from_where_the_agent_stands(turns: list[Action], text: str) -> None:
+    episode = begin(BALL)
+    seen = [episode.opening(), *play(episode, *turns)]
+    assert lines(seen[-1]) == [line.strip() for line in text.strip().splitlines()]
+
+
+@pytest.mark.parametrize("x", range(1, 7))
+@pytest.mark.parametrize("y", range(1, 7))
+def test_the_walls_of_an_empty_room_are_as_far_as_they_are(x: int, y: int) -> None:
+    """Walls ahead are seen at any distance in a room, those aside up to three steps."""
+    to_right, to_bottom, to_left, to_top = 7 - x, 7 - y, x, y
+    ways = [
+        (to_right, to_top, to_bottom),
+        (to_bottom, to_right, to_left),
+        (to_left, to_bottom, to_top),
+        (to_top, to_left, to_right),
+    ]
+    for direction, (ahead, left, right) in enumerate(ways):
+        told = [f"You see a wall {ahead} step{'s' if ahead > 1 else ''} forward"]
+        told += [f"You see a wall {left} step{'s' if left > 1 else ''} left"] if left <= 3 else []
+        told += [f"You see a wall {right} step{'s' if right > 1 else ''} right"] if right <= 3 else []
+        room = grid.Room(layout("open", ("", "door"), agent=(x, y, direction), things=[], door=("blue", 7, 7)))
+        assert [line for line in room.lines() if "door" not in line] == told
+
+
+def test_a_door_is_locked_then_open_and_untold_from_within() -> None:
+    start = layout("open", ("", "door"), agent=(5, 3, 0), things=[("blue", "key", 5, 4)], door=("blue", 7, 3))
+    episode = begin(start)
+    assert lines(episode.opening()) == [
+        "You see a wall 3 steps left",
+        "You see a locked blue door 2 steps forward",
+        "You see a blue key 1 step right",
+    ]
+    steps = play(episode, RIGHT, PICK_UP, LEFT, FORWARD)
+    assert lines(steps[-1])[0] == "You carry a blue key"
+    assert "You see a locked blue door 1 step forward" in lines(steps[-1])
+    last = episode.step(TOGGLE)
+    assert "You see a open blue door 1 step forward" in lines(last)
+    assert (last.done, last.success, last.reward) == (True, True, pytest.approx(1 - 0.9 * 5 / 128))
+    within = grid.Room(start)
+    for name in ("turn_right", "pick_up", "turn_left", "go_forward", "toggle", "go_forward"):
+        within.act(name)
+    assert within.lines() == ["You carry a blue key", "You see a wall 1 step left", "You see a wall 1 step right"]
+
+
+def test_a_mission_is_rewarded_less_the_later_it_is_fulfilled() -> None:
+    *_, last = play(begin(BALL), FORWARD, FORWARD, FORWARD, LEFT, FORWARD)
+    assert (last.done, last.truncated, last.success) == (True, False, True)
+    assert last.reward == pytest.approx(1 - 0.9 * 5 / 64)
+
+
+@pytest.mark.parametrize(
+    ("level", "max_steps"), [("GoTo", 64), ("PickUp", 64), ("Open", 128), ("PutNext", 128), ("PickUpSeqGoTo", 128)]
+)
+def test_time_is_over_after_the_steps_of_the_level(level: str, max_steps: int) -> None:
+    task = next(tasks(1, level=level))
+    episode = BabyAI(level=level).start(task)
+    *steps, last = play(episode, *[DROP] * max_steps)
+    assert not any(step.done for step in steps)
+    assert (last.done, last.truncated, last.success, last.reward) == (True, True, False, 0.0)
+    assert task.data["max_steps"] == episode.room.max_steps == max_steps
+
+
+def test_an_invalid_turn_costs_its_penalty_and_no_time() -> None:
+    episode = begin(BALL)
+    before = episode.opening().observation
+    bad = [
+        episode.step(action)
+        for action in (NONSENSE, Action(kind="answer", text="go forward"), Action(kind="act", name="done", text=""))
+    ]
+    assert [step.reward for step in bad] == [-1.0] * 3
+    assert all(step.observation[1:] == before and step.metrics == {"invalid": 1.0} for step in bad)
+    assert bad[0].observation[0] == Text("Error: say something else")
+    *_, last = play(episode, FORWARD, FORWARD, FORWARD, LEFT, FORWARD)
+    assert last.reward == pytest.approx(1 - 0.9 * 5 / 64)
+
+
+def test_five_invalid_turns_in_a_row_end_an_episode() -> None:
+    steps = play(begin(BALL), *[NONSENSE] * 4, LEFT, *[NONSENSE] * 5)
+    assert [step.done for step in steps] == [False] * 9 + [True]
+    assert (steps[-1].success, steps[-1].truncated) == (False, False)
+
+
+def test_the_sum_of_penalties_is_limited() -> None:
+    episode, expected = begin(BALL, max_penalty=2.5), [-1.0, -1.0, -0.5, 0.0]
+    for reward in expected:
+        assert [episode.step(action).reward for action in (NONSENSE, LEFT)] == [reward, 0.0]
+    assert reward_range_of(BabyAI(max_penalty=2.5)) == (-2.5, 1.0)
+    assert reward_range_of(BabyAI(max_penalty=None)) == (-257.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("start", "mission"),
+    [
+        (BALL, "go to the red ball"),
+        (layout("go to", RED_BOX, agent=START, things=[BOX, OTHER_BOX]), "go to a red box"),
+        (layout("pick up", BLUE_KEY, agent=START, things=[KEY]), "pick up the blue key"),
+        (layout("open", ("", "door"), agent=START, things=[KEY], door=("blue", 7, 3)), "open the door"),
+        (layout("open", ("blue", "door"), agent=START, things=[KEY], door=("blue", 7, 3)), "open the blue door"),
+        (
+            layout("put next", BLUE_KEY, RED_BOX, agent=START, things=[KEY, BOX, OTHER_BOX]),
+            "put the blue key next to a red box",
+        ),
+        (
+            layout("then", BLUE_KEY, RED_BOX, agent=START, things=[KEY, BOX]),
+            "pick up the blue key, then go to the red box",
+        ),
+        (
+            layout("after", BLUE_KEY, RED_BOX, agent=START, things=[KEY, BOX]),
+            "go to the red box after you pick up the blue key",
+        ),
+    ],
+)
+def test_a_mission_names_its_things_as_minigrid_does(start: Layout, mission: str) -> None:
+    assert start.mission == mission == grid.Room(start).level.mission
+    assert start == layout_of(json.loads(json.dumps(start.as_json())))
+
+
+def test_things_are_put_next_to_each_other() -> None:
+    things = [("blue", "key", 3, 2), ("red", "box", 6, 2)]
+    *_, last = play(
+        begin(layout("put next", ("blue", "key"), ("red", "box"), agent=(2, 2, 0), things=things)),
+        PICK_UP,
+        FORWARD,
+        FORWARD,
+        DROP,
+    )
+    assert (last.success, last.reward) == (True, pytest.approx(1 - 0.9 * 4 / 128))
+
+
+@pytest.mark.parametrize(("level", "held_out"), VARIANTS)
+def test_equal_actions_give_equal_episodes(level: str, held_out: bool) -> None:
+    env, rng = BabyAI(level=level, held_out=held_out), Random(0)
+    for task in islice(env.tasks("train", 1), 10):
+        actions = rng.choices((LEFT, RIGHT, FORWARD, PICK_UP, DROP, TOGGLE, NONSENSE), k=40)
+        stored = Task(id=task.id, prompt=task.prompt, data=json.loads(json.dumps(task.data)))
+        first, second = (env.start(one) for one in (task, stored))
+        assert first.opening() == second.opening()
+        assert play(first, *actions) == play(second, *actions)
+
+
+@pytest.mark.parametrize(("level", "held_out"), VARIANTS)
+def test_splits_never_overlap_and_a_seed_repeats_its_tasks(level: str, held_out: bool) -> None:
+    keys = {"level": level, "held_out": held_out}
+    test = [task.id for task in tasks(100, split="test", **keys)]
+    assert len(set(test)) == 100
+    assert test == [task.id for task in tasks(100, seed=7, split="test", **keys)]
+    assert not {task.id for task in tasks(300, **keys)} & set(test)
+    assert list(tasks(20, **keys)) == list(tasks(20, **keys))
+    assert next(tasks(1, **keys)) != next(tasks(1, seed=1, **keys))
+
+
+@pytest.mark.parametrize(("level", "held_out"), VARIANTS)
+def test_held_out_pairs_are_in_all_missions_of_the_test_levels_and_no_others(level: str, held_out: bool) -> None:
+    """The held-out pairs: yellow box, red key, red door, green ball, grey door."""
+    for task in tasks(100, level=level, held_out=held_out):
+        pairs = ("yellow box", "red key", "red door", "green ball", "grey door")
+        found = [pair in task.data["mission"] for pair in pairs]
+        assert any(found) == held_out
+        assert all((tuple(pair) in HELD_OUT) == held_out for pair in task.data["targets"])
+
+
+@pytest.mark.parametrize("num_distractors", [0, 3, 5, 8])
+@pytest.mark.parametrize(
+    ("level", "num_others"), [("GoTo", 1), ("PickUp", 1), ("Open", 1), ("PutNext", 2), ("PickUpSeqGoTo", 2)]
+)
+def test_a_room_has_the_things_of_its_mission_and_distractors(
+    level: str, num_others: int, num_distractors: int
+) -> None:
+    for task in tasks(20, level=level, num_distractors=num_distractors):
+        places = {tuple(thing[2:]) for thing in task.data["things"]}
+        assert len(places) == len(task.data["things"]) == num_distractors + num_others
+        x, y, _ = task.data["agent"]
+        assert (x, y) not in places
+        assert grid.Room(layout_of(task.data)).level.check_objs_reachable(raise_exc=False)
+
+
+@pytest.mark.parametrize("num_distractors", [0, 3, 5])
+@pytest.mark.parametrize("level", ["GoTo", "PickUp"])
+def test_the_expert_fulfils_fifty_missions(level: str, num_distractors: int) -> None:
+    env = BabyAI(level=level, num_distractors=num_distractors)
+    for seed, task in enumerate(env.tasks("train", 0)):
+        if seed == 50:
+            break
+        steps = play(env.start(task), *[move.action for move in env.demonstrate(task, seed, ())])
+        assert steps[-1].success, task.id
+
+
+@pytest.mark.parametrize("level", ["Open", "PutNext", "PickUpSeqGoTo"])
+def test_the_expert_fulfils_missions_of_two_parts(level: str) -> None:
+    env = BabyAI(level=level, noise=0.3)
+    for task in islice(env.tasks("train", 0), 10):
+        steps = play(env.start(task), *[move.action for move in env.demonstrate(task, 0, ())])
+        assert steps[-1].success, task.id
+
+
+def test_a_noisy_expert_shows_how_to_drop_a_wrong_thing() -> None:
+    env = BabyAI(level="PickUp", num_distractors=5, noise=0.5, num_noisy=20)
+    shown = [move.action for task in islice(env.tasks("train", 0), 20) for move in env.demonstrate(task, 0, ())]
+    assert DROP in shown
+    assert TOGGLE not in shown
+
+
+@pytest.mark.parametrize(
+    ("level", "order", "thoughts"),
+    [
+        (
+            "PutNext",
+            "put next",
+            [
+                "The blue key: 2 steps forward.",
+                "The blue key: 1 step forward.",
+                "The red box: 4 steps forward.",
+                "The red box: 3 steps forward.",
+                "The red box: 2 steps forward.",
+            ],
+        ),
+        (
+            "PickUpSeqGoTo",
+            "then",
+            [
+                "The blue key: 2 steps forward.",
+                "The blue key: 1 step forward.",
+                "The red box: 4 steps forward.",
+                "The red box: 4 steps forward.",
+                "I do not see the red box.",
+            ],
+        ),
+    ],
+)
+def test_the_expert_thinks_of_where_the_wanted_thing_is(level: str, order: str, thoughts: list[str]) -> None:
+    """After the sequence's first part minigrid's expert drops the key and walks around it."""
+    things = [("blue", "key", 3, 2), ("red", "box", 6, 2)]
+    start = layout(order, ("blue", "key"), ("red", "box"), agent=(1, 2, 0), things=things)
+    moves = BabyAI(level=level).demonstrate(Task(id="1", prompt=(), data=start.as_json()), 0, ())
+    assert [move.thought for move in islice(moves, 5)] == thoughts
+
+
+def test_a_failure_of_the_expert_names_level_and_seed() -> None:
+    start = layout("open", ("", "door"), agent=(1, 1, 0), things=[], door=("blue", 7, 3))
+    with pytest.raises(ValueError, match=r"^env: minigrid's expert fails in level Open, seed 3, task 1: \S[^\n]+$"):
+        list(BabyAI(level="Open").demonstrate(Task(id="1", prompt=(), data=start.as_json()), 3, ()))
+
+
+@pytest.mark.parametrize("protocol", [Direct(), Tags()])
+def test_actions_of_two_words_are_written_and_read(protocol: Direct | Tags) -> None:
+    dialect = dialect_of(BabyAI(), protocol)
+    for action in (LEFT, RIGHT, FORWARD, PICK_UP, DROP, TOGGLE):
+        assert dialect.parse(dialect.write(Move(thought="", action=action)), "stop") == action
+    if protocol == Direct():
+        assert dialect.write(Move(thought="", action=LEFT)) == "turn left\n"
+        assert dialect.parse("tourne à gauche", "stop").kind == "invalid"
+        assert dialect.parse("", "stop").kind == "invalid"
+
+
+def test_the_gym_serves_a_level_by_its_name_alone_and_in_a_vector() -> None:
+    env = rlx.gym.make("babyai:GoTo-v0", protocol="direct")
+    seen, _ = env.reset(seed=0)
+    assert seen.startswith("Your goal is to go to ")
+    assert env.step("turn left\n")[1:4] == (0.0, False, False)
+    assert env.step("dance\n")[1:4] == (-1.0, False, False)
+    vector = rlx.gym.make_vec("babyai:PickUpTest-v0", 2, protocol="direct")
+    vector.reset(seed=0)
+    _, rewards, ended, _, _ = vector.step(["go forward\n", "done\n"])
+    assert list(rewards) == [0.0, -1.0]
+    assert not any(ended)
+
+
+def test_a_picture_shows_the_whole_room() -> None:
+    assert begin(BALL).picture().split("\n")[:8] == [
+        "## ## ## ## ## ## ## ##",
+        "## .  bx .  .  .  .  ##",
+        "## .  .  .  .  ro .  ##",
+        "## .  .  .  .  .  .  ##",
+        "## .  >  .  .  .  .  ##",
+        "## .  .  .  .  .  .  ##",
+        "## .  .  .  .  .  .  ##",
+        "## ## ## ## ## ## ## ##",
+    ]
+    assert begin(BALL).room.frame().shape == (256, 256, 3)
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ({"level": "GoTwo"}, "level=GoTwo: expected a level of BabyAI-Text; did you mean GoTo"),
+        ({"num_distractors": 13}, "num_distractors=13: expected an integer from 0 to 12"),
+        ({"num_distractors": -1}, "num_distractors=-1: expected an integer from 0 to 12"),
+        ({"penalty": -1.0}, "penalty=-1.0: expected a number from 0"),
+        ({"max_penalty": float("nan")}, "max_penalty=nan: expected a number from 0"),
+        ({"max_invalid": 0}, "max_invalid=0: expected an integer from 1"),
+        ({"noise": 1.5}, "noise=1.5: expected a number from 0 to 1"),
+        ({"num_test": 0}, "num_test=0: expected an integer from 1"),
+    ],
+)
+def test_impossible_values_are_refused(keys: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValueError, match=told.split(":")[0]) as caught:
+        BabyAI(**keys)
+    assert str(caught.value).startswith(told)
+
+
+def test_distractors_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match="no layout of GoTo has room for num_distractors=36"):
+        draw_layout(Random(0), "GoTo", 36, held_out=False)
+
+
+def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "minigrid.envs.babyai.core.roomgrid_level", None)
+    for cached in (grid.package, grid.level_class):
+        cached.cache_clear()
+    with pytest.raises(MistakeError, match=r"^env: minigrid is not installed \([^\n]+\): pip install 'rlx\[babyai\]'$"):
+        BabyAI().check()
