@@ -307,11 +307,6 @@ def opening_of(episode: Episode) -> Step:
     return step
 
 
-def picture_of(episode: Episode) -> str:
-    """Return the state of an episode as text for people; empty where the episode has no picture."""
-    return str(getattr(episode, "picture", str)())
-
-
 def lawful(env: Environment, step: Step) -> Step:
     """The step, if it is one, its numbers are finite, what it calls legal is declared, and something can be done
     next."""

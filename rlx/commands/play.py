@@ -20,7 +20,7 @@ from rlx.limits import MistakeError
 from rlx.protocol.blocks import end_at_stop
 from rlx.rollout.episode import Scene, World
 from rlx.types import Action, Completion, Environment, Sampling, Start, Status, Task
-from rlx.world import has_expert, moves_of, part_of, picture_of
+from rlx.world import has_expert, moves_of, part_of
 
 UNCLOSED = "left"
 """Status of an episode that nobody played to its end."""
@@ -144,7 +144,7 @@ class Play:
 
     def describe_state(self, scene: Scene) -> Iterator[str]:
         """Show the picture of an environment that has one."""
-        picture = picture_of(scene.episode)
+        picture = str(getattr(scene.episode, "picture", str)())  # empty where the episode has none
         if picture:
             yield block("the environment, which the model does not see", picture)
 
