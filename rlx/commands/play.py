@@ -82,8 +82,8 @@ def turns_of(lines: Iterable[str], stops: Sequence[str]) -> Iterator[str]:
 
 def spoken(text: str, stops: Sequence[str]) -> str:
     """A turn as a model would have said it: no letters that cannot be, nothing after its end."""
-    said = text.encode("utf-8", "replace").decode()
-    return end_at_stop(said, stops) if any(stop in said for stop in stops) else said.rstrip("\r\n")
+    encodable = text.encode("utf-8", "replace").decode()
+    return end_at_stop(encodable, stops) if any(stop in encodable for stop in stops) else encodable.rstrip("\r\n")
 
 
 @dataclass
@@ -123,7 +123,7 @@ class Play:
             if len(context) >= self.sampling.max_context:
                 self.status = "context"
                 return
-            completion = self.said(scene, turns)
+            completion = self.next_turn(scene, turns)
             if completion is None:
                 return
             self.known = context + completion.token_ids
@@ -134,7 +134,7 @@ class Play:
                 yield from self.describe_state(scene)
                 return
 
-    def said(self, scene: Scene, turns: Iterator[str]) -> Completion | None:
+    def next_turn(self, scene: Scene, turns: Iterator[str]) -> Completion | None:
         """Return the next turn; None at the end of the input. An expert's summary is made here."""
         summary = self.world.speech.retell(scene.turns) if self.by_expert else None
         if summary is not None:
