@@ -45,7 +45,8 @@ Part = Text
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """One problem, explicit: the same Task always starts the same episode. `id` is unique within an environment;
-    `prompt` is what the agent is told; `data` is JSON that `start` needs too."""
+    `prompt` is what the agent is told; `data` is JSON that `start` needs too. By convention `data["goal"]` is the goal
+    alone, as in `go to the red ball`, for protocols that tell a task in their own words (rlx.world.goal_of)."""
 
     id: str
     prompt: tuple[Part, ...]
@@ -154,10 +155,12 @@ class Move:
 
 
 class Piece(NamedTuple):
-    """A part of a context: `text`, or what was sampled in turn `turn`, as it was."""
+    """A part of a context: `text`, or what was sampled in turn `turn`, as it was; with both, the text stands in place
+    of what was sampled."""
 
     role: Literal["system", "user", "assistant", "tool"]
-    """Role of the message for a chat model; `tool` is the answer to a call."""
+    """Role of the message for a chat model; `tool` is the answer to a call. A template without messages of the system
+    or of tools has them as the user's."""
     text: str = ""
     turn: int | None = None
 

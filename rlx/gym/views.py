@@ -41,18 +41,38 @@ def messages_of(pieces: Iterable[Piece], said: Sequence[str]) -> list[dict[str, 
 
 
 def chat_on_reset_of(pieces: Iterable[Piece], said: Sequence[str], tokenizer: Any) -> str:
-    """Return the pieces before the first turn as one message of the user in the chat template, and the rest as text."""
+    """Return the pieces before the first turn as messages in the chat template, and the rest as text."""
     first: list[Piece] = []
     rest: list[Piece] = []
     for piece in pieces:
         (rest if rest or piece.turn is not None else first).append(piece)
-    return templated([{"role": "user", "content": observations_of(first)}], tokenizer) + history_of(rest, said)
+    return templated(messages_of(first, said), tokenizer) + history_of(rest, said)
 
 
 def templated(messages: list[dict[str, str]], tokenizer: Any) -> str:
-    """Return the messages as a model is spoken to, up to where it speaks; a tool's as a user's where its template knows
-    of no tools."""
+    """Return the messages as a model is spoken to, up to where it speaks. Messages of a tool or of the system are the
+    user's where its template has none of them."""
     if "tool" not in str(getattr(tokenizer, "chat_template", "")):
         messages = [{**one, "role": "user" if one["role"] == "tool" else one["role"]} for one in messages]
+    if messages[0]["role"] == "system" and not has_system(tokenizer):
+        messages = as_user(messages)
     text: str = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     return text
+
+
+def has_system(tokenizer: Any) -> bool:
+    """Tell whether the chat template shows a message of the system; some refuse it, and some leave it out."""
+    asked = [{"role": role, "content": f"<{role}>"} for role in ("system", "user")]
+    try:
+        text = str(tokenizer.apply_chat_template(asked, tokenize=False, add_generation_prompt=True))
+    except Exception:  # a template raises errors of its own
+        return False
+    return "<system>" in text
+
+
+def as_user(messages: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Return the messages with the text of the first, the system's, before that of the user's first message."""
+    system, *rest = messages
+    if rest and rest[0]["role"] == "user":
+        return [{**rest[0], "content": system["content"] + rest[0]["content"]}, *rest[1:]]
+    return [{**system, "role": "user"}, *rest]

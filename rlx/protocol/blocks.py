@@ -19,7 +19,7 @@ from functools import lru_cache
 from rlx.fences import PYTHON, blocks_in, unfenced
 from rlx.protocol.history import History
 from rlx.protocol.thought import outside, up_to_stop
-from rlx.types import CUT, Action, Dialect, Move, Part, Stop, Task, Verb
+from rlx.types import CUT, Action, Dialect, Move, Part, Stop, Verb
 
 THINK, OBSERVATION, ANSWER = "think", "observation", "answer"
 TAG_LIKE = re.compile(r"<(?=[^\s\d<=>])")
@@ -28,9 +28,6 @@ TAG_LIKE = re.compile(r"<(?=[^\s\d<=>])")
 @dataclass(frozen=True, kw_only=True)
 class Blocks(History):
     """A protocol of blocks: `<think>`, one block per tool and action, `<observation>`, `<answer>`."""
-
-    instruction: str | None
-    """Line before the task's own text."""
 
     @property
     def tools(self) -> tuple[str, ...]:
@@ -51,10 +48,11 @@ class Blocks(History):
         return tuple(f"</{name}>" for name in self.blocks)
 
     def bound(self, tools: tuple[Verb, ...], actions: tuple[Verb, ...]) -> Dialect:
-        return self
+        return replace(self, declared=actions)
 
-    def open(self, task: Task) -> str:
-        return "\n".join([self.instruction or "", *(part.text for part in task.prompt), ""])
+    @property
+    def introduction(self) -> str | None:
+        return self.instruction or ""
 
     def parse(self, text: str, stop: Stop) -> Action:
         """Return the action of a turn. An invalid one names the tool of a call that could not be read or was cut."""

@@ -19,7 +19,8 @@ from typing import ClassVar
 from rlx.limits import not_empty
 from rlx.protocol.blocks import ANSWER, end_outside_thoughts, invalid, joined, printable, require_heard, uncut
 from rlx.protocol.history import History
-from rlx.types import Action, Move, Part, Stop, Task, Verb
+from rlx.protocol.instruction import spell
+from rlx.types import Action, Move, Part, Stop, Verb
 
 BRIEF = 40
 """Characters of a turn that is remembered."""
@@ -49,11 +50,6 @@ class Lines(History):
 class Direct(Lines):
     """Turns of one line, or of as many as `stops` lets them have."""
 
-    instruction: str | None = None
-    """The line before the task's own text; null: none."""
-    declared: tuple[Verb, ...] = ()
-    """Actions of the environment, set by `bound`."""
-
     @property
     def tools(self) -> tuple[str, ...]:
         return ()
@@ -61,9 +57,9 @@ class Direct(Lines):
     def bound(self, tools: tuple[Verb, ...], actions: tuple[Verb, ...]) -> Direct:
         return replace(self, declared=actions)
 
-    def open(self, task: Task) -> str:
-        told = [self.instruction] if self.instruction else []
-        return "\n".join([*told, *(part.text for part in task.prompt), ""])
+    @property
+    def introduction(self) -> str | None:
+        return self.instruction or None
 
     def parse(self, text: str, stop: Stop) -> Action:
         return uncut(self.read(text), stop)
@@ -127,7 +123,3 @@ def said_anew(name: str, text: str) -> Action:
 
 said_before = lru_cache(maxsize=4096)(said_anew)
 """A game has few moves, which come again and again."""
-
-
-def spell(verb: Verb) -> str:
-    return f"{verb.words} {verb.argument.upper()}".strip()

@@ -51,8 +51,7 @@ class ExpA(Lines):
     stops: tuple[str, ...] = ()
     """Stop strings of an answer, beside the model's own end of sequence."""
     lent: tuple[Verb, ...] = ()
-    declared: tuple[Verb, ...] = ()
-    """Tools and actions of the environment, set by `bound`."""
+    """Tools of the environment, set by `bound`."""
 
     @property
     def tools(self) -> tuple[str, ...]:
@@ -95,14 +94,10 @@ class ExpA(Lines):
             raise MistakeError("protocol=expa: the environment lends and declares nothing to do; use protocol=direct")
         return bound
 
-    def open(self, task: Task) -> str:
-        return "\n".join([*filter(None, [self.introduction]), *(part.text for part in task.prompt), ""])
-
     @property
-    def introduction(self) -> str:
-        """The line before a task's own text."""
+    def introduction(self) -> str | None:
         if self.instruction is not None:
-            return self.instruction
+            return self.instruction or None
         return " ".join(f"{label(verb)}: {verb.description}." for verb in self.routes)
 
     def context(

@@ -5,16 +5,16 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Self
 
 from rlx.fences import unfenced
 from rlx.limits import not_empty
 from rlx.protocol.blocks import end_outside_thoughts, invalid, joined, printable, require_heard, uncut
-from rlx.protocol.direct import is_bare, meant, said_as, spell
+from rlx.protocol.direct import is_bare, meant, said_as
 from rlx.protocol.history import History
+from rlx.protocol.instruction import spell
 from rlx.protocol.tags import refuse_names
-from rlx.types import Action, Move, Part, Stop, Task, Verb
+from rlx.types import Action, Move, Part, Stop, Verb
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +27,7 @@ class Free(History):
     stops_at: tuple[str, ...] = ()
     """Stop strings of a turn, beside a tool's closing tag and the model's end of sequence."""
     lent: tuple[Verb, ...] = ()
-    declared: tuple[Verb, ...] = ()
-    """Tools and actions of the environment, set by `bound`."""
+    """Tools of the environment, set by `bound`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -60,13 +59,10 @@ class Free(History):
         refuse_names([verb.name for verb in tools])
         return replace(self, lent=tools, declared=actions)
 
-    def open(self, task: Task) -> str:
-        return "\n".join([*filter(None, [self.introduction]), *[part.text for part in task.prompt], ""])
-
-    @cached_property
-    def introduction(self) -> str:
-        """Line before the task's own text."""
-        return instruct(self.lent, self.declared, self.place) if self.instruction is None else self.instruction
+    @property
+    def introduction(self) -> str | None:
+        told = instruct(self.lent, self.declared, self.place) if self.instruction is None else self.instruction
+        return told or None
 
     def parse(self, text: str, stop: Stop) -> Action:
         return uncut(self.read(text), stop)

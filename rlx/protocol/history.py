@@ -10,8 +10,9 @@ from functools import cached_property
 from typing import ClassVar, Protocol, TypeGuard
 
 from rlx.limits import at_least, refuse
+from rlx.protocol.instruction import GOAL, fill, has_places
 from rlx.protocol.template import NAMED, Around, in_one_message, text_around
-from rlx.types import Action, Dialect, Part, Piece, Stop, Task, Turn
+from rlx.types import Action, Dialect, Part, Piece, Stop, Task, Turn, Verb
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +31,10 @@ class History:
     task opening  turn 0 seen 0  turn 1 seen 1 ask  ->  task summary seen 1  turn 3 seen 3 ...
     """
 
+    instruction: str | None = None
+    """Text before the task's own. With {goal} or {actions} in it, it is a system message (rlx.protocol.instruction)."""
+    declared: tuple[Verb, ...] = ()
+    """Actions of the environment, set by `bound`."""
     window: int | None = None
     """Turns that are remembered; null: all of them."""
     said: bool = True
@@ -65,11 +70,31 @@ class History:
         if self.prompt_template is not None and self.summarise_at is not None:
             refuse("prompt_template", self.prompt_template, "null with summarise_at, whose question would be within it")
 
-    @abstractmethod
-    def open(self, task: Task) -> str: ...
+    @property
+    def introduction(self) -> str | None:
+        """Line before the task's own text, for an instruction without places; None: no line."""
+        return self.instruction
 
     @abstractmethod
     def render(self, observation: tuple[Part, ...]) -> str: ...
+
+    def open(self, task: Task) -> str:
+        """Return the first prompt: the instruction and the task's own text."""
+        if has_places(self.instruction):
+            return text_of(self.beginning(task))
+        return "\n".join([*([] if self.introduction is None else [self.introduction]), *self.task_texts(task), ""])
+
+    def beginning(self, task: Task) -> Iterator[Piece]:
+        """Yield the pieces of the first prompt."""
+        if self.instruction is None or not has_places(self.instruction):
+            yield Piece("user", self.open(task))
+            return
+        yield Piece("system", f"{fill(self.instruction, task, self.declared)}\n")
+        yield Piece("user", "\n".join([*self.task_texts(task), ""]))
+
+    def task_texts(self, task: Task) -> list[str]:
+        """Return the task's own text; none of it where the instruction tells the goal."""
+        return [] if GOAL in (self.instruction or "") else [part.text for part in task.prompt]
 
     def begin(self, task: Task, opening: tuple[Part, ...]) -> str:
         """The text of a first turn's context."""
@@ -92,7 +117,7 @@ class History:
         """Yield the same without a prompt template."""
         last = -1 if self.summarise_at is None else last_summary(past)
         first = max(0, len(past) - (len(past) if self.window is None else self.window), last + 1)
-        yield Piece("user", self.open(task))
+        yield from self.beginning(task)
         if last >= 0:
             yield Piece("user", self.label)
             yield Piece("assistant", turn=last)

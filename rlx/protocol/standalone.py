@@ -19,6 +19,8 @@ from typing import Any
 
 from rlx.limits import MANY, at_least, refuse
 from rlx.protocol.blocks import ANSWER, joined, neutralise
+from rlx.protocol.history import text_of
+from rlx.protocol.instruction import has_places
 from rlx.protocol.tags import Tags
 from rlx.types import Action, Part, Piece, Task, Turn, Verb
 
@@ -48,14 +50,17 @@ class Standalone(Tags):
     def context(
         self, task: Task, opening: tuple[Part, ...], past: Sequence[Turn], legal: Sequence[str] | None = None
     ) -> Iterator[Piece]:
+        first, *_ = self.beginning(task)
+        if first.role == "system":
+            yield first
         yield Piece("user", self.message(task, opening, past, legal))
 
     def begin(self, task: Task, opening: tuple[Part, ...]) -> str:
-        return self.message(task, opening, (), None)
+        return text_of(self.context(task, opening, ()))
 
     def message(self, task: Task, opening: tuple[Part, ...], past: Sequence[Turn], legal: Sequence[str] | None) -> str:
         """Return all that a turn is told."""
-        parts = [self.order(legal), *(part.text for part in task.prompt)]
+        parts = [*self.order(legal), *self.task_texts(task)]
         parts += [neutralise(joined(opening))] if opening else []
         history = self.history(past[:-1])
         last = [line for turn in past[-1:] for line in (self.action_text(turn.action), *self.result(turn, None))]
@@ -63,13 +68,13 @@ class Standalone(Tags):
         parts += ["The last turn:", *last] if last else []
         return "\n".join([*parts, ""])
 
-    def order(self, legal: Sequence[str] | None) -> str:
-        """Return what may be done now."""
+    def order(self, legal: Sequence[str] | None) -> list[str]:
+        """Return the line that says what may be done now; none where a system message says it."""
         if self.instruction is not None:
-            return self.instruction
+            return [] if has_places(self.instruction) else [self.instruction]
         may = [verb for verb in self.declared if legal is None or verb.name in legal]
         must = legal is not None and ANSWER not in legal and bool(may)
-        return instruct_one([*([] if must else self.lent), *may], answers=not self.declared)
+        return [instruct_one([*([] if must else self.lent), *may], answers=not self.declared)]
 
     def history(self, past: Sequence[Turn]) -> str:
         """Return the latest part of earlier turns and their results, in short forms."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from rlx.protocol.blocks import ANSWER, OBSERVATION, THINK, Blocks, calls_in, invalid
 from rlx.protocol.thought import outside
-from rlx.types import Action, Task, Verb
+from rlx.types import Action, Verb
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,8 +28,7 @@ class Tags(Blocks):
     instruction: str | None = None
     """The line before the task's own text; null: what the environment's tools and actions are for."""
     lent: tuple[Verb, ...] = ()
-    declared: tuple[Verb, ...] = ()
-    """Tools and actions of the environment, set by `bound`."""
+    """Tools of the environment, set by `bound`."""
 
     def bound(self, tools: tuple[Verb, ...], actions: tuple[Verb, ...]) -> Tags:
         refuse_names([verb.name for verb in (*tools, *actions)])
@@ -80,9 +79,9 @@ class Tags(Blocks):
         said = outside(text) if self.reasoning and self.lent else ""
         return next(calls_in(said, self.tools), None) or invalid(why)
 
-    def open(self, task: Task) -> str:
-        told = self.instruction if self.instruction is not None else instruct(self.lent, self.declared)
-        return "\n".join([told, *(part.text for part in task.prompt), ""])
+    @property
+    def introduction(self) -> str:
+        return self.instruction if self.instruction is not None else instruct(self.lent, self.declared)
 
 
 def instruct(lent: tuple[Verb, ...], declared: tuple[Verb, ...]) -> str:

@@ -209,7 +209,7 @@ def join(
     ids: list[int] = []
     speaker, is_text = "", False
     for piece in pieces:
-        role = piece.role if piece.role != "tool" or ("assistant", "tool") in marks else "user"
+        role = role_of(piece, marks)
         if role != speaker:
             ids += between(marks, speaker, role, ids, end)
         if piece.turn is not None:
@@ -222,6 +222,14 @@ def join(
     if speaker == "assistant":
         ids += between(marks, "assistant", "user", ids, end)
     return [*ids, *between(marks, "tool" if speaker == "tool" else "user", "assistant", ids)]
+
+
+def role_of(piece: Piece, marks: Marks) -> str:
+    """Return the role of a piece's message. What the template has no messages for is the user's."""
+    is_unknown = (piece.role == "tool" and ("assistant", "tool") not in marks) or (
+        piece.role == "system" and ("", "system") not in marks
+    )
+    return "user" if is_unknown else piece.role
 
 
 def without_end(turn: Turn) -> Sequence[int]:

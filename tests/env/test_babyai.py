@@ -294,7 +294,7 @@ def test_held_out_pairs_are_in_all_missions_of_the_test_levels_and_no_others(lev
     """The held-out pairs: yellow box, red key, red door, green ball, grey door."""
     for task in tasks(100, level=level, held_out=held_out):
         pairs = ("yellow box", "red key", "red door", "green ball", "grey door")
-        found = [pair in task.data["mission"] for pair in pairs]
+        found = [pair in task.data["goal"] for pair in pairs]
         assert any(found) == held_out
         assert all((tuple(pair) in HELD_OUT) == held_out for pair in task.data["targets"])
 

@@ -46,8 +46,19 @@ def test_a_message_ends_once_whoever_ended_it(said: tuple[int, ...], expected: l
 
 
 def test_what_a_template_has_no_words_for_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^model\.chat: the template has nothing from the start to system$"):
-        join((Piece(role="system", text="be kind"),), [], encode, MARKS)
+    with pytest.raises(ValueError, match=r"^model\.chat: the template has nothing from the start to assistant$"):
+        join((Piece(role="assistant", text="I am kind"),), [], encode, MARKS)
+
+
+SYSTEM = {("", "system"): (6,), ("system", "user"): (END, 7)}
+
+
+def test_a_system_message_is_the_start_of_the_users_where_the_template_has_none() -> None:
+    told = (Piece(role="system", text="s"), *PIECES)
+    assert join(told, [turn(50, 51)], encode, MARKS) == [1, 115, 97, 98, END, 2, 50, 51, END, 3, 99, END, 2]
+    with_system = join(told, [turn(50, 51)], encode, {**MARKS, **SYSTEM})
+    assert with_system == [6, 115, END, 7, 97, 98, END, 2, 50, 51, END, 3, 99, END, 2]
+    assert join(told, [turn(50, 51)], encode, {}) == [115, 97, 98, 50, 51, 99]
 
 
 TOOL = {("assistant", "tool"): (END, 4), ("tool", "user"): (END, 3), ("tool", "assistant"): (END, 5)}

@@ -104,11 +104,10 @@ class BabyAI:
 
 
 def describe(layout: Layout) -> Task:
-    """Return the task of a layout; `mission` in its data is the goal alone, for protocols that have their own words."""
-    mission = layout.mission
+    """Return the task of a layout; `goal` in its data is the mission alone, for protocols that have their own words."""
     *first, last = PHRASES.values()
-    prompt = (Text(f"Your goal is to {mission}."), Text(f"You may {', '.join(first)} or {last}."))
-    data = {**layout.as_json(), "mission": mission, "max_steps": LEVELS[layout.level].max_steps}
+    prompt = (Text(f"Your goal is to {layout.mission}."), Text(f"You may {', '.join(first)} or {last}."))
+    data = {**layout.as_json(), "goal": layout.mission, "max_steps": LEVELS[layout.level].max_steps}
     return Task(id=layout.id, prompt=prompt, data=data)
 
 

@@ -1,0 +1,47 @@
+"""Places in an instruction, filled for each task: the goal and the declared actions.
+
+    You are an agent. Your goal is to {goal}.      You are an agent. Your goal is to go to the red ball.
+    {actions}                                      - turn left
+                                                   - go forward
+
+Such an instruction is a system message. One with {goal} tells the task in its own words, so the task's prompt is left
+out. The goal is `Task.data["goal"]` (rlx.world.goal_of).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from rlx.limits import MistakeError
+from rlx.types import Task, Verb
+from rlx.world import goal_of
+
+GOAL, ACTIONS = "{goal}", "{actions}"
+PLACE = re.compile(r"\{(?:goal|actions)\}")
+
+
+def has_places(instruction: str | None) -> bool:
+    """Tell whether an instruction has a place to fill."""
+    return instruction is not None and PLACE.search(instruction) is not None
+
+
+def fill(instruction: str, task: Task, declared: Sequence[Verb]) -> str:
+    """Return the instruction of a task; MistakeError if the environment has nothing for one of its places."""
+    values = {GOAL: goal_of(task), ACTIONS: "\n".join(f"- {spell(verb)}" for verb in declared)}
+    if GOAL in instruction and not values[GOAL]:
+        why = f"task {task.key!r:.60} tells no goal (task.data['goal'])"
+        raise MistakeError(f"protocol.instruction: {why}: leave {GOAL} out, or choose another protocol")
+    if ACTIONS in instruction and not declared:
+        raise MistakeError(f"protocol.instruction: the environment declares no actions: leave {ACTIONS} out")
+    return replace_places(instruction, values)
+
+
+def replace_places(text: str, values: Mapping[str, str]) -> str:
+    """Replace the places in one pass, so that a goal with braces stays as it is."""
+    return PLACE.sub(lambda place: values.get(place[0], place[0]), text)
+
+
+def spell(verb: Verb) -> str:
+    """Return an action as an instruction names it: its words, and its argument in capitals."""
+    return f"{verb.words} {verb.argument.upper()}".strip()
