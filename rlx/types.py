@@ -136,6 +136,8 @@ class Step:
     tool: ToolUse = ToolUse()
     legal: tuple[str, ...] | None = None
     """Declared actions that may come next, by name; None: all of them."""
+    invalid: bool = False
+    """The environment rejects the action, readable or not (`Turn.is_invalid`)."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     """Measures of the environment, by names of its own: summed over an episode, averaged over those that said it."""
 
@@ -292,6 +294,15 @@ class Turn:
     metrics: Mapping[str, float] = field(default_factory=dict)
     luck: int = 0
     """Number that keyed the environment's chance in this turn, so that a replay or a fork repeats it; 0: no number."""
+    invalid: bool = False
+    """The environment rejected the action."""
+    reply: Mapping[str, float] = field(default_factory=dict)
+    """Measures of the text by its protocol (`measure`), by the names of their metrics: averaged over turns."""
+
+    @property
+    def is_invalid(self) -> bool:
+        """True if the protocol could not read the turn, or the environment rejected its action."""
+        return self.invalid or self.action.kind == "invalid"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -139,6 +139,9 @@ def show_episode(
     task: Annotated[str | None, typer.Option(help="Only episodes of this task.")] = None,
     sample: Annotated[int | None, typer.Option(help="Only this sample of each task.")] = None,
     solved: Annotated[bool | None, typer.Option("--solved/--failed", help="Only these.", show_default=False)] = None,
+    reply: Annotated[
+        str | None, typer.Option(help="Only episodes with a reply in which this metric is above 0 (only_action).")
+    ] = None,
     index: Annotated[int, typer.Option(min=1, help="Which of them, from 1.")] = 1,
     best: Annotated[bool, typer.Option("--best", help="The one of the highest reward.")] = False,
     worst: Annotated[bool, typer.Option("--worst", help="The one of the lowest reward.")] = False,
@@ -156,7 +159,7 @@ def show_episode(
     if best + worst + listed + (index > 1) + (line is not None) > 1:
         raise ConfigError("--best, --worst, --list, --index N and --line N each say which: give one of them")
     by = "best" if best else "worst" if worst else ""
-    wanted = Wanted(task=task, sample=sample, success=solved)
+    wanted = Wanted(task=task, sample=sample, success=solved, reply=reply)
     for text in show_episodes(folder, what, wanted, index=index, by=by, listed=listed, line=line, tokens=tokens):
         show(text)
 

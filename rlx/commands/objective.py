@@ -24,8 +24,8 @@ from rlx.world import parts_of
 
 LAST = 10
 """Steps that a training metric is averaged over."""
-SAID = re.compile(r"\benv/.+")
-"""What an environment measures, by a name of its own."""
+SAID = re.compile(r"\b(env|reply)/.+")
+"""Metrics of environments and protocols, by names of their own."""
 
 
 class ObjectiveError(MistakeError):
@@ -49,12 +49,13 @@ def check_objective(run: Run) -> None:
 
 
 def is_among(name: str, known: Sequence[str]) -> bool:
-    return name in known or SAID.sub("env/NAME", name) in known
+    return name in known or SAID.sub(r"\1/NAME", name) in known
 
 
 def metrics_of(run: Run) -> list[str]:
     """The names that a run's evaluation and its rollouts give, of which none depends on the clock: those of an episode
-    in each environment. What is measured there no one knows before it is played: `env/NAME` stands for all of it."""
+    in each environment. What is measured there no one knows before it is played: `env/NAME` and `reply/NAME`
+    stand for all of it."""
     settings = run.evaluate
     nouns = ["eval", *(f"eval@{rounds}" for rounds in settings.max_rounds[1:])]
     judged = [name for noun in nouns for name in judged_by(run, noun, settings.ks)]
@@ -74,7 +75,13 @@ def blank(part: str, num_samples: int) -> Group:
     """Episodes of a turn in which nothing happened, and of which something was said."""
     task = Task(id=part, prompt=(), data={}, env=part)
     said = Completion(token_ids=(), logprobs=(), stop="stop")
-    turn = Turn(prompt_ids=(), completion=said, action=Action(kind="answer", text=""), metrics={"NAME": 0.0})
+    turn = Turn(
+        prompt_ids=(),
+        completion=said,
+        action=Action(kind="answer", text=""),
+        metrics={"NAME": 0.0},
+        reply={"reply/NAME": 0.0},
+    )
     episode = Trajectory(task=task, sample=0, turns=(turn,), status="done")
     return Group(task=task, trajectories=(episode,) * num_samples)
 

@@ -51,19 +51,24 @@ class StoredLine:
     num_turns: int
     parent: int | None
     """Sample that a fork left."""
+    replies: frozenset[str] = frozenset()
+    """Metrics of the protocol that are above 0 in a turn, by their names without `reply/`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """Choice among the episodes of a file: those of a task or sample, solved or failed; all by default."""
+    """Choice among the episodes of a file: those of a task or sample, solved or failed, with a reply whose metric
+    `reply/NAME` is above 0; all by default."""
 
     task: str | None = None
     sample: int | None = None
     success: bool | None = None
+    reply: str | None = None
 
     def takes(self, line: StoredLine) -> bool:
         wanted = ((self.task, line.task), (self.sample, line.sample), (self.success, line.success))
-        return all(asked is None or asked == found for asked, found in wanted)
+        is_said = self.reply is None or self.reply.removeprefix("reply/") in line.replies
+        return is_said and all(asked is None or asked == found for asked, found in wanted)
 
 
 def show_episodes(
@@ -132,6 +137,12 @@ def glance(raw: bytes, number: int) -> StoredLine:
         reward=sum(float(turn["reward"]) for turn in found["turns"]),
         num_turns=len(found["turns"]),
         parent=int(found["fork"]["parent"]) if "fork" in found else None,
+        replies=frozenset(
+            name.rpartition("/")[2]
+            for turn in found["turns"]
+            for name, value in turn.get("reply", {}).items()
+            if value > 0
+        ),
     )
 
 
@@ -218,7 +229,8 @@ def describe_turn(index: int, turn: Turn, fork: Fork | None, decode: Decode | No
     named = f"call {one_line(action.name, 30)}" if action.kind == "call" else action.kind
     ended = "" if turn.completion.stop == "stop" else f", cut off by {turn.completion.stop}"
     again = ", replayed" if fork and index < fork.turn else ""
-    title = f"turn {index + 1}: {named}, reward {turn.reward:.3f}{ended}{again}"
+    measured = "".join(f", {one_line(name.rpartition('/')[2], 30)} {value:g}" for name, value in turn.reply.items())
+    title = f"turn {index + 1}: {named}, reward {turn.reward:.3f}{measured}{ended}{again}"
     parts = [
         *([block(title, action.text)] if decode is None else describe_completion(title, index, turn, fork, decode)),
         *([below] * bool(below)),

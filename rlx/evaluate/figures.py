@@ -7,10 +7,11 @@ names that training has for them:
     tool/mismatch_rate (episodes that answered against their last observation)
     episode/turns  episode/tokens  episode/truncated  episode/errors
     env/NAME (a metric of the environment, over the episodes that report it)
+    reply/NAME (a metric of the protocol, over the turns that report it)
 
-All but `env/NAME` and `tool/failed_rate` are means over problems of the mean over a problem's samples. A mixture has
-them for each part (`eval/PART/pass@1`), and `eval/overall/pass@k` and `eval/overall/reward`, the means of its parts. An
-episode that ended in an error counts as a failed attempt, or a crash would flatter the policy.
+All but `env/NAME`, `reply/NAME` and `tool/failed_rate` are means over problems of the mean over a problem's samples. A
+mixture has them for each part (`eval/PART/pass@1`), and `eval/overall/pass@k` and `eval/overall/reward`, the means of
+its parts. An episode that ended in an error counts as a failed attempt, or a crash would flatter the policy.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import numpy as np
 
 from rlx.evaluate.intervals import Estimate, Floats, Ratio, mean_of, share_of
 from rlx.evaluate.passk import compare, differences, estimates, pass_at_k, require_same_tasks
-from rlx.rollout.measure import EMPTY, FLAGS, describe, env_figures
+from rlx.rollout.measure import EMPTY, FLAGS, describe, env_figures, reply_figures
 from rlx.types import Group, Metrics
 
 Bounds = Mapping[str, tuple[float, float]]
@@ -51,10 +52,12 @@ class Score:
     bounds: Bounds = field(default_factory=dict)
     """Possible values of an episode's statistics, where they are known."""
     said: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    """Metrics of the environment, for each sample that reports them."""
+    """Metrics of the environment for each sample that reports them, and of the protocol for each turn that does."""
 
 
 FAILED = "tool/failed"
+REPORTED = ("env/", "reply/")
+"""Nouns of figures that environments and protocols report themselves."""
 NOTHING_BOUNDED: Bounds = {}
 
 
@@ -64,7 +67,8 @@ def score(group: Group, bounds: Bounds = NOTHING_BOUNDED) -> Score:
     if not episodes:
         raise ValueError(f"task {group.task.id!r} has no samples to score")
     rows, told = [describe(episode) for episode in episodes], [env_figures(episode) for episode in episodes]
-    names = sorted({name for row in told for name in row})
+    spoken = [reply_figures(episode) for episode in episodes]
+    names, measures = ({name for row in rows for name in row} for rows in (told, spoken))
     return Score(
         task=group.task.key,
         env=group.task.env,
@@ -75,7 +79,10 @@ def score(group: Group, bounds: Bounds = NOTHING_BOUNDED) -> Score:
             FAILED: sum(episode.tool.num_failed for episode in episodes),
         },
         bounds=bounds,
-        said={name: tuple(row[name] for row in told if name in row) for name in names},
+        said={
+            **{name: tuple(row[name] for row in told if name in row) for name in sorted(names)},
+            **{name: tuple(value for row in spoken for value in row.get(name, ())) for name in sorted(measures)},
+        },
     )
 
 
@@ -97,7 +104,9 @@ def ratios(scores: Sequence[Score], ks: Iterable[int]) -> dict[str, Ratio]:
     for part in sorted({row.env for row in scores} - {""}):
         chosen = np.array([row.env == part for row in scores])
         own = {name: ratio.of(chosen) for name, ratio in whole.items()}
-        found |= {f"{part}/{name}": one for name, one in own.items() if not name.startswith("env/") or one.bottom.any()}
+        found |= {
+            f"{part}/{name}": one for name, one in own.items() if not name.startswith(REPORTED) or one.bottom.any()
+        }
     return found
 
 

@@ -19,6 +19,7 @@ from rich.terminal_theme import SVG_EXPORT_THEME
 from rich.text import Text
 
 from rlx.console import one_line
+from rlx.evaluate.figures import REPORTED
 from rlx.evaluate.intervals import Estimate
 
 Figures = Mapping[str, Estimate]
@@ -44,7 +45,7 @@ WORD, PIECE = re.compile(r"\S+"), re.compile(r"[^\s/_,]*[/_,]|[^\s/_,]+")
 """What stands in one line where it can; a piece is what stands so of a name, which may be a path."""
 LABEL = 8
 """What is left of the first column where another wants all the width."""
-OF_PART = re.compile(r"eval/([^/]+)/(pass@\d+|reward|tool/calls|env/[^/]+)")
+OF_PART = re.compile(r"eval/([^/]+)/(pass@\d+|reward|tool/calls|(?:env|reply)/[^/]+)")
 FONT_FACE = re.compile(r"@font-face\s*\{[^}]*\}")
 
 
@@ -114,7 +115,7 @@ def use_columns(runs: Iterable[Figures]) -> tuple[Column, ...]:
     used = tools if any(has_value(figures, f"eval/{c.stat}") for c in tools for figures in known) else []
     if not used and any(num.value not in (0, 1) for figures in known if (num := figures.get("eval/episode/turns"))):
         used = [TURNS]
-    own = sorted({name for figures in known for name in figures if name.startswith("eval/env/")})
+    own = sorted({name for figures in known for name in figures if name.startswith(("eval/env/", "eval/reply/"))})
     told = [Column(stat=name.removeprefix("eval/"), title=title_of(name), digits=2) for name in own]
     failed = [ERRORS] if any(has_value(figures, f"eval/{ERRORS.stat}") for figures in known) else []
     return (*used, *told, *failed, reward)
@@ -156,8 +157,8 @@ def of_part(stat: str) -> Column:
 
 
 def is_own(stat: str) -> bool:
-    """What an environment says of itself."""
-    return stat.startswith("env/")
+    """Tell whether a figure is an environment's or a protocol's own."""
+    return stat.startswith(REPORTED)
 
 
 def is_shown(stat: str) -> bool:

@@ -136,6 +136,8 @@ class TextEnv(gymnasium.Env[Any, str]):
         info = info_of(step)
         if meant.kind == "invalid":
             info["invalid"] = meant.text
+        elif step.invalid:
+            info["invalid"] = "the environment rejects the action"
         if step.done:
             self.end()
         reward = step.reward if spoken.is_free else self.reward_of(step)
@@ -162,11 +164,11 @@ class TextEnv(gymnasium.Env[Any, str]):
     def observe(self, action: Action | None = None) -> Any:
         """Return the observation after an action, by this environment's view."""
         if self.observation == "last" and action is not None:
-            return self.spoken.dialect.render(self.seen.observation) if self.seen.observation else ""
+            return self.spoken.answered(self.turn_of(action))
         if action is None and not self.observation.startswith("chat"):
             return self.spoken.first(self.about(), self.opening.observation)
         if action is not None:
-            self.past.append(Turn(prompt_ids=(), completion=SAID, action=action, observation=self.seen.observation))
+            self.past.append(self.turn_of(action))
         pieces = self.dialect.context(self.about(), self.opening.observation, self.past, self.seen.legal)
         if self.observation == "observations":
             return observations_of(pieces)
@@ -176,6 +178,11 @@ class TextEnv(gymnasium.Env[Any, str]):
             return chat_on_reset_of(pieces, self.said, self.tokenizer)
         messages = messages_of(pieces, self.said)
         return messages if self.tokenizer is None else templated(messages, self.tokenizer)
+
+    def turn_of(self, action: Action) -> Turn:
+        """Return the last turn, of which only the text is known."""
+        seen = self.seen
+        return Turn(prompt_ids=(), completion=SAID, action=action, observation=seen.observation, invalid=seen.invalid)
 
     def about(self) -> Task:
         """The task as the agent is told it."""

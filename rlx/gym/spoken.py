@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 
 from rlx.limits import MistakeError
 from rlx.protocol.history import first_prompt
-from rlx.types import Action, Completion, Dialect, Environment, Part, Task
+from rlx.types import Action, Completion, Dialect, Environment, Part, Task, Turn
 from rlx.world import rounds_of
 
 SAID = Completion(token_ids=(), logprobs=(), stop="stop")
@@ -35,7 +35,12 @@ class SpokenPart:
         self.env, self.dialect = env, dialect
         self.is_free, self.max_rounds = not hasattr(env, "cost"), rounds_of(env)
         self.first: First = getattr(dialect, "begin", None) or partial(first_prompt, dialect)
+        self.answered: Callable[[Turn], str] = getattr(dialect, "answered", self.rendered)
         self.heard_before = lru_cache(maxsize=4096)(self.hear_anew)
+
+    def rendered(self, turn: Turn) -> str:
+        """Return a turn's observation as text."""
+        return self.dialect.render(turn.observation) if turn.observation else ""
 
     def hear(self, text: str) -> Action:
         return self.hear_anew(text) if len(text) > BRIEF or isinstance(text, Cut) else self.heard_before(text)

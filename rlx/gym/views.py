@@ -25,14 +25,19 @@ def observations_of(pieces: Iterable[Piece]) -> str:
 
 
 def history_of(pieces: Iterable[Piece], said: Sequence[str]) -> str:
-    return "".join([piece.text if piece.turn is None else said[piece.turn] for piece in pieces])
+    return "".join(text_of(piece, said) for piece in pieces)
+
+
+def text_of(piece: Piece, said: Sequence[str]) -> str:
+    """Return the text of a piece: its own, or what was said in its turn."""
+    return piece.text if piece.text or piece.turn is None else said[piece.turn]
 
 
 def messages_of(pieces: Iterable[Piece], said: Sequence[str]) -> list[dict[str, str]]:
     """Pieces of one role in a row are one message."""
     messages: list[dict[str, str]] = []
     for piece in pieces:
-        text = piece.text if piece.turn is None else said[piece.turn]
+        text = text_of(piece, said)
         if messages and messages[-1]["role"] == piece.role:
             messages[-1]["content"] += text
         else:

@@ -67,7 +67,7 @@ def rows(groups: Sequence[Group], batch: Batch) -> Rows:
         env=tuple(d.of.task.env for d in table),
         state=states(table),
         observation=observations(table),
-        invalid=tuple(d.what.action.kind == "invalid" for d in table),
+        invalid=tuple(d.what.is_invalid for d in table),
         spare=tuple(d.of.spare for d in table) if any(d.of.spare for d in table) else (),
         logp=per_token(batch.old_logp_M),
         reference_logp=per_token(batch.reference_M.get("logp")),

@@ -20,6 +20,7 @@ from rlx.limits import not_empty
 from rlx.protocol.blocks import ANSWER, end_outside_thoughts, invalid, joined, printable, require_heard, uncut
 from rlx.protocol.history import History
 from rlx.protocol.instruction import spell
+from rlx.protocol.thought import CLOSES
 from rlx.types import Action, Move, Part, Stop, Verb
 
 BRIEF = 40
@@ -42,6 +43,10 @@ class Lines(History):
         object.__setattr__(self, "stops", tuple(self.stops))
         not_empty(stops=self.stops)
 
+    @property
+    def replacement(self) -> str:
+        return self.sanitised + (self.stops[0] if self.stops else "")
+
     def render(self, observation: tuple[Part, ...]) -> str:
         return f"{printable(joined(observation))}\n" if observation else ""
 
@@ -49,6 +54,10 @@ class Lines(History):
 @dataclass(frozen=True, kw_only=True)
 class Direct(Lines):
     """Turns of one line, or of as many as `stops` lets them have."""
+
+    exact: bool = False
+    """Read a turn as an action only if it is the action's words exactly. False: capitals, and white space around and
+    between the words, do not count."""
 
     @property
     def tools(self) -> tuple[str, ...]:
@@ -66,7 +75,10 @@ class Direct(Lines):
 
     def read(self, text: str) -> Action:
         """Return the action of a whole turn."""
-        return meant(without_end(text, self.stops, self.reasoning).strip(), self.declared)
+        said = without_end(text, self.stops, self.reasoning)
+        if self.exact:  # a model's line ends after its thought are no part of what it says
+            return meant_exactly(said.lstrip() if self.reasoning and CLOSES in text else said, self.declared)
+        return meant(said.strip(), self.declared)
 
     def write(self, move: Move) -> str:
         """The text whose action is the move's; a thought cannot be said."""
@@ -96,6 +108,19 @@ def meant(said: str, declared: Sequence[Verb]) -> Action:
     for verb in declared:
         words, argument = begin(said, verb.words.count(" ") + 1)
         if verb.words in (words, words.lower()) and bool(argument) == bool(verb.argument):
+            return act(verb.name, argument)
+    return invalid(f"say one of: {', '.join(map(spell, declared))}")
+
+
+def meant_exactly(said: str, declared: Sequence[Verb]) -> Action:
+    """Return the action whose words stand there exactly, with an argument after a blank; or why there is none."""
+    if is_bare(declared):
+        return meant(said if said.strip() else "", declared)
+    for verb in declared:
+        if said == verb.words and not verb.argument:
+            return act(verb.name, "")
+        argument = said.removeprefix(f"{verb.words} ").strip() if verb.argument else ""
+        if argument and said.startswith(f"{verb.words} "):
             return act(verb.name, argument)
     return invalid(f"say one of: {', '.join(map(spell, declared))}")
 

@@ -10,9 +10,9 @@ from functools import cached_property
 from typing import ClassVar, Protocol, TypeGuard
 
 from rlx.limits import at_least, refuse
-from rlx.protocol.instruction import GOAL, fill, has_places
+from rlx.protocol.instruction import ACTIONS, GOAL, fill, has_places, replace_places, spell
 from rlx.protocol.template import NAMED, Around, in_one_message, text_around
-from rlx.types import Action, Dialect, Part, Piece, Stop, Task, Turn, Verb
+from rlx.types import Action, Dialect, Part, Piece, Stop, Task, Text, Turn, Verb
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +29,9 @@ class History:
     `summary_tokens`, whatever text it is. The next context begins with it, and with the last observation:
 
     task opening  turn 0 seen 0  turn 1 seen 1 ask  ->  task summary seen 1  turn 3 seen 3 ...
+
+    With `sanitise` a remembered turn that was invalid (`Turn.is_invalid`) has a fixed text in place of the agent's own.
+    It changes later contexts alone: the turn itself is trained as it was sampled.
     """
 
     instruction: str | None = None
@@ -39,6 +42,11 @@ class History:
     """Turns that are remembered; null: all of them."""
     said: bool = True
     """True if remembered turns have the agent's own text; False if they have their observations alone."""
+    sanitise: bool = False
+    """Show `Generated invalid action` in place of the agent's own text of earlier turns that were invalid."""
+    correction: str | None = None
+    """Text that answers an invalid turn in place of the environment's observation, with the actions for {actions};
+    null: the observation."""
     summarise_at: int | None = None
     """Tokens of a context at which the agent sums it up; null: never."""
     summary_tokens: int = 64
@@ -58,12 +66,16 @@ class History:
     """Text before a summary."""
     summary_end: ClassVar[str] = "</summary>"
     """End of a summary."""
+    sanitised: ClassVar[str] = "Generated invalid action"
+    """Text in place of an invalid turn."""
 
     def __post_init__(self) -> None:
         at_least(0, window=self.window or 0)
         at_least(1, summarise_at=self.summarise_at, summary_tokens=self.summary_tokens)
         if self.window is not None and self.summarise_at is not None:
             refuse("window", self.window, "null with summarise_at, as a summary takes the place of what is forgotten")
+        if self.correction is not None and self.window == 0:
+            refuse("window", self.window, "1 or more with correction, which takes the place of an observation")
         if self.prompt_template is not None and text_around(self.prompt_template) is None:
             expected = f"null, {', '.join(NAMED)} or a text with {{episode}} in it once"
             refuse("prompt_template", f"{self.prompt_template!r:.60}", expected)
@@ -122,17 +134,31 @@ class History:
             yield Piece("user", self.label)
             yield Piece("assistant", turn=last)
             yield Piece("user", self.closing(past[last].completion.stop))
-        yield Piece("user", self.say(seen_before(past, first, opening)))
+        before = turn_before(past, first)
+        yield Piece("user", self.say(opening) if before is None else self.answered(before))
         for index in range(first, len(past)):
             if self.said:
-                yield Piece("assistant", turn=index)
+                is_hidden = self.sanitise and past[index].is_invalid
+                yield Piece("assistant", self.replacement if is_hidden else "", turn=index)
             is_call = self.said and past[index].action.kind == "call"
-            yield Piece("tool" if is_call else "user", self.say(past[index].observation))
+            yield Piece("tool" if is_call else "user", self.answered(past[index]))
         if self.sums_up(past):
             yield Piece("user", self.ask if past[-1].observation else f"\n{self.ask}")
 
     def say(self, observation: tuple[Part, ...]) -> str:
         return self.render(observation) if observation else ""
+
+    def answered(self, turn: Turn) -> str:
+        """Return what a turn was answered: its observation, or the correction of an invalid one."""
+        if self.correction is None or not turn.is_invalid:
+            return self.say(turn.observation)
+        actions = ", ".join(map(spell, self.declared))
+        return self.render((Text(replace_places(self.correction, {ACTIONS: actions})),))
+
+    @property
+    def replacement(self) -> str:
+        """Text in place of an invalid turn, ended as a turn is."""
+        return self.sanitised
 
     def closing(self, stop: Stop) -> str:
         """The end of a summary that has not said it."""
@@ -181,11 +207,11 @@ def last_summary(past: Sequence[Turn]) -> int:
     return -1
 
 
-def seen_before(past: Sequence[Turn], first: int, opening: tuple[Part, ...]) -> tuple[Part, ...]:
-    """Return the last observation before turn `first`."""
+def turn_before(past: Sequence[Turn], first: int) -> Turn | None:
+    """Return the last turn before turn `first` that the environment answered; None where there is none."""
     while first > 0 and past[first - 1].action.kind == "summary":
         first -= 1
-    return past[first - 1].observation if first > 0 else opening
+    return past[first - 1] if first > 0 else None
 
 
 def first_prompt(dialect: Dialect, task: Task, opening: tuple[Part, ...] = ()) -> str:

@@ -24,7 +24,14 @@ from rlx.protocol.instruction import has_places
 from rlx.protocol.tags import Tags
 from rlx.types import Action, Part, Piece, Task, Turn, Verb
 
-AGREED: Mapping[str, Any] = {"window": None, "said": True, "summarise_at": None, "prompt_template": None}
+AGREED: Mapping[str, Any] = {
+    "window": None,
+    "said": True,
+    "summarise_at": None,
+    "prompt_template": None,
+    "sanitise": False,
+    "correction": None,
+}
 """Settings of a history that a turn alone does not have."""
 
 

@@ -126,6 +126,8 @@ def turn_to_json(turn: Turn, before: tuple[int, ...]) -> dict[str, Any]:
         **({"lent": turn.tool.name} if turn.tool.name else {}),
         **({"metrics": METRICS.write(turn.metrics)} if turn.metrics else {}),
         **({"luck": turn.luck} if turn.luck else {}),
+        **({"invalid": True} if turn.invalid else {}),
+        **({"reply": METRICS.write(turn.reply)} if turn.reply else {}),
     }
 
 
@@ -161,7 +163,9 @@ def fork_from_json(value: Any, turns: Sequence[Turn]) -> Fork:
 
 def turn_from_json(value: Any, before: tuple[int, ...], where: str) -> Turn:
     needed = ("shared", "prompt", "tokens", "logprobs", "stop", "version", "action", "observation", "reward", "tool")
-    fields = record(value, where, needed, ("masks", "chosen", "watched", "lent", "metrics", "luck", *NOTES))
+    fields = record(
+        value, where, needed, ("masks", "chosen", "watched", "lent", "metrics", "luck", "invalid", "reply", *NOTES)
+    )
     shared = whole(fields["shared"], f"{where}.shared")
     if shared > len(before):
         raise CodecError(f"{where}.shared is {shared}, but the turn before has {len(before)} tokens")
@@ -174,6 +178,8 @@ def turn_from_json(value: Any, before: tuple[int, ...], where: str) -> Turn:
         tool=replace(TOOL.read(fields["tool"], f"{where}.tool"), name=string(fields.get("lent", ""), f"{where}.lent")),
         metrics=METRICS.read(fields.get("metrics", {}), f"{where}.metrics"),
         luck=whole(fields.get("luck", 0), f"{where}.luck"),
+        invalid=flag(fields.get("invalid", False), f"{where}.invalid"),
+        reply=METRICS.read(fields.get("reply", {}), f"{where}.reply"),
     )
 
 

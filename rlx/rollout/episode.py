@@ -109,6 +109,8 @@ class World:
             tool=tool,
             metrics=step.metrics,
             luck=luck,
+            invalid=step.invalid,
+            reply=self.speech.measure(completion, action),
         )
 
     def remembering(self) -> Encode:

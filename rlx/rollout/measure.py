@@ -55,6 +55,15 @@ def env_figures(episode: Trajectory) -> dict[str, float]:
     return found
 
 
+def reply_figures(episode: Trajectory) -> dict[str, list[float]]:
+    """Return the protocol's measures of an episode's turns, by the names of their metrics."""
+    found: dict[str, list[float]] = {}
+    for turn in episode.turns:
+        for name, value in turn.reply.items():
+            found.setdefault(name, []).append(value)
+    return found
+
+
 def measure(groups: Sequence[Group], env: Environment | None = None) -> Metrics:
     """Rewards, tool use and lengths of a batch of groups; of a mixture also each part's, its name before theirs. Where
     `env` lends no tools, there is nothing to say of them."""
@@ -92,6 +101,7 @@ def measure_some(groups: Sequence[Group], *, lends: bool) -> Metrics:
         return {name: mean(row[name] for row in tables) for name in EMPTY if name.startswith(kind)}
 
     return {
+        **measure_replies(episodes),
         "reward/mean": mean(episode.reward for episode in episodes),
         "success/mean": share(episode.success for episode in episodes),
         "success/any": share(any(t.success for t in trajectories) for trajectories in fresh),
@@ -110,10 +120,11 @@ def measure_some(groups: Sequence[Group], *, lends: bool) -> Metrics:
 
 
 def measure_turns(episodes: Sequence[Trajectory]) -> Metrics:
-    """Return the shares of turns that were invalid and that their length cut off; summaries are no turns."""
+    """Return the shares of turns that were invalid, for the protocol or the environment, and that their length cut off;
+    summaries are no turns."""
     turns = [turn for episode in episodes for turn in episode.turns if is_for_environment(turn.action)]
     return {
-        "turn/invalid": share(turn.action.kind == "invalid" for turn in turns),
+        "turn/invalid": share(turn.is_invalid for turn in turns),
         "turn/truncated": share(turn.completion.stop in CUT for turn in turns),
     }
 
@@ -139,6 +150,13 @@ def measure_env(episodes: Sequence[Trajectory]) -> Metrics:
     rows = [env_figures(episode) for episode in episodes]
     names = sorted({name for row in rows for name in row})
     return {name: mean(row[name] for row in rows if name in row) for name in names}
+
+
+def measure_replies(episodes: Sequence[Trajectory]) -> Metrics:
+    """Return the mean of each of the protocol's measures, over the turns that have it."""
+    rows = [reply_figures(episode) for episode in episodes]
+    names = sorted({name for row in rows for name in row})
+    return {name: mean(value for row in rows for value in row.get(name, ())) for name in names}
 
 
 def measure_summaries(episodes: Sequence[Trajectory]) -> Metrics:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -69,8 +69,20 @@ class Speech:
             return summed_up("".join(text for _, text in said), self.dialect.summary_end)
         if self.state is not None and chooses(self.dialect):
             return self.dialect.understand(said, completion.stop)
-        opened = OPENS if self.thinks else ""
-        return self.dialect.parse(opened + "".join(text for _, text in said), completion.stop)
+        return self.dialect.parse(self.opened + "".join(text for _, text in said), completion.stop)
+
+    def measure(self, completion: Completion, action: Action) -> Mapping[str, float]:
+        """Return the measures of a turn's text, of a protocol that has some (`measure`)."""
+        if action.kind == "summary" or not hasattr(self.dialect, "measure"):
+            return {}
+        said = split_choices(completion, self.drawn.actions, self.decode)
+        found: Mapping[str, float] = self.dialect.measure(self.opened + "".join(text for _, text in said), action)
+        return found
+
+    @property
+    def opened(self) -> str:
+        """Text of the model's turn that the chat template wrote."""
+        return OPENS if self.thinks else ""
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -212,7 +224,9 @@ def join(
         role = role_of(piece, marks)
         if role != speaker:
             ids += between(marks, speaker, role, ids, end)
-        if piece.turn is not None:
+        if piece.turn is not None and piece.text:
+            ids += [*encode(piece.text), *end_in(past[piece.turn], end if role == "assistant" else None)]
+        elif piece.turn is not None:
             ids += past[piece.turn].completion.token_ids if role == "assistant" else without_end(past[piece.turn])
         elif piece.text:
             ids += encode(piece.text)
@@ -230,6 +244,11 @@ def role_of(piece: Piece, marks: Marks) -> str:
         piece.role == "system" and ("", "system") not in marks
     )
     return "user" if is_unknown else piece.role
+
+
+def end_in(turn: Turn, end: int | None) -> Sequence[int]:
+    """Return the id `end` if a turn ends with it, for the text that stands in the turn's place."""
+    return (end,) if end is not None and turn.completion.token_ids[-1:] == (end,) else ()
 
 
 def without_end(turn: Turn) -> Sequence[int]:

@@ -8,12 +8,16 @@ A step shows at most one cause, the first of these that holds, because the later
     gradient   the gradient is zero            gradient/norm == 0
 
 A cause is reported after PATIENCE steps in a row, and again after ten, a hundred, ... times as many.
+
+A rise of the share of replies that only state their action (`reply/only_action`, "reasoning collapse") is reported
+beside these, once a run: at the first step where it is at least MOSTLY, and at least RISE above its value in the first
+step that has it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from rlx.evaluate.intervals import Estimate
@@ -27,6 +31,9 @@ PATIENCE = 3
 """Steps in a row with the same cause before the first warning."""
 MOSTLY = 0.5
 """Share of turns from which a property of turns explains a step."""
+RISE = 0.2
+"""Least rise of the share of replies that only state their action."""
+ONLY_ACTION = "reply/only_action"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +66,57 @@ def cause_in(line: Mapping[str, Any]) -> Cause | None:
 
 
 @dataclass(frozen=True, slots=True)
+class Collapse:
+    """Rise of the share of replies that only state their action."""
+
+    first: float | None = None
+    first_step: int = 0
+    share: float = 0.0
+    step: int = 0
+    told: int = 0
+    """Step at which the rise was reported; 0: none yet."""
+
+    def add(self, line: Mapping[str, Any]) -> Collapse:
+        """Return the rise after one more line of metrics.jsonl."""
+        step, value = line["step"], line.get(ONLY_ACTION)
+        if value is None or not is_number(value):
+            return replace(self, step=step)
+        if self.first is None:
+            return Collapse(first=float(value), first_step=step, share=float(value), step=step)
+        has_risen = value >= MOSTLY and value >= self.first + RISE
+        return replace(self, share=float(value), step=step, told=self.told or step * has_risen)
+
+    @property
+    def is_due(self) -> bool:
+        """True at the step that reports the rise."""
+        return self.told > 0 and self.told == self.step
+
+
+@dataclass(frozen=True, slots=True)
 class Alarms:
     """Streaks of a run, and of each environment of a mixture, by its name ("" for the run)."""
 
     streaks: Mapping[str, Streak] = field(default_factory=dict)
+    collapses: Mapping[str, Collapse] = field(default_factory=dict)
 
     def add(self, line: Mapping[str, Any], run: Run) -> Alarms:
         """Return the alarms after one more line of metrics.jsonl."""
         views = {name: view(line, name) for name in ("", *portions_of(run.env))}
-        return Alarms({name: self.streaks.get(name, Streak()).add(one) for name, one in views.items()})
+        return Alarms(
+            {name: self.streaks.get(name, Streak()).add(one) for name, one in views.items()},
+            {name: self.collapses.get(name, Collapse()).add(one) for name, one in views.items()},
+        )
 
     def due(self, line: Mapping[str, Any], run: Run) -> list[str]:
         """Return the warnings of this line: the run's own, or else those of its environments."""
         texts = {name: warning(one, view(line, name), run) for name, one in self.streaks.items() if one.is_due}
-        return [texts[""]] if "" in texts else [f"in {name}, {text}" for name, text in texts.items()]
+        risen = {name: collapse_warning(one, run) for name, one in self.collapses.items() if one.is_due}
+        return [*of_run_or_parts(texts), *of_run_or_parts(risen)]
+
+
+def of_run_or_parts(texts: Mapping[str, str]) -> list[str]:
+    """Return the warning of the run, or else those of its environments."""
+    return [texts[""]] if "" in texts else [f"in {name}, {text}" for name, text in texts.items()]
 
 
 def view(line: Mapping[str, Any], part: str) -> Mapping[str, Any]:
@@ -98,6 +142,15 @@ def warning(streak: Streak, line: Mapping[str, Any], run: Run) -> str:
     look = f"look at the turns with `rlx show {run.folder} {newest_stored(run, streak.step)}`"
     seen = [look] if run.checkpoint.trajectories_every else []
     return f"step {streak.step}: {symptom} in the last {streak.length} steps; {'; '.join([*advice, *seen])}"
+
+
+def collapse_warning(collapse: Collapse, run: Run) -> str:
+    """Return one line: the rise, what may hold it, and where to see such replies."""
+    rise = f"up from {collapse.first:.2f} in step {collapse.first_step}"
+    told = f"step {collapse.step}: {collapse.share:.2f} of the replies only state their action, {rise}"
+    advice = "the reasoning collapses: try a larger algo.loss.kl or a lower algo.optimizer.lr"
+    look = f"see such replies with `rlx show {run.folder} {newest_stored(run, collapse.step)} --reply only_action`"
+    return "; ".join([told, advice, *([look] if run.checkpoint.trajectories_every else [])])
 
 
 def newest_stored(run: Run, step: int) -> int:

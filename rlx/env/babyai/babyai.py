@@ -162,6 +162,7 @@ class BabyAIEpisode:
             reward=-cost,
             done=self.is_over,
             success=False if self.is_over else None,
+            invalid=True,
             metrics={"invalid": 1.0},
         )
 
