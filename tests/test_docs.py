@@ -15,7 +15,15 @@ ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"^```\w+ file=(\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-MEASURED = ("algo/*.py", "learner/*.py", "rollout/measure.py", "run/fleet.py", "run/life.py", "train.py")
+MEASURED = (
+    "algo/*.py",
+    "learner/*.py",
+    "rollout/measure.py",
+    "protocol/final_answer.py",
+    "run/fleet.py",
+    "run/life.py",
+    "train.py",
+)
 """Where metrics are named."""
 
 
@@ -133,4 +141,4 @@ def test_the_example_that_feeds_trl_runs(tmp_path: Path) -> None:
 def test_the_list_of_metrics_is_that_of_the_code() -> None:
     text = "".join(file.read_text() for pattern in MEASURED for file in (ROOT / "rlx").glob(pattern))
     named = set(re.findall(r'"([a-z]+/[a-z_]+)"', text))
-    assert listed_metrics() - {"known/NAME", "env/NAME", "eval/NAME"} == named
+    assert listed_metrics() - {"known/NAME", "env/NAME", "eval/NAME", "reply/NAME"} == named

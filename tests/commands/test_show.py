@@ -224,3 +224,16 @@ def test_a_fork_that_no_run_wrote_is_named(forked: Path) -> None:
     file.write_text("".join(json.dumps(line) + "\n" for line in stored))
     with pytest.raises(StoreError, match="2: fork gives turn 1 more tokens than it has"):
         list(show_episodes(forked, "", Wanted(), index=2, tokens=True))
+
+
+def test_episodes_are_chosen_by_a_metric_of_their_replies(tmp_path: Path) -> None:
+    first = replace(turn("left", 0.0, kind="act"), reply={"reply/reasoning_words": 5.0, "reply/only_action": 0.0})
+    second = replace(turn("left", 0.0, kind="act"), reply={"reply/reasoning_words": 0.0, "reply/only_action": 1.0})
+    file = tmp_path / "trajectories" / "step-000001.jsonl"
+    write(file, episode("a", 0, first), episode("b", 0, first, second), episode("c", 0))
+    (told,) = show_episodes(tmp_path, "1", Wanted(reply="only_action"))
+    assert "task b" in told
+    assert "turn 2: act, reward 0.000, reasoning_words 0, only_action 1\n" in told
+    assert len(list(show_episodes(tmp_path, "1", Wanted(reply="reply/reasoning_words"), listed=True))) == 2
+    with pytest.raises(ShowError, match="no such episode"):
+        list(show_episodes(tmp_path, "1", Wanted(reply="unknown")))

@@ -17,6 +17,7 @@ from rlx.env.babyai.babyai import BabyAI, BabyAIEpisode
 from rlx.env.babyai.layout import HELD_OUT, LEVELS, Layout, draw_layout, layout_of
 from rlx.limits import MistakeError
 from rlx.protocol.direct import Direct
+from rlx.protocol.final_answer import FinalAnswer
 from rlx.protocol.tags import Tags
 from rlx.types import Action, Move, Step, Task, Text
 from rlx.world import dialect_of, reward_range_of
@@ -449,3 +450,33 @@ def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
         cached.cache_clear()
     with pytest.raises(MistakeError, match=r"^env: minigrid is not installed \([^\n]+\): pip install 'rlx\[babyai\]'$"):
         BabyAI().check()
+
+
+def test_the_penalties_of_an_untrained_agent_are_bounded_over_a_whole_episode() -> None:
+    """Four invalid turns for each valid one, to the limit of turns: 256 of them, which cost 10 in all."""
+    episode, steps = begin(BALL), list[Step]()
+    while not (steps and steps[-1].done):
+        steps += play(episode, *[NONSENSE] * 4, LEFT)
+    assert [step.invalid for step in steps] == [True, True, True, True, False] * 64
+    assert sum(step.reward for step in steps) == reward_range_of(BabyAI())[0] == -10.0
+    assert steps[-1].truncated
+
+
+def test_protocols_tell_the_goal_in_their_own_words() -> None:
+    task = next(tasks(1))
+    told = Direct(instruction="Reach: {goal}!").bound((), BabyAI.actions).open(task)
+    assert told == f"Reach: {task.data['goal']}!\n"
+    assert task.prompt[0].text == f"Your goal is to {task.data['goal']}."
+
+
+def test_a_gym_shows_the_correction_and_hides_the_invalid_turn() -> None:
+    form = FinalAnswer(instruction="{goal}\n{actions}", sanitise=True, correction="One of: {actions}.")
+    env = rlx.gym.make("babyai:GoTo-v0", protocol=form, observation="history", seed=3)
+    first, info = env.reset()
+    second, reward, *_, info = env.step("what?")
+    actions = "turn left, turn right, go forward, pick up, drop, toggle"
+    assert second == f"{first}Generated invalid action\nOne of: {actions}.\n"
+    assert (reward, info["invalid"]) == (-1.0, f"end with 'final answer: X', where X is one of: {actions}")
+    env = rlx.gym.make("babyai:GoTo-v0", protocol=form, observation="last", seed=3)
+    env.reset()
+    assert env.step("what?")[0] == f"One of: {actions}.\n"

@@ -181,6 +181,18 @@ def test_what_an_environment_says_is_averaged_over_the_episodes_that_said_it() -
     }
 
 
+def test_what_a_protocol_says_is_averaged_over_the_turns_that_said_it() -> None:
+    def spoken(sample: int, *flags: float) -> Trajectory:
+        turns = tuple(replace(RIGHT, reply={"reply/only_action": flag}) for flag in flags)
+        return episode(TASK, sample, (*turns, RIGHT), "done", True)
+
+    first, second = (spoken(0, 1.0, 0.0, 1.0), spoken(1)), (spoken(0, 0.0),)
+    groups = [Group(task=TASK, trajectories=first), Group(task=OTHER, trajectories=second)]
+    found = figures([score(group) for group in groups], ks=(1,), num_resamples=100)["eval/reply/only_action"]
+    assert found.value == measure(groups)["reply/only_action"] == 2 / 4
+    assert 0.0 <= found.low <= found.high <= 1.0
+
+
 def test_the_figures_of_a_part_are_those_of_its_problems() -> None:
     mixed = [replace(row(str(i), i), env="ab"[i % 2]) for i in range(4)]
     found = values(figures(mixed, ks=(1,), num_resamples=10))

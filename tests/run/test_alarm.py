@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rlx.evaluate.intervals import Estimate
-from rlx.run.alarm import Alarms, alarms_after, decline, warnings_of
+from rlx.run.alarm import Alarms, alarms_after, decline, newest_stored, warnings_of
 from rlx.run.run import Run
 
 Build = Callable[..., Run]
@@ -96,3 +96,39 @@ def test_metrics_that_are_no_numbers_are_no_trouble(run: Run) -> None:
     assert len(alarms_after(lines(broken, broken, broken), run)[1]) == 1  # type: ignore[arg-type]
     equal = {**broken, "turn/invalid": None}
     assert len(alarms_after(lines(equal, equal, equal), run)[1]) == 1  # type: ignore[arg-type]
+
+
+def collapse(*shares: float | None) -> list[dict[str, Any]]:
+    return lines(*({**GOOD, **({} if share is None else {"reply/only_action": share})} for share in shares))
+
+
+def test_a_collapse_of_reasoning_is_told_once_with_its_steps_and_where_to_see_it(run: Run) -> None:
+    (text,) = alarms_after(collapse(0.19, 0.25, 0.39, 0.5, 0.9, 0.1, 0.9), run)[1]
+    assert text.startswith("step 4: 0.50 of the replies only state their action, up from 0.19 in step 1; ")
+    assert f"`rlx show {run.folder} {newest_stored(run, 4)} --reply only_action`" in text
+    assert "\n" not in text
+
+
+@pytest.mark.parametrize("shares", [(0.6, 0.7, 0.79), (0.0, 0.2, 0.49), (None, None), (None, 0.9, 0.95)])
+def test_replies_that_state_their_action_from_the_start_or_seldom_are_no_collapse(
+    run: Run, shares: tuple[float | None, ...]
+) -> None:
+    assert alarms_after(collapse(*shares), run)[1] == ()
+
+
+def test_a_collapse_is_told_beside_another_cause_and_by_a_resumed_run(run: Run) -> None:
+    steps = [{**SILENT, **line} for line in collapse(0.1, None, 0.7)]
+    steps = [{**line, **SILENT} for line in steps]
+    assert ["only state" in text for text in alarms_after(steps, run)[1]] == [False, True]
+    alarms, told = alarms_after(steps[:2], run)
+    alarms = alarms.add(steps[2], run)
+    assert (alarms, (*told, *alarms.due(steps[2], run))) == alarms_after(steps, run)
+
+
+def test_a_collapse_in_one_environment_of_a_mixture_is_named(small_run: Build, tmp_path: Path) -> None:
+    run = small_run(tmp_path, "env=[countdown,countdown_hard]", without=("env", "env.max_rounds"))
+    steps = [
+        {**GOOD, "countdown/reply/only_action": 0.1, "countdown_hard/reply/only_action": share} for share in (0, 1)
+    ]
+    (text,) = alarms_after(lines(*steps), run)[1]
+    assert text.startswith("in countdown_hard, step 2: 1.00 of the replies only state their action")
