@@ -89,7 +89,9 @@ def told(error: Exception) -> str:
     """An environment's own refusal is for the user; anything else is named, as it is a fault of the environment."""
     lines = str(error).splitlines() or ["no reason given"]
     text = lines[0] if isinstance(error, ValueError) else f"its tasks fail with {type(error).__name__}: {lines[0]}"
-    return text if text.startswith("env") else f"env.{text}" if "=" in text.split(" ")[0] else f"env: {text}"
+    if text.startswith(("env", "protocol.")):
+        return text
+    return f"env.{text}" if "=" in text.split(" ")[0] else f"env: {text}"
 
 
 def check_positions(model: Model) -> None:

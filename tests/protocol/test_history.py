@@ -88,6 +88,25 @@ def test_a_chat_and_a_summary_are_as_the_page_says() -> None:
     assert context(SUMMING, past) == SHOWN["summary"]
 
 
+def chat_of(dialect: Direct, past: Sequence[Turn], task: Task = TASK) -> str:
+    """Return the messages as the page shows them: later lines of a message stand under its first."""
+    words = [text(turn.completion.token_ids) for turn in past]
+    shown = []
+    for one in messages_of(dialect.context(task, OPENING, past), words):
+        first, *rest = one["content"].splitlines(keepends=True)
+        shown += [f"{one['role']}: {first}", *(" " * (len(one["role"]) + 2) + line for line in rest)]
+    return "".join(shown)
+
+
+def test_a_system_message_and_invalid_turns_are_as_the_page_says() -> None:
+    task = Task(id="t", prompt=TASK.prompt, data={"goal": "guess a number"})
+    told = Direct(instruction="Your goal is to {goal}. You may:\n{actions}").bound((), (GUESS,))
+    assert chat_of(told, (), task) == SHOWN["system"]
+    hiding = Direct(sanitise=True, correction="Say NUMBER.").bound((), (GUESS,))
+    past = after(hiding, ("\n", "Error"), ("40\n", "lower than 40"))
+    assert chat_of(hiding, past) == SHOWN["sanitised"]
+
+
 def test_what_follows_a_summary_is_remembered_until_the_next() -> None:
     past = said(SUMMING, after(SUMMING, *TURNS), "above 25\n")
     first = context(SUMMING, past)
