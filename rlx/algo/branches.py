@@ -69,8 +69,8 @@ def contrasts(one: Trajectory, branch: Trajectory, task: Outcomes) -> bool:
 
 
 def is_sound(one: Trajectory) -> bool:
-    """Tell whether an episode ended by itself with a turn that its protocol could read."""
-    return one.status == "done" and one.turns[-1].action.kind != "invalid"
+    """Tell whether an episode ended by itself with a turn that was valid."""
+    return one.status == "done" and not one.turns[-1].is_invalid
 
 
 @dataclass(slots=True)

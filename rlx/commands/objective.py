@@ -1,4 +1,4 @@
-"""What a run is worth to a sweeper that optimises: the value of a metric, by its name.
+"""Value of a run for a sweeper that optimises: a metric, by its name.
 
 An evaluation's metric (`eval/reward`, `eval/pass@1`, under another budget `eval@5/reward`) is that of the final policy;
 a training one (`success/mean`) is its mean over the last ten steps, since one step's is noisy. A part of a mixture has
@@ -87,7 +87,7 @@ def blank(part: str, num_samples: int) -> Group:
 
 
 def value_of(run: Run, summary: Summary) -> float | list[float] | None:
-    """What the sweeper gets: a number, or one for each objective; None where none was asked for."""
+    """Return a number for the sweeper, or one for each objective; None without an objective."""
     found = [value_named(name, run.folder, summary) for name in names_of(run)]
     return found[0] if isinstance(run.objective, str) else found or None
 

@@ -25,7 +25,7 @@ from rlx.evaluate.members import Member, Runs, folders_of, last_checkpoint, memb
 from rlx.evaluate.pictures import Distribution, figures_in
 from rlx.evaluate.reproduced import Measured, cost_table, measure_runs, pictures_of, report_tables, report_text
 from rlx.evaluate.reproduction import Reproduction, ReproductionError, read_reproduction, refuse_seed
-from rlx.evaluate.tables import is_shown, to_rich, to_svg
+from rlx.evaluate.tables import has_column, to_rich, to_svg
 from rlx.hardware.memory import Amount, budgets
 from rlx.hardware.packages import how_to_get, lacks
 from rlx.limits import near
@@ -104,7 +104,7 @@ def check_report(file: Path, what: Reproduction, runs: Mapping[str, Run]) -> Non
         for told_as, stats, known in (
             ("expected", what.expected.get(name, ()), figures),
             ("claims", [one.figure for one in what.claims.values() if one.of == name], figures),
-            ("published", what.published.get(name, ()), [*filter(is_shown, figures)]),
+            ("published", what.published.get(name, ()), [*filter(has_column, figures)]),
         ):
             for stat in (stat for stat in stats if not is_among(stat, known)):
                 raise ReproductionError(f"{file}: {name}: {told_as} has no figure {stat!r:.60}{near(stat, known)}")

@@ -40,11 +40,11 @@ MARKDOWN = re.compile(
 """Characters that markdown, GitHub's included, or HTML in it would read as markup where they stand."""
 
 FRAME = 3
-"""What a terminal's table adds to the width of a column: a line and two blanks."""
+"""Width that a terminal's table adds to a column: a line and two blanks."""
 WORD, PIECE = re.compile(r"\S+"), re.compile(r"[^\s/_,]*[/_,]|[^\s/_,]+")
-"""What stands in one line where it can; a piece is what stands so of a name, which may be a path."""
+"""Words, which stay in one line where they fit, and the pieces of a name or a path, which do too."""
 LABEL = 8
-"""What is left of the first column where another wants all the width."""
+"""Width left to the first column where another one needs all the width."""
 OF_PART = re.compile(r"eval/([^/]+)/(pass@\d+|reward|tool/calls|(?:env|reply)/[^/]+)")
 FONT_FACE = re.compile(r"@font-face\s*\{[^}]*\}")
 
@@ -108,8 +108,11 @@ def tool_table(
 
 
 def use_columns(runs: Iterable[Figures]) -> tuple[Column, ...]:
-    """Of what was measured: the use of tools where some were, or turns where there was more than one, what the
-    environment itself says, what ended in an error where something did, the reward."""
+    """Return the columns of what was measured.
+
+    These are the use of tools, or else turns if an episode has several; the figures of environments and protocols;
+    errors if there are any; and the reward.
+    """
     known = [figures for figures in runs if figures]
     *tools, reward = TOOL_USE
     used = tools if any(has_value(figures, f"eval/{c.stat}") for c in tools for figures in known) else []
@@ -122,9 +125,11 @@ def use_columns(runs: Iterable[Figures]) -> tuple[Column, ...]:
 
 
 def part_tables(runs: Mapping[str, Figures], *, published: Published | None = None, of: str = "") -> list[Table]:
-    """Each pass@k, the reward, the calls where there are some, and what several parts say of themselves, with a column
-    for each part of a mixture, as EARL's Tables 1, 2 and 4 have them."""
-    columns = part_columns(name for figures in runs.values() for name in figures if is_told(figures, name))
+    """Return a table for each pass@k, the reward, the calls if there are any, and figures that several parts report.
+
+    Each has a column for each part of a mixture, as EARL's Tables 1, 2 and 4 do.
+    """
+    columns = part_columns(name for figures in runs.values() for name in figures if is_measured(figures, name))
     return [
         figure_table(
             f"{of}{of_part(stat).title} by part{', %' * told[0].percent} [95% interval]",
@@ -136,36 +141,36 @@ def part_tables(runs: Mapping[str, Figures], *, published: Published | None = No
     ]
 
 
-def is_told(figures: Figures, name: str) -> bool:
+def is_measured(figures: Figures, name: str) -> bool:
     """Not where nothing was called."""
     return not name.endswith("/calls") or has_value(figures, name)
 
 
 def part_columns(names: Iterable[str]) -> dict[str, list[Column]]:
-    """By the figure, a column for each part that tells it: `eval/countdown/pass@1`, `eval/countdown/reward`."""
+    """Return the columns of each figure, one for each part that reports it (`eval/countdown/pass@1`)."""
     told = {match.groups() for match in map(OF_PART.fullmatch, names) if match}
     found: dict[str, list[Column]] = {}
     for part, stat in sorted(told, key=lambda one: (not one[1].startswith("pass"), len(one[1]), one[1], one[0])):
         found.setdefault(stat, []).append(replace(of_part(stat), stat=f"{part}/{stat}", title=part))
-    return {stat: told for stat, told in found.items() if len(told) > 1 or not is_own(stat)}
+    return {stat: told for stat, told in found.items() if len(told) > 1 or not is_reported(stat)}
 
 
 def of_part(stat: str) -> Column:
-    """How a figure of a part is shown."""
+    """Return the column of a part's figure."""
     own = Column(stat=stat, title=title_of(stat), digits=2)
-    return OF_PARTS.get(stat, own if is_own(stat) else Column(stat=stat, title=stat.capitalize(), percent=True))
+    return OF_PARTS.get(stat, own if is_reported(stat) else Column(stat=stat, title=stat.capitalize(), percent=True))
 
 
-def is_own(stat: str) -> bool:
+def is_reported(stat: str) -> bool:
     """Tell whether a figure is an environment's or a protocol's own."""
     return stat.startswith(REPORTED)
 
 
-def is_shown(stat: str) -> bool:
-    """Whether `accuracy_table`, `tool_table` or `part_tables` has a column for a figure where it was measured."""
+def has_column(stat: str) -> bool:
+    """Tell whether `accuracy_table`, `tool_table` or `part_tables` has a column for a figure where it was measured."""
     fixed = {column.stat for column in (*TOOL_USE, TURNS, ERRORS)}
     name = f"eval/{stat}"
-    return stat in fixed or is_own(stat) or bool(pass_columns([name]) or OF_PART.fullmatch(name))
+    return stat in fixed or is_reported(stat) or bool(pass_columns([name]) or OF_PART.fullmatch(name))
 
 
 def has_value(figures: Figures, name: str) -> bool:
@@ -277,7 +282,7 @@ def taking(table: Table, title: str, columns: Sequence[int]) -> Table:
 
 
 def widest(cells: Iterable[str]) -> int:
-    """Of all lines."""
+    """Return the width of the widest line."""
     return max(cell_len(line) for cell in cells for line in cell.split("\n"))
 
 

@@ -93,7 +93,7 @@ class Blocks(History):
         body = action.text.strip()
         said = f"<{name}>\n{body}\n</{name}>" if action.kind == "call" else f"<{name}>{body}</{name}>"
         text = f"<think>\n{neutralise(thought)}\n</think>\n{said}" if thought else said
-        require_heard(self.read(text), action)
+        require_same_action(self.read(text), action)
         return text
 
     def render(self, observation: tuple[Part, ...]) -> str:
@@ -167,7 +167,7 @@ def invalid(reason: str) -> Action:
     return Action(kind="invalid", text=reason)
 
 
-def require_heard(heard: Action, meant: Action) -> None:
+def require_same_action(heard: Action, meant: Action) -> None:
     """Raise a ValueError unless a turn is read as the intended action."""
     if heard != replace(meant, text=meant.text.strip()):
         why = "an answer is of kind='answer'" if (meant.kind, meant.name) == ("act", ANSWER) else heard.text[:80]

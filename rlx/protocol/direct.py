@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import ClassVar
 
 from rlx.limits import not_empty
-from rlx.protocol.blocks import ANSWER, end_outside_thoughts, invalid, joined, printable, require_heard, uncut
+from rlx.protocol.blocks import ANSWER, end_outside_thoughts, invalid, joined, printable, require_same_action, uncut
 from rlx.protocol.history import History
 from rlx.protocol.instruction import spell
 from rlx.protocol.thought import CLOSES
@@ -83,10 +83,10 @@ class Direct(Lines):
     def write(self, move: Move) -> str:
         """The text whose action is the move's; a thought cannot be said."""
         action = move.action
-        said = said_as(action, self.declared)
+        said = spell_action(action, self.declared)
         is_whole = said == without_end(said, self.stops)
         cut = invalid("protocol.stops would cut it: choose protocol=fenced, boxed or tags")
-        require_heard(self.read(said) if is_whole else cut, action)
+        require_same_action(self.read(said) if is_whole else cut, action)
         return said + (self.stops[0] if self.stops else "")
 
 
@@ -125,7 +125,7 @@ def meant_exactly(said: str, declared: Sequence[Verb]) -> Action:
     return invalid(f"say one of: {', '.join(map(spell, declared))}")
 
 
-def said_as(action: Action, declared: Sequence[Verb]) -> str:
+def spell_action(action: Action, declared: Sequence[Verb]) -> str:
     """The inverse of `meant`."""
     name = ANSWER if action.kind == "answer" else action.name
     words = next((verb.words for verb in declared if verb.name == name), name)
@@ -139,12 +139,12 @@ def begin(said: str, num_words: int) -> tuple[str, str]:
 
 
 def act(name: str, text: str) -> Action:
-    return said_before(name, text) if len(text) <= BRIEF else said_anew(name, text)
+    return cached_action(name, text) if len(text) <= BRIEF else make_action(name, text)
 
 
-def said_anew(name: str, text: str) -> Action:
+def make_action(name: str, text: str) -> Action:
     return Action(kind="answer", text=text) if name == ANSWER else Action(kind="act", name=name, text=text)
 
 
-said_before = lru_cache(maxsize=4096)(said_anew)
+cached_action = lru_cache(maxsize=4096)(make_action)
 """A game has few moves, which come again and again."""

@@ -25,7 +25,7 @@ from functools import cached_property
 from rlx.buttons import Buttons
 from rlx.limits import MistakeError
 from rlx.protocol.automaton import Actions, Automaton, State
-from rlx.protocol.blocks import ANSWER, invalid, require_heard, uncut
+from rlx.protocol.blocks import ANSWER, invalid, require_same_action, uncut
 from rlx.protocol.direct import Lines, without_end
 from rlx.protocol.drawn import Encode, Initial, Said
 from rlx.protocol.tags import refuse_names
@@ -183,14 +183,14 @@ class ExpA(Lines):
         if action.kind == "answer":
             said = f"{move.thought} {action.text.strip()}".strip() + (self.stops[0] if self.stops else "")
             heard = self.answer(said)
-            require_heard(heard, replace(heard, text=without_end(said, self.stops)))
+            require_same_action(heard, replace(heard, text=without_end(said, self.stops)))
             return [("", said)]
         verb = next((verb for verb in self.routes if verb.name == name), None)
         if verb is None or self.action(verb, action.text) != action:
             raise ValueError(f"protocol=expa: no turn says this {action.kind}: there is no route {name!r:.60} for it")
         thought = [("", move.thought)] if move.thought else []
         chosen = [*thought, (name, route_text(verb)), *argument_choices(verb, action.text.strip())]
-        require_heard(self.understand(chosen, "stop"), action)
+        require_same_action(self.understand(chosen, "stop"), action)
         return chosen
 
     def write(self, move: Move) -> str:

@@ -20,8 +20,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from rlx.limits import not_empty
-from rlx.protocol.blocks import end_outside_thoughts, invalid, joined, printable, require_heard, uncut
-from rlx.protocol.direct import is_bare, meant_exactly, said_as
+from rlx.protocol.blocks import end_outside_thoughts, invalid, joined, printable, require_same_action, uncut
+from rlx.protocol.direct import is_bare, meant_exactly, spell_action
 from rlx.protocol.history import History
 from rlx.protocol.instruction import spell
 from rlx.protocol.thought import MARK, up_to_stop
@@ -84,10 +84,10 @@ class FinalAnswer(History):
 
     def write(self, move: Move) -> str:
         """Return the text whose action is the move's; a ValueError if an action or a thought cannot be written so."""
-        said = said_as(move.action, self.declared)
+        said = spell_action(move.action, self.declared)
         text = f"{move.thought}\n{LABEL} {said}" if move.thought else f"{LABEL} {said}"
         text += "\n" * (last_line(said) in self.stops)
-        require_heard(self.read(text), move.action)
+        require_same_action(self.read(text), move.action)
         return text
 
     def render(self, observation: tuple[Part, ...]) -> str:
@@ -103,7 +103,7 @@ class FinalAnswer(History):
         if action.kind not in ("act", "answer"):
             return {}
         reasoning = reasoning_in(up_to_stop(text, self.stops))
-        is_action = plain(reasoning) in ("", plain(said_as(action, self.declared)))
+        is_action = plain(reasoning) in ("", plain(spell_action(action, self.declared)))
         return {"reply/reasoning_words": float(len(reasoning.split())), "reply/only_action": float(is_action)}
 
 

@@ -9,8 +9,8 @@ from typing import Self
 
 from rlx.fences import unfenced
 from rlx.limits import not_empty
-from rlx.protocol.blocks import end_outside_thoughts, invalid, joined, printable, require_heard, uncut
-from rlx.protocol.direct import is_bare, meant, said_as
+from rlx.protocol.blocks import end_outside_thoughts, invalid, joined, printable, require_same_action, uncut
+from rlx.protocol.direct import is_bare, meant, spell_action
 from rlx.protocol.history import History
 from rlx.protocol.instruction import spell
 from rlx.protocol.tags import refuse_names
@@ -87,9 +87,9 @@ class Free(History):
         if action.kind == "call":
             said = f"<{name}>{action.text.strip()}</{name}>"
         else:
-            said = self.wrap(said_as(action, self.declared))
+            said = self.wrap(spell_action(action, self.declared))
         text = f"{move.thought}{self.gap(action)}{said}" if move.thought else said
-        require_heard(self.read(text), action)
+        require_same_action(self.read(text), action)
         return text
 
     def gap(self, action: Action) -> str:

@@ -1,4 +1,4 @@
-"""Whether an environment has the tasks that a run asks for, and a model the room for them; asked before a run begins.
+"""Check before a run that its environment has the tasks it needs, and its model the room for them.
 
 What a user's own environment does wrong is told in one line with its place, as a value in the configuration is.
 """
@@ -26,18 +26,18 @@ class TaskError(MistakeError):
 def check_tasks(run: Run, *, fetch: bool = True, trains: bool = True) -> None:
     """Refuse a run without the tasks it needs. Without `fetch`, those that come from elsewhere are not waited for."""
     check_positions(run.model)
-    check_own(run, fetch=fetch, trains=trains, tests=True)
+    check_stage(run, fetch=fetch, trains=trains, tests=True)
     before = run.before() if trains else None
     key = "warm_start."
     while before is not None:
         try:
-            check_own(before, fetch=fetch)
+            check_stage(before, fetch=fetch)
         except TaskError as error:
             raise TaskError(f"{key}{error}") from error
         before, key = before.before(), f"{key}before."
 
 
-def check_own(run: Run, *, fetch: bool, trains: bool = True, tests: bool = False) -> None:
+def check_stage(run: Run, *, fetch: bool, trains: bool = True, tests: bool = False) -> None:
     """The tasks of one stage alone."""
     if not fetch and getattr(run.env, "fetches", False):
         return
@@ -53,7 +53,7 @@ def check_own(run: Run, *, fetch: bool, trains: bool = True, tests: bool = False
     except EvaluateError:
         raise
     except Exception as error:
-        raise TaskError(told(error)) from error
+        raise TaskError(describe_error(error)) from error
     if None in openings:
         raise TaskError("env: what start(task) gives has no step(action), which every Episode needs")
     check_room(run, prompts)
@@ -65,13 +65,13 @@ def check_own(run: Run, *, fetch: bool, trains: bool = True, tests: bool = False
 
 
 def try_at_random(env: Environment, task: Task, seed: int) -> None:
-    """What the floor of an evaluation will ask for: better now than behind the training."""
+    """Draw the random tries of an evaluation's floor, so that a fault shows before the training."""
     if has_tries(env):
         list(tries_of(env, task, 1, seed))
 
 
 def look(env: Environment, task: Task) -> Step | None:
-    """What an episode begins with; None if it cannot go on."""
+    """Return the first step of an episode; None if it has no `step`."""
     with open_episode(env, task) as episode:
         return lawful(env, opening_of(episode)) if hasattr(episode, "step") else None
 
@@ -85,8 +85,8 @@ def first_tasks(run: Run) -> Iterator[Task]:
         yield replace(task, env=name)
 
 
-def told(error: Exception) -> str:
-    """An environment's own refusal is for the user; anything else is named, as it is a fault of the environment."""
+def describe_error(error: Exception) -> str:
+    """Return one line: an environment's own refusal as it is, or the name of another error, which is its fault."""
     lines = str(error).splitlines() or ["no reason given"]
     text = lines[0] if isinstance(error, ValueError) else f"its tasks fail with {type(error).__name__}: {lines[0]}"
     if text.startswith(("env", "protocol.")):

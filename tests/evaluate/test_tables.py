@@ -15,7 +15,7 @@ from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.tables import (
     Table,
     accuracy_table,
-    is_shown,
+    has_column,
     markdown_cell,
     part_tables,
     to_markdown,
@@ -267,7 +267,7 @@ def test_a_mixture_has_a_column_for_each_part_of_every_figure_that_it_tells_and_
     assert reward.rows == (("theirs", "0.700 [0.600,0.800]"),)
     assert (calls.title, calls.header) == ("Calls by part [95% interval]", ("run", "count"))
     assert calls.rows == (("theirs", "2.50 [2.40,2.60]"),)
-    assert [is_shown(f"count/{stat}") for stat in ("pass@1", "reward", "tool/calls", "turns")] == [True] * 3 + [False]
+    assert [has_column(f"count/{stat}") for stat in ("pass@1", "reward", "tool/calls", "turns")] == [True] * 3 + [False]
 
 
 def test_what_is_no_mixture_has_no_table_by_part() -> None:
@@ -282,4 +282,4 @@ def test_what_several_parts_say_of_themselves_has_a_column_for_each_and_what_one
     assert {one.title.split(" by part")[0] for one in tables.values()} == {"Swaps", "Reward"}
     assert len(tables) == 3
     assert tables["run", "four", "paper", "two"].rows == (("ours", "1.92", "1.90", "0.50"),)
-    assert is_shown("four/env/swaps")
+    assert has_column("four/env/swaps")

@@ -11,6 +11,7 @@ from rlx.model.load import SHIPPED
 from rlx.model.problem import ModelError
 from rlx.model.rendering import render
 from rlx.protocol.boxed import Boxed
+from rlx.protocol.final_answer import FinalAnswer
 from rlx.rollout.speech import speech_of
 from rlx.types import Action, Completion, Task, Text, Turn, Verb
 
@@ -136,6 +137,32 @@ def test_a_turn_ends_as_the_template_ends_it_or_with_the_end_of_sequence(
     assert found == tokenizer.convert_tokens_to_ids(end)
     assert end_of_turn(tokenizer, {}, (5, 0)) == tokenizer.eos_token_id
     assert end_of_turn(tokenizer, {}, (5,)) == 5
+
+
+@pytest.mark.parametrize(("template", "is_merged"), [(CHATML, False), (NO_SYSTEM.removesuffix(PLAIN) + CHATML, True)])
+def test_a_sanitised_chat_is_what_the_template_makes_of_its_messages(template: str, is_merged: bool) -> None:
+    """A system message, a turn as it was sampled, and one that a fixed text stands in place of."""
+    tokenizer = tokenizer_with(template)
+    verbs = (Verb(name="turn_left", description="turn left", phrase="turn left"),)
+    form = FinalAnswer(instruction="Reach {goal}:\n{actions}", sanitise=True, stops_at=(), correction="No.")
+    speech = speech_of(form.bound((), verbs), tokenizer, chat=True)
+    task = Task(id="t", prompt=(Text("unused"),), data={"goal": "the <|end|>"})
+    past: list[Turn] = []
+    for text in ("Far. final answer: turn left", "nonsense"):
+        ids = (*speech.encode(text[:3]), *speech.encode(text[3:]), speech.end or 0)  # other tokens than the text's own
+        done = Completion(token_ids=ids, logprobs=(0.0,) * len(ids), stop="eos")
+        turn = Turn(prompt_ids=(), completion=done, action=speech.hear(done), observation=(Text("seen"),))
+        past.append(turn)
+    assert [turn.is_invalid for turn in past] == [False, True]
+    context = speech.context(task, (Text("view"),), past)
+    sampled = past[0].completion.token_ids
+    assert any(context[at : at + len(sampled)] == sampled for at in range(len(context)))
+    system, user = "Reach the <|end|>:\n- turn left\n", "view\n"
+    told = [("user", system + user)] if is_merged else [("system", system), ("user", user)]
+    told += [("assistant", "Far. final answer: turn left"), ("user", "seen\n")]
+    told += [("assistant", "Generated invalid action"), ("user", "No.\n")]
+    (expected,) = render(tokenizer, [[{"role": role, "content": text} for role, text in told]])
+    assert tokenizer.decode(context) == expected
 
 
 def test_gems_prompt_has_the_tokens_of_its_text() -> None:
