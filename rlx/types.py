@@ -46,7 +46,7 @@ Part = Text
 class Task:
     """One problem, explicit: the same Task always starts the same episode. `id` is unique within an environment;
     `prompt` is what the agent is told; `data` is JSON that `start` needs too. By convention `data["goal"]` is the goal
-    alone, as in `go to the red ball`, for protocols that tell a task in their own words (rlx.world.goal_of)."""
+    alone, as in `go to the red ball`, for protocols that tell a task in their own words (rlx.protocol.instruction)."""
 
     id: str
     prompt: tuple[Part, ...]
@@ -161,8 +161,7 @@ class Piece(NamedTuple):
     of what was sampled."""
 
     role: Literal["system", "user", "assistant", "tool"]
-    """Role of the message for a chat model; `tool` is the answer to a call. A template without messages of the system
-    or of tools has them as the user's."""
+    """Role of the message for a chat model; `tool` is the answer to a call."""
     text: str = ""
     turn: int | None = None
 

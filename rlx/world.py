@@ -272,12 +272,6 @@ def edition_of(env: Environment) -> str:
     return " ".join(filter(None, (_has(part, "edition", str)() for part in parts_of(env).values())))
 
 
-def goal_of(task: Task) -> str:
-    """Return the goal alone, `data["goal"]`; empty if the task tells none."""
-    goal = task.data.get("goal")
-    return goal if isinstance(goal, str) else ""
-
-
 def has_tries(env: Environment) -> bool:
     return hasattr(env, "random_tries")
 

@@ -5,7 +5,7 @@
                                                    - go forward
 
 Such an instruction is a system message. One with {goal} tells the task in its own words, so the task's prompt is left
-out. The goal is `Task.data["goal"]` (rlx.world.goal_of).
+out. The goal is `Task.data["goal"]`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 
 from rlx.limits import MistakeError
 from rlx.types import Task, Verb
-from rlx.world import goal_of
 
 GOAL, ACTIONS = "{goal}", "{actions}"
 PLACE = re.compile(r"\{(?:goal|actions)\}")
@@ -24,6 +23,12 @@ PLACE = re.compile(r"\{(?:goal|actions)\}")
 def has_places(instruction: str | None) -> bool:
     """Tell whether an instruction has a place to fill."""
     return instruction is not None and PLACE.search(instruction) is not None
+
+
+def goal_of(task: Task) -> str:
+    """Return the goal alone, `data["goal"]`; empty if the task tells none."""
+    goal = task.data.get("goal")
+    return goal if isinstance(goal, str) else ""
 
 
 def fill(instruction: str, task: Task, declared: Sequence[Verb]) -> str:
