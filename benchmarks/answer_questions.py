@@ -1,5 +1,6 @@
-"""What a random answer and the expert's get in each family of questions, how long a prompt is, and how long it takes to
-draw a question and to judge an answer: `answer_questions.py [NAME ...] [rg:TASK ...]`.
+"""Score a random answer and the expert's in each family of questions; measure prompts, draws and judgements.
+
+    answer_questions.py [NAME ...] [rg:TASK ...]
 
 A name is an option of conf/env. The random answer is the first of `random_tries`, where there are some.
 """
@@ -14,8 +15,9 @@ from statistics import mean
 from typing import Any
 
 from rlx.gym.named import build_env
+from rlx.random_play import has_tries, tries_of
 from rlx.types import Action, Step, Task, Text
-from rlx.world import has_tries, moves_of, tools_of, tries_of
+from rlx.world import moves_of, tools_of
 
 NUM_TASKS = 200
 NAMES = ("code", "logic", *(f"logic/ruletaker_d{depth}" for depth in (0, 1, 2, 3, 5)), "math", "qa", "lend_search")

@@ -1,4 +1,4 @@
-"""What random play and the expert get in each game, and how fast steps are: `play_games.py [NAME ...]`.
+"""Measure random play, the expert and the speed of each game: `play_games.py [NAME ...]`.
 
 A name is the beginning of an option of conf/env/game, such as `mastermind`. Random play is `random_tries`, one after
 the other in one episode, or where one action alone decides nothing, actions drawn anew each turn; success is the share
@@ -12,14 +12,14 @@ import time
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from itertools import islice
-from math import isqrt
 from random import Random
 from statistics import mean
 from typing import Any
 
 from rlx.config.folders import list_options, read_option, shipped_folder
+from rlx.random_play import has_tries, random_act, tries_of
 from rlx.types import Action, Step, Task
-from rlx.world import actions_of, has_expert, has_tries, moves_of, opening_of, tries_of
+from rlx.world import has_expert, moves_of, opening_of
 
 NUM_TASKS = 200
 Player = Callable[[Any, Task, int], Iterable[Action]]
@@ -31,22 +31,12 @@ def make(name: str) -> Any:
     return getattr(import_module(module), what)(**keys)
 
 
-ARGUMENTS: dict[str, Callable[[Random, Task], str]] = {
-    "": lambda rng, task: "",
-    "row column digit": lambda rng, task: " ".join(
-        str(rng.randint(1, isqrt(len(task.data["puzzle"])))) for _ in range(3)
-    ),
-    "towers": lambda rng, task: " ".join(rng.sample("ABC", 2)),
-}
-"""Of random actions, by what a game calls them."""
-
-
 def at_random(env: Any, task: Task, seed: int) -> Iterable[Action]:
     if has_tries(env):
         return tries_of(env, task, task.data["max_turns"], seed)
     rng = Random(f"play_games/{seed}/{task.id}")
-    verbs = rng.choices(actions_of(env), k=task.data["max_turns"])
-    return [Action(kind="act", name=verb.name, text=ARGUMENTS[verb.argument](rng, task)) for verb in verbs]
+    drawn = (random_act(env, task, None, rng) for _ in range(task.data["max_turns"]))
+    return [action for action in drawn if action is not None]
 
 
 def expert(env: Any, task: Task, seed: int) -> Iterable[Action]:

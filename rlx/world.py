@@ -77,7 +77,12 @@ class CapableEnvironment(Environment, Protocol):
         ...
 
     def random_tries(self, task: Task, num: int, seed: int) -> Iterable[str | Action]:
-        """Return `num` random well-formed actions, each to be judged in a fresh episode; text alone is an answer."""
+        """Return `num` random well-formed actions, each to be judged in a fresh episode; text alone is an answer.
+        Without this method, the floor of an evaluation plays whole episodes of random declared actions."""
+        ...
+
+    def random_argument(self, task: Task, name: str, seed: int) -> str:
+        """Return a random argument of the declared action `name`, for random episodes."""
         ...
 
     def edition(self) -> str:
@@ -270,16 +275,6 @@ def lawful_move(move: Move) -> Move:
 def edition_of(env: Environment) -> str:
     """Join the editions of all parts; empty where they read no files."""
     return " ".join(filter(None, (_has(part, "edition", str)() for part in parts_of(env).values())))
-
-
-def has_tries(env: Environment) -> bool:
-    return hasattr(env, "random_tries")
-
-
-def tries_of(env: Environment, task: Task, num: int, seed: int) -> Iterator[Action]:
-    """Random well-formed actions, of an environment that has some; text alone is an answer."""
-    for one in _has(env, "random_tries", None)(task, num, seed):
-        yield one if isinstance(one, Action) else Action(kind="answer", text=one)
 
 
 def has_chance(episode: Episode) -> bool:

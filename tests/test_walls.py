@@ -16,7 +16,7 @@ FLOORS = (
     ("limits", "buttons", "fault", "fences", "http", "stream"),
     ("types", "console", "fetch", "contain"),
     ("world",),
-    ("expert", "retrieval"),
+    ("expert", "random_play", "retrieval"),
     ("tool", "protocol", "record"),
     ("env",),
     ("algo", "model"),

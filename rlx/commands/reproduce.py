@@ -21,6 +21,7 @@ from rlx.config.folders import shipped_folder
 from rlx.console import Screen, counted, one_line
 from rlx.evaluate.compare import name_rounds
 from rlx.evaluate.evaluate import limits_of
+from rlx.evaluate.floor import floor_figures
 from rlx.evaluate.members import Member, Runs, folders_of, last_checkpoint, members_of, words_of
 from rlx.evaluate.pictures import Distribution, figures_in
 from rlx.evaluate.reproduced import Measured, cost_table, measure_runs, pictures_of, report_tables, report_text
@@ -128,7 +129,7 @@ def check_pictures(file: Path, what: Reproduction, runs: Mapping[str, Run]) -> N
 def figures_of_row(what: Reproduction, row: str, run: Run) -> list[str]:
     """Return the names of the figures that a row will have."""
     if what.is_floor(row):
-        return [f"pass@{k}" for k in run.evaluate.ks]
+        return floor_figures(run.evaluate, run.env)
     return [one.partition("/")[2] for one in judged_by(run, "eval", what.ks)]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +86,8 @@ class Gain:
     figures: Mapping[str, Estimate]
     """Ours less theirs."""
     own: tuple[Mapping[str, Estimate], Mapping[str, Estimate]]
+    floor: Mapping[str, Estimate] = field(default_factory=dict)
+    """Figures of random episodes, `eval/stat`; empty where the runs have none, or different ones."""
 
     @property
     def num_runs(self) -> tuple[int, int]:
@@ -151,7 +153,25 @@ def gain_under(rounds: str, ours: Side, theirs: Side, ks: Sequence[int]) -> Gain
         theirs=theirs,
         figures=mean_gains(mine, other, ks=ks, noun="eval"),
         own=(own[0], own[1]),
+        floor=shared_floor((*ours.runs, *theirs.runs), rounds),
     )
+
+
+def shared_floor(runs: Sequence[Path], rounds: str) -> Mapping[str, Estimate]:
+    """Return the figures of random episodes under a limit of turns; none unless the runs agree on all of them."""
+    first, *others = [floor_in(run, rounds) for run in runs]
+    return first if all(other == first for other in others) else {}
+
+
+def floor_in(run: Path, rounds: str) -> Mapping[str, Estimate]:
+    """Return a run's figures of random episodes, `eval/stat`; none where its floor is of random tries, which have no
+    reward. The run's first limit of turns has the noun `random`, another one `random@5`."""
+    if not (run / SUMMARY).exists():
+        return {}
+    metrics = read_summary(run / SUMMARY).metrics
+    nouns = (f"random@{rounds}", "random")
+    noun = next((noun for noun in nouns if f"{noun}/reward" in metrics), None)
+    return {f"eval/{name.split('/', 1)[1]}": one for name, one in metrics.items() if name.split("/", 1)[0] == noun}
 
 
 def asked(folder: Path) -> list[int]:
@@ -171,6 +191,7 @@ def gain_values(gain: Gain) -> dict[str, Any]:
         "ours": {"name": gain.ours.name, "metrics": plain(gain.own[0])},
         "theirs": {"name": gain.theirs.name, "metrics": plain(gain.own[1])},
         "gain": plain(gain.figures),
+        "random": plain(gain.floor),
     }
 
 
@@ -178,7 +199,8 @@ def gain_tables(gain: Gain, columns: str = "") -> list[Table]:
     """Return both sides and the gain, a row each: pass@k, then the use of tools and the reward; or these columns."""
     rounds = "the environment's own rounds" if gain.max_rounds == "own" else counted(int(gain.max_rounds), "round")
     title = f"{counted(gain.num_tasks, 'task')}, {rounds} [95% interval]{PAIRED}"
-    rows = dict(zip(side_names(gain), gain.own, strict=True))
+    floor = {"random episodes": gain.floor} if gain.floor else {}
+    rows = {**floor, **dict(zip(side_names(gain), gain.own, strict=True))}
     usual = {"Pass@k, %: ": pass_columns(gain.figures), "An episode: ": use_columns(rows.values())}
     shown = {"": chosen_columns(columns, gain.figures)} if columns else usual
     return [

@@ -10,15 +10,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from rlx.algo.samplers import grouped
-from rlx.console import one_line
 from rlx.evaluate.budget import cut_groups
-from rlx.evaluate.figures import Score, attainable, figures, name_figures, pass_ratios, score
+from rlx.evaluate.figures import Score, attainable, figures, score
 from rlx.evaluate.intervals import Estimate
-from rlx.evaluate.passk import estimates
-from rlx.fault import fault
 from rlx.limits import MANY, MistakeError, at_least, refuse, within
-from rlx.types import Action, Environment, Group, Sampling, Start, Task, Trajectory
-from rlx.world import has_tries, open_episode, part_of, parts_of, reward_range_of, rounds_of, tries_of
+from rlx.types import Environment, Group, Sampling, Start, Task, Trajectory
+from rlx.world import reward_range_of, rounds_of
 
 Play = Callable[[int | None, Sampling, Sequence[Start]], list[Trajectory]]
 """Plays episodes with the policy under a limit of turns (None: the environment's own), in the order of the starts."""
@@ -28,13 +25,9 @@ class EvaluateError(MistakeError):
     """An evaluation that cannot be; the message is one line with the remedy."""
 
 
-class FloorError(MistakeError):
-    """An environment whose random tries fail; the message is one line."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluate:
-    """How a policy is evaluated."""
+    """Settings of an evaluation."""
 
     num_tasks: int = 50
     """Held-out problems, the first of the environment's test split, or all where it has fewer."""
@@ -50,11 +43,12 @@ class Evaluate:
     max_new_tokens: int = 128
     """Per turn."""
     num_resamples: int = 10_000
-    """Of the bootstrap over problems that gives the intervals of shares."""
+    """Draws of the bootstrap over problems that gives the intervals of shares."""
     num_tries: int = 8
-    """Random tries that stand for one episode in the floor beside the figures; 0 leaves the floor out."""
+    """Random tries that stand for one episode in the floor beside the figures, where the environment has such tries; 0
+    leaves every floor out, that of random episodes too."""
     seed: int = 0
-    """Of the test split, the sampling and the bootstrap; not the run's, so that runs meet the same problems."""
+    """Seed of the test split, the sampling and the bootstrap; not the run's, so that runs meet the same problems."""
     every: int = 0
     """Training steps between evaluations on the way, whose values join metrics.jsonl; 0: only at the end."""
     untrained: bool = True
@@ -94,10 +88,10 @@ def has_twins(numbers: Sequence[int]) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """What came of one budget."""
+    """Result under one limit of turns."""
 
     max_rounds: int | None
-    """None where each environment has its own, or none."""
+    """Limit of turns; None where each environment has its own limit, or none."""
     groups: tuple[Group, ...]
     """One per task, in the order of the test split."""
     scores: tuple[Score, ...]
@@ -140,35 +134,3 @@ def evaluate(
 def limits_of(settings: Evaluate, env: Environment) -> tuple[int | None, ...]:
     """The limits of turns under which it is evaluated."""
     return settings.max_rounds or (rounds_of(env),)
-
-
-def is_right(env: Environment, task: Task, action: Action) -> bool:
-    """Whether an action taken at once, in a fresh episode, succeeds."""
-    with open_episode(env, task) as episode:
-        return episode.step(action).success is True
-
-
-def random_score(env: Environment, task: Task, num_tries: int, num_samples: int, seed: int) -> Score:
-    """A sample succeeds if any of its `num_tries` random tries does; every sample draws anew."""
-    hits = (
-        any(is_right(env, task, action) for action in tries_of(env, task, num_tries, seed * num_samples + sample))
-        for sample in range(num_samples)
-    )
-    try:
-        return Score(task=task.key, num_samples=num_samples, num_correct=sum(hits))
-    except Exception as error:
-        raise FloorError(f"env: a random try fails in task {task.key!r:.60}: {one_line(fault(error))}") from error
-
-
-def floor(settings: Evaluate, env: Environment, *, noun: str = "random") -> dict[str, Estimate]:
-    """Pass@k of random well-formed answers, with as many tries an episode as a policy may check: the honest floor.
-
-    Empty where the environment, or a part of it, has no `random_tries`, or `num_tries` is 0.
-    """
-    if not all(has_tries(part) for part in parts_of(env).values()) or settings.num_tries == 0:
-        return {}
-    scores = [
-        random_score(part_of(env, task), task, settings.num_tries, settings.num_samples, settings.seed)
-        for task in held_out(settings, env)
-    ]
-    return name_figures(noun, estimates(pass_ratios(scores, settings.ks), settings.num_resamples, settings.seed))

@@ -25,12 +25,12 @@ from rlx.gym.state import check_state, copy_of, require_replayable, state_of
 from rlx.gym.stream import SPLITS, TaskStream
 from rlx.gym.views import View, chat_on_reset_of, history_of, messages_of, observations_of, templated
 from rlx.limits import MistakeError
+from rlx.random_play import has_tries, tries_of
 from rlx.types import Action, Dialect, Environment, Episode, Move, Part, Step, Task, Turn
 from rlx.world import (
     actions_of,
     cost_of,
     dialect_of,
-    has_tries,
     lawful,
     only_legal,
     opening_of,
@@ -38,7 +38,6 @@ from rlx.world import (
     part_of,
     parts_of,
     step_within,
-    tries_of,
 )
 
 

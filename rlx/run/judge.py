@@ -13,8 +13,9 @@ from socket import gethostname
 from rlx.algo.samplers import grouped
 from rlx.console import Screen, counted
 from rlx.evaluate.compare import name_rounds
-from rlx.evaluate.evaluate import Evaluate, EvaluateError, Evaluation, FloorError, evaluate, floor
+from rlx.evaluate.evaluate import Evaluate, EvaluateError, Evaluation, evaluate
 from rlx.evaluate.figures import gains, values
+from rlx.evaluate.floor import FloorError, floor
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.summary import Summary
 from rlx.evaluate.tables import to_rich
@@ -80,9 +81,15 @@ def judges_untrained(run: Run) -> bool:
 
 
 def floor_beside(life: Life) -> Figures:
-    """The floor; where random tries fail there is none, and it is said why: what was trained and played is not lost."""
+    """Return the floor. If random play fails, it is empty and a note says why: nothing that was trained is lost."""
+
+    def tell() -> None:
+        life.interrupt.check()
+        life.pulse.beat()
+
+    life.pulse.at("random play")
     try:
-        return floor(life.run.evaluate, life.run.env)
+        return floor(life.run.evaluate, life.run.env, tell=tell)
     except FloorError as error:
         life.screen.say(f"no random floor: {error}")
         return {}

@@ -20,6 +20,7 @@ from itertools import chain, islice, repeat, zip_longest
 from typing import Any
 
 from rlx.expert import DemonstrationError, demonstration
+from rlx.random_play import has_tries, tries_of
 from rlx.record.folder import METRICS
 from rlx.rollout.engine import Counts
 from rlx.rollout.episode import play_episode
@@ -32,16 +33,7 @@ from rlx.run.rehearsed import NUM_REHEARSED, rehearsed
 from rlx.run.run import Run
 from rlx.run.task_warnings import task_warnings
 from rlx.types import Action, Completion, Dialect, Environment, Move, Request, Start, Task, Trajectory, Turn
-from rlx.world import (
-    actions_of,
-    has_expert,
-    has_tries,
-    is_replayable,
-    pace_of,
-    rounds_of,
-    tools_of,
-    tries_of,
-)
+from rlx.world import actions_of, has_expert, is_replayable, pace_of, rounds_of, tools_of
 
 MOST_TURNS = 6
 """Turns of an episode without an expert."""

@@ -1,4 +1,4 @@
-"""What a run leaves for people to read: the rows and tables of its figures, and results.md around them."""
+"""Results of a run for people to read: the rows and tables of its figures, and results.md around them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from rlx.console import counted, duration, one_line
 from rlx.evaluate.intervals import METHOD, Estimate
 from rlx.evaluate.summary import Cost, Summary
 from rlx.evaluate.tables import Table, accuracy_table, markdown_cell, to_markdown, tool_table
+from rlx.random_play import has_tries
 from rlx.run.run import Run
-from rlx.world import portions_of, rounds_of
+from rlx.world import parts_of, portions_of, rounds_of
 
 Figures = Mapping[str, Estimate]
 WIDE = 1000
@@ -34,26 +35,26 @@ def env_name(call: Mapping[str, Any]) -> str:
 
 
 def model_name(run: Run) -> str:
-    """Of the model that a run began with, which nothing has trained yet."""
+    """Return the name of the model that a run began with, which nothing has trained yet."""
     return f"{Path(run.model.path).name}, as it is"
 
 
 def start_label(run: Run) -> str:
-    """What the run began with: by its warm start's algorithm where that has trained it."""
+    """Return the name of the run's start: by its warm start's algorithm where that has trained it."""
     warm = run.config["warm_start"]
     return name_of(warm["algo"]) if warm.get("algo") and run.warm_start.steps else model_name(run)
 
 
 def policy_label(run: Run) -> str:
-    """What the run has made: by its algorithm where that has trained it."""
+    """Return the name of the policy that the run has made: by its algorithm where that has trained it."""
     return name_of(run.config["algo"]) if run.steps else start_label(run)
 
 
 def named_rows(run: Run, figures: Figures, label: str = "") -> dict[str, Figures]:
-    """Return the rows of the tables: random tries, the untrained model, the start, the policy (or `label`), each under
+    """Return the rows of the tables: random play, the untrained model, the start, the policy (or `label`), each under
     every budget and in every part of a mixture."""
     labels = {
-        "random": f"random, {run.evaluate.num_tries} tries",
+        "random": floor_label(run),
         "untrained": f"{Path(run.model.path).name}, untrained",
         "start": start_label(run),
         "eval": label or policy_label(run),
@@ -61,6 +62,12 @@ def named_rows(run: Run, figures: Figures, label: str = "") -> dict[str, Figures
     if labels["eval"] == labels["start"]:
         labels["start"] += ", the start"
     return labelled(run, figures, labels)
+
+
+def floor_label(run: Run) -> str:
+    """Return the name of the row of random play."""
+    kinds = set(map(has_tries, parts_of(run.env).values()))
+    return "random episodes" if kinds == {False} else f"random, {run.evaluate.num_tries} tries"
 
 
 def named_gains(run: Run, figures: Figures) -> dict[str, Figures]:
@@ -98,7 +105,7 @@ def results_text(run: Run, summary: Summary, label: str = "", verb: str = "train
 
 
 def facts_of(run: Run, summary: Summary) -> list[tuple[str, str]]:
-    """What to know of figures before they are believed."""
+    """Return the facts to know before figures are believed."""
     return [
         ("ended", summary.ended),
         ("evaluated", f"{summary.policy}; {evaluated(run)}".removeprefix("; ")),
@@ -112,7 +119,7 @@ def facts_of(run: Run, summary: Summary) -> list[tuple[str, str]]:
 
 
 def evaluated(run: Run) -> str:
-    """How many episodes a row stands for."""
+    """Return the number of episodes that a row stands for."""
     settings = run.evaluate
     num = num_held_out(run, settings.num_tasks) or settings.num_tasks
     episodes = counted(num * settings.num_samples, "episode")
@@ -142,5 +149,5 @@ def versions_text(summary: Summary) -> str:
 
 
 def left_in(folder: Path) -> str:
-    """What a run's folder holds."""
+    """Return a line about the contents of a run's folder."""
     return f"left in {folder}: " + ", ".join(sorted(path.name for path in folder.glob("[!.]*")))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from random import Random
 
 from rlx.evaluate.evaluate import EvaluateError, held_out
 from rlx.expert import DemonstrationError, demonstration
@@ -14,9 +15,10 @@ from rlx.limits import MistakeError
 from rlx.model.load import Model
 from rlx.model.shape import find_file, find_positions
 from rlx.protocol.history import first_prompt
+from rlx.random_play import has_random_episodes, has_tries, random_act, tries_of
 from rlx.run.run import Run
 from rlx.types import Environment, Step, Task
-from rlx.world import has_tries, lawful, open_episode, opening_of, part_of, trained_parts, tries_of
+from rlx.world import lawful, open_episode, opening_of, part_of, trained_parts
 
 
 class TaskError(MistakeError):
@@ -68,6 +70,8 @@ def try_at_random(env: Environment, task: Task, seed: int) -> None:
     """Draw the random tries of an evaluation's floor, so that a fault shows before the training."""
     if has_tries(env):
         list(tries_of(env, task, 1, seed))
+    elif has_random_episodes(env):
+        random_act(env, task, None, Random(seed))
 
 
 def look(env: Environment, task: Task) -> Step | None:

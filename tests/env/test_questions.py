@@ -19,8 +19,9 @@ from rlx.gym.named import build_env
 from rlx.protocol.answer import Answer
 from rlx.protocol.boxed import Boxed
 from rlx.protocol.tags import Tags
+from rlx.random_play import has_tries, tries_of
 from rlx.types import Action, Step, Task, Text
-from rlx.world import dialect_of, has_tries, moves_of, rounds_of, tries_of
+from rlx.world import dialect_of, moves_of, rounds_of
 
 FAMILIES = ("code", "logic", "math", "qa")
 HOSTILE = st.one_of(

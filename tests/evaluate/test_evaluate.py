@@ -8,7 +8,8 @@ from typing import Any, Literal
 import pytest
 
 from rlx.evaluate.budget import cut_episode
-from rlx.evaluate.evaluate import Evaluate, FloorError, evaluate, floor, held_out, random_score
+from rlx.evaluate.evaluate import Evaluate, evaluate, held_out
+from rlx.evaluate.floor import FloorError, floor, random_score
 from rlx.types import Action, Completion, Sampling, Start, Step, Task, Trajectory, Turn
 
 
@@ -104,7 +105,7 @@ def test_the_floor_counts_samples_in_which_any_try_hits() -> None:
     env = Guessing()
     task = Task(id="t", prompt=(), data={"digit": 3})
     hits = ["3" in env.random_tries(task, 2, 5 * 20 + sample) for sample in range(20)]
-    assert random_score(env, task, num_tries=2, num_samples=20, seed=5).num_correct == sum(hits)
+    assert random_score(Evaluate(num_tries=2, num_samples=20, seed=5), env, task).num_correct == sum(hits)
     assert 0 < sum(hits) < 20
 
 

@@ -12,21 +12,11 @@ from rlx.env.countdown import Countdown
 from rlx.env.game.guess_the_number import GuessTheNumber, describe, guess
 from rlx.env.math import Math
 from rlx.env.mixture import Mixture, Portion
+from rlx.random_play import has_tries
 from rlx.tool.lend import Lend
 from rlx.tool.python import Python, Result
 from rlx.types import Action, Step, Text, ToolUse, Verb
-from rlx.world import (
-    cost_of,
-    has_chance,
-    has_expert,
-    has_tries,
-    moves_of,
-    open_episode,
-    opening_of,
-    pace_of,
-    rounds_of,
-    tools_of,
-)
+from rlx.world import cost_of, has_chance, has_expert, moves_of, open_episode, opening_of, pace_of, rounds_of, tools_of
 
 GAME = GuessTheNumber()
 LENT = Lend(env=GAME, tool=Python(), max_calls=2, lambda_call=0.02, lambda_token=0.001, lambda_error=0.1)

@@ -1,4 +1,4 @@
-"""What the tasks of Calc-Bench have in common (Yue et al. 2025, "Expanding the Action Space of LLMs to Reason Beyond
+"""Common parts of the tasks of Calc-Bench (Yue et al. 2025, "Expanding the Action Space of LLMs to Reason Beyond
 Language", section 3): a calculator that keeps nothing, and a reward of 1 for an answer that matches exactly, else 0.
 
     agent:        calculate (44 + 35) + 19 =
@@ -21,9 +21,9 @@ from rlx.env.number import read_number
 from rlx.env.question import DrawnQuestions, Question, QuestionEpisode, describe, judged
 from rlx.env.split import split_tasks
 from rlx.limits import MANY, refuse, within
+from rlx.random_play import has_tries, tries_of
 from rlx.tool.calculator import Calculator
 from rlx.types import Action, Move, Step, Task, Text, ToolUse, Verb
-from rlx.world import has_tries, tries_of
 
 NUMBER = re.compile(r"(?<![\w.])-?\d{1,40}(?:,\d{3})*(?:\.\d{1,40})?", re.ASCII)
 
@@ -42,10 +42,10 @@ class CalcQuestions(DrawnQuestions):
     max_rounds: int = 20
     """Turns that may pass before the answer: calls and invalid ones. The player counts them."""
     calculator: Calculator | None = field(default_factory=Calculator)
-    """What is lent to the agent; null: nothing."""
+    """Tool that is lent to the agent; null: none."""
     expert: Literal["worked", "any"] = "worked"
-    """Whom demonstrations show: worked does what the question needs; any calculates anything and answers anything: how
-    to act, and nothing of what helps."""
+    """Expert of the demonstrations: worked does what the question needs; any calculates anything and answers anything,
+    which shows how to act and nothing that helps."""
     any_calls: int = 2
     """Calls that any shows before it answers, at most."""
     any_known: float = 0.0
@@ -82,13 +82,13 @@ class CalcQuestions(DrawnQuestions):
 
     @abstractmethod
     def is_right(self, key: Any, text: str) -> bool:
-        """Whether an answer, as it was said, is exactly what the question's key asks for."""
+        """Tell whether an answer is exactly what the question's key asks for."""
 
     def judge(self, task: Task, text: str) -> Step:
         return judged(float(self.is_right(task.data["key"], text)))
 
     def measure(self, key: Any, expression: str) -> Mapping[str, float]:
-        """What is counted of a call."""
+        """Return the measures of a call."""
         return {}
 
     def sums(self, task: Task, rng: Random) -> Iterator[tuple[str, str]]:
@@ -96,7 +96,7 @@ class CalcQuestions(DrawnQuestions):
         yield from ()
 
     def demonstrate(self, task: Task, seed: int, tools: Sequence[str]) -> Iterator[Move]:
-        """With the calculator what it shows last is the answer; without, or without need of it, a thought."""
+        """Answer with the calculator's last result; without a calculator, or without need of one, after a thought."""
         rng, shown = Random(f"{self.stream}/demonstrate/{seed}/{task.id}"), ""
         lent = self.calculator if "calculate" in tools else None
         if self.expert == "any":
@@ -154,12 +154,12 @@ class CalcEpisode(QuestionEpisode):
 
 
 def final(text: str) -> str:
-    """Of what was said, the answer: its last line, and of that what follows its last colon."""
+    """Return the answer in a text: its last line, and of that what follows its last colon."""
     lines = text.strip().splitlines()
     return lines[-1].rpartition(":")[2].strip() if lines else ""
 
 
-def said_number(text: str) -> Fraction | None:
+def number_in(text: str) -> Fraction | None:
     """The number that the answer is, or the last one in it."""
     said = final(text)
     whole = read_number(said)
@@ -168,7 +168,7 @@ def said_number(text: str) -> Fraction | None:
 
 
 class NumberQuestions(CalcQuestions):
-    """Those whose answer is a number, and whose key is that number or has it as `answer`."""
+    """Questions whose answer is a number; the key is that number or has it as `answer`."""
 
     def is_right(self, key: Any, text: str) -> bool:
-        return said_number(text) == Fraction(key["answer"])
+        return number_in(text) == Fraction(key["answer"])

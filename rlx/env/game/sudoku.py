@@ -18,9 +18,9 @@ from rlx.limits import refuse, within
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
 SIZES = ((4, 7, 15), (9, 34, 50))
-"""Of random games: rows, clues, turns."""
+"""Rows, clues and turns of random games."""
 LEAST_CLUES = {4: 4, 9: 17}
-"""With fewer of them, more than one grid fits."""
+"""Fewest clues: with fewer of them, more than one grid fits."""
 THOUGHTS = {
     NAKED: "Row {row} column {column} can be nothing but {digit}.",
     HIDDEN: "{digit} can be nowhere else than in row {row} column {column}, in a line or box of it.",
@@ -62,6 +62,11 @@ class Sudoku(Game):
     def start(self, task: Task) -> SudokuEpisode:
         data = task.data
         return SudokuEpisode(data["puzzle"], data["solution"], data["max_turns"])
+
+    def random_argument(self, task: Task, name: str, seed: int) -> str:
+        """Return a row, a column and a digit, filled cells included."""
+        size, rng = isqrt(len(task.data["puzzle"])), Random(f"sudoku/random/{seed}/{task.id}")
+        return " ".join(str(rng.randint(1, size)) for _ in range(3))
 
     def demonstrate(self, task: Task, seed: int, tools: Sequence[str]) -> Iterator[Move]:
         """The easiest cell first."""
@@ -141,6 +146,6 @@ def drawn(size: int) -> str:
 
 @cache
 def places(size: int) -> tuple[int, ...]:
-    """Where a cell's character is on the board."""
+    """Return the place of each cell's character on the board."""
     board = drawn(size) % (("_",) * size**2)
     return tuple(place for place, character in enumerate(board) if character == "_")

@@ -18,7 +18,7 @@ from rlx.types import Action, Move, Step, Task, Text, Verb
 TOWERS = "ABC"
 GOAL = "C"
 SIZES = ((3, 10), (4, 20), (5, 35))
-"""Of random games: disks, moves."""
+"""Disks and moves of random games."""
 MOVE = re.compile(r"([abc])\s*,?\s*([abc])", re.IGNORECASE | re.ASCII)
 
 
@@ -53,6 +53,10 @@ class TowerOfHanoi(Game):
 
     def start(self, task: Task) -> HanoiEpisode:
         return HanoiEpisode(**task.data)
+
+    def random_argument(self, task: Task, name: str, seed: int) -> str:
+        """Return two different towers."""
+        return " ".join(Random(f"tower_of_hanoi/random/{seed}/{task.id}").sample(TOWERS, 2))
 
     def demonstrate(self, task: Task, seed: int, tools: Sequence[str]) -> Iterator[Move]:
         """The one shortest way."""
@@ -118,7 +122,7 @@ class HanoiEpisode(Turns):
         return won("solved") if self.num_there() == self.num_disks else told(f"{what}\n{self.board()}")
 
     def move(self, source: str, target: str) -> str:
-        """What comes of it, in words."""
+        """Return the answer to a move, in words."""
         disk, onto = self.towers[source][-1:], self.towers[target][-1:]
         if not disk:
             return f"tower {source} is empty"

@@ -19,8 +19,9 @@ from rlx.config.folders import list_options, read_option, shipped_folder
 from rlx.env.game.tower_of_hanoi import TowerOfHanoi
 from rlx.protocol.boxed import Boxed
 from rlx.protocol.direct import Direct
+from rlx.random_play import has_tries, tries_of
 from rlx.types import Action, Step, Task
-from rlx.world import actions_of, dialect_of, has_expert, has_tries, moves_of, opening_of, pace_of, tries_of
+from rlx.world import actions_of, dialect_of, has_expert, moves_of, opening_of, pace_of
 
 GAMES = [name for name in list_options("env", [shipped_folder("conf")]) if name.startswith("game/")]
 NUM = 4

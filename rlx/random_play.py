@@ -1,0 +1,42 @@
+"""Random actions of an environment: tries, each in a fresh episode, or actions of a whole random episode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import Any, cast
+
+from rlx.limits import MANY
+from rlx.types import Action, Environment, Task
+from rlx.world import actions_of, pace_of
+
+
+def has_tries(env: Environment) -> bool:
+    """Tell whether the environment has random actions that are each judged in a fresh episode."""
+    return hasattr(env, "random_tries")
+
+
+def tries_of(env: Environment, task: Task, num: int, seed: int) -> Iterator[Action]:
+    """Yield random well-formed actions of an environment that has some; text alone is an answer."""
+    for one in cast(Any, env).random_tries(task, num, seed):
+        yield one if isinstance(one, Action) else Action(kind="answer", text=one)
+
+
+def has_random_episodes(env: Environment) -> bool:
+    """Tell whether random actions make an episode: the environment declares actions, each needs no argument or gets a
+    random one, and a seed repeats what they do."""
+    verbs = actions_of(env)
+    is_complete = hasattr(env, "random_argument") or not any(verb.argument for verb in verbs)
+    return bool(verbs) and is_complete and pace_of(env) != "live"
+
+
+def random_act(env: Environment, task: Task, legal: Sequence[str] | None, rng: Random) -> Action | None:
+    """Return one of the legal declared actions, each with the same probability; None where no action is legal."""
+    verbs = [verb for verb in actions_of(env) if legal is None or verb.name in legal]
+    if not verbs:
+        return None
+    verb = rng.choice(verbs)
+    text = ""
+    if verb.argument:
+        text = cast(Any, env).random_argument(task, verb.name, rng.randrange(MANY))
+    return Action(kind="answer", text=text) if verb.name == "answer" else Action(kind="act", name=verb.name, text=text)
