@@ -138,6 +138,14 @@ def test_the_example_that_feeds_trl_runs(tmp_path: Path) -> None:
     run(sys.executable, "feed_trl.py", cwd=tmp_path)
 
 
+def test_the_example_that_walks_with_trl_runs(tmp_path: Path) -> None:
+    pytest.importorskip("trl", reason="without the extra `bench`")
+    pytest.importorskip("minigrid", reason="without the extra `babyai`")
+    follow("gym.md", tmp_path)
+    said = run(sys.executable, "walk_with_trl.py", cwd=tmp_path)
+    assert re.search(r"^mean reward: -?\d\S* loss: -?(?!0(\.0)?$)\d", said, re.MULTILINE)
+
+
 def test_the_list_of_metrics_is_that_of_the_code() -> None:
     text = "".join(file.read_text() for pattern in MEASURED for file in (ROOT / "rlx").glob(pattern))
     named = set(re.findall(r'"([a-z]+/[a-z_]+)"', text))
