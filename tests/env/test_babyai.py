@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -14,7 +15,8 @@ import pytest
 import rlx.gym
 from rlx.env.babyai import grid
 from rlx.env.babyai.babyai import BabyAI, BabyAIEpisode
-from rlx.env.babyai.layout import HELD_OUT, LEVELS, Layout, draw_layout, layout_of
+from rlx.env.babyai.layout import COLOURS, DOOR_X, HELD_OUT, KINDS, LEVELS, Layout, draw_layout, layout_of
+from rlx.env.babyai.text import find
 from rlx.limits import MistakeError
 from rlx.protocol.direct import Direct
 from rlx.protocol.final_answer import FinalAnswer
@@ -24,7 +26,8 @@ from rlx.world import dialect_of, reward_range_of
 
 LEFT, RIGHT, FORWARD, PICK_UP, DROP, TOGGLE = (Action(kind="act", name=name, text="") for name in grid.ACTIONS)
 NONSENSE = Action(kind="invalid", text="say something else")
-VARIANTS = [(level, held_out) for level in LEVELS for held_out in (False, True)]
+VARIANTS = [(name, held_out) for name, level in LEVELS.items() for held_out in (False, True)[: 1 + level.has_test]]
+FURTHER = ("GoToRedBall", "GoToRedBallGrey", "GoToRedBlueBall", "PickupDist", "UnlockPickup")
 
 
 @pytest.fixture(autouse=True)
@@ -190,7 +193,11 @@ def test_a_mission_is_rewarded_less_the_later_it_is_fulfilled() -> None:
 
 
 @pytest.mark.parametrize(
-    ("level", "max_steps"), [("GoTo", 64), ("PickUp", 64), ("Open", 128), ("PutNext", 128), ("PickUpSeqGoTo", 128)]
+    ("level", "max_steps"),
+    [
+        *[("GoTo", 64), ("PickUp", 64), ("Open", 128), ("PutNext", 128), ("PickUpSeqGoTo", 128)],
+        *[("GoToRedBall", 64), ("PickupDist", 64), ("UnlockPickup", 128)],
+    ],
 )
 def test_time_is_over_after_the_steps_of_the_level(level: str, max_steps: int) -> None:
     task = next(tasks(1, level=level))
@@ -237,6 +244,8 @@ def test_the_sum_of_penalties_is_limited() -> None:
         (layout("pick up", BLUE_KEY, agent=START, things=[KEY]), "pick up the blue key"),
         (layout("open", ("", "door"), agent=START, things=[KEY], door=("blue", 7, 3)), "open the door"),
         (layout("open", ("blue", "door"), agent=START, things=[KEY], door=("blue", 7, 3)), "open the blue door"),
+        (layout("pick up", ("red", ""), agent=START, things=[KEY, BOX]), "pick up the red object"),
+        (layout("pick up", ("", "box"), agent=START, things=[BOX, OTHER_BOX]), "pick up a box"),
         (
             layout("put next", BLUE_KEY, RED_BOX, agent=START, things=[KEY, BOX, OTHER_BOX]),
             "put the blue key next to a red box",
@@ -302,7 +311,11 @@ def test_held_out_pairs_are_in_all_missions_of_the_test_levels_and_no_others(lev
 
 @pytest.mark.parametrize("num_distractors", [0, 3, 5, 8])
 @pytest.mark.parametrize(
-    ("level", "num_others"), [("GoTo", 1), ("PickUp", 1), ("Open", 1), ("PutNext", 2), ("PickUpSeqGoTo", 2)]
+    ("level", "num_others"),
+    [
+        *[("GoTo", 1), ("PickUp", 1), ("Open", 1), ("PutNext", 2), ("PickUpSeqGoTo", 2)],
+        *[("GoToRedBall", 1), ("GoToRedBallGrey", 1), ("GoToRedBlueBall", 1), ("PickupDist", 1), ("UnlockPickup", 2)],
+    ],
 )
 def test_a_room_has_the_things_of_its_mission_and_distractors(
     level: str, num_others: int, num_distractors: int
@@ -312,7 +325,8 @@ def test_a_room_has_the_things_of_its_mission_and_distractors(
         assert len(places) == len(task.data["things"]) == num_distractors + num_others
         x, y, _ = task.data["agent"]
         assert (x, y) not in places
-        assert grid.Room(layout_of(task.data)).level.check_objs_reachable(raise_exc=False)
+        if level != "UnlockPickup":  # minigrid's own check goes through no locked door
+            assert grid.Room(layout_of(task.data)).level.check_objs_reachable(raise_exc=False)
 
 
 @pytest.mark.parametrize("num_distractors", [0, 3, 5])
@@ -324,6 +338,71 @@ def test_the_expert_fulfils_fifty_missions(level: str, num_distractors: int) -> 
             break
         steps = play(env.start(task), *[move.action for move in env.demonstrate(task, seed, ())])
         assert steps[-1].success, task.id
+
+
+@pytest.mark.parametrize(
+    "num", [20, pytest.param(500, marks=pytest.mark.slow)], ids=["twenty seeds", "five hundred seeds"]
+)
+@pytest.mark.parametrize("level", FURTHER)
+def test_the_expert_fulfils_missions_of_further_levels(level: str, num: int) -> None:
+    env = BabyAI(level=level)
+    for seed in range(num):
+        task = next(env.tasks("train", seed))
+        moves = list(env.demonstrate(task, seed, ()))
+        *_, last = play(env.start(task), *[move.action for move in moves])
+        assert last.success, (seed, task.id)
+        assert all(len(move.thought.split()) <= 10 for move in moves)
+
+
+def test_missions_of_further_levels_are_those_of_minigrid() -> None:
+    """Classes of these names in minigrid, whose missions are these with any number of distractors."""
+    balls, others = ("red ball", "blue ball"), ("grey ball", "grey box", "grey key")
+    for level, allowed in (("GoToRedBall", balls[:1]), ("GoToRedBallGrey", balls[:1]), ("GoToRedBlueBall", balls)):
+        for task in tasks(50, level=level):
+            assert re.fullmatch(f"go to (the|a) ({'|'.join(allowed)})", task.data["mission"])
+            things = [" ".join(thing[:2]) for thing in task.data["things"]]
+            if level == "GoToRedBallGrey":
+                assert set(things) - {"red ball"} <= set(others)
+            if level == "GoToRedBlueBall":
+                assert len([one for one in things if one in balls]) == 1
+    named = {task.data["mission"] for task in tasks(300, level="PickupDist")}
+    colours = [f"{article} {colour} object" for article in ("the", "a") for colour in COLOURS]
+    kinds = [f"{article} {kind}" for article in ("the", "a") for kind in KINDS]
+    assert named == {f"pick up {one}" for one in (*colours, *kinds)}
+
+
+def test_a_box_lies_behind_a_locked_door_and_its_key_before() -> None:
+    for task in tasks(50, level="UnlockPickup"):
+        start = layout_of(task.data)
+        assert start.door is not None
+        own = start.agent[0] // DOOR_X
+        *near, box = start.things
+        assert start.targets == (box[:2],)
+        assert box[1] == "box"
+        assert box[2] // DOOR_X == 1 - own
+        assert all(thing[2] // DOOR_X == own for thing in near)
+        assert (start.door[0], "key") in {thing[:2] for thing in near}
+
+
+def test_the_expert_thinks_of_the_key_then_the_door_then_the_box() -> None:
+    task = next(tasks(1, level="UnlockPickup", num_distractors=0))
+    start = layout_of(task.data)
+    assert start.door is not None
+    thoughts = [move.thought for move in BabyAI(level="UnlockPickup").demonstrate(task, 0, ())]
+    box = " ".join(start.targets[0])
+    named = [next(one for one in ("key", "door", box) if f"{one}:" in said or f"{one}." in said) for said in thoughts]
+    assert list(dict.fromkeys(named)) == ["key", "door", box]
+
+
+@pytest.mark.parametrize(
+    ("lines", "thought"),
+    [
+        (["You see a wall 1 step left", "You see a red box 1 step forward"], "The red box: 1 step forward."),
+        (["You see a red door 1 step left", "You see a blue key 1 step forward"], "I do not see the red object."),
+    ],
+)
+def test_a_thing_of_a_colour_is_found_whatever_it_is(lines: list[str], thought: str) -> None:
+    assert find(lines, "red", "") == thought
 
 
 @pytest.mark.parametrize("level", ["Open", "PutNext", "PickUpSeqGoTo"])
@@ -424,6 +503,12 @@ def test_a_picture_shows_the_whole_room() -> None:
     ("keys", "told"),
     [
         ({"level": "GoTwo"}, "level=GoTwo: expected a level of BabyAI-Text; did you mean GoTo"),
+        ({"level": "OpenRedDoor"}, "level=OpenRedDoor: expected a level of BabyAI-Text"),
+        ({"level": "PickupDist", "held_out": True}, "held_out=True: expected false: missions of PickupDist name no"),
+        ({"penalty": float("nan")}, "penalty=nan: expected a number from 0"),
+        ({"penalty": float("inf")}, "penalty=inf: expected a number from 0"),
+        ({"noise": float("nan")}, "noise=nan: expected a number from 0 to 1"),
+        ({"num_noisy": -1}, "num_noisy=-1: expected an integer from 0"),
         ({"num_distractors": 13}, "num_distractors=13: expected an integer from 0 to 12"),
         ({"num_distractors": -1}, "num_distractors=-1: expected an integer from 0 to 12"),
         ({"penalty": -1.0}, "penalty=-1.0: expected a number from 0"),

@@ -16,7 +16,7 @@ from rlx.env.babyai.layout import LEVELS
 from rlx.limits import MistakeError
 from rlx.types import Step, Text
 
-IDS = [f"babyai:{level}{test}-v0" for level in LEVELS for test in ("", "Test")]
+IDS = [f"babyai:{name}{test}-v0" for name, level in LEVELS.items() for test in ("", "Test")[: 1 + level.has_test]]
 SAID = ("turn left\n", "turn right\n", "go forward\n", "pick up\n", "drop\n", "toggle\n", "dance\n", "")
 
 
@@ -164,6 +164,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"penalty": "dear"}, "penalty"),
     ({"max_penalty": float("inf")}, "max_penalty"),
     ({"max_invalid": 0}, "max_invalid"),
+    ({"max_invalid": 1.5}, "max_invalid"),
+    ({"max_penalty": "much"}, "max_penalty"),
     ({"noise": 2}, "noise"),
     ({"held_out": "maybe"}, "held_out"),
     ({"num_things": 3}, "num_things"),

@@ -36,7 +36,8 @@ class BabyAI:
     judging: ClassVar = ("num_test", "penalty", "max_penalty", "max_invalid")
 
     level: str = "GoTo"
-    """Missions: GoTo, PickUp, Open, PutNext or PickUpSeqGoTo."""
+    """Missions: GoTo, PickUp, Open, PutNext, PickUpSeqGoTo, GoToRedBall, GoToRedBallGrey, GoToRedBlueBall, PickupDist
+    or UnlockPickup."""
     held_out: bool = False
     """Missions of the Test levels, which name held-out pairs of colour and object alone; other missions never do."""
     num_distractors: int = 3
@@ -56,6 +57,8 @@ class BabyAI:
     def __post_init__(self) -> None:
         if self.level not in LEVELS:
             refuse("level", self.level, f"a level of BabyAI-Text{near(self.level, LEVELS)}")
+        if self.held_out and not LEVELS[self.level].has_test:
+            refuse("held_out", self.held_out, f"false: missions of {self.level} name no held-out pairs")
         within(0, MOST_DISTRACTORS, num_distractors=self.num_distractors)
         within(0.0, LARGEST, penalty=self.penalty, max_penalty=self.max_penalty)
         within(1, MANY, max_invalid=self.max_invalid, num_test=self.num_test)
@@ -95,7 +98,7 @@ class BabyAI:
             for name in expert_actions(room, rng, self.noise, self.num_noisy):
                 carrying = room.carrying
                 was_carried |= carrying == layout.targets[0]
-                thought = find(room.lines(), *wanted(layout, carrying, was_carried))
+                thought = find(room.lines(), *wanted(layout, carrying, was_carried, room.is_locked))
                 moves.append(Move(thought=thought, action=Action(kind="act", name=name, text="")))
         except ValueError as error:
             where = f"level {self.level}, seed {seed}, task {task.id:.200}"
@@ -111,10 +114,11 @@ def describe(layout: Layout) -> Task:
     return Task(id=layout.id, prompt=prompt, data=data)
 
 
-def wanted(layout: Layout, carrying: Pair | None, was_carried: bool) -> Pair:
-    """Return the thing that the mission needs next: the key before its door, and the first target before the second. A
-    thing to put somewhere is needed again if it is dropped, a thing to pick up is not."""
-    if layout.door is not None:
+def wanted(layout: Layout, carrying: Pair | None, was_carried: bool, is_locked: bool) -> Pair:
+    """Return the thing that the mission needs next: the key before its door, the door before what lies behind, and the
+    first target before the second. A thing to put somewhere is needed again if it is dropped, a thing to pick up is
+    not."""
+    if layout.door is not None and (is_locked or layout.order == "open"):
         key = (layout.door[0], "key")
         return (layout.door[0], "door") if carrying == key else key
     first, *second = layout.targets

@@ -74,7 +74,7 @@ def level_class() -> Any:
 def instruction(layout: Layout) -> Any:
     """Return the mission as minigrid's verifier has it."""
     verifier = package("envs.babyai.core.verifier")
-    described = [verifier.ObjDesc(kind, colour or None) for colour, kind in layout.targets]
+    described = [verifier.ObjDesc(kind or None, colour or None) for colour, kind in layout.targets]
     match layout.order:
         case "go to":
             return verifier.GoToInstr(*described)
@@ -108,6 +108,12 @@ class Room:
         """Return the colour and kind of the thing that the agent carries."""
         thing = self.level.carrying
         return None if thing is None else (thing.color, thing.type)
+
+    @property
+    def is_locked(self) -> bool:
+        """Tell whether the door between two rooms is locked."""
+        door = self.level.layout.door
+        return door is not None and bool(self.level.grid.get(*door[1:]).is_locked)
 
     def act(self, name: str) -> tuple[float, bool, bool]:
         """Return the reward, 1 - 0.9 t / max_steps for the fulfilled mission, and whether the mission has ended or

@@ -10,8 +10,8 @@ held-out pairs of colour and object only, a mission of the other levels none of 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -31,7 +31,7 @@ PATIENCE = 20_000
 
 Cell = tuple[int, int]
 Pair = tuple[str, str]
-"""A colour and a kind of object; an empty colour is any."""
+"""A colour and a kind of object; an empty colour or kind is any."""
 
 MISSIONS = {
     "go to": "go to {0}",
@@ -53,6 +53,16 @@ class Level:
     max_steps: int
     """8 * 8 for each room and each navigation of a mission."""
     has_door: bool = False
+    has_test: bool = True
+    """Test tasks may name held-out pairs alone (`held_out`)."""
+    named: tuple[Pair, ...] = ()
+    """Pairs of which a mission names one; empty: any."""
+    colours: tuple[str, ...] = COLOURS
+    """Colours of distractors."""
+    is_alone: bool = False
+    """No distractor is one of the named pairs."""
+    is_partial: bool = False
+    """A mission names a colour or a kind alone."""
 
 
 LEVELS: Mapping[str, Level] = {
@@ -61,6 +71,13 @@ LEVELS: Mapping[str, Level] = {
     "Open": Level(("open",), 0, 128, has_door=True),
     "PutNext": Level(("put next",), 2, 128),
     "PickUpSeqGoTo": Level(("then", "after"), 2, 128),
+    "GoToRedBall": Level(("go to",), 1, 64, has_test=False, named=(("red", "ball"),)),
+    "GoToRedBallGrey": Level(("go to",), 1, 64, has_test=False, named=(("red", "ball"),), colours=("grey",)),
+    "GoToRedBlueBall": Level(
+        ("go to",), 1, 64, has_test=False, named=(("red", "ball"), ("blue", "ball")), is_alone=True
+    ),
+    "PickupDist": Level(("pick up",), 1, 64, has_test=False, is_partial=True),
+    "UnlockPickup": Level(("pick up",), 1, 128, has_test=False, has_door=True),
 }
 
 
@@ -74,7 +91,8 @@ class Layout:
     things: tuple[tuple[str, str, int, int], ...]
     """Colour, kind, x, y."""
     door: tuple[str, int, int] | None
-    """Colour, x, y of a locked door; the agent and the key are in the same room."""
+    """Colour, x, y of a locked door; the agent and the key are in the same room, and so are all things but those that
+    an unlocked door leads to."""
     order: str
     targets: tuple[Pair, ...]
 
@@ -117,19 +135,25 @@ def layout_of(data: Mapping[str, Any]) -> Layout:
 
 def matches(target: Pair, pair: Pair) -> bool:
     """Tell whether a description fits a thing."""
-    return target[0] in ("", pair[0]) and target[1] == pair[1]
+    return target[0] in ("", pair[0]) and target[1] in ("", pair[1])
 
 
 def noun(target: Pair, pairs: Collection[Pair]) -> str:
     article = "a" if sum(matches(target, pair) for pair in pairs) > 1 else "the"
-    return " ".join(filter(None, (article, *target)))
+    return " ".join(filter(None, (article, target[0], target[1] or "object")))
 
 
 def draw_layout(rng: Random, level: str, num_distractors: int, held_out: bool) -> Layout:
     """Draw layouts until one is acceptable; ValueError if none of `PATIENCE` draws is."""
     family = LEVELS[level]
     for _ in range(PATIENCE):
-        if family.has_door:
+        if family.named:
+            found = draw_named(rng, level, family, num_distractors)
+        elif family.is_partial:
+            found = name_in_part(rng, draw_room(rng, level, family, num_distractors, held_out))
+        elif family.has_door and family.num_targets:
+            found = draw_behind_door(rng, level, num_distractors)
+        elif family.has_door:
             found = draw_two_rooms(rng, level, num_distractors, held_out)
         else:
             found = draw_room(rng, level, family, num_distractors, held_out)
@@ -149,6 +173,11 @@ def draw_room(rng: Random, level: str, family: Level, num_distractors: int, held
             return None
     if not is_of_split(targets, held_out):  # before the places, as most draws for the test levels end here
         return None
+    return place(rng, level, family, pairs, targets)
+
+
+def place(rng: Random, level: str, family: Level, pairs: Sequence[Pair], targets: Sequence[Pair]) -> Layout | None:
+    """Draw the places of the agent and of things in one room; None if there is too little room."""
     x, y = rng.choice(inner_cells(0))
     free = [cell for cell in inner_cells(0) if distance(cell, (x, y)) >= 2]
     if len(pairs) > len(free):
@@ -156,6 +185,35 @@ def draw_room(rng: Random, level: str, family: Level, num_distractors: int, held
     cells = rng.sample(free, len(pairs))
     things = tuple((*pair, *cell) for pair, cell in zip(pairs, cells, strict=True))
     return Layout(level, (x, y, rng.randrange(4)), things, None, rng.choice(family.orders), tuple(targets))
+
+
+def draw_named(rng: Random, level: str, family: Level, num_distractors: int) -> Layout | None:
+    """Draw a target among the pairs that the level names, and distractors of its colours."""
+    target = rng.choice(family.named)
+    others = [(rng.choice(family.colours), rng.choice(KINDS)) for _ in range(num_distractors)]
+    if family.is_alone and set(others) & set(family.named):
+        return None
+    return place(rng, level, family, [target, *others], [target])
+
+
+def name_in_part(rng: Random, found: Layout | None) -> Layout | None:
+    """Let a mission name the colour or the kind of its target alone."""
+    if found is None:
+        return None
+    (colour, kind), *_ = found.targets
+    return replace(found, targets=(rng.choice(((colour, ""), ("", kind))),))
+
+
+def draw_behind_door(rng: Random, level: str, num_distractors: int) -> Layout | None:
+    """Draw a locked door with its key and distractors in the agent's room, and a box alone in the other room."""
+    start = draw_two_rooms(rng, level, num_distractors, held_out=False)
+    if start is None or start.door is None:
+        return None
+    box = (rng.choice(COLOURS), "box")
+    if not is_of_split([box], held_out=False) or box in {thing[:2] for thing in start.things}:
+        return None
+    cell = rng.choice(inner_cells(1 - start.agent[0] // DOOR_X))
+    return replace(start, order="pick up", targets=(box,), things=(*start.things, (*box, *cell)))
 
 
 def draw_two_rooms(rng: Random, level: str, num_distractors: int, held_out: bool) -> Layout | None:
@@ -193,15 +251,19 @@ def is_solvable(layout: Layout) -> bool:
     """Tell whether each thing can be reached past the others, and the mission is not fulfilled from the start."""
     if layout.order == "put next" and is_fulfilled(layout):
         return False
-    occupied = {(x, y) for _, _, x, y in layout.things} | ({layout.door[1:]} if layout.door else set())
-    inside = set(inner_cells(layout.agent[0] // DOOR_X)) | occupied
+    doors = {layout.door[1:]} if layout.door else set[Cell]()
+    blocked = {(x, y) for _, _, x, y in layout.things}
+    occupied, rooms = blocked | doors, {x // DOOR_X for x, _ in (layout.agent[:2], *blocked)}
+    inside = {cell for room in rooms for cell in inner_cells(room)} | occupied
+    if len(rooms) == 1:  # nothing lies behind the door
+        blocked = occupied
     reached, stack = set(), [layout.agent[:2]]
     while stack:
         x, y = stack.pop()
         if (x, y) in reached or (x, y) not in inside:
             continue
         reached.add((x, y))
-        if (x, y) not in occupied:
+        if (x, y) not in blocked:
             stack.extend((x + dx, y + dy) for dx, dy in AHEAD)
     return occupied <= reached
 

@@ -21,6 +21,8 @@ EMPTY, WALL, DOOR = (0, 1), 2, 4
 """Codes of minigrid: cells that nobody sees or that hold nothing, walls, doors."""
 OBJECTS = {DOOR: "door", 5: "key", 6: "ball", 7: "box"}
 COLOURS = ("red", "green", "blue", "purple", "yellow", "grey")
+CARRIED = ("key", "ball", "box")
+"""Kinds of things that can be carried."""
 STATES = ("open", "closed", "locked")
 
 LINES_OF_SIGHT = (
@@ -77,10 +79,12 @@ DIRECTIONS = tuple(tuple(direction(column, row) for row in range(ROW + 1)) for c
 
 
 def find(lines: Iterable[str], colour: str, kind: str) -> str:
-    """Return where a thing is, as a thought of at most 10 words; of several the first that is described."""
-    name = f"{colour} {kind}".strip()
+    """Return where a thing is, as a thought of at most 10 words; of several the first that is described. An empty kind
+    is any thing of the colour."""
+    names = [f"{colour} {one}".strip() for one in ((kind,) if kind else CARRIED)]
     for line in lines:
-        before, is_there, place = line.partition(f"{name} ")
-        if is_there and before.startswith("You see"):
-            return f"The {name}: {place}."
-    return f"I do not see the {name}."
+        for name in names:
+            before, is_there, place = line.partition(f"{name} ")
+            if is_there and before.startswith("You see"):
+                return f"The {name}: {place}."
+    return f"I do not see the {colour} {kind or 'object'}.".replace("  ", " ")
