@@ -13,12 +13,15 @@ import logging
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import datasets
+import huggingface_hub
 import numpy as np
 import torch
+from huggingface_hub import constants
 from jinja2 import StrictUndefined
 from jinja2.sandbox import SandboxedEnvironment
 from lm_eval import utils
@@ -32,6 +35,7 @@ from torch import Tensor
 
 from rlx.evaluate.benchmarks import BenchmarkError, Benchmarks, Score, Scores
 from rlx.evaluate.task_file import digest_of_files, is_place, read_task, task_files
+from rlx.fetch import PATIENCE
 from rlx.hardware.pulse import nothing
 from rlx.limits import near
 from rlx.record.folder import digest_of
@@ -80,6 +84,7 @@ def prepare() -> None:
     """Have the harness evaluate templates in Jinja's sandbox, and print nothing but errors."""
     logging.getLogger("lm_eval").setLevel(logging.ERROR)
     datasets.disable_progress_bars()
+    huggingface_hub.logging.set_verbosity_error()
     boxed = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
     boxed.filters |= {"regex_replace": utils.regex_replace}
     utils.env = boxed
@@ -88,21 +93,42 @@ def prepare() -> None:
 def load_tasks(settings: Benchmarks) -> dict[str, Any]:
     """Load the tasks and their data sets; BenchmarkError in one line for a name, file or data set that cannot be."""
     prepare()
+    manager = manager_for(settings)
+    specs = [(name, spec) for name in settings.names for spec in specs_of(name, settings.code)]
+    if not all(isinstance(spec, dict) and is_local(spec) for _, spec in specs):
+        use_cache_without_hub()
+    whole: dict[str, Any] = {"tasks": {}, "groups": {}, "group_map": {}}
+    for name, spec in specs:
+        loaded = load_spec(manager, name, spec)
+        for task in loaded["tasks"]:
+            if task in whole["tasks"]:
+                raise BenchmarkError(f"benchmark={name:.200}: {task!r:.80} is named twice; leave one out")
+        for key, inner in whole.items():
+            inner.update(loaded.get(key) or {})
+    return whole
+
+
+def manager_for(settings: Benchmarks) -> TaskManager:
+    """Return the harness's tasks, after a look at the names. Its own 14,000 are read only where one is named."""
     named = [name for name in settings.names if not is_place(name)]
-    manager = TaskManager(include_defaults=bool(named))
+    manager = task_manager(bool(named))
     for name in named:
         if name not in manager.task_index:
             raise BenchmarkError(f"benchmark={name:.80}: there is no such benchmark{near(name, manager.all_tasks)}")
-    whole: dict[str, Any] = {"tasks": {}, "groups": {}, "group_map": {}}
-    for name in settings.names:
-        for spec in specs_of(name, settings.code):
-            loaded = load_spec(manager, name, spec)
-            for task in loaded["tasks"]:
-                if task in whole["tasks"]:
-                    raise BenchmarkError(f"benchmark={name:.200}: {task!r:.80} is named twice; leave one out")
-            for key, inner in whole.items():
-                inner.update(loaded.get(key) or {})
-    return whole
+    return manager
+
+
+@cache
+def task_manager(with_own: bool) -> TaskManager:
+    return TaskManager(include_defaults=with_own)
+
+
+def use_cache_without_hub() -> None:
+    """Look once whether a hub answers; if none does, read its cache at once instead of asking for half a minute."""
+    try:
+        huggingface_hub.get_session().head(constants.ENDPOINT, timeout=PATIENCE)
+    except Exception:  # every client of HTTP has errors of its own
+        constants.HF_HUB_OFFLINE = datasets.config.HF_HUB_OFFLINE = True
 
 
 def specs_of(name: str, code: bool) -> Iterator[str | dict[str, Any]]:
@@ -127,9 +153,8 @@ def load_spec(manager: TaskManager, name: str, spec: str | dict[str, Any]) -> Ma
     except Exception as error:  # a task's template, its data set and its code raise anything
         why = " ".join(str(error).split())[:200] or type(error).__name__
         is_lost = isinstance(error, OSError) or any(word in why.lower() for word in LOST)
-        data = f": its data set {spec['dataset_path']}" if isinstance(spec, dict) else ""
         advice = f"; {REMEDY}" if is_lost and not (isinstance(spec, dict) and is_local(spec)) else ""
-        raise BenchmarkError(f"benchmark={name:.200}{data} cannot be loaded: {why}{advice}") from error
+        raise BenchmarkError(f"benchmark={name:.200}: its task or data set cannot be loaded: {why}{advice}") from error
 
 
 def is_local(config: Mapping[str, Any]) -> bool:
@@ -138,7 +163,10 @@ def is_local(config: Mapping[str, Any]) -> bool:
 
 
 def identity(settings: Benchmarks) -> list[str]:
-    """Return what tells these benchmarks from others of the same names: digests of local task files and their data."""
+    """Return what tells these benchmarks from others of the same names: digests of local task files and their data.
+    BenchmarkError for a name that the harness does not know."""
+    prepare()
+    manager_for(settings)
     found = []
     for name in settings.names:
         for spec in specs_of(name, settings.code):

@@ -64,17 +64,23 @@ def benchmark_run(run: Run, settings: Benchmarks, screen: Screen | None = None) 
     subject = Subject(after=replace(start, path=str(newest)), before=start, steps=int(newest.name.partition("-")[2]))
     key = result_key(run, settings, subject)
     folder = run.folder / EVALUATIONS / f"{newest.name}-benchmarks-{digest_of(key)[:8]}"
-    return evaluate_in(replace(run, folder=folder), settings, subject, screen, notes)
+    return evaluate_in(replace(run, folder=folder), settings, subject, key, screen, notes)
 
 
 def benchmark_model(run: Run, settings: Benchmarks, screen: Screen | None = None) -> list[Row]:
     """Evaluate the run's model as it stands, in the run's folder."""
     refuse_trained(run.folder)
-    return evaluate_in(run, settings, Subject(after=replace(run.model, lora=None), before=None), screen)
+    subject = Subject(after=replace(run.model, lora=None), before=None)
+    return evaluate_in(run, settings, subject, result_key(run, settings, subject), screen)
 
 
 def evaluate_in(
-    run: Run, settings: Benchmarks, subject: Subject, screen: Screen | None, notes: Sequence[str] = ()
+    run: Run,
+    settings: Benchmarks,
+    subject: Subject,
+    key: Mapping[str, Any],
+    screen: Screen | None,
+    notes: Sequence[str] = (),
 ) -> list[Row]:
     """Evaluate in `run.folder`, on the first of the processes that were started. Equal settings show the result that
     is there."""
@@ -85,10 +91,10 @@ def evaluate_in(
         made: list[Row] = []
 
         def work() -> None:
-            key = result_key(run, settings, subject)
             found = read_result(life.run.folder / RESULT, key)
             made.extend(found or measure(life, settings, subject))
-            write_result(life, key, subject, made)
+            if found is None:
+                write_result(life, key, subject, made)
 
         life.ranks.first(work)
         if life.ranks.is_first:
@@ -98,9 +104,11 @@ def evaluate_in(
 
 
 def result_key(run: Run, settings: Benchmarks, subject: Subject) -> dict[str, Any]:
-    """Return what determines a result."""
+    """Return what determines a result; BenchmarkError for benchmarks that cannot be."""
     from rlx.evaluate.harness import identity
 
+    for model in filter(None, (subject.before, subject.after)):
+        source_of(model)  # fetches a hub's model in a process of its own
     models = [None if model is None else model_digest(model) for model in (subject.before, subject.after)]
     return {
         "settings": {**asdict(settings), "names": list(settings.names)},
@@ -127,7 +135,6 @@ def score(life: Life, model: Model, tasks: dict[str, Any], settings: Benchmarks)
     from rlx.evaluate.harness import score_model
 
     life.screen.say(f"evaluating: {model.path}")
-    source_of(model)  # fetches a hub's model in a process of its own
     tokenizer = load_tokenizer(model)
     loaded = load_base(model, dtype=life.run.hardware.dtype, attention="sdpa").to(life.run.hardware.device)
 
