@@ -1,4 +1,4 @@
-"""What `rlx`, `rlx train --help`, `rlx eval --help` and `rlx list` say, at 80 columns."""
+"""Help texts of `rlx`, `rlx train`, `rlx eval` and `rlx list`, at 80 columns."""
 
 from __future__ import annotations
 
@@ -86,6 +86,11 @@ Examples:
 evaluate, * being the default:
 {options}
 
+General benchmarks, with or without run=DIR (extra `benchmarks`):
+  benchmark=arc_challenge,hellaswag  Names of lm-evaluation-harness, or FILE.yaml.
+  benchmark_limit=1000               The first examples of each.
+  benchmark_shots, benchmark_batch_size, benchmark_code: docs/benchmarks.md
+
 Options:
   --help                Show this message and exit.
 """
@@ -141,7 +146,7 @@ def presets_of(names: Sequence[str]) -> dict[str, list[str]]:
 
 
 def how_chosen(group: str) -> str:
-    """As it stands in a command: a group that no file chooses of is added with `+`."""
+    """Return a group as a command writes it: with `+` where no file chooses of the group."""
     return group if group in defaults() or group in chosen_below() else f"+{group}"
 
 
@@ -171,7 +176,7 @@ def defaults() -> Mapping[str, str]:
 
 
 def default_options(file: str, place: str = "") -> dict[str, str]:
-    """What a shipped file's defaults list chooses of other groups; no file, nothing."""
+    """Return the choices of other groups in a shipped file's defaults list; none without the file."""
     path = shipped_folder("conf") / f"{file}.yaml"
     tree = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
     parts = [part for part in tree.get("defaults", []) if isinstance(part, dict)]
@@ -185,7 +190,7 @@ def columns(rows: Mapping[str, str], *, indent: str = "  ", width: int = 80) -> 
 
 
 def screen_width() -> int:
-    """Of the terminal; where there is none, a line stays a line, for grep."""
+    """Return the terminal's width; without a terminal no line is broken, for grep."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
 
 

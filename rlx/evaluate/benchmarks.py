@@ -16,6 +16,8 @@ from rlx.evaluate.intervals import METHOD, Estimate, Ratio, difference, interval
 from rlx.evaluate.tables import Column, Table, estimate_cell
 from rlx.limits import MANY, MistakeError, within
 
+INTERVALS = f"{METHOD}; the problems are the examples, and differences are paired by example"
+
 
 class BenchmarkError(MistakeError):
     """A benchmark that cannot be evaluated; the message is one line that says which, why and what to do."""
@@ -145,7 +147,7 @@ def row_json(row: Row) -> dict[str, Any]:
         for noun, it in figures.items()
     }
     told = {"benchmark": name, "metric": metric, "filter": chosen, "examples": row.num, "is_share": row.is_share}
-    return {**told, **ends, "interval": METHOD if row.num is not None else None}
+    return {**told, **ends, "interval": INTERVALS if row.num is not None else None}
 
 
 def row_from_json(value: Mapping[str, Any]) -> Row:

@@ -174,8 +174,15 @@ def identity(settings: Benchmarks) -> list[str]:
                 files = digest_of_files(spec["dataset_kwargs"].get("data_files", []))
                 found.append(digest_of({"config": spec, "files": files}))
             else:
-                found.append(digest_of_files(spec) if is_place(spec) else spec)
+                found.append(digest_of_folder(spec) if is_place(spec) else spec)
     return found
+
+
+def digest_of_folder(name: str) -> str:
+    """Return a digest of a task file whose code is run, and of what lies beside it, by size and time."""
+    stats = [(path.name, path.stat()) for path in sorted(Path(name).parent.glob("*")) if path.is_file()]
+    beside = [[own, stat.st_size, stat.st_mtime_ns] for own, stat in stats]
+    return digest_of({"file": digest_of_files(name), "beside": beside})
 
 
 def score_model(

@@ -62,7 +62,7 @@ def task_files(name: str) -> list[Path]:
 
 def read_task(path: Path, metrics: Collection[str]) -> Config:
     """Read a task with what it includes; BenchmarkError where it is no plain data. `metrics` are the harness's own."""
-    config = read_whole(path)
+    config = read_included(path)
     where = f"benchmark={path!s:.200}"
     if not isinstance(config.get("task"), str) or "group" in config:
         raise BenchmarkError(f"{where}: expected the key task with the task's name; groups are not read from files")
@@ -73,7 +73,7 @@ def read_task(path: Path, metrics: Collection[str]) -> Config:
     return {**config, **checked_data(where, config, path.parent)}
 
 
-def read_whole(path: Path, seen: tuple[Path, ...] = ()) -> Config:
+def read_included(path: Path, seen: tuple[Path, ...] = ()) -> Config:
     """Read a task file; its own keys replace those of the files that it includes."""
     path = path.resolve()
     if path in seen:
@@ -84,7 +84,7 @@ def read_whole(path: Path, seen: tuple[Path, ...] = ()) -> Config:
     for each in named if isinstance(named, list) else [named]:
         if not isinstance(each, str):
             raise BenchmarkError(f"benchmark={path!s:.200}: include={each!r:.40}: expected a file's name")
-        merged.update(read_whole(path.parent / each, (*seen, path)))
+        merged.update(read_included(path.parent / each, (*seen, path)))
     merged.pop("task_list", None)
     return merged | config
 

