@@ -220,30 +220,39 @@ def cross_entropy(*, normalisation: Normalisation = "token", constant: float = 1
     return policy_loss(policy_gradient(), PolicyLoss(normalisation=normalisation, constant=constant))
 
 
-def value_loss(*, value_weight: float = 0.5, value_clip: float | None = None) -> TokenLoss:
+def value_loss(
+    *, value_weight: float = 0.5, value_clip: float | None = None, value_limit: float | None = None
+) -> TokenLoss:
     """Return value_weight * (V - G)^2, averaged over tokens, and over rows for what stands after their last token.
 
     With `value_clip`, return the larger of that and of (V' - G)^2, where V' is V within `value_clip` of its value
-    before the update (PPO's implementation, github.com/openai/baselines). The names are those of the algorithms' keys,
-    as a refusal names them.
+    before the update (PPO's implementation, github.com/openai/baselines). With `value_limit`, an error e beyond that
+    limit counts 2 limit |e| - limit^2 (Huber), so that a bad critic does not drown the policy's gradient. A return
+    that is not a number is no target. The names are those of the algorithms' keys, as a refusal names them.
     """
     within(0.0, 1e6, value_weight=value_weight)
-    above(0, value_clip=value_clip)
-    weight, clip = value_weight, value_clip
+    above(0, value_clip=value_clip, value_limit=value_limit)
+    weight, clip, limit = value_weight, value_clip, value_limit
+
+    def square(error: Tensor) -> Tensor:
+        if limit is None:
+            return error.square()
+        return error.abs().clamp(max=limit) * (2 * error.abs() - error.abs().clamp(max=limit))
 
     def squared(tokens: Tokens, name: str, returns: Tensor) -> Tensor:
-        now, old = tokens.now[name], tokens.old[name]
-        plain = (now - returns).square()
-        return plain if clip is None else plain.maximum((old + (now - old).clamp(-clip, clip) - returns).square())
+        """Sum over the tokens that have a target."""
+        now, old, target = tokens.now[name], tokens.old[name], returns.nan_to_num()
+        plain = square(now - target)
+        if clip is not None:
+            plain = plain.maximum(square(old + (now - old).clamp(-clip, clip) - target))
+        return (plain * returns.isfinite()).sum()
 
     def loss(tokens: Tokens, totals: Totals) -> Loss:
         if "value" not in tokens.now or tokens.returns is None:
             raise ValueError("value_loss: it needs an algorithm's critic, and credit that gives returns")
-        value = squared(tokens, "value", tokens.returns).sum() / totals.num_tokens
+        value = squared(tokens, "value", tokens.returns) / totals.num_tokens
         if tokens.returns_after is not None:
-            is_last = tokens.returns_after.isfinite()
-            after = squared(tokens, "value_after", tokens.returns_after.nan_to_num())
-            value = value + (after * is_last).sum() / totals.num_rows
+            value = value + squared(tokens, "value_after", tokens.returns_after) / totals.num_rows
         columns = means({"critic/mean": tokens.now["value"]}, totals.num_tokens)
         return Loss(value=weight * value, metrics={"critic/loss": value.detach(), **columns})
 

@@ -293,12 +293,15 @@ def moved_by(tokens: Tokens) -> Tensor:
 
 
 def explained(batch: Batch) -> Metrics:
-    """Return the share of the returns' variance that the values explained before, 1 - Var(G - V) / Var(G)."""
-    if batch.returns_M is None or "value" not in batch.old_M or len(batch.returns_M) < 2:
-        return {}
-    spread = batch.returns_M.var().item()
-    left = (batch.returns_M - batch.old_M["value"]).var().item()
-    return {"critic/explained": 1 - left / spread if spread else 0.0}
+    """Return the share of the returns' variance that the values explained before, 1 - Var(G - V) / Var(G). Where credit
+    has targets for the values after turns alone, it is of these."""
+    for name, returns_M in (("value", batch.returns_M), ("value_after", batch.returns_after_M)):
+        if returns_M is not None and name in batch.old_M and returns_M.isfinite().sum() > 1:
+            is_known = returns_M.isfinite()
+            known, values = returns_M[is_known], batch.old_M[name][is_known]
+            spread = known.var().item()
+            return {"critic/explained": 1 - (known - values).var().item() / spread if spread else 0.0}
+    return {}
 
 
 def uncredited(batch: Batch) -> Metrics:

@@ -1,0 +1,225 @@
+"""Worth of each sampled token in two steps: a number for each turn, then GAE over the turn's own tokens.
+
+    turns    G_t = r_t + gamma ((1 - lam) V_t + lam H_(t+1)),   H_t = max(0, r_t) + gamma ((1 - lam) V_t + lam H_(t+1))
+    tokens   R_m = [m = M] G_t - kl (log pi - log reference),   A_m = GAE of R over the M tokens of turn t alone
+
+This is nested PPO (Gandhi et al. 2025, "Incentivizing both grounding and reasoning", algorithm 1): a penalty, which is
+a negative r, counts in its own turn and in no earlier one. V_t is the value at the turn's last token. Other numbers for
+a turn are those of a contextual bandit (its appendix F), of GAE over turns, and of bi-level GAE (VAGEN, RAGEN).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import isnan, nan, sqrt
+from typing import Literal, NamedTuple
+
+from rlx.algo.credit import by_trajectory, check_discounts
+from rlx.algo.gae import at_last, gae, of_critic, value_at_end
+from rlx.algo.parts import Algorithm, Credit, Credited, Memory, PerRow, PerToken, State
+from rlx.algo.rows import Rows
+from rlx.limits import above, refuse, within
+from rlx.types import Group, Metrics
+
+Worth = Literal["nested", "final", "sum", "turn", "bilevel"]
+Indices = Literal["as_released", "paper"]
+
+TINY = 1e-8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewardKL:
+    """KL(policy || start policy) as a price in the reward of each token, and how it adapts.
+
+    weight <- weight * (1 + rate * clip(KL / target - 1, -.2, .2)), where KL is the mean over turns of the sum over a
+    turn's tokens of log pi - log reference (Ziegler et al. 2019, arXiv:1909.08593, section 2.2).
+    """
+
+    weight: float = 0.0
+    """Price of a nat; 0 needs no reference model."""
+    target: float | None = None
+    """Nats a turn that the weight is adapted to; None keeps the weight."""
+    rate: float = 0.1
+
+    def __post_init__(self) -> None:
+        within(0.0, 1e6, weight=self.weight)
+        above(0, target=self.target)
+        within(0.0, 1.0, rate=self.rate)
+        if self.target is not None and not self.weight:
+            refuse("weight", self.weight, "a number above 0 to begin with, as target adapts it by factors")
+
+
+FREE = RewardKL()
+"""No price."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Episode:
+    """The turns of one episode: rewards, values before tokens, values after each turn, and the worth after the end."""
+
+    rewards: Sequence[float]
+    values: Sequence[Sequence[float]]
+    after: Sequence[float]
+    beyond: float
+
+    def at(self, token: int) -> list[float]:
+        """Return each turn's value before one of its tokens; not a number where the turn sampled none."""
+        return [own[token] if own else nan for own in self.values]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nested:
+    """Choice of a turn's number, of the value that a token is measured against, and of discounts and lambdas."""
+
+    worth: Worth = "nested"
+    indices: Indices = "as_released"
+    gamma: float = 0.9
+    lam: float = 0.95
+    token_gamma: float = 1.0
+    token_lam: float = 0.98
+
+    def __post_init__(self) -> None:
+        check_discounts(gamma=self.gamma, lam=self.lam, token_gamma=self.token_gamma, token_lam=self.token_lam)
+        if self.indices == "paper" and self.worth in ("turn", "bilevel"):
+            refuse("indices", self.indices, f"as_released with worth={self.worth}, which is of another paper")
+
+    def scalars(self, episode: Episode) -> list[float]:
+        """Return the number of each turn."""
+        rewards = episode.rewards
+        match self.worth:
+            case "nested":
+                ends = episode.at(-1) if self.indices == "as_released" else episode.after
+                return penalty_free_returns(rewards, ends, episode.beyond, self.gamma, self.lam)
+            case "final":
+                return [rewards[-1]] * len(rewards)
+            case "sum":
+                return [sum(rewards)] * len(rewards)
+            case "turn":
+                return over_turns(episode, episode.at(0), self.gamma, self.lam)
+            case "bilevel":
+                return over_turns(episode, episode.at(-1), self.gamma, self.lam)
+
+    def tokens(self, scalar: float, values: Sequence[float], after: float, prices: Sequence[float]) -> Tokens:
+        """Return the worth of a turn's tokens."""
+        if self.worth == "turn":
+            return Tokens([scalar - values[0] - price for price in prices], [scalar] * len(values))
+        rewards = [r - price for r, price in zip(at_last(scalar, len(values)), prices, strict=True)]
+        if self.indices == "paper":
+            return Tokens(self.printed(rewards, values, after), [nan] * len(values), scalar)
+        advantages = gae(rewards, values, 0.0, self.token_gamma, self.token_lam)
+        return Tokens(advantages, [a + v for a, v in zip(advantages, values, strict=True)])
+
+    def printed(self, rewards: Sequence[float], values: Sequence[float], after: float) -> list[float]:
+        """delta_m = R_(m+1) + token_gamma V_(m+1) - V_m and A_M = 0, where V_m is the value after token m.
+
+        These are lines 10 and 11 of algorithm 1 as printed. The last token is never trained; the one before it is worth
+        R_M + V_M - V_(M-1), where V_M is drawn to G too, so that G counts twice.
+        """
+        behind = [*values[1:], after]
+        return [*gae(rewards[1:], behind[:-1], behind[-1], self.token_gamma, self.token_lam), 0.0]
+
+
+class Tokens(NamedTuple):
+    """Worth of a turn's tokens."""
+
+    advantages: list[float]
+    returns: list[float]
+    """Targets of the values before the tokens; not a number where there is none."""
+    end: float = nan
+    """Target of the value after the last."""
+
+
+def nested_gae(form: Nested, kl: float, whiten: bool) -> Credit:
+    """Return the credit of tokens."""
+
+    def credit(rows: Rows) -> Credited:
+        prices, values = prices_of(rows, kl), of_critic(rows)
+        found = [Tokens([], [])] * len(values)
+        for own in by_trajectory(rows):
+            scalars = form.scalars(episode_of(rows, own))
+            for row, scalar in zip(own, scalars, strict=True):
+                if values[row]:
+                    found[row] = form.tokens(scalar, values[row], rows.value_after[row], prices[row])
+        advantages = [one.advantages for one in found]
+        return Credited(
+            advantage=PerToken(whitened(advantages) if whiten else advantages),
+            returns=PerToken([one.returns for one in found]),
+            returns_after=PerRow([one.end for one in found]),
+            metrics=kl_figures(rows),
+        )
+
+    return credit
+
+
+def episode_of(rows: Rows, own: Sequence[int]) -> Episode:
+    """Return the turns of the rows of an episode. One that the context's end cut off goes on as the critic expects."""
+    return Episode(
+        rewards=[rows.reward[row] for row in own],
+        values=[rows.value[row] for row in own],
+        after=[rows.value_after[row] for row in own],
+        beyond=value_at_end(rows, own[-1], bootstrap=True),
+    )
+
+
+def penalty_free_returns(
+    rewards: Sequence[float], ends: Sequence[float], beyond: float, gamma: float, lam: float
+) -> list[float]:
+    """G of each turn, where `beyond` is H after the last. A turn without tokens has no V, and passes H on."""
+    found, following = list[float](), beyond
+    for reward, end in zip(reversed(rewards), reversed(ends), strict=True):
+        ahead = gamma * (following if isnan(end) else (1 - lam) * end + lam * following)
+        found.append(reward + ahead)
+        following = max(0.0, reward) + ahead
+    return found[::-1]
+
+
+def over_turns(episode: Episode, values: Sequence[float], gamma: float, lam: float) -> list[float]:
+    """Return A + V of GAE over turns, where V of a turn is one of its values; 0 for a turn without tokens."""
+    known = [0.0 if isnan(value) else value for value in values]
+    advantages = gae(episode.rewards, known, episode.beyond, gamma, lam)
+    return [advantage + value for advantage, value in zip(advantages, known, strict=True)]
+
+
+def prices_of(rows: Rows, kl: float) -> list[list[float]]:
+    """Return kl (log pi - log reference) of each token of each row."""
+    if not kl:
+        return [[0.0] * num for num in rows.num_tokens]
+    if not rows.reference_logp:
+        raise ValueError("credit: the rows have no reference log-probs; the algorithm needs {'reference'}")
+    return [[kl * gap for gap in gaps] for gaps in gaps_of(rows)]
+
+
+def gaps_of(rows: Rows) -> list[list[float]]:
+    """Return log pi - log reference of each token of each row."""
+    return [[p - q for p, q in zip(*own, strict=True)] for own in zip(rows.logp, rows.reference_logp, strict=True)]
+
+
+def kl_figures(rows: Rows) -> Mapping[str, float]:
+    """Return the mean over turns of the sum of log pi - log reference."""
+    totals = [sum(gaps) for gaps in gaps_of(rows)] if rows.reference_logp else []
+    return {"kl/turn": sum(totals) / len(totals)} if totals else {}
+
+
+def whitened(columns: Sequence[Sequence[float]]) -> list[list[float]]:
+    """Return (A - mean) / std over all tokens of the batch, as TRL does."""
+    flat = [value for own in columns for value in own]
+    mean = sum(flat) / max(len(flat), 1)
+    spread = sqrt(sum((value - mean) ** 2 for value in flat) / max(len(flat) - 1, 1) + TINY)
+    return [[(value - mean) / spread for value in own] for own in columns]
+
+
+def adaptive_reward_kl(kl: RewardKL, made: Callable[[float], Credit]) -> Memory | None:
+    """Return the memory that adapts `kl.weight`; `made` makes the algorithm's credit with it. None without a target."""
+    target = kl.target
+    if target is None:
+        return None
+
+    def adapt(state: State, groups: Sequence[Group], metrics: Metrics) -> State:
+        error = max(-0.2, min(0.2, metrics.get("kl/turn", target) / target - 1))
+        return {"reward_kl": state["reward_kl"] * (1 + kl.rate * error)}
+
+    def bind(algorithm: Algorithm, state: State) -> Algorithm:
+        return replace(algorithm, credit=made(state["reward_kl"]))
+
+    return Memory(begin=lambda: {"reward_kl": kl.weight}, adapt=adapt, bind=bind)
