@@ -12,6 +12,7 @@ import torch
 
 from rlx.algo.a2c import a2c
 from rlx.algo.grpo import grpo
+from rlx.algo.nested_ppo import nested_ppo
 from rlx.algo.parts import Critic, Optimizer
 from rlx.algo.ppo import ppo
 from rlx.algo.rebn import rebn
@@ -33,6 +34,9 @@ TURN_BY_TURN = {
     "rebn, by turn": partial(rebn, among="turn"),
     "a2c": partial(a2c, critic=CRITIC),
     "ppo": partial(ppo, critic=CRITIC),
+    "nested_ppo": partial(nested_ppo, critic=CRITIC),
+    "turn_ppo": partial(nested_ppo, critic=CRITIC, worth="turn"),
+    "bilevel_ppo": partial(nested_ppo, critic=CRITIC, worth="bilevel"),
     "grpo": partial(grpo, gamma=0.9),
     "rloo": partial(rloo, gamma=0.9),
     "tool_rloo": partial(tool_rloo, gamma=0.9, best_of=2, clip=0.2),

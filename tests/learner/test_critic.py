@@ -14,6 +14,8 @@ from transformers import AutoModelForCausalLM
 
 from rlx.algo.gae import gae_over_tokens
 from rlx.algo.losses import PolicyLoss, clip, policy_loss, together, value_loss
+from rlx.algo.nested import Nested, nested_gae
+from rlx.algo.nested_ppo import nested_ppo
 from rlx.algo.parts import Credited, Critic, Optimizer, PerRow, PerToken
 from rlx.learner.attention import PACKED
 from rlx.learner.batch import collate
@@ -179,6 +181,46 @@ def test_the_start_has_no_critic(model, groups):
     assert set(batch.reference_M) == {"logp", "entropy"}
     assert set(batch.old_M) == {"logp", "entropy", "value", "value_after"}
     assert batch.old_M["value"].abs().max() == 0
+
+
+FORMS = [Nested(indices="as_released", lam=0.6), Nested(indices="paper", lam=0.6), Nested(worth="bilevel", lam=0.6)]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=["as_released", "paper", "bilevel"])
+@pytest.mark.parametrize("rewrite", [0.0, 0.5])
+def test_nested_credit_reads_values_at_sampled_tokens_alone(model, groups, rewrite, form):
+    """Discounts differ from 1, where values of observed tokens within the recursion would show."""
+    given, network = groups(rewrite=rewrite), model()
+    trainer = learner(network, lr=0.0)
+    set_head(trainer)
+    expected = naive(network, trainer.scorer.heads["value"], given)
+    batch = trainer.annotate(collate(given), NONE)
+    table = rows(given, batch)
+    found = nested_gae(form, 0.0, whiten=False)(table)
+    values = [tuple(own.tolist()) for own in expected["value"].detach().split(list(table.num_tokens))]
+    after = [own[-1].item() for own in expected["value_after"].detach().split(list(table.num_tokens))]
+    by_hand = nested_gae(form, 0.0, whiten=False)(replace(table, value=tuple(values), value_after=tuple(after)))
+    for ours, theirs in zip(found.advantage.values, by_hand.advantage.values, strict=True):
+        assert ours == pytest.approx(theirs, abs=1e-4)
+    assert max(abs(x) for own in found.advantage.values for x in own) > 0.1
+
+
+@pytest.mark.parametrize("indices", ["as_released", "paper"])
+def test_the_critic_of_nested_ppo_learns_and_moves_the_model_that_it_reads(model, groups, indices):
+    given = groups()
+    algorithm = nested_ppo(optimizer=Optimizer(lr=1e-3), critic=Critic(lr=1e-2), indices=indices, value_weight=0.5)
+    trainer = learner(model(), lr=1e-3)
+    set_head(trainer)
+    head = trainer.scorer.heads["value"].weight.clone()
+    body = {name: p.clone() for name, p in trainer.model.named_parameters()}
+    batch = trainer.annotate(collate(given), algorithm.needs)
+    credited = replace(algorithm.credit(rows(given, batch)), advantage=PerRow([0.0] * len(batch.trajectory_R)))
+    metrics = trainer.update(batch.with_credit(credited), algorithm.loss)
+    assert metrics["critic/loss"] > 0
+    assert math.isfinite(metrics["critic/explained"])
+    assert not torch.equal(head, trainer.scorer.heads["value"].weight)
+    moved = [name for name, p in trainer.model.named_parameters() if not torch.equal(body[name], p)]
+    assert len(moved) > len(body) / 2, "without advantages only the critic's gradient moves the model"
 
 
 def test_a_value_loss_without_a_critic_or_returns_is_refused(model, groups):
