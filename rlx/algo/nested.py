@@ -32,8 +32,10 @@ TINY = 1e-8
 class RewardKL:
     """KL(policy || start policy) as a price in the reward of each token, and how it adapts.
 
-    weight <- weight * (1 + rate * clip(KL / target - 1, -.2, .2)), where KL is the mean over turns of the sum over a
-    turn's tokens of log pi - log reference (Ziegler et al. 2019, arXiv:1909.08593, section 2.2).
+        weight <- weight * (1 + rate * clip(KL / target - 1, -.2, .2))
+
+    KL is the mean over turns of the sum over a turn's tokens of log pi - log reference (Ziegler et al. 2019,
+    arXiv:1909.08593, section 2.2).
     """
 
     weight: float = 0.0
