@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import datetime, tzinfo
 from functools import cache
 from typing import Any
 
@@ -26,6 +27,15 @@ START = "from rlx.model.rendering import main; main()"
 REMEDY = "mend the template, or set model.chat=false"
 
 Messages = Sequence[Mapping[str, str]]
+
+
+class SameDay(datetime):
+    """Clock of templates that tell the date (Llama 3), as a prompt must not depend on the day: it stays at the day that
+    they fall back to."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> SameDay:
+        return cls(2024, 7, 26, tzinfo=tz)
 
 
 def render(tokenizer: Any, conversations: Sequence[Messages]) -> list[str | None]:
@@ -81,8 +91,9 @@ def main() -> None:
     """Answer one request of standard input on standard output, within the limits."""
     import resource
 
-    from transformers.utils.chat_template_utils import render_jinja_template
+    from transformers.utils import chat_template_utils
 
+    vars(chat_template_utils)["datetime"] = SameDay  # in this process alone
     asked = json.load(sys.stdin)
     used = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
     resource.setrlimit(resource.RLIMIT_CPU, (int(used) + 1 + SECONDS,) * 2)
@@ -90,7 +101,11 @@ def main() -> None:
         with open("/proc/self/statm") as file:
             pages = int(file.read().split()[0])
         resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + MEGABYTES * 2**20,) * 2)
-    sys.stdout.write(json.dumps([render_one(render_jinja_template, one, asked) for one in asked["conversations"]]))
+    sys.stdout.write(
+        json.dumps(
+            [render_one(chat_template_utils.render_jinja_template, one, asked) for one in asked["conversations"]]
+        )
+    )
 
 
 def render_one(rendered: Any, conversation: Messages, asked: Mapping[str, Any]) -> tuple[str, str | None]:

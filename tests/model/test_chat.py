@@ -94,6 +94,14 @@ def test_a_template_without_end_is_refused_within_its_limits(template: str) -> N
     assert "\n" not in str(error.value)
 
 
+def test_a_template_that_tells_the_date_tells_the_same_every_day() -> None:
+    """That of Llama 3 has today's date in its system message."""
+    dated = "{% if not date_string is defined %}{% set date_string = strftime_now('%d %b %Y') %}{% endif %}{{ date_string }}"
+    tokenizer = tokenizer_with(dated + PLAIN)
+    (text,) = render(tokenizer, [[{"role": "user", "content": "hello"}]])
+    assert text == "26 Jul 2024<|user|>hello<|end|><|agent|>"
+
+
 def test_a_template_is_rendered_in_another_process_as_transformers_renders_it() -> None:
     tokenizer = tokenizer_with("{{ bos_token }}{{ eos_token }}" + TOOLS)
     messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "é\n{{ 1 }}"}]
