@@ -155,7 +155,7 @@ def test_a_preset_takes_a_step_with_a_small_model(name: str, tiny: Path, tmp_pat
     if name.startswith("carl"):
         words = [word for word in words if not word.startswith(("algo.num_samples", "sampling.max_context"))]
         words += [*search_words(tmp_path), "algo.num_fresh=2", "algo.num_forks=2", "sampling.max_context=2000"]
-    elif not name.startswith(("gem", "earl_calc")):
+    elif not name.startswith(("gem", "earl_calc", "babyai")):
         words += ["warm_start.steps=1", "warm_start.algo.num_prompts=1", "warm_start.algo.optimizer.num_minibatches=1"]
     if name in LOCAL:
         key, source = LOCAL[name]
