@@ -101,8 +101,21 @@ def test_values_and_gradients_are_those_of_plain_autograd(model, groups, rewrite
     metrics = trainer.update(batch, LOSS)
     assert metrics["loss/value"] == pytest.approx(loss.item(), rel=1e-5)
     scale = torch.cat([g.flatten() for g in by_hand]).norm()
-    for ours, theirs in zip(kept[0], by_hand, strict=True):
-        assert (ours - theirs).norm() < 1e-6 * scale
+    for ours, theirs, p in zip(kept[0], by_hand, moved, strict=True):
+        factor = 1 / network.config.hidden_size if p is head.weight or p is head.bias else 1.0
+        assert (ours - factor * theirs).norm() < 1e-6 * scale
+
+
+def test_a_critics_head_does_not_take_the_room_of_the_policys_gradient(model, groups):
+    """Its gradient alone would be several times the limit; a share of it that is not damped scales all else down."""
+    trainer = learner(model(), lr=1e-3, max_gradient_norm=1.0)
+    set_head(trainer)
+    batch = credited(trainer.annotate(collate(groups()), NONE))
+    batch = replace(batch, returns_M=batch.returns_M + 100.0)
+    kept, move = [], trainer.move
+    trainer.move = lambda: kept.append([p.grad.norm() for p in trainer.scorer.heads.parameters()]) or move()
+    norm = trainer.update(batch, value_loss(value_weight=0.01))["gradient/norm"]
+    assert max(kept[0]) < 0.1 * norm
 
 
 @pytest.mark.parametrize(("gap_cap", "trusted"), [(None, True), (2.0, False)])
