@@ -96,7 +96,8 @@ def test_a_template_without_end_is_refused_within_its_limits(template: str) -> N
 
 def test_a_template_that_tells_the_date_tells_the_same_every_day() -> None:
     """That of Llama 3 has today's date in its system message."""
-    dated = "{% if not date_string is defined %}{% set date_string = strftime_now('%d %b %Y') %}{% endif %}{{ date_string }}"
+    asks = "{% if not date_string is defined %}{% set date_string = strftime_now('%d %b %Y') %}{% endif %}"
+    dated = asks + "{{ date_string }}"
     tokenizer = tokenizer_with(dated + PLAIN)
     (text,) = render(tokenizer, [[{"role": "user", "content": "hello"}]])
     assert text == "26 Jul 2024<|user|>hello<|end|><|agent|>"
