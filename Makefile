@@ -72,7 +72,7 @@ docs: setup ## Build the documentation into site/, with every link checked
 nano: setup ## Rebuild the embedded model from the project's own text, on up to two cores (hours)
 	$(BIN)/python scripts/nano.py --processes $(if $(filter 1,$(shell nproc)),1,2)
 
-reproduce: reproduce-tool_rloo reproduce-tool_cost reproduce-gem reproduce-earl_calc reproduce-earl_sorting reproduce-credit reproduce-carl ## Reproduce every published result
+reproduce: reproduce-tool_rloo reproduce-tool_cost reproduce-gem reproduce-earl_calc reproduce-earl_sorting reproduce-credit reproduce-carl reproduce-babyai ## Reproduce every published result
 
 reproduce-gem: setup ## Reproduce what GEM shows, one thing after the other
 	@failed=; for name in $(GEM); do $(BIN)/rlx reproduce $$name || failed="$$failed $$name"; done; \

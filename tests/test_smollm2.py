@@ -68,6 +68,29 @@ def test_smollm2_takes_two_steps_of_carl_as_a_search_agent(small_run: Callable[.
     assert all(line.get("gap/engine", 0.0) < 1e-3 for line in lines)
 
 
+@pytest.mark.parametrize("protocol", ["babyai_direct", "babyai_reasoning"])
+def test_smollm2_takes_two_steps_of_nested_ppo_in_a_room(
+    small_run: Callable[..., Any], tmp_path: Path, protocol: str
+) -> None:
+    """With its chat template, adapters, the paper's prompts and a price of the KL that adapts."""
+    pytest.importorskip("minigrid")
+    words = (
+        *("model=smollm2_135m", "+model/lora=r8", "env=babyai/go_to", f"protocol={protocol}", "algo=nested_ppo"),
+        *("algo.num_prompts=2", "algo.num_samples=1", "algo.optimizer.num_epochs=2", "steps=2"),
+        *("algo.reward_kl.weight=0.2", "algo.reward_kl.target=6.0", "sampling.max_new_tokens=24"),
+        *("sampling.max_context=2048", "evaluate.num_tasks=1", "evaluate.num_samples=1", "evaluate.ks=[1]"),
+    )
+    without = ("env.", "env=", "algo", "sampling", "evaluate.", "protocol")
+    summary = train(small_run(tmp_path / "run", *words, without=without), Screen(silent=True))
+    lines = told(tmp_path / "run")
+    assert summary.status == "finished"
+    assert [line["step"] for line in lines] == [1, 2]
+    assert all(line["episode/errors"] == 0 and line["critic/loss"] > 0 for line in lines)
+    assert lines[0]["kl/turn"] == pytest.approx(0.0, abs=1e-2), "the policy is still the start"
+    assert lines[1]["known/reward_kl"] == pytest.approx(0.2 * 0.98, rel=1e-3)
+    assert all(line.get("gap/engine", 0.0) < 1e-3 for line in lines)
+
+
 def test_smollm2_finds_the_calculator_without_being_told_of_it(small_run: Callable[..., Any], tmp_path: Path) -> None:
     """From the pretrained model: no instruction, no demonstration, and a route that twins are forced to take."""
     words = (

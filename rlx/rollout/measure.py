@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import pstdev
 
 from rlx.types import CUT, Action, Environment, Group, Metrics, Task, Trajectory
 from rlx.world import environment_turns, is_finite, is_for_environment, parts_of, tools_of
@@ -103,6 +104,7 @@ def measure_some(groups: Sequence[Group], *, lends: bool) -> Metrics:
     return {
         **measure_replies(episodes),
         "reward/mean": mean(episode.reward for episode in episodes),
+        "reward/std": pstdev(episode.reward for episode in episodes) if episodes else 0.0,
         "success/mean": share(episode.success for episode in episodes),
         "success/any": share(any(t.success for t in trajectories) for trajectories in fresh),
         "group/informative": share(informative(group.trajectories) for group in groups),

@@ -48,6 +48,17 @@ def test_an_action_repeats_an_earlier_one_of_its_own_episode_by_kind_name_and_te
     assert told(again)["action/repeated"] == pytest.approx(3 / 7), "two in the first, one in the second"
 
 
+def test_the_deviation_of_rewards_is_over_all_episodes() -> None:
+    def earning(sample: int, reward: float) -> Trajectory:
+        one = episode(sample, "answer 1")
+        return replace(one, turns=(replace(one.turns[0], reward=reward),))
+
+    found = told([earning(0, 1.0), earning(1, 0.0)], [earning(0, -1.0)])
+    assert found["reward/mean"] == 0.0
+    assert found["reward/std"] == pytest.approx((2 / 3) ** 0.5)
+    assert told([episode(0, "answer 1")])["reward/std"] == 0.0
+
+
 def test_what_a_group_does_is_distinct_where_no_other_of_its_episodes_does_it() -> None:
     same = [episode(sample, "call 1", "answer 2") for sample in range(4)]
     other = [episode(0, "call 1", "answer 2"), episode(1, "call 3", "answer 2")]

@@ -33,6 +33,7 @@ class BabyAI:
 
     actions: ClassVar = tuple(Verb(name=name, description=said, phrase=said) for name, said in PHRASES.items())
     pace: ClassVar = "inline"
+    discount: ClassVar = 0.9
     judging: ClassVar = ("num_test", "penalty", "max_penalty", "max_invalid")
 
     level: str = "GoTo"
