@@ -359,13 +359,13 @@ def test_missions_of_further_levels_are_those_of_minigrid() -> None:
     balls, others = ("red ball", "blue ball"), ("grey ball", "grey box", "grey key")
     for level, allowed in (("GoToRedBall", balls[:1]), ("GoToRedBallGrey", balls[:1]), ("GoToRedBlueBall", balls)):
         for task in tasks(50, level=level):
-            assert re.fullmatch(f"go to (the|a) ({'|'.join(allowed)})", task.data["mission"])
+            assert re.fullmatch(f"go to (the|a) ({'|'.join(allowed)})", task.data["goal"])
             things = [" ".join(thing[:2]) for thing in task.data["things"]]
             if level == "GoToRedBallGrey":
                 assert set(things) - {"red ball"} <= set(others)
             if level == "GoToRedBlueBall":
                 assert len([one for one in things if one in balls]) == 1
-    named = {task.data["mission"] for task in tasks(300, level="PickupDist")}
+    named = {task.data["goal"] for task in tasks(300, level="PickupDist")}
     colours = [f"{article} {colour} object" for article in ("the", "a") for colour in COLOURS]
     kinds = [f"{article} {kind}" for article in ("the", "a") for kind in KINDS]
     assert named == {f"pick up {one}" for one in (*colours, *kinds)}
