@@ -42,7 +42,8 @@ class Sums:
 
     def tasks(self, split: str, seed: int) -> Iterator[Task]:
         for text, right in (("2 + 3", "5"), ("4 + 1", "5")):
-            yield Task(id=text, prompt=(Text(f"{self.name}: what is {text}?"),), data={"right": right})
+            asked = f"{self.name}: what is {text}?"
+            yield Task(id=text, prompt=(Text(asked),), data={"right": right, "goal": asked})
 
     def start(self, task: Task) -> Answering:
         return Answering(f"sum = {task.data['right']}{self.lines}print(sum)")
@@ -85,7 +86,10 @@ def write_model(folder: Path, chat: bool) -> Model:
 
 def spoken_in(name: str) -> Portion:
     """The sums, in a protocol; those of one line have answers of one."""
-    protocol = build_protocol(name, {})
+    protocol: Any = build_protocol(name, {})
+    told = getattr(protocol, "instruction", None) or ""
+    if "{actions}" in told:  # of which the sums have none
+        protocol = replace(protocol, instruction=told.replace("{actions}", "a number"), correction=None)
     return Portion(env=Sums(name=name, lines="; " if "\n" in protocol.stops else "\n"), protocol=protocol)
 
 
