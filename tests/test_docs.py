@@ -87,6 +87,7 @@ def gains(env: str, folder: Path) -> dict[str, dict[str, float]]:
     return metrics
 
 
+@pytest.mark.slow
 def test_a_new_environment_learns_with_the_command_that_is_printed_for_it(tmp_path: Path) -> None:
     """It takes a minute on one core."""
     printed = run("rlx", "new", "env", "cellar", cwd=tmp_path).splitlines()[-1].strip()
