@@ -185,16 +185,21 @@ def policy_loss(surrogate: Surrogate, loss: PolicyLoss = PLAIN) -> TokenLoss:
     return policy
 
 
+def adapted_weight(weight: float, kl: float, target: float, rate: float) -> float:
+    """Return weight * (1 + rate * clip(KL / target - 1, -.2, .2)) (Ziegler et al. 2019, arXiv:1909.08593, section
+    2.2)."""
+    return weight * (1 + rate * max(-0.2, min(0.2, kl / target - 1)))
+
+
 def adaptive_kl(loss: PolicyLoss, made: Callable[[PolicyLoss], TokenLoss]) -> Memory | None:
-    """kl <- kl * (1 + kl_rate * clip(KL / kl_target - 1, -.2, .2)) after every step that learned (Ziegler et al. 2019,
-    arXiv:1909.08593, section 2.2); `made` makes the algorithm's loss with it. None without `kl_target`."""
+    """Return the memory that adapts `loss.kl` after every step that learned; `made` makes the algorithm's loss with it.
+    None without `kl_target`."""
     target = loss.kl_target
     if target is None:
         return None
 
     def adapt(state: State, groups: Sequence[Group], metrics: Metrics) -> State:
-        error = max(-0.2, min(0.2, metrics.get("kl/mean", target) / target - 1))
-        return {"kl": state["kl"] * (1 + loss.kl_rate * error)}
+        return {"kl": adapted_weight(state["kl"], metrics.get("kl/mean", target), target, loss.kl_rate)}
 
     def bind(algorithm: Algorithm, state: State) -> Algorithm:
         return replace(algorithm, loss=made(replace(loss, kl=state["kl"])))

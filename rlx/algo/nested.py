@@ -16,7 +16,8 @@ from math import isnan, nan, sqrt
 from typing import Literal, NamedTuple
 
 from rlx.algo.credit import by_trajectory, check_discounts
-from rlx.algo.gae import at_last, gae, of_critic, value_at_end
+from rlx.algo.gae import at_last, gae, of_critic
+from rlx.algo.losses import adapted_weight
 from rlx.algo.parts import Algorithm, Credit, Credited, Memory, PerRow, PerToken, State
 from rlx.algo.rows import Rows
 from rlx.limits import above, refuse, within
@@ -32,10 +33,7 @@ TINY = 1e-8
 class RewardKL:
     """KL(policy || start policy) as a price in the reward of each token, and how it adapts.
 
-        weight <- weight * (1 + rate * clip(KL / target - 1, -.2, .2))
-
-    KL is the mean over turns of the sum over a turn's tokens of log pi - log reference (Ziegler et al. 2019,
-    arXiv:1909.08593, section 2.2).
+    It adapts by `adapted_weight` to the mean over turns of the sum over a turn's tokens of log pi - log reference.
     """
 
     weight: float = 0.0
@@ -139,7 +137,7 @@ def nested_gae(form: Nested, kl: float, whiten: bool) -> Credit:
         prices, values = prices_of(rows, kl), of_critic(rows)
         found = [Tokens([], [])] * len(values)
         for own in by_trajectory(rows):
-            scalars = form.scalars(episode_of(rows, own))
+            scalars = form.scalars(episode_of(rows, own, form.indices))
             for row, scalar in zip(own, scalars, strict=True):
                 if values[row]:
                     found[row] = form.tokens(scalar, values[row], rows.value_after[row], prices[row])
@@ -154,13 +152,16 @@ def nested_gae(form: Nested, kl: float, whiten: bool) -> Credit:
     return credit
 
 
-def episode_of(rows: Rows, own: Sequence[int]) -> Episode:
-    """Return the turns of the rows of an episode. One that the context's end cut off goes on as the critic expects."""
+def episode_of(rows: Rows, own: Sequence[int], indices: Indices) -> Episode:
+    """Return the turns of the rows of an episode. One that the context's end cut off is worth what the critic says at
+    its end: the last of the values that have targets."""
+    values, after = [rows.value[row] for row in own], [rows.value_after[row] for row in own]
+    last = after[-1] if indices == "paper" else next((each[-1] for each in reversed(values) if each), 0.0)
     return Episode(
         rewards=[rows.reward[row] for row in own],
-        values=[rows.value[row] for row in own],
-        after=[rows.value_after[row] for row in own],
-        beyond=value_at_end(rows, own[-1], bootstrap=True),
+        values=values,
+        after=after,
+        beyond=last if rows.status[own[-1]] == "context" and not isnan(last) else 0.0,
     )
 
 
@@ -218,8 +219,7 @@ def adaptive_reward_kl(kl: RewardKL, made: Callable[[float], Credit]) -> Memory 
         return None
 
     def adapt(state: State, groups: Sequence[Group], metrics: Metrics) -> State:
-        error = max(-0.2, min(0.2, metrics.get("kl/turn", target) / target - 1))
-        return {"reward_kl": state["reward_kl"] * (1 + kl.rate * error)}
+        return {"reward_kl": adapted_weight(state["reward_kl"], metrics.get("kl/turn", target), target, kl.rate)}
 
     def bind(algorithm: Algorithm, state: State) -> Algorithm:
         return replace(algorithm, credit=made(state["reward_kl"]))

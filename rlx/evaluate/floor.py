@@ -19,12 +19,11 @@ from rlx.evaluate.passk import estimates
 from rlx.fault import fault
 from rlx.limits import MistakeError
 from rlx.random_play import has_random_episodes, has_tries, random_act, tries_of
-from rlx.rollout.episode import luck_of_turn
+from rlx.rollout.episode import luck_of_turn, turn_of
 from rlx.rollout.measure import EMPTY
 from rlx.stream import stream_of
 from rlx.types import Action, Completion, Environment, Sampling, Start, Step, Task, Trajectory, Turn
 from rlx.world import (
-    cost_of,
     give_luck,
     has_chance,
     lawful,
@@ -156,16 +155,5 @@ def walk(env: Environment, start: Start, limit: int, seed: int) -> tuple[list[Tu
             luck = luck_of_turn(stream, start, len(turns)) if has_chance(episode) else 0
             give_luck(episode, luck)
             step = lawful(env, step_within(episode, action, len(turns), limit, step))
-            turns.append(
-                Turn(
-                    prompt_ids=(),
-                    completion=SILENT,
-                    action=action,
-                    observation=step.observation,
-                    reward=step.reward - cost_of(env, step.tool),
-                    tool=step.tool,
-                    metrics=step.metrics,
-                    luck=luck,
-                )
-            )
+            turns.append(turn_of(env, SILENT, action, step, luck))
     return turns, step, opening

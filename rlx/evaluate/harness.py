@@ -34,7 +34,7 @@ from lm_eval.tasks import TaskManager
 from torch import Tensor
 
 from rlx.evaluate.benchmarks import BenchmarkError, Benchmarks, Score, Scores
-from rlx.evaluate.task_file import digest_of_files, is_place, read_task, task_files
+from rlx.evaluate.task_file import digest_of_files, is_place, read_task, task_files, yaml_files
 from rlx.fetch import PATIENCE
 from rlx.hardware.pulse import nothing
 from rlx.limits import near
@@ -136,14 +136,8 @@ def specs_of(name: str, code: bool) -> Iterator[str | dict[str, Any]]:
     if not is_place(name):
         yield name
         return
-    for file in task_files(name) if not code else files_with_code(name):
+    for file in yaml_files(name) if code else task_files(name):
         yield str(file) if code else read_task(file, set(metric_registry))
-
-
-def files_with_code(name: str) -> list[Path]:
-    """Return the task files of a place whose tags are not read here."""
-    place = Path(name).expanduser()
-    return [place] if place.is_file() else sorted(place.glob("*.yaml"))
 
 
 def load_spec(manager: TaskManager, name: str, spec: str | dict[str, Any]) -> Mapping[str, Any]:

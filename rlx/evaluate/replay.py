@@ -182,6 +182,8 @@ def judge_step(env: Environment, turn: Turn, step: Step) -> Iterator[str]:
         yield f"tool use {tool}, stored {turn.tool}"
     if dict(step.metrics) != dict(turn.metrics):
         yield f"metrics {dict(step.metrics)}, stored {dict(turn.metrics)}"
+    if step.invalid != turn.invalid:
+        yield f"invalid {step.invalid}, stored {turn.invalid}"
     if reward != turn.reward:
         yield f"reward {reward!r}, stored {turn.reward!r}"
 

@@ -44,8 +44,8 @@ def is_place(name: str) -> bool:
     return name.endswith(ENDINGS) or os.sep in name
 
 
-def task_files(name: str) -> list[Path]:
-    """Return the file that is named, or all task files of a folder."""
+def yaml_files(name: str) -> list[Path]:
+    """Return the file that is named, or all YAML files of a folder."""
     place = Path(os.path.expanduser(name))
     if place.is_file():
         return [place]
@@ -54,7 +54,13 @@ def task_files(name: str) -> list[Path]:
     found = sorted(path for ending in ENDINGS for path in place.glob(f"*{ending}"))
     if len(found) > MOST_FILES:
         raise BenchmarkError(f"benchmark={name:.200}: it holds {len(found)} files, more than {MOST_FILES}")
-    tasks = [path for path in found if "task" in read_yaml(path)]
+    return found
+
+
+def task_files(name: str) -> list[Path]:
+    """Return the file that is named, or the tasks among the files of a folder."""
+    found = yaml_files(name)
+    tasks = found if Path(os.path.expanduser(name)).is_file() else [path for path in found if "task" in read_yaml(path)]
     if not tasks:
         raise BenchmarkError(f"benchmark={name:.200}: no file in it is a task: expected FILE.yaml with the key task")
     return tasks

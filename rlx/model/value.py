@@ -12,8 +12,9 @@ class ValueHead(torch.nn.Linear):
     """V = w . h + b, nothing at first; computed in float32, whatever the format of the model beside it.
 
     The gradients of w and b are divided by the number of weights. AdamW does not mind their scale, but the limit of the
-    gradient's norm does: it is one for policy and critic, and h is long, so the head's gradient would be most of it. On
-    BabyAI-Text it was 5 to 20 times that of the whole model, and scaled the policy's down by its own noise.
+    gradient's norm does: it is one for policy and critic, and h is long, so the head's gradient would be most of it. In
+    the first 16 updates of nano on BabyAI-Text (value_weight=0.5) it was 9 times that of the whole model, by the
+    median. So its noise scaled the policy's gradient down.
 
     Legend: T tokens, H hidden size.
     """

@@ -28,6 +28,7 @@ from rlx.protocol.automaton import Actions, Automaton, State
 from rlx.protocol.blocks import ANSWER, invalid, require_same_action, uncut
 from rlx.protocol.direct import Lines, without_end
 from rlx.protocol.drawn import Encode, Initial, Said
+from rlx.protocol.instruction import spell
 from rlx.protocol.tags import refuse_names
 from rlx.types import Action, Move, Part, Piece, Stop, Task, Turn, Verb
 from rlx.world import legal_sets
@@ -199,7 +200,7 @@ class ExpA(Lines):
 
 def label(verb: Verb) -> str:
     """Return a route's name and, in capitals, the meaning of its argument."""
-    return f"{verb.name} {verb.argument.upper()}".strip()
+    return spell(replace(verb, phrase=""))
 
 
 def route_text(verb: Verb) -> str:

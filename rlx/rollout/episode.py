@@ -76,6 +76,21 @@ def luck_of_turn(stream: tuple, start: Start, turn: int) -> int:
     return 1 + stream_of("luck", *stream, start.task.key, start.sample, turn, start.repeat) % (2**32 - 1)
 
 
+def turn_of(env: Environment, completion: Completion, action: Action, step: Step, luck: int) -> Turn:
+    """Return a turn that the environment has answered; its context is for the caller to add."""
+    return Turn(
+        prompt_ids=(),
+        completion=completion,
+        action=action,
+        observation=step.observation,
+        reward=step.reward - cost_of(env, step.tool),
+        tool=step.tool,
+        metrics=step.metrics,
+        luck=luck,
+        invalid=step.invalid,
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class World:
     """One environment as a player meets it: how one speaks there, and how many turns may pass."""
@@ -100,18 +115,8 @@ class World:
         """The finished turn. What a tool said is counted in the policy's tokens."""
         told = encode(self.speech.dialect.render(step.observation)) if step.observation and step.tool.num_calls else ()
         tool = replace(step.tool, num_tokens=len(told))
-        return Turn(
-            prompt_ids=prompt,
-            completion=completion,
-            action=action,
-            observation=step.observation,
-            reward=step.reward - cost_of(self.env, tool),
-            tool=tool,
-            metrics=step.metrics,
-            luck=luck,
-            invalid=step.invalid,
-            reply=self.speech.measure(completion, action),
-        )
+        turn = turn_of(self.env, completion, action, replace(step, tool=tool), luck)
+        return replace(turn, prompt_ids=prompt, reply=self.speech.measure(completion, action))
 
     def remembering(self) -> Encode:
         """Text to ids; every text of an episode is encoded once."""

@@ -148,7 +148,8 @@ def collapse_warning(collapse: Collapse, run: Run) -> str:
     """Return one line: the rise, what may hold it, and where to see such replies."""
     rise = f"up from {collapse.first:.2f} in step {collapse.first_step}"
     told = f"step {collapse.step}: {collapse.share:.2f} of the replies only state their action, {rise}"
-    advice = "the reasoning collapses: try a larger algo.loss.kl or a lower algo.optimizer.lr"
+    ways = "a larger KL (algo.loss.kl, or algo.reward_kl.weight) or a lower algo.optimizer.lr"
+    advice = f"the reasoning collapses: try {ways}"
     look = f"see such replies with `rlx show {run.folder} {newest_stored(run, collapse.step)} --reply only_action`"
     return "; ".join([told, advice, *([look] if run.checkpoint.trajectories_every else [])])
 

@@ -14,25 +14,21 @@ from rlx.algo.nested import Nested, RewardKL, nested_gae, whitened
 from rlx.algo.nested_ppo import nested_ppo
 from rlx.algo.parts import Critic, Optimizer
 from rlx.algo.rows import Rows
+from tests.algo.conftest import make_rows
 
 CRITIC = Critic(lr=1e-3)
 
 
 def table(*episodes, status="done", reference=False) -> Rows:
     """Rows of episodes, each a list of turns: a reward, values before tokens, and the value after them."""
-    turns = [(number, turn, *what) for number, of in enumerate(episodes) for turn, what in enumerate(of)]
-    logps = tuple(tuple(-0.1 * (i + 1) for i in range(len(row[3]))) for row in turns)
-    return Rows(
-        group=tuple(row[0] for row in turns),
-        trajectory=tuple(row[0] for row in turns),
-        turn=tuple(row[1] for row in turns),
-        parent=tuple(i - 1 if row[1] else -1 for i, row in enumerate(turns)),
-        reward=tuple(row[2] for row in turns),
-        num_tokens=tuple(len(row[3]) for row in turns),
-        success=(True,) * len(turns),
+    turns = [what for of in episodes for what in of]
+    logps = tuple(tuple(-0.1 * (i + 1) for i in range(len(values))) for _, values, _ in turns)
+    return replace(
+        make_rows(*((number, [turn[0] for turn in of], True) for number, of in enumerate(episodes))),
+        num_tokens=tuple(len(values) for _, values, _ in turns),
         status=(status,) * len(turns),
-        value=tuple(tuple(row[3]) for row in turns),
-        value_after=tuple(row[4] if row[3] else nan for row in turns),
+        value=tuple(tuple(values) for _, values, _ in turns),
+        value_after=tuple(after if values else nan for _, values, after in turns),
         logp=logps,
         reference_logp=tuple(tuple(2 * x for x in own) for own in logps) if reference else (),
     )
@@ -143,7 +139,7 @@ def test_one_token_a_turn_is_gae_over_turns(worth):
 
 
 def test_one_token_a_turn_at_lambda_one_is_gae_over_turns_where_nothing_is_fined():
-    rows = replace(random_table(3, longest=1))
+    rows = random_table(3, longest=1)
     rows = replace(rows, reward=tuple(max(0.0, r) for r in rows.reward))
     wanted = gae_over_turns(gamma=0.8, lam=1.0)(rows).advantage.values
     close(advantages(rows, gamma=0.8, lam=1.0), [[x] for x in wanted])
@@ -181,7 +177,12 @@ def test_turns_without_tokens_pass_the_return_on():
 def test_an_episode_that_the_context_cuts_off_goes_on_as_the_critic_expects():
     turns = [(0.5, (0.2, 0.3), 2.0)]
     done, cut = advantages(table(turns)), advantages(table(turns, status="context"))
-    assert cut[0][-1] - done[0][-1] == pytest.approx(0.9 * 0.95 * 2.0)
+    assert cut[0][-1] - done[0][-1] == pytest.approx(0.9 * 0.95 * 0.3), "the value after a turn has no target"
+    paper = [advantages(table(turns, status=status), indices="paper") for status in ("done", "context")]
+    assert paper[1][0][0] - paper[0][0][0] == pytest.approx(0.9 * 0.95 * 2.0), "here it is the one that has"
+    for worth in ("turn", "bilevel"):
+        ends = [advantages(table(turns, status=status), worth=worth) for status in ("done", "context")]
+        assert ends[1][0][-1] - ends[0][0][-1] == pytest.approx(0.9 * 0.3)
     limited = advantages(table(turns, status="truncated"))
     assert limited == done
 

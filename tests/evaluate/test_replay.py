@@ -150,6 +150,7 @@ WRONG: dict[str, tuple[Trajectory, int | None, str]] = {
     "reward": (edit(1, reward=-0.021), 1, "reward"),
     "observation": (edit(0, observation=(Text("7"),)), 0, "observation '6', stored '7'"),
     "tool": (edit(0, tool=ToolUse(num_calls=1, num_failed=1, num_tokens=3)), 0, "tool use"),
+    "invalid": (edit(1, invalid=True), 1, "invalid False, stored True"),
     "success": (replace(GOOD, success=False), None, "success True, stored False"),
     "status": (replace(GOOD, status="truncated"), None, "status done, stored truncated"),
     "error": (replace(GOOD, status="error"), None, "status done, stored error"),

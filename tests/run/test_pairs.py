@@ -53,7 +53,7 @@ OTHERS = {
     "g2po": ("calc_bench", "game/sokoban"),
     "gigpo": ("gem", "game/sokoban"),
     "ipo": ("countdown_4to5", "sudoku_and_rg"),
-    "nested_ppo": ("lend_search", "babyai/paper"),
+    "nested_ppo": ("lend_search", "babyai/go_to_and_pick_up"),
     "nested_ppo_paper": ("countdown", "babyai/pick_up"),
     "prompt_cpo": ("countdown_hard", "game/minesweeper"),
     "prompt_grpo": ("code", "textarena"),
