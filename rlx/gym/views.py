@@ -12,10 +12,16 @@ A protocol's `window` holds in all but the first.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
+from rlx.model.rendering import SameDay
 from rlx.types import Piece
+
+TODAY = re.compile(r"""strftime_now\(\s*(["'])(.*?)\1\s*\)""")
+"""Calls of the clock in a chat template."""
 
 View = Literal["last", "observations", "history", "chat", "chat_on_reset"]
 
@@ -61,18 +67,33 @@ def templated(messages: list[dict[str, str]], tokenizer: Any) -> str:
         messages = [{**one, "role": "user" if one["role"] == "tool" else one["role"]} for one in messages]
     if messages[0]["role"] == "system" and not has_system(tokenizer):
         messages = as_user(messages)
-    text: str = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-    return text
+    return render(tokenizer, messages)
+
+
+def render(tokenizer: Any, messages: list[dict[str, str]]) -> str:
+    """Return the messages in the chat template, up to where the model speaks."""
+    dated = with_same_day(getattr(tokenizer, "chat_template", None))
+    own = {} if dated is None else {"chat_template": dated}
+    return str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, **own))
+
+
+def with_same_day(template: Any) -> str | None:
+    """Return a chat template that tells the date (Llama 3) with the date of training in it; None for all others.
+
+    Training replaces the clock of the process that renders; this process and its clock belong to the user.
+    """
+    if not isinstance(template, str) or not TODAY.search(template):
+        return None
+    return TODAY.sub(lambda call: json.dumps(SameDay.now().strftime(call[2])), template)
 
 
 def has_system(tokenizer: Any) -> bool:
     """Tell whether the chat template shows a message of the system; some refuse it, and some leave it out."""
     asked = [{"role": role, "content": f"<{role}>"} for role in ("system", "user")]
     try:
-        text = str(tokenizer.apply_chat_template(asked, tokenize=False, add_generation_prompt=True))
+        return "<system>" in render(tokenizer, asked)
     except Exception:  # a template raises errors of its own
         return False
-    return "<system>" in text
 
 
 def as_user(messages: list[dict[str, str]]) -> list[dict[str, str]]:

@@ -35,7 +35,8 @@ def fill(instruction: str, task: Task, declared: Sequence[Verb]) -> str:
     """Return the instruction of a task; MistakeError if the environment has nothing for one of its places."""
     values = {GOAL: goal_of(task), ACTIONS: "\n".join(f"- {spell(verb)}" for verb in declared)}
     if GOAL in instruction and not values[GOAL]:
-        why = f"task {task.key!r:.60} tells no goal (task.data['goal'])"
+        where = f"part {task.env!r:.60} of the environment" if task.env else "the environment"
+        why = f"{where} has a task without a goal (task.data['goal'])"  # not its id, which may be the answer
         raise MistakeError(f"protocol.instruction: {why}: leave {GOAL} out, or choose another protocol")
     if ACTIONS in instruction and not declared:
         raise MistakeError(f"protocol.instruction: the environment declares no actions: leave {ACTIONS} out")

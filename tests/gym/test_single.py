@@ -23,6 +23,8 @@ from rlx.config.folders import list_options, shipped_folder
 from rlx.env.game.guess_the_number import GuessTheNumber
 from rlx.gym.single import TextEnv
 from rlx.limits import MistakeError
+from rlx.model.load import Model, load_tokenizer
+from rlx.model.rendering import render
 from rlx.protocol.boxed import Boxed
 from rlx.protocol.direct import Direct
 from rlx.types import Action, Step, Task, Text, ToolUse
@@ -172,6 +174,24 @@ def test_a_tokenizer_makes_chat_one_text() -> None:
     env = rlx.gym.make(GUESS, observation="chat", protocol="direct", tokenizer=Spoken())
     env.reset(options={"task": task_of(30)})
     assert play(env, "25\n")[-1][0].endswith("<assistant>25\n<user>higher than 25\n<assistant>")
+
+
+DATED = (
+    "{%- if not date_string is defined %}{% set date_string = strftime_now( '%d %b %Y' ) %}{% endif -%}"
+    '{{ date_string }} {{ strftime_now("%Y") }}{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}'
+)
+
+
+def test_a_chat_template_that_tells_the_date_tells_that_of_training() -> None:
+    """Llama 3's; training renders it in a process of its own (rlx.model.rendering)."""
+    tokenizer = load_tokenizer(Model(path="nano"))
+    tokenizer.chat_template = DATED
+    env = rlx.gym.make(GUESS, observation="chat", protocol="direct", tokenizer=tokenizer)
+    seen, _ = env.reset(options={"task": task_of(30)})
+    (trained,) = render(tokenizer, [[{"role": "user", "content": seen.partition("<user>")[2]}]])
+    assert seen == trained
+    assert seen.startswith("26 Jul 2024 2024<user>")
+    assert tokenizer.chat_template == DATED
 
 
 @pytest.mark.parametrize(
