@@ -25,17 +25,17 @@ from rlx.algo.credit import leave_one_out
 from rlx.algo.losses import policy_gradient, policy_loss
 from rlx.algo.parts import Optimizer
 from rlx.config.folders import read_option
-from rlx.hardware.peaks import Machine
 from rlx.hardware.profile import Hardware
-from rlx.hardware.scaling import estimate_step
-from rlx.hardware.step import Load
 from rlx.learner.batch import collate
 from rlx.learner.rows import rows
 from rlx.learner.torch import TorchLearner
 from rlx.model.load import SHIPPED
 from rlx.model.shape import Shape, find_shape, num_parameters
+from rlx.preflight.duration import MEASURED
+from rlx.preflight.peaks import Machine
+from rlx.preflight.scaling import estimate_step
+from rlx.preflight.step import Load
 from rlx.rollout.torch.engine import TorchEngine
-from rlx.run.duration import MEASURED
 from rlx.types import Action, Completion, Group, Request, Sampling, Task, Trajectory, Turn
 
 PROMPT, NEW = 32, 32

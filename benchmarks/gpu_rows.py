@@ -16,10 +16,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlx.hardware.memory import num_trained
-from rlx.hardware.scaling import body_parameters, head_parameters
 from rlx.model.load import SHIPPED, Lora, adapt
 from rlx.model.shape import Shape, read_shape
+from rlx.preflight.memory import num_trained
+from rlx.preflight.scaling import body_parameters, head_parameters
 
 TINY = {
     "model_type": "qwen3",

@@ -75,9 +75,9 @@ def train(words: Words = None) -> None:
 
 
 def check_train(run: Run, here: bool = True) -> None:
-    from rlx.commands import refusal
+    from rlx.preflight import checks
 
-    refusal.check_train(run, here)
+    checks.check_train(run, here)
 
 
 @app.command(context_settings=MIXED, rich_help_panel=RUN)
@@ -145,7 +145,8 @@ def evaluate(words: Words = None) -> None:
     set_threads(tree["hardware"].get("num_threads", 1))
     run = build_run(tree, folder, words or [])
     if benchmarks is not None:
-        from rlx.run.benchmark import benchmark_run, check_benchmarks
+        from rlx.preflight.checks import check_benchmarks
+        from rlx.run.benchmark import benchmark_run
 
         check_benchmarks(run)
         benchmark_run(run, benchmarks)
@@ -160,7 +161,7 @@ def benchmark_job(benchmarks: Benchmarks) -> tuple[Any, Any]:
     """Return a job that evaluates a model's benchmarks, and its check."""
 
     def check(run: Run, here: bool = True) -> None:
-        from rlx.run.benchmark import check_benchmarks
+        from rlx.preflight.checks import check_benchmarks
 
         check_benchmarks(run, here)
 
@@ -174,9 +175,9 @@ def benchmark_job(benchmarks: Benchmarks) -> tuple[Any, Any]:
 
 
 def check_evaluate(run: Run, here: bool = True) -> None:
-    from rlx.commands import refusal
+    from rlx.preflight import checks
 
-    refusal.check_evaluate(run, here)
+    checks.check_evaluate(run, here)
 
 
 def evaluate_job(run: Run) -> Any:
@@ -256,7 +257,7 @@ def plan(
     a run that has taken ten steps.
     """
     from rlx.commands.plan import plan_run
-    from rlx.run.lengths import Given
+    from rlx.preflight.lengths import Given
 
     plan_run(words, Given(tokens=tokens, turns=turns, prompt=prompt, seen=seen))
 

@@ -8,13 +8,13 @@ from typing import Any
 
 from rlx.config.build import build_value
 from rlx.config.folders import read_option
-from rlx.hardware.memory import Demand, budgets
-from rlx.hardware.peaks import MACHINES
 from rlx.hardware.profile import Hardware
-from rlx.hardware.scaling import estimate_step
-from rlx.hardware.step import Load, StepTime
 from rlx.model.shape import Shape, num_parameters, read_shape
-from rlx.run.fit import device_memory
+from rlx.preflight.fit import device_memory
+from rlx.preflight.memory import Demand, budgets
+from rlx.preflight.peaks import MACHINES
+from rlx.preflight.scaling import estimate_step
+from rlx.preflight.step import Load, StepTime
 
 MODELS = ("0_5b", "1_5b", "3b", "7b", "14b", "32b", "72b")
 PROFILES = ("a100x1", "a100x8", "a100x8_async", "a100x8x2", "h100x8", "h200x8", "h200x8x2", "h200x8x2_async")

@@ -17,12 +17,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rlx.commands.refusal import check_train
-from rlx.commands.suit import check_settings
 from rlx.config.compose import build_run, check_tree, compose
 from rlx.console import Screen
-from rlx.run.fit import check_fit
-from rlx.run.tasks import check_tasks
+from rlx.preflight.checks import check_train
+from rlx.preflight.fit import check_fit
+from rlx.preflight.recipe import check_settings
+from rlx.preflight.tasks import check_tasks
 
 CHOICES = ("algo=tool_rloo", "algo=grpo", "algo=rloo", "algo=ipo", "algo=sft", "+model/lora=r8")
 NUMBERS = (-1, 0, 1, 2, 0.5, -0.5, 1e-38, 1e38, 1e300, math.inf, -math.inf, math.nan, 10**30, 10**400, -(2**63))

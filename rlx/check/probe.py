@@ -21,10 +21,10 @@ from rlx.algo.samplers import independent
 from rlx.check.remains import left, present
 from rlx.check.trial import CLEAR, FASTER, NUDGES, SAID, tolerance
 from rlx.console import Screen
-from rlx.hardware.memory import sleeps
 from rlx.hardware.profile import Hardware
 from rlx.hardware.ranks import find_place
 from rlx.learner.batch import Batch, collate
+from rlx.preflight.memory import sleeps
 from rlx.record.folder import write_aside
 from rlx.rollout.together import together
 from rlx.run.agent import Agent

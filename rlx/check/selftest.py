@@ -24,15 +24,15 @@ from rlx.config.check import spell
 from rlx.config.compose import ConfigError, build_run, compose
 from rlx.console import hung
 from rlx.hardware.machine import size
-from rlx.hardware.memory import budgets
 from rlx.hardware.profile import set_threads
-from rlx.hardware.scaling import estimate_step
-from rlx.hardware.step import Load
 from rlx.launch.start import check_allocation
+from rlx.preflight.duration import efficiency_of, machine_of
+from rlx.preflight.fit import demand_of, device_memory, shape_of
+from rlx.preflight.memory import budgets
+from rlx.preflight.scaling import estimate_step
+from rlx.preflight.step import Load
 from rlx.record.folder import CHECKPOINTS, METRICS, STEP, SUMMARY, steps_in
 from rlx.record.track import is_clock, read_metrics
-from rlx.run.duration import efficiency_of, machine_of
-from rlx.run.fit import demand_of, device_memory, shape_of
 from rlx.run.run import Run
 
 Tree = Mapping[str, Any]

@@ -7,11 +7,11 @@ from itertools import groupby
 
 from rlx.commands.text import row
 from rlx.commands.timing import Timing
-from rlx.hardware.memory import budgets
 from rlx.hardware.profile import Hardware
-from rlx.hardware.step import StepTime
-from rlx.run.duration import estimate
-from rlx.run.fit import demand_of, device_memory
+from rlx.preflight.duration import estimate
+from rlx.preflight.fit import demand_of, device_memory
+from rlx.preflight.memory import budgets
+from rlx.preflight.step import StepTime
 from rlx.run.run import Run
 
 PARTS = {

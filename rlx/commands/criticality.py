@@ -9,7 +9,6 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlx.commands.refusal import check_evaluate
 from rlx.config.compose import build_run
 from rlx.config.saved import load_tree
 from rlx.console import counted
@@ -31,6 +30,7 @@ from rlx.evaluate.reproduction import Policies
 from rlx.evaluate.tables import Column, Table, estimate_cell
 from rlx.learner.checkpoint import newest_good
 from rlx.limits import MistakeError
+from rlx.preflight.checks import check_evaluate
 from rlx.record.cache import WARM
 from rlx.record.folder import CHECKPOINTS, digest_of, write_aside
 from rlx.run.warm import model_digest, warm_model

@@ -17,7 +17,7 @@ from rlx.hardware.command import cpus_per_task, processes_per_node
 from rlx.hardware.machine import Gpu, gpus, machine_memory, num_cores, size
 from rlx.hardware.packages import core, extras, how_to_get, installed, lacks
 from rlx.hardware.profile import Hardware
-from rlx.run.fit import FitError, check_devices, check_packages
+from rlx.preflight.fit import FitError, check_devices, check_packages
 
 EXTRAS = ("deepspeed", "vllm", "slurm")
 """Told of even where rlx's metadata is older than its code."""

@@ -6,18 +6,18 @@ from __future__ import annotations
 from rlx.commands.text import clock, row
 from rlx.commands.timing import Timing
 from rlx.console import counted
-from rlx.hardware.disk import RATES
 from rlx.hardware.machine import size
 from rlx.launch.sbatch import grace_seconds
 from rlx.model.shape import Shape
-from rlx.record.cache import WARM, cache_folder
-from rlx.run.duration import (
+from rlx.preflight.disk import RATES
+from rlx.preflight.duration import (
     checkpoint_bytes,
     evaluation_seconds,
     num_checkpoints,
     num_evaluations,
     saving_seconds,
 )
+from rlx.record.cache import WARM, cache_folder
 from rlx.run.rehearsed import NUM_REHEARSED, rehearsed
 from rlx.run.run import Run
 

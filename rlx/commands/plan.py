@@ -11,7 +11,6 @@ from typing import Any
 from rlx.commands.bottleneck import describe_limits
 from rlx.commands.overhead import describe_disk, describe_evaluations, describe_grace, describe_rehearsal
 from rlx.commands.parts import show, split_run
-from rlx.commands.refusal import check_plan
 from rlx.commands.text import LEFT, between, row
 from rlx.commands.timing import (
     Timing,
@@ -26,15 +25,12 @@ from rlx.config.compose import build_run, choices_of, compose
 from rlx.config.saved import load_tree
 from rlx.hardware.command import devices_per_node
 from rlx.hardware.machine import size
-from rlx.hardware.memory import Budget, Demand, budgets
-from rlx.hardware.memory_host import host_amounts, host_peak
 from rlx.hardware.profile import Hardware
 from rlx.launch.sbatch import sbatch_script
 from rlx.model.shape import num_parameters
-from rlx.record.folder import flatten
-from rlx.run.choose import Choice
-from rlx.run.duration import checkpoint_bytes
-from rlx.run.fit import (
+from rlx.preflight.checks import check_plan
+from rlx.preflight.duration import checkpoint_bytes
+from rlx.preflight.fit import (
     FitError,
     check_devices,
     check_packages,
@@ -45,8 +41,12 @@ from rlx.run.fit import (
     shape_of,
     verdict,
 )
-from rlx.run.lengths import Given
-from rlx.run.measured import read_measured
+from rlx.preflight.lengths import Given
+from rlx.preflight.measured import read_measured
+from rlx.preflight.memory import Budget, Demand, budgets
+from rlx.preflight.memory_host import host_amounts, host_peak
+from rlx.record.folder import flatten
+from rlx.run.choose import Choice
 from rlx.run.run import Run
 
 Tree = Mapping[str, Any]

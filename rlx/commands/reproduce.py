@@ -13,7 +13,6 @@ from pathlib import Path
 
 from rlx.commands.graph import play_all
 from rlx.commands.measured import Findings, check_measured, measure_more
-from rlx.commands.objective import is_among, judged_by
 from rlx.commands.text import between, clock, row
 from rlx.config.check import ConfigError, spell
 from rlx.config.compose import build_run, compose
@@ -27,14 +26,15 @@ from rlx.evaluate.pictures import Distribution, figures_in
 from rlx.evaluate.reproduced import Measured, cost_table, measure_runs, pictures_of, report_tables, report_text
 from rlx.evaluate.reproduction import Reproduction, ReproductionError, read_reproduction, refuse_seed
 from rlx.evaluate.tables import has_column, to_rich, to_svg
-from rlx.hardware.memory import Amount, budgets
 from rlx.hardware.packages import how_to_get, lacks
 from rlx.limits import near
+from rlx.preflight.duration import machine_of, stages_of, total_seconds
+from rlx.preflight.fit import demand_of, shape_of
+from rlx.preflight.lengths import expect_lengths
+from rlx.preflight.memory import Amount, budgets
+from rlx.preflight.objective import is_among, judged_by
 from rlx.record.folder import RESULTS, held, write_aside
-from rlx.run.duration import machine_of, stages_of, total_seconds
-from rlx.run.fit import demand_of, shape_of
 from rlx.run.judge import judges_untrained
-from rlx.run.lengths import expect_lengths
 from rlx.run.run import Run
 from rlx.run.warm import start_digest
 from rlx.world import parts_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rlx.console import hung
 from rlx.hardware.machine import size
-from rlx.hardware.memory import Amount
+from rlx.preflight.memory import Amount
 
 LEFT = 12
 

@@ -7,10 +7,8 @@ from dataclasses import dataclass, replace
 from rlx.algo.parts import Sampler
 from rlx.commands.text import LEFT, clock, hours, row, short
 from rlx.console import counted
-from rlx.hardware.peaks import MACHINES, Machine
-from rlx.hardware.step import Load
 from rlx.model.shape import Shape
-from rlx.run.duration import (
+from rlx.preflight.duration import (
     RunStage,
     estimate,
     machine_of,
@@ -18,9 +16,11 @@ from rlx.run.duration import (
     stages_of,
     total_seconds,
 )
-from rlx.run.fit import shape_of
-from rlx.run.lengths import AFTER_COPYING, NOTHING_GIVEN, TAIL, Given
-from rlx.run.measured import ENOUGH, Measured
+from rlx.preflight.fit import shape_of
+from rlx.preflight.lengths import AFTER_COPYING, NOTHING_GIVEN, TAIL, Given
+from rlx.preflight.measured import ENOUGH, Measured
+from rlx.preflight.peaks import MACHINES, Machine
+from rlx.preflight.step import Load
 from rlx.run.run import Run
 
 HOW = f"Say --tokens N, or plan run=DIR, a run that has taken {ENOUGH} steps."

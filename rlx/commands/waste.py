@@ -6,9 +6,9 @@ from rlx.commands.text import row
 from rlx.commands.timing import Timing
 from rlx.console import counted
 from rlx.hardware.profile import Hardware
-from rlx.hardware.scaling import busiest, cached_rows, num_engines
-from rlx.run.duration import RunStage, num_idle
-from rlx.run.fit import demand_of, device_memory, largest_share
+from rlx.preflight.duration import RunStage, num_idle
+from rlx.preflight.fit import demand_of, device_memory, largest_share
+from rlx.preflight.scaling import busiest, cached_rows, num_engines
 
 CROWDED = 0.25
 """Share of the episodes under way whose context the cache does not hold, above which the plan warns."""

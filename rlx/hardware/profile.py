@@ -15,7 +15,7 @@ Dtype = Literal["float32", "bfloat16"]
 GpuName = Literal[
     "a100", "h100", "h200", "gh200", "b200", "h20", "l40s", "l4", "a10", "a40", "a6000", "rtx5090", "rtx4090", "rtx3090"
 ]
-"""GPUs whose peaks rlx/hardware/peaks.py has."""
+"""GPUs whose peaks rlx/preflight/peaks.py has."""
 
 BYTES = {"float32": 4, "bfloat16": 2}
 """Bytes of one number of each dtype."""

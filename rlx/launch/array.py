@@ -14,17 +14,17 @@ from typing import Any
 
 from rlx.console import clean, counted
 from rlx.hardware.command import cpus_per_task, devices_per_node, processes_per_node, rank_command, srun_command
-from rlx.hardware.memory_host import host_peak
 from rlx.hardware.packages import how_to_get
 from rlx.hardware.profile import Hardware
 from rlx.launch.ending import log_of, read_attempts, read_end, record_job
 from rlx.launch.sbatch import grace_seconds
 from rlx.launch.slurm import Record, SlurmError, ask
 from rlx.launch.start import LaunchError
+from rlx.preflight.duration import checkpoint_bytes
+from rlx.preflight.fit import demand_of
+from rlx.preflight.fit import shape_of as model_shape
+from rlx.preflight.memory_host import host_peak
 from rlx.record.folder import LOGS, last_lines
-from rlx.run.duration import checkpoint_bytes
-from rlx.run.fit import demand_of
-from rlx.run.fit import shape_of as model_shape
 from rlx.run.run import Run
 
 OWN = ("wait", "max_num_timeout", "submitit_folder", "signal_delay_s")

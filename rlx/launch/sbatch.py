@@ -7,15 +7,15 @@ import shlex
 from collections.abc import Sequence
 
 from rlx.hardware.command import cpus_per_task, devices_per_node, processes_per_node
-from rlx.hardware.disk import save_seconds
 from rlx.hardware.profile import Hardware
+from rlx.preflight.disk import save_seconds
 
 HOURS = 24
 """Time limit of a job."""
 LEAST_GRACE, UPDATE_PER_GB = 300, 2.0
 """Least seconds between a job's warning and its time limit, and further seconds for each GB of its checkpoint. The
 further seconds are for the update under way, which grows with the model. The time of the checkpoint is added
-(rlx/hardware/disk.py)."""
+(rlx/preflight/disk.py)."""
 SLOWER = 1.5
 """Times the measured median that a checkpoint may take."""
 

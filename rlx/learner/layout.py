@@ -17,7 +17,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from rlx.hardware.memory import KEYS
+from rlx.learner.sizes import KEYS
 
 SPREAD = 1.3
 """How many times as long as its shortest segment a rectangle may be: attention pays for the longest, squared."""

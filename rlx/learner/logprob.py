@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlx.hardware.memory import CHUNK_ELEMENTS
+from rlx.learner.sizes import CHUNK_ELEMENTS
 from rlx.model.masks import FORBIDDEN, Masks
 
 LEAST = torch.finfo(torch.float32).tiny

@@ -23,10 +23,8 @@ from rlx.evaluate.benchmarks import (
 )
 from rlx.evaluate.summary import PACKAGES, versions_here, without_infinities
 from rlx.evaluate.tables import markdown_cell, to_markdown, to_rich
-from rlx.hardware.packages import how_to_get, lacks
 from rlx.model.load import Model, load_base, load_tokenizer, source_of
 from rlx.record.folder import EVALUATIONS, digest_of, write_aside
-from rlx.run.inputs import check_cache, check_model
 from rlx.run.judge import newest_of, refuse_trained
 from rlx.run.life import Life, living
 from rlx.run.report import WIDE
@@ -36,7 +34,6 @@ from rlx.run.warm import model_digest
 if TYPE_CHECKING:
     from rlx.evaluate.benchmarks import Scores
 
-EXTRA = "benchmarks"
 RESULT, PAGE = "benchmarks.json", "benchmarks.md"
 BENCHMARK_VERSIONS = (*PACKAGES, "lm-eval", "datasets")
 
@@ -49,20 +46,6 @@ class Subject:
     before: Model | None
     """The run's model before all training, its warm start included; None for a model as it stands."""
     steps: int = 0
-
-
-def check_benchmarks(run: Run, here: bool = True) -> None:
-    """Refuse benchmarks without their packages, and a model that cannot be loaded."""
-    require_harness()
-    check_model(run.model)
-    check_cache()
-
-
-def require_harness() -> None:
-    """Refuse benchmarks where the extra is missing."""
-    wrong = lacks(EXTRA)
-    if wrong:
-        raise BenchmarkError(f"benchmark= needs lm-evaluation-harness, and {wrong}: {how_to_get(EXTRA)}")
 
 
 def benchmark_run(run: Run, settings: Benchmarks, screen: Screen | None = None) -> list[Row]:

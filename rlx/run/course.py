@@ -13,10 +13,14 @@ from dataclasses import replace
 from itertools import islice
 
 from rlx.algo.parts import as_json
+from rlx.limits import MistakeError
 from rlx.run.run import Run
-from rlx.run.tasks import TaskError
 from rlx.types import Group, Metrics, Task
 from rlx.world import Course, Known, course_of, parts_of
+
+
+class TaskError(MistakeError):
+    """Tasks that a run cannot have; the message is one line with the remedy."""
 
 
 def course_in(run: Run) -> Course | None:

@@ -11,7 +11,7 @@ from rlx.config.folders import list_options
 from rlx.hardware import packages
 from rlx.hardware.machine import Gpu
 from rlx.hardware.packages import how_to_get
-from rlx.run import fit
+from rlx.preflight import fit
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, num_gpus: int, version: str | None) -> None:

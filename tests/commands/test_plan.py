@@ -10,15 +10,15 @@ import pytest
 from rlx.algo.parts import Sampler
 from rlx.commands.objective import ObjectiveError
 from rlx.commands.plan import describe_plan, describe_settings, start_command
-from rlx.commands.refusal import check_plan
 from rlx.commands.text import LEFT, clock, short
 from rlx.commands.timing import timing_of, totals
 from rlx.config.compose import build_run, compose
-from rlx.hardware.disk import save_seconds
+from rlx.preflight.checks import check_plan
+from rlx.preflight.disk import save_seconds
+from rlx.preflight.duration import episodes_a_task
+from rlx.preflight.fit import FitError
+from rlx.preflight.lengths import NOTHING_GIVEN, Given
 from rlx.record.folder import flatten
-from rlx.run.duration import episodes_a_task
-from rlx.run.fit import FitError
-from rlx.run.lengths import NOTHING_GIVEN, Given
 
 LARGE = ["hardware=a100x8x2", "model=qwen2_5_7b", "algo=grpo", "algo.loss.kl=0.1", "steps=3"]
 

@@ -17,11 +17,11 @@ import yaml
 from rlx.config.compose import ConfigError, build_run, compose
 from rlx.config.folders import list_options
 from rlx.console import Screen
-from rlx.hardware.memory import budgets
+from rlx.preflight.fit import demand_of, device_memory, verdict
+from rlx.preflight.memory import budgets
 from rlx.protocol.history import first_prompt
 from rlx.record.track import read_metrics
 from rlx.retrieval.build import build_index
-from rlx.run.fit import demand_of, device_memory, verdict
 from rlx.train import train
 from rlx.world import dialect_of, open_episode, opening_of
 

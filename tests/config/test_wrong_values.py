@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from rlx.commands.refusal import check_plan
 from rlx.config.build import build_value
 from rlx.config.check import check_value
 from rlx.config.compose import ConfigError, build_run, compose
@@ -18,6 +17,7 @@ from rlx.config.signature import Annotation, signature
 from rlx.limits import MistakeError
 from rlx.model.folder import check_folder
 from rlx.model.problem import ModelError
+from rlx.preflight.checks import check_plan
 
 WRONG = {"int": [-1, 10**40], "float": [-1.0, 1e200], "tuple": [[""]], "str": ["\ud800", "a\0b"]}
 CHOICES = (

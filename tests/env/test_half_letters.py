@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rlx.commands.refusal import check_plan
 from rlx.config.compose import build_run, compose
 from rlx.env.hub import load_rows
+from rlx.preflight.checks import check_plan
 from rlx.tool.search import read_pages
 
 ROWS = [{"question": f"\ud800 what is {n} + 1?", "answer": f"{n + 1}", "\udfff": ["\udc00"]} for n in range(600)]

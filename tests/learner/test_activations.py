@@ -13,13 +13,13 @@ from torch.utils._pytree import tree_leaves
 from transformers import AutoConfig, Qwen2Config, Qwen2ForCausalLM
 
 import rlx
-from rlx.hardware.memory import Demand, activation_bytes
 from rlx.hardware.profile import Hardware
 from rlx.learner.batch import collate
 from rlx.learner.packing import pack
 from rlx.learner.scorer import Scorer
 from rlx.learner.shares import shares, units
 from rlx.model.shape import num_parameters, read_shape
+from rlx.preflight.memory import Demand, activation_bytes
 from rlx.types import Group, Task, Trajectory
 
 ERROR = {False: (0.98, 1.02), True: (0.9, 1.1)}

@@ -92,7 +92,7 @@ def test_turn_level_algorithms_count_a_step_in_turns(name: str) -> None:
     from pathlib import Path
 
     from rlx.config.compose import build_run, compose
-    from rlx.run.duration import stages_of
+    from rlx.preflight.duration import stages_of
 
     words = ["env=game/guess_the_number", f"algo={name}", "algo.num_turns=12", "warm_start=none"]
     run = build_run(compose(words), Path())

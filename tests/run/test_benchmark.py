@@ -13,6 +13,7 @@ import pytest
 from rlx.cli import evaluate as rlx_eval
 from rlx.console import Screen
 from rlx.evaluate.benchmarks import BenchmarkError
+from rlx.preflight import checks
 from rlx.run import benchmark
 from rlx.train import train
 
@@ -59,7 +60,7 @@ def task(tmp_path: Path) -> Path:
 def test_without_the_extra_it_is_said_how_to_install_it(
     task: Path, run_copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(benchmark, "lacks", lambda extra: "lm-eval is missing")
+    monkeypatch.setattr(checks, "lacks", lambda extra: "lm-eval is missing")
     with pytest.raises(BenchmarkError, match=r"lm-eval is missing: pip install -e .*benchmarks\]"):
         rlx_eval([f"run={run_copy}", f"benchmark={task}"])
     assert not (run_copy / "evaluations").exists()

@@ -19,12 +19,12 @@ from rlx.env.mixture import Mixture, Portion
 from rlx.learner.batch import collate
 from rlx.model.load import Model, load_model
 from rlx.model.shape import num_parameters
+from rlx.preflight.fit import shape_of
 from rlx.protocol.automaton import Actions, Automaton, State
 from rlx.protocol.drawn import Encode, Said, added_by, split_choices
 from rlx.protocol.tags import Tags
 from rlx.record.folder import CHECKPOINTS
 from rlx.run.agent import build_agent, build_policy
-from rlx.run.fit import shape_of
 from rlx.train import train
 from rlx.types import Action, Completion, Group, Step, Stop, Task, Text
 

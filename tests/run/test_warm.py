@@ -12,9 +12,9 @@ import pytest
 from rlx.config.compose import ConfigError
 from rlx.console import Screen
 from rlx.hardware.interrupt import InterruptedRunError
+from rlx.preflight.tasks import TaskError, check_tasks
 from rlx.record.track import is_clock
 from rlx.run.life import Life
-from rlx.run.tasks import TaskError, check_tasks
 from rlx.train import train
 
 Build = Callable[..., Any]

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from rlx.hardware.memory import Demand, engine_amounts
 from rlx.hardware.profile import Hardware
 from rlx.model.shape import read_shape
+from rlx.preflight.memory import Demand, engine_amounts
 from rlx.rollout.torch.kept import Kept
 
 GIVEN = (60, 61, 62)

@@ -11,18 +11,14 @@ from random import Random
 
 from rlx.evaluate.evaluate import EvaluateError, held_out
 from rlx.expert import DemonstrationError, demonstration
-from rlx.limits import MistakeError
 from rlx.model.load import Model
 from rlx.model.shape import find_file, find_positions
 from rlx.protocol.history import first_prompt
 from rlx.random_play import has_random_episodes, has_tries, random_act, tries_of
+from rlx.run.course import TaskError
 from rlx.run.run import Run
 from rlx.types import Environment, Step, Task
 from rlx.world import lawful, open_episode, opening_of, part_of, trained_parts
-
-
-class TaskError(MistakeError):
-    """Tasks that a run cannot have; the message is one line with the remedy."""
 
 
 def check_tasks(run: Run, *, fetch: bool = True, trains: bool = True) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from rlx.env.countdown import Countdown
 from rlx.env.mixture import Mixture, Portion
-from rlx.run.tasks import check_tasks
+from rlx.preflight.tasks import check_tasks
 from rlx.types import Action, Move
 
 

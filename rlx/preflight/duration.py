@@ -1,6 +1,6 @@
 """Estimate how long a run takes and what it leaves on disk, before anything is loaded: `scaling` fed with a run.
 
-Where the length of episodes is known a stage has one estimate, elsewhere three (rlx.run.lengths).
+Where the length of episodes is known a stage has one estimate, elsewhere three (rlx.preflight.lengths).
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ import math
 from dataclasses import dataclass, replace
 
 from rlx.algo.parts import Algorithm, Sampler
-from rlx.hardware.disk import save_seconds
 from rlx.hardware.machine import gpus
-from rlx.hardware.memory import num_trained
-from rlx.hardware.peaks import MACHINES, OTHERS, Machine, in_float32, machine_named
 from rlx.hardware.profile import BYTES, Hardware
-from rlx.hardware.scaling import estimate_step, num_engines
-from rlx.hardware.step import Efficiency, Load, StepTime
 from rlx.model.shape import Shape, num_parameters
-from rlx.run.fit import shape_of
-from rlx.run.lengths import NOTHING_GIVEN, TAIL, Expected, Given, Lengths, expect_lengths
-from rlx.run.measured import Measured
+from rlx.preflight.disk import save_seconds
+from rlx.preflight.fit import shape_of
+from rlx.preflight.lengths import NOTHING_GIVEN, TAIL, Expected, Given, Lengths, expect_lengths
+from rlx.preflight.measured import Measured
+from rlx.preflight.memory import num_trained
+from rlx.preflight.peaks import MACHINES, OTHERS, Machine, in_float32, machine_named
+from rlx.preflight.scaling import estimate_step, num_engines
+from rlx.preflight.step import Efficiency, Load, StepTime
 from rlx.run.run import Run
 
 CORE = 80e9

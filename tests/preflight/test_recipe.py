@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from rlx.commands.suit import check_recipe
 from rlx.config.compose import build_run, compose
 from rlx.config.folders import read_option, shipped_options
-from rlx.run.fit import FitError
+from rlx.preflight.fit import FitError
+from rlx.preflight.recipe import check_recipe
 
 
 def check(*words: str) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 
 from rlx.console import one_line
 from rlx.limits import MANY
+from rlx.preflight.lengths import Given
 from rlx.record.folder import CONFIG, JUDGING_KEYS, METRICS, differences, read_config
 from rlx.record.track import numbers_in
-from rlx.run.lengths import Given
 
 ENOUGH = 10
 """Steps after which a run's own figures replace the estimate's."""

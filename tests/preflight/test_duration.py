@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from rlx.config.compose import build_run, compose
-from rlx.hardware.peaks import MACHINES, Machine
 from rlx.hardware.profile import Hardware
 from rlx.model.shape import Shape
-from rlx.run.duration import (
+from rlx.preflight.duration import (
     checkpoint_bytes,
     estimate,
     evaluation_seconds,
@@ -21,8 +20,9 @@ from rlx.run.duration import (
     stages_of,
     total_seconds,
 )
-from rlx.run.fit import shape_of
-from rlx.run.lengths import TAIL, Given
+from rlx.preflight.fit import shape_of
+from rlx.preflight.lengths import TAIL, Given
+from rlx.preflight.peaks import MACHINES, Machine
 from rlx.run.run import Run
 
 SEVEN_CONTEXT = 8192

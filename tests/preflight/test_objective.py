@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from rlx.commands.objective import LAST, ObjectiveError, check_objective, metrics_of, value_of
+from rlx.commands.objective import LAST, value_of
 from rlx.config.compose import build_run, compose
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.summary import Summary
+from rlx.preflight.objective import ObjectiveError, check_objective, metrics_of
 from rlx.run.run import Run
 
 

@@ -7,9 +7,9 @@ rounds up to powers of two: twice the weights at worst.
 
 from __future__ import annotations
 
-from rlx.hardware.memory import Demand, share, sleeps
 from rlx.hardware.profile import BYTES, Hardware
 from rlx.model.shape import num_parameters
+from rlx.preflight.memory import Demand, share, sleeps
 
 PROGRAM = 6_000_000_000
 """Of one process: Python, torch and vLLM with their libraries, pinned buffers, its episodes."""

@@ -11,9 +11,7 @@ from rlx.commands.plan import describe_plan
 from rlx.config.compose import build_run, compose
 from rlx.env.game.guess_the_number import GuessTheNumber
 from rlx.model.load import Model, load_tokenizer
-from rlx.rollout.episode import demonstrate_episode, worlds_of
-from rlx.rollout.speech import speech_of
-from rlx.run.lengths import (
+from rlx.preflight.lengths import (
     AFTER_COPYING,
     Given,
     LengthError,
@@ -23,6 +21,8 @@ from rlx.run.lengths import (
     mean_of,
     play_experts,
 )
+from rlx.rollout.episode import demonstrate_episode, worlds_of
+from rlx.rollout.speech import speech_of
 from rlx.run.run import Run
 from rlx.types import Action, Completion, Task, Trajectory, Turn
 

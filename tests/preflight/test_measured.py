@@ -12,7 +12,7 @@ import yaml
 from rlx.commands.plan import describe_plan
 from rlx.commands.timing import timing_of
 from rlx.config.compose import build_run, compose
-from rlx.run.measured import ENOUGH, Measured, read_measured
+from rlx.preflight.measured import ENOUGH, Measured, read_measured
 
 WORDS = ("env=countdown", "algo=tool_rloo", "steps=40")
 

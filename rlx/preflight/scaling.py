@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import math
 
-from rlx.hardware.memory import layer_parameters, vllm_work, zero_stage
-from rlx.hardware.peaks import Machine
 from rlx.hardware.profile import BYTES, Hardware
-from rlx.hardware.step import Efficiency, Load, StepTime
+from rlx.learner.sizes import zero_stage
 from rlx.model.shape import Shape, num_parameters
+from rlx.preflight.memory import layer_parameters, vllm_work
+from rlx.preflight.peaks import Machine
+from rlx.preflight.step import Efficiency, Load, StepTime
 
 ADAM_BYTES = 28
 """Bytes that one parameter's optimizer step moves: weight, gradient and two moments read, three written, float32."""

@@ -9,7 +9,7 @@ from rlx.config.folders import shipped_options
 from rlx.model.load import Model, local_folder
 from rlx.model.packaged import is_packaged
 from rlx.model.shape import find_shape, num_parameters, read_shape
-from rlx.run.fit import FitError
+from rlx.preflight.fit import FitError
 from rlx.run.run import Run
 
 FAR = 4
@@ -22,7 +22,7 @@ def check_settings(run: Run) -> None:
     """Refuse a recipe for another size of model, and an objective that the run will not have."""
     check_recipe(run)
     if run.objective is not None:
-        from rlx.commands.objective import check_objective  # numpy comes with it
+        from rlx.preflight.objective import check_objective  # numpy comes with it
 
         check_objective(run)
 

@@ -12,9 +12,10 @@ from typing import Any, get_args
 import pytest
 
 from rlx.config.folders import read_option
-from rlx.hardware.peaks import H100, MACHINES, OTHERS, Machine, in_float32, machine_named
 from rlx.hardware.profile import GpuName, Hardware
-from rlx.hardware.scaling import (
+from rlx.model.shape import Shape, read_shape
+from rlx.preflight.peaks import H100, MACHINES, OTHERS, Machine, in_float32, machine_named
+from rlx.preflight.scaling import (
     attention_flops,
     body_parameters,
     cached_rows,
@@ -24,8 +25,7 @@ from rlx.hardware.scaling import (
     message_bytes,
     update_flops,
 )
-from rlx.hardware.step import Efficiency, Load, StepTime
-from rlx.model.shape import Shape, read_shape
+from rlx.preflight.step import Efficiency, Load, StepTime
 
 SMALL = Shape(
     width=2, layers=1, heads=1, key_heads=1, head_size=2, feed_forward=3, vocabulary=5, tied=False, biased=True

@@ -13,11 +13,11 @@ import pytest
 
 from rlx.config.build import build_value
 from rlx.config.folders import read_option
-from rlx.hardware.peaks import H100, H200
 from rlx.hardware.profile import Hardware
-from rlx.hardware.scaling import estimate_step
-from rlx.hardware.step import Load
 from rlx.model.shape import Shape, read_shape
+from rlx.preflight.peaks import H100, H200
+from rlx.preflight.scaling import estimate_step
+from rlx.preflight.step import Load
 
 LLAMA_1B = Shape(
     width=2048,

@@ -12,11 +12,11 @@ from dataclasses import replace
 
 from rlx.hardware.command import devices_per_node
 from rlx.hardware.machine import gpus, machine_memory, size
-from rlx.hardware.memory import Budget, Demand, budgets, engine_amounts, num_trained
 from rlx.hardware.packages import how_to_get, installed, lacks
 from rlx.hardware.profile import Hardware
 from rlx.limits import MistakeError
 from rlx.model.shape import Shape, find_shape
+from rlx.preflight.memory import Budget, Demand, budgets, engine_amounts, num_trained
 from rlx.protocol.drawn import added_by
 from rlx.run.run import Run
 

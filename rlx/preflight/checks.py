@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rlx.commands.suit import check_settings
+from rlx.evaluate.benchmarks import BenchmarkError
+from rlx.hardware.packages import how_to_get, lacks
 from rlx.hardware.ranks import find_place
-from rlx.run.fit import check_fit, check_run
-from rlx.run.inputs import check_inputs, check_samplers, check_servers, fetch_inputs
+from rlx.preflight.fit import check_fit, check_run
+from rlx.preflight.inputs import check_cache, check_inputs, check_model, check_samplers, check_servers
+from rlx.preflight.recipe import check_settings
+from rlx.preflight.tasks import check_tasks
+from rlx.run.inputs import fetch_inputs
 from rlx.run.run import Run
-from rlx.run.tasks import check_tasks
+
+EXTRA = "benchmarks"
+"""Extra that brings lm-evaluation-harness."""
 
 
 def check_train(run: Run, here: bool = True) -> None:
@@ -41,6 +47,20 @@ def check_evaluate(run: Run, here: bool = True) -> None:
     if here:
         check_servers(run)
     check_tasks(run, fetch=fetch_here(run, here), trains=False)
+
+
+def check_benchmarks(run: Run, here: bool = True) -> None:
+    """Refuse benchmarks without their packages, and a model that cannot be loaded."""
+    require_harness()
+    check_model(run.model)
+    check_cache()
+
+
+def require_harness() -> None:
+    """Refuse benchmarks where the extra is missing."""
+    wrong = lacks(EXTRA)
+    if wrong:
+        raise BenchmarkError(f"benchmark= needs lm-evaluation-harness, and {wrong}: {how_to_get(EXTRA)}")
 
 
 def fetch_here(run: Run, here: bool) -> bool:

@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 from rlx.config.folders import read_option
-from rlx.hardware import memory
-from rlx.hardware.memory import (
-    KEYS,
+from rlx.hardware.profile import Hardware
+from rlx.learner.sizes import KEYS
+from rlx.model.load import Lora
+from rlx.model.shape import Shape, linear_maps, num_parameters, read_shape
+from rlx.preflight import memory
+from rlx.preflight.memory import (
     PROGRAM,
     VLLM_GRAPHS,
     Amount,
@@ -27,11 +30,8 @@ from rlx.hardware.memory import (
     num_trained,
     vllm_work,
 )
-from rlx.hardware.memory_host import PROGRAM as HOST_PROGRAM
-from rlx.hardware.memory_host import WRITING, host_amounts, host_peak
-from rlx.hardware.profile import Hardware
-from rlx.model.load import Lora
-from rlx.model.shape import Shape, linear_maps, num_parameters, read_shape
+from rlx.preflight.memory_host import PROGRAM as HOST_PROGRAM
+from rlx.preflight.memory_host import WRITING, host_amounts, host_peak
 
 SMALL = Shape(
     width=2, layers=1, heads=1, key_heads=1, head_size=2, feed_forward=3, vocabulary=5, tied=False, biased=True

@@ -24,18 +24,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rlx.hardware.profile import BYTES, Hardware
+from rlx.learner.sizes import CHUNK_ELEMENTS, KEYS, bucket_elements, zero_stage
 from rlx.model.load import Lora
 from rlx.model.shape import Shape, linear_maps, num_parameters
-
-CHUNK_ELEMENTS = {"cpu": 2**22, "cuda": 2**26}
-"""Logits that exist at the same time: few enough to stay small, enough rows to make a product of matrices worth its
-while."""
-
-KEYS = 4
-"""Copies of a token's key and value, at most, that attention in rectangles makes on a CPU, on average."""
-
-BUCKET_ELEMENTS = 500_000_000
-"""Gradients or weights that DeepSpeed moves at once."""
 
 PROGRAM = {"cpu": 500_000_000, "cuda": 1_500_000_000}
 """Of one process before any weight: libraries, the CUDA context, communication."""
@@ -200,19 +191,8 @@ def learner_state(hardware: Hardware, demand: Demand) -> dict[str, int]:
     return state | {"gradient bucket": 4 * bucket_elements(trained) if stage == 3 else 0, "weight casts": casts}
 
 
-def zero_stage(hardware: Hardware) -> int:
-    """The one that DeepSpeed runs: bfloat16 below stage 2 runs as stage 2 (rlx/learner/deepspeed.py)."""
-    low = hardware.learner == "deepspeed" and hardware.learner_dtype != "float32"
-    return max(hardware.zero_stage, 2) if low else hardware.zero_stage
-
-
 def share(num_bytes: int, processes: int, shared: bool) -> int:
     return -(-num_bytes // processes) if shared else num_bytes
-
-
-def bucket_elements(num_trained: int) -> int:
-    """Gradients that DeepSpeed collects before it sends them."""
-    return min(BUCKET_ELEMENTS, num_trained)
 
 
 def communication(hardware: Hardware, demand: Demand) -> Amount:

@@ -1,8 +1,8 @@
 """Tell how long episodes will be, or that nothing tells it.
 
-Four sources tell a length: the user (`rlx plan --tokens 800`), a run's own metrics (rlx.run.measured), demonstrations
-that a stage copies, and those that its policy has just copied. An expert's bare answers tell nothing of a model that
-reasons: elsewhere the tokens of an episode are unknown, and three lengths stand for them.
+Four sources tell a length: the user (`rlx plan --tokens 800`), a run's own metrics (rlx.preflight.measured),
+demonstrations that a stage copies, and those that its policy has just copied. An expert's bare answers tell nothing of
+a model that reasons: elsewhere the tokens of an episode are unknown, and three lengths stand for them.
 
     --tokens | metrics.jsonl | copied demonstrations -> one length     otherwise -> a quarter, half and all that fits
 

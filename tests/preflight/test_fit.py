@@ -10,10 +10,10 @@ import pytest
 from rlx.config.compose import build_run, compose
 from rlx.hardware import packages
 from rlx.hardware.machine import Gpu
-from rlx.hardware.memory import Amount, Budget
 from rlx.hardware.profile import Hardware
-from rlx.run import fit
-from rlx.run.fit import FitError, check_devices, check_fit, check_packages, demand_of, remedy, verdict
+from rlx.preflight import fit
+from rlx.preflight.fit import FitError, check_devices, check_fit, check_packages, demand_of, remedy, verdict
+from rlx.preflight.memory import Amount, Budget
 from rlx.run.run import Run
 
 

@@ -14,7 +14,8 @@ import pytest
 from rlx.cli import plan
 from rlx.model.load import SHIPPED
 from rlx.model.problem import ModelError
-from rlx.run.inputs import CacheError, check_inputs, fetch_inputs, fetched
+from rlx.preflight.inputs import CacheError, check_inputs
+from rlx.run.inputs import fetch_inputs, fetched
 
 Build = Callable[..., Any]
 NANO = SHIPPED / "nano"
