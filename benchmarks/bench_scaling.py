@@ -41,9 +41,9 @@ from rlx.types import Action, Completion, Group, Request, Sampling, Task, Trajec
 PROMPT, NEW = 32, 32
 BATCHES = {"nano": (1, 16, 64), "smollm2_135m": (1, 16)}
 GROUPS = {"nano": 16, "smollm2_135m": 2}
-"""Of 4 samples each in an update."""
+"""Groups of an update, of 4 samples each."""
 TOKENS = 64
-"""Of a prompt and of a completion in an update."""
+"""Tokens of a prompt, and of a completion, in an update."""
 
 
 def best(work: Callable[[], Any], repeats: int) -> float:
@@ -61,7 +61,8 @@ def measure_flops(repeats: int) -> float:
 
 
 def measure_bandwidth(num_bytes: int, repeats: int) -> float:
-    """Of reading matrices that together are as large as a model, by products with one vector, as decoding does."""
+    """Measure the bandwidth of reading as many bytes of matrices as a model has, by products with one vector, as
+    decoding does."""
     count = max(1, num_bytes // (4 * 1024 * 1024))
     matrices, vector = [torch.randn(1024, 1024) for _ in range(count)], torch.randn(1024)
     rounds = max(1, 2**28 // num_bytes)

@@ -43,7 +43,8 @@ STEPS, FEWER, FEW_TOKENS = 2, 4, 128
 
 
 def reductions(tree: Tree, words: Sequence[str]) -> dict[str, tuple[Any, Any]]:
-    """What is made smaller, from what, to what: so much of a run that it takes minutes. A key that was named stays."""
+    """Return the keys that make a run take minutes, each with its value before and after. A key that was named
+    stays."""
     processes = tree["hardware"]["num_processes"]
     most = {
         "steps": STEPS,
@@ -74,7 +75,7 @@ def reductions(tree: Tree, words: Sequence[str]) -> dict[str, tuple[Any, Any]]:
 
 
 def at(tree: Any, key: str) -> Any:
-    """What stands at a dotted key; None where it leads nowhere."""
+    """Return the value at a dotted key; None where there is none."""
     for word in key.split("."):
         tree = tree.get(word) if isinstance(tree, Mapping) else None
     return tree
@@ -124,7 +125,7 @@ def stop(signum: int, frame: FrameType | None) -> None:
 
 
 def take_part(inside: str, words: Sequence[str]) -> int:
-    """In a process of the run: `PART:FOLDER` is what to do, and where."""
+    """Do one part of the check in a process of the run; `inside` is `PART:FOLDER`."""
     part, _, folder = inside.partition(":")
     if not folder:
         raise ConfigError(f"--inside {inside}: expected PART:FOLDER, as rlx check itself says it")
@@ -146,14 +147,14 @@ def check_in(folder: Path, run: Run, words: Sequence[str], until: float) -> Foun
         before = metrics_of(runs)
         cut_back(runs, STEPS - 1)
         tried.append(attempt("resume", folder, run.hardware, words, until))
-        found += judged(run, tried[1], before, metrics_of(runs), said(runs, "resume"))
-    told = [*said(runs, "train"), *said(runs, "resume")]
+        found += judged(run, tried[1], before, metrics_of(runs), reports_of(runs, "resume"))
+    told = [*reports_of(runs, "train"), *reports_of(runs, "resume")]
     found += [memory_check(run, tried[0].memory, told), nothing_left(tried, told, folder)]
-    return found, rates(run, said(runs, "resume"))
+    return found, rates(run, reports_of(runs, "resume"))
 
 
-def said(runs: Path, part: str) -> list[dict[str, Any]]:
-    """What each process of this part told, in the order of ranks."""
+def reports_of(runs: Path, part: str) -> list[dict[str, Any]]:
+    """Read the report of each process of a part, in the order of ranks."""
     return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(runs.glob(f"{SAID}/{part}-*.json"))]
 
 
@@ -178,7 +179,7 @@ def outcome(name: str, tried: Trial) -> Check:
 
 
 def judged(run: Run, resumed: Trial, before: Tree, after: Tree, told: Sequence[Tree]) -> list[Check]:
-    """What the second start showed."""
+    """Return the checks of the second start."""
     went_on = outcome("the run goes on", resumed)
     if not resumed.is_good:
         return [went_on]
@@ -212,7 +213,7 @@ def agreement(found: Tree, limit: float) -> list[Check]:
 
 
 def memory_check(run: Run, memory: HighWater, told: Sequence[Tree]) -> Check:
-    """What was held at most, beside the largest budget of `rlx plan` for a run of this size."""
+    """Compare the largest memory in use with the largest budget of `rlx plan` for a run of this size."""
     name = "memory is within the plan"
     demand, have = demand_of(run), device_memory(run.hardware)
     if demand is None or not told:
@@ -225,7 +226,7 @@ def memory_check(run: Run, memory: HighWater, told: Sequence[Tree]) -> Check:
 
 
 def nothing_left(tried: Sequence[Trial], told: Sequence[Tree], folder: Path) -> Check:
-    """Of a run: in its processes when it was over, below them when they were, and in folders."""
+    """Look for leftovers of a run: in its processes, below them after their end, and in folders."""
     remains = [f"{line} ({each['by']})" for each in told for line in each["left"]]
     remains += [f"process: {name}" for each in tried for name in each.stray]
     remains += [f"file: {path.name}" for path in sorted((folder / "tmp").iterdir()) if not is_libraries(path.name)]
@@ -238,12 +239,12 @@ def nothing_left(tried: Sequence[Trial], told: Sequence[Tree], folder: Path) -> 
 
 
 def is_libraries(name: str) -> bool:
-    """What torch leaves in the folder for temporary files: torchrun's empty folders, a compiler's cache."""
+    """Tell whether torch left it in the folder for temporary files: torchrun's empty folders, a compiler's cache."""
     return name.startswith(("torchelastic", "torchinductor"))
 
 
 def rates(run: Run, told: Sequence[Tree]) -> list[tuple[str, str, str]]:
-    """What was measured, and what docs/scaling.md would have of such a machine."""
+    """Return the measured rates, each beside the estimate of docs/scaling.md for such a machine."""
     if not told:
         return []
     found = told[0]
@@ -261,7 +262,8 @@ def rates(run: Run, told: Sequence[Tree]) -> list[tuple[str, str, str]]:
 
 
 def estimated(run: Run, found: Tree) -> dict[str, str]:
-    """By hardware/scaling.py, for as many episodes of as many tokens as were played, if it knows machine and model."""
+    """Estimate the rates (rlx/preflight/scaling.py) for the episodes that were played, if machine and model are
+    known."""
     shape = shape_of(run)
     machine = None if shape is None else machine_of(run.hardware, shape)
     if shape is None or machine is None:

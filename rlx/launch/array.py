@@ -65,7 +65,7 @@ def shape_of(hardware: Hardware, params: Mapping[str, Any]) -> dict[str, int]:
 
 
 def one_shape(hardware: Sequence[Hardware], params: Mapping[str, Any]) -> dict[str, int]:
-    """Of all jobs of an array, which must be the same."""
+    """Return the shape of all jobs of an array, which must be the same."""
     shapes = [shape_of(profile, params) for profile in hardware]
     if any(shape != shapes[0] for shape in shapes):
         raise LaunchError("a job array has one shape, and this sweep's hardware profiles differ: sweep each by itself")
@@ -73,7 +73,7 @@ def one_shape(hardware: Sequence[Hardware], params: Mapping[str, Any]) -> dict[s
 
 
 def sbatch_parameters(shape: Mapping[str, int], params: Mapping[str, Any]) -> dict[str, Any]:
-    """What submitit's executor takes: the launcher's keys without those that are empty."""
+    """Return the parameters of submitit's executor: the launcher's keys without those that are empty."""
     asked = {key: value for key, value in params.items() if key not in (*OWN, *SHAPE) and value is not None}
     extra = {"requeue": True, **(asked.pop("additional_parameters", None) or {})}
     counts = {key: value for key, value in shape.items() if value}
@@ -82,8 +82,8 @@ def sbatch_parameters(shape: Mapping[str, int], params: Mapping[str, Any]) -> di
 
 
 def memory_gb(runs: Sequence[Run]) -> int | None:
-    """What the largest of the runs needs of each machine's own memory, as `rlx plan` says; None where it does not:
-    on cpu, or of a model whose shape is not known yet."""
+    """Return the memory of each machine that the largest of the runs needs, as `rlx plan` says. None on cpu, or for a
+    model whose shape is not known yet."""
     demands = [(run.hardware, demand_of(run)) for run in runs]
     most = max((host_peak(hardware, demand) for hardware, demand in demands if demand is not None), default=0)
     return -(-most // 2**30) or None
@@ -111,7 +111,7 @@ def list_folders(place: Path, folders: Sequence[Path]) -> Path:
 
 
 def names_of(words: Sequence[Sequence[str]], folders: Sequence[Path]) -> list[str]:
-    """Of each job the words that not all have, or its folder's name where they do not tell."""
+    """Name each job by the words that not all have, or by its folder where there are none."""
     shared = set.intersection(*(set(each) for each in words))
     return [
         " ".join(word for word in each if word not in shared) or folder.name
@@ -165,7 +165,7 @@ def forgotten_job(job: Job) -> Record:
 
 
 def tell(job: Job, record: Record, say: Callable[[str], None]) -> None:
-    """What came of a job: of one that failed, the last lines of the log that shows why."""
+    """Say how a job ended; for one that failed, show the last lines of its log."""
     if record.state == "COMPLETED":
         say(f"job {job.id}: {job.name}: finished")
         return

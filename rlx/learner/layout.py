@@ -1,8 +1,8 @@
-"""What attention must know of a packed micro-batch: who sees whom.
+"""Layout of a packed micro-batch for attention: which tokens see which.
 
-A token sees its segment's tokens up to itself, and its context: a path through the segments before it. On a CPU that is
-told as rectangles, of segments of like length; where these would grow with the square of a length, as spans. On a GPU
-it is told as a mask, of blocks.
+A token sees its segment's tokens up to itself, and its context: a path through the segments before it. On a CPU
+the layout is rectangles of segments of similar length, or spans where rectangles would grow with the square of a
+length. On a GPU the layout is a mask of blocks.
 
 Legend: T tokens of a micro-batch; s segments of a rectangle, c their longest context, l the longest of them, k = c + l.
 """
@@ -20,11 +20,11 @@ from torch import Tensor
 from rlx.learner.sizes import KEYS
 
 SPREAD = 1.3
-"""How many times as long as its shortest segment a rectangle may be: attention pays for the longest, squared."""
+"""Largest ratio of a rectangle's longest segment to its shortest: attention pays for the longest, squared."""
 SLACK = 64
 """Tokens by which contexts may differ besides: attention pays for the longest, once."""
 BIAS_ELEMENTS = 2**21
-"""Of a micro-batch's rectangles together, at most."""
+"""Limit of a bias's elements, over all rectangles of a micro-batch."""
 
 BLOCK = 128
 """Tokens on a side of a mask's block."""
@@ -37,10 +37,10 @@ Index = slice | Tensor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Where the segments of a micro-batch lie among its T tokens; a value per segment."""
+    """Positions of a micro-batch's segments among its T tokens; a value per segment."""
 
     parent: Sequence[int]
-    """By its place in this table, or -1."""
+    """Index of the parent in this table, or -1."""
     joint: Sequence[int]
     start: Sequence[int]
     length: Sequence[int]
@@ -53,7 +53,7 @@ class Cohort:
 
     members: list[int]
     context: int
-    """How long their contexts are laid out, 0 where there are none."""
+    """Length at which their contexts are laid out, 0 where there are none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +62,9 @@ class Rectangle:
 
     own_sl: Tensor
     keys_sk: Tensor
-    """What a segment's tokens may see: its context, then its own."""
+    """Tokens that a segment's tokens may see: its context, then its own."""
     context_s: Tensor
-    """How long their contexts are: one number if all are alike, none where there are none."""
+    """Lengths of their contexts: one number if all are alike, none where there are none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ class Rectangles:
 
     rectangles: tuple[Rectangle, ...]
     restore_T: Tensor
-    """Where each packed token's output lies among the outputs of all rectangles."""
+    """Index of each packed token's output among the outputs of all rectangles."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +116,7 @@ def lay_out(placed: Placement, device: str) -> Layout:
 
 
 def win(placed: Placement, found: Sequence[Cohort]) -> bool:
-    """Whether rectangles are short enough, and share little enough, to be as fast as spans or faster."""
+    """Tell whether rectangles are short enough, and share little enough, to be as fast as spans or faster."""
     num_keys = sum(len(cohort.members) * (cohort.context + longest_of(placed, cohort)) for cohort in found)
     biased = sum(num_biased(placed, cohort) for cohort in found)
     return num_keys <= KEYS * sum(placed.length) and biased <= BIAS_ELEMENTS
@@ -219,7 +219,7 @@ def lay_sight(placed: Placement) -> Sight:
 
 
 def blocks(until_T: Tensor) -> dict[str, Tensor]:
-    """Which blocks of keys each block of queries sees, in part and whole."""
+    """Return the blocks of keys that each block of queries sees, in part and as a whole."""
     num = -(-len(until_T) // BLOCK)
     low, high = torch.nn.functional.pad(until_T, (0, num * BLOCK - len(until_T))).view(num, BLOCK).aminmax(dim=1)
     first = torch.arange(num) * BLOCK

@@ -2,8 +2,8 @@
 
     z = (h W^T + b) / temperature, minus infinity outside the mask;  logp = z[target] - logsumexp z;  H = -sum p log p
 
-Rows of added actions are joined to W for as long as a chunk of z takes. With them the vocabulary's share is told too,
-log p(V) = logsumexp of logp over it, so that logp - log p(V) is a token's log-prob among the vocabulary alone.
+Rows of added actions are joined to W for as long as a chunk of z takes. With them the vocabulary's share is returned
+too: log p(V) = logsumexp of logp over V. So logp - log p(V) is a token's log-prob among the vocabulary alone.
 
 Probabilities are the softmax of log-probs: exp of what is forbidden takes a CPU ten times as long.
 Positions go through in chunks; backward computes each chunk's z again instead of keeping it. Under autocast the
@@ -25,12 +25,12 @@ from rlx.learner.sizes import CHUNK_ELEMENTS
 from rlx.model.masks import FORBIDDEN, Masks
 
 LEAST = torch.finfo(torch.float32).tiny
-"""What a probability is taken for that is none, so that its log is a number."""
+"""Stand-in for a probability of 0, so that its log is a number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """How hidden states become a distribution."""
+    """Output layer: turns hidden states into a distribution."""
 
     weight_VH: Tensor
     bias_V: Tensor | None = None

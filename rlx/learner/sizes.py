@@ -5,22 +5,21 @@ from __future__ import annotations
 from rlx.hardware.profile import Hardware
 
 CHUNK_ELEMENTS = {"cpu": 2**22, "cuda": 2**26}
-"""Logits that exist at the same time: few enough to stay small, enough rows to make a product of matrices worth its
-while."""
+"""Limit of the logits that exist at the same time: small, but with enough rows for an efficient product of matrices."""
 
 KEYS = 4
-"""Copies of a token's key and value, at most, that attention in rectangles makes on a CPU, on average."""
+"""Limit of the copies of a token's key and value that attention in rectangles makes on a CPU, on average."""
 
 BUCKET_ELEMENTS = 500_000_000
 """Gradients or weights that DeepSpeed moves at once."""
 
 
 def zero_stage(hardware: Hardware) -> int:
-    """The one that DeepSpeed runs: bfloat16 below stage 2 runs as stage 2 (rlx/learner/deepspeed.py)."""
+    """Return the stage that DeepSpeed runs: bfloat16 below stage 2 runs as stage 2."""
     low = hardware.learner == "deepspeed" and hardware.learner_dtype != "float32"
     return max(hardware.zero_stage, 2) if low else hardware.zero_stage
 
 
 def bucket_elements(num_trained: int) -> int:
-    """Gradients that DeepSpeed collects before it sends them."""
+    """Count the gradients that DeepSpeed collects before it sends them."""
     return min(BUCKET_ELEMENTS, num_trained)

@@ -1,4 +1,4 @@
-"""How many bytes each device of a profile must hold: arithmetic on shapes, nothing is loaded.
+"""Estimate the bytes that each device of a profile must hold: arithmetic on shapes, nothing is loaded.
 
 What is exact stands in both bounds: N parameters, of which T are trained, on n learner processes under ZeRO stage z,
 numbers of b bytes in the forward pass (4 float32, 2 bfloat16; DeepSpeed adds gradients up in float32 either way):
@@ -29,10 +29,10 @@ from rlx.model.load import Lora
 from rlx.model.shape import Shape, linear_maps, num_parameters
 
 PROGRAM = {"cpu": 500_000_000, "cuda": 1_500_000_000}
-"""Of one process before any weight: libraries, the CUDA context, communication."""
+"""Bytes of one process before any weight: libraries, the CUDA context, communication."""
 
 VLLM_PROGRAM = 450_000_000
-"""Of vLLM on CPU beside its weights and cache: a process grew by 244 MB as it started, by 14 MB as it sampled; a whole
+"""Bytes of vLLM on CPU beside its weights and cache: a process grew by 244 MB as it started, by 14 MB as it sampled. A
 run of four processes once held 0.1 GB more than with 300 MB here."""
 
 LIVE_ELEMENTS = 1_050_000_000
@@ -69,13 +69,13 @@ class Amount:
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """What must be held at the same time."""
+    """Memory that is in use at the same time."""
 
     name: str
-    """By whom and when: `learner, updating`."""
+    """Owner and time: `learner, updating`."""
     amounts: Mapping[str, Amount]
     devices: int
-    """That hold it, each; on cpu 1, the machine."""
+    """Devices that each hold it; on cpu 1, the machine."""
     notes: tuple[str, ...] = field(default=())
 
     @property
@@ -85,7 +85,7 @@ class Budget:
 
 @dataclass(frozen=True, kw_only=True)
 class Demand:
-    """What memory depends on beside the hardware."""
+    """Facts of a run that its memory depends on, beside the hardware."""
 
     shape: Shape
     num_trained: int
@@ -93,11 +93,11 @@ class Demand:
     """Only adapters are trained; the reference policy is the model without them."""
     needs_reference: bool = False
     num_head: int = 0
-    """Of `num_trained`, numbers of a critic's head, beside the model."""
+    """Numbers of a critic's head, beside the model; counted in `num_trained` too."""
     max_context: int
     """Tokens of one episode at most."""
     num_episodes: int = 1
-    """Of a step."""
+    """Episodes of a step, forks among them."""
     frozen: bool = False
     """The policy that plays never changes: its engine keeps its weights while it sleeps."""
 
@@ -127,12 +127,12 @@ def budgets(hardware: Hardware, demand: Demand, have: int | None, *, trains: boo
 
 
 def sleeps(hardware: Hardware) -> bool:
-    """Whether the engine leaves the device during the update."""
+    """Tell whether the engine leaves the device during the update."""
     return hardware.engine == "vllm" and hardware.device == "cuda" and not hardware.num_servers
 
 
 def resident_names(hardware: Hardware) -> tuple[str, ...]:
-    """What a learner holds between updates."""
+    """Name the amounts that a learner holds between updates."""
     kept = ("weights", "reference", "optimizer", "program")
     return (*kept, "gradients", "gradient bucket") if zero_stage(hardware) == 3 else kept
 
@@ -164,7 +164,7 @@ def program(hardware: Hardware) -> dict[str, Amount]:
 
 
 def learner_amounts(hardware: Hardware, demand: Demand) -> dict[str, Amount]:
-    """What one learner process holds during an update, without what is empty."""
+    """Return the memory of one learner process during an update, without amounts of 0."""
     amounts = {name: exactly(num) for name, num in learner_state(hardware, demand).items()}
     amounts |= {"communication": communication(hardware, demand), "activations": activations(hardware, demand)}
     return {name: amount for name, amount in (amounts | program(hardware)).items() if amount.most}
@@ -196,9 +196,9 @@ def share(num_bytes: int, processes: int, shared: bool) -> int:
 
 
 def communication(hardware: Hardware, demand: Demand) -> Amount:
-    """What DeepSpeed sends and receives. Stages 1 and 2: a bucket of gradients, and a float32 copy of it or of one
-    matrix that is larger. Stage 3, whose bucket stays: that copy in the order of ranks, two of a matrix that is larger,
-    and weights, gathered: the layer in use and the next at least."""
+    """Return the buffers of what DeepSpeed sends and receives. Stages 1 and 2: a bucket of gradients, and a float32
+    copy of it or of one matrix that is larger. Stage 3, whose bucket stays: that copy in the order of ranks, two of a
+    matrix that is larger, and weights, gathered: the layer in use and the next at least."""
     stage, number, shape = zero_stage(hardware), BYTES[hardware.learner_dtype], demand.shape
     if not stage:
         return exactly(0)
@@ -217,8 +217,8 @@ def layer_parameters(shape: Shape) -> int:
 
 
 def activations(hardware: Hardware, demand: Demand) -> Amount:
-    """Of one micro-batch: at most full, or one longest episode, recomputed if it is longer; at least half full if the
-    step has tokens enough."""
+    """Return the activations of one micro-batch: at most full, or one longest episode, recomputed if it is longer; at
+    least half full if the step has tokens enough."""
     episodes = -(-demand.num_episodes // hardware.num_processes)
     full = min(hardware.micro_batch_tokens, episodes * demand.max_context)
     least = min(hardware.micro_batch_tokens, episodes * min(SHORT, demand.max_context)) // 2
@@ -227,10 +227,10 @@ def activations(hardware: Hardware, demand: Demand) -> Amount:
 
 
 def activation_bytes(hardware: Hardware, demand: Demand, tokens: int, keys: int = 1) -> int:
-    """Kept for the backward pass: the layers, or, where they are recomputed, what each starts from. Then come four
-    float32 vectors behind the last, and one more for a critic where they are in another format, a chunk of logits three
-    times in float32, and the head's gradient; where layers are recomputed, in their turn all of one. `keys`: copies of
-    a token's key and value on a CPU."""
+    """Count the bytes kept for the backward pass: the layers, or, where they are recomputed, the start of each. Behind
+    the last come four float32 vectors, and one more for a critic where they are in another format. A chunk of logits
+    three times in float32 follows, and the head's gradient. Where layers are recomputed, all of one layer comes too, in
+    its turn. `keys`: copies of a token's key and value on a CPU."""
     shape, again = demand.shape, hardware.recompute or tokens > hardware.micro_batch_tokens
     stream = BYTES["float32" if hardware.learner == "torch" else hardware.learner_dtype] * shape.width
     gathered = hardware.device == "cpu" and tokens <= hardware.micro_batch_tokens
@@ -243,9 +243,9 @@ def activation_bytes(hardware: Hardware, demand: Demand, tokens: int, keys: int 
 
 
 def layer_bytes(hardware: Hardware, shape: Shape, keys: int) -> int:
-    """Of one token in one layer: around its norms; gate, its activation, up, and their product; queries, keys, values
-    and the attention's answer, or with `keys`, where queries are gathered into rectangles, and keys and values for each
-    segment that sees them and each head, all of these and the answer as it is laid back."""
+    """Count the bytes of one token in one layer: around its norms; gate, its activation, up, and their product;
+    queries, keys, values and the attention's answer. With `keys`, queries are gathered into rectangles, and keys and
+    values for each segment that sees them and each head; all of these count, and the answer as it is laid back."""
     number = BYTES[hardware.learner_dtype]
     low = number < 4 and hardware.learner == "torch"
     norms = NORMS["autocast" if low else hardware.learner_dtype] * shape.width
@@ -254,7 +254,7 @@ def layer_bytes(hardware: Hardware, shape: Shape, keys: int) -> int:
 
 
 def gradient_bytes(hardware: Hardware, shape: Shape) -> int:
-    """Of one token, on the way back through a layer: of the residual, and of gate and up or their product."""
+    """Count the bytes of one token's gradients in a layer: of the residual, and of gate and up or their product."""
     return BYTES[hardware.learner_dtype] * (2 * shape.width + 2 * shape.feed_forward)
 
 
@@ -267,7 +267,7 @@ def head_bytes(hardware: Hardware, demand: Demand) -> int:
 
 
 def engine_amounts(hardware: Hardware, demand: Demand, have: int | None) -> dict[str, Amount]:
-    """What an engine holds on each of its devices."""
+    """Return the memory of an engine on each of its devices."""
     weights = -(-BYTES[hardware.dtype] * num_parameters(demand.shape) // hardware.tensor_parallel)
     context = context_bytes(hardware, demand)
     if not (hardware.engine == "vllm" and hardware.device == "cuda"):
@@ -278,9 +278,9 @@ def engine_amounts(hardware: Hardware, demand: Demand, have: int | None) -> dict
 
 
 def slots(hardware: Hardware, context: int, max_context: int) -> dict[str, Amount]:
-    """Of slots that are decoded at once, `context` bytes each. The torch engine's are one buffer, an eighth longer than
-    its longest row at most, and there twice where it is laid out anew; contexts that wait for a tool, or have ended and
-    may be left, are copies outside it (rlx/rollout/torch/kept.py)."""
+    """Return the caches of slots that are decoded at once, `context` bytes each. The torch engine's are one buffer, an
+    eighth longer than its longest row at most, and there twice where it is laid out anew; contexts that wait for a
+    tool, or have ended and may be left, are copies outside it (rlx/rollout/torch/kept.py)."""
     full = context * hardware.num_slots
     short = min(full, full * SHORT // max_context)
     if hardware.engine == "vllm":
@@ -289,8 +289,8 @@ def slots(hardware: Hardware, context: int, max_context: int) -> dict[str, Amoun
 
 
 def vllm_work(hardware: Hardware, shape: Shape) -> int:
-    """Of a vLLM engine on a GPU beside weights and cache: graphs, its largest pass (gate and up, their product, four
-    vectors of the residual width), and a float32 logit of every slot and token three times."""
+    """Count the bytes of a vLLM engine on a GPU beside weights and cache: graphs, its largest pass (gate and up, their
+    product, four vectors of the residual width), and a float32 logit of every slot and token three times."""
     wide = -(-3 * shape.feed_forward // hardware.tensor_parallel) + 4 * shape.width
     logits = 3 * 4 * hardware.num_slots * (shape.vocabulary + shape.added)
     return VLLM_GRAPHS + STEP_TOKENS * BYTES[hardware.dtype] * wide + logits
@@ -303,7 +303,7 @@ def context_bytes(hardware: Hardware, demand: Demand) -> int:
 
 
 def cache_notes(hardware: Hardware, demand: Demand, have: int | None) -> tuple[str, ...]:
-    """How many full contexts a vLLM engine's share of the memory holds."""
+    """Say how many full contexts a vLLM engine's share of the memory holds."""
     if not (hardware.engine == "vllm" and hardware.device == "cuda") or have is None:
         return ()
     cache = engine_amounts(hardware, demand, have)["KV cache"].most

@@ -1,7 +1,7 @@
-"""How many bytes each machine's own memory must hold beside its GPUs': what a batch script asks for.
+"""Estimate the bytes that each machine's own memory must hold beside its GPUs: a batch script asks for them.
 
-Models are loaded there on their way to the GPUs, engines of a frozen policy leave their weights there while they sleep
-(others give them up, as new ones follow), offloaded optimizers stay. vLLM's copies are in pinned blocks, which torch
+Models are loaded there on their way to the GPUs. Engines of a frozen policy leave their weights there while they sleep;
+others give them up, as new ones follow. Offloaded optimizers stay. vLLM's copies are in pinned blocks, which torch
 rounds up to powers of two: twice the weights at worst.
 """
 
@@ -12,9 +12,9 @@ from rlx.model.shape import num_parameters
 from rlx.preflight.memory import Demand, share, sleeps
 
 PROGRAM = 6_000_000_000
-"""Of one process: Python, torch and vLLM with their libraries, pinned buffers, its episodes."""
+"""Bytes of one process: Python, torch and vLLM with their libraries, pinned buffers, its episodes."""
 WRITING = 10_000_000_000
-"""Of the process that writes a checkpoint: a piece of it, twice."""
+"""Bytes of the process that writes a checkpoint: a piece of it, twice."""
 
 
 def host_amounts(hardware: Hardware, demand: Demand) -> dict[str, int]:
@@ -23,7 +23,7 @@ def host_amounts(hardware: Hardware, demand: Demand) -> dict[str, int]:
 
 
 def host_peak(hardware: Hardware, demand: Demand) -> int:
-    """What is there at once: models are on the GPUs before an engine sleeps."""
+    """Return the largest sum that is there at once: models are on the GPUs before an engine sleeps."""
     loading, running = (sum(part(hardware, demand).values()) for part in (while_loading, while_running))
     return sum(always(hardware, demand).values()) + max(loading, running)
 

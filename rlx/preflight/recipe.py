@@ -1,4 +1,4 @@
-"""Whether a run's settings suit the size of its model: rates of a small model wreck a large one without a word."""
+"""Check that a run's settings suit the size of its model: rates of a small model wreck a large one without a word."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Which tasks a step plays: the next of the environment's stream, or of those parts' that its course chooses.
+"""Choose the tasks of a step: the next of the environment's stream, or of those parts that its course chooses.
 
-What a course knows moves once a step, by what that step played, and a step's tasks are chosen as it is launched. So
+The state of a course changes once a step, by what that step played, and a step's tasks are chosen as it is launched. So
 they are a function of the seed and of the steps that were learned from by then: for one process or many, ahead of the
 updates or not, and after a kill, when the streams are begun again behind what was played.
 """
@@ -24,7 +24,7 @@ class TaskError(MistakeError):
 
 
 def course_in(run: Run) -> Course | None:
-    """None also where an expert plays, who always succeeds."""
+    """Return the environment's course; None also where an expert plays, who always succeeds."""
     return None if run.algo.imitates else course_of(run.env)
 
 
@@ -34,7 +34,7 @@ def begin(run: Run) -> Known:
 
 
 def adapt(run: Run, known: Known, groups: Sequence[Group]) -> Known:
-    """What is known after a step."""
+    """Return the state after a step."""
     course = course_in(run)
     return known if course is None else as_json(course.adapt(known, groups))
 
@@ -51,14 +51,14 @@ def open_tasks(
     course, size = course_in(run), run.algo.num_prompts
     if course is None:
         tasks = islice(run.env.tasks("train", run.seed), (first + len(played)) * size, None)
-        return lambda step: whole(list(islice(tasks, size)), step, size)
+        return lambda step: require_all(list(islice(tasks, size)), step, size)
     ahead = Counter(group.task.env for groups in played.values() for group in groups)
     streams = {part: open_part(run, part, num + ahead[part]) for part, num in course.given(known()).items()}
     return lambda step: [next(streams[part]) for part in course.choose(known(), size, run.seed, step)]
 
 
-def whole(tasks: list[Task], step: int, size: int) -> list[Task]:
-    """A step's tasks, all of them."""
+def require_all(tasks: list[Task], step: int, size: int) -> list[Task]:
+    """Return a step's tasks; TaskError where some are missing."""
     if len(tasks) < size:
         have = f"its train tasks have ended: {len(tasks)} are left for step {step + 1}, which has {size}"
         raise TaskError(f"env: {have}; let tasks('train') go on, with the same ones again if need be")
