@@ -2,10 +2,10 @@
 
     OMP_NUM_THREADS=1 python benchmarks/bench_multiturn.py [--lengths equal] [--samples 4] [--repeats 2]
 
-Equal on both sides: weights of nano's shape; 16 Countdown problems with --samples episodes each; every episode's
-script, which says how many tokens each of its turns samples and what is then done, a real call of the Python tool or a
-checked answer, so that the number of sampled and of observed tokens is the same, episode by episode (asserted); GRPO's
-advantages and clipped loss over sampled tokens alone; AdamW, float32, one thread.
+Equal on both sides: weights of nano's shape; 16 Countdown problems with --samples episodes each; GRPO's advantages
+and clipped loss over sampled tokens alone; AdamW, float32, one thread. Each episode has a script. The script says how
+many tokens each turn samples, and what follows: a real call of the Python tool or a checked answer. So sampled and
+observed tokens are equal in number, episode by episode (asserted).
 
 `--lengths demonstrated` scripts the environment's own demonstrations: up to 8 calls and an answer (5.6 turns of 27
 tokens on average, observations of 6). `--lengths equal` makes every episode 6 turns of 24 tokens: nobody waits
@@ -35,7 +35,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from rlx.algo.grpo import grpo
 from rlx.algo.parts import Optimizer
-from rlx.env.countdown import Countdown
+from rlx.env.countdown.countdown import Countdown
 from rlx.model.load import encode_text
 from rlx.protocol.tags import Tags
 from rlx.rollout.torch.engine import TorchEngine
@@ -44,7 +44,7 @@ from rlx.types import Action, Episode, Request, Sampling, Step, Task, ToolUse
 NUM_PROMPTS = 16
 TAGS = Tags().bound(Countdown.tools, ())
 NUM_TURNS, NUM_NEW = 6, 24
-"""Of an episode, and of a turn, where all lengths are equal."""
+"""Turns per episode and tokens per turn with --lengths equal."""
 
 Script = tuple[tuple[int, Action], ...]
 """For each turn how many tokens are sampled, and what is then done."""
@@ -132,7 +132,7 @@ class Episodes:
     tokenizer: Any
     ends: TurnEnds
     num_tokens: int = 0
-    """Of all contexts at their ends."""
+    """Tokens of all contexts at their ends."""
 
     def __call__(self, prompts: list[str], trainer: Any) -> dict[str, Any]:
         scripts = [self.scripts[prompt][index % len(self.scripts[prompt])] for index, prompt in enumerate(prompts)]

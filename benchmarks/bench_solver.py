@@ -1,4 +1,4 @@
-"""How many four-number Countdown problems per second the exact solver does, on one core."""
+"""Measure how many four-number Countdown problems per second the exact solver solves, on one core."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from itertools import islice
 
-from rlx.env.countdown import Countdown
-from rlx.env.solver import solutions, solve, values
+from rlx.env.countdown.countdown import Countdown
+from rlx.env.countdown.solver import solutions, solve, values
 
 Problem = tuple[list[int], int]
 

@@ -35,12 +35,12 @@ from bench_update import resident
 
 import rlx.gym
 from rlx.commands.show import Wanted, describe_line, scan
-from rlx.env.code import Code
 from rlx.env.game.guess_the_number import GuessTheNumber
-from rlx.env.math import Math
-from rlx.env.mixture import Mixture, Portion
-from rlx.env.qa import QA
-from rlx.env.rg import ReasoningGym
+from rlx.env.mixed.mixture import Mixture, Portion
+from rlx.env.questions.code import Code
+from rlx.env.questions.math import Math
+from rlx.env.questions.qa import QA
+from rlx.env.questions.reasoning_gym import ReasoningGym
 from rlx.evaluate.figures import Score, figures
 from rlx.evaluate.replay import replay
 from rlx.gym.named import build_env

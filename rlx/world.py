@@ -1,7 +1,7 @@
 """Read the capabilities of an environment (`CapableEnvironment`), with defaults for those that it lacks.
 
-An environment of several parts (rlx.env.mixture) has `parts`: by name, each an environment and perhaps a protocol of
-its own. A task says which part it is of, and whatever is asked about a task is asked of that part.
+An environment of several parts (rlx.env.mixed.mixture) has `parts`: by name, each an environment and perhaps a protocol
+of its own. A task says which part it is of, and whatever is asked about a task is asked of that part.
 """
 
 from __future__ import annotations

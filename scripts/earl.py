@@ -24,7 +24,7 @@ from typing import Any
 from rlx.config.build import build_part
 from rlx.config.saved import load_tree
 from rlx.console import one_line
-from rlx.env.sorters import SORTERS, average, network
+from rlx.env.sorting.sorters import SORTERS, average, network
 from rlx.evaluate.decisions import tree_svg, trees_of
 from rlx.evaluate.habits import habits, lengths_of_right, lengths_svg
 from rlx.evaluate.tables import MISSING, Table, to_markdown

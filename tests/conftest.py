@@ -168,7 +168,7 @@ def python_of() -> Callable[[str], str]:
 
 @pytest.fixture(scope="session")
 def sums_python(python_of: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory) -> str:
-    """An interpreter that has verifiers and the taskset of tests/env/sums_taskset.py."""
+    """An interpreter that has verifiers and the taskset of tests/env/foreign/sums_taskset.py."""
     python, folder = python_of("verifiers"), tmp_path_factory.mktemp("sums") / "venv"
     subprocess.run([python, "-m", "venv", "--without-pip", folder], check=True)
     sites = "import site; print(*site.getsitepackages(), sep='\\n')"
@@ -176,6 +176,6 @@ def sums_python(python_of: Callable[[str], str], tmp_path_factory: pytest.TempPa
         subprocess.run([one, "-c", sites], check=True, capture_output=True, text=True).stdout.splitlines()
         for one in (python, folder / "bin" / "python")
     )
-    shutil.copy(ROOT / "tests" / "env" / "sums_taskset.py", own[0])
+    shutil.copy(ROOT / "tests" / "env" / "foreign" / "sums_taskset.py", own[0])
     (Path(own[0]) / "others.pth").write_text("".join(f"import site; site.addsitedir({place!r})\n" for place in found))
     return str(folder / "bin" / "python")

@@ -12,7 +12,7 @@ import pytest
 
 from rlx import fetch
 from rlx.env import hub
-from rlx.env.countdown import Countdown
+from rlx.env.countdown.countdown import Countdown
 from rlx.fetch import FetchError, snapshot
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.hardware.ranks import ALONE

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from rlx.algo.credit import per_row
 from rlx.console import Screen
-from rlx.env.countdown import Countdown
+from rlx.env.countdown.countdown import Countdown
 from rlx.evaluate.columns import ColumnError
 from rlx.evaluate.evaluate import EvaluateError
 from rlx.evaluate.summary import Summary

@@ -124,7 +124,7 @@ def test_only_the_configuration_knows_hydra() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["rlx.env.countdown", "rlx.tool.python", "rlx.protocol.tags", "rlx.types", "rlx.cli", "rlx.gym"]
+    "module", ["rlx.env.countdown.countdown", "rlx.tool.python", "rlx.protocol.tags", "rlx.types", "rlx.cli", "rlx.gym"]
 )
 def test_text_and_values_load_no_torch(module: str) -> None:
     """Also through what they import in turn."""

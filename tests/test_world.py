@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from rlx.env.countdown import Countdown
+from rlx.env.countdown.countdown import Countdown
 from rlx.env.game.guess_the_number import GuessTheNumber
-from rlx.env.mixture import Mixture, Portion
+from rlx.env.mixed.mixture import Mixture, Portion
 from rlx.expert import DemonstrationError, demonstration
 from rlx.fault import fault
 from rlx.limits import MistakeError

@@ -17,10 +17,10 @@ from rlx.algo.grpo import grpo
 from rlx.algo.parts import Optimizer
 from rlx.algo.samplers import independent, leave
 from rlx.console import Screen
-from rlx.env.countdown import Countdown
+from rlx.env.countdown.countdown import Countdown
 from rlx.env.game.guess_the_number import GuessEpisode, GuessTheNumber
 from rlx.env.game.turns import told as answered
-from rlx.env.mixture import Mixture, Portion
+from rlx.env.mixed.mixture import Mixture, Portion
 from rlx.evaluate.budget import cut_groups
 from rlx.evaluate.replay import replay
 from rlx.learner.batch import collate

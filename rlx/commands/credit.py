@@ -10,7 +10,7 @@ from typing import Any
 
 from rlx.algo.parts import Algorithm
 from rlx.config.compose import ConfigError, build_part, compose
-from rlx.env.bifurcation import Bifurcation
+from rlx.env.bifurcation.bifurcation import Bifurcation
 from rlx.evaluate.credit_figures import Weigh, credit_figures, gradient_cosine
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.laboratory import Measured, Policy, measure, refuse_algorithm

@@ -51,7 +51,7 @@ def check_sweeper(chosen: str, sweeper: Any, objective: str | list[str] | None) 
 
 
 def directions_of(sweeper: Any) -> list[str]:
-    """As optuna's sweeper has them; none where a sweeper has no such key."""
+    """List the directions of an optuna sweeper; none if the sweeper has no such key."""
     found = sweeper.get("direction")
     listed = [] if found is None else [found] if isinstance(found, str | Enum) else list(found)
     return [direction.name if isinstance(direction, Enum) else str(direction) for direction in listed]
@@ -110,7 +110,7 @@ def spelled_out(word: str) -> list[str]:
     parts = {re.sub(r"\W", "_", name): name for name in names}
     words = ["env=mixture", "~env.parts.first", "~env.parts.second"]
     for part, name in parts.items():
-        portion = "{_target_:rlx.env.mixture.Portion,weight:1.0,protocol:null}"
+        portion = "{_target_:rlx.env.mixed.mixture.Portion,weight:1.0,protocol:null}"
         words += [f"+env@env.parts.{part}.env={name}", f"+env.parts.{part}={portion}"]
     return words
 
@@ -139,12 +139,13 @@ def refuse_unreadable(word: str) -> None:
 
 OUTPUTS = {"run": "outputs", "sweep": "outputs/sweeps"}
 EVALUATED = "${hydra:runtime.choices.env}-eval/${now:%Y-%m-%d_%H-%M-%S}"
-"""As conf/config.yaml has it, without an algorithm."""
+"""Name of a run's folder as in conf/config.yaml, without the algorithm."""
 
 
 def untrained(words: Sequence[str]) -> list[str]:
-    """What makes them evaluate a model as it stands, which nothing trains whatever an algorithm asks of environments,
-    where they do not say themselves how it is trained; in a folder that is not named after that."""
+    """Return overrides that turn a training command into an evaluation of the untrained model.
+
+    A key that the command sets itself stays. The folder's name leaves out the algorithm."""
     overrides = parse_overrides(parse_words(words).overrides)
     named = {str(name).partition(".")[0] for one in overrides for name in (one.key_or_group, one.package)}
     own = {"steps": "steps=0", "warm_start": "warm_start=none"}

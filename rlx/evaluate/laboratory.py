@@ -15,9 +15,9 @@ from typing import Any
 
 from rlx.algo.parts import Algorithm, Credited, PerRow, PerToken
 from rlx.algo.rows import Rows
-from rlx.env.bifurcation import Bifurcation
-from rlx.env.bifurcation_rules import INVALID, Rules, State, habit, read_text
-from rlx.env.exact_values import Values, exact_values
+from rlx.env.bifurcation.bifurcation import Bifurcation
+from rlx.env.bifurcation.exact_values import Values, exact_values
+from rlx.env.bifurcation.rules import INVALID, Rules, State, habit, read_text
 from rlx.learner.batch import collate
 from rlx.learner.rows import Decision, decisions, num_given, rows
 from rlx.limits import MistakeError, within

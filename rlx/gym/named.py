@@ -19,8 +19,8 @@ from gymnasium.envs.registration import EnvSpec
 
 from rlx.config.check import ConfigError, check_call
 from rlx.config.folders import config_folders, list_options, option_files, read_option
-from rlx.env.qa import WordQuestions
-from rlx.env.sourced import SourcedQuestions
+from rlx.env.questions.qa import WordQuestions
+from rlx.env.questions.sourced import SourcedQuestions
 from rlx.gym.keywords import translate
 from rlx.gym.registered import REGISTERED, make_registered
 from rlx.gym.single import TextEnv

@@ -112,7 +112,7 @@ class SearchTool:
         """`search_url`: a server of Search-R1's protocol, such as `rlx serve retriever`, and `timeout` the seconds of a
         try; without it `pages` are searched, such as rlx.tool.search.read_pages(FILE), or the invented world's. GEM's
         `num_workers` changes nothing."""
-        from rlx.env.invented import pages as invented_pages
+        from rlx.env.questions.invented_world import pages as invented_pages
         from rlx.tool.search import Search
 
         found = invented_pages() if pages is None and search_url is None else pages or []

@@ -1,4 +1,4 @@
-"""What nano can do, measured on items it never saw, and the card that says so."""
+"""Measure nano on held-out items, and write its model card."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import torch
 from tokenizers import Tokenizer
 from torch import nn
 
-from rlx.env.countdown import Countdown
+from rlx.env.countdown.countdown import Countdown
 from rlx.model.corpus import VERDICT, Example, encode
 from rlx.model.packed import pack, predict, weigh_loss
 from rlx.model.skills import SKILLS
@@ -30,14 +30,14 @@ GOOD = 0.95
 
 @dataclass(frozen=True, kw_only=True)
 class LessonScore:
-    """Of one lesson: the share of held-out items whose whole answer is what greedy decoding says."""
+    """Score of one lesson: the share of held-out items that greedy decoding answers right, to the last token."""
 
     skill: str
     lesson: str
     by_size: Mapping[int, tuple[int, int]]
-    """Of each size, how many are right, of how many."""
+    """Number of right items and of all items, by size."""
     harder: float
-    """The share right of a size that is never trained on."""
+    """Share of right items at a size that is never trained on."""
 
     @property
     def num(self) -> int:
@@ -62,7 +62,7 @@ def held_out_documents(lesson: Lesson, size: int, num: int) -> list[Document]:
 
 
 def held_out_by_size(lesson: Lesson, num: int) -> dict[int, list[Document]]:
-    """As training draws them: each size as often as it stands."""
+    """Draw documents as training does: each size as often as the lesson lists it."""
     each = ceil(num / len(lesson.sizes))
     return {s: held_out_documents(lesson, s, each * lesson.sizes.count(s)) for s in sorted(set(lesson.sizes))}
 
@@ -72,8 +72,9 @@ def device_of(model: nn.Module) -> torch.device:
 
 
 def are_right(model: nn.Module, examples: Sequence[Example], dtype: torch.dtype = torch.float32) -> list[bool]:
-    """Of each, shortest first, whether all its answers' tokens, and the end, are the likeliest: just then greedy
-    decoding says them."""
+    """Check each example, shortest first: all tokens of its answers, and the end, must be the likeliest.
+
+    Exactly then greedy decoding writes these answers."""
     row = pack(examples, device_of(model))
     wrong = ((predict(model, row, dtype) != row.targets) & (row.weights >= ANSWER)).tolist()
     found, start = [], 0
@@ -87,7 +88,7 @@ def are_right(model: nn.Module, examples: Sequence[Example], dtype: torch.dtype 
 def score(
     model: nn.Module, tokenizer: Tokenizer, documents: Sequence[Document], dtype: torch.dtype = torch.float32
 ) -> tuple[int, int]:
-    """How many are right, of how many."""
+    """Return the number of right documents and of all documents."""
     right = are_right(model, [encode(tokenizer, document) for document in documents], dtype)
     return sum(right), len(right)
 
@@ -106,13 +107,13 @@ def score_lessons(model: nn.Module, tokenizer: Tokenizer, num: int = 300) -> lis
 
 @cache
 def progress_documents(num: int) -> dict[str, list[Document]]:
-    """Of each lesson a few that are held out."""
+    """Draw a few held-out documents per lesson."""
     lessons = [lesson for skill in SKILLS.values() for lesson in skill.lessons]
     return {lesson.name: list(chain(*held_out_by_size(lesson, num).values())) for lesson in lessons}
 
 
 def score_quickly(model: nn.Module, tokenizer: Tokenizer, num: int = 40) -> dict[str, float]:
-    """By lesson, on few items of the sizes trained on."""
+    """Score each lesson on a few items of the trained sizes."""
     found = {}
     for name, documents in progress_documents(num).items():
         right, asked = score(model, tokenizer, documents, torch.bfloat16)
@@ -135,7 +136,7 @@ def expert_examples(tokenizer: Tokenizer, num: int) -> list[Example]:
 
 
 def score_verdicts(model: nn.Module, tokenizer: Tokenizer, examples: Sequence[Example]) -> tuple[int, float]:
-    """How often the model says rightly whether an observation is the target."""
+    """Score the verdicts: is an observation the target? Return their number and the share of right ones."""
     verdicts = torch.tensor(
         [i for token, i in tokenizer.get_vocab().items() if VERDICT.search(token)],
         device=device_of(model),
@@ -155,7 +156,7 @@ def measure_loss(model: nn.Module, examples: Sequence[Example]) -> float:
 
 def describe_data(trace_share: float) -> str:
     """One line a skill: its share of the tokens, and an item of it."""
-    lines = [f"| Countdown traces | {trace_share:.0%} | see rlx/env/countdown_traces.py |"]
+    lines = [f"| Countdown traces | {trace_share:.0%} | see rlx/env/countdown/traces.py |"]
     for name, skill in SKILLS.items():
         lesson = skill.lessons[0]
         text = "".join(segment.text for segment in lesson.draw(Random(7), lesson.sizes[-1]))

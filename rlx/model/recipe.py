@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from rlx.env.invented import Names
+from rlx.env.questions.invented_world import Names
 from rlx.limits import above, at_least, within
 from rlx.protocol.drawn import Initial
 

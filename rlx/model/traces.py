@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from rlx.env.countdown import Countdown
+from rlx.env.countdown.countdown import Countdown
 from rlx.model.skills.lesson import ANSWER, QUESTION, Document, Segment
 from rlx.protocol.answer import Answer
 from rlx.protocol.tags import Tags
@@ -21,7 +21,7 @@ PRESETS: tuple[tuple[float, Countdown], ...] = (
 )
 """Shares of the traces. The environment's hash keeps test problems out of `train`, whatever the preset."""
 TEXT_SHARE = 0.12
-"""Of the traces, in words alone, as the baselines without a tool speak."""
+"""Share of the traces that are in words alone, as the baselines without a tool speak."""
 
 
 def draw_trace(rng: Random) -> Document:

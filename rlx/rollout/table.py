@@ -4,7 +4,7 @@ It plays through the same samplers, forks and environments as a model does, and 
 
     pi("up_up\\n") = .2, pi("up\\n") = .3, pi("left\\n") = .5       pi(up) = .5, pi(_up | up) = .4, pi(\\n | up _up) = 1
 
-So values can be enumerated (rlx.env.exact_values), and credit compared with them (rlx.evaluate.laboratory).
+So values can be enumerated (rlx.env.bifurcation.exact_values), and credit compared with them (rlx.evaluate.laboratory).
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from rlx.env.countdown import Countdown, held_out
+from rlx.env.countdown.countdown import Countdown, held_out
 
 
 @dataclass(frozen=True, kw_only=True)

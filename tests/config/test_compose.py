@@ -156,7 +156,7 @@ def test_equal_words_give_equal_trees() -> None:
             "env.parts.first=null: expected the keys of Portion, with a _target_",
         ),
         (["env=mixture", "+env.parts.third={}"], "env.parts.third={}: expected the keys of Portion, with a _target_"),
-        (["env._target_=rlx.env.countdown.Countdwn"], "module rlx.env.countdown has no 'Countdwn'"),
+        (["env._target_=rlx.env.countdown.countdown.Countdwn"], "module rlx.env.countdown.countdown has no 'Countdwn'"),
         (
             ["env._target_=nowhere.Env"],
             "there is no module 'nowhere': install it, or set PYTHONPATH to the folder that holds it",

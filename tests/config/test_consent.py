@@ -22,7 +22,7 @@ from rlx.config.folders import is_user_project, list_targets, shipped_folder
 from rlx.config.saved import load_tree
 from rlx.config.signature import signature
 
-FOREIGN = {"_target_": "rlx.env.foreign.Foreign", "adapter": "rlx.env.adapter.gem", "task": "x"}
+FOREIGN = {"_target_": "rlx.env.foreign.foreign.Foreign", "adapter": "rlx.env.foreign.gem", "task": "x"}
 
 
 @cache
@@ -82,7 +82,7 @@ def test_values_that_are_not_shipped_need_the_users_own_word(tmp_path: Path) -> 
         typed = f"env.{key}={str(value).lower()}"
         assert load_tree(folder, [typed])["env"][key] == value
         assert load_tree(folder, ["env=countdown"])["env"] == base()["env"]
-    tasks = {"_target_": "rlx.env.foreign.Taskset", "adapter": "rlx.env.adapter.verifiers", "contained": False}
+    tasks = {"_target_": "rlx.env.foreign.foreign.Taskset", "adapter": "rlx.env.foreign.verifiers", "contained": False}
     refused(saved(tmp_path / "task", env=tasks | {"task": "evil"}), "env.task=evil")
     own = {"task": "textarena", "options": {"harness": {"id": "evil"}}}
     refused(saved(tmp_path / "options", env=tasks | own), "env.options=")
@@ -105,7 +105,7 @@ def test_saved_text_refers_to_nothing(tmp_path: Path, monkeypatch: pytest.Monkey
         assert load_tree(folder, ["seed=3"])["track"]["project"] == text
 
 
-STRANGER = "from rlx.env.countdown import Countdown\nopen({mark!r}, 'w')\nclass Cave(Countdown):\n    pass\n"
+STRANGER = "from rlx.env.countdown.countdown import Countdown\nopen({mark!r}, 'w')\nclass Cave(Countdown):\n    pass\n"
 
 
 @pytest.fixture
@@ -210,7 +210,7 @@ NAMES = {
 def test_every_shipped_parameter_that_names_code_needs_consent() -> None:
     """By its name, or because a method hands it to a function that starts or imports things."""
     found = {target: suspects(target) for target in list_targets([shipped_folder("conf")]) if target.startswith("rlx.")}
-    assert {"python", "adapter"} <= found["rlx.env.foreign.Foreign"]
+    assert {"python", "adapter"} <= found["rlx.env.foreign.foreign.Foreign"]
     for target, names in found.items():
         assert names <= set(marked_parameters(target)), target
 

@@ -19,7 +19,7 @@ from rlx.config.compose import compose_sources
 from rlx.config.folders import every_group, list_options, shipped_folder
 from rlx.config.keys import Source, list_keys
 from rlx.config.signature import signature
-from rlx.env.foreign import Foreign
+from rlx.env.foreign.foreign import Foreign
 from rlx.evaluate.evaluate import Evaluate, held_out
 from rlx.limits import MistakeError
 

@@ -68,7 +68,7 @@ def test_options_are_chosen_once_for_the_same_overrides(monkeypatch: pytest.Monk
 
 
 NINE = ", ".join(["*{0}"] * 9)
-HEAD = "_target_: rlx.env.countdown.Countdown\n"
+HEAD = "_target_: rlx.env.countdown.countdown.Countdown\n"
 LAUGHS = HEAD + "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{NINE.format(f'a{n - 1}')}]\n" for n in range(1, 12))
 MERGED = (
     HEAD + "a0: &a0 {x: 1}\n" + "".join(f"a{n}: &a{n} {{<<: [{NINE.format(f'a{n - 1}')}]}}\n" for n in range(1, 12))

@@ -49,7 +49,7 @@ def test_a_strangers_run_folder_cannot_call_what_no_config_file_names(tmp_path: 
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
     """A run with an environment that only the options in a folder name, and that folder."""
     (tmp_path / "my_cave.py").write_text(
-        "from rlx.env.countdown import Countdown\nfrom dataclasses import dataclass\n"
+        "from rlx.env.countdown.countdown import Countdown\nfrom dataclasses import dataclass\n"
         "@dataclass(frozen=True, kw_only=True)\nclass Cave(Countdown):\n    width: int = 3\n"
     )
     options = tmp_path / "options"

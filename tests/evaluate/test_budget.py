@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from rlx.env.countdown import Countdown, describe
+from rlx.env.countdown.countdown import Countdown, describe
 from rlx.evaluate.budget import cut_episode, cut_groups
 from rlx.types import Action, Completion, Environment, Group, Status, Step, Task, Text, Trajectory, Turn
 from rlx.world import cost_of, environment_turns, step_within

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from rlx.env.sorting import Sorting
+from rlx.env.sorting.sorting import Sorting
 from rlx.evaluate.decisions import Choice, grow, tree_svg, trees_of
 from rlx.expert import demonstration
 from rlx.limits import MistakeError

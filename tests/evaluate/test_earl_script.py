@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rlx.env.sorting import Sorting
+from rlx.env.sorting.sorting import Sorting
 from rlx.expert import demonstration
 from rlx.limits import MistakeError
 from rlx.protocol.direct import Direct

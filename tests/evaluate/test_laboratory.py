@@ -22,9 +22,9 @@ from rlx.algo.tree import tree_difference
 from rlx.algo.tree_grpo import tree_grpo
 from rlx.algo.vineppo import vineppo
 from rlx.commands.credit import STATS, check_study, named_figures, study_reports
-from rlx.env.bifurcation import Bifurcation
-from rlx.env.bifurcation_rules import INVALID, State
-from rlx.env.exact_values import Outcome, exact_values
+from rlx.env.bifurcation.bifurcation import Bifurcation
+from rlx.env.bifurcation.exact_values import Outcome, exact_values
+from rlx.env.bifurcation.rules import INVALID, State
 from rlx.evaluate.credit_figures import credit_figures, estimated_gradients, gradient_cosine
 from rlx.evaluate.laboratory import LaboratoryError, Measured, Policy, Turn, measure
 from rlx.evaluate.reproduction import Arm, Reproduction, Study

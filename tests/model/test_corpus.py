@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from tokenizers import Tokenizer
 
-from rlx.env.countdown import Countdown
+from rlx.env.countdown.countdown import Countdown
 from rlx.model.corpus import (
     TRACE,
     VERDICT_WEIGHT,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlx.env.numerals import hear_number, say_number
+from rlx.env.calc.numerals import hear_number, say_number
 from rlx.model.skills import SKILLS, numbers, order, places, reading, worked
 from rlx.model.skills.lesson import ANSWER, QUESTION, Lesson, answer_of, is_held_out, question_of
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
-from rlx.env.countdown import Countdown
+from rlx.env.countdown.countdown import Countdown
 from rlx.model.load import SHIPPED, Model, encode_text, load_tokenizer
 from rlx.model.skills.words import atomic_words
 from rlx.model.tokenizer import END, PROMPTS, VOCABULARY, atomic_tokens, cut_text, save_tokenizer, train_tokenizer

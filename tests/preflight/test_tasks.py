@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from rlx.env.countdown import Countdown
-from rlx.env.mixture import Mixture, Portion
+from rlx.env.countdown.countdown.countdown.countdown import Countdown
+from rlx.env.mixed.mixture import Mixture, Portion
 from rlx.preflight.tasks import check_tasks
 from rlx.types import Action, Move
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rlx.env.search_qa import ACCESS, ANSWER, READ, SEARCH
+from rlx.env.search.search_qa import ACCESS, ANSWER, READ, SEARCH
 from rlx.protocol.history import text_of
 from rlx.protocol.standalone import Standalone
 from rlx.types import Action, Completion, Task, Text, Turn

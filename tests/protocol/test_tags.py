@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlx.env.countdown import Countdown, describe
+from rlx.env.countdown.countdown import Countdown, describe
 from rlx.protocol.tags import Tags
 from rlx.types import Action, Move, Text
 

@@ -18,7 +18,7 @@ import yaml
 from rlx.commands.resume import resume_command
 from rlx.config.compose import ConfigError, compose
 from rlx.config.saved import load_tree
-from rlx.env.qa import QA
+from rlx.env.questions.qa import QA
 from rlx.fault import LostServiceError
 from rlx.gym.tools import SearchTool
 from rlx.limits import MistakeError

@@ -6,7 +6,7 @@ import pytest
 
 from rlx.algo.entry import Entry
 from rlx.algo.twins import places_of, watched_of
-from rlx.env.countdown import Countdown
+from rlx.env.countdown.countdown import Countdown
 from rlx.model.load import Model, load_tokenizer
 from rlx.protocol.tags import Tags
 from rlx.rollout.speech import Speech, speech_of

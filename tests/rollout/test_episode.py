@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlx.env.countdown import Countdown, describe
+from rlx.env.countdown.countdown import Countdown, describe
 from rlx.types import Action, Step, Text
 from rlx.world import only_legal, step_within
 

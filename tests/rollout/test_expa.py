@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from rlx.env.sorting import Sorting
-from rlx.env.sorting_play import SortingEpisode
+from rlx.env.sorting.episode import SortingEpisode
+from rlx.env.sorting.sorting import Sorting
 from rlx.model.load import Model, load_tokenizer
 from rlx.model.masks import Masks
 from rlx.protocol.automaton import Actions

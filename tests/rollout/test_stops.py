@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models
 from transformers import PreTrainedTokenizerFast
 
-from rlx.env.countdown import Countdown
+from rlx.env.countdown.countdown import Countdown
 from rlx.model.load import Model, load_tokenizer
 from rlx.protocol.tags import Tags
 from rlx.protocol.thought import up_to_stop

@@ -13,7 +13,7 @@ import pytest
 
 from rlx.algo.parts import Growth, Sampler, SamplerContext
 from rlx.algo.samplers import independent, leave
-from rlx.env.bifurcation import Bifurcation
+from rlx.env.bifurcation.bifurcation import Bifurcation
 from rlx.evaluate.replay import replay
 from rlx.protocol.direct import Direct
 from rlx.record.store import load, save

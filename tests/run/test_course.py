@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import pytest
 
 from rlx.console import Screen
-from rlx.env.mixture import Mixture, Portion
+from rlx.env.mixed.mixture import Mixture, Portion
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.protocol.direct import Direct
 from rlx.record.store import load as load_groups

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from rlx.console import Screen
-from rlx.env import countdown_hub, hub
-from rlx.env.countdown import Countdown
-from rlx.env.mixture import Mixture, Portion
-from rlx.env.qa import QA
+from rlx.env import hub
+from rlx.env.countdown import data_set
+from rlx.env.countdown.countdown import Countdown
+from rlx.env.mixed.mixture import Mixture, Portion
+from rlx.env.questions.qa import QA
 from rlx.run.inputs import data_of
 from rlx.run.kept import evaluation_key
 from rlx.run.life import RunError
@@ -34,7 +35,7 @@ def _forget() -> Iterator[None]:
 
 def forget() -> None:
     """As another process begins: a data set is read once by each."""
-    for kept in (hub.digest_of, hub.load_rows, hub.first_stamp, countdown_hub.load_rows):
+    for kept in (hub.digest_of, hub.load_rows, hub.first_stamp, data_set.load_rows):
         kept.cache_clear()
 
 
@@ -102,7 +103,7 @@ def test_an_edition_never_names_other_rows_than_those_that_are_played(tmp_path: 
     path.parent.mkdir(exist_ok=True)
     write(path, 5)
     name = str(path if path.parent == tmp_path else path.parent)
-    steps = [lambda: hub.edition(name), lambda: hub.load_rows(name), lambda: countdown_hub.load_rows(name)]
+    steps = [lambda: hub.edition(name), lambda: hub.load_rows(name), lambda: data_set.load_rows(name)]
     before, *after = steps if first == "edition" else reversed(steps)
     before()
     other_than_before(path)

@@ -15,7 +15,7 @@ from rlx.algo.credit import per_row
 from rlx.algo.losses import policy_gradient, policy_loss
 from rlx.algo.samplers import independent
 from rlx.console import Screen
-from rlx.env.mixture import Mixture, Portion
+from rlx.env.mixed.mixture import Mixture, Portion
 from rlx.learner.batch import collate
 from rlx.model.load import Model, load_model
 from rlx.model.shape import num_parameters

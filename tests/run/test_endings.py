@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
 from rlx.config.folders import config_folders, list_options
-from rlx.env.mixture import Mixture, Portion
+from rlx.env.mixed.mixture import Mixture, Portion
 from rlx.gym.named import build_protocol
 from rlx.learner.batch import collate
 from rlx.learner.rows import rows

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from rlx.console import Screen
-from rlx.env.countdown import Countdown
+from rlx.env.countdown.countdown import Countdown
 from rlx.hardware.interrupt import Interrupt
 from rlx.hardware.ranks import ALONE
 from rlx.record.folder import RANKS

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 from rlx.config.compose import ConfigError
-from rlx.env.countdown import Countdown
+from rlx.env.countdown.countdown import Countdown
 
 SPLIT = ["hardware.engine=vllm", "hardware.device=cuda", "hardware.tensor_parallel=2"]
 

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import pytest
 
-from rlx.env.bifurcation import Bifurcation
-from rlx.env.countdown import Countdown
+from rlx.env.bifurcation.bifurcation import Bifurcation
+from rlx.env.countdown.countdown import Countdown
 from rlx.env.game.guess_the_number import GuessTheNumber, describe, guess
-from rlx.env.math import Math
-from rlx.env.mixture import Mixture, Portion
+from rlx.env.mixed.mixture import Mixture, Portion
+from rlx.env.questions.math import Math
 from rlx.random_play import has_tries
 from rlx.tool.lend import Lend
 from rlx.tool.python import Python, Result

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
+from rlx.env.calc.calc_question import NumberQuestions
 from rlx.env.calc.expressions import Draw, speak
-from rlx.env.calc.question import NumberQuestions
-from rlx.env.number import one_operation, write_number
-from rlx.env.question import Question
+from rlx.env.questions.number import one_operation, write_number
+from rlx.env.questions.question import Question
 from rlx.limits import within
 from rlx.types import Task
 
@@ -26,18 +26,18 @@ class Arithmetic(NumberQuestions):
     """The reward is 1 for the exact value."""
 
     digits: int = 5
-    """Of a number, at most."""
+    """Largest number of digits of an operand."""
     min_operations: int = 2
     max_operations: int = 4
-    """In training."""
+    """Largest number of operations in training."""
     test_operations: int = 6
-    """In tests, at most."""
+    """Largest number of operations in tests."""
     words: float = 0.1
     """Share of questions in words, in training."""
     test_words: float = 0.7
     """Share of questions in words, in tests."""
     parentheses: float = 0.3
-    """How likely a part of an expression is in parentheses."""
+    """Probability that a part of an expression is in parentheses."""
     places: int = 3
     """Decimals that a value may have."""
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 from fractions import Fraction
 
-from rlx.env.expression import MAX_CHARACTERS, MAX_DEPTH, verify
+from rlx.env.countdown.expression import MAX_CHARACTERS, MAX_DEPTH, verify
 from rlx.tool.arithmetic import WrongExpressionError, parse, tokenize
 
 DECIMAL = re.compile(r" *(?:(\d+(?:\.\d+)?)|([-+*/()]))", re.ASCII)

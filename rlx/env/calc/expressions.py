@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from random import Random
 
-from rlx.env.numerals import SPOKEN, hear_number, say_number
+from rlx.env.calc.numerals import SPOKEN, hear_number, say_number
 from rlx.limits import within
 from rlx.tool.arithmetic import parse, tokenize
 from rlx.tool.calculator import NESTING, TOKEN
@@ -27,12 +27,12 @@ WORDS = re.compile(r"[a-z]+(?:[ -][a-z]+)*")
 
 @dataclass(frozen=True, kw_only=True)
 class Draw:
-    """What expressions are drawn from."""
+    """Distribution of expressions."""
 
     digits: int
-    """Of a number, at most; each length is as likely."""
+    """Largest number of digits of an operand; all lengths are equally likely."""
     parentheses: float = 0.3
-    """How likely a part of an expression is in parentheses."""
+    """Probability that a part of an expression is in parentheses."""
     places: int = 3
     """Decimals that write a value exactly."""
 
@@ -66,13 +66,13 @@ class Draw:
         return rng.randint(1, 10 ** rng.randint(1, self.digits) - 1)
 
     def quotient(self, rng: Random) -> str:
-        """Of two numbers, without a rest: else hardly any division would stay."""
+        """Draw a division without a remainder: otherwise hardly any drawn division would be valid."""
         below = min(self.number(rng) for _ in "ab")
         return f"{below * rng.randint(1, (10**self.digits - 1) // below)} / {below}"
 
 
 def value_of(text: str) -> Fraction | None:
-    """None where it divides by zero."""
+    """Compute the value; None if the expression divides by zero."""
     try:
         return Fraction(parse(tokenize(text, TOKEN, LONGEST), NESTING, Fraction))
     except ZeroDivisionError:

@@ -1,7 +1,7 @@
 """GSM8K*: word problems with larger numbers, of the project's own stories, or of a data set in the form of GSM8K.
 
 The answers of GSM8K (Cobbe et al. 2021, arXiv:2110.14168) show their steps: `... <<48/2=24>>24 ...` and at the end
-`#### 72`. A problem is scaled in one way (rlx.env.calc.scaling); one that cannot be is left out.
+`#### 72`. A problem is scaled in one way (rlx.env.calc.gsm8k_scaling); one that cannot be is left out.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from random import Random
 from typing import Any
 
 from rlx.env import hub
-from rlx.env.calc.question import CalcQuestions, NumberQuestions
-from rlx.env.calc.scaling import Worked, scale
+from rlx.env.calc.calc_question import CalcQuestions, NumberQuestions
+from rlx.env.calc.gsm8k_scaling import Worked, scale
 from rlx.env.calc.stories import stories_of, tell
-from rlx.env.number import one_operation, read_number, write_number
-from rlx.env.question import Question, describe
-from rlx.env.sourced import SourcedQuestions
+from rlx.env.questions.number import one_operation, read_number, write_number
+from rlx.env.questions.question import Question, describe
+from rlx.env.questions.sourced import SourcedQuestions
+from rlx.env.questions.word_problems import KINDS
 from rlx.env.split import PATIENCE
-from rlx.env.word_problems import KINDS
 from rlx.limits import each_once, near, refuse, within
 from rlx.types import Task
 

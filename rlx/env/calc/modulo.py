@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
+from rlx.env.calc.calc_question import NumberQuestions
 from rlx.env.calc.expressions import MOST_DIGITS, Draw
-from rlx.env.calc.question import NumberQuestions
-from rlx.env.question import Question
+from rlx.env.questions.question import Question
 from rlx.limits import within
 from rlx.types import Task
 
@@ -21,9 +21,9 @@ class Modulo(NumberQuestions):
     """The reward is 1 for what is left."""
 
     digits: int = 5
-    """Of the number, at most."""
+    """Largest number of digits of the dividend."""
     divisor_digits: int = 3
-    """Of what it is divided by, at most."""
+    """Largest number of digits of the divisor."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -19,9 +19,9 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from rlx.env.calc.scaling import Worked
+from rlx.env.calc.gsm8k_scaling import Worked
+from rlx.env.questions.word_problems import BOXES, NAMES, THINGS
 from rlx.env.split import ONE_IN
-from rlx.env.word_problems import BOXES, NAMES, THINGS
 from rlx.tool.arithmetic import parse
 from rlx.tool.calculator import NESTING
 

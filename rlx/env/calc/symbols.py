@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from rlx.env.calc.question import CalcQuestions, NumberQuestions, final
-from rlx.env.question import Question
+from rlx.env.calc.calc_question import CalcQuestions, NumberQuestions, final
+from rlx.env.questions.question import Question
 from rlx.limits import refuse, within
 from rlx.types import Task
 
@@ -29,9 +29,9 @@ class Count(NumberQuestions):
     """The reward is 1 for how many there are."""
 
     symbols: str = SYMBOLS
-    """What rows are of; each question has two to four of them."""
+    """Symbols of the rows; each question has two to four of them."""
     length: int = 20
-    """Of a row, at most."""
+    """Largest number of symbols of a row."""
     words: float = 0.9
     """Share of questions in words; the others are a formula."""
 
@@ -71,11 +71,11 @@ class Repeat(CalcQuestions):
     """The reward is 1 for all of it, and nothing else, blanks aside."""
 
     symbols: str = SYMBOLS
-    """What rows are of."""
+    """Symbols of the rows."""
     length: int = 3
-    """Of a row, at most."""
+    """Largest number of symbols of a row."""
     times: int = 20
-    """How often it is to be said, at most."""
+    """Largest number of repetitions."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

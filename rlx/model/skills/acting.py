@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from random import Random
 
-from rlx.env.known_names import NAMES, TITLES
+from rlx.env.questions.known_names import NAMES, TITLES
 from rlx.model.skills.lesson import ANSWER, QUESTION, Document, Lesson, Segment, ask
 from rlx.model.skills.numbers import compute
 from rlx.model.skills.reading import SIMPLE, check_passage, draw_fact

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from random import Random
 
-from rlx.env.known_names import NAMES
-from rlx.env.numerals import SPOKEN, hear_number, say_number
+from rlx.env.calc.numerals import SPOKEN, hear_number, say_number
+from rlx.env.questions.known_names import NAMES
 from rlx.model.skills.lesson import Document, Lesson, ask
 from rlx.model.skills.words import CAPITALS, THINGS, show_number
 

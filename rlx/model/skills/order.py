@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise, permutations
 from random import Random
 
-from rlx.env.known_names import NAMES
+from rlx.env.questions.known_names import NAMES
 from rlx.model.skills.lesson import Document, Lesson, ask
 from rlx.model.skills.words import CAPITALS, THINGS
 

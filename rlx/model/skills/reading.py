@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from rlx.env.known_names import COUNTRIES, NAMES, SCHOOLS, TITLES, TOWNS
+from rlx.env.questions.known_names import COUNTRIES, NAMES, SCHOOLS, TITLES, TOWNS
 from rlx.model.skills.lesson import ANSWER, QUESTION, Document, Lesson, Segment
 from rlx.model.skills.words import COLOURS, PLACES, THINGS
 

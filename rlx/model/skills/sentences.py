@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from random import Random
 
-from rlx.env.known_names import NAMES, TOWNS
+from rlx.env.questions.known_names import NAMES, TOWNS
 from rlx.model.skills.lesson import Document, Lesson, ask
 from rlx.model.skills.words import ANIMALS, COLOURS, KINDS, PLACES, THINGS
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from rlx.env.known_names import COUNTRIES, NAMES, SCHOOLS, TITLES, TOWNS
-from rlx.env.numerals import NUMERALS
+from rlx.env.calc.numerals import NUMERALS
+from rlx.env.questions.known_names import COUNTRIES, NAMES, SCHOOLS, TITLES, TOWNS
 from rlx.model.skills.lesson import split_words
 
 PLACES = split_words("kitchen garden office school park library market station museum cellar attic harbour")

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlx.env.calc.countdown import CalcCountdown
+from rlx.env.calc.calc_countdown import CalcCountdown
 from rlx.env.calc.equation import find_calculation, solves
-from rlx.env.expression import random_candidate
+from rlx.env.countdown.expression import random_candidate
 from rlx.types import Action, Task
 
 NUMBERS, TARGET = [19, 44, 35], Fraction(98)

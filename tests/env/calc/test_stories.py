@@ -13,7 +13,7 @@ import pytest
 
 from rlx.env.calc.gsm8k import SCALED, GSM8KStar
 from rlx.env.calc.stories import Story, read_stories, stories_of, tell
-from rlx.env.word_problems import BOXES, NAMES, THINGS
+from rlx.env.questions.word_problems import BOXES, NAMES, THINGS
 from rlx.types import Task
 
 WORDS = re.compile("|".join((*NAMES, *THINGS, *BOXES, r"\d+")))

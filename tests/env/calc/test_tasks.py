@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from rlx.env.calc.arithmetic import Arithmetic
-from rlx.env.calc.countdown import CalcCountdown
+from rlx.env.calc.calc_countdown import CalcCountdown
+from rlx.env.calc.calc_question import CalcQuestions, final
+from rlx.env.calc.calc_sudoku import CalcSudoku
 from rlx.env.calc.expressions import hear
 from rlx.env.calc.modulo import Modulo
-from rlx.env.calc.question import CalcQuestions, final
-from rlx.env.calc.sudoku import CalcSudoku
 from rlx.env.calc.symbols import Count, Repeat
 from rlx.env.game.sudoku_grids import solutions, units_of
 from rlx.types import Action, Step, Task, ToolUse

@@ -1,0 +1,1 @@
+"""The bifurcation task, in which every value is known exactly."""

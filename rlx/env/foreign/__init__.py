@@ -1,0 +1,1 @@
+"""Environments of other packages, and the adapter of each package."""

@@ -1,0 +1,1 @@
+"""Mixtures of environments, and their curriculum."""

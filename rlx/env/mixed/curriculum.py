@@ -1,0 +1,81 @@
+"""Choose the parts of a mixture whose tasks come next, by the recent success rate of each part.
+
+After every step a part's episodes n and successes s are `decay` times what they were, and the step's own. So
+
+    p = (s + 1) / (n + 2)                                  Laplace's rule: 1/2 where nothing is known or all forgotten
+    share ~ weight * (floor + (1 - floor) * 4 p (1 - p))   all of its weight at 1/2, `floor` of it at 0 and at 1
+
+p (1 - p) is the variance of a success, by which Rutherford et al. 2024 (arXiv:2408.15099, "learnability") choose levels
+of a game, and Tzannetos et al. 2023 (arXiv:2304.12877) tasks of intermediate difficulty; here it weighs environments.
+A step draws N tasks by systematic sampling. The shares lie end to end in [0, 1). Task j = 0 to N - 1 is of the part at
+(u + j) / N, where u is one random number per seed and step. So a part of share q has N q tasks on average, and always
+less than one more or less.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from random import Random
+
+from rlx.types import Group, Metrics
+from rlx.world import Known
+
+NOTHING = {"tasks": 0, "episodes": 0.0, "successes": 0.0}
+"""State of a part before the first step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curriculum:
+    """Pure functions of what is known of each part: tasks that it gave, and its latest episodes and successes."""
+
+    weights: Mapping[str, float]
+    """Weight of each part."""
+    floor: float
+    decay: float
+
+    def begin(self) -> Known:
+        return {part: dict(NOTHING) for part in self.weights}
+
+    def adapt(self, known: Known, groups: Sequence[Group]) -> Known:
+        return {part: self.after(known[part], [g for g in groups if g.task.env == part]) for part in self.weights}
+
+    def after(self, known: Mapping[str, float], groups: Sequence[Group]) -> dict[str, float]:
+        """Return the state of a part after more groups of it. Forks and failed episodes do not count."""
+        told = [t.success for g in groups for t in g.trajectories if t.fork is None and t.status != "error"]
+        return {
+            "tasks": known["tasks"] + len(groups),
+            "episodes": self.decay * known["episodes"] + len(told),
+            "successes": self.decay * known["successes"] + sum(told),
+        }
+
+    def given(self, known: Known) -> dict[str, int]:
+        return {part: known[part]["tasks"] for part in self.weights}
+
+    def shares(self, known: Known) -> dict[str, float]:
+        """Return each part's share of the next tasks."""
+        weighed = {part: weight * self.worth(success(known[part])) for part, weight in self.weights.items()}
+        whole = sum(weighed.values())
+        return {part: weight / whole for part, weight in weighed.items()}
+
+    def worth(self, p: float) -> float:
+        return self.floor + (1 - self.floor) * 4 * p * (1 - p)
+
+    def choose(self, known: Known, num: int, *key: object) -> list[str]:
+        """Choose the part of each task of a step; `key` seeds the random number."""
+        shares = self.shares(known)
+        parts, ends = list(shares), list(accumulate(shares.values()))
+        first = Random("/".join(map(str, ("curriculum", *key)))).random()
+        last = len(ends) - 1
+        return [parts[min(last, bisect_right(ends, (first + j) / num))] for j in range(num)]
+
+    def tell(self, known: Known) -> Metrics:
+        """Metrics of each part."""
+        rates = {f"{part}/known/success": success(known[part]) for part in self.weights}
+        return {**rates, **{f"{part}/known/share": share for part, share in self.shares(known).items()}}
+
+
+def success(known: Mapping[str, float]) -> float:
+    return (known["successes"] + 1) / (known["episodes"] + 2)

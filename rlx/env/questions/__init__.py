@@ -1,0 +1,1 @@
+"""Questions that one answer ends, with their sources and scorers."""

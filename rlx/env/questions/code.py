@@ -1,0 +1,134 @@
+"""Programming problems whose answers are programs, run on tests, contained (rlx.tool.program):
+small ones of the project, or those of a data set.
+
+    tests     {"inputs": ["3\\n4\\n"], "outputs": ["17\\n"]}                  what is read, and what must be printed
+              {"fn_name": "f", "inputs": [[3, 4]], "outputs": [17]}        what a function must return
+              ["assert f(3, 4) == 17"]                                     what must hold
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, ClassVar, Literal
+
+from rlx.env.questions.program_problems import KINDS
+from rlx.env.questions.question import Question, judged
+from rlx.env.questions.sourced import SourcedQuestions
+from rlx.fences import last_block
+from rlx.limits import within
+from rlx.tool.program import run_calls, run_programs
+from rlx.tool.python import Python
+from rlx.types import Step, Task
+
+Test = list[str]
+"""Input and expected output; or an expression and its value."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Code(SourcedQuestions):
+    """The reward is 1 for a program that passes all tests; or the share of tests that it passes."""
+
+    answer_form: ClassVar = "program"
+
+    reward: Literal["all", "share"] = "all"
+    max_tests: int = 12
+    """Tests that are run: those with the longest inputs."""
+    answer_key: str = "tests"
+    """The data set's column of tests."""
+    python: Python = field(default_factory=lambda: Python(seconds=2.0, memory_mb=256, max_characters=20_000))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        within(1, 1000, max_tests=self.max_tests)
+
+    def check(self) -> None:
+        self.python.check()
+        super().check()
+
+    @property
+    def stream(self) -> str:
+        return "code"
+
+    def draw(self, rng: Random) -> Question:
+        problem = KINDS[rng.choice(sorted(KINDS))](rng)
+        told, right = problem.tests[0]
+        shown = f"{told} returns {right}" if problem.calls else f"reading\n{told}it prints\n{right}"
+        tests = [[f"repr({given})" if problem.calls else given, right] for given, right in problem.tests]
+        key = {"calls": problem.calls, "tests": tests}
+        text = f"{problem.text}\nFor example, {shown}"
+        return Question(text=text, identity=problem.text, key=key, answer=problem.solution)
+
+    def read(self, row: Mapping[str, Any]) -> Question | None:
+        found = read_tests(row[self.answer_key])
+        if found is None or not found["tests"]:
+            return None
+        longest = sorted(found["tests"], key=lambda test: len(test[0]), reverse=True)[: self.max_tests]
+        return Question(text=str(row[self.question_key]), key={**found, "tests": longest})
+
+    def judge(self, task: Task, text: str) -> Step:
+        tests, program = task.data["key"]["tests"], program_in(text)
+        num_passed = 0
+        for passed in self.results(program, task.data["key"]):
+            num_passed += passed
+            if not passed and self.reward == "all":
+                break
+        share = num_passed / len(tests)
+        if self.reward == "all":
+            return judged(float(share == 1.0))
+        return judged(share, metrics={"tests_passed": share})
+
+    def results(self, program: str, key: Mapping[str, Any]) -> Iterator[bool]:
+        given, right = zip(*key["tests"])
+        run = run_calls if key["calls"] else run_programs
+        for result, wanted in zip(run(self.python, program, given), right):
+            yield not result.failed and lines(result.output) == lines(wanted)
+
+
+def program_in(text: str) -> str:
+    """Return the last block of code of an answer, where it has one."""
+    found = last_block(text, labels=())
+    return text if found is None else found
+
+
+def lines(text: str) -> list[str]:
+    return [line.rstrip() for line in text.strip().splitlines()]
+
+
+def read_tests(cell: Any) -> dict[str, Any] | None:
+    """Read the tests from a cell of a data set, JSON or not; None if none of them can be run."""
+    if isinstance(cell, str):
+        try:
+            cell = json.loads(cell)
+        except (ValueError, RecursionError):
+            return None
+    if isinstance(cell, list):
+        return read_listed(cell)
+    if not isinstance(cell, Mapping) or not all(isinstance(cell.get(name), list) for name in ("inputs", "outputs")):
+        return None
+    pairs = zip(cell["inputs"], cell["outputs"])
+    if cell.get("fn_name"):
+        return {"calls": True, "tests": [call_of(str(cell["fn_name"]), *pair) for pair in pairs]}
+    return {"calls": False, "tests": [[as_text(told), as_text(right)] for told, right in pairs]}
+
+
+def read_listed(cells: list[Any]) -> dict[str, Any] | None:
+    """Assertions, or objects with an input and an output each."""
+    if cells and all(isinstance(cell, str) and cell.startswith("assert ") for cell in cells):
+        return {"calls": True, "tests": [[f"not not [{cell.removeprefix('assert ')}][0]", "True"] for cell in cells]}
+    if all(isinstance(cell, Mapping) and {"input", "output"} <= set(cell) for cell in cells):
+        return {"calls": False, "tests": [[as_text(cell["input"]), as_text(cell["output"])] for cell in cells]}
+    return None
+
+
+def call_of(name: str, told: Any, right: Any) -> Test:
+    """A function's arguments are a list; what it returns may stand in one of its own."""
+    arguments = told if isinstance(told, list) else [told]
+    value = right[0] if isinstance(right, list) and len(right) == 1 else right
+    return [f"repr({name}({', '.join(map(repr, arguments))}))", repr(value)]
+
+
+def as_text(cell: Any) -> str:
+    return "\n".join(map(str, cell)) if isinstance(cell, list) else str(cell)

@@ -1,0 +1,1 @@
+"""Sorting hidden numbers: the environment, its episode and its experts."""
