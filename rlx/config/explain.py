@@ -1,4 +1,4 @@
-"""What is told of a configuration that cannot be: one line, with names near the wrong one."""
+"""Explain an invalid configuration in one line, with names near the wrong one."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from rlx.config.folders import FAMILIES, list_groups, option_files
 from rlx.config.keys import list_keys, suggest
 from rlx.config.words import one_line, parse_overrides
 from rlx.limits import near
+from rlx.record.moved import with_present_names
 
 ROOT = "config"
 HYDRA_ERRORS = (HydraException, OmegaConfBaseException, yaml.YAMLError)
 COMPOSE_ERRORS = (*HYDRA_ERRORS, ValueError, OSError)
 UNFIT = "Error merging override"
-"""How Hydra begins to tell of names with values where a list stands, and the like."""
+"""Start of Hydra's message about a mapping in the place of a list, and the like."""
 
 
 def check_tree(tree: Mapping[str, Any], parts: Sequence[str] = ROOT_KEYS) -> None:
@@ -101,4 +102,4 @@ def to_tree(config: DictConfig) -> dict[str, Any]:
 def plain(config: DictConfig) -> dict[str, Any]:
     tree = OmegaConf.to_container(config, resolve=True)
     assert isinstance(tree, dict)
-    return {str(key): value for key, value in tree.items()}
+    return {str(key): value for key, value in with_present_names(tree).items()}

@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from rlx.config.check import ConfigError
+from rlx.record.moved import present_name, with_present_names
 from rlx.record.plain_yaml import PlainError, parse_small
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -118,7 +119,7 @@ def read_option(group: str, name: str, folders: Sequence[Path] | None = None) ->
 @cache
 def parse_yaml(text: str) -> Any:
     """Parse a file's text. Cached, because one command reads some files many times; copy the value to change it."""
-    return parse_small(text)
+    return with_present_names(parse_small(text))
 
 
 def shipped_options(group: str) -> dict[str, dict[str, Any]]:
@@ -183,7 +184,7 @@ def every_group(folders: Sequence[Path] | None = None) -> list[str]:
 def list_targets(folders: Sequence[Path] | None = None) -> set[str]:
     """Every `_target_` that some file of the config folders names."""
     texts = (file.read_text(encoding="utf-8", errors="replace") for file in config_files(folders))
-    return {target for text in texts for target in TARGET.findall(text)}
+    return {present_name(target) for text in texts for target in TARGET.findall(text)}
 
 
 def config_files(folders: Sequence[Path] | None = None) -> Iterator[Path]:

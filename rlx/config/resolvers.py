@@ -8,6 +8,8 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from rlx.record.moved import present_name
+
 
 def rate(value: float, *, _root_: DictConfig) -> float:
     """Return a recipe's learning rate, times its factor where the model has adapters."""
@@ -34,7 +36,7 @@ def discounts(env: Any) -> Iterator[float]:
     elif isinstance(inner, Mapping):
         yield from discounts(inner)
     else:
-        yield as_discount(env.get("discount", declared(str(env.get("_target_")))))
+        yield as_discount(env.get("discount", declared(present_name(str(env.get("_target_"))))))
 
 
 def declared(target: str) -> Any:

@@ -19,7 +19,7 @@ from rlx.config.consent import require_consent
 from rlx.config.explain import COMPOSE_ERRORS, HYDRA_ERRORS, ROOT, check_tree, plain
 from rlx.config.folders import config_folders, list_groups, trusted_folders
 from rlx.config.words import mixed, one_line, parse_overrides, parse_words
-from rlx.record.folder import CONFIG, read_config, told_format
+from rlx.record.folder import CONFIG, format_hint, read_config
 
 REFERENCE = re.compile(r"(\\*)\$\{")
 """A reference as OmegaConf reads it, after any backslashes."""
@@ -46,12 +46,12 @@ def load_tree(
     except ConfigError as error:
         if overrides:
             raise
-        raise ConfigError(f"{folder / CONFIG}: {error}{told_format(folder)}") from None
+        raise ConfigError(f"{folder / CONFIG}: {error}{format_hint(folder)}") from None
     return {key: chosen[key] for key in chosen if key in parts}
 
 
 def refuse_options(arguments: argparse.Namespace) -> None:
-    """Of Hydra's options only `-cd` has a meaning here."""
+    """Refuse all of Hydra's options except `-cd`: no other has a meaning here."""
     given = [name for name, value in vars(arguments).items() if value and name not in ("overrides", "config_dir")]
     if given:
         raise ConfigError(f"--{given[0].replace('_', '-')} cannot go with run=DIR, which takes KEY=VALUE and -cd DIR")

@@ -1,13 +1,15 @@
 """A run's folder: one writer at a time, one configuration for its whole life.
 
-config.yaml     the resolved configuration
-metrics.jsonl   a line a step
-command.json    the words of the command line, for `rlx resume`
-summary.json    final figures, cost, versions
-trajectories/   what the agent saw and did
-checkpoints/    step-N folders
-ranks/          where each process is
-wandb/          W&B's own files
+    config.yaml     the resolved configuration
+    metrics.jsonl   a line a step
+    command.json    the words of the command line, for `rlx resume`
+    summary.json    final figures, cost, versions
+    trajectories/   what the agent saw and did
+    checkpoints/    step-N folders
+    ranks/          where each process is
+    wandb/          W&B's own files
+
+Only FREE_KEYS of the configuration may change when a run is resumed.
 """
 
 from __future__ import annotations
@@ -28,22 +30,23 @@ import yaml
 
 from rlx.record.codec import FORMAT
 from rlx.record.lock import HeldError, hold
+from rlx.record.moved import with_present_names
 from rlx.record.plain_yaml import LARGEST, PlainError, read_bounded, read_plain
 
 FREE_KEYS = ("steps", "track", "hardware", "checkpoint", "objective")
-"""What may differ when a run is resumed: its length, who is told, on what it runs, which changes rounding, when it is
-saved, and what a sweeper makes of it."""
+"""Keys that may differ when a run is resumed: length, tracking, hardware (which changes rounding), checkpoints, and the
+objective of a sweep."""
 JUDGING_KEYS = ("evaluate",)
-"""What may differ too while the run is not finished: no weight depends on it."""
+"""Keys that may differ too while the run is not finished: no weight depends on them."""
 DERIVED = "model.recipe."
-"""What other keys have taken their values from, under their own names."""
+"""Keys whose values other keys have taken, under their own names."""
 BOUND_KEYS = ("hardware.staleness", "hardware.importance_cap")
 """Exceptions among the free keys: these change the run."""
 CONFIG, METRICS, SUMMARY, RESULTS = "config.yaml", "metrics.jsonl", "summary.json", "results.md"
 LOCK, LOG, COMMAND = ".lock", "log.txt", "command.json"
 TRAJECTORIES, CHECKPOINTS, EVALUATIONS, RANKS, LOGS = "trajectories", "checkpoints", "evaluations", "ranks", "logs"
 STEP = "step-"
-"""What the name of a checkpoint, or of a file of training episodes, begins with."""
+"""Start of the name of a checkpoint, or of a file of training episodes."""
 RESTORE = "restore it, or choose another hydra.run.dir"
 MARK = f"# A run of rlx, format {FORMAT}\n"
 """The first line of config.yaml."""
@@ -61,7 +64,7 @@ class FolderError(Exception):
 
 
 def steps_in(checkpoints: Path) -> list[int]:
-    """Of which steps a folder holds checkpoints, by their names, in order."""
+    """List the steps of the checkpoints in a folder, by their names, in order."""
     names = (path.name.removeprefix(STEP) for path in checkpoints.glob(f"{STEP}*"))
     return sorted(int(name) for name in names if name.isdecimal())
 
@@ -113,7 +116,7 @@ def is_free(key: str, free: Sequence[str]) -> bool:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """What `claim_config` wrote; FolderError, in one line that names the file, where it cannot be read."""
+    """Read the configuration that `claim_config` wrote, with present names of code. FolderError if it is damaged."""
     path = folder / CONFIG
     try:
         tree = read_plain(path)
@@ -125,10 +128,10 @@ def read_config(folder: Path) -> dict[str, Any]:
         raise FolderError(f"{path} is damaged ({type(error).__name__}); {RESTORE}") from None
     if not isinstance(tree, dict):
         raise FolderError(f"{path} does not hold a configuration; {RESTORE}")
-    return tree
+    return with_present_names(tree)
 
 
-def told_format(folder: Path) -> str:
+def format_hint(folder: Path) -> str:
     """For the end of an error: whether a folder's configuration is from before a change of the format."""
     try:
         first = read_bounded(folder / CONFIG, LARGEST)[: len(MARK)].decode(errors="replace")
@@ -159,7 +162,7 @@ def refuse_differences(folder: Path, old: Mapping[str, Any], new: Mapping[str, A
     if changed:
         raise FolderError(
             f"{folder} holds a run with another configuration ({'; '.join(changed[:3])}): "
-            f"`rlx resume {folder}` goes on with that run, or choose another hydra.run.dir{told_format(folder)}"
+            f"`rlx resume {folder}` goes on with that run, or choose another hydra.run.dir{format_hint(folder)}"
         )
     judged = differences(old, new) if done else []
     if judged:
@@ -170,7 +173,7 @@ def refuse_differences(folder: Path, old: Mapping[str, Any], new: Mapping[str, A
 
 
 def is_finished(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Whether its summary says that it is, as long as it is wanted."""
+    """Check in the summary that the run is finished and as long as the new configuration asks."""
     said = read_json(folder / SUMMARY)
     return said.get("status") == "finished" and (said.get("steps") or old.get("steps")) == new.get("steps")
 

@@ -17,13 +17,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from rlx.record.moved import NAMING
+
 PACKAGE = Path(__file__).resolve().parents[1]
 CODE = (".py", ".txt")
 """Ends of the names of files that rlx consists of; its models count by their own folders."""
 SHARED = ("torch", "transformers", "tokenizers", "peft", "numpy", "safetensors", "vllm", "deepspeed")
 """Packages that every result may depend on, as far as they are installed."""
-NAMING = ("_target_", "adapter")
-"""Keys whose values name modules, or something in one."""
 
 
 def code_digest(config: Any) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rlx.env.countdown.countdown.countdown.countdown import Countdown
+from rlx.env.countdown.countdown import Countdown
 from rlx.env.mixed.mixture import Mixture, Portion
 from rlx.preflight.tasks import check_tasks
 from rlx.types import Action, Move

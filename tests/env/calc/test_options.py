@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.env.test_questions import CALC, HOSTILE, make, some
 
 from rlx.env.calc.calc_sudoku import CalcSudoku
 from rlx.env.calc.symbols import Repeat
@@ -26,6 +25,7 @@ from rlx.protocol.expa import ExpA
 from rlx.protocol.tags import Tags
 from rlx.types import Action, Move, Step, Task
 from rlx.world import dialect_of, open_episode, pace_of, parts_of, tools_of
+from tests.env.questions.test_questions import CALC, HOSTILE, make, some
 
 JOINT = ("calc_bench", "calc_bench_small")
 

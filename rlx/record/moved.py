@@ -1,0 +1,51 @@
+"""Names of code that has moved, so that old run folders, options and command lines still find it.
+
+An entry stays as long as a run folder may name it. A name is looked up once: code that moves again needs a new
+entry, and a change of its old ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+MOVED = {
+    "rlx.env.adapter.gem": "rlx.env.foreign.gem",
+    "rlx.env.adapter.textarena": "rlx.env.foreign.textarena",
+    "rlx.env.adapter.verifiers": "rlx.env.foreign.verifiers",
+    "rlx.env.bifurcation.Bifurcation": "rlx.env.bifurcation.bifurcation.Bifurcation",
+    "rlx.env.calc.countdown.CalcCountdown": "rlx.env.calc.calc_countdown.CalcCountdown",
+    "rlx.env.calc.sudoku.CalcSudoku": "rlx.env.calc.calc_sudoku.CalcSudoku",
+    "rlx.env.code.Code": "rlx.env.questions.code.Code",
+    "rlx.env.countdown.Countdown": "rlx.env.countdown.countdown.Countdown",
+    "rlx.env.foreign.Foreign": "rlx.env.foreign.foreign.Foreign",
+    "rlx.env.foreign.Taskset": "rlx.env.foreign.foreign.Taskset",
+    "rlx.env.invented.pages": "rlx.env.questions.invented_world.pages",
+    "rlx.env.logic.Logic": "rlx.env.questions.logic.Logic",
+    "rlx.env.math.Math": "rlx.env.questions.math.Math",
+    "rlx.env.mixture.Mixture": "rlx.env.mixed.mixture.Mixture",
+    "rlx.env.mixture.Portion": "rlx.env.mixed.mixture.Portion",
+    "rlx.env.qa.QA": "rlx.env.questions.qa.QA",
+    "rlx.env.rg.ReasoningGym": "rlx.env.questions.reasoning_gym.ReasoningGym",
+    "rlx.env.search_qa.SearchQA": "rlx.env.search.search_qa.SearchQA",
+    "rlx.env.sorting.Sorting": "rlx.env.sorting.sorting.Sorting",
+}
+"""Present names by old ones."""
+NAMING = ("_target_", "adapter")
+"""Keys whose values name modules, or something in one."""
+
+
+def present_name(name: str) -> str:
+    """Return the present name of what had this name once; any other name as it is."""
+    return MOVED.get(name, name)
+
+
+def with_present_names(tree: Any) -> Any:
+    """Copy a configuration, with the present names of the code that it calls."""
+    if isinstance(tree, dict):
+        return {key: named(value) if key in NAMING else with_present_names(value) for key, value in tree.items()}
+    return [with_present_names(value) for value in tree] if isinstance(tree, list) else tree
+
+
+def named(value: Any) -> Any:
+    """Return a value that names code, with the present name; `_target_` of a hostile file may be anything."""
+    return present_name(value) if isinstance(value, str) else with_present_names(value)
