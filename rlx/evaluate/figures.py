@@ -1,7 +1,7 @@
 """Figures of an evaluation, computed from its trajectories: of each problem, and of all.
 
-With `eval` as the noun they are `eval/pass@1`, `eval/pass@4` ... (unbiased) and `eval/reward`. The others have the
-names that training has for them:
+With `eval` as the noun they are `eval/pass@1`, `eval/pass@4` ... (unbiased), `eval/reward` and `eval/reward_std`, the
+standard deviation of all samples' rewards. The others have the names that training has for them:
 
     tool/calls  tool/tokens  tool/failed_rate (failed calls of all calls)
     tool/mismatch_rate (episodes that answered against their last observation)
@@ -23,7 +23,7 @@ from math import inf, sqrt
 
 import numpy as np
 
-from rlx.evaluate.intervals import Estimate, Floats, Ratio, mean_of, share_of
+from rlx.evaluate.intervals import Estimate, Flags, Floats, Ratio, mean_of, share_of
 from rlx.evaluate.passk import compare, differences, estimates, pass_at_k, require_same_tasks
 from rlx.rollout.measure import EMPTY, FLAGS, describe, env_figures, reply_figures
 from rlx.types import Group, Metrics
@@ -51,11 +51,14 @@ class Score:
     """Statistics of each episode (rlx.rollout.measure), failed calls included."""
     bounds: Bounds = field(default_factory=dict)
     """Possible values of an episode's statistics, where they are known."""
+    spread: float = 0.0
+    """Sum of the squared deviations of the samples' rewards from their mean."""
     said: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """Metrics of the environment for each sample that reports them, and of the protocol for each turn that does."""
 
 
 FAILED = "tool/failed"
+SPREAD = "reward_std"
 REPORTED = ("env/", "reply/")
 """Nouns of figures that environments and protocols report themselves."""
 NOTHING_BOUNDED: Bounds = {}
@@ -79,11 +82,38 @@ def score(group: Group, bounds: Bounds = NOTHING_BOUNDED) -> Score:
             FAILED: sum(episode.tool.num_failed for episode in episodes),
         },
         bounds=bounds,
+        spread=squares([row["reward"] for row in rows]),
         said={
             **{name: tuple(row[name] for row in told if name in row) for name in sorted(names)},
             **{name: tuple(value for row in spoken for value in row.get(name, ())) for name in sorted(measures)},
         },
     )
+
+
+def squares(values: Sequence[float]) -> float:
+    """Return sum (v - mean)^2."""
+    mean = sum(values) / len(values)
+    return sum((value - mean) * (value - mean) for value in values)  # a power overflows where a product is infinite
+
+
+def deviation(scores: Sequence[Score], chosen: Flags) -> dict[str, Ratio]:
+    """Return `reward_std` of some problems: the population's standard deviation of their samples' rewards.
+
+    With d_p the mean over problem p's samples of (reward - mean)^2 and s^2 the mean of d_p, problem p says
+    s + (d_p - s^2) / 2s. The mean of these is s, and their spread is that of s by its influence function.
+    """
+    nums, weights = np.array([row.num_samples for row in scores], dtype=np.float64), chosen.astype(np.float64)
+    means = np.array([row.sums.get("reward", 0.0) for row in scores], dtype=np.float64) / nums
+    spreads = np.array([row.spread for row in scores], dtype=np.float64) / nums
+    with np.errstate(all="ignore"):
+        mean = np.average(means, weights=weights)
+        each = spreads + (means - mean) ** 2
+        variance = np.average(each, weights=weights)
+    if not np.isfinite(variance):  # rewards of more than 1e154
+        return {}
+    std = np.sqrt(variance)
+    told = std + (each - variance) / (2 * std) if std > 0 else np.zeros_like(each)
+    return {SPREAD: Ratio(top=(told * weights)[None], bottom=weights[None], least=0.0)}
 
 
 def pass_ratios(scores: Sequence[Score], ks: Iterable[int]) -> dict[str, Ratio]:
@@ -100,10 +130,10 @@ def ratios(scores: Sequence[Score], ks: Iterable[int]) -> dict[str, Ratio]:
     """Every figure as a ratio of sums over problems, by the part of its name after the slash: of all problems, and of
     each part's of a mixture, its name before theirs. What nothing was said of is not there."""
     whole = pass_ratios(scores, ks) | stat_ratios(scores)
-    found = dict(whole)
+    found = whole | (deviation(scores, np.ones(len(scores), dtype=bool)) if scores else {})
     for part in sorted({row.env for row in scores} - {""}):
         chosen = np.array([row.env == part for row in scores])
-        own = {name: ratio.of(chosen) for name, ratio in whole.items()}
+        own = {name: ratio.of(chosen) for name, ratio in whole.items()} | deviation(scores, chosen)
         found |= {
             f"{part}/{name}": one for name, one in own.items() if not name.startswith(REPORTED) or one.bottom.any()
         }

@@ -13,7 +13,7 @@ from random import Random
 
 from rlx.console import one_line
 from rlx.evaluate.evaluate import Evaluate, evaluate, held_out, limits_of
-from rlx.evaluate.figures import Score, name_figures, pass_ratios
+from rlx.evaluate.figures import SPREAD, Score, name_figures, pass_ratios
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.passk import estimates
 from rlx.fault import fault
@@ -39,7 +39,7 @@ MOST_TURNS = 1000
 """Turns of a random episode where neither the evaluation nor the environment limits them."""
 SILENT = Completion(token_ids=(), logprobs=(), stop="stop")
 """Completion of a random turn: no model said anything."""
-OF_EPISODES = ("reward", "episode/turns", "episode/truncated")
+OF_EPISODES = ("reward", SPREAD, "episode/turns", "episode/truncated")
 OF_A_MODEL = tuple(name for name in (*EMPTY, "tool/failed_rate") if name not in OF_EPISODES)
 """Figures that random episodes do not have."""
 Tell = Callable[[], None]

@@ -19,7 +19,7 @@ from rich.terminal_theme import SVG_EXPORT_THEME
 from rich.text import Text
 
 from rlx.console import one_line
-from rlx.evaluate.figures import REPORTED
+from rlx.evaluate.figures import REPORTED, SPREAD
 from rlx.evaluate.intervals import Estimate
 
 Figures = Mapping[str, Estimate]
@@ -45,7 +45,7 @@ WORD, PIECE = re.compile(r"\S+"), re.compile(r"[^\s/_,]*[/_,]|[^\s/_,]+")
 """Words, which stay in one line where they fit, and the pieces of a name or a path, which do too."""
 LABEL = 8
 """Width left to the first column where another one needs all the width."""
-OF_PART = re.compile(r"eval/([^/]+)/(pass@\d+|reward|tool/calls|(?:env|reply)/[^/]+)")
+OF_PART = re.compile(r"eval/([^/]+)/(pass@\d+|reward|reward_std|tool/calls|(?:env|reply)/[^/]+)")
 FONT_FACE = re.compile(r"@font-face\s*\{[^}]*\}")
 
 
@@ -77,7 +77,8 @@ TOOL_USE = (
     Column(stat="reward", title="Reward", digits=3),
 )
 """Table 3 of cost-aware Tool-RLOO, and observation tokens."""
-OF_PARTS = {column.stat: column for column in TOOL_USE}
+STD = Column(stat=SPREAD, title="Reward std", digits=3)
+OF_PARTS = {column.stat: column for column in (*TOOL_USE, STD)}
 TURNS = Column(stat="episode/turns", title="Turns", digits=2)
 ERRORS = Column(stat="episode/errors", title="Errors, %", percent=True)
 
@@ -111,7 +112,7 @@ def use_columns(runs: Iterable[Figures]) -> tuple[Column, ...]:
     """Return the columns of what was measured.
 
     These are the use of tools, or else turns if an episode has several; the figures of environments and protocols;
-    errors if there are any; and the reward.
+    errors if there are any; and the reward, with its deviation unless all rewards are 0 or 1.
     """
     known = [figures for figures in runs if figures]
     *tools, reward = TOOL_USE
@@ -121,7 +122,8 @@ def use_columns(runs: Iterable[Figures]) -> tuple[Column, ...]:
     own = sorted({name for figures in known for name in figures if name.startswith(("eval/env/", "eval/reply/"))})
     told = [Column(stat=name.removeprefix("eval/"), title=title_of(name), digits=2) for name in own]
     failed = [ERRORS] if any(has_value(figures, f"eval/{ERRORS.stat}") for figures in known) else []
-    return (*used, *told, *failed, reward)
+    spread = [STD] if any(is_measured(figures, f"eval/{SPREAD}") for figures in known) else []
+    return (*used, *told, *failed, reward, *spread)
 
 
 def part_tables(runs: Mapping[str, Figures], *, published: Published | None = None, of: str = "") -> list[Table]:
@@ -142,8 +144,16 @@ def part_tables(runs: Mapping[str, Figures], *, published: Published | None = No
 
 
 def is_measured(figures: Figures, name: str) -> bool:
-    """Not where nothing was called."""
+    """Tell whether a figure says anything: not where nothing was called, nor the deviation of rewards of 0 and 1."""
+    if name.endswith(f"/{SPREAD}"):
+        return name in figures and not is_binary(figures, name)
     return not name.endswith("/calls") or has_value(figures, name)
+
+
+def is_binary(figures: Figures, name: str) -> bool:
+    """Tell whether the mean of rewards says their deviation too, sqrt(mean (1 - mean)): all of them are 0 or 1."""
+    mean = figures.get(name.removesuffix("_std"))
+    return mean is not None and math.isclose(figures[name].value ** 2, mean.value * (1 - mean.value), abs_tol=1e-9)
 
 
 def part_columns(names: Iterable[str]) -> dict[str, list[Column]]:
@@ -168,7 +178,7 @@ def is_reported(stat: str) -> bool:
 
 def has_column(stat: str) -> bool:
     """Tell whether `accuracy_table`, `tool_table` or `part_tables` has a column for a figure where it was measured."""
-    fixed = {column.stat for column in (*TOOL_USE, TURNS, ERRORS)}
+    fixed = {column.stat for column in (*TOOL_USE, STD, TURNS, ERRORS)}
     name = f"eval/{stat}"
     return stat in fixed or is_reported(stat) or bool(pass_columns([name]) or OF_PART.fullmatch(name))
 

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 from math import inf
+from random import Random
+from statistics import pstdev
 from typing import Any
 
 import pytest
@@ -49,6 +52,10 @@ GROUP = Group(
 )
 
 
+SPREAD = 0.85**2 + 0.57**2 + 0.15**2 + 0.13**2
+"""Of .98, -.44, -.02 and 0, whose mean is .13."""
+
+
 def test_the_interval_of_a_count_is_never_below_0_and_that_of_a_reward_may_be() -> None:
     tasks = [Task(id=name, prompt=(), data={}) for name in "abc"]
     played = [episode(task, 0, (FAILED,) * num, "done", True) for task, num in zip(tasks, (1, 1, 20), strict=True)]
@@ -75,6 +82,7 @@ def test_a_group_becomes_the_hand_counted_row() -> None:
             "episode/truncated": 1,
             "episode/errors": 1,
         },
+        spread=pytest.approx(SPREAD),
     )
 
 
@@ -101,6 +109,7 @@ def test_figures_of_one_problem_are_its_means() -> None:
             "eval/pass@1": 1 / 4,
             "eval/pass@2": 1 / 2,
             "eval/reward": 0.52 / 4,
+            "eval/reward_std": (SPREAD / 4) ** 0.5,
             "eval/tool/calls": 1.0,
             "eval/tool/failed_rate": 1 / 4,
             "eval/tool/mismatch_rate": 1 / 4,
@@ -115,6 +124,42 @@ def test_figures_of_one_problem_are_its_means() -> None:
 
 def row(task: str, num_correct: int) -> Score:
     return Score(task=task, num_samples=4, num_correct=num_correct, sums={"reward": float(num_correct)})
+
+
+def rewarded(task: str, *rewards: float, env: str = "") -> Score:
+    """A row of episodes of one turn."""
+    played = [turn(1, reward, ToolUse()) for reward in rewards]
+    of = Task(id=task, prompt=(), data={}, env=env)
+    return score(Group(task=of, trajectories=tuple(episode(of, i, (t,), "done", True) for i, t in enumerate(played))))
+
+
+def test_the_deviation_of_the_reward_is_that_of_all_samples_of_all_problems_and_of_a_part_that_of_its_own() -> None:
+    samples = [[0.9, 0.8], [-3.0, 0.5], [0.0, 0.1], [0.7, 0.7], [-1.0, 1.0]]
+    rows = [rewarded(str(i), *each, env="ab"[i % 2]) for i, each in enumerate(samples)]
+    found = figures(rows, ks=(1,), num_resamples=10)
+    assert found["eval/reward_std"].value == pytest.approx(pstdev(chain(*samples)))
+    assert found["eval/a/reward_std"].value == pytest.approx(pstdev(chain(*samples[::2])))
+    assert 0 < found["eval/reward_std"].low < found["eval/reward_std"].value < found["eval/reward_std"].high
+    halves = [rewarded(str(i), *(r / 2 for r in each), env="ab"[i % 2]) for i, each in enumerate(samples)]
+    assert gains(rows, halves, ks=(1,))["gain/reward_std"].value == pytest.approx(pstdev(chain(*samples)) / 2)
+
+
+def test_the_interval_of_a_deviation_holds_the_truth_about_as_often_as_it_says() -> None:
+    """Of 40 problems with one sample each, from a normal distribution of deviation 2."""
+    rng = Random(0)
+    held = 0
+    for _ in range(100):
+        rows = [rewarded(str(i), rng.gauss(5.0, 2.0)) for i in range(40)]
+        found = figures(rows, ks=(), num_resamples=1)["eval/reward_std"]
+        held += found.low <= 2.0 <= found.high
+    assert 88 <= held <= 99
+
+
+@pytest.mark.parametrize("huge", [1e200, -1e300])
+def test_rewards_without_a_deviation_that_is_a_number_have_none_and_the_rest(huge: float) -> None:
+    found = figures([rewarded("a", huge, 0.0), rewarded("b", 1.0, 0.0)], ks=(1,), num_resamples=10)
+    assert "eval/reward_std" not in found
+    assert found["eval/pass@1"].value == 1.0
 
 
 def test_intervals_lie_around_their_values() -> None:

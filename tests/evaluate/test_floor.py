@@ -83,6 +83,7 @@ def test_random_episodes_have_the_success_the_reward_and_the_turns_that_are_know
         "random/pass@4": 1 - (7 / 8) ** 4,
         "random/pass@16": 1 - (7 / 8) ** 16,
         "random/reward": 7 / 16,
+        "random/reward_std": 0.5 * (15 / 8 - (7 / 8) ** 2) ** 0.5,
         "random/episode/turns": 7 / 4,
         "random/episode/truncated": 0.0,
         "random/env/called": 7 / 4,
@@ -162,7 +163,14 @@ def test_random_tries_of_an_environment_are_its_floor_whatever_actions_it_declar
 
     assert set(floor(FEW, Trying())) == {"random/pass@1", "random/pass@2"}
     assert floor_figures(FEW, Trying()) == ["pass@1", "pass@2"]
-    assert floor_figures(FEW, Calling()) == ["pass@1", "pass@2", "reward", "episode/turns", "episode/truncated"]
+    assert floor_figures(FEW, Calling()) == [
+        "pass@1",
+        "pass@2",
+        "reward",
+        "reward_std",
+        "episode/turns",
+        "episode/truncated",
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -72,6 +72,20 @@ def test_turns_stand_where_no_tool_was_used_and_there_was_more_than_one() -> Non
     assert "Turns" not in tool_table({"a": game | FIGURES}).header
 
 
+def test_the_deviation_of_the_reward_is_shown_where_it_says_more_than_the_mean() -> None:
+    mean, std = Estimate(value=0.25, low=0.0, high=0.5), Estimate(value=0.5, low=0.4, high=0.6)
+    figures = {"eval/reward": mean, "eval/reward_std": std}
+    assert tool_table({"a": figures}).header == ("run", "Reward", "Reward std")
+    of_coins = {"eval/reward": mean, "eval/reward_std": Estimate(value=(0.25 * 0.75) ** 0.5, low=0.3, high=0.5)}
+    assert tool_table({"a": of_coins}).header == ("run", "Reward")
+    parts = {f"eval/{part}/{name}": one for part in "xy" for name, one in (("reward", mean), ("reward_std", std))}
+    reward, spread = part_tables({"a": parts})
+    assert (reward.header, spread.title) == (("run", "x", "y"), "Reward std by part [95% interval]")
+    assert spread.rows == (("a", "0.500 [0.400,0.600]", "0.500 [0.400,0.600]"),)
+    assert has_column("reward_std")
+    assert has_column("x/reward_std")
+
+
 def test_what_ended_in_an_error_is_shown_where_something_did() -> None:
     one = Estimate(value=0.25, low=0.0, high=0.5)
     assert tool_table({"a": {"eval/reward": one, "eval/episode/errors": one}}).header == ("run", "Errors, %", "Reward")
