@@ -70,7 +70,7 @@ docs: setup ## Build the documentation into site/, with every link checked
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 nano: setup ## Rebuild the embedded model from the project's own text, on up to two cores (hours)
-	$(BIN)/python scripts/nano.py --processes $(if $(filter 1,$(shell nproc)),1,2)
+	$(BIN)/python -m scripts.nano --processes $(if $(filter 1,$(shell nproc)),1,2)
 
 reproduce: reproduce-tool_rloo reproduce-tool_cost reproduce-gem reproduce-earl_calc reproduce-earl_sorting reproduce-credit reproduce-carl reproduce-babyai ## Reproduce every published result
 

@@ -10,6 +10,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 FILES = sorted((ROOT / "rlx").rglob("*.py"))
+MAKING = sorted((ROOT / "scripts" / "nano").rglob("*.py"))
+"""Training of nano, which the package does not contain."""
 HEAVY = {"torch", "transformers", "peft", "deepspeed", "vllm", "wandb"}
 
 FLOORS = (
@@ -95,6 +97,10 @@ def test_imports_go_one_way(file: Path) -> None:
         assert not HEAVY & {module.split(".")[0] for module in imports(file)}
 
 
+def test_the_package_imports_no_script() -> None:
+    assert [name_of(file) for file in FILES for module in imports(file) if is_of(module, "scripts")] == []
+
+
 def test_every_room_has_a_floor() -> None:
     rooms = {room_of(name_of(file).removesuffix(".py").replace("/", ".")) for file in FILES}
     assert rooms - {"__init__", "__main__"} == set(FLOOR_OF)
@@ -146,14 +152,14 @@ def test_no_choice_is_made_by_the_name_of_an_environment_or_algorithm() -> None:
 
 
 def test_files_are_short_enough_to_read() -> None:
-    long = {name_of(file): num for file in FILES if (num := len(file.read_text().splitlines())) > 400}
+    long = {name_of(file): num for file in [*FILES, *MAKING] if (num := len(file.read_text().splitlines())) > 400}
     assert not long
 
 
 def test_there_is_no_pickle_and_no_eval() -> None:
     """But for the runner of the CPython tool, which nothing imports: a contained process runs it."""
     assert not {name_of(file) for file in FILES if "rlx.tool.cpython_runner" in set(imports(file))}
-    for file in FILES:
+    for file in [*FILES, *MAKING]:
         assert not {"pickle", "dill", "cloudpickle", "shelve"} & {module.split(".")[0] for module in imports(file)}
         calls = [n.func.id for n in ast.walk(ast.parse(file.read_text())) if is_plain_call(n)]
         assert not {"eval", "exec"} & set(calls) or name_of(file) == "rlx/tool/cpython_runner.py", name_of(file)

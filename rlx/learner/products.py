@@ -3,8 +3,12 @@ where the BLAS that torch comes with is Intel's and takes half of that on AMD's.
 
 from __future__ import annotations
 
+import platform
+import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,10 +17,8 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear
 from torch.overrides import TorchFunctionMode
 
-from rlx.model.checkpoint import name_maker
-
 INTEL = "GenuineIntel"
-"""As its processors call their maker."""
+"""Name of the maker in /proc/cpuinfo."""
 
 
 def product(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -64,8 +66,16 @@ def suits(x: Tensor, weight: Tensor) -> bool:
     return is_float and x.device.type == "cpu" and x.numel() > 0 and x.ndim > 1 and weight.ndim == 2
 
 
+@cache
+def name_maker() -> str:
+    """Name the processor's maker as the processor does; its architecture if Linux does not tell."""
+    text = Path("/proc/cpuinfo").read_text(encoding="utf-8") if Path("/proc/cpuinfo").exists() else ""
+    found = re.search(r"^vendor_id\s*: (\S+)$", text, re.MULTILINE)
+    return found[1] if found else platform.machine()
+
+
 def products_on(device: torch.device) -> AbstractContextManager[object]:
-    """That context where it is of use."""
+    """Return WideProducts where it is faster, otherwise a context that does nothing."""
     is_wide = device.type == "cpu" and torch.backends.mkldnn.is_available() and name_maker() != INTEL
     return WideProducts() if is_wide else nullcontext()
 

@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
-from math import log
 from pathlib import Path
 
 import pytest
@@ -15,9 +14,7 @@ from transformers import AutoTokenizer
 
 from rlx.fetch import FetchError
 from rlx.learner.lora import Weights
-from rlx.model.card import expert_examples, measure_loss, score_verdicts
 from rlx.model.chat import find_marks
-from rlx.model.corpus import Corpus, mean_lengths
 from rlx.model.load import (
     SHIPPED,
     Lora,
@@ -55,20 +52,6 @@ def test_nano_is_small_and_of_the_size_its_shape_says() -> None:
     assert 1_000_000 < sum(p.numel() for p in model.parameters()) == num_parameters(shape) < 5_000_000
     assert model.config.model_type == "qwen2"
     assert (SHIPPED / "nano" / "model.safetensors").stat().st_size < 8_000_000
-
-
-def test_nano_knows_its_corpus() -> None:
-    """Chance is log(1536) = 7.3 nats a token."""
-    corpus = Corpus(tokenizer=TEXTS, lengths=mean_lengths(TEXTS, 20))
-    examples = corpus.draw("never a training step", 6000, 0.25)
-    loss = measure_loss(load_model(NANO).eval(), examples)
-    assert loss < 0.45 < 0.1 * log(len(load_tokenizer(NANO)))
-
-
-def test_nano_reads_observations_of_test_problems() -> None:
-    num, accuracy = score_verdicts(load_model(NANO).eval(), TEXTS, expert_examples(TEXTS, 40))
-    assert num > 100
-    assert accuracy > 0.99
 
 
 def test_a_checkpoint_is_a_folder_that_plain_transformers_reads(tmp_path: Path) -> None:

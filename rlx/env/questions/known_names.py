@@ -1,6 +1,6 @@
 """Names that the embedded model knows as whole words, for worlds that a small vocabulary can spell.
 
-They are atomic words of its tokenizer, and its lessons have them too (rlx.model.skills).
+They are atomic words of its tokenizer, and its lessons have them too (scripts.nano.skills).
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Training of the embedded model: `make nano`, or `python -m scripts.nano --help`."""
