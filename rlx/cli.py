@@ -201,7 +201,7 @@ def reproduce(
     The same command goes on where it was cut off. Words go to every run: hydra/launcher=slurm makes jobs of them. Exit
     code 1 if a figure is not where its file expects it.
     """
-    from rlx.commands.reproduce import reproduce
+    from rlx.reproduce.command import reproduce
 
     if not reproduce(name, words or [], seeds=seeds, jobs=jobs, folder=folder, plan=plan):
         raise typer.Exit(1)

@@ -41,7 +41,7 @@ SMALL = (
 )
 
 SLOWEST = (
-    *("test_docs.py", "hardware/test_interrupt.py", "test_train.py", "commands/test_reproduce.py", "run/test_life.py"),
+    *("test_docs.py", "hardware/test_interrupt.py", "test_train.py", "reproduce/test_command.py", "run/test_life.py"),
     *("check/test_selftest.py", "test_damage.py", "test_async.py", "config/test_options.py", "config/test_compose.py"),
     *("run/test_fleet.py", "test_evaluation.py", "run/test_warm.py", "test_cli.py"),
 )

@@ -32,6 +32,7 @@ FLOORS = (
     ("launch",),
     ("check", "gym"),
     ("commands",),
+    ("reproduce",),
     ("cli",),
 )
 """The rooms of the house, those below first: one looks into itself and into floors below, never up or next door."""

@@ -13,11 +13,9 @@ from rlx.config.compose import ConfigError, build_part, compose
 from rlx.env.bifurcation.bifurcation import Bifurcation
 from rlx.evaluate.credit_figures import Weigh, credit_figures, gradient_cosine
 from rlx.evaluate.intervals import Estimate
-from rlx.evaluate.laboratory import Measured, Policy, measure, refuse_algorithm
-from rlx.evaluate.reproduction import Reproduction, Study, credit_row
+from rlx.evaluate.laboratory import Measured, Policy, measure
 from rlx.evaluate.tables import Column, Table, estimate_cell
 from rlx.limits import near
-from rlx.run.run import Run
 from rlx.types import Dialect, Environment
 from rlx.world import dialect_of
 
@@ -88,43 +86,6 @@ def measure_algorithm(algo: Algorithm, env: Bifurcation, dialect: Dialect, setti
     policy = Policy(env=env, dialect=dialect, invalid=settings.invalid)
     tasks = list(islice(env.tasks("train", seed), settings.num_tasks))
     return report_of(measure(algo, policy, tasks, tokens=settings.tokens, seed=seed), settings, seed)
-
-
-def study_settings(study: Study) -> Settings:
-    return Settings(num_tasks=study.tasks, tokens=study.tokens, budget=study.budget)
-
-
-def check_study(what: Reproduction, runs: Mapping[str, Run]) -> None:
-    """Refuse runs that the laboratory cannot measure, and expected figures that it does not have."""
-    if what.credit is None:
-        return
-    for name in what.credit.of:
-        refuse_environment(runs[name].env)
-        refuse_algorithm(runs[name].algo)
-        for stat in (stat for stat in what.expected.get(credit_row(name), ()) if stat not in STATS):
-            raise ConfigError(f"{credit_row(name)}: expected has no figure {stat!r:.60}{near(stat, STATS)}")
-
-
-def study_reports(study: Study, runs: Mapping[str, Run], say: Callable[[str], None]) -> dict[str, Report]:
-    """Measure the algorithms of a reproduction's runs, with seed 0."""
-    reports: dict[str, Report] = {}
-    for name in study.of:
-        say(f"credit of {name}: {study.tokens} tokens")
-        run = runs[name]
-        assert isinstance(run.env, Bifurcation)
-        reports[name] = measure_algorithm(run.algo, run.env, run.dialects[""], study_settings(study), run.seed)
-    return reports
-
-
-def named_figures(reports: Mapping[str, Report]) -> dict[str, dict[str, Estimate]]:
-    """Return the figures of each report, under the names that `expected` has for them."""
-    return {
-        credit_row(name): {
-            "eval/gradient": report.gradient,
-            **{f"eval/{weigh}/{stat}": one for weigh, of in report.figures.items() for stat, one in of.items()},
-        }
-        for name, report in reports.items()
-    }
 
 
 def split_algorithms(words: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -24,9 +24,7 @@ from rlx.evaluate.criticality import (
 )
 from rlx.evaluate.evaluate import held_out
 from rlx.evaluate.intervals import Estimate
-from rlx.evaluate.members import Runs
 from rlx.evaluate.picture import Handles, Panel
-from rlx.evaluate.reproduction import Policies
 from rlx.evaluate.tables import Column, Table, estimate_cell
 from rlx.learner.checkpoint import newest_good
 from rlx.limits import MistakeError
@@ -120,31 +118,6 @@ def is_sound(state: State) -> bool:
     numbers = (state.uncertainty, state.spread, state.mean)
     is_named = isinstance(state.task, str) and isinstance(state.action, str) and isinstance(state.turn, int)
     return is_named and all(isinstance(one, float | int) and isfinite(one) for one in numbers)
-
-
-def policy_states(what: Policies, runs: Runs, folder: Path) -> dict[str, list[State]]:
-    """Measure the policies of a reproduction, all seeds of a run together; the first policy of a run for seed 0."""
-    inspection, found = what.inspection, {}
-    for policy in what.of:
-        name, which = policy.split(" ")
-        seeds = runs[name][:1] if which == "start" else runs[name]
-        found[policy] = [
-            replace(state, task=f"{seed}/{state.task}")
-            for seed, place in enumerate(seeds)
-            for state in states_of_seed(place, which, folder / f"criticality-{name}-{which}-{seed}.json", inspection)
-        ]
-    return found
-
-
-def states_of_seed(place: Path, which: str, file: Path, inspection: Inspection) -> list[State]:
-    """Measure a policy of the run in this folder."""
-    run = build_run(load_tree(place), place)
-    return measure_or_read(run, start_model(run) if which == "start" else trained_model(run), file, inspection)
-
-
-def policy_figures(what: Policies, found: Mapping[str, Sequence[State]]) -> dict[str, dict[str, Estimate]]:
-    """Return the figures of each policy."""
-    return {policy: figures_of(states, what.inspection) for policy, states in found.items()}
 
 
 def figures_of(states: Sequence[State], inspection: Inspection) -> dict[str, Estimate]:

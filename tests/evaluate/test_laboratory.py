@@ -21,15 +21,16 @@ from rlx.algo.samplers import demonstrations, independent
 from rlx.algo.tree import tree_difference
 from rlx.algo.tree_grpo import tree_grpo
 from rlx.algo.vineppo import vineppo
-from rlx.commands.credit import STATS, check_study, named_figures, study_reports
+from rlx.commands.credit import STATS
 from rlx.env.bifurcation.bifurcation import Bifurcation
 from rlx.env.bifurcation.exact_values import Outcome, exact_values
 from rlx.env.bifurcation.rules import INVALID, State
 from rlx.evaluate.credit_figures import credit_figures, estimated_gradients, gradient_cosine
 from rlx.evaluate.laboratory import LaboratoryError, Measured, Policy, Turn, measure
-from rlx.evaluate.reproduction import Arm, Reproduction, Study
 from rlx.limits import MistakeError
 from rlx.protocol.direct import Direct
+from rlx.reproduce.measurements import check_study, named_figures, study_reports
+from rlx.reproduce.reproduction import Arm, Reproduction, Study
 from rlx.types import Group, Start
 from rlx.world import dialect_of
 

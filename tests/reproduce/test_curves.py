@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rlx.evaluate.curves import Curve, curves_svg, line_of, running_mean
 from rlx.limits import MistakeError
+from rlx.reproduce.curves import Curve, curves_svg, line_of, running_mean
 
 
 def write(folder: Path, *values: float | None, spends: int = 0) -> Path:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rlx.evaluate.comparisons import Comparison
 from rlx.limits import MistakeError
+from rlx.reproduce.comparisons import Comparison
 
 
 def folder(path: Path, **metrics: list[float]) -> Path:

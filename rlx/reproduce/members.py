@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from rlx.evaluate.reproduction import Arm, Reproduction, ReproductionError, in_order
 from rlx.record.folder import CHECKPOINTS, METRICS, STEP, read_config
 from rlx.record.track import numbers_in
+from rlx.reproduce.reproduction import Arm, Reproduction, ReproductionError, in_order
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,16 +13,10 @@ from typing import get_args
 
 from rlx.console import duration
 from rlx.evaluate.compare import scores_of
-from rlx.evaluate.curves import By, Curve, Line, curve_panel, line_of
 from rlx.evaluate.figures import Score, gains_of_each, mean_ratios, name_figures
 from rlx.evaluate.intervals import Estimate
-from rlx.evaluate.members import Member, Runs
-from rlx.evaluate.panels import Sample, bars_panel, distribution_panel, frontier_panel, pass_panel
 from rlx.evaluate.passk import UnpairedError, estimates
 from rlx.evaluate.picture import picture_svg
-from rlx.evaluate.pictures import Distribution
-from rlx.evaluate.reproduction import Claim, Reproduction, ReproductionError
-from rlx.evaluate.samples import distribution_table, sample_of
 from rlx.evaluate.summary import read_summary
 from rlx.evaluate.tables import (
     MISSING,
@@ -41,6 +35,12 @@ from rlx.evaluate.tables import (
     use_columns,
 )
 from rlx.record.folder import SUMMARY
+from rlx.reproduce.curves import By, Curve, Line, curve_panel, line_of
+from rlx.reproduce.members import Member, Runs
+from rlx.reproduce.panels import Sample, bars_panel, distribution_panel, frontier_panel, pass_panel
+from rlx.reproduce.pictures import Distribution
+from rlx.reproduce.reproduction import Claim, Reproduction, ReproductionError
+from rlx.reproduce.samples import distribution_table, sample_of
 
 CURVES = "curves.svg"
 Figures = dict[str, Estimate]

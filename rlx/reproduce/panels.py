@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.picture import Handles, Panel, colour_of, label_of, whiskers
-from rlx.evaluate.pictures import Bars, Distribution, Frontier, PassCurves
 from rlx.evaluate.tables import (
     ERRORS,
     MISSING,
@@ -28,6 +27,7 @@ from rlx.evaluate.tables import (
     pass_columns,
     title_of,
 )
+from rlx.reproduce.pictures import Bars, Distribution, Frontier, PassCurves
 
 Rows = Mapping[str, Mapping[str, Estimate]]
 """Figures of each row, by the names `eval/stat`."""

@@ -14,13 +14,13 @@ import yaml
 
 from rlx.evaluate.compare import find_gains, gain_tables
 from rlx.evaluate.figures import mean_ratios, score
-from rlx.evaluate.members import Member, folders_of, members_of, words_of
 from rlx.evaluate.passk import estimates
-from rlx.evaluate.reproduced import cost_table, measure_runs, report_tables, report_text
-from rlx.evaluate.reproduction import Reproduction, ReproductionError, in_order, read_reproduction
 from rlx.evaluate.tables import Table
 from rlx.record.store import load
 from rlx.record.track import read_metrics
+from rlx.reproduce.members import Member, folders_of, members_of, words_of
+from rlx.reproduce.report import cost_table, measure_runs, report_tables, report_text
+from rlx.reproduce.reproduction import Reproduction, ReproductionError, in_order, read_reproduction
 
 ROOT = Path(__file__).resolve().parents[2]
 TINY: dict[str, Any] = {
@@ -49,9 +49,9 @@ def write(folder: Path, changes: Mapping[str, Any] = {}) -> Path:
 
 @pytest.mark.parametrize("file", sorted((ROOT / "scripts" / "reproduce").glob("*.yaml")), ids=lambda file: file.stem)
 def test_every_shipped_file_can_be_read_and_makes_runs_that_have_its_report(file: Path, tmp_path: Path) -> None:
-    from rlx.commands.credit import check_study
-    from rlx.commands.reproduce import check_pictures, check_report
     from rlx.config.compose import build_run, compose
+    from rlx.reproduce.command import check_pictures, check_report
+    from rlx.reproduce.measurements import check_study
 
     what = read_reproduction(file)
     built = {one.name: build_run(compose(one.words), one.folder) for one in members_of(what, tmp_path, 2, [])}

@@ -15,18 +15,18 @@ from typing import Any
 import pytest
 import yaml
 
-from rlx.commands import graph
-from rlx.commands.graph import ReproduceError
-from rlx.commands.reproduce import all_words_of, find_reproduction, reproduce
 from rlx.config.check import ConfigError
 from rlx.config.compose import compose
 from rlx.console import Screen
-from rlx.evaluate.members import Member, folders_of, members_of
-from rlx.evaluate.reproduction import Arm, Reproduction, ReproductionError
 from rlx.record.folder import LOCK, FolderError
 from rlx.record.lock import hold
 from rlx.record.store import load
 from rlx.record.track import read_metrics
+from rlx.reproduce import jobs
+from rlx.reproduce.command import all_words_of, find_reproduction, reproduce
+from rlx.reproduce.jobs import ReproduceError
+from rlx.reproduce.members import Member, folders_of, members_of
+from rlx.reproduce.reproduction import Arm, Reproduction, ReproductionError
 
 
 @pytest.fixture
@@ -217,18 +217,18 @@ def test_a_run_whose_reproduction_was_killed_is_waited_for(tmp_path: Path, monke
             told.append("pause")
             stack.close()
 
-        monkeypatch.setattr(graph.time, "sleep", pause)
-        monkeypatch.setattr(graph, "begin", lambda member, words, screen: told.append(member.name))
+        monkeypatch.setattr(jobs.time, "sleep", pause)
+        monkeypatch.setattr(jobs, "begin", lambda member, words, screen: told.append(member.name))
         monkeypatch.setattr(Screen, "say", lambda screen, text: told.append(text))
-        graph.play_all([one, other], lambda member: (), 2, Screen())
+        jobs.play_all([one, other], lambda member: (), 2, Screen())
     assert told[:3] == ["own/0: under way already, waited for", "pause", "own/0"]
     assert [text for text in told if text != "pause"][-1] == "other/0"
 
 
 def test_what_still_runs_is_asked_to_save_itself_when_another_fails(tmp_path: Path) -> None:
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-    playing = {"own/0": graph.Playing(member=member(tmp_path), process=process)}
-    with pytest.raises(ReproduceError), graph.ending(playing):
+    playing = {"own/0": jobs.Playing(member=member(tmp_path), process=process)}
+    with pytest.raises(ReproduceError), jobs.ending(playing):
         raise ReproduceError("other/0 failed")
     assert process.returncode == -signal.SIGTERM
 

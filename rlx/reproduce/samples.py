@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from rlx.evaluate.panels import Sample
-from rlx.evaluate.pictures import Distribution
 from rlx.evaluate.tables import MISSING, Table
 from rlx.record.folder import TRAJECTORIES
 from rlx.record.store import read
+from rlx.reproduce.panels import Sample
+from rlx.reproduce.pictures import Distribution
 from rlx.rollout.measure import describe
 
 QUANTILES = {"10%": 0.1, "median": 0.5, "90%": 0.9}

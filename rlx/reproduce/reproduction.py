@@ -46,10 +46,14 @@ from pathlib import Path
 import yaml
 
 from rlx.console import one_line
-from rlx.evaluate.comparisons import Comparison
 from rlx.evaluate.criticality import Inspection
-from rlx.evaluate.curves import Curve
-from rlx.evaluate.pictures import (
+from rlx.limits import LARGEST, MANY, MistakeError, near, within
+from rlx.record.form import FLAG, NUMBER, STRING, WHOLE, CodecError, made, many, named
+from rlx.record.form import in_order as both
+from rlx.record.plain_yaml import PlainError, parse_small
+from rlx.reproduce.comparisons import Comparison
+from rlx.reproduce.curves import Curve
+from rlx.reproduce.pictures import (
     BARS,
     DISTRIBUTION,
     FRONTIER,
@@ -60,10 +64,6 @@ from rlx.evaluate.pictures import (
     PassCurves,
     Picture,
 )
-from rlx.limits import LARGEST, MANY, MistakeError, near, within
-from rlx.record.form import FLAG, NUMBER, STRING, WHOLE, CodecError, made, many, named
-from rlx.record.form import in_order as both
-from rlx.record.plain_yaml import PlainError, parse_small
 
 NAME = re.compile(r"[\w-]+")
 """Name of a run, which is a folder's too, and a word of what rows name."""

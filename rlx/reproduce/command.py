@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from rlx.commands.graph import play_all
-from rlx.commands.measured import Findings, check_measured, measure_more
 from rlx.commands.text import between, clock, row
 from rlx.config.check import ConfigError, spell
 from rlx.config.compose import build_run, compose
@@ -21,10 +19,6 @@ from rlx.console import Screen, counted, one_line
 from rlx.evaluate.compare import name_rounds
 from rlx.evaluate.evaluate import limits_of
 from rlx.evaluate.floor import floor_figures
-from rlx.evaluate.members import Member, Runs, folders_of, last_checkpoint, members_of, words_of
-from rlx.evaluate.pictures import Distribution, figures_in
-from rlx.evaluate.reproduced import Measured, cost_table, measure_runs, pictures_of, report_tables, report_text
-from rlx.evaluate.reproduction import Reproduction, ReproductionError, read_reproduction, refuse_seed
 from rlx.evaluate.tables import has_column, to_rich, to_svg
 from rlx.hardware.packages import how_to_get, lacks
 from rlx.limits import near
@@ -34,6 +28,12 @@ from rlx.preflight.lengths import expect_lengths
 from rlx.preflight.memory import Amount, budgets
 from rlx.preflight.objective import is_among, judged_by
 from rlx.record.folder import RESULTS, held, write_aside
+from rlx.reproduce.jobs import play_all
+from rlx.reproduce.measurements import Findings, check_measured, measure_more
+from rlx.reproduce.members import Member, Runs, folders_of, last_checkpoint, members_of, words_of
+from rlx.reproduce.pictures import Distribution, figures_in
+from rlx.reproduce.report import Measured, cost_table, measure_runs, pictures_of, report_tables, report_text
+from rlx.reproduce.reproduction import Reproduction, ReproductionError, read_reproduction, refuse_seed
 from rlx.run.judge import judges_untrained
 from rlx.run.run import Run
 from rlx.run.warm import start_digest

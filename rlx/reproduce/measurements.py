@@ -6,35 +6,41 @@ All of it becomes figures, `eval/stat` by the name that `expected` and claims ha
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from rlx.commands.credit import (
     STATS,
-    check_study,
+    Report,
+    Settings,
     credit_tables,
     credit_values,
-    named_figures,
-    study_reports,
-    study_settings,
+    measure_algorithm,
+    refuse_environment,
 )
 from rlx.commands.criticality import (
     criticality_panel,
     criticality_tables,
     draw_criticality,
-    policy_figures,
-    policy_states,
+    figures_of,
+    measure_or_read,
+    start_model,
+    trained_model,
 )
-from rlx.evaluate.comparisons import comparison_table
-from rlx.evaluate.criticality import FIGURES
+from rlx.config.compose import ConfigError, build_run
+from rlx.config.saved import load_tree
+from rlx.env.bifurcation.bifurcation import Bifurcation
+from rlx.evaluate.criticality import FIGURES, Inspection, State
 from rlx.evaluate.intervals import Estimate
-from rlx.evaluate.members import Runs
-from rlx.evaluate.reproduction import Reproduction, ReproductionError, credit_row, criticality_row
+from rlx.evaluate.laboratory import refuse_algorithm
 from rlx.evaluate.tables import Table
 from rlx.hardware.packages import lacks
 from rlx.limits import near
 from rlx.record.folder import write_aside
+from rlx.reproduce.comparisons import comparison_table
+from rlx.reproduce.members import Runs
+from rlx.reproduce.reproduction import Policies, Reproduction, ReproductionError, Study, credit_row, criticality_row
 from rlx.run.run import Run
 
 Figures = dict[str, dict[str, Estimate]]
@@ -113,3 +119,65 @@ def measured_policies(what: Reproduction, runs: Runs, folder: Path, say: Say) ->
     return Findings(
         figures=named, tables=tuple(criticality_tables(figures, what.criticality.inspection)), files=tuple(files)
     )
+
+
+def study_settings(study: Study) -> Settings:
+    return Settings(num_tasks=study.tasks, tokens=study.tokens, budget=study.budget)
+
+
+def check_study(what: Reproduction, runs: Mapping[str, Run]) -> None:
+    """Refuse runs that the laboratory cannot measure, and expected figures that it does not have."""
+    if what.credit is None:
+        return
+    for name in what.credit.of:
+        refuse_environment(runs[name].env)
+        refuse_algorithm(runs[name].algo)
+        for stat in (stat for stat in what.expected.get(credit_row(name), ()) if stat not in STATS):
+            raise ConfigError(f"{credit_row(name)}: expected has no figure {stat!r:.60}{near(stat, STATS)}")
+
+
+def study_reports(study: Study, runs: Mapping[str, Run], say: Callable[[str], None]) -> dict[str, Report]:
+    """Measure the algorithms of a reproduction's runs, with seed 0."""
+    reports: dict[str, Report] = {}
+    for name in study.of:
+        say(f"credit of {name}: {study.tokens} tokens")
+        run = runs[name]
+        assert isinstance(run.env, Bifurcation)
+        reports[name] = measure_algorithm(run.algo, run.env, run.dialects[""], study_settings(study), run.seed)
+    return reports
+
+
+def named_figures(reports: Mapping[str, Report]) -> dict[str, dict[str, Estimate]]:
+    """Return the figures of each report, under the names that `expected` has for them."""
+    return {
+        credit_row(name): {
+            "eval/gradient": report.gradient,
+            **{f"eval/{weigh}/{stat}": one for weigh, of in report.figures.items() for stat, one in of.items()},
+        }
+        for name, report in reports.items()
+    }
+
+
+def policy_states(what: Policies, runs: Runs, folder: Path) -> dict[str, list[State]]:
+    """Measure the policies of a reproduction, all seeds of a run together; the first policy of a run for seed 0."""
+    inspection, found = what.inspection, {}
+    for policy in what.of:
+        name, which = policy.split(" ")
+        seeds = runs[name][:1] if which == "start" else runs[name]
+        found[policy] = [
+            replace(state, task=f"{seed}/{state.task}")
+            for seed, place in enumerate(seeds)
+            for state in states_of_seed(place, which, folder / f"criticality-{name}-{which}-{seed}.json", inspection)
+        ]
+    return found
+
+
+def states_of_seed(place: Path, which: str, file: Path, inspection: Inspection) -> list[State]:
+    """Measure a policy of the run in this folder."""
+    run = build_run(load_tree(place), place)
+    return measure_or_read(run, start_model(run) if which == "start" else trained_model(run), file, inspection)
+
+
+def policy_figures(what: Policies, found: Mapping[str, Sequence[State]]) -> dict[str, dict[str, Estimate]]:
+    """Return the figures of each policy."""
+    return {policy: figures_of(states, what.inspection) for policy, states in found.items()}

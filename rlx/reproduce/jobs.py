@@ -13,10 +13,10 @@ from pathlib import Path
 
 from rlx.config.compose import build_run, compose
 from rlx.console import Screen, duration
-from rlx.evaluate.members import Member
 from rlx.hardware.interrupt import listen
 from rlx.record.folder import CONFIG, LOCK, is_finished, read_config, refuse_differences
 from rlx.record.lock import HeldError, hold
+from rlx.reproduce.members import Member
 
 PAUSE = 0.2
 """Seconds between looks at what has ended."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rlx.evaluate.reproduction import ReproductionError, read_reproduction
+from rlx.reproduce.reproduction import ReproductionError, read_reproduction
 
 
 @pytest.fixture

@@ -14,8 +14,10 @@ import pytest
 import yaml
 
 from rlx.evaluate.intervals import Estimate
-from rlx.evaluate.members import folders_of, members_of
-from rlx.evaluate.panels import (
+from rlx.evaluate.picture import Panel, figure_of_panels, picture_svg, whiskers
+from rlx.record.store import save
+from rlx.reproduce.members import folders_of, members_of
+from rlx.reproduce.panels import (
     Rows,
     Sample,
     axis_of,
@@ -26,12 +28,10 @@ from rlx.evaluate.panels import (
     pass_panel,
     shares_in,
 )
-from rlx.evaluate.picture import Panel, figure_of_panels, picture_svg, whiskers
-from rlx.evaluate.pictures import Bars, Distribution, Frontier, PassCurves, figures_in
-from rlx.evaluate.reproduced import measure_runs, pictures_of, report_tables
-from rlx.evaluate.reproduction import read_reproduction
-from rlx.evaluate.samples import distribution_table, sample_of
-from rlx.record.store import save
+from rlx.reproduce.pictures import Bars, Distribution, Frontier, PassCurves, figures_in
+from rlx.reproduce.report import measure_runs, pictures_of, report_tables
+from rlx.reproduce.reproduction import read_reproduction
+from rlx.reproduce.samples import distribution_table, sample_of
 from rlx.types import Action, Completion, Group, Task, Trajectory, Turn
 
 TINY: dict[str, Any] = {
