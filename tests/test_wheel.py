@@ -50,12 +50,12 @@ def rlx(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_the_wheel_carries_configuration_sweeps_plugin_and_model(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     shipped = [*ROOT.glob("conf/**/*.yaml"), *ROOT.glob("sweeps/**/*.yaml"), *ROOT.glob("scripts/reproduce/*.yaml")]
-    places = {file.relative_to(ROOT).as_posix().removeprefix("scripts/") for file in shipped}
+    places = {file.relative_to(ROOT).as_posix().replace("scripts/reproduce/", "reproductions/") for file in shipped}
     assert {f"rlx/{place}" for place in places} <= names
     assert {"hydra_plugins/rlx_searchpath/__init__.py", "rlx/py.typed", "rlx/model/nano/config.json"} <= names
     assert {file.relative_to(ROOT).as_posix() for file in ROOT.glob("rlx/env/game/*.txt")} <= names
     assert "hydra_plugins/__init__.py" not in names
-    assert not any(name.startswith(("tests/", "outputs/")) for name in names)
+    assert not any(name.startswith(("tests/", "outputs/", "scripts/")) for name in names)
 
 
 def test_an_installed_wheel_works_from_any_folder(rlx: str, tmp_path: Path) -> None:
