@@ -31,6 +31,7 @@ import yaml
 from rlx.record.codec import FORMAT
 from rlx.record.lock import HeldError, hold
 from rlx.record.moved import with_present_names
+from rlx.record.newer import with_newer_keys
 from rlx.record.plain_yaml import LARGEST, PlainError, read_bounded, read_plain
 
 FREE_KEYS = ("steps", "track", "hardware", "checkpoint", "objective")
@@ -157,7 +158,9 @@ def claim_config(folder: Path, config: Mapping[str, Any]) -> None:
 
 
 def refuse_differences(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any], *, done: bool) -> None:
-    """A run keeps what its steps depend on, and once it is finished also what its figures depend on."""
+    """A run keeps what its steps depend on, and once it is finished also what its figures depend on. Keys that are
+    newer than the folder may be there, at their defaults."""
+    old = with_newer_keys(old, new)
     changed = differences(old, new, (*FREE_KEYS, *JUDGING_KEYS))
     if changed:
         raise FolderError(

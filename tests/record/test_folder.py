@@ -9,7 +9,16 @@ from typing import Any
 
 import pytest
 
-from rlx.record.folder import FolderError, differences, digest_of, flatten, open_folder, write_aside
+from rlx.record.folder import (
+    FolderError,
+    claim_config,
+    differences,
+    digest_of,
+    flatten,
+    open_folder,
+    read_config,
+    write_aside,
+)
 
 
 def test_a_file_is_whole_or_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,3 +95,29 @@ def test_a_second_run_is_refused_or_waits(tmp_path: Path) -> None:
         order.append("first")
     waiting.join()
     assert order == ["first", "second"]
+
+
+NEW = {"algo": {"_target_": "rlx.types.Sampling", "top_k": 0, "top_p": 1.0}, "seed": 0}
+
+
+@pytest.mark.parametrize("key", ["top_k", "top_p"])
+def test_a_folder_from_before_a_key_is_as_the_keys_default(key: str, tmp_path: Path) -> None:
+    algo = {name: value for name, value in NEW["algo"].items() if name != key}  # type: ignore[attr-defined]
+    claim_config(tmp_path, {**NEW, "algo": algo})
+    claim_config(tmp_path, NEW)
+    assert read_config(tmp_path) == NEW
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"algo": {"_target_": "rlx.types.Sampling", "top_k": 0, "top_p": 1.0, "temperature": 0.5}},
+        {"algo": {"_target_": "rlx.types.Start", "top_k": 0, "top_p": 1.0, "repeat": 0}},
+        {"algo": {"_target_": "no.such.target", "top_k": 0, "top_p": 1.0, "repeat": 0}},
+        {"protocol": 1},
+    ],
+)
+def test_a_key_that_is_newer_and_changes_something_is_refused(changed: dict[str, Any], tmp_path: Path) -> None:
+    claim_config(tmp_path, NEW)
+    with pytest.raises(FolderError, match="another configuration"):
+        claim_config(tmp_path, {**NEW, **changed})
