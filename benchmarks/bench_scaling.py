@@ -30,7 +30,7 @@ from rlx.learner.batch import collate
 from rlx.learner.rows import rows
 from rlx.learner.torch import TorchLearner
 from rlx.model.load import SHIPPED
-from rlx.model.shape import Shape, find_shape, num_parameters
+from rlx.model.shape import Shape, find_shape
 from rlx.preflight.duration import MEASURED
 from rlx.preflight.peaks import Machine
 from rlx.preflight.scaling import estimate_step
@@ -154,7 +154,7 @@ def main() -> None:
     layer, flops = 0.0, measure_flops(arguments.repeats)
     for name in dict.fromkeys(["nano", *arguments.models]):
         shape, model = shape_of(name), build_model(name)
-        bandwidth = measure_bandwidth(4 * num_parameters(shape), arguments.repeats)
+        bandwidth = measure_bandwidth(4 * shape.num_parameters, arguments.repeats)
         machine = Machine(name="this CPU", flops=flops, bandwidth=bandwidth)
         print(
             json.dumps({"model": name, "gflops": round(flops / 1e9), "gb_per_s": round(bandwidth / 1e9, 1)}), flush=True

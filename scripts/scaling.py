@@ -9,7 +9,7 @@ from typing import Any
 from rlx.config.build import build_value
 from rlx.config.folders import read_option
 from rlx.hardware.profile import Hardware
-from rlx.model.shape import Shape, num_parameters, read_shape
+from rlx.model.shape import Shape, read_shape
 from rlx.preflight.fit import device_memory
 from rlx.preflight.memory import Demand, budgets
 from rlx.preflight.peaks import MACHINES
@@ -34,7 +34,7 @@ def read_profile(name: str, **changes: Any) -> Hardware:
 def fits(shape: Shape, hardware: Hardware, load: Load) -> bool:
     """Tell whether even the lower bound fits."""
     context = 2 * (load.prompt + load.sampled + load.observed)
-    demand = Demand(shape=shape, num_trained=num_parameters(shape), max_context=context, num_episodes=load.episodes)
+    demand = Demand(shape=shape, num_trained=shape.num_parameters, max_context=context, num_episodes=load.episodes)
     have = device_memory(hardware)
     return have is None or all(budget.total.least <= have for budget in budgets(hardware, demand, have))
 

@@ -13,7 +13,6 @@ from rlx.config.folders import config_folders, shipped_options
 from rlx.console import counted, hung
 from rlx.contain.box import contained_by
 from rlx.contain.process import RefusedError, StartError
-from rlx.hardware.command import cpus_per_task, processes_per_node
 from rlx.hardware.machine import Gpu, gpus, machine_memory, num_cores, size
 from rlx.hardware.packages import core, extras, how_to_get, installed, lacks
 from rlx.hardware.profile import Hardware
@@ -110,7 +109,7 @@ def can_run(hardware: Hardware) -> str:
         check_packages(hardware)
     except FitError as error:
         return f"cannot: {error}"
-    wanted = cpus_per_task(hardware) * processes_per_node(hardware)
+    wanted = hardware.cpus_per_task * hardware.processes_per_node
     return "can run here" + (
         f", slowly: it wants {counted(wanted, 'core')} of {num_cores()}" if wanted > num_cores() else ""
     )

@@ -23,11 +23,9 @@ from rlx.commands.waste import describe_warnings
 from rlx.config.check import spell, visible
 from rlx.config.compose import build_run, choices_of, compose
 from rlx.config.saved import load_tree
-from rlx.hardware.command import devices_per_node
 from rlx.hardware.machine import size
 from rlx.hardware.profile import Hardware
 from rlx.launch.sbatch import sbatch_script
-from rlx.model.shape import num_parameters
 from rlx.preflight.checks import check_plan
 from rlx.preflight.duration import checkpoint_bytes
 from rlx.preflight.fit import (
@@ -146,7 +144,7 @@ def describe_setting(key: str, value: Any) -> str:
 
 def describe_devices(hardware: Hardware) -> list[str]:
     """Say which processes work on which devices, and whether this machine could do it."""
-    each, unit = devices_per_node(hardware), "GPU" if hardware.device == "cuda" else "process"
+    each, unit = hardware.devices_per_node, "GPU" if hardware.device == "cuda" else "process"
     nodes = f"{hardware.num_nodes} machines of " if hardware.num_nodes > 1 else ""
     learner = f"{hardware.num_processes} learner processes" if hardware.num_processes > 1 else "1 learner process"
     zero = f", ZeRO {hardware.zero_stage}" if hardware.learner == "deepspeed" else ""
@@ -172,7 +170,7 @@ def describe_memory(run: Run) -> list[str]:
     demand = demand_of(run)
     if demand is None:
         return row("model", "its config.json is not here yet: no estimate of memory, time or disk")
-    have, num = device_memory(run.hardware), num_parameters(demand.shape)
+    have, num = device_memory(run.hardware), demand.shape.num_parameters
     lines = row("model", f"{num:,} parameters, {demand.num_trained:,} of them trained")
     for budget in budgets(run.hardware, demand, have):
         lines += describe_budget(run.hardware, budget, have, demand)

@@ -9,24 +9,7 @@ from pathlib import Path
 from rlx.hardware.profile import Hardware
 
 SIGNALS = "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1,SIGUSR2"
-"""What torchrun passes on to its ranks."""
-
-
-def processes_per_node(hardware: Hardware) -> int:
-    return hardware.num_processes // hardware.num_nodes
-
-
-def devices_per_node(hardware: Hardware) -> int:
-    """GPUs of learner processes and of servers, evenly."""
-    devices = hardware.num_processes + hardware.num_servers * hardware.tensor_parallel
-    return -(-devices // hardware.num_nodes)
-
-
-def cpus_per_task(hardware: Hardware) -> int:
-    """Of one learner process: its threads, its part of the servers', and on GPUs those of its tools."""
-    servers = -(-hardware.num_servers * hardware.num_threads // hardware.num_processes)
-    tools = hardware.num_tool_workers if hardware.device == "cuda" else 0
-    return hardware.num_threads + servers + tools
+"""Signals that torchrun passes on to its ranks."""
 
 
 def rank_command(folder: str, command: Sequence[str]) -> list[str]:
@@ -58,7 +41,7 @@ def every_rank(hardware: Hardware, folder: Path, words: Sequence[str]) -> list[s
     """`rlx` with these words in every process of a profile, with their logs in the folder."""
     rank = rank_command(str(folder), [sys.executable, "-u", "-m", "rlx", *words])
     if hardware.num_nodes > 1:
-        return srun_command(hardware.num_nodes, processes_per_node(hardware), cpus_per_task(hardware), rank)
+        return srun_command(hardware.num_nodes, hardware.processes_per_node, hardware.cpus_per_task, rank)
     if hardware.num_processes > 1:
         return torchrun_command(hardware.num_processes, round(60 * hardware.step_minutes), rank)
     return rank

@@ -132,6 +132,29 @@ class Hardware:
         """Count the devices of learner processes and servers together."""
         return self.num_processes + self.num_servers * self.tensor_parallel
 
+    @property
+    def processes_per_node(self) -> int:
+        """Count the learner processes of each machine."""
+        return self.num_processes // self.num_nodes
+
+    @property
+    def devices_per_node(self) -> int:
+        """Count the devices of learner processes and of servers on each machine, where they are spread evenly."""
+        return -(-self.num_devices // self.num_nodes)
+
+    @property
+    def cpus_per_task(self) -> int:
+        """Count the cores of one learner process: its threads, its part of the servers', and on GPUs its tools'."""
+        servers = -(-self.num_servers * self.num_threads // self.num_processes)
+        return self.num_threads + servers + (self.num_tool_workers if self.device == "cuda" else 0)
+
+    @property
+    def effective_zero_stage(self) -> int:
+        """Return the stage that DeepSpeed runs: bfloat16 below stage 2 runs as stage 2. The numbers are the same, and
+        DeepSpeed's other ways keep no float32 gradients."""
+        is_low = self.learner == "deepspeed" and self.learner_dtype != "float32"
+        return max(self.zero_stage, 2) if is_low else self.zero_stage
+
 
 SEGMENTS = "expandable_segments:True"
 """The way in which torch takes a GPU's memory."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rlx.console import clean, counted
-from rlx.hardware.command import cpus_per_task, devices_per_node, processes_per_node, rank_command, srun_command
+from rlx.hardware.command import rank_command, srun_command
 from rlx.hardware.packages import how_to_get
 from rlx.hardware.profile import Hardware
 from rlx.launch.ending import log_of, read_attempts, read_end, record_job
@@ -57,9 +57,9 @@ def shape_of(hardware: Hardware, params: Mapping[str, Any]) -> dict[str, int]:
     """Nodes, tasks, processors and GPUs: as the launcher's keys say, else as the profile does."""
     profile = {
         "nodes": hardware.num_nodes,
-        "tasks_per_node": processes_per_node(hardware),
-        "cpus_per_task": cpus_per_task(hardware),
-        "gpus_per_node": devices_per_node(hardware) if hardware.device == "cuda" else 0,
+        "tasks_per_node": hardware.processes_per_node,
+        "cpus_per_task": hardware.cpus_per_task,
+        "gpus_per_node": hardware.devices_per_node if hardware.device == "cuda" else 0,
     }
     return {key: profile[key] if params.get(key) is None else params[key] for key in SHAPE}
 

@@ -6,7 +6,6 @@ import math
 import shlex
 from collections.abc import Sequence
 
-from rlx.hardware.command import cpus_per_task, devices_per_node, processes_per_node
 from rlx.hardware.profile import Hardware
 from rlx.preflight.disk import save_seconds
 
@@ -37,9 +36,9 @@ def sbatch_script(
         "#!/bin/bash",
         "#SBATCH --job-name=rlx",
         f"#SBATCH --nodes={hardware.num_nodes}",
-        f"#SBATCH --ntasks-per-node={processes_per_node(hardware)}",
-        f"#SBATCH --cpus-per-task={cpus_per_task(hardware)}",
-        *([f"#SBATCH --gpus-per-node={devices_per_node(hardware)}"] if hardware.device == "cuda" else []),
+        f"#SBATCH --ntasks-per-node={hardware.processes_per_node}",
+        f"#SBATCH --cpus-per-task={hardware.cpus_per_task}",
+        *([f"#SBATCH --gpus-per-node={hardware.devices_per_node}"] if hardware.device == "cuda" else []),
         *([f"#SBATCH --mem={-(-memory // 2**30)}G"] if memory else []),
         f"#SBATCH --time={HOURS}:00:00",
         f"#SBATCH --signal=B:USR2@{grace_seconds(checkpoint, took)}",

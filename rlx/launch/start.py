@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rlx.hardware.command import SIGNALS, processes_per_node, start_command
+from rlx.hardware.command import SIGNALS, start_command
 from rlx.hardware.profile import Hardware
 from rlx.launch.ending import record_job
 from rlx.launch.slurm import own_id
@@ -40,7 +40,7 @@ def check_allocation(hardware: Hardware, environ: Mapping[str, str] = os.environ
     if hardware.num_nodes == 1:
         return
     have = environ.get("SLURM_JOB_NUM_NODES", "")
-    each = processes_per_node(hardware)
+    each = hardware.processes_per_node
     if not have.isdecimal() or shutil.which("srun") is None:
         raise LaunchError(
             f"hardware.num_nodes={hardware.num_nodes}, but this is no SLURM allocation: "

@@ -5,8 +5,6 @@ Rajbhandari et al. 2020, https://arxiv.org/abs/1910.02054
 Losses are shares of one whole, so gradients add up over ranks; DeepSpeed averages them, hence the factor `size`.
 Checkpoints are not DeepSpeed's, which are pickles for one layout, but the torch learner's: parameters are gathered one
 at a time, so a run goes on with any learner, stage or number of processes.
-
-bfloat16 below stage 2 runs as stage 2: the numbers are the same, and DeepSpeed's other ways keep no float32 gradients.
 """
 
 from __future__ import annotations
@@ -61,7 +59,7 @@ class DeepSpeedLearner(Learner):
         self.ranks = ranks
         self.dtype: torch.dtype = getattr(torch, hardware.learner_dtype)
         low = self.dtype != torch.float32
-        self.stage = max(hardware.zero_stage, 2) if low else hardware.zero_stage
+        self.stage = hardware.effective_zero_stage
         self.device = torch.device("cuda", ranks.local_rank) if hardware.device == "cuda" else torch.device("cpu")
         self.optimizer = optimizer
         self.num_steps = num_steps

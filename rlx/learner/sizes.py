@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from rlx.hardware.profile import Hardware
-
 CHUNK_ELEMENTS = {"cpu": 2**22, "cuda": 2**26}
 """Limit of the logits that exist at the same time: small, but with enough rows for an efficient product of matrices."""
 
@@ -12,12 +10,6 @@ KEYS = 4
 
 BUCKET_ELEMENTS = 500_000_000
 """Gradients or weights that DeepSpeed moves at once."""
-
-
-def zero_stage(hardware: Hardware) -> int:
-    """Return the stage that DeepSpeed runs: bfloat16 below stage 2 runs as stage 2."""
-    low = hardware.learner == "deepspeed" and hardware.learner_dtype != "float32"
-    return max(hardware.zero_stage, 2) if low else hardware.zero_stage
 
 
 def bucket_elements(num_trained: int) -> int:

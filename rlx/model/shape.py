@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from rlx.record.folder import read_json
 
 MODELS = Path(__file__).resolve().parent
 ACTIONS = "actions.json"
-"""What a model's output rows beyond its vocabulary are for, in its folder."""
+"""File in a model's folder that names its output rows beyond the vocabulary."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,9 +29,9 @@ class Shape:
     vocabulary: int
     tied: bool
     biased: bool
-    """Whether query, key and value maps have biases (Qwen2)."""
+    """Query, key and value maps have biases (Qwen2)."""
     normed: bool = False
-    """Whether each head's query and key are normalised (Qwen3)."""
+    """Each head's query and key are normalised (Qwen3)."""
     added: int = 0
     """Output rows of actions beyond the vocabulary."""
 
@@ -39,13 +40,41 @@ class Shape:
         """Numbers of a token's keys and values."""
         return 2 * self.layers * self.key_heads * self.head_size
 
+    @cached_property
+    def linear_maps(self) -> Mapping[str, tuple[int, int]]:
+        """Widths in and out of one layer's linear maps, by transformers' names."""
+        query, key = self.heads * self.head_size, self.key_heads * self.head_size
+        return {
+            "q_proj": (self.width, query),
+            "k_proj": (self.width, key),
+            "v_proj": (self.width, key),
+            "o_proj": (query, self.width),
+            "gate_proj": (self.width, self.feed_forward),
+            "up_proj": (self.width, self.feed_forward),
+            "down_proj": (self.feed_forward, self.width),
+        }
+
+    @cached_property
+    def layer_parameters(self) -> int:
+        """Parameters of one layer's linear maps, without biases and norms."""
+        return sum(before * after for before, after in self.linear_maps.values())
+
+    @cached_property
+    def num_parameters(self) -> int:
+        """Parameters of embeddings, layers, the last norm, the head, and the rows of added actions. A layer has linear
+        maps, biases of queries, keys and values, two norms, and perhaps those of a head's query and key."""
+        biases = sum(self.linear_maps[name][1] for name in ("q_proj", "k_proj", "v_proj")) if self.biased else 0
+        layer = self.layer_parameters + biases + 2 * self.width + (2 * self.head_size if self.normed else 0)
+        rows = self.vocabulary * (1 if self.tied else 2) + self.added
+        return rows * self.width + self.layers * layer + self.width
+
     def __post_init__(self) -> None:
         if not all(type(count) is int and count > 0 for count in astuple(self)[:7]):
             raise ValueError(f"counts and widths are integers above 0, not {astuple(self)[:7]}")
 
 
 def read_shape(config: Mapping[str, Any]) -> Shape:
-    """From the keys of a Hugging Face config.json."""
+    """Read a shape from the keys of a Hugging Face config.json."""
     heads = config["num_attention_heads"]
     return Shape(
         width=config["hidden_size"],
@@ -61,31 +90,6 @@ def read_shape(config: Mapping[str, Any]) -> Shape:
     )
 
 
-def linear_maps(shape: Shape) -> dict[str, tuple[int, int]]:
-    """In and out widths of one layer's linear maps, by transformers' names."""
-    query, key = shape.heads * shape.head_size, shape.key_heads * shape.head_size
-    return {
-        "q_proj": (shape.width, query),
-        "k_proj": (shape.width, key),
-        "v_proj": (shape.width, key),
-        "o_proj": (query, shape.width),
-        "gate_proj": (shape.width, shape.feed_forward),
-        "up_proj": (shape.width, shape.feed_forward),
-        "down_proj": (shape.feed_forward, shape.width),
-    }
-
-
-def num_parameters(shape: Shape) -> int:
-    """Embeddings, layers (linear maps, biases of queries, keys and values, two norms and those of a head's query and
-    key), the last norm, the head, and the rows of added actions."""
-    maps = linear_maps(shape)
-    biases = sum(maps[name][1] for name in ("q_proj", "k_proj", "v_proj")) if shape.biased else 0
-    layer = sum(before * after for before, after in maps.values()) + biases + 2 * shape.width
-    layer += 2 * shape.head_size if shape.normed else 0
-    rows = shape.vocabulary * (1 if shape.tied else 2) + shape.added
-    return rows * shape.width + shape.layers * layer + shape.width
-
-
 def find_shape(model: Mapping[str, Any]) -> Shape | None:
     """The shape of a model: of its folder's config.json where that is here, else as its yaml gives it, else None."""
     file = find_file(str(model["path"]), "config.json")
@@ -96,13 +100,13 @@ def find_shape(model: Mapping[str, Any]) -> Shape | None:
 
 
 def num_added(file: Path) -> int:
-    """How many actions the file beside a model names, where there is one."""
+    """Count the actions that the file beside a model names; 0 without the file."""
     told = read_json(file).get("actions") if file.is_file() else None
     return len(told) if isinstance(told, list) else 0
 
 
 def find_positions(path: str) -> int | None:
-    """How many tokens a model was made for, where its config.json is here and says so."""
+    """Return the number of tokens that a model was made for, where its config.json is here and says so."""
     file = find_file(path, "config.json")
     found = read_json(file).get("max_position_embeddings") if file is not None else None
     return found if isinstance(found, int) else None
@@ -122,7 +126,7 @@ def _try_read(config: Mapping[str, Any]) -> Shape | None:
 
 
 def _folders(path: str) -> list[Path]:
-    """Where a model's path may lead: a folder, a model of the package, what a hub's name was fetched to before."""
+    """Return the folders that a model's path may mean: a model of the package, a folder, a snapshot of a hub."""
     home = Path(os.environ.get("HF_HOME", Path.home() / ".cache" / "huggingface"))
     fetched = sorted((home / "hub" / f"models--{path.replace('/', '--')}" / "snapshots").glob("*"))
     return [MODELS / path, Path(os.path.expanduser(path)), *fetched]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from rlx.algo.parts import Algorithm, Sampler
 from rlx.hardware.machine import gpus
 from rlx.hardware.profile import BYTES, Hardware
-from rlx.model.shape import Shape, num_parameters
+from rlx.model.shape import Shape
 from rlx.preflight.disk import save_seconds
 from rlx.preflight.fit import shape_of
 from rlx.preflight.lengths import NOTHING_GIVEN, TAIL, Expected, Given, Lengths, expect_lengths
@@ -140,7 +140,7 @@ def num_tokens(load: Load) -> int:
 def machine_of(hardware: Hardware, shape: Shape) -> Machine | None:
     """Return what a profile runs on; None where nothing says which GPU it is."""
     if hardware.device == "cpu":
-        fits = BYTES[hardware.dtype] * num_parameters(shape) < CACHE
+        fits = BYTES[hardware.dtype] * shape.num_parameters < CACHE
         flops = CORE * hardware.num_threads
         return Machine(name="CPU", flops=flops, bandwidth=CACHED if fits else MEMORY, link=1e9, network=1e9)
     found = (MACHINES | OTHERS).get(hardware.gpu or "") or machine_named(gpu.name for gpu in gpus())
@@ -215,4 +215,4 @@ def num_idle(hardware: Hardware, episodes: int) -> int:
 def checkpoint_bytes(run: Run, shape: Shape) -> int:
     """Count the whole model in float32, two moments of what is trained, and the adapters where there are some."""
     lora = run.model.lora
-    return 4 * num_parameters(shape) + num_trained(lora, shape) * (8 if lora is None else 12)
+    return 4 * shape.num_parameters + num_trained(lora, shape) * (8 if lora is None else 12)

@@ -10,7 +10,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 
-from rlx.hardware.command import devices_per_node
 from rlx.hardware.machine import gpus, machine_memory, size
 from rlx.hardware.packages import how_to_get, installed, lacks
 from rlx.hardware.profile import Hardware
@@ -75,7 +74,7 @@ def check_devices(hardware: Hardware, environ: Mapping[str, str] = os.environ) -
         )
     if hardware.device == "cpu":
         return
-    found, wanted = len(gpus()), devices_per_node(hardware)
+    found, wanted = len(gpus()), hardware.devices_per_node
     if not found:
         raise FitError(
             "the profile wants a GPU and this machine has none: choose hardware=cpu, or submit it with "

@@ -24,9 +24,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rlx.hardware.profile import BYTES, Hardware
-from rlx.learner.sizes import CHUNK_ELEMENTS, KEYS, bucket_elements, zero_stage
+from rlx.learner.sizes import CHUNK_ELEMENTS, KEYS, bucket_elements
 from rlx.model.load import Lora
-from rlx.model.shape import Shape, linear_maps, num_parameters
+from rlx.model.shape import Shape
 
 PROGRAM = {"cpu": 500_000_000, "cuda": 1_500_000_000}
 """Bytes of one process before any weight: libraries, the CUDA context, communication."""
@@ -134,7 +134,7 @@ def sleeps(hardware: Hardware) -> bool:
 def resident_names(hardware: Hardware) -> tuple[str, ...]:
     """Name the amounts that a learner holds between updates."""
     kept = ("weights", "reference", "optimizer", "program")
-    return (*kept, "gradients", "gradient bucket") if zero_stage(hardware) == 3 else kept
+    return (*kept, "gradients", "gradient bucket") if hardware.effective_zero_stage == 3 else kept
 
 
 def asleep() -> dict[str, Amount]:
@@ -173,11 +173,11 @@ def learner_amounts(hardware: Hardware, demand: Demand) -> dict[str, Amount]:
 def learner_state(hardware: Hardware, demand: Demand) -> dict[str, int]:
     """Bytes of one process that are there whatever the batch. The torch learner keeps frozen matrices of linear maps in
     the format of the pass (rlx/learner/torch.py), and need not cast them."""
-    model, trained = num_parameters(demand.shape), demand.num_trained
+    model, trained = demand.shape.num_parameters, demand.num_trained
     num = model + (trained if demand.adapted else demand.num_head)
     low, spread = hardware.learner_dtype != "float32", hardware.learner == "deepspeed"
-    number, stage = BYTES[hardware.learner_dtype] if spread else BYTES["float32"], zero_stage(hardware)
-    halved = 2 * demand.shape.layers * layer_parameters(demand.shape) if low and not spread else 0
+    number, stage = BYTES[hardware.learner_dtype] if spread else BYTES["float32"], hardware.effective_zero_stage
+    halved = 2 * demand.shape.layers * demand.shape.layer_parameters if low and not spread else 0
     base, copied = (halved, 0) if demand.adapted else (0, number * model - halved)
     whole = {
         "weights": (number * num - base, 3),
@@ -186,7 +186,7 @@ def learner_state(hardware: Hardware, demand: Demand) -> dict[str, int]:
         "optimizer": (0 if hardware.offload else trained * (12 if stage else 8), 1),
     }
     state = {name: share(count, hardware.num_processes, stage >= least) for name, (count, least) in whole.items()}
-    cast = num - demand.shape.layers * layer_parameters(demand.shape) if demand.adapted else num
+    cast = num - demand.shape.layers * demand.shape.layer_parameters if demand.adapted else num
     casts = BYTES[hardware.learner_dtype] * cast if low and not spread else 0
     return state | {"gradient bucket": 4 * bucket_elements(trained) if stage == 3 else 0, "weight casts": casts}
 
@@ -199,7 +199,7 @@ def communication(hardware: Hardware, demand: Demand) -> Amount:
     """Return the buffers of what DeepSpeed sends and receives. Stages 1 and 2: a bucket of gradients, and a float32
     copy of it or of one matrix that is larger. Stage 3, whose bucket stays: that copy in the order of ranks, two of a
     matrix that is larger, and weights, gathered: the layer in use and the next at least."""
-    stage, number, shape = zero_stage(hardware), BYTES[hardware.learner_dtype], demand.shape
+    stage, number, shape = hardware.effective_zero_stage, BYTES[hardware.learner_dtype], demand.shape
     if not stage:
         return exactly(0)
     bucket, matrix = bucket_elements(demand.num_trained), min(shape.vocabulary * shape.width, demand.num_trained)
@@ -207,13 +207,9 @@ def communication(hardware: Hardware, demand: Demand) -> Amount:
         sent = 4 * max(bucket, matrix) if number < 4 else 0
         return Amount(least=number * bucket, most=number * bucket + sent)
     sent = 4 * bucket if matrix <= bucket else 8 * matrix
-    near = max(layer_parameters(shape), shape.vocabulary * shape.width) + layer_parameters(shape)
-    live = max(near, min(num_parameters(shape), LIVE_ELEMENTS))
+    near = max(shape.layer_parameters, shape.vocabulary * shape.width) + shape.layer_parameters
+    live = max(near, min(shape.num_parameters, LIVE_ELEMENTS))
     return Amount(least=4 * bucket + number * near, most=sent + number * live)
-
-
-def layer_parameters(shape: Shape) -> int:
-    return sum(before * after for before, after in linear_maps(shape).values())
 
 
 def activations(hardware: Hardware, demand: Demand) -> Amount:
@@ -268,7 +264,7 @@ def head_bytes(hardware: Hardware, demand: Demand) -> int:
 
 def engine_amounts(hardware: Hardware, demand: Demand, have: int | None) -> dict[str, Amount]:
     """Return the memory of an engine on each of its devices."""
-    weights = -(-BYTES[hardware.dtype] * num_parameters(demand.shape) // hardware.tensor_parallel)
+    weights = -(-BYTES[hardware.dtype] * demand.shape.num_parameters // hardware.tensor_parallel)
     context = context_bytes(hardware, demand)
     if not (hardware.engine == "vllm" and hardware.device == "cuda"):
         return {"engine weights": exactly(weights), **slots(hardware, context, demand.max_context)}
@@ -314,7 +310,7 @@ def cache_notes(hardware: Hardware, demand: Demand, have: int | None) -> tuple[s
 def num_trained(lora: Lora | None, shape: Shape) -> int:
     """All parameters, or those of the adapters, rank x (in + out) of every map that has one, and of added actions."""
     if lora is None:
-        return num_parameters(shape)
-    maps = linear_maps(shape)
+        return shape.num_parameters
+    maps = shape.linear_maps
     adapters = shape.layers * lora.rank * sum(sum(maps[name]) for name in lora.targets if name in maps)
     return adapters + shape.added * shape.width

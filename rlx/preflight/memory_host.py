@@ -8,7 +8,6 @@ rounds up to powers of two: twice the weights at worst.
 from __future__ import annotations
 
 from rlx.hardware.profile import BYTES, Hardware
-from rlx.model.shape import num_parameters
 from rlx.preflight.memory import Demand, share, sleeps
 
 PROGRAM = 6_000_000_000
@@ -32,11 +31,11 @@ def while_loading(hardware: Hardware, demand: Demand) -> dict[str, int]:
     num_copies = 2 if demand.needs_reference and not demand.adapted else 1
     learners = num_learners(hardware) * num_copies * BYTES[hardware.loaded_dtype]
     numbers = learners + num_servers(hardware) * BYTES[hardware.dtype]
-    return held(hardware, {"weights while they are loaded, by every process": numbers * num_parameters(demand.shape)})
+    return held(hardware, {"weights while they are loaded, by every process": numbers * demand.shape.num_parameters})
 
 
 def while_running(hardware: Hardware, demand: Demand) -> dict[str, int]:
-    weights = BYTES[hardware.dtype] * num_parameters(demand.shape)
+    weights = BYTES[hardware.dtype] * demand.shape.num_parameters
     asleep = num_learners(hardware) * 2 * weights if sleeps(hardware) and demand.frozen else 0
     start = "the start's weights at the end, by one process at a time"
     return held(hardware, {"engines asleep": asleep, start: weights})

@@ -8,7 +8,7 @@ from typing import Any
 from rlx.config.folders import shipped_options
 from rlx.model.load import Model, local_folder
 from rlx.model.packaged import is_packaged
-from rlx.model.shape import find_shape, num_parameters, read_shape
+from rlx.model.shape import find_shape, read_shape
 from rlx.preflight.fit import FitError
 from rlx.run.run import Run
 
@@ -45,7 +45,7 @@ def size_of(model: Model) -> int | None:
     """Its parameters: as its path is known to have, or as its folder or its shape say; None where nothing says it."""
     known = [read_shape(option["shape"]) for option in shipped_options("model").values() if is_of(option, model.path)]
     shape = known[0] if known else find_shape({"path": model.path, "shape": model.shape})
-    return None if shape is None else num_parameters(shape)
+    return None if shape is None else shape.num_parameters
 
 
 def is_of(option: dict[str, Any], path: str) -> bool:

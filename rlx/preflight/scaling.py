@@ -15,9 +15,8 @@ from __future__ import annotations
 import math
 
 from rlx.hardware.profile import BYTES, Hardware
-from rlx.learner.sizes import zero_stage
-from rlx.model.shape import Shape, num_parameters
-from rlx.preflight.memory import layer_parameters, vllm_work
+from rlx.model.shape import Shape
+from rlx.preflight.memory import vllm_work
 from rlx.preflight.peaks import Machine
 from rlx.preflight.step import Efficiency, Load, StepTime
 
@@ -31,7 +30,7 @@ def estimate_step(
     shape: Shape, hardware: Hardware, machine: Machine, load: Load, efficiency: Efficiency | None = None
 ) -> StepTime:
     """Estimate one step of a run on a profile of such machines."""
-    shares, adam = efficiency or Efficiency(), load.trained or num_parameters(shape)
+    shares, adam = efficiency or Efficiency(), load.trained or shape.num_parameters
     return StepTime(
         decode=decode_seconds(shape, hardware, machine, load, shares) if load.plays else 0.0,
         prefill=prefill_seconds(shape, hardware, machine, load, shares) if load.plays else 0.0,
@@ -46,7 +45,7 @@ def estimate_step(
 
 def body_parameters(shape: Shape) -> int:
     """Count the parameters of the matrices that every token passes: the layers."""
-    return shape.layers * layer_parameters(shape)
+    return shape.layers * shape.layer_parameters
 
 
 def head_parameters(shape: Shape) -> int:
@@ -88,7 +87,7 @@ def cached_rows(shape: Shape, hardware: Hardware, machine: Machine, load: Load) 
     if hardware.engine != "vllm" or math.isinf(machine.memory):
         return hardware.num_slots
     room = hardware.engine_memory * machine.memory - vllm_work(hardware, shape)
-    free = hardware.tensor_parallel * room - BYTES[hardware.dtype] * num_parameters(shape)
+    free = hardware.tensor_parallel * room - BYTES[hardware.dtype] * shape.num_parameters
     return max(1, int(free / cache_bytes(shape, hardware, load.context)))
 
 
@@ -156,8 +155,8 @@ def message_bytes(shape: Shape, hardware: Hardware, load: Load) -> float:
     """Count the bytes that each process sends in a step: gradients in float32, added up once an update (stage 0, 1) or
     scattered after every micro-batch (2, 3); weights gathered once an update (1, 2), or for every pass of every
     micro-batch (3)."""
-    num, count = num_parameters(shape), num_micro_batches(hardware, load)
-    stage, number = zero_stage(hardware), BYTES[hardware.learner_dtype]
+    num, count = shape.num_parameters, num_micro_batches(hardware, load)
+    stage, number = hardware.effective_zero_stage, BYTES[hardware.learner_dtype]
     passes, scattered = load.epochs * (2 + hardware.recompute) + num_measured(hardware, load), load.epochs * count
     gradients = (
         4 * (load.trained or num) * {0: 2 * load.updates, 1: 2 * load.updates, 2: scattered, 3: scattered}[stage]
@@ -175,7 +174,7 @@ def ring(hardware: Hardware, machine: Machine, shares: Efficiency) -> float:
 def optimizer_seconds(trained: int, hardware: Hardware, machine: Machine, shares: Efficiency) -> float:
     """Estimate Adam on this process's share; offloaded, gradients come down, weights go up, and the host is the
     slowest."""
-    num = trained / (hardware.num_processes if zero_stage(hardware) else 1)
+    num = trained / (hardware.num_processes if hardware.effective_zero_stage else 1)
     if hardware.offload:
         return num * (ADAM_BYTES + 4 + BYTES[hardware.learner_dtype]) / (machine.host * shares.links)
     return num * ADAM_BYTES / (machine.bandwidth * shares.decode)
@@ -184,8 +183,8 @@ def optimizer_seconds(trained: int, hardware: Hardware, machine: Machine, shares
 def sync_seconds(shape: Shape, hardware: Hardware, machine: Machine, shares: Efficiency) -> float:
     """Estimate the weights' way: gathered where ZeRO 3 shares them out, then to servers by HTTP, or into an engine on
     the same device, which has slept and has none."""
-    num, processes = num_parameters(shape), hardware.num_processes
-    gathered = BYTES[hardware.learner_dtype] * num * (processes - 1) / processes if zero_stage(hardware) == 3 else 0.0
+    num, processes, is_gathered = shape.num_parameters, hardware.num_processes, hardware.effective_zero_stage == 3
+    gathered = BYTES[hardware.learner_dtype] * num * (processes - 1) / processes if is_gathered else 0.0
     seconds = gathered / ring(hardware, machine, shares)
     weights = BYTES[hardware.dtype] * num
     if hardware.num_servers:

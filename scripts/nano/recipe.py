@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from rlx.limits import MANY, above, refuse, within
-from rlx.model.shape import num_parameters, read_shape
+from rlx.model.shape import read_shape
 from scripts.nano.muon import Muon
 from scripts.nano.shards import SHARDS
 from scripts.nano.tokenizer import VOCABULARY
@@ -47,7 +47,7 @@ class NanoRecipe:
         within(0, 1, trace_share=self.trace_share)
         if self.width < 1 or self.width % (2 * self.heads):
             refuse("width", self.width, f"a multiple of {2 * self.heads}: of {self.heads} heads, each of an even size")
-        if (size := num_parameters(read_shape(make_shape(self)))) > LARGEST_NANO:
+        if (size := read_shape(make_shape(self)).num_parameters) > LARGEST_NANO:
             refuse("width", self.width, f"a model of at most {LARGEST_NANO:,} parameters, not of {size:,}")
 
 

@@ -12,7 +12,7 @@ import yaml
 
 from rlx.config.compose import build_run, compose
 from rlx.config.folders import read_option, shipped_folder
-from rlx.hardware.command import cpus_per_task, srun_command, start_command
+from rlx.hardware.command import srun_command, start_command
 from rlx.hardware.profile import Hardware
 from rlx.launch.array import Job, follow, memory_gb, names_of, one_shape, refuse_failures, sbatch_parameters, shape_of
 from rlx.launch.ending import Ended, log_of, record_end
@@ -31,14 +31,14 @@ def test_a_job_has_the_shape_of_its_profile_unless_told() -> None:
 
 
 def test_a_task_has_processors_for_its_servers_and_on_a_gpu_for_its_tools_too() -> None:
-    assert cpus_per_task(TWO_NODES) == 8 + 2 + 4 * 8 // 16
-    assert cpus_per_task(Hardware(num_threads=4, num_tool_workers=8, device="cuda")) == 12
-    assert cpus_per_task(Hardware(num_threads=3, num_tool_workers=8)) == 3
-    assert cpus_per_task(Hardware(num_threads=3, num_servers=1)) == 6
+    assert TWO_NODES.cpus_per_task == 8 + 2 + 4 * 8 // 16
+    assert Hardware(num_threads=4, num_tool_workers=8, device="cuda").cpus_per_task == 12
+    assert Hardware(num_threads=3, num_tool_workers=8).cpus_per_task == 3
+    assert Hardware(num_threads=3, num_servers=1).cpus_per_task == 6
     for path in (shipped_folder("conf") / "hardware").glob("*.yaml"):
         profile = Hardware(**{k: v for k, v in read_option("hardware", path.stem).items() if k != "_target_"})
         if profile.device == "cuda":
-            assert 8 <= cpus_per_task(profile) <= (16 if profile.num_servers else 12), path.stem
+            assert 8 <= profile.cpus_per_task <= (16 if profile.num_servers else 12), path.stem
 
 
 def test_an_array_asks_for_the_memory_that_its_largest_run_needs() -> None:

@@ -18,7 +18,7 @@ from rlx.learner.batch import collate
 from rlx.learner.packing import pack
 from rlx.learner.scorer import Scorer
 from rlx.learner.shares import shares, units
-from rlx.model.shape import num_parameters, read_shape
+from rlx.model.shape import read_shape
 from rlx.preflight.memory import Demand, activation_bytes
 from rlx.types import Group, Task, Trajectory
 
@@ -86,9 +86,7 @@ def test_activations_are_as_the_plan_says(turn, learner, dtype, recompute) -> No
     hardware = Hardware(learner=learner, learner_dtype=dtype, recompute=recompute, micro_batch_tokens=10_000)
     shape = read_shape(config.to_dict())
     tokens, measured = peak(config, hardware, groups)
-    planned = activation_bytes(
-        hardware, Demand(shape=shape, num_trained=num_parameters(shape), max_context=128), tokens
-    )
+    planned = activation_bytes(hardware, Demand(shape=shape, num_trained=shape.num_parameters, max_context=128), tokens)
     least, most = ERROR[recompute]
     assert least * planned < measured < most * planned
 
@@ -113,7 +111,7 @@ def long_episode(turn, length: int) -> Group:
 def test_a_long_episode_takes_what_the_plan_says_linear_in_its_length(turn, length, micro_batch_tokens) -> None:
     config = AutoConfig.from_pretrained(Path(rlx.__file__).parent / "model" / "nano")
     hardware, shape = Hardware(micro_batch_tokens=micro_batch_tokens), read_shape(config.to_dict())
-    demand = Demand(shape=shape, num_trained=num_parameters(shape), max_context=length)
+    demand = Demand(shape=shape, num_trained=shape.num_parameters, max_context=length)
     tokens, measured = peak(config, hardware, [long_episode(turn, length)])
     planned = activation_bytes(hardware, demand, tokens)
     assert 0.9 * planned < measured < 1.1 * planned

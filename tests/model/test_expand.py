@@ -119,18 +119,18 @@ def renamed(folder: Path, **changes) -> str:
 
 
 def test_rows_count_in_what_a_model_needs(folder: Path):
-    from rlx.model.shape import find_shape, num_parameters
+    from rlx.model.shape import find_shape
     from rlx.preflight.memory import num_trained
 
     shape, plain = (find_shape({"path": path}) for path in (str(folder), "nano"))
     assert shape is not None
     assert plain is not None
     lora = Lora(rank=2, alpha=4)
-    for count in (num_parameters, lambda of: num_trained(lora, of)):
+    for count in (lambda of: of.num_parameters, lambda of: num_trained(lora, of)):
         assert count(shape) == count(plain) + 3 * shape.width
     learned = load_model(Model(path=str(folder), lora=lora))
     assert sum(p.numel() for p in learned.parameters() if p.requires_grad) == num_trained(lora, shape)
-    assert sum(p.numel() for p in load_model(Model(path=str(folder))).parameters()) == num_parameters(shape)
+    assert sum(p.numel() for p in load_model(Model(path=str(folder))).parameters()) == shape.num_parameters
 
 
 def test_beside_adapters_the_rows_learn_and_what_they_began_as_stays(folder: Path):

@@ -27,7 +27,7 @@ from rlx.model.load import (
 )
 from rlx.model.packaged import publish, unpack
 from rlx.model.problem import ModelError
-from rlx.model.shape import find_shape, num_parameters
+from rlx.model.shape import find_shape
 
 NANO = Model(path="nano")
 TEXTS = Tokenizer.from_file(str(SHIPPED / "nano" / "tokenizer.json"))
@@ -49,7 +49,7 @@ def test_nano_is_small_and_of_the_size_its_shape_says() -> None:
     model = load_model(NANO)
     shape = find_shape({"path": "nano"})
     assert shape is not None
-    assert 1_000_000 < sum(p.numel() for p in model.parameters()) == num_parameters(shape) < 5_000_000
+    assert 1_000_000 < sum(p.numel() for p in model.parameters()) == shape.num_parameters < 5_000_000
     assert model.config.model_type == "qwen2"
     assert (SHIPPED / "nano" / "model.safetensors").stat().st_size < 8_000_000
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlx.config.folders import read_option
-from rlx.model.shape import Shape, find_shape, num_parameters, read_shape
+from rlx.model.shape import Shape, find_shape, read_shape
 
 QWEN_05B = {
     "model_type": "qwen2",
@@ -37,14 +37,14 @@ QWEN_05B = {
 )
 def test_published_parameter_counts(option: str, parameters: int) -> None:
     shape = read_shape(read_option("model", option)["shape"])
-    assert num_parameters(shape) == parameters
+    assert shape.num_parameters == parameters
 
 
 def test_a_count_by_hand() -> None:
     shape = Shape(
         width=2, layers=1, heads=1, key_heads=1, head_size=2, feed_forward=3, vocabulary=5, tied=False, biased=True
     )
-    assert num_parameters(shape) == 2 * (5 * 2) + (4 * 4 + 3 * 2) + 3 * 6 + 2 * 2 + 2
+    assert shape.num_parameters == 2 * (5 * 2) + (4 * 4 + 3 * 2) + 3 * 6 + 2 * 2 + 2
 
 
 @pytest.mark.parametrize("kind", ["qwen2", "qwen3", "llama"])
@@ -55,7 +55,7 @@ def test_the_count_is_that_of_transformers(kind: str) -> None:
     heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "tie_word_embeddings": False}
     model = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **sizes, **heads))
     shape = read_shape({"model_type": kind, **sizes, **heads})
-    assert num_parameters(shape) == sum(weight.numel() for weight in model.parameters())
+    assert shape.num_parameters == sum(weight.numel() for weight in model.parameters())
 
 
 def test_a_model_that_is_not_here_is_sized_by_its_yaml() -> None:

@@ -11,7 +11,7 @@ from rlx.config.folders import read_option
 from rlx.hardware.profile import Hardware
 from rlx.learner.sizes import KEYS
 from rlx.model.load import Lora
-from rlx.model.shape import Shape, linear_maps, num_parameters, read_shape
+from rlx.model.shape import Shape, read_shape
 from rlx.preflight import memory
 from rlx.preflight.memory import (
     PROGRAM,
@@ -25,7 +25,6 @@ from rlx.preflight.memory import (
     communication,
     engine_amounts,
     head_bytes,
-    layer_parameters,
     learner_state,
     num_trained,
     vllm_work,
@@ -99,14 +98,14 @@ def test_one_torch_process_holds_everything_in_float32_and_casts_it() -> None:
     demand = replace(DEMAND, needs_reference=True)
     assert learner_state(Hardware(), demand) == {**whole, "gradient bucket": 0, "weight casts": 0}
     low = learner_state(Hardware(learner_dtype="bfloat16"), demand)
-    frozen = 2 * DEMAND.shape.layers * layer_parameters(DEMAND.shape)
+    frozen = 2 * DEMAND.shape.layers * DEMAND.shape.layer_parameters
     assert frozen
     assert low == {**whole, "reference": 4 * 66 - frozen, "gradient bucket": 0, "weight casts": 2 * 66}
 
 
 def test_one_torch_process_keeps_the_base_below_adapters_in_the_format_of_the_pass() -> None:
     demand = replace(DEMAND, adapted=True, num_trained=7, needs_reference=True)
-    halved = 2 * DEMAND.shape.layers * layer_parameters(DEMAND.shape)
+    halved = 2 * DEMAND.shape.layers * DEMAND.shape.layer_parameters
     low = learner_state(Hardware(learner_dtype="bfloat16"), demand)
     assert (low["weights"], low["reference"]) == (4 * (66 + 7) - halved, 0)
     assert low["weight casts"] == 2 * (66 + 7) - halved
@@ -161,7 +160,7 @@ def test_zero_3_gathers_the_layer_in_use_and_the_next_and_keeps_others_while_the
 
 def test_a_matrix_larger_than_the_bucket_is_sent_by_itself() -> None:
     seven = read_shape(read_option("model", "qwen2_5_7b")["shape"])
-    demand = Demand(shape=seven, num_trained=num_parameters(seven), max_context=10)
+    demand = Demand(shape=seven, num_trained=seven.num_parameters, max_context=10)
     matrix, layer = 152_064 * 3584, 2 * 3584 * 3584 + 2 * 3584 * 512 + 3 * 3584 * 18_944
     assert communication(hardware(zero_stage=2), demand).most == 2 * 500_000_000 + 4 * matrix
     three = communication(hardware(zero_stage=3), demand)
@@ -279,7 +278,7 @@ def test_on_cpu_processes_share_their_machine() -> None:
 
 
 def test_half_a_billion_parameters_learned_in_float32_and_sampled_in_bf16() -> None:
-    demand = Demand(shape=QWEN_05B, num_trained=num_parameters(QWEN_05B), needs_reference=True, max_context=1000)
+    demand = Demand(shape=QWEN_05B, num_trained=QWEN_05B.num_parameters, needs_reference=True, max_context=1000)
     (budget,) = budgets(Hardware(dtype="bfloat16", num_slots=4, micro_batch_tokens=1024), demand, None)
     most = {name: amount.most for name, amount in budget.amounts.items()}
     assert most["weights"] == most["gradients"] == most["reference"] == 4 * 494_032_768
@@ -290,5 +289,5 @@ def test_half_a_billion_parameters_learned_in_float32_and_sampled_in_bf16() -> N
 
 def test_adapters_are_rank_times_in_plus_out() -> None:
     lora = Lora(rank=8, targets=("q_proj", "v_proj"))
-    assert linear_maps(QWEN_05B)["v_proj"] == (896, 128)
+    assert QWEN_05B.linear_maps["v_proj"] == (896, 128)
     assert num_trained(lora, QWEN_05B) == 24 * 8 * (896 + 896 + 896 + 128)

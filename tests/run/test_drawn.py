@@ -18,7 +18,6 @@ from rlx.console import Screen
 from rlx.env.mixed.mixture import Mixture, Portion
 from rlx.learner.batch import collate
 from rlx.model.load import Model, load_model
-from rlx.model.shape import num_parameters
 from rlx.preflight.fit import shape_of
 from rlx.protocol.automaton import Actions, Automaton, State
 from rlx.protocol.drawn import Encode, Said, added_by, split_choices
@@ -180,4 +179,4 @@ def test_the_plan_counts_a_row_for_every_action_that_a_protocol_adds(small_run: 
     assert plain is not None
     assert keyed is not None
     assert (plain.added, keyed.added) == (0, len(KEYS))
-    assert num_parameters(keyed) == num_parameters(plain) + len(KEYS) * plain.width
+    assert keyed.num_parameters == plain.num_parameters + len(KEYS) * plain.width
