@@ -31,10 +31,10 @@ from rlx.learner.rows import rows
 from rlx.learner.torch import TorchLearner
 from rlx.model.load import SHIPPED
 from rlx.model.shape import Shape, find_shape
-from rlx.preflight.duration import MEASURED
 from rlx.preflight.peaks import Machine
 from rlx.preflight.scaling import estimate_step
 from rlx.preflight.step import Load
+from rlx.preflight.timer import MEASURED
 from rlx.rollout.torch.engine import TorchEngine
 from rlx.types import Action, Completion, Group, Request, Sampling, Task, Trajectory, Turn
 

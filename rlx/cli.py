@@ -75,9 +75,9 @@ def train(words: Words = None) -> None:
 
 
 def check_train(run: Run, here: bool = True) -> None:
-    from rlx.preflight import checks
+    from rlx.preflight import checks, prospect
 
-    checks.check_train(run, here)
+    checks.check_train(prospect.Prospect(run=run), here)
 
 
 @app.command(context_settings=MIXED, rich_help_panel=RUN)
@@ -175,9 +175,9 @@ def benchmark_job(benchmarks: Benchmarks) -> tuple[Any, Any]:
 
 
 def check_evaluate(run: Run, here: bool = True) -> None:
-    from rlx.preflight import checks
+    from rlx.preflight import checks, prospect
 
-    checks.check_evaluate(run, here)
+    checks.check_evaluate(prospect.Prospect(run=run, trains=False), here)
 
 
 def evaluate_job(run: Run) -> Any:

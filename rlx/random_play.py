@@ -22,6 +22,14 @@ def tries_of(env: Environment, task: Task, num: int, seed: int) -> Iterator[Acti
         yield one if isinstance(one, Action) else Action(kind="answer", text=one)
 
 
+def try_once(env: Environment, task: Task, seed: int) -> None:
+    """Draw random actions of a task, as an evaluation's floor does, so that a fault shows."""
+    if has_tries(env):
+        list(tries_of(env, task, 1, seed))
+    elif has_random_episodes(env):
+        random_act(env, task, None, Random(seed))
+
+
 def has_random_episodes(env: Environment) -> bool:
     """Tell whether random actions make an episode: the environment declares actions, each needs no argument or gets a
     random one, and a seed repeats what they do."""

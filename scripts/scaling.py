@@ -10,7 +10,7 @@ from rlx.config.build import build_value
 from rlx.config.folders import read_option
 from rlx.hardware.profile import Hardware
 from rlx.model.shape import Shape, read_shape
-from rlx.preflight.fit import device_memory
+from rlx.preflight.devices import device_memory
 from rlx.preflight.memory import Demand, budgets
 from rlx.preflight.peaks import MACHINES
 from rlx.preflight.scaling import estimate_step

@@ -19,9 +19,10 @@ from hypothesis import strategies as st
 
 from rlx.config.compose import build_run, check_tree, compose
 from rlx.console import Screen
-from rlx.preflight.checks import check_train
-from rlx.preflight.fit import check_fit
-from rlx.preflight.recipe import check_settings
+from rlx.preflight.checks import check_fit, check_train
+from rlx.preflight.objective import check_objective
+from rlx.preflight.prospect import Prospect
+from rlx.preflight.recipe import check_recipe
 from rlx.preflight.tasks import check_tasks
 
 CHOICES = ("algo=tool_rloo", "algo=grpo", "algo=rloo", "algo=ipo", "algo=sft", "+model/lora=r8")
@@ -88,9 +89,11 @@ def refusal(tree: dict[str, Any]) -> ValueError | None:
     try:
         check_tree(tree)
         run = build_run(tree, Path())
-        check_tasks(run, fetch=False)
-        check_settings(run)
-        check_fit(run)
+        prospect = Prospect(run=run)
+        check_tasks(prospect, fetch=False)
+        check_recipe(prospect)
+        check_objective(prospect)
+        check_fit(prospect)
     except ValueError as error:
         return error
     return None
@@ -116,7 +119,7 @@ def take_step(folder: Path, path: str, value: Any) -> None:
         return
     run = build_run(tree, folder)
     with contextlib.chdir(folder.parent):
-        check_train(run)
+        check_train(Prospect(run=run))
     assert train(run, Screen(silent=True)).status == "finished"
 
 

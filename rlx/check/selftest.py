@@ -26,10 +26,7 @@ from rlx.console import hung
 from rlx.hardware.machine import size
 from rlx.hardware.profile import set_threads
 from rlx.launch.start import check_allocation
-from rlx.preflight.duration import efficiency_of, machine_of
-from rlx.preflight.fit import demand_of, device_memory, shape_of
-from rlx.preflight.memory import budgets
-from rlx.preflight.scaling import estimate_step
+from rlx.preflight.prospect import Prospect
 from rlx.preflight.step import Load
 from rlx.record.folder import CHECKPOINTS, METRICS, STEP, SUMMARY, steps_in
 from rlx.record.track import is_clock, read_metrics
@@ -215,13 +212,15 @@ def agreement(found: Tree, limit: float) -> list[Check]:
 def memory_check(run: Run, memory: HighWater, told: Sequence[Tree]) -> Check:
     """Compare the largest memory in use with the largest budget of `rlx plan` for a run of this size."""
     name = "memory is within the plan"
-    demand, have = demand_of(run), device_memory(run.hardware)
-    if demand is None or not told:
-        return Check(name=name, ok=None, told="not come to" if demand else "the model's shape is not known to the plan")
+    budgets = Prospect(run=run).budgets
+    if not budgets or not told:
+        return Check(
+            name=name, ok=None, told="not come to" if budgets else "the model's shape is not known to the plan"
+        )
     on_cpu = run.hardware.device == "cpu"
     peak = memory.most if on_cpu else max(each["device"] for each in told)
     where = f"{memory.num} processes held" if on_cpu else "a GPU held"
-    most = max(budget.total.most for budget in budgets(run.hardware, demand, have))
+    most = max(budget.total.most for budget in budgets)
     return Check(name=name, ok=peak <= most, told=f"{where} {size(peak)} at most, the plan says {size(most)} at most")
 
 
@@ -264,15 +263,14 @@ def rates(run: Run, told: Sequence[Tree]) -> list[tuple[str, str, str]]:
 def estimated(run: Run, found: Tree) -> dict[str, str]:
     """Estimate the rates (rlx/preflight/scaling.py) for the episodes that were played, if machine and model are
     known."""
-    shape = shape_of(run)
-    machine = None if shape is None else machine_of(run.hardware, shape)
-    if shape is None or machine is None:
+    timer = Prospect(run=run).timer
+    if timer is None:
         return {}
     episodes, tokens = found["episodes"], found["tokens"]
     load = Load(
         episodes=episodes, samples=2, sampled=max(1, tokens // episodes), observed=found["observed"] // episodes
     )
-    step = estimate_step(shape, run.hardware, machine, load, efficiency_of(run.hardware))
+    step = timer.step(run.hardware, load)
     return {
         "sample": f"{tokens / step.rollout:,.0f} tokens/s",
         "update": f"{tokens / step.update:,.0f} tokens/s",

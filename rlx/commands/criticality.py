@@ -29,6 +29,7 @@ from rlx.evaluate.tables import Column, Table, estimate_cell
 from rlx.learner.checkpoint import newest_good
 from rlx.limits import MistakeError
 from rlx.preflight.checks import check_evaluate
+from rlx.preflight.prospect import Prospect
 from rlx.record.cache import WARM
 from rlx.record.folder import CHECKPOINTS, digest_of, write_aside
 from rlx.run.warm import model_digest, warm_model
@@ -53,7 +54,7 @@ EDGES = [0.0, *(0.01 + 0.05 * step for step in range(12))]
 def inspect_run(folder: Path, words: Sequence[str], inspection: Inspection, of_start: bool) -> list[State]:
     """Measure a run's policy, or the one that it began with, on its held-out tasks, with its own sampling."""
     run = build_run(load_tree(folder, words), folder, words)
-    check_evaluate(run)
+    check_evaluate(Prospect(run=run, trains=False))
     return inspect_model(run, start_model(run) if of_start else trained_model(run), inspection)
 
 

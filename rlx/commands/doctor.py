@@ -16,7 +16,8 @@ from rlx.contain.process import RefusedError, StartError
 from rlx.hardware.machine import Gpu, gpus, machine_memory, num_cores, size
 from rlx.hardware.packages import core, extras, how_to_get, installed, lacks
 from rlx.hardware.profile import Hardware
-from rlx.preflight.fit import FitError, check_devices, check_packages
+from rlx.preflight.devices import check_devices, check_packages
+from rlx.preflight.fit import FitError
 
 EXTRAS = ("deepspeed", "vllm", "slurm")
 """Told of even where rlx's metadata is older than its code."""

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from rlx.evaluate.summary import Summary
 from rlx.limits import near
-from rlx.preflight.objective import SAID, ObjectiveError, names_of
+from rlx.preflight.metric_names import FREE
+from rlx.preflight.objective import ObjectiveError, names_of
 from rlx.record.folder import METRICS, SUMMARY
 from rlx.record.track import read_metrics
 from rlx.run.run import Run
@@ -36,6 +37,6 @@ def value_named(name: str, folder: Path, summary: Summary) -> float:
         value, place = sum(last) / len(last) if last else math.nan, METRICS
     if not math.isfinite(value):
         known = {*summary.metrics, *(key for line in lines for key in line)}
-        hint = near(name, known) if SAID.search(name) and name not in known else ""
+        hint = near(name, known) if FREE.search(name) and name not in known else ""
         raise ObjectiveError(f"objective={name} has no value in {folder / place}{hint}")
     return value

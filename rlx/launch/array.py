@@ -20,10 +20,7 @@ from rlx.launch.ending import log_of, read_attempts, read_end, record_job
 from rlx.launch.sbatch import grace_seconds
 from rlx.launch.slurm import Record, SlurmError, ask
 from rlx.launch.start import LaunchError
-from rlx.preflight.duration import checkpoint_bytes
-from rlx.preflight.fit import demand_of
-from rlx.preflight.fit import shape_of as model_shape
-from rlx.preflight.memory_host import host_peak
+from rlx.preflight.prospect import Prospect
 from rlx.record.folder import LOGS, last_lines
 from rlx.run.run import Run
 
@@ -84,15 +81,13 @@ def sbatch_parameters(shape: Mapping[str, int], params: Mapping[str, Any]) -> di
 def memory_gb(runs: Sequence[Run]) -> int | None:
     """Return the memory of each machine that the largest of the runs needs, as `rlx plan` says. None on cpu, or for a
     model whose shape is not known yet."""
-    demands = [(run.hardware, demand_of(run)) for run in runs]
-    most = max((host_peak(hardware, demand) for hardware, demand in demands if demand is not None), default=0)
+    most = max((Prospect(run=run).host_peak for run in runs), default=0)
     return -(-most // 2**30) or None
 
 
 def delay_seconds(runs: Sequence[Run]) -> int:
     """Return the grace period that the largest of the runs needs."""
-    known = [(run, shape) for run in runs if (shape := model_shape(run)) is not None]
-    return grace_seconds(max((checkpoint_bytes(run, shape) for run, shape in known), default=0))
+    return grace_seconds(max((Prospect(run=run).checkpoint_bytes for run in runs), default=0))
 
 
 def watch_command(shape: Mapping[str, int], limit: int, folders: Path, task: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""All that is asked of a run before a folder is made or a model loaded; what cannot be is an error of one line."""
+"""Check a run before a folder is made or a model loaded; a run that cannot be is an error of one line."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from collections.abc import Callable
 from rlx.evaluate.benchmarks import BenchmarkError
 from rlx.hardware.packages import how_to_get, lacks
 from rlx.hardware.ranks import find_place
-from rlx.preflight.fit import check_fit, check_run
-from rlx.preflight.inputs import check_cache, check_inputs, check_model, check_samplers, check_servers
-from rlx.preflight.recipe import check_settings
+from rlx.preflight.devices import check_devices, check_packages
+from rlx.preflight.inputs import check_cache, check_inputs, check_model, check_servers
+from rlx.preflight.objective import check_objective
+from rlx.preflight.prospect import Prospect
+from rlx.preflight.recipe import check_recipe
 from rlx.preflight.tasks import check_tasks
 from rlx.run.inputs import fetch_inputs
 from rlx.run.run import Run
@@ -18,41 +20,52 @@ EXTRA = "benchmarks"
 """Extra that brings lm-evaluation-harness."""
 
 
-def check_train(run: Run, here: bool = True) -> None:
+def check_train(prospect: Prospect, here: bool = True) -> None:
     """Refuse a run that cannot train. `here`: its processes are on this machine."""
-    check_inputs(run)
-    check_samplers(run)
-    check_settings(run)
-    check_run(run, here=here)
-    if here:
-        check_servers(run)
-    check_tasks(run, fetch=fetch_here(run, here))
+    check_inputs(prospect)
+    check_recipe(prospect)
+    check_objective(prospect)
+    check_start(prospect, here)
 
 
-def check_plan(run: Run, tell: Callable[[], None]) -> None:
-    """Refuse what cannot be, `tell` the plan, and refuse what it shows does not fit; nothing is fetched, and this
+def check_plan(prospect: Prospect, show: Callable[[], None]) -> None:
+    """Refuse a run that cannot be, `show` its plan, and refuse a run that does not fit. Nothing is fetched, and this
     machine need not be the one."""
-    check_inputs(run)
-    check_samplers(run)
-    check_settings(run)
-    check_tasks(run, fetch=False)
-    tell()
-    check_fit(run)
+    check_inputs(prospect)
+    check_recipe(prospect)
+    check_objective(prospect)
+    check_tasks(prospect, fetch=False)
+    show()
+    check_fit(prospect)
 
 
-def check_evaluate(run: Run, here: bool = True) -> None:
-    """Refuse a run that cannot be evaluated."""
-    check_inputs(run)
-    check_run(run, here=here, trains=False)
+def check_evaluate(prospect: Prospect, here: bool = True) -> None:
+    """Refuse a run that cannot be evaluated; its prospect does not train."""
+    check_inputs(prospect)
+    check_start(prospect, here)
+
+
+def check_start(prospect: Prospect, here: bool) -> None:
+    """Refuse devices, packages, memory, servers and tasks with which the run cannot start."""
     if here:
-        check_servers(run)
-    check_tasks(run, fetch=fetch_here(run, here), trains=False)
+        check_devices(prospect.hardware)
+    check_packages(prospect.hardware)
+    check_fit(prospect)
+    if here:
+        check_servers(prospect)
+    check_tasks(prospect, fetch=fetch_here(prospect.run, here))
+
+
+def check_fit(prospect: Prospect) -> None:
+    """Refuse what its devices' memory cannot hold."""
+    if prospect.misfit is not None:
+        raise prospect.misfit
 
 
 def check_benchmarks(run: Run, here: bool = True) -> None:
     """Refuse benchmarks without their packages, and a model that cannot be loaded."""
     require_harness()
-    check_model(run.model)
+    check_model(Prospect(run=run, trains=False))
     check_cache()
 
 

@@ -1,121 +1,74 @@
-"""Check that a run fits its hardware: packages, devices, memory. This is done before any model is loaded.
+"""Check that a run fits the memory of its devices, and find what would make it fit.
 
-What cannot be is a `FitError`, one line with the numbers and the remedy. What only may not fit is told, not refused.
-"""
+A run that cannot fit is a `FitError`, one line with the numbers and the remedy. A run that may not fit is described,
+not refused."""
 
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 
-from rlx.hardware.machine import gpus, machine_memory, size
-from rlx.hardware.packages import how_to_get, installed, lacks
+from rlx.hardware.machine import size
 from rlx.hardware.profile import Hardware
 from rlx.limits import MistakeError
-from rlx.model.shape import Shape, find_shape
-from rlx.preflight.memory import Budget, Demand, budgets, engine_amounts, num_trained
-from rlx.protocol.drawn import added_by
-from rlx.run.run import Run
+from rlx.model.shape import Shape
+from rlx.preflight.memory import Budget, Demand, budgets, engine_amounts
 
 MOST_SHARE = 0.95
 """Share of a device that a remedy may fill, as the figures are estimates."""
 LEAST_MICRO_BATCH = 512
 """Tokens of a micro-batch below which a GPU waits for its own launches."""
-CPU_VLLM = "make setup-cluster in a checkout, and start the run with .venv-cluster/bin/rlx"
 
 
 class FitError(MistakeError):
     """A run that its hardware cannot do: one line that says what is missing and the remedy."""
 
 
-def check_run(run: Run, *, here: bool = True, trains: bool = True) -> None:
-    """Refuse what cannot work. `here`: the run's processes are on this machine, not submitted to others."""
-    if here:
-        check_devices(run.hardware)
-    check_packages(run.hardware)
-    check_fit(run, trains=trains)
+class EngineError(FitError):
+    """An engine that does not start, whatever else the devices hold."""
 
 
-def check_fit(run: Run, *, trains: bool = True) -> None:
-    """Refuse what its devices' memory cannot hold."""
-    demand = demand_of(run)
-    if demand is not None:
-        check_split(run.hardware, demand.shape)
-        check_memory(run.hardware, demand, device_memory(run.hardware), trains=trains)
-
-
-def check_packages(hardware: Hardware) -> None:
-    torch = installed("torch") or ""
-    if hardware.device == "cuda" and "+cpu" in torch:
-        raise FitError(f"torch {torch} is without CUDA: pip install --force-reinstall torch, or choose hardware=cpu")
-    for extra, key in needed_extras(hardware).items():
-        wrong = lacks(extra)
-        if wrong:
-            get = CPU_VLLM if (extra, hardware.device) == ("vllm", "cpu") else how_to_get(extra)
-            raise FitError(f"{key} needs the extra {extra!r}, and {wrong}: {get}")
-
-
-def needed_extras(hardware: Hardware) -> dict[str, str]:
-    """Each extra that a profile needs, and the key that needs it."""
-    wanted = {"deepspeed": hardware.learner == "deepspeed", "vllm": hardware.engine == "vllm"}
-    keys = {"deepspeed": "hardware.learner=deepspeed", "vllm": "hardware.engine=vllm"}
-    return {extra: keys[extra] for extra, is_needed in wanted.items() if is_needed}
-
-
-def check_devices(hardware: Hardware, environ: Mapping[str, str] = os.environ) -> None:
-    """Refuse fewer machines or GPUs than the profile has; a cluster's own launcher has checked them."""
-    started = "WORLD_SIZE" in environ or "SLURM_JOB_ID" in environ
-    if hardware.num_nodes > 1 and not started:
-        raise FitError(
-            f"the profile wants {hardware.num_nodes} machines and this is one: add hydra/launcher=slurm to submit it, "
-            "or start it on each of them with torchrun"
-        )
-    if hardware.device == "cpu":
-        return
-    found, wanted = len(gpus()), hardware.devices_per_node
-    if not found:
-        raise FitError(
-            "the profile wants a GPU and this machine has none: choose hardware=cpu, or submit it with "
-            "hydra/launcher=slurm"
-        )
-    if wanted > found and "SLURM_JOB_ID" not in environ:
-        raise FitError(
-            f"the profile wants {wanted} GPUs on a machine and this one has {found}: choose a smaller profile (`rlx "
-            "list hardware`), or submit it with hydra/launcher=slurm"
-        )
+def find_misfit(hardware: Hardware, demand: Demand, found: Iterable[Budget], have: int | None) -> FitError | None:
+    """Return the reason why the devices of a profile cannot hold a run; None where they can."""
+    try:
+        check_split(hardware, demand.shape)
+        check_budgets(hardware, found, have, adapted=demand.adapted)
+        check_share(hardware, demand, have)
+    except FitError as error:
+        return error
+    return None
 
 
 def check_split(hardware: Hardware, shape: Shape) -> None:
-    """vLLM gives every device of an engine as many heads and as much of each layer's width; key heads, where there are
-    fewer than devices, to several each."""
+    """Refuse a split that vLLM does not make. Every device of an engine gets as many heads and as much of each layer's
+    width. Where there are fewer key heads than devices, several devices get the same one."""
     heads, keys = shape.heads, shape.key_heads
     even = (num for num in range(1, heads + 1) if heads % num == 0 and shape.feed_forward % num == 0)
     fits = [num for num in even if keys % num == 0 or num % keys == 0]
     if hardware.tensor_parallel not in fits:
-        raise FitError(
+        raise EngineError(
             f"hardware.tensor_parallel={hardware.tensor_parallel} does not divide the model, which has {heads} heads "
             f"and {keys} key heads: choose one of {', '.join(map(str, fits))}"
         )
 
 
-def check_memory(hardware: Hardware, demand: Demand, have: int | None, *, trains: bool = True) -> None:
-    for budget in budgets(hardware, demand, have, trains=trains):
+def check_budgets(hardware: Hardware, found: Iterable[Budget], have: int | None, *, adapted: bool) -> None:
+    """Refuse a run of which some budget is surely larger than a device."""
+    for budget in found:
         if have is not None and budget.total.least > have:
-            raise FitError(explain(hardware, budget, have, demand.adapted))
-    check_share(hardware, demand, have)
+            raise FitError(explain(hardware, budget, have, adapted))
 
 
 def check_share(hardware: Hardware, demand: Demand, have: int | None) -> None:
-    """vLLM does not start unless its share holds the weights and one full context."""
+    """Refuse a share of vLLM's that does not hold the weights and one full context: it would not start."""
     if have is None or hardware.engine != "vllm" or hardware.device != "cuda":
         return
     least = sum(amount.least for amount in engine_amounts(hardware, demand, have).values())
     if least > hardware.engine_memory * have:
         needed, most = math.ceil(100 * least / have) / 100, largest_share(hardware, demand, have)
         better = f"hardware.engine_memory={most}, or at least " if most is not None and most > needed else ""
-        raise FitError(
+        raise EngineError(
             f"it cannot fit: hardware.engine_memory={hardware.engine_memory} of {size(have)} is "
             f"{size(int(hardware.engine_memory * have))}, and weights, work and one context of {demand.max_context:,} "
             f"tokens take {size(least)}: try {better}hardware.engine_memory={needed}"
@@ -133,20 +86,26 @@ def largest_share(hardware: Hardware, demand: Demand, have: int) -> float | None
     return None
 
 
+def fits(hardware: Hardware, demand: Demand | None, have: int | None) -> bool:
+    """Tell whether every budget surely fits the devices."""
+    if demand is None or have is None:
+        return False
+    return all(budget.total.most <= have for budget in budgets(hardware, demand, have))
+
+
 def largest_micro_batch(hardware: Hardware, demand: Demand, have: int) -> int | None:
     """Return the largest half, quarter and so on of `micro_batch_tokens` with which every budget fits; None where none
     does."""
     tokens = hardware.micro_batch_tokens // 2
     while tokens >= LEAST_MICRO_BATCH:
-        found = budgets(replace(hardware, micro_batch_tokens=tokens), demand, have)
-        if all(budget.total.most <= have for budget in found):
+        if fits(replace(hardware, micro_batch_tokens=tokens), demand, have):
             return tokens
         tokens //= 2
     return None
 
 
 def explain(hardware: Hardware, budget: Budget, have: int, adapted: bool) -> str:
-    """Why a budget cannot be held, what is largest in it, and what makes that smaller."""
+    """Say why a budget cannot be held, what is largest in it, and what makes that smaller."""
     name = max(budget.amounts, key=lambda key: budget.amounts[key].least)
     parts = ", ".join(f"{key} {size(amount.least)}" for key, amount in budget.amounts.items())
     where = f"each {hardware.device} device ({budget.name})" if hardware.device != "cpu" else budget.name
@@ -159,7 +118,7 @@ def explain(hardware: Hardware, budget: Budget, have: int, adapted: bool) -> str
 def verdict(
     hardware: Hardware, budget: Budget, have: int | None, adapted: bool = False, demand: Demand | None = None
 ) -> str:
-    """`fits`, or what may be too large; with `demand` the remedy is a number."""
+    """Say `fits`, or what may be too large; with `demand` the remedy is a number."""
     if have is None:
         return "(the device's memory is unknown: set hardware.memory_gb)"
     if budget.total.least > have:
@@ -209,37 +168,3 @@ def remedy(hardware: Hardware, name: str, adapted: bool = False) -> str:
     trained = name in ("weights", "reference", "gradients", "optimizer")
     found = [text for holds, text in ways[name] if holds] + ([adapters] if trained and not adapted else [])
     return " or ".join([*found, "a smaller model or a larger profile"]).replace(" and or ", " and ")
-
-
-def device_memory(hardware: Hardware) -> int | None:
-    """Bytes of one device: as the profile says, else as this machine has it."""
-    if hardware.memory_gb is not None:
-        return int(hardware.memory_gb * 10**9)
-    if hardware.device == "cpu":
-        return machine_memory()
-    return min((gpu.memory for gpu in gpus() if gpu.memory is not None), default=None)
-
-
-def demand_of(run: Run) -> Demand | None:
-    """Return what memory depends on; None where the model's shape is not known yet."""
-    shape = shape_of(run)
-    if shape is None:
-        return None
-    stages = run.stages()
-    num_head = shape.width + 1 if any(stage.algo.critic for stage in stages) else 0
-    return Demand(
-        shape=shape,
-        num_trained=num_trained(run.model.lora, shape) + num_head,
-        adapted=run.model.lora is not None,
-        needs_reference=any("reference" in stage.algo.needs for stage in stages),
-        max_context=max(stage.sampling.max_context for stage in stages),
-        num_head=num_head,
-        num_episodes=run.algo.num_prompts * (run.algo.sample.num_episodes + run.algo.sample.num_forks),
-        frozen=any(stage.algo.frozen_policy for stage in stages),
-    )
-
-
-def shape_of(run: Run) -> Shape | None:
-    """Return the shape of the run's model, with a row for every action that it has or that the run's protocols add."""
-    found = find_shape({"path": run.model.path, "shape": run.model.shape})
-    return found and replace(found, added=max(found.added, len(added_by(run.dialects))))

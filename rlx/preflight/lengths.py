@@ -24,7 +24,7 @@ from rlx.record.codec import common_prefix
 from rlx.rollout.episode import World, demonstrate_episode, worlds_of
 from rlx.rollout.speech import Speech
 from rlx.run.run import Run
-from rlx.types import Dialect, Environment, Move, Task, Trajectory
+from rlx.types import Dialect, Environment, Move, Sampling, Task, Trajectory
 from rlx.world import (
     has_expert,
     open_episode,
@@ -128,26 +128,32 @@ class Expected:
 
 
 def expect_lengths(run: Run, given: Given = NOTHING_GIVEN) -> Expected:
-    """Tell the lengths of a stage's episodes, as far as anything tells them."""
-    played = play_experts(run)
+    """Tell the lengths of a stage's episodes, as far as anything tells them; `run` is the stage as a run."""
+    worlds, context = worlds_in(run), run.sampling.max_context
+    played = play_experts(worlds, run.seed)
     experts = {name: one.lengths for name, one in played.items()}
-    parts = {name: portion.weight for name, portion in portions_of(run.env).items() if portion.weight} or {"": 1.0}
-    each = {name: experts.get(name) or unplayed_lengths(run, name) for name in parts}
-    cut = [lengths.within(run.sampling.max_context) for lengths in each.values()]
-    mean = given_lengths(mean_of(cut, list(parts.values())), given)
-    most = max(sampled_most(run, name, lengths) for name, lengths in each.items())
+    weights = {name: portion.weight for name, portion in portions_of(run.env).items() if portion.weight} or {"": 1.0}
+    each = {name: experts.get(name) or unplayed_lengths(worlds[name], run.seed) for name in weights}
+    mean = mean_of([lengths.within(context) for lengths in each.values()], list(weights.values()))
+    mean = given_lengths(mean, given)
+    most = max(sampled_most(worlds[name].env, run.sampling, lengths) for name, lengths in each.items())
     if given.tokens is not None:
-        if given.tokens > most and given.source == TOKENS:
-            told = f"an episode samples at most {most:,} tokens (sampling.max_new_tokens, sampling.max_context)"
-            raise LengthError(f"{TOKENS} {given.tokens:,.0f} cannot be: {told}")
-        one = replace(mean, sampled=max(1.0, min(most, given.tokens)))
-        return Expected(lengths=(one,), source=given.source, most=most, experts=experts)
+        length = given_tokens(given.tokens, most, given.source)
+        return Expected(lengths=(replace(mean, sampled=length),), source=given.source, most=most, experts=experts)
     factor = copying(run, is_terse=all(one.is_terse for one in played.values()))
-    if factor is not None and set(parts) <= set(experts):
+    if factor is not None and set(weights) <= set(experts):
         copied = replace(mean, sampled=min(most, factor * mean.sampled))
         return Expected(lengths=(copied,), source="demonstrations", most=most, experts=experts)
     three = tuple(replace(mean, sampled=share * most) for share in SHARES)
     return Expected(lengths=three, most=most, experts=experts)
+
+
+def given_tokens(tokens: float, most: int, source: str) -> float:
+    """Return the tokens of an episode that are given; LengthError where a user gives more than an episode can have."""
+    if tokens > most and source == TOKENS:
+        limit = f"an episode samples at most {most:,} tokens (sampling.max_new_tokens, sampling.max_context)"
+        raise LengthError(f"{TOKENS} {tokens:,.0f} cannot be: {limit}")
+    return max(1.0, min(most, tokens))
 
 
 def given_lengths(lengths: Lengths, given: Given) -> Lengths:
@@ -177,13 +183,13 @@ def has_room(dialect: Dialect, played: Trajectory) -> bool:
     return dialect.write(replace(bare, thought="Why")) != dialect.write(bare)
 
 
-def sampled_most(run: Run, part: str, lengths: Lengths) -> int:
+def sampled_most(env: Environment, sampling: Sampling, lengths: Lengths) -> int:
     """Count the tokens that an episode of a part may sample: its turns' limits, in the room of its contexts."""
-    turns = turn_limit(trained_parts(run.env)[part])
-    room = run.sampling.max_context * lengths.contexts - lengths.prompt
+    turns = turn_limit(env)
+    room = sampling.max_context * lengths.contexts - lengths.prompt
     if turns is None or turns > 1:
         room -= min(lengths.observed, room / 2)
-    each = run.sampling.max_new_tokens * (turns or 10**9)
+    each = sampling.max_new_tokens * (turns or 10**9)
     return max(1, int(min(room, each)))
 
 
@@ -195,16 +201,16 @@ def turn_limit(env: Environment) -> int | None:
     return own if isinstance(own, int) else None
 
 
-def play_experts(run: Run) -> dict[str, Played]:
+def play_experts(worlds: Mapping[str, World], seed: int) -> dict[str, Played]:
     """Measure episodes that the environment's own expert plays, by part, where one can play here and now. It takes
     0.01 to 0.2 s of a core a part."""
     found = {}
-    for name, world in worlds_in(run).items():
+    for name, world in worlds.items():
         if can_play(world.env) and has_expert(world.env):
             with suppress(Exception):  # tasks are checked elsewhere, which names an expert that fails
-                played = list(demonstrations(world, run.seed))
+                played = list(demonstrations(world, seed))
                 mean = mean_of([length_of(one) for one in played], [1] * len(played))
-                found[name] = Played(lengths=mean, is_terse=not has_room(run.dialects[name], played[0]))
+                found[name] = Played(lengths=mean, is_terse=not has_room(world.speech.dialect, played[0]))
     return found
 
 
@@ -219,13 +225,13 @@ def demonstrations(world: World, seed: int) -> Iterator[Trajectory]:
             return
 
 
-def unplayed_lengths(run: Run, part: str) -> Lengths:
+def unplayed_lengths(world: World, seed: int) -> Lengths:
     """Measure the prompts of a part without an expert, where its tasks are here; one turn, no observation."""
-    world, lengths = worlds_in(run)[part], Lengths(observed=0)
+    lengths = Lengths(observed=0)
     if not can_play(world.env):
         return lengths
     with suppress(Exception):
-        openings = [prompt_tokens(world, task) for task in islice(world.env.tasks("train", run.seed), OPENINGS)]
+        openings = [prompt_tokens(world, task) for task in islice(world.env.tasks("train", seed), OPENINGS)]
         return replace(lengths, prompt=sum(openings) / len(openings))
     return lengths
 

@@ -6,11 +6,9 @@ import math
 from typing import Any
 
 from rlx.config.folders import shipped_options
-from rlx.model.load import Model, local_folder
-from rlx.model.packaged import is_packaged
-from rlx.model.shape import find_shape, read_shape
+from rlx.model.shape import read_shape
 from rlx.preflight.fit import FitError
-from rlx.run.run import Run
+from rlx.preflight.prospect import Prospect
 
 FAR = 4
 """Times the recipe's own size, from which on a model is too large for it."""
@@ -18,22 +16,13 @@ SMALLEST = 50_000_000
 """Parameters that a model which is not here yet is taken to have at least."""
 
 
-def check_settings(run: Run) -> None:
-    """Refuse a recipe for another size of model, and an objective that the run will not have."""
-    check_recipe(run)
-    if run.objective is not None:
-        from rlx.preflight.objective import check_objective  # numpy comes with it
-
-        check_objective(run)
-
-
-def check_recipe(run: Run) -> None:
+def check_recipe(prospect: Prospect) -> None:
     """Refuse to train a model that is far larger than the one its recipe is for."""
-    model, recipe = run.model, run.model.recipe
+    model, recipe = prospect.run.model, prospect.run.model.recipe
     if recipe is None:
         return
-    num = size_of(model)
-    if (num or (SMALLEST if is_elsewhere(model) else 0)) > FAR * recipe.num_parameters:
+    num = num_in_option(model.path) or prospect.num_stored
+    if (num or (SMALLEST if prospect.is_elsewhere else 0)) > FAR * recipe.num_parameters:
         what = f"has {num:,} parameters" if num else "is not here yet, so its size is unknown"
         raise FitError(
             f"model.path={model.path} {what}; learning rates, lengths and sizes of this run suit "
@@ -41,24 +30,18 @@ def check_recipe(run: Run) -> None:
         )
 
 
-def size_of(model: Model) -> int | None:
-    """Its parameters: as its path is known to have, or as its folder or its shape say; None where nothing says it."""
-    known = [read_shape(option["shape"]) for option in shipped_options("model").values() if is_of(option, model.path)]
-    shape = known[0] if known else find_shape({"path": model.path, "shape": model.shape})
-    return None if shape is None else shape.num_parameters
+def num_in_option(path: str) -> int | None:
+    """Return the parameters of a model that a shipped option describes; None of another."""
+    options = (option for option in shipped_options("model").values() if is_of(option, path))
+    return next((read_shape(option["shape"]).num_parameters for option in options), None)
 
 
 def is_of(option: dict[str, Any], path: str) -> bool:
     return bool(option["path"] == path and option["shape"])
 
 
-def is_elsewhere(model: Model) -> bool:
-    """On a hub, or packed in a package."""
-    return is_packaged(model.path) or local_folder(model) is None
-
-
 def remedy(path: str, num: int | None) -> str:
-    """The words that choose what suits a model: its own option, else the recipe for its size."""
+    """Return the words that choose what suits a model: its own option, else the recipe for its size."""
     named = [f"model={name}" for name, option in shipped_options("model").items() if is_of(option, path)]
     if named:
         return named[0]

@@ -22,11 +22,9 @@ from rlx.evaluate.floor import floor_figures
 from rlx.evaluate.tables import has_column, to_rich, to_svg
 from rlx.hardware.packages import how_to_get, lacks
 from rlx.limits import near
-from rlx.preflight.duration import machine_of, stages_of, total_seconds
-from rlx.preflight.fit import demand_of, shape_of
-from rlx.preflight.lengths import expect_lengths
 from rlx.preflight.memory import Amount, budgets
-from rlx.preflight.objective import is_among, judged_by
+from rlx.preflight.metric_names import is_among, judged_by
+from rlx.preflight.prospect import Prospect
 from rlx.record.folder import RESULTS, held, write_aside
 from rlx.reproduce.jobs import play_all
 from rlx.reproduce.measurements import Findings, check_measured, measure_more
@@ -144,44 +142,39 @@ def describe(what: Reproduction, runs: Mapping[Member, Run], jobs: int) -> list[
     """Say what will be run, and the memory and the time that it takes, as `rlx plan` says of each."""
     starts = {arm: start_digest(run) for arm, run in {member.arm: run for member, run in runs.items()}.items()}
     first = {starts[member.arm]: member for member in reversed([*runs])}
+    prospects = {member.arm: Prospect(run=run) for member, run in runs.items()}
     took = {
-        member.name: seconds_of(run, warm=first[starts[member.arm]] is member)  # a warm start is made once
-        for member, run in runs.items()
+        member.name: seconds_of(prospects[member.arm], warm=first[starts[member.arm]] is member)  # one is made once
+        for member in runs
     }
     for member in runs:
         like = what.runs[member.arm].like
         took[member.name] = took[f"{like}/0"] if like else took[member.name]
     known = [seconds for seconds in took.values() if seconds is not None]
-    memory = max((memory_of(run) for run in runs.values()), key=lambda amount: amount.most)
+    memory = max((memory_of(each) for each in prospects.values()), key=lambda amount: amount.most)
     at_once = min(jobs, len(runs))
     time = f"about {clock(sum(known))} of work, {clock(sum(known) / at_once)} with {at_once} at a time all the while"
     lines = row("runs", f"{counted(len(runs), 'run')}, {at_once} at a time: {', '.join(took)}")
     lines += row("memory", f"{between(memory)} for each at a time" if memory.most else "no estimate: no model here yet")
-    return lines + row("time", f"{time}: {accuracy(runs)}" if len(known) == len(took) else "no estimate")
+    return lines + row("time", f"{time}: {accuracy(prospects)}" if len(known) == len(took) else "no estimate")
 
 
-def accuracy(runs: Mapping[Member, Run]) -> str:
+def accuracy(prospects: Mapping[str, Prospect]) -> str:
     """Say how far the time may be off: nothing tells the length of some runs' episodes."""
-    arms = {member.arm: run for member, run in runs.items()}
-    unknown = [arm for arm, run in arms.items() if not expect_lengths(run).is_certain]
+    unknown = [arm for arm, prospect in prospects.items() if not prospect.main.expected.is_certain]
     told = f"; with episodes of half of what fits in {', '.join(unknown)}, whose length nothing tells"
     return f"within a factor of two{told if unknown else ''}"
 
 
-def seconds_of(run: Run, *, warm: bool) -> float | None:
+def seconds_of(prospect: Prospect, *, warm: bool) -> float | None:
     """Estimate a run with its evaluations, and with its warm starts where they count; None where nothing tells."""
-    shape = shape_of(run)
-    machine = None if shape is None else machine_of(run.hardware, shape)
-    if shape is None or machine is None:
-        return None
-    stages = stages_of(run)
-    return total_seconds(run, stages if warm else stages[-1:], shape, machine)
+    return None if prospect.timer is None else prospect.seconds(prospect.main.load, warm=warm)
 
 
-def memory_of(run: Run) -> Amount:
-    """Return the memory of its largest device, or of this machine."""
-    demand = demand_of(run)
-    totals = [] if demand is None else [budget.total for budget in budgets(run.hardware, demand, None)]
+def memory_of(prospect: Prospect) -> Amount:
+    """Return the memory of a run's largest device, or of this machine."""
+    demand = prospect.demand
+    totals = [] if demand is None else [budget.total for budget in budgets(prospect.hardware, demand, None)]
     return max(totals, key=lambda amount: amount.most, default=Amount(least=0, most=0))
 
 

@@ -11,15 +11,15 @@ from rlx.config.folders import list_options
 from rlx.hardware import packages
 from rlx.hardware.machine import Gpu
 from rlx.hardware.packages import how_to_get
-from rlx.preflight import fit
+from rlx.preflight import devices
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, num_gpus: int, version: str | None) -> None:
-    monkeypatch.setattr(fit, "gpus", lambda: [Gpu(name="A100", memory=80 * 10**9)] * num_gpus)
-    for module in (doctor, fit, packages):
+    monkeypatch.setattr(devices, "gpus", lambda: [Gpu(name="A100", memory=80 * 10**9)] * num_gpus)
+    for module in (doctor, devices, packages):
         monkeypatch.setattr(module, "installed", lambda name: version)
     monkeypatch.setattr(doctor, "lacks", lambda extra: None if version else f"{extra} is missing")
-    monkeypatch.setattr(fit, "lacks", lambda extra: None if version else f"{extra} is missing")
+    monkeypatch.setattr(devices, "lacks", lambda extra: None if version else f"{extra} is missing")
 
 
 def verdicts() -> dict[str, str]:

@@ -8,23 +8,27 @@ from pathlib import Path
 import pytest
 
 from rlx.algo.parts import Sampler
-from rlx.commands.objective import ObjectiveError
 from rlx.commands.plan import describe_plan, describe_settings, start_command
 from rlx.commands.text import LEFT, clock, short
-from rlx.commands.timing import timing_of, totals
 from rlx.config.compose import build_run, compose
 from rlx.preflight.checks import check_plan
 from rlx.preflight.disk import save_seconds
-from rlx.preflight.duration import episodes_a_task
 from rlx.preflight.fit import FitError
 from rlx.preflight.lengths import NOTHING_GIVEN, Given
+from rlx.preflight.objective import ObjectiveError
+from rlx.preflight.prospect import Prospect
+from rlx.preflight.stage import episodes_a_task
 from rlx.record.folder import flatten
 
 LARGE = ["hardware=a100x8x2", "model=qwen2_5_7b", "algo=grpo", "algo.loss.kl=0.1", "steps=3"]
 
 
+def prospect_of(*words: str, given: Given = NOTHING_GIVEN) -> Prospect:
+    return Prospect(run=build_run(compose(words), Path()), given=given)
+
+
 def plan(*words: str) -> str:
-    return describe_plan(build_run(compose(words), Path()), words)
+    return describe_plan(prospect_of(*words), words)
 
 
 def flat(*words: str) -> str:
@@ -44,10 +48,10 @@ def test_a_small_run_is_described_whole() -> None:
 def test_what_cannot_be_is_refused_before_the_plan_and_what_does_not_fit_after_it() -> None:
     told: list[str] = []
     with pytest.raises(ObjectiveError):
-        check_plan(build_run(compose(["objective=nothing"]), Path()), lambda: told.append("all"))
+        check_plan(prospect_of("objective=nothing"), lambda: told.append("all"))
     assert told == []
     with pytest.raises(FitError, match="cannot fit"):
-        check_plan(build_run(compose(["hardware.memory_gb=0.1"]), Path()), lambda: told.append("all"))
+        check_plan(prospect_of("hardware.memory_gb=0.1"), lambda: told.append("all"))
     assert told == ["all"]
 
 
@@ -174,8 +178,7 @@ def test_settings_are_spelled_as_one_would_override_them() -> None:
 
 def first(*words: str, given: Given = NOTHING_GIVEN) -> str:
     """The lines before the settings, on one line."""
-    run = build_run(compose(words), Path())
-    text = describe_plan(run, words, timing_of(run, given))
+    text = describe_plan(prospect_of(*words, given=given), words)
     return " ".join(text.partition("\n\n")[0].split())
 
 
@@ -245,8 +248,8 @@ def test_what_a_run_does_beside_its_steps_is_told_and_counted() -> None:
     assert "at an assumed 0.5 GB/s to write and 1 GB/s to read again, and 37 min in all, counted in the time" in said
     assert "grace a job is warned 13 min before its limit, to end its update and write 91.4 GB at an assumed" in said
     assert "#SBATCH --signal=B:USR2@780" in said
-    few, many = (timing_of(build_run(compose([*words, f"checkpoint.every={every}"]), Path())) for every in ("200", "1"))
-    seconds = [timing_seconds for timing in (few, many) for _, timing_seconds in totals(timing)]
+    few, many = (prospect_of(*words, f"checkpoint.every={every}") for every in ("200", "1"))
+    seconds = [seconds for prospect in (few, many) for _, seconds in prospect.totals]
     assert seconds[1] - seconds[0] == pytest.approx(358 * save_seconds(12 * 7_615_616_512)), "360 against 2"
     assert "rehearsal" not in flat("steps=0")
     assert "rehearsal 3 episodes of each of first, second," in flat("env=mixture", "algo=grpo")

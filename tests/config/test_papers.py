@@ -17,8 +17,7 @@ import yaml
 from rlx.config.compose import ConfigError, build_run, compose
 from rlx.config.folders import list_options
 from rlx.console import Screen
-from rlx.preflight.fit import demand_of, device_memory, verdict
-from rlx.preflight.memory import budgets
+from rlx.preflight.prospect import Prospect
 from rlx.protocol.history import first_prompt
 from rlx.record.track import read_metrics
 from rlx.retrieval.build import build_index
@@ -144,9 +143,9 @@ def test_the_page_holds_the_tables(papers: Any) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_preset_fits_its_profile(name: str) -> None:
     run = build_run(compose([f"+paper={name}"]), Path())
-    demand, have = demand_of(run), device_memory(run.hardware)
-    assert demand is not None
-    assert all(verdict(run.hardware, each, have).endswith("fits") for each in budgets(run.hardware, demand, have))
+    prospect = Prospect(run=run)
+    assert prospect.verdicts
+    assert all(verdict.endswith("fits") for verdict in prospect.verdicts)
 
 
 @pytest.mark.parametrize("name", NAMES)

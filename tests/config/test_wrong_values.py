@@ -18,6 +18,7 @@ from rlx.limits import MistakeError
 from rlx.model.folder import check_folder
 from rlx.model.problem import ModelError
 from rlx.preflight.checks import check_plan
+from rlx.preflight.prospect import Prospect
 
 WRONG = {"int": [-1, 10**40], "float": [-1.0, 1e200], "tuple": [[""]], "str": ["\ud800", "a\0b"]}
 CHOICES = (
@@ -88,7 +89,7 @@ def test_a_refusal_names_the_key_that_was_typed() -> None:
 )
 def test_a_plan_refuses_what_training_would(words: list[str], key: str) -> None:
     with pytest.raises(MistakeError, match=key) as caught:
-        check_plan(build_run(compose([*words, "warm_start=none"]), Path()), lambda: None)
+        check_plan(Prospect(run=build_run(compose([*words, "warm_start=none"]), Path())), lambda: None)
     assert "\n" not in str(caught.value)
 
 

@@ -10,6 +10,7 @@ import pytest
 from rlx.config.compose import build_run, compose
 from rlx.env.hub import load_rows
 from rlx.preflight.checks import check_plan
+from rlx.preflight.prospect import Prospect
 from rlx.tool.search import read_pages
 
 ROWS = [{"question": f"\ud800 what is {n} + 1?", "answer": f"{n + 1}", "\udfff": ["\udc00"]} for n in range(600)]
@@ -22,7 +23,7 @@ def test_rows_are_text(tmp_path: Path, name: str) -> None:
     for row in load_rows(str(file)):
         json.dumps(row, ensure_ascii=False).encode()
     words = ["env=math", "env.source=hub", f"env.hub={file}", "algo=rloo", "warm_start=none"]
-    check_plan(build_run(compose(words), tmp_path), lambda: None)
+    check_plan(Prospect(run=build_run(compose(words), tmp_path)), lambda: None)
 
 
 def test_whole_letters_stay(tmp_path: Path) -> None:

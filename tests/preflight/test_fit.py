@@ -11,9 +11,11 @@ from rlx.config.compose import build_run, compose
 from rlx.hardware import packages
 from rlx.hardware.machine import Gpu
 from rlx.hardware.profile import Hardware
-from rlx.preflight import fit
-from rlx.preflight.fit import FitError, check_devices, check_fit, check_packages, demand_of, remedy, verdict
+from rlx.preflight import checks, devices
+from rlx.preflight.devices import check_devices, check_packages
+from rlx.preflight.fit import FitError, remedy, verdict
 from rlx.preflight.memory import Amount, Budget
+from rlx.preflight.prospect import Prospect
 from rlx.run.run import Run
 
 
@@ -21,12 +23,16 @@ def run_of(*words: str) -> Run:
     return build_run(compose(words), Path())
 
 
+def check_fit(run: Run, *, trains: bool = True) -> None:
+    checks.check_fit(Prospect(run=run, trains=trains))
+
+
 def cuda(**fields: Any) -> Hardware:
     return Hardware(**{"device": "cuda", **fields})
 
 
 def has_gpus(monkeypatch: pytest.MonkeyPatch, num: int) -> None:
-    monkeypatch.setattr(fit, "gpus", lambda: [Gpu(name="A100", memory=80 * 10**9)] * num)
+    monkeypatch.setattr(devices, "gpus", lambda: [Gpu(name="A100", memory=80 * 10**9)] * num)
 
 
 def test_what_cannot_fit_is_refused_with_the_numbers() -> None:
@@ -99,7 +105,7 @@ def test_profiles_fit_the_models_they_are_for(profile: str, model: str) -> None:
     [(["algo=grpo"], False), (["algo=grpo", "algo.loss.kl=0.1"], True), (["algo=ipo"], True), (["algo=sft"], False)],
 )
 def test_a_reference_is_counted_where_the_algorithm_needs_one(words: list[str], needs: bool) -> None:
-    demand = demand_of(run_of(*words))
+    demand = Prospect(run=run_of(*words)).demand
     assert demand is not None
     assert demand.needs_reference is needs
 
@@ -111,7 +117,7 @@ def test_a_reference_is_counted_where_the_algorithm_needs_one(words: list[str], 
 def test_an_engine_that_keeps_its_weights_asleep_is_counted_where_a_stage_has_a_frozen_policy(
     words: list[str], frozen: bool
 ) -> None:
-    demand = demand_of(run_of(*words))
+    demand = Prospect(run=run_of(*words)).demand
     assert demand is not None
     assert demand.frozen is frozen
 
@@ -137,7 +143,7 @@ def test_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_missing_packages_name_the_extra_that_brings_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packages, "installed", lambda name: None)
-    monkeypatch.setattr(fit, "installed", lambda name: None)
+    monkeypatch.setattr(devices, "installed", lambda name: None)
     with pytest.raises(FitError, match=r"^hardware.learner=deepspeed needs .*: pip install -e '.*\[deepspeed\]'$"):
         check_packages(Hardware(learner="deepspeed"))
     with pytest.raises(FitError, match=r"^hardware.engine=vllm needs .*: pip install -e '.*\[vllm\]'$"):
@@ -148,7 +154,7 @@ def test_missing_packages_name_the_extra_that_brings_them(monkeypatch: pytest.Mo
 
 
 def test_a_torch_without_cuda_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fit, "installed", lambda name: "2.13.0+cpu")
+    monkeypatch.setattr(devices, "installed", lambda name: "2.13.0+cpu")
     with pytest.raises(FitError, match=r"torch 2.13.0\+cpu is without CUDA: pip install"):
         check_packages(cuda())
     check_packages(Hardware())

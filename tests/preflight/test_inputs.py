@@ -15,6 +15,7 @@ from rlx.cli import plan
 from rlx.model.load import SHIPPED
 from rlx.model.problem import ModelError
 from rlx.preflight.inputs import CacheError, check_inputs
+from rlx.preflight.prospect import Prospect
 from rlx.run.inputs import fetch_inputs, fetched
 
 Build = Callable[..., Any]
@@ -57,7 +58,7 @@ def test_a_damaged_model_folder_is_refused_by_plan_and_train_alike(
     folder = copy_nano(tmp_path / "model")
     damage(folder / name)
     with pytest.raises(ModelError, match=f"{folder / name} ") as caught:
-        check_inputs(small_run(tmp_path, f"model.path={folder}"))
+        check_inputs(Prospect(run=small_run(tmp_path, f"model.path={folder}")))
     assert "\n" not in str(caught.value)
     with pytest.raises(ModelError, match=f"{folder / name} "):
         plan([f"model.path={folder}"])
@@ -68,7 +69,7 @@ def test_what_a_model_folder_lacks_is_named(small_run: Build, tmp_path: Path, na
     folder = copy_nano(tmp_path / "model")
     (folder / name).unlink()
     with pytest.raises(ModelError, match=r"(has no|no such folder).*"):
-        check_inputs(small_run(tmp_path, f"model.path={folder}"))
+        check_inputs(Prospect(run=small_run(tmp_path, f"model.path={folder}")))
 
 
 def test_an_index_of_weights_names_files_beside_it_alone(small_run: Build, tmp_path: Path) -> None:
@@ -77,7 +78,7 @@ def test_an_index_of_weights_names_files_beside_it_alone(small_run: Build, tmp_p
     index = {"weight_map": {"a": "../../secret.safetensors"}}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
     with pytest.raises(ModelError, match=f"{folder / 'secret.safetensors'} cannot be read"):
-        check_inputs(small_run(tmp_path, f"model.path={folder}"))
+        check_inputs(Prospect(run=small_run(tmp_path, f"model.path={folder}")))
 
 
 @pytest.mark.parametrize("path", ["/nonexistent", "./nowhere", "nowhere"])
@@ -105,7 +106,7 @@ def test_a_file_where_the_cache_should_be_is_named(
     path.parent.mkdir(exist_ok=True)
     path.write_text("")
     with pytest.raises(CacheError, match=f"{cache / place} is a file where the cache"):
-        check_inputs(small_run(tmp_path))
+        check_inputs(Prospect(run=small_run(tmp_path)))
 
 
 def test_what_a_run_reads_is_fetched_and_told_with_its_folder(

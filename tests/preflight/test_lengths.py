@@ -16,11 +16,14 @@ from rlx.preflight.lengths import (
     Given,
     LengthError,
     Lengths,
+    Played,
     expect_lengths,
     length_of,
     mean_of,
     play_experts,
+    worlds_in,
 )
+from rlx.preflight.prospect import Prospect
 from rlx.rollout.episode import demonstrate_episode, worlds_of
 from rlx.rollout.speech import speech_of
 from rlx.run.run import Run
@@ -31,6 +34,10 @@ SUDOKU = ("env=game/sudoku", "algo=grpo", "warm_start=none")
 
 def run_of(*words: str) -> Run:
     return build_run(compose(words), Path())
+
+
+def experts_of(run: Run) -> dict[str, Played]:
+    return play_experts(worlds_in(run), run.seed)
 
 
 def turn(prompt: tuple[int, ...], *said: int) -> Turn:
@@ -55,7 +62,7 @@ def test_an_episode_is_as_long_as_the_expert_plays_it(words: tuple[str, ...]) ->
     run = run_of(*SUDOKU, *words)
     world = worlds_of(run.env, speech_of(run.protocol, load_tokenizer(Model(path="nano"))))[""]
     played = demonstrate_episode(world, next(run.env.tasks("train", 0)), 0)
-    found = play_experts(run)[""].lengths
+    found = experts_of(run)[""].lengths
     assert found.prompt == pytest.approx(length_of(played).prompt, rel=0.1)
     assert found.observed == pytest.approx(length_of(played).observed, rel=0.1)
 
@@ -86,7 +93,7 @@ def test_who_copies_an_expert_says_as_much_and_who_has_copied_one_somewhat_more(
     warm = run.before()
     assert warm is not None
     shown, said = expect_lengths(warm), expect_lengths(run)
-    assert shown.usual.sampled == play_experts(run)[""].lengths.sampled
+    assert shown.usual.sampled == experts_of(run)[""].lengths.sampled
     assert said.usual.sampled == pytest.approx(AFTER_COPYING * shown.usual.sampled)
     elsewhere = (*words, "warm_start.steps=21", "+env@warm_start.env=calc/count")
     for others in (words, (*words[:-1], "warm_start=none"), elsewhere):
@@ -120,23 +127,23 @@ class LiveNumber(GuessTheNumber):
 
 def test_no_expert_plays_with_a_live_server_for_a_plan() -> None:
     run = run_of("env=game/guess_the_number", "algo=rebn")
-    assert set(play_experts(run)) == {""}
-    assert play_experts(replace(run, env=LiveNumber(max_turns=20))) == {}
+    assert set(experts_of(run)) == {""}
+    assert experts_of(replace(run, env=LiveNumber(max_turns=20))) == {}
 
 
 def test_where_a_turn_is_the_act_alone_a_few_demonstrations_tell_the_length() -> None:
     run = run_of("env=game/guess_the_number", "algo=rebn", "env.low=1", "env.high=2", "env.max_turns=1")
     encode = load_tokenizer(Model(path="nano")).encode
     begun = "Guess the number that I think of. You have 1 guesses.\nIt is a number from 1 to 2.\n"
-    lengths = play_experts(run)[""].lengths
+    lengths = experts_of(run)[""].lengths
     assert lengths == Lengths(prompt=len(encode(begun)), sampled=2, observed=0, longest=len(encode(f"{begun}1\n")))
     assert expect_lengths(run).usual.sampled == pytest.approx(2 * AFTER_COPYING)
 
 
 def test_a_part_that_needs_more_than_the_context_is_named() -> None:
     run = run_of("env=[game/guess_the_number,game/sudoku]", "algo=reinforce", "protocol=tags")
-    text = " ".join(describe_plan(run, []).split())
+    text = " ".join(describe_plan(Prospect(run=run), []).split())
     assert text.count("CUT OFF") == 1
     assert "CUT OFF an expert's episode of game_sudoku takes up to " in text
-    assert "CUT OFF" not in describe_plan(run_of(*SUDOKU, "protocol.window=0"), [])
-    assert "CUT OFF" not in describe_plan(run_of("env=game/guess_the_number", "algo=rebn"), [])
+    assert "CUT OFF" not in describe_plan(Prospect(run=run_of(*SUDOKU, "protocol.window=0")), [])
+    assert "CUT OFF" not in describe_plan(Prospect(run=run_of("env=game/guess_the_number", "algo=rebn")), [])

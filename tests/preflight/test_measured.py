@@ -10,9 +10,10 @@ import pytest
 import yaml
 
 from rlx.commands.plan import describe_plan
-from rlx.commands.timing import timing_of
 from rlx.config.compose import build_run, compose
+from rlx.preflight.lengths import NOTHING_GIVEN
 from rlx.preflight.measured import ENOUGH, Measured, read_measured
+from rlx.preflight.prospect import Prospect
 
 WORDS = ("env=countdown", "algo=tool_rloo", "steps=40")
 
@@ -34,7 +35,8 @@ def read(path: Path, *words: str) -> Measured | None:
 
 def flat(measured: Measured | None, *words: str) -> str:
     run = build_run(compose([*WORDS, *words]), Path())
-    return " ".join(describe_plan(run, [], timing_of(run, measured=measured)).split())
+    prospect = Prospect(run=run, given=measured.given if measured else NOTHING_GIVEN, measured=measured)
+    return " ".join(describe_plan(prospect, []).split())
 
 
 def test_a_run_s_own_steps_replace_the_estimate_once_there_are_ten(tmp_path: Path) -> None:

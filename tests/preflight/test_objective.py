@@ -11,7 +11,9 @@ from rlx.commands.objective import LAST, value_of
 from rlx.config.compose import build_run, compose
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.summary import Summary
-from rlx.preflight.objective import ObjectiveError, check_objective, metrics_of
+from rlx.preflight.metric_names import metrics_of
+from rlx.preflight.objective import ObjectiveError, check_objective
+from rlx.preflight.prospect import Prospect
 from rlx.run.run import Run
 
 
@@ -25,7 +27,7 @@ def summary(value: float) -> Summary:
 
 @pytest.mark.parametrize("name", ["eval/reward", "eval/pass@16", "eval@5/reward", "success/mean", "tool/calls"])
 def test_an_objective_is_a_metric_that_the_run_will_have(name: str) -> None:
-    check_objective(run_of("evaluate=paper", f"objective={name}"))
+    check_objective(Prospect(run=run_of("evaluate=paper", f"objective={name}")))
 
 
 @pytest.mark.parametrize(
@@ -41,7 +43,7 @@ def test_an_objective_is_a_metric_that_the_run_will_have(name: str) -> None:
     ],
 )
 def test_so_is_one_of_a_part_or_of_what_an_environment_measures(name: str) -> None:
-    check_objective(run_of("env=mixture", "evaluate=paper", f"objective={name}"))
+    check_objective(Prospect(run=run_of("env=mixture", "evaluate=paper", f"objective={name}")))
 
 
 @pytest.mark.parametrize(
@@ -62,7 +64,7 @@ def test_so_is_one_of_a_part_or_of_what_an_environment_measures(name: str) -> No
 )
 def test_another_name_is_refused_before_the_run(words: list[str], message: str) -> None:
     with pytest.raises(ObjectiveError) as error:
-        check_objective(run_of(*words))
+        check_objective(Prospect(run=run_of(*words)))
     assert message in str(error.value)
     assert "\n" not in str(error.value)
 

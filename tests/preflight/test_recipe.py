@@ -10,11 +10,12 @@ import pytest
 from rlx.config.compose import build_run, compose
 from rlx.config.folders import read_option, shipped_options
 from rlx.preflight.fit import FitError
+from rlx.preflight.prospect import Prospect
 from rlx.preflight.recipe import check_recipe
 
 
 def check(*words: str) -> None:
-    check_recipe(build_run(compose(words), Path()))
+    check_recipe(Prospect(run=build_run(compose(words), Path())))
 
 
 @pytest.fixture
@@ -54,7 +55,7 @@ def test_a_recipe_near_enough_may_be_chosen() -> None:
 @pytest.mark.parametrize("option", shipped_options("model"))
 def test_every_shipped_model_has_the_recipe_of_its_size(option: str) -> None:
     run = build_run(compose([f"model={option}"]), Path())
-    check_recipe(run)
+    check_recipe(Prospect(run=run))
     assert run.model.recipe is not None
     shape = read_option("model", option)["shape"]
     if shape:

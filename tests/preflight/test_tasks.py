@@ -13,8 +13,14 @@ import pytest
 
 from rlx.env.countdown.countdown import Countdown
 from rlx.env.mixed.mixture import Mixture, Portion
-from rlx.preflight.tasks import check_tasks
+from rlx.preflight import tasks
+from rlx.preflight.prospect import Prospect
+from rlx.run.run import Run
 from rlx.types import Action, Move
+
+
+def check_tasks(run: Run, *, fetch: bool = True) -> None:
+    tasks.check_tasks(Prospect(run=run), fetch=fetch)
 
 
 @pytest.mark.parametrize(

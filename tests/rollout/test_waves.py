@@ -92,9 +92,9 @@ def test_turn_level_algorithms_count_a_step_in_turns(name: str) -> None:
     from pathlib import Path
 
     from rlx.config.compose import build_run, compose
-    from rlx.preflight.duration import stages_of
+    from rlx.preflight.prospect import Prospect
 
     words = ["env=game/guess_the_number", f"algo={name}", "algo.num_turns=12", "warm_start=none"]
     run = build_run(compose(words), Path())
     assert run.algo.num_turns == 12
-    assert stages_of(run)[-1].load.episodes <= 12
+    assert Prospect(run=run).main.load.episodes <= 12

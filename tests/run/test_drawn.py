@@ -18,7 +18,7 @@ from rlx.console import Screen
 from rlx.env.mixed.mixture import Mixture, Portion
 from rlx.learner.batch import collate
 from rlx.model.load import Model, load_model
-from rlx.preflight.fit import shape_of
+from rlx.preflight.prospect import Prospect
 from rlx.protocol.automaton import Actions, Automaton, State
 from rlx.protocol.drawn import Encode, Said, added_by, split_choices
 from rlx.protocol.tags import Tags
@@ -175,7 +175,7 @@ def test_what_was_chosen_is_told_from_what_spells_it() -> None:
 
 def test_the_plan_counts_a_row_for_every_action_that_a_protocol_adds(small_run: Build, tmp_path: Path) -> None:
     run = small_run(tmp_path)
-    plain, keyed = shape_of(run), shape_of(replace(run, protocol=Keys()))
+    plain, keyed = Prospect(run=run).shape, Prospect(run=replace(run, protocol=Keys())).shape
     assert plain is not None
     assert keyed is not None
     assert (plain.added, keyed.added) == (0, len(KEYS))

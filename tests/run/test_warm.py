@@ -12,8 +12,10 @@ import pytest
 from rlx.config.compose import ConfigError
 from rlx.console import Screen
 from rlx.hardware.interrupt import InterruptedRunError
-from rlx.preflight.tasks import TaskError, check_tasks
+from rlx.preflight.prospect import Prospect
+from rlx.preflight.tasks import check_tasks
 from rlx.record.track import is_clock
+from rlx.run.course import TaskError
 from rlx.run.life import Life
 from rlx.train import train
 
@@ -116,4 +118,4 @@ def test_what_a_stage_cannot_be_is_told_with_its_place(
 def test_a_stage_without_tasks_is_refused_before_anything_is_trained(build: Build, tmp_path: Path) -> None:
     words = ("warm_start.before.env.source=hub", f"warm_start.before.env.hub={tmp_path}/none.jsonl")
     with pytest.raises(TaskError, match=r"^warm_start\.before\.env"):
-        check_tasks(build(tmp_path, *words))
+        check_tasks(Prospect(run=build(tmp_path, *words)))

@@ -1,0 +1,45 @@
+"""Open the first episode of a task, as a run's player will: the environment's first step, and the first prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from rlx.protocol.history import first_prompt
+from rlx.types import Dialect, Environment, Step, Task
+from rlx.world import lawful, open_episode, opening_of, part_of, trained_parts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """Beginning of an episode."""
+
+    task: Task
+    env: Environment
+    """Part that the task is of."""
+    step: Step | None
+    """First step of the episode; None if the episode has no `step`."""
+    prompt: str
+
+
+def first_tasks(env: Environment, seed: int) -> Iterator[Task]:
+    """Yield the first task of each endless stream: of every part that is trained on."""
+    for name, part in trained_parts(env).items():
+        task = next(part.tasks("train", seed), None)
+        if task is None:
+            raise ValueError("tasks('train') gives no task")
+        yield replace(task, env=name)
+
+
+def open_task(env: Environment, dialects: Mapping[str, Dialect], task: Task) -> Opening:
+    """Open an episode, and write its first prompt."""
+    part = part_of(env, task)
+    step = first_step(part, task)
+    seen = () if step is None else step.observation
+    return Opening(task=task, env=part, step=step, prompt=first_prompt(dialects[task.env], task, seen))
+
+
+def first_step(env: Environment, task: Task) -> Step | None:
+    """Return the first step of an episode; None if it has no `step`."""
+    with open_episode(env, task) as episode:
+        return lawful(env, opening_of(episode)) if hasattr(episode, "step") else None

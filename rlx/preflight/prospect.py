@@ -1,0 +1,347 @@
+"""Facts of a run that has not begun: model, stages, memory, time and disk. Checks and plans read them from one value.
+
+Each fact is computed at most once, when it is first read. So a check that refuses a run has read no more than it
+needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from rlx.evaluate.evaluate import held_out
+from rlx.hardware.profile import Hardware
+from rlx.model.load import local_folder
+from rlx.model.packaged import is_packaged
+from rlx.model.shape import Shape, find_file, find_positions, find_shape
+from rlx.preflight.devices import check_devices, check_packages, device_memory
+from rlx.preflight.disk import save_seconds
+from rlx.preflight.fit import FitError, find_misfit, fits, largest_share, verdict
+from rlx.preflight.lengths import NOTHING_GIVEN, Given
+from rlx.preflight.measured import Measured
+from rlx.preflight.memory import Budget, Demand, budgets, num_trained
+from rlx.preflight.memory_host import host_amounts, host_peak
+from rlx.preflight.metric_names import metrics_of
+from rlx.preflight.openings import Opening, open_task
+from rlx.preflight.scaling import busiest, cached_rows, num_engines
+from rlx.preflight.stage import Stage
+from rlx.preflight.step import Load, StepTime
+from rlx.preflight.timer import Timer, find_timer
+from rlx.protocol.drawn import added_by
+from rlx.run.rehearsed import rehearsed
+from rlx.run.run import Run
+from rlx.types import Environment, Task
+from rlx.world import parts_of
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Prospect:
+    """A run before it begins, and all that follows from its settings."""
+
+    run: Run
+    trains: bool = True
+    """The run trains; False: it evaluates its model alone."""
+    given: Given = NOTHING_GIVEN
+    """Lengths of episodes that the user gives, or that a run has measured."""
+    measured: Measured | None = None
+    """Figures of the last steps of a run that is planned again."""
+
+    @property
+    def hardware(self) -> Hardware:
+        return self.run.hardware
+
+    @cached_property
+    def runs(self) -> tuple[Run, ...]:
+        """Warm starts as runs of their own, the first one first, and the run."""
+        return tuple(self.run.stages())
+
+    @cached_property
+    def stages(self) -> tuple[Stage, ...]:
+        """Stages of the run: its warm starts, the first one first, and its own."""
+        num = len(self.runs) - 1
+        names = ["warm start"] if num == 1 else [f"stage {number}" for number in range(1, num + 1)]
+        warm = [
+            Stage(run=run, name=name, key="warm_start." + "before." * (num - number), num_adapted=self.num_adapted)
+            for number, (run, name) in enumerate(zip(self.runs, names), 1)
+        ]
+        return (*warm, Stage(run=self.run, given=self.given, num_adapted=self.num_adapted))
+
+    @property
+    def main(self) -> Stage:
+        """The run's own stage."""
+        return self.stages[-1]
+
+    @cached_property
+    def environments(self) -> tuple[Environment, ...]:
+        """Every part of the environments of all stages."""
+        parts = [env for run in self.runs for env in parts_of(run.env).values()]
+        return tuple({id(env): env for env in parts}.values())
+
+    @cached_property
+    def held_out(self) -> tuple[Task, ...]:
+        """First of the tasks that the run is evaluated on."""
+        return tuple(held_out(self.run.evaluate, self.run.env)[:1])
+
+    @cached_property
+    def held_out_openings(self) -> tuple[Opening, ...]:
+        """Beginning of its episode."""
+        return tuple(open_task(self.run.env, self.main.dialects, task) for task in self.held_out)
+
+    @cached_property
+    def rehearsed(self) -> tuple[str, ...]:
+        """Names of the environments that are played before anything is trained."""
+        return tuple(name for _, name, _ in rehearsed(self.run))
+
+    @cached_property
+    def metric_names(self) -> tuple[str, ...]:
+        """Names of the metrics that the run will have."""
+        return tuple(metrics_of(self.run))
+
+    # The model
+
+    @cached_property
+    def folder(self) -> Path | None:
+        """Folder that the model is loaded from; None for one of a hub. A packaged model is unpacked."""
+        return local_folder(self.run.model)
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """The model is on a hub, or packed in a package."""
+        return is_packaged(self.run.model.path) or self.folder is None
+
+    @cached_property
+    def tokenizer(self) -> Path | None:
+        """File of the model's tokenizer, where it is here."""
+        return find_file(self.run.model.path, "tokenizer.json")
+
+    @cached_property
+    def stored_shape(self) -> Shape | None:
+        """Shape of the model as it is; None where no config.json is here and no option says the shape."""
+        return find_shape({"path": self.run.model.path, "shape": self.run.model.shape})
+
+    @property
+    def num_stored(self) -> int | None:
+        """Parameters of the model as it is, where its shape is known."""
+        return None if self.stored_shape is None else self.stored_shape.num_parameters
+
+    @cached_property
+    def shape(self) -> Shape | None:
+        """The shape with a row for every action that the model has or that the run's protocols add."""
+        stored = self.stored_shape
+        return stored and replace(stored, added=max(stored.added, len(added_by(self.run.dialects))))
+
+    @cached_property
+    def num_positions(self) -> int | None:
+        """Tokens that the model was made for, where its config.json is here and says so."""
+        return find_positions(self.run.model.path)
+
+    @cached_property
+    def num_adapted(self) -> int | None:
+        """Parameters of adapters, where these alone are trained."""
+        lora = self.run.model.lora
+        return None if self.shape is None or lora is None else num_trained(lora, self.shape)
+
+    @property
+    def num_trained(self) -> int:
+        """Parameters that are trained, without a critic's head; 0 where the model's shape is not known."""
+        if self.num_adapted is None:
+            return 0 if self.shape is None else self.shape.num_parameters
+        return self.num_adapted
+
+    # Memory
+
+    @cached_property
+    def demand(self) -> Demand | None:
+        """Facts that memory depends on; None where the model's shape is not known yet."""
+        if self.shape is None:
+            return None
+        algos = [run.algo for run in self.runs]
+        num_head = self.shape.width + 1 if any(algo.critic for algo in algos) else 0
+        return Demand(
+            shape=self.shape,
+            num_trained=self.num_trained + num_head,
+            adapted=self.run.model.lora is not None,
+            needs_reference=any("reference" in algo.needs for algo in algos),
+            max_context=max(run.sampling.max_context for run in self.runs),
+            num_head=num_head,
+            num_episodes=self.run.algo.num_prompts
+            * (self.run.algo.sample.num_episodes + self.run.algo.sample.num_forks),
+            frozen=any(algo.frozen_policy for algo in algos),
+        )
+
+    @cached_property
+    def device_memory(self) -> int | None:
+        """Bytes of one device, or on cpu of this machine; None where they are unknown."""
+        return device_memory(self.hardware)
+
+    @cached_property
+    def budgets(self) -> tuple[Budget, ...]:
+        """Memory that is in use at the same time, at each time; none where the model's shape is not known."""
+        if self.demand is None:
+            return ()
+        return tuple(budgets(self.hardware, self.demand, self.device_memory, trains=self.trains))
+
+    @cached_property
+    def verdicts(self) -> tuple[str, ...]:
+        """Verdict on each budget: it fits, or what may be too large, and the remedy."""
+        adapted = self.demand is not None and self.demand.adapted
+        return tuple(
+            verdict(self.hardware, budget, self.device_memory, adapted, self.demand) for budget in self.budgets
+        )
+
+    @cached_property
+    def fullest(self) -> tuple[Budget, str]:
+        """Budget that fits worst or is largest, and the verdict on it, where there are some."""
+        have = self.device_memory or 0
+        return max(zip(self.budgets, self.verdicts), key=lambda pair: (pair[0].total.least > have, pair[0].total.most))
+
+    @cached_property
+    def misfit(self) -> FitError | None:
+        """Reason why the devices cannot hold the run; None where they can, or where its shape is unknown."""
+        if self.demand is None:
+            return None
+        return find_misfit(self.hardware, self.demand, self.budgets, self.device_memory)
+
+    @cached_property
+    def host_amounts(self) -> dict[str, int]:
+        """Memory of each machine beside its GPUs, by use."""
+        return {} if self.demand is None else host_amounts(self.hardware, self.demand)
+
+    @cached_property
+    def host_peak(self) -> int:
+        """The most of that memory that is in use at once; 0 where it is unknown."""
+        return 0 if self.demand is None else host_peak(self.hardware, self.demand)
+
+    @cached_property
+    def largest_share(self) -> float | None:
+        """Largest hardware.engine_memory that fits, where some does."""
+        if self.demand is None or self.device_memory is None:
+            return None
+        return largest_share(self.hardware, self.demand, self.device_memory)
+
+    @cached_property
+    def fits_without_recompute(self) -> bool:
+        """Every budget surely fits with hardware.recompute=false."""
+        return fits(replace(self.hardware, recompute=False), self.demand, self.device_memory)
+
+    @cached_property
+    def lacking(self) -> str:
+        """Reason why this machine cannot start the run: devices or packages that it lacks; empty where there is
+        none."""
+        try:
+            check_devices(self.hardware)
+            check_packages(self.hardware)
+        except FitError as error:
+            return str(error)
+        return ""
+
+    # Time
+
+    @cached_property
+    def timer(self) -> Timer | None:
+        """Clock of the run's steps; None where the model's shape or the GPU is unknown."""
+        return find_timer(self.hardware, self.shape)
+
+    @cached_property
+    def times(self) -> dict[str, tuple[StepTime, ...]]:
+        """Time of a step of each stage, by its name, at each of its loads; empty without a timer."""
+        timer = self.timer
+        if timer is None:
+            return {}
+        return {
+            stage.name: tuple(timer.step(stage.run.hardware, load) for load in stage.loads) for stage in self.stages
+        }
+
+    def time_at(self, stage: Stage, index: int) -> StepTime:
+        """Return the time of a stage's step at one of three lengths, or the one time."""
+        times = self.times[stage.name]
+        return times[index] if len(times) > 1 else times[0]
+
+    @property
+    def is_measured(self) -> bool:
+        """The run's own steps are timed, not estimated."""
+        return self.measured is not None and self.measured.is_same
+
+    @property
+    def saving(self) -> float | None:
+        """Seconds of a checkpoint that a run with these settings has measured."""
+        return self.measured.saving if self.measured is not None and self.measured.is_same else None
+
+    @property
+    def saving_seconds(self) -> float:
+        """Seconds of a checkpoint: a run's own median, or an estimate by its size."""
+        return save_seconds(self.checkpoint_bytes) if self.saving is None else self.saving
+
+    @cached_property
+    def checkpoint_bytes(self) -> int:
+        """Bytes of the whole model in float32, two moments of what is trained, and adapters where there are some; 0
+        where the model's shape is not known."""
+        if self.shape is None:
+            return 0
+        return 4 * self.shape.num_parameters + self.num_trained * (8 if self.num_adapted is None else 12)
+
+    @property
+    def judges_untrained(self) -> bool:
+        """The untrained model is evaluated too; without a warm start it is the start itself."""
+        return self.run.evaluate.untrained and len(self.runs) > 1
+
+    @property
+    def num_evaluations(self) -> int:
+        """Number of evaluations: of the untrained model, the start, the end, and those on the way."""
+        every = self.run.evaluate.every
+        return 2 + self.judges_untrained + (self.run.steps // every if every else 0)
+
+    def evaluation_seconds(self, like: Load) -> float:
+        """Estimate all evaluations, with episodes like those of a load."""
+        assert self.timer is not None
+        settings = self.run.evaluate
+        episodes = settings.num_tasks * settings.num_samples
+        load = replace(like, episodes=episodes, samples=settings.num_samples, plays=True)
+        return self.num_evaluations * self.timer.step(self.hardware, load).rollout
+
+    @cached_property
+    def totals(self) -> list[tuple[Load, float]]:
+        """Seconds of the whole run at each load that its episodes may have; empty without a timer."""
+        loads = self.main.loads
+        indices = range(len(loads)) if len(loads) > 1 else [1]
+        return [(load, self.seconds(load, index)) for load, index in zip(loads, indices)] if self.timer else []
+
+    def seconds(self, load: Load, index: int = 1, *, warm: bool = True) -> float:
+        """Estimate the run with its evaluations and checkpoints, and with its warm starts unless not `warm`, at one of
+        three lengths. A measured step replaces the estimate of the run's own, and scales that of its evaluations; steps
+        that are done are not counted."""
+        assert self.timer is not None
+        step, judging = self.timer.step(self.hardware, load), self.evaluation_seconds(load)
+        if self.measured is not None and self.is_measured:
+            return self.seconds_left(self.measured, step, judging)
+        before = self.stages[:-1] if warm else ()
+        learning = sum(stage.run.steps * self.time_at(stage, index).seconds for stage in before)
+        saves = sum(stage.num_checkpoints for stage in (*before, self.main))
+        return learning + self.run.steps * step.seconds + judging + saves * self.saving_seconds
+
+    def seconds_left(self, measured: Measured, step: StepTime, judging: float) -> float:
+        """Estimate what is left of a run that has measured its own steps."""
+        scale = measured.rollout / step.rollout if step.rollout and measured.rollout else 1.0
+        left = max(0, self.run.steps - measured.steps)
+        judging *= scale * (self.num_evaluations - 1) / self.num_evaluations
+        return left * measured.seconds + judging + -(-left // self.run.checkpoint.every) * self.saving_seconds
+
+    # Engines
+
+    @property
+    def num_engines(self) -> int:
+        return num_engines(self.hardware)
+
+    @property
+    def num_idle(self) -> int:
+        """Engines that get no episode of a step: episodes are shared out evenly."""
+        return max(0, self.num_engines - self.main.load.episodes)
+
+    @cached_property
+    def num_crowded(self) -> tuple[int, int] | None:
+        """Episodes of an engine whose contexts its cache holds, and its episodes under way; None without a timer."""
+        if self.timer is None:
+            return None
+        load, hardware = self.main.load, self.hardware
+        held = cached_rows(self.timer.shape, hardware, self.timer.machine, load)
+        return held, min(hardware.num_live, busiest(hardware, load))
