@@ -30,7 +30,7 @@ def check_tasks(run: Run, *, fetch: bool = True) -> None:
         (["env.numbers=[2]", "env.low=10", "env.high=10", "env.target_low=100"], "^env: only 1 test problems exist in"),
         (["env.numbers=[2]", "env.low=9", "env.high=9", "env.target_low=81"], "^env: all problems of these ranges"),
         (["sampling.max_context=20", "sampling.max_new_tokens=4", "evaluate.max_new_tokens=4"], "than a prompt, which"),
-        (["protocol.instruction='Reach {goal}.'"], "^protocol.instruction: task .* tells no goal"),
+        (["protocol.instruction='Reach {goal}.'"], "^protocol.instruction: .* has a task without a goal"),
         (["protocol.instruction='Use {actions}.'"], "^protocol.instruction: the environment declares no actions"),
         (["model.max_context=100000"], "^model.max_context=100000: expected at most 2048, as nano was made for"),
     ],
