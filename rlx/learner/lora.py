@@ -1,4 +1,4 @@
-"""What differs when a model carries peft's adapters: asked of the model itself, so peft is not imported without
+"""Differences of a model that carries peft's adapters. The model itself is asked, so peft is not imported without
 them."""
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from rlx.model.expand import ROWS, START
@@ -31,7 +32,7 @@ def adapted_layers(base: Any) -> dict[str, Any]:
 
 
 def delta(layer: Any) -> Tensor:
-    """What the layer's active adapters add to its weight."""
+    """Return the sum that the layer's active adapters add to its weight."""
     return sum(layer.get_delta_weight(name) for name in layer.active_adapters)
 
 
@@ -77,7 +78,8 @@ class Weights(Mapping[str, Tensor]):
         tensor = self.plain[inner]
         if self.gathered is None:
             return merged(tensor, layer)
-        with self.gathered([tensor] if layer is None else list(layer.parameters())):
+        # An engine may read them in inference mode. Shards that were gathered in it could not be trained again.
+        with torch.inference_mode(False), self.gathered([tensor] if layer is None else list(layer.parameters())):
             return merged(tensor, layer).clone()
 
     def distinct(self) -> list[str]:

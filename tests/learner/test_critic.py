@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import random
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -19,6 +20,7 @@ from rlx.algo.nested_ppo import nested_ppo
 from rlx.algo.parts import Credited, Critic, Optimizer, PerRow, PerToken
 from rlx.learner.attention import PACKED
 from rlx.learner.batch import collate
+from rlx.learner.lora import Weights, adapters_off
 from rlx.learner.rows import rows
 from rlx.learner.torch import TorchLearner
 from rlx.protocol.automaton import Automaton, State
@@ -180,6 +182,24 @@ def test_a_critic_is_kept_with_the_learners_state_and_goes_on_to_the_same_bits(m
     assert not [name for name in exported if "value" in name and "head" in name]
     assert set(exported) == set(load_file(saved_plainly(model(), tmp_path / "plain")))
     AutoModelForCausalLM.from_pretrained(tmp_path)
+
+
+def test_weights_that_are_gathered_for_an_engine_can_be_trained_again(model):
+    """An engine may read them in inference mode; ZeRO 3 then replaces a parameter's data while they are gathered."""
+
+    @contextmanager
+    def gathered(params):
+        for param in params:
+            param.data = param.data.clone()
+        yield
+
+    network = adapted(model())
+    with torch.inference_mode():
+        read = dict(Weights(network, gathered))
+    assert read
+    assert not any(param.is_inference() for param in network.parameters())
+    with adapters_off(network):
+        pass
 
 
 def saved_plainly(network, folder):
