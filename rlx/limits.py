@@ -13,6 +13,8 @@ from typing import Annotated, Any
 
 SHOWN = 25
 """Names that a message gives where none is close."""
+LONGEST_SHOWN = 200
+"""Characters of a wrong value that a message repeats."""
 CONSENT = "needs the user's own word"
 """Mark of a parameter that decides what code runs, how confined, and which server is asked. A configuration from a run
 folder may set it to what rlx ships, or to what the user repeats on the command line (rlx/config/consent.py)."""
@@ -78,8 +80,15 @@ def not_empty(**values: Iterable[str]) -> None:
 
 
 def refuse(name: str, value: object, expected: str) -> None:
-    """The ValueError of a value that cannot be, in one line."""
-    raise ValueError(f"{name}={value}: expected {expected}")
+    """Raise the ValueError of a value that cannot be, in one line that a terminal shows as it is."""
+    raise ValueError(f"{name}={to_text(value)}: expected {expected}")
+
+
+def to_text(value: object) -> str:
+    """Return a value's text, without its end if it is long, and with escapes for what cannot be printed."""
+    text = str(value)
+    cut = text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
+    return cut if cut.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in cut)
 
 
 def near(name: str, names: Iterable[str]) -> str:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlx.limits import LARGEST, above, at_least, within
+from rlx.limits import LARGEST, above, at_least, refuse, within
 
 
 @given(st.floats() | st.integers())
@@ -56,3 +56,20 @@ def test_what_was_expected_is_said_as_one_writes_it(check: Callable[..., None], 
 def test_a_large_whole_limit_is_written_in_full() -> None:
     with pytest.raises(ValueError, match=rf"^seed=-1: .*{2**63 - 1}$"):
         within(0, 2**63 - 1, seed=-1)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("\x1b[31mred\n", r"\x1b[31mred\n"),
+        ("\ud800", r"\ud800"),
+        ("x" * 10**6, "x" * 200 + "…"),
+        ("左转 <b>", "左转 <b>"),
+        (1.5, "1.5"),
+    ],
+    ids=["terminal", "surrogate", "long", "other letters", "number"],
+)
+def test_a_refused_value_is_shown_as_a_terminal_may_show_it(value: object, text: str) -> None:
+    with pytest.raises(ValueError, match=r"^key=") as error:
+        refuse("key", value, "another")
+    assert str(error.value) == f"key={text}: expected another"

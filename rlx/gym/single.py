@@ -19,7 +19,7 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
 
 from rlx.gym.keywords import NAMES
-from rlx.gym.spaces import AnyText, Messages, check_choice, check_text
+from rlx.gym.spaces import AnyText, Messages, check_choice, check_text, require_seed
 from rlx.gym.spoken import SAID, SpokenPart
 from rlx.gym.state import check_state, copy_of, require_replayable, state_of
 from rlx.gym.stream import SPLITS, TaskStream
@@ -63,6 +63,8 @@ class TextEnv(gymnasium.Env[Any, str]):
         if observation == "chat_on_reset" and tokenizer is None:
             raise MistakeError("concat_chat_on_reset: give get_wrapper_fns a tokenizer, whose chat template it takes")
         check_choice("split", split, SPLITS)
+        if seed is not None:
+            require_seed(seed)
         check_choice("render_mode", render_mode, (None, *self.metadata["render_modes"]))
         self.world, self.protocol, self.observation, self.tokenizer = env, protocol, observation, tokenizer
         self.stream = TaskStream(env, split)

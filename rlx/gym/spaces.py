@@ -23,6 +23,13 @@ def require(kind: Any, expected: str, **values: Any) -> None:
             raise MistakeError(f"{name}={value!r:.60}: expected {expected}")
 
 
+def require_seed(seed: Any) -> None:
+    """MistakeError for a seed that Gymnasium's generators would refuse at the first reset."""
+    require(Integral, "an integer", seed=seed)
+    if seed < 0:
+        raise MistakeError(f"seed={seed}: expected an integer, at least 0")
+
+
 def check_choice(name: str, value: Any, choices: Sequence[Any]) -> None:
     """MistakeError unless it is one of these."""
     if not any(value == choice for choice in choices):
