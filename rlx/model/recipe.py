@@ -67,6 +67,8 @@ class Recipe:
     """Length limit of the output of one tool call."""
     page_characters: int
     """Characters of a page that a search shows."""
+    critic_lr: float = 1e-5
+    """Learning rate of a critic's head."""
     result_characters: int = 0
     """Characters of each page in the results of a search that can open pages too; 0: only titles."""
     world_names: Names = "invented"
@@ -92,5 +94,6 @@ class Recipe:
         within(0, MOST_DOUBLINGS, warm_doublings=self.warm_doublings)
         at_least(0.0, kl=self.kl, entropy=self.entropy)
         above(0, 1, reinforce_lr=self.reinforce_lr, prefer_lr=self.prefer_lr, imitate_lr=self.imitate_lr)
+        above(0, 1, critic_lr=self.critic_lr)
         above(0.0, lora_factor=self.lora_factor, judge_seconds=self.judge_seconds)
         above(0, 3600, tool_seconds=self.tool_seconds)

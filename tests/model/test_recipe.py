@@ -88,7 +88,7 @@ def test_a_recipe_that_cannot_be_is_refused_with_its_place(word: str, message: s
     [
         *(
             f"{key}={value}"
-            for key in ("reinforce_lr", "imitate_lr")
+            for key in ("reinforce_lr", "imitate_lr", "critic_lr")
             for value in ("abc", "null", "[1,2]", "nan", "1e20")
         ),
         *(f"{key}={value}" for key in ("tool_seconds", "tool_memory_mb") for value in ("null", "nan", "'\u2603'", "0")),
@@ -109,6 +109,16 @@ def test_every_recipe_composes_and_is_whole(name: str) -> None:
     assert recipe.turn_tokens <= recipe.max_context
     assert recipe.answer_tokens <= recipe.max_context
     assert recipe.imitate_lr >= recipe.reinforce_lr > 0
+
+
+@pytest.mark.parametrize("model", ["nano", "qwen3_4b"])
+@pytest.mark.parametrize("algo", ["nested_ppo", "ppo", "a2c"])
+def test_a_critics_head_is_learned_at_its_own_rate_of_the_recipe_and_never_slower_than_the_policy(
+    algo: str, model: str
+) -> None:
+    tree = compose([f"algo={algo}", f"model={model}"])
+    assert tree["algo"]["critic"]["lr"] == {"nano": 2e-4, "qwen3_4b": 1e-5}[model]
+    assert tree["algo"]["critic"]["lr"] >= tree["algo"]["optimizer"]["lr"]
 
 
 def test_larger_models_never_learn_faster() -> None:
