@@ -40,7 +40,7 @@ def describe_stage(stage: Stage) -> str:
     episodes = tasks * sampler.num_episodes if stage.counts_forks else steps * stage.load.episodes
     most = "" if sampler.forks_always else "at most "
     forks = f" and {most}{counted(tasks * sampler.num_forks, 'fork')}" if sampler.num_forks else ""
-    tokens = [short(steps * num_tokens(load)) for load in stage.loads]
+    tokens = [short(steps * num) for num in sorted(map(num_tokens, stage.loads))]
     amount = f"about {tokens[0]}" if len(tokens) == 1 else f"{tokens[0]} to {tokens[-1]}"
     most = f"up to {stage.num_extended} while its policy does not speak or earns nothing"
     longer = f" ({most})" if stage.run.extend else ""

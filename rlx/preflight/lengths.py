@@ -6,18 +6,21 @@ a model that reasons: elsewhere the tokens of an episode are unknown, and three 
 
     --tokens | metrics.jsonl | copied demonstrations -> one length     otherwise -> a quarter, half and all that fits
 
+An episode has as many turns as its expert takes, or more where its tokens need them (`sampling.max_new_tokens` each).
 Prompts, turns and observations are measured on the environment itself, by its expert or by its openings.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from zlib import crc32
 
 from rlx.limits import MANY, MistakeError
-from rlx.model.load import SHIPPED
 from rlx.model.shape import find_file
 from rlx.protocol.drawn import Encode
 from rlx.record.codec import common_prefix
@@ -47,6 +50,8 @@ TAIL = 4
 """The longest episode of a step has so many times the mean's tokens, or all that fits: 4.4 and 5.6 in GSM8K runs of
 verl, which fill their limit of 1,024."""
 TOKENS = "--tokens"
+PIECE = re.compile(r" ?[A-Za-z\u00c0-\u024f]{1,10}|[^\W\d_]|\d{1,3}|\s+| ?[^\w\s]+|_")
+"""Latin words (a long one is two), other letters, numbers of up to three digits, runs of white space or punctuation."""
 SHARES = (0.25, 0.5, 1.0)
 """Shares of what fits that stand for an unknown length."""
 
@@ -138,13 +143,14 @@ def expect_lengths(run: Run, given: Given = NOTHING_GIVEN) -> Expected:
     mean = given_lengths(mean, given)
     most = max(sampled_most(worlds[name].env, run.sampling, lengths) for name, lengths in each.items())
     if given.tokens is not None:
-        length = given_tokens(given.tokens, most, given.source)
-        return Expected(lengths=(replace(mean, sampled=length),), source=given.source, most=most, experts=experts)
+        one = replace(mean, sampled=given_tokens(given.tokens, most, given.source))
+        one = one if given.turns is not None else in_turns(one, run.sampling.max_new_tokens)
+        return Expected(lengths=(one,), source=given.source, most=most, experts=experts)
     factor = copying(run, is_terse=all(one.is_terse for one in played.values()))
     if factor is not None and set(weights) <= set(experts):
         copied = replace(mean, sampled=min(most, factor * mean.sampled))
         return Expected(lengths=(copied,), source="demonstrations", most=most, experts=experts)
-    three = tuple(replace(mean, sampled=share * most) for share in SHARES)
+    three = tuple(in_turns(replace(mean, sampled=share * most), run.sampling.max_new_tokens) for share in SHARES)
     return Expected(lengths=three, most=most, experts=experts)
 
 
@@ -156,13 +162,25 @@ def given_tokens(tokens: float, most: int, source: str) -> float:
     return max(1.0, min(most, tokens))
 
 
+def in_turns(lengths: Lengths, longest: int) -> Lengths:
+    """Give an episode the turns that its tokens need at least, with `longest` in each; each sees as much as before."""
+    turns = lengths.sampled / longest
+    return lengths if turns <= lengths.turns else with_turns(lengths, turns)
+
+
+def with_turns(lengths: Lengths, turns: float) -> Lengths:
+    """Return an episode of another number of turns, which see and forget as often as those before."""
+    ratio = (turns - 1) / (lengths.turns - 1) if lengths.turns > 1 else 0.0
+    observed, contexts = ratio * lengths.observed, 1 + ratio * (lengths.contexts - 1)
+    return replace(lengths, observed=observed, contexts=contexts, turns=turns)
+
+
 def given_lengths(lengths: Lengths, given: Given) -> Lengths:
     """Replace what the user gives; further turns see as much each as before."""
-    turns = lengths.turns if given.turns is None else given.turns
-    each = lengths.observed / (lengths.turns - 1) if lengths.turns > 1 else 0.0
-    seen = each * (turns - 1) if given.seen is None else given.seen
+    scaled = lengths if given.turns is None else with_turns(lengths, given.turns)
+    seen = scaled.observed if given.seen is None else given.seen
     prompt = lengths.prompt if given.prompt is None else given.prompt
-    return replace(lengths, prompt=prompt, observed=seen, turns=turns)
+    return replace(scaled, prompt=prompt, observed=seen)
 
 
 def copying(run: Run, *, is_terse: bool) -> float | None:
@@ -171,10 +189,27 @@ def copying(run: Run, *, is_terse: bool) -> float | None:
     if run.algo.imitates:
         return 1.0
     before, recipe = run.before(), run.model.recipe
-    if before is None or not before.algo.imitates or (before.env, before.protocol) != (run.env, run.protocol):
+    if before is None or not before.algo.imitates or not shows_alike(before, run):
         return None
     is_brief = recipe is None or before.steps <= recipe.brief_steps
     return None if is_brief and not is_terse else AFTER_COPYING
+
+
+def shows_alike(before: Run, run: Run) -> bool:
+    """Tell whether demonstrations are of the environment that is played, but for keys of its expert alone."""
+    shown, played = trained_parts(before.env), trained_parts(run.env)
+    names_same = (shown.keys(), before.dialects) == (played.keys(), run.dialects)
+    return names_same and all(with_expert_of(played[name], own) == own for name, own in shown.items())
+
+
+def with_expert_of(env: Environment, shown: Environment) -> Environment:
+    """Return an environment with the expert of another one of its class (`of_expert`, the names of its keys)."""
+    if type(env) is not type(shown):
+        return env
+    changed: Environment = copy(env)
+    for key in getattr(env, "of_expert", ()):
+        object.__setattr__(changed, key, getattr(shown, key))
+    return changed
 
 
 def has_room(dialect: Dialect, played: Trajectory) -> bool:
@@ -186,7 +221,8 @@ def has_room(dialect: Dialect, played: Trajectory) -> bool:
 def sampled_most(env: Environment, sampling: Sampling, lengths: Lengths) -> int:
     """Count the tokens that an episode of a part may sample: its turns' limits, in the room of its contexts."""
     turns = turn_limit(env)
-    room = sampling.max_context * lengths.contexts - lengths.prompt
+    contexts = lengths.contexts if turns is None else max(lengths.contexts, with_turns(lengths, turns).contexts)
+    room = sampling.max_context * contexts - lengths.prompt
     if turns is None or turns > 1:
         room -= min(lengths.observed, room / 2)
     each = sampling.max_new_tokens * (turns or 10**9)
@@ -256,12 +292,22 @@ def can_play(env: Environment) -> bool:
 
 
 def encoder(path: str) -> Encode:
-    """Return the model's own tokenizer; where that is not here, the embedded model's, which takes somewhat more
-    tokens."""
+    """Return the model's own tokenizer; where that is not here, one that counts as a large vocabulary does."""
     from tokenizers import Tokenizer
 
-    tokenizer = Tokenizer.from_file(str(find_file(path, "tokenizer.json") or SHIPPED / "nano" / "tokenizer.json"))
+    file = find_file(path, "tokenizer.json")
+    if file is None:
+        return split_roughly
+    tokenizer = Tokenizer.from_file(str(file))
     return lambda text: tokenizer.encode(text.encode(errors="replace").decode(), add_special_tokens=False).ids
+
+
+def split_roughly(text: str) -> list[int]:
+    """Return an id for each piece into which tokenizers of large vocabularies split text first. Most words are tokens.
+
+    The embedded model's tokenizer would mislead here: whole sentences of its own prompts are single tokens of it.
+    """
+    return [crc32(piece.encode(errors="replace")) for piece in PIECE.findall(text)]
 
 
 def length_of(episode: Trajectory) -> Lengths:

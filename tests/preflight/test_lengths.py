@@ -17,10 +17,12 @@ from rlx.preflight.lengths import (
     LengthError,
     Lengths,
     Played,
+    encoder,
     expect_lengths,
     length_of,
     mean_of,
     play_experts,
+    split_roughly,
     worlds_in,
 )
 from rlx.preflight.prospect import Prospect
@@ -119,6 +121,55 @@ def test_what_the_user_gives_wins_and_must_be_possible() -> None:
             Given(turns=bad)
     measured = expect_lengths(run, Given(tokens=1e6, source="a run"))
     assert measured.usual.sampled == measured.most, "figures of a folder are bounded, not refused"
+
+
+ROOM = ("env=babyai/go_to", "algo=nested_ppo", "model=qwen3_4b_instruct", "protocol=babyai_reasoning")
+
+
+def test_an_episode_has_the_turns_that_its_tokens_need_and_no_more_tokens_than_its_turns_hold() -> None:
+    """GoTo has 64 valid turns, and its expert takes about 5 of them."""
+    pytest.importorskip("minigrid")
+    run = run_of(*ROOM, "sampling.max_new_tokens=64")
+    expert, found = play_experts(worlds_in(run), run.seed)[""].lengths, expect_lengths(run)
+    assert found.most == 64 * 64
+    assert [(one.sampled, one.turns) for one in found.lengths] == [(1024, 16), (2048, 32), (4096, 64)]
+    for one in found.lengths:
+        assert one.observed / (one.turns - 1) == pytest.approx(expert.observed / (expert.turns - 1))
+    assert found.lengths[-1].contexts > 10 > expert.contexts, "the window forgets again and again"
+    told, few = (expect_lengths(run, Given(tokens=tokens)).usual for tokens in (640, 64))
+    assert (told.turns, few.turns) == (10, expert.turns)
+    assert expect_lengths(run, Given(tokens=640, turns=3)).usual.turns == 3, "what the user gives wins"
+
+
+def test_turns_that_are_fixed_for_a_step_bound_its_tokens() -> None:
+    pytest.importorskip("minigrid")
+    run = run_of(*ROOM, "sampling.max_new_tokens=64", "algo.num_turns=128", "algo.num_prompts=128")
+    (stage,) = Prospect(run=run).stages
+    assert [load.episodes * load.turns for load in stage.loads] == [128] * 3
+    assert [load.episodes * load.sampled for load in stage.loads] == [128 * 64] * 3
+
+
+@pytest.mark.parametrize(
+    ("shown", "is_alike"),
+    [("noise=0.3", True), ("num_noisy=2", True), ("num_distractors=5", False), ("level=PickUp", False)],
+)
+def test_demonstrations_of_another_expert_of_the_same_rooms_tell_the_length(shown: str, *, is_alike: bool) -> None:
+    pytest.importorskip("minigrid")
+    warm = ("warm_start=sft", "warm_start.steps=60", "+env@warm_start.env=babyai/go_to", f"warm_start.env.{shown}")
+    found = expect_lengths(run_of("env=babyai/go_to", "algo=nested_ppo", "protocol=direct_goal", *warm))
+    assert (found.source == "demonstrations") == is_alike
+
+
+def test_text_for_a_model_that_is_not_here_is_counted_as_a_large_vocabulary_counts_it() -> None:
+    """SmolLM2's tokenizer makes 107 tokens of the paper's prompt and 48 of the view."""
+    pytest.importorskip("minigrid")
+    run = run_of("env=babyai/go_to", "algo=nested_ppo", "model=qwen3_4b_instruct", "protocol=babyai_reasoning")
+    prompt = encoder("nobody/nothing")(run.protocol.instruction.replace("{goal}", "go to the yellow key"))
+    assert len(prompt) == pytest.approx(107 - 15, rel=0.1), "without the actions"
+    view = "You see a wall 2 steps forward\nYou see a wall 3 steps left\nYou see a yellow key 2 steps left and 1 step "
+    assert len(split_roughly(f"{view}forward\nYou see a red box 1 step left and 1 step forward\n")) == 48
+    assert len(split_roughly("请转向左边，\ud800")) == 6
+    assert split_roughly("") == []
 
 
 class LiveNumber(GuessTheNumber):

@@ -35,6 +35,8 @@ class BabyAI:
     pace: ClassVar = "inline"
     discount: ClassVar = 0.9
     judging: ClassVar = ("num_test", "penalty", "max_penalty", "max_invalid")
+    of_expert: ClassVar = ("noise", "num_noisy")
+    """Keys that change demonstrations alone: a plan counts with these where the policy has copied them."""
 
     level: str = "GoTo"
     """Missions: GoTo, PickUp, Open, PutNext, PickUpSeqGoTo, GoToRedBall, GoToRedBallGrey, GoToRedBlueBall, PickupDist
@@ -71,14 +73,14 @@ class BabyAI:
         level_class()
 
     @property
-    def max_steps(self) -> int:
-        """Valid turns of an episode."""
+    def max_turns(self) -> int:
+        """Valid turns of an episode, which `rlx plan` counts with."""
         return LEVELS[self.level].max_steps
 
     @property
     def reward_range(self) -> tuple[float, float]:
         """Return the limits of an episode's reward; invalid turns in a row are limited, and so is their sum."""
-        possible = self.penalty * (self.max_steps * (self.max_invalid - 1) + 1)
+        possible = self.penalty * (self.max_turns * (self.max_invalid - 1) + 1)
         return -(possible if self.max_penalty is None else min(possible, self.max_penalty)), 1.0
 
     def tasks(self, split: str, seed: int) -> Iterator[Task]:
