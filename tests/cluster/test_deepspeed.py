@@ -117,6 +117,40 @@ def test_trees_are_the_same_on_two_ranks(words: list[str], tmp_path: Path) -> No
     assert told(tmp_path / "1")[0]["tree/edges"] > 2
 
 
+NESTED = (
+    *("env=countdown", "env.max_rounds=3", "protocol=tags", "algo=nested_ppo", "algo.num_turns=20"),
+    *("algo.num_prompts=8", "algo.num_samples=2", "algo.critic.lr=1e-2", "algo.token_lam=0.9"),
+    *("algo.reward_kl.weight=0.1", "algo.reward_kl.target=0.01", "algo.optimizer.num_epochs=2"),
+    *(
+        "algo.optimizer.num_minibatches=2",
+        "algo.optimizer.max_kl=1.0",
+        "algo.optimizer.lr=2e-5",
+        "sampling.max_new_tokens=32",
+        "steps=3",
+    ),
+)
+
+
+@pytest.mark.parametrize("adapted", [False, True], ids=["all weights", "adapters"])
+def test_nested_ppo_takes_the_same_steps_on_two_ranks_as_on_one(
+    words: list[str], tmp_path: Path, *, adapted: bool
+) -> None:
+    """Its turns, values, KL price, whitened advantages and early stop are of the whole batch, whoever sampled it."""
+    rest = [word for word in words if not word.startswith(("algo", "env"))]
+    plain = [*rest, *NESTED, *(["+model/lora=r8"] if adapted else [])]
+    work(1, "run_all", runs=[[str(tmp_path / "torch"), [*plain, "hardware=cpu"]]])
+    stages = [[str(tmp_path / str(stage)), [*plain, f"hardware.zero_stage={stage}"]] for stage in (0, 2, 3)]
+    half = [[str(tmp_path / "half"), [*plain, "steps=2"]]]
+    work(2, "run_all", runs=[*stages, *half])
+    work(1, "run_all", runs=[[str(tmp_path / "half"), [*plain, "hardware=cpu"]]])
+    alone = told(tmp_path / "torch")
+    for name in ("0", "2", "3", "half"):
+        assert_close(told(tmp_path / name), alone)
+    assert [step["critic/loss"] > 0 for step in alone] == [True] * 3
+    assert alone[0]["known/reward_kl"] != alone[2]["known/reward_kl"], "the price adapts"
+    assert alone[0]["batch/turns"] > alone[0]["batch/episodes"], "episodes have several turns"
+
+
 def test_a_run_goes_on_under_another_stage(runs: Path) -> None:
     assert_close(told(runs / "2-to-3"), told(runs / "2-2"))
 
