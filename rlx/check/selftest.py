@@ -263,14 +263,14 @@ def rates(run: Run, told: Sequence[Tree]) -> list[tuple[str, str, str]]:
 def estimated(run: Run, found: Tree) -> dict[str, str]:
     """Estimate the rates (rlx/preflight/scaling.py) for the episodes that were played, if machine and model are
     known."""
-    timer = Prospect(run=run).timer
-    if timer is None:
+    forecast = Prospect(run=run).forecast
+    if forecast is None:
         return {}
     episodes, tokens = found["episodes"], found["tokens"]
     load = Load(
         episodes=episodes, samples=2, sampled=max(1, tokens // episodes), observed=found["observed"] // episodes
     )
-    step = timer.step(run.hardware, load)
+    step = forecast.timer.step(run.hardware, load)
     return {
         "sample": f"{tokens / step.rollout:,.0f} tokens/s",
         "update": f"{tokens / step.update:,.0f} tokens/s",

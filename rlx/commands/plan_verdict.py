@@ -9,6 +9,7 @@ from itertools import groupby
 from rlx.commands.text import LEFT, between, clock, hours, precision, row
 from rlx.console import counted
 from rlx.preflight.fit import EngineError
+from rlx.preflight.forecast import Forecast
 from rlx.preflight.lengths import TAIL
 from rlx.preflight.measured import ENOUGH
 from rlx.preflight.prospect import Prospect
@@ -62,15 +63,16 @@ def describe_fit(prospect: Prospect) -> str:
 
 def describe_total(prospect: Prospect) -> list[str]:
     """Say how long the run takes, or what that depends on."""
-    if prospect.timer is None:
+    forecast = prospect.forecast
+    if forecast is None:
         return row("time", f"no estimate: {NO_SHAPE if prospect.shape is None else NO_GPU}")
-    costs = [cost(prospect, load, seconds) for load, seconds in prospect.totals]
+    costs = [cost(prospect, load, seconds) for load, seconds in forecast.totals]
     if prospect.measured is not None and prospect.is_measured:
         done = counted(prospect.measured.steps, "step")
         return row("time", f"{costs[0].strip()}, as measured, for what is left after {done}")
     if prospect.main.expected.is_certain:
-        longer = describe_longer(prospect) + describe_extension(prospect)
-        return row("time", f"{costs[0].strip()}, {precision(prospect.timer.is_checked)}{longer}")
+        longer = describe_longer(forecast) + describe_extension(forecast)
+        return row("time", f"{costs[0].strip()}, {precision(forecast.timer.is_checked)}{longer}")
     lines = row("time", "unknown, as is the length of episodes. If one samples, on average,")
     lines += [f"{'':<{LEFT}}{each}{' (all that fits)' * (each == costs[-1])}" for each in costs]
     lines += row("", f"{fitting(prospect)} set what fits.")
@@ -85,27 +87,27 @@ def cost(prospect: Prospect, load: Load, seconds: float) -> str:
     return f"{load.sampled:>9,} tokens: {clock(seconds)}{spent}"
 
 
-def describe_longer(prospect: Prospect) -> str:
+def describe_longer(forecast: Forecast) -> str:
     """Say what longer episodes cost, which a policy may learn: twice as long, and as long as they can be."""
-    load, most = prospect.main.load, prospect.main.expected.most
+    load, most = forecast.main.load, forecast.main.expected.most
     if not load.plays:
         return ""
-    twice = f"; twice the tokens take {clock(seconds_at(prospect, 2 * load.sampled))}"
-    limit = f", all {most:,} that fit {clock(seconds_at(prospect, most))} (sampling.max_new_tokens caps them)"
+    twice = f"; twice the tokens take {clock(seconds_at(forecast, 2 * load.sampled))}"
+    limit = f", all {most:,} that fit {clock(seconds_at(forecast, most))} (sampling.max_new_tokens caps them)"
     return twice + (limit if most > 2 * load.sampled else "")
 
 
-def seconds_at(prospect: Prospect, tokens: int) -> float:
+def seconds_at(forecast: Forecast, tokens: int) -> float:
     """Estimate the whole run with episodes of so many sampled tokens."""
-    most = prospect.main.expected.most
-    return prospect.seconds(replace(prospect.main.load, sampled=tokens, longest=min(TAIL * tokens, max(most, tokens))))
+    longest = min(TAIL * tokens, max(forecast.main.expected.most, tokens))
+    return forecast.seconds(replace(forecast.main.load, sampled=tokens, longest=longest))
 
 
-def describe_extension(prospect: Prospect) -> str:
+def describe_extension(forecast: Forecast) -> str:
     """Say how much longer a run becomes if its warm starts double as often as they may."""
     seconds = sum(
-        (stage.num_extended - stage.run.steps) * prospect.times[stage.name][len(stage.loads) // 2].seconds
-        for stage in prospect.stages[:-1]
+        (stage.num_extended - stage.run.steps) * forecast.times[stage.name][len(stage.loads) // 2].seconds
+        for stage in forecast.stages[:-1]
     )
     return f"; the longest warm start takes {clock(seconds)} more" if seconds else ""
 
@@ -118,9 +120,9 @@ def fitting(prospect: Prospect) -> str:
 
 def describe_limits(prospect: Prospect) -> list[str]:
     """Name the largest part of a step, at each length where it is another, and the keys that make it smaller."""
-    if prospect.timer is None:
+    if prospect.forecast is None:
         return []
-    steps = list(zip(prospect.main.loads, prospect.times[prospect.main.name]))
+    steps = list(zip(prospect.main.loads, prospect.forecast.times[prospect.main.name]))
     groups = [(PARTS[limit], list(same)) for limit, same in groupby(steps, key=lambda pair: pair[1].limit)]
     if len(groups) == 1:
         _, step = steps[len(steps) // 2]
@@ -199,9 +201,9 @@ def describe_unused(prospect: Prospect) -> list[str]:
 
 def describe_crowd(prospect: Prospect) -> list[str]:
     """Say that the cache holds too few of the episodes under way, whose contexts are then read again every turn."""
-    if prospect.num_crowded is None or prospect.hardware.engine != "vllm":
+    if prospect.forecast is None or prospect.hardware.engine != "vllm":
         return []
-    num, live = prospect.num_crowded
+    num, live = prospect.forecast.num_cached
     if num >= (1 - CROWDED) * live:
         return []
     load, most = prospect.main.load, prospect.largest_share

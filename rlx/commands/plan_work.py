@@ -68,9 +68,9 @@ def describe_evaluations(prospect: Prospect) -> list[str]:
     first = "of the untrained model, the start" if prospect.judges_untrained else "of the start"
     way = f", every {counted(settings.every, 'step')}" if settings.every else ""
     text = f"{prospect.num_evaluations} of {episodes} each ({first}{way} and the end)"
-    if prospect.timer is None:
+    if prospect.forecast is None:
         return row("evaluation", text)
-    spent = [clock(prospect.evaluation_seconds(load)) for load in prospect.main.loads]
+    spent = [clock(prospect.forecast.evaluation_seconds(load)) for load in prospect.main.loads]
     within = spent[0] if len(spent) == 1 else f"{spent[0]} to {spent[-1]}"
     return row("evaluation", f"{text}: about {within} in all, counted in the time above (evaluate.num_tasks, .every)")
 
@@ -100,19 +100,19 @@ def describe_disk(prospect: Prospect) -> list[str]:
 
 def describe_time(prospect: Prospect) -> list[str]:
     """Say the seconds of each stage's step at each length, and what they are computed from."""
-    if prospect.timer is None:
+    forecast = prospect.forecast
+    if forecast is None:
         return []
     steps = [
         describe_step(stage, load, time)
         for stage in prospect.stages
-        for load, time in zip(stage.loads, prospect.times[stage.name])
+        for load, time in zip(stage.loads, forecast.times[stage.name])
     ]
-    if prospect.measured is not None and prospect.is_measured:
-        measured = prospect.measured
-        parts = f"rollout {clock(measured.rollout)}, update {clock(measured.update)}"
-        steps[-1] = f"of the run, measured: {clock(measured.seconds)} ({parts})"
+    if forecast.measured is not None:
+        parts = f"rollout {clock(forecast.measured.rollout)}, update {clock(forecast.measured.update)}"
+        steps[-1] = f"of the run, measured: {clock(forecast.measured.seconds)} ({parts})"
     lines = [line for step in steps for line in row("step", step)]
-    source = basis(prospect.timer, prospect.hardware.device)
+    source = basis(forecast.timer, prospect.hardware.device)
     return lines + row("", f"{source}{describe_forks(prospect.main)} (docs/scaling.md)")
 
 

@@ -17,16 +17,16 @@ from rlx.model.shape import Shape, find_file, find_positions, find_shape
 from rlx.preflight.devices import check_devices, check_packages, device_memory
 from rlx.preflight.disk import save_seconds
 from rlx.preflight.fit import FitError, find_misfit, fits, largest_share, verdict
+from rlx.preflight.forecast import Forecast
 from rlx.preflight.lengths import NOTHING_GIVEN, Given
 from rlx.preflight.measured import Measured
 from rlx.preflight.memory import Budget, Demand, budgets, num_trained
 from rlx.preflight.memory_host import host_amounts, host_peak
 from rlx.preflight.metric_names import metrics_of
 from rlx.preflight.openings import Opening, open_task
-from rlx.preflight.scaling import busiest, cached_rows, num_engines
+from rlx.preflight.scaling import num_engines
 from rlx.preflight.stage import Stage
-from rlx.preflight.step import Load, StepTime
-from rlx.preflight.timer import Timer, find_timer
+from rlx.preflight.timer import find_timer
 from rlx.protocol.drawn import added_by
 from rlx.run.rehearsed import rehearsed
 from rlx.run.run import Run
@@ -235,27 +235,21 @@ class Prospect:
             return str(error)
         return ""
 
-    # Time
+    # Time and disk
 
     @cached_property
-    def timer(self) -> Timer | None:
-        """Clock of the run's steps; None where the model's shape or the GPU is unknown."""
-        return find_timer(self.hardware, self.shape)
-
-    @cached_property
-    def times(self) -> dict[str, tuple[StepTime, ...]]:
-        """Time of a step of each stage, by its name, at each of its loads; empty without a timer."""
-        timer = self.timer
+    def forecast(self) -> Forecast | None:
+        """Time of the run; None where the model's shape or the GPU is unknown."""
+        timer = find_timer(self.hardware, self.shape)
         if timer is None:
-            return {}
-        return {
-            stage.name: tuple(timer.step(stage.run.hardware, load) for load in stage.loads) for stage in self.stages
-        }
-
-    def time_at(self, stage: Stage, index: int) -> StepTime:
-        """Return the time of a stage's step at one of three lengths, or the one time."""
-        times = self.times[stage.name]
-        return times[index] if len(times) > 1 else times[0]
+            return None
+        return Forecast(
+            stages=self.stages,
+            timer=timer,
+            num_evaluations=self.num_evaluations,
+            saving=self.saving_seconds,
+            measured=self.measured if self.is_measured else None,
+        )
 
     @property
     def is_measured(self) -> bool:
@@ -265,7 +259,7 @@ class Prospect:
     @property
     def saving(self) -> float | None:
         """Seconds of a checkpoint that a run with these settings has measured."""
-        return self.measured.saving if self.measured is not None and self.measured.is_same else None
+        return self.measured.saving if self.measured is not None and self.is_measured else None
 
     @property
     def saving_seconds(self) -> float:
@@ -291,43 +285,6 @@ class Prospect:
         every = self.run.evaluate.every
         return 2 + self.judges_untrained + (self.run.steps // every if every else 0)
 
-    def evaluation_seconds(self, like: Load) -> float:
-        """Estimate all evaluations, with episodes like those of a load."""
-        assert self.timer is not None
-        settings = self.run.evaluate
-        episodes = settings.num_tasks * settings.num_samples
-        load = replace(like, episodes=episodes, samples=settings.num_samples, plays=True)
-        return self.num_evaluations * self.timer.step(self.hardware, load).rollout
-
-    @cached_property
-    def totals(self) -> list[tuple[Load, float]]:
-        """Seconds of the whole run at each load that its episodes may have; empty without a timer."""
-        loads = self.main.loads
-        indices = range(len(loads)) if len(loads) > 1 else [1]
-        return [(load, self.seconds(load, index)) for load, index in zip(loads, indices)] if self.timer else []
-
-    def seconds(self, load: Load, index: int = 1, *, warm: bool = True) -> float:
-        """Estimate the run with its evaluations and checkpoints, and with its warm starts unless not `warm`, at one of
-        three lengths. A measured step replaces the estimate of the run's own, and scales that of its evaluations; steps
-        that are done are not counted."""
-        assert self.timer is not None
-        step, judging = self.timer.step(self.hardware, load), self.evaluation_seconds(load)
-        if self.measured is not None and self.is_measured:
-            return self.seconds_left(self.measured, step, judging)
-        before = self.stages[:-1] if warm else ()
-        learning = sum(stage.run.steps * self.time_at(stage, index).seconds for stage in before)
-        saves = sum(stage.num_checkpoints for stage in (*before, self.main))
-        return learning + self.run.steps * step.seconds + judging + saves * self.saving_seconds
-
-    def seconds_left(self, measured: Measured, step: StepTime, judging: float) -> float:
-        """Estimate what is left of a run that has measured its own steps."""
-        scale = measured.rollout / step.rollout if step.rollout and measured.rollout else 1.0
-        left = max(0, self.run.steps - measured.steps)
-        judging *= scale * (self.num_evaluations - 1) / self.num_evaluations
-        return left * measured.seconds + judging + -(-left // self.run.checkpoint.every) * self.saving_seconds
-
-    # Engines
-
     @property
     def num_engines(self) -> int:
         return num_engines(self.hardware)
@@ -336,12 +293,3 @@ class Prospect:
     def num_idle(self) -> int:
         """Engines that get no episode of a step: episodes are shared out evenly."""
         return max(0, self.num_engines - self.main.load.episodes)
-
-    @cached_property
-    def num_crowded(self) -> tuple[int, int] | None:
-        """Episodes of an engine whose contexts its cache holds, and its episodes under way; None without a timer."""
-        if self.timer is None:
-            return None
-        load, hardware = self.main.load, self.hardware
-        held = cached_rows(self.timer.shape, hardware, self.timer.machine, load)
-        return held, min(hardware.num_live, busiest(hardware, load))

@@ -168,7 +168,8 @@ def accuracy(prospects: Mapping[str, Prospect]) -> str:
 
 def seconds_of(prospect: Prospect, *, warm: bool) -> float | None:
     """Estimate a run with its evaluations, and with its warm starts where they count; None where nothing tells."""
-    return None if prospect.timer is None else prospect.seconds(prospect.main.load, warm=warm)
+    forecast = prospect.forecast
+    return None if forecast is None else forecast.seconds(forecast.main.load, warm=warm)
 
 
 def memory_of(prospect: Prospect) -> Amount:

@@ -248,8 +248,10 @@ def test_what_a_run_does_beside_its_steps_is_told_and_counted() -> None:
     assert "at an assumed 0.5 GB/s to write and 1 GB/s to read again, and 37 min in all, counted in the time" in said
     assert "grace a job is warned 13 min before its limit, to end its update and write 91.4 GB at an assumed" in said
     assert "#SBATCH --signal=B:USR2@780" in said
-    few, many = (prospect_of(*words, f"checkpoint.every={every}") for every in ("200", "1"))
-    seconds = [seconds for prospect in (few, many) for _, seconds in prospect.totals]
+    few, many = (prospect_of(*words, f"checkpoint.every={every}").forecast for every in ("200", "1"))
+    assert few is not None
+    assert many is not None
+    seconds = [seconds for forecast in (few, many) for _, seconds in forecast.totals]
     assert seconds[1] - seconds[0] == pytest.approx(358 * save_seconds(12 * 7_615_616_512)), "360 against 2"
     assert "rehearsal" not in flat("steps=0")
     assert "rehearsal 3 episodes of each of first, second," in flat("env=mixture", "algo=grpo")

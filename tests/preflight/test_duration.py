@@ -9,6 +9,7 @@ import pytest
 
 from rlx.config.compose import build_run, compose
 from rlx.hardware.profile import Hardware
+from rlx.preflight.forecast import Forecast
 from rlx.preflight.lengths import NOTHING_GIVEN, TAIL, Given
 from rlx.preflight.peaks import MACHINES
 from rlx.preflight.prospect import Prospect
@@ -33,15 +34,20 @@ def stages_of(*words: str) -> tuple[Stage, ...]:
     return prospect_of(*words).stages
 
 
+def forecast_of(prospect: Prospect) -> Forecast:
+    assert prospect.forecast is not None
+    return prospect.forecast
+
+
 def step(prospect: Prospect, index: int = -1) -> StepTime:
     """The time of a stage's step, at the length in the middle."""
     stage = prospect.stages[index]
-    return prospect.times[stage.name][len(stage.loads) // 2]
+    return forecast_of(prospect).times[stage.name][len(stage.loads) // 2]
 
 
 def evaluation_seconds(*words: str) -> float:
     prospect = prospect_of(*words)
-    return prospect.evaluation_seconds(prospect.main.load)
+    return forecast_of(prospect).evaluation_seconds(prospect.main.load)
 
 
 def test_a_warm_start_and_a_run_are_two_stages() -> None:
@@ -115,8 +121,7 @@ def test_the_untrained_model_is_one_evaluation_more_where_a_warm_start_stands_be
 
 
 def test_which_machine_a_profile_is() -> None:
-    timer = prospect_of(*SEVEN).timer
-    assert timer is not None
+    timer = forecast_of(prospect_of(*SEVEN)).timer
     shape = timer.shape
     assert timer.machine == MACHINES["a100"]
     assert machine_of(Hardware(device="cuda"), shape) is None
@@ -165,14 +170,14 @@ epochs each, on 8 A100, in about one day."""
 def test_a_published_run_without_lengths_has_no_single_time() -> None:
     prospect = prospect_of(*GEM)
     assert not prospect.main.expected.is_certain
-    quarter, half, whole = (seconds for _, seconds in prospect.totals)
+    quarter, half, whole = (seconds for _, seconds in forecast_of(prospect).totals)
     assert quarter < half < whole
 
 
 @pytest.mark.parametrize("tokens", [768, 1536])
 def test_a_published_run_takes_what_it_took_at_usual_lengths_of_a_turn(tokens: int) -> None:
     """Its lengths are not published: these are a fifth and two fifths of its limit."""
-    ((_, seconds),) = prospect_of(*GEM, given=Given(tokens=4.5 * tokens)).totals
+    ((_, seconds),) = forecast_of(prospect_of(*GEM, given=Given(tokens=4.5 * tokens))).totals
     gpu_hours = 8 * seconds / 3600
     assert 190 / 2 <= gpu_hours < 190 * 2
 
@@ -189,6 +194,5 @@ def test_a_critic_and_importance_weights_share_one_forward_pass_more() -> None:
     for words in (("algo=grpo", "hardware.importance_cap=null"), ("algo=grpo",), ("algo=ppo",)):
         prospect = prospect_of(*SEVEN, *words, given=Given(tokens=500, turns=1, prompt=50, seen=0))
         load = replace(prospect.main.load, episodes=1024, samples=8, epochs=1, reference=False)
-        assert prospect.timer is not None
-        compute.append(prospect.timer.step(prospect.hardware, load).compute)
+        compute.append(forecast_of(prospect).timer.step(prospect.hardware, load).compute)
     assert compute[0] < compute[1] == pytest.approx(compute[2])
