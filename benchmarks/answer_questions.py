@@ -15,9 +15,9 @@ from statistics import mean
 from typing import Any
 
 from rlx.gym.named import build_env
-from rlx.random_play import has_tries, tries_of
+from rlx.random_play import tries_of
 from rlx.types import Action, Step, Task, Text
-from rlx.world import moves_of, tools_of
+from rlx.world import moves_of
 
 NUM_TASKS = 200
 NAMES = ("code", "logic", *(f"logic/ruletaker_d{depth}" for depth in (0, 1, 2, 3, 5)), "math", "qa", "lend_search")
@@ -34,7 +34,7 @@ def play(env: Any, task: Task, actions: Iterable[Action]) -> list[Step]:
 
 
 def expert(env: Any, task: Task) -> Iterable[Action]:
-    tools = tuple(verb.name for verb in tools_of(env))
+    tools = tuple(verb.name for verb in env.tools)
     return [move.action for move in moves_of(env, task, 0, tools)] if task.data["answer"] else []
 
 
@@ -58,7 +58,7 @@ def main() -> None:
         list(islice(env.tasks("train", 1), NUM_TASKS))
         drawn = (time.perf_counter() - start) / NUM_TASKS
         tasks = list(islice(env.tasks("test", 0), NUM_TASKS))
-        tries = [list(islice(tries_of(env, task, 1, 0), 1)) if has_tries(env) else [] for task in tasks]
+        tries = [list(islice(tries_of(env, task, 1, 0), 1)) if env.has_random_tries else [] for task in tasks]
         random = [play(env, task, actions) for task, actions in zip(tasks, tries)]
         shown = [expert(env, task) for task in tasks]
         start = time.perf_counter()

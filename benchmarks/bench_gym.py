@@ -156,26 +156,27 @@ def measure(rounds: int) -> dict[str, dict[str, float]]:
 def slow_envs(num: int) -> Any:
     """A vector of environments whose tool takes its time."""
     from dataclasses import dataclass
-    from types import SimpleNamespace
 
+    from rlx.environment import Environment, Episode, Pace
     from rlx.gym import TextEnv, TextVectorEnv
     from rlx.protocol.direct import Direct
     from rlx.types import Step, Task, Text
 
     @dataclass(frozen=True)
-    class Slow:
-        pace: str = "live"
+    class Slow(Environment):
+        pace: Pace = "live"
 
         def tasks(self, split: str, seed: int) -> Any:
             while True:
                 yield Task(id="slow", prompt=(Text("go"),), data={})
 
         def start(self, task: Task) -> Any:
-            return SimpleNamespace(step=step)
+            return Waiting()
 
-    def step(action: Any) -> Step:
-        time.sleep(SECONDS)
-        return Step(observation=(Text("done"),))
+    class Waiting(Episode):
+        def step(self, action: Any) -> Step:
+            time.sleep(SECONDS)
+            return Step(observation=(Text("done"),))
 
     return TextVectorEnv([TextEnv(Slow(), Direct(), seed=i) for i in range(num)])
 

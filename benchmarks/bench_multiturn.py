@@ -36,10 +36,11 @@ from trl import GRPOConfig, GRPOTrainer
 from rlx.algo.grpo import grpo
 from rlx.algo.parts import Optimizer
 from rlx.env.countdown.countdown import Countdown
+from rlx.environment import Environment, Episode
 from rlx.model.load import encode_text
 from rlx.protocol.tags import Tags
 from rlx.rollout.torch.engine import TorchEngine
-from rlx.types import Action, Episode, Request, Sampling, Step, Task, ToolUse
+from rlx.types import Action, Request, Sampling, Step, Task, ToolUse
 
 NUM_PROMPTS = 16
 TAGS = Tags().bound(Countdown.tools, ())
@@ -63,7 +64,7 @@ def equal(env: Countdown, tokenizer: Any, task: Task, sample: int) -> Script:
 
 
 @dataclass
-class Scripted:
+class Scripted(Environment):
     """Countdown whose episodes, started in the order of their scripts, do what those say, whatever was sampled."""
 
     scripts: Sequence[Script]
@@ -78,12 +79,12 @@ class Scripted:
     def start(self, task: Task) -> ScriptedEpisode:
         return ScriptedEpisode(iter(next(self.next)), self.countdown.start(task))
 
-    def cost(self, tool: ToolUse) -> float:
-        return self.countdown.cost(tool)
+    def tool_cost(self, tool: ToolUse) -> float:
+        return self.countdown.tool_cost(tool)
 
 
 @dataclass
-class ScriptedEpisode:
+class ScriptedEpisode(Episode):
     script: Any
     episode: Episode
 
@@ -152,7 +153,7 @@ class Episodes:
                 told = encode_text(self.tokenizer, TAGS.render(step.observation))
                 contexts[index] = contexts[index] + ids[:num_new] + told
                 masks[index] += [1] * num_new + [0] * len(told)
-                rewards[index] += step.reward - self.env.cost(step.tool)
+                rewards[index] += step.reward - self.env.tool_cost(step.tool)
         self.num_tokens = sum(map(len, contexts))
         completed = [context[len(ids) :] for context, ids in zip(contexts, opened, strict=True)]
         done = {"prompt_ids": opened, "completion_ids": completed, "logprobs": None}

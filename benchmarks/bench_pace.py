@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from rlx.config.compose import build_run, compose
+from rlx.environment import Episode, Pace
 from rlx.run.agent import build_policy
 from rlx.types import Action, Sampling, Start, Step, Task, Text
-from rlx.world import Pace
 
 NUM_EPISODES, NUM_TURNS, SECONDS = 64, 6, 0.05
 RUNS = 4
@@ -35,7 +35,7 @@ class Slow:
 
 
 @dataclass
-class Turns:
+class Turns(Episode):
     seconds: float
     turn: int = 0
 

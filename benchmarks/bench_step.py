@@ -22,6 +22,7 @@ from trl import RLOOConfig, RLOOTrainer
 
 from rlx.algo.parts import Optimizer
 from rlx.algo.rloo import rloo
+from rlx.environment import Environment, Episode
 from rlx.model.load import encode_text
 from rlx.types import Action, Sampling, Step, Task, Text
 
@@ -34,7 +35,7 @@ def score(text: str) -> float:
 
 
 @dataclass(frozen=True)
-class OneTurn:
+class OneTurn(Environment, Episode):
     """An environment that scores the first completion; it is its own episode, having no state."""
 
     max_rounds: int = 0
@@ -48,7 +49,7 @@ class OneTurn:
     def step(self, action: Action) -> Step:
         return Step(reward=score(action.text), done=True)
 
-    def cost(self, tool: Any) -> float:
+    def tool_cost(self, tool: Any) -> float:
         return 0.0
 
 

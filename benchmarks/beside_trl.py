@@ -26,6 +26,8 @@ from transformers.utils.logging import set_verbosity_error
 
 import rlx
 from rlx.algo.parts import Algorithm
+from rlx.dialect import Dialect
+from rlx.environment import Environment
 from rlx.learner.batch import collate
 from rlx.learner.rows import rows
 from rlx.learner.torch import TorchLearner
@@ -36,7 +38,7 @@ from rlx.rollout.play import Rollout
 from rlx.rollout.speech import Speech
 from rlx.rollout.stops import decoder
 from rlx.rollout.torch.engine import TorchEngine
-from rlx.types import Action, Dialect, Environment, Group, Move, Part, Sampling, Stop, Task, Verb
+from rlx.types import Action, Group, Move, Part, Sampling, Stop, Task, Verb
 
 os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"
 warnings.simplefilter("ignore", FutureWarning)

@@ -17,9 +17,9 @@ from statistics import mean
 from typing import Any
 
 from rlx.config.folders import list_options, read_option, shipped_folder
-from rlx.random_play import has_tries, random_act, tries_of
+from rlx.random_play import random_act, tries_of
 from rlx.types import Action, Step, Task
-from rlx.world import has_expert, moves_of, opening_of
+from rlx.world import moves_of
 
 NUM_TASKS = 200
 Player = Callable[[Any, Task, int], Iterable[Action]]
@@ -32,7 +32,7 @@ def make(name: str) -> Any:
 
 
 def at_random(env: Any, task: Task, seed: int) -> Iterable[Action]:
-    if has_tries(env):
+    if env.has_random_tries:
         return tries_of(env, task, task.data["max_turns"], seed)
     rng = Random(f"play_games/{seed}/{task.id}")
     drawn = (random_act(env, task, None, rng) for _ in range(task.data["max_turns"]))
@@ -45,7 +45,7 @@ def expert(env: Any, task: Task, seed: int) -> Iterable[Action]:
 
 def play(env: Any, task: Task, actions: Iterable[Action]) -> list[Step]:
     episode = env.start(task)
-    steps: list[Step] = [opening_of(episode)]
+    steps: list[Step] = [episode.opening()]
     for action in actions:
         steps.append(episode.step(action))
         if steps[-1].done:
@@ -78,7 +78,7 @@ def main() -> None:
             env = make(name)
             tasks = list(islice(env.tasks("test", 0), NUM_TASKS))
             random = score(env, tasks, at_random)
-            best = score(env, tasks, expert) if has_expert(env) else "- | - | -"
+            best = score(env, tasks, expert) if env.has_expert else "- | - | -"
             steps = f"{speed(env, tasks) / 1000:.0f}k"
             print(f"| {name.removeprefix('game/')} | {len(tasks)} | {random} | {best} | {steps} |", flush=True)
 

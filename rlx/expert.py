@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rlx.console import counted
+from rlx.dialect import Dialect
+from rlx.environment import Environment
 from rlx.fault import fault
 from rlx.limits import MistakeError
-from rlx.types import Dialect, Environment, Move, Step, Task
-from rlx.world import lawful, moves_of, only_legal, open_episode, opening_of
+from rlx.types import Move, Step, Task
+from rlx.world import lawful, moves_of, only_legal, open_episode
 
 
 class DemonstrationError(MistakeError):
@@ -33,7 +35,7 @@ def demonstration(env: Environment, dialect: Dialect, task: Task, seed: int) -> 
     move, legal = None, None
     try:
         with open_episode(env, task) as episode:
-            opening = lawful(env, opening_of(episode))
+            opening = lawful(env, episode.opening())
             legal = opening.legal
             for move in moves_of(env, task, seed, dialect.tools):
                 told = only_legal(move.action, legal)

@@ -10,9 +10,9 @@ observation is empty and its reward is the verifier's. Sixteen such trajectories
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 from rlx.buttons import Buttons
 from rlx.limits import MistakeError, above, at_least
@@ -142,12 +142,6 @@ class Step:
     """Measures of the environment, by names of its own: summed over an episode, averaged over those that said it."""
 
 
-class Episode(Protocol):
-    """One single-use, deterministic run of an environment on a task."""
-
-    def step(self, action: Action) -> Step: ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
     """One step of a demonstration: what to think, then what to do."""
@@ -164,57 +158,6 @@ class Piece(NamedTuple):
     """Role of the message for a chat model; `tool` is the answer to a call."""
     text: str = ""
     turn: int | None = None
-
-
-class Environment(Protocol):
-    """A frozen dataclass in `rlx/env/X.py`: what every environment has; `rlx.world` says what it may have besides."""
-
-    def tasks(self, split: str, seed: int) -> Iterator[Task]:
-        """An endless stream of `train` tasks, or the finite, fixed `test` set; the splits never overlap."""
-        ...
-
-    def start(self, task: Task) -> Episode: ...
-
-
-class Dialect(Protocol):
-    """A protocol in `rlx/protocol/X.py`: how text becomes actions and observations become text."""
-
-    def bound(self, tools: tuple[Verb, ...], actions: tuple[Verb, ...]) -> Dialect:
-        """The same, for an environment that lends these tools and declares these actions."""
-        ...
-
-    @property
-    def stops(self) -> tuple[str, ...]:
-        """Strings that end a turn; each is kept in the completion."""
-        ...
-
-    @property
-    def tools(self) -> tuple[str, ...]:
-        """Return the names of the tools that it can call."""
-        ...
-
-    def open(self, task: Task) -> str:
-        """The first prompt: the task and how to speak."""
-        ...
-
-    def parse(self, text: str, stop: Stop) -> Action:
-        """Total: any text is an Action, never an exception. One that was cut is `invalid`."""
-        ...
-
-    def write(self, move: Move) -> str:
-        """The inverse of `parse`, for demonstrations."""
-        ...
-
-    def render(self, observation: tuple[Part, ...]) -> str:
-        """Return the text that the agent reads of it."""
-        ...
-
-    def context(
-        self, task: Task, opening: tuple[Part, ...], past: Sequence[Turn], legal: Sequence[str] | None = None
-    ) -> Iterable[Piece]:
-        """Return the text and tokens before the next turn (rlx.protocol.history), in which declared actions `legal`
-        may come; None: all."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,174 +1,32 @@
-"""Read the capabilities of an environment (`CapableEnvironment`), with defaults for those that it lacks.
+"""Rules that hold for every environment: its components, the steps that it may answer with, and its limit of turns.
 
-An environment of several parts (rlx.env.mixed.mixture) has `parts`: by name, each an environment and perhaps a protocol
-of its own. A task says which part it is of, and whatever is asked about a task is asked of that part.
+An environment of several components (rlx.env.mixed.mixture) has each by a name, perhaps with a protocol of its own. A
+task says which component it is of, and whatever is asked about a task is asked of that one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from math import inf, isfinite
-from typing import Any, Literal, Protocol, get_args
+from typing import Any
 
-from rlx.limits import MistakeError, refuse
-from rlx.types import Action, Dialect, Environment, Episode, Group, Metrics, Move, Step, Task, Text, ToolUse, Turn, Verb
-
-AnswerForm = Literal["line", "program", "turn"]
-"""Form of an environment's answers: a line or a few words, a program, or a whole turn that the environment itself
-parses."""
-
-Pace = Literal["inline", "ticks", "live"]
-"""Time at which an environment's steps are taken: at once, after a fixed number of ticks, or when they are ready, which
-no seed repeats."""
-
-
-class CapableEnvironment(Environment, Protocol):
-    """Optional members of an environment."""
-
-    @property
-    def max_rounds(self) -> int | None:
-        """Turns that may pass without ending an episode; one more that does not end it is its last. None: any number.
-        The player counts them, so that an evaluation may give others."""
-        ...
-
-    @property
-    def tools(self) -> tuple[Verb, ...]:
-        """Tools that the environment lends: a `call` names one."""
-        ...
-
-    @property
-    def actions(self) -> tuple[Verb, ...]:
-        """Actions that the environment declares: an `act` names one. Beside them, an answer is possible only if one is
-        named `answer`."""
-        ...
-
-    @property
-    def replayable(self) -> bool:
-        """The same actions always give the same steps; forks and replays need it."""
-        ...
-
-    @property
-    def pace(self) -> Pace: ...
-
-    @property
-    def answer_form(self) -> AnswerForm:
-        """Form of its answers; a protocol is chosen by it."""
-        ...
-
-    @property
-    def discount(self) -> float:
-        """Discount of a turn, for algorithms that credit turns (GEM, Table 3: 0.9 for games, else 1)."""
-        ...
-
-    @property
-    def reward_range(self) -> tuple[float, float]:
-        """Least and largest possible reward of an episode within `max_rounds`: intervals of an evaluation are cut to
-        them."""
-        ...
-
-    def cost(self, tool: ToolUse) -> float:
-        """Return the cost of a turn's tool use; `Turn.reward` is `Step.reward` less this."""
-        ...
-
-    def demonstrate(self, task: Task, seed: int, tools: Sequence[str]) -> Iterable[Move]:
-        """An expert's moves, for supervised starts, using none but `tools`; ValueError if it cannot without others."""
-        ...
-
-    def random_tries(self, task: Task, num: int, seed: int) -> Iterable[str | Action]:
-        """Return `num` random well-formed actions, each to be judged in a fresh episode; text alone is an answer.
-        Without this method, the floor of an evaluation plays whole episodes of random declared actions."""
-        ...
-
-    def random_argument(self, task: Task, name: str, seed: int) -> str:
-        """Return a random argument of the declared action `name`, for random episodes."""
-        ...
-
-    def edition(self) -> str:
-        """A name for what its tasks depend on beside its configuration, such as what is in a file; empty for
-        nothing."""
-        ...
-
-
-class CapableEpisode(Episode, Protocol):
-    """Optional members of an episode."""
-
-    def opening(self) -> Step:
-        """Return what the agent sees before its first action, and which actions are legal then."""
-        ...
-
-    def chance(self, luck: int) -> None:
-        """Called before each step of a policy: the number keys what chance decides in that step. Samples of a task have
-        different numbers, and so has a fork from its turn on. Without a call (an expert, the gym) the task keys it."""
-        ...
-
-    def picture(self) -> str:
-        """Return the whole state as text for people (`rlx play`); the agent never sees it."""
-        ...
-
-    def close(self) -> None:
-        """Called once when the episode is over, however it ended: in an error and by an interrupt too."""
-        ...
-
-
-class WeightedPart(Protocol):
-    """A part of a mixture."""
-
-    @property
-    def env(self) -> Environment: ...
-
-    @property
-    def protocol(self) -> Dialect | None: ...
-
-    @property
-    def weight(self) -> float: ...
-
-
-Known = Mapping[str, Any]
-"""Counts of the episodes played: a small JSON object, saved with the run."""
-
-
-class Course(Protocol):
-    """Choice of the part of each task in a mixture: pure functions of the counts of the episodes played."""
-
-    def begin(self) -> Known: ...
-
-    def adapt(self, known: Known, groups: Sequence[Group]) -> Known:
-        """After a step."""
-        ...
-
-    def given(self, known: Known) -> Mapping[str, int]:
-        """Return the number of tasks that each part gave."""
-        ...
-
-    def choose(self, known: Known, num: int, *key: object) -> list[str]:
-        """The part of each of a step's tasks; `key` is what random numbers are for."""
-        ...
-
-    def tell(self, known: Known) -> Metrics: ...
-
-
-def course_of(env: Environment) -> Course | None:
-    """Return the course of a mixture; None where tasks come in a fixed order."""
-    course: Course | None = _has(env, "course", None)
-    return course
-
-
-def portions_of(env: Environment) -> Mapping[str, WeightedPart]:
-    """The parts of a mixture by name; none of an environment that is one."""
-    parts: Mapping[str, WeightedPart] = getattr(env, "parts", {})
-    return parts
+from rlx.declared import public
+from rlx.dialect import Dialect
+from rlx.environment import Environment, Episode
+from rlx.limits import MistakeError
+from rlx.types import Action, Move, Step, Task, Text, ToolUse, Turn, Verb
 
 
 def parts_of(env: Environment) -> dict[str, Environment]:
     """Every environment that a task may be of, by `Task.env`."""
-    return {name: portion.env for name, portion in portions_of(env).items()} or {"": env}
+    return {name: portion.env for name, portion in env.components.items()} or {"": env}
 
 
 def trained_parts(env: Environment) -> dict[str, Environment]:
     """Return the parts that have a share of the tasks of training."""
-    return {name: portion.env for name, portion in portions_of(env).items() if portion.weight} or {"": env}
+    return {name: portion.env for name, portion in env.components.items() if portion.weight} or {"": env}
 
 
 def part_of(env: Environment, task: Task) -> Environment:
@@ -181,88 +39,44 @@ def part_of(env: Environment, task: Task) -> Environment:
 
 def dialect_of(env: Environment, protocol: Dialect, part: str = "") -> Dialect:
     """Return the protocol of an environment, or of a part of it: the part's own, where it names one."""
-    portion = portions_of(env).get(part)
+    portion = env.components.get(part)
     own = None if portion is None else portion.protocol
     inner = parts_of(env)[part]
-    return (own or protocol).bound(tools_of(inner), actions_of(inner))
+    return (own or protocol).bound(verbs(inner, "tools", inner.tools), verbs(inner, "actions", inner.actions))
 
 
-def _has(env: object, name: str, otherwise: Any) -> Any:
-    return getattr(env, name, otherwise)
-
-
-def rounds_of(env: Environment) -> int | None:
-    """The limit of turns it asks for; None where it asks for none."""
-    rounds: int | None = _has(env, "max_rounds", None)
-    return rounds
-
-
-def tools_of(env: Environment) -> tuple[Verb, ...]:
-    return verbs_of(env, "tools")
-
-
-def actions_of(env: Environment) -> tuple[Verb, ...]:
-    return verbs_of(env, "actions")
-
-
-def verbs_of(env: Environment, name: str) -> tuple[Verb, ...]:
+def verbs(env: Environment, name: str, found: object) -> tuple[Verb, ...]:
     """Return the environment's tools or actions; MistakeError where they are anything but verbs."""
-    found = _has(env, name, ())
     if not isinstance(found, Sequence) or not all(isinstance(one, Verb) for one in found):
         expected = f"{name} = (Verb(name='ask', description='ask for a price', argument='thing'),)"
         raise MistakeError(f"env: {name} of {type(env).__name__} is {found!r:.80}: expected a tuple, as in {expected}")
     return tuple(found)
 
 
-def is_replayable(env: Environment) -> bool:
-    return bool(_has(env, "replayable", True))
-
-
-def pace_of(env: Environment) -> Pace:
-    pace: Pace = _has(env, "pace", "ticks")
-    if pace not in get_args(Pace):
-        refuse("env.pace", pace, "inline, ticks or live")
-    return pace
-
-
-def answer_form_of(env: Environment) -> AnswerForm:
-    """Form of the environment's answers; a line where it declares none."""
-    form: AnswerForm = _has(env, "answer_form", "line")
-    if form not in get_args(AnswerForm):
-        refuse("env.answer_form", form, "line, program or turn")
-    return form
-
-
 def reward_range_of(env: Environment, max_rounds: int | None = None) -> tuple[float, float]:
     """Return the least and largest possible reward of an episode, of any part; infinite where nothing says them. More
     turns than the environment asks for may cost more than it says."""
-    found = [_has(part, "reward_range", (-inf, inf)) for part in parts_of(env).values()]
-    limits = [rounds_of(part) for part in parts_of(env).values()]
+    found = [part.reward_range for part in parts_of(env).values()]
+    limits = [part.max_rounds for part in parts_of(env).values()]
     is_longer = max_rounds is not None and any(limit is not None and limit < max_rounds for limit in limits)
     return -inf if is_longer else min(low for low, _ in found), max(high for _, high in found)
 
 
 def is_reproducible(env: Environment) -> bool:
     """Tell whether the same seed gives the same episodes: no part has the pace `live`."""
-    return all(pace_of(part) != "live" for part in parts_of(env).values())
+    return all(part.pace != "live" for part in parts_of(env).values())
 
 
 def cost_of(env: Environment, tool: ToolUse) -> float:
     """Return the cost of a turn's tool use; 0 where the environment sets no price."""
-    found = env.cost(tool) if hasattr(env, "cost") else 0.0
+    found = env.tool_cost(tool)
     if not is_finite(found):
-        raise MistakeError(f"env: cost of {type(env).__name__} is {found!r:.60}: expected a finite number")
+        raise MistakeError(f"env: tool_cost of {type(env).__name__} is {found!r:.60}: expected a finite number")
     return float(found)
-
-
-def has_expert(env: Environment) -> bool:
-    return hasattr(env, "demonstrate")
 
 
 def moves_of(env: Environment, task: Task, seed: int, tools: tuple[str, ...]) -> Iterable[Move]:
     """An expert's moves; ValueError where there is none, or none that does without other tools."""
-    if not hasattr(env, "demonstrate"):
-        raise ValueError(f"env: {type(env).__name__} has no expert: it demonstrates nothing")
     return map(lawful_move, env.demonstrate(task, seed, tools))
 
 
@@ -272,34 +86,19 @@ def lawful_move(move: Move) -> Move:
     return move
 
 
-def edition_of(env: Environment) -> str:
-    """Join the editions of all parts; empty where they read no files."""
-    return " ".join(filter(None, (_has(part, "edition", str)() for part in parts_of(env).values())))
-
-
-def has_chance(episode: Episode) -> bool:
-    """Tell whether chance decides something in the steps of the episode, other than by its task."""
-    return hasattr(episode, "chance")
+def data_version_of(env: Environment) -> str:
+    """Join the data versions of all components; empty where they read no files."""
+    return " ".join(filter(None, (part.data_version() for part in parts_of(env).values())))
 
 
 def give_luck(episode: Episode, luck: int) -> None:
     """Give an episode the number that keys chance in its next step; 0 is none."""
-    if luck and has_chance(episode):
-        episode.chance(luck)  # type: ignore[attr-defined]
+    if luck and episode.has_chance:
+        episode.set_luck(luck)
 
 
 NOTHING_SEEN = Step()
 """Before the first action of an episode without an opening."""
-
-
-def has_opening(episode: Episode) -> bool:
-    return hasattr(episode, "opening")
-
-
-def opening_of(episode: Episode) -> Step:
-    """Return what the agent sees before its first action."""
-    step: Step = episode.opening() if hasattr(episode, "opening") else NOTHING_SEEN
-    return step
 
 
 def lawful(env: Environment, step: Step) -> Step:
@@ -319,13 +118,13 @@ def lawful(env: Environment, step: Step) -> Step:
         raise ValueError(f"env: a step's metrics are {dict(step.metrics)!r:.80}: expected finite numbers")
     if step.legal is None:
         return step
-    names = [verb.name for verb in actions_of(env)]
+    names = [verb.name for verb in env.actions]
     for name in step.legal:
         if name not in names:
             raise ValueError(f"env: a step calls {name!r:.60} legal, and its actions are {', '.join(names) or 'none'}")
-    if not step.legal and not step.done and not tools_of(env):
+    if not step.legal and not step.done and not env.tools:
         raise ValueError("env: a step calls nothing legal and goes on: end the episode, or give None for all actions")
-    sets = legal_sets(actions_of(env))
+    sets = legal_sets(env.actions)
     if sets and not step.done and frozenset(step.legal) not in sets:
         told = f"env: a step calls {', '.join(step.legal) or 'nothing'} legal"
         raise ValueError(f"{told}, which its actions are in no situation; name one in their `when`")
@@ -371,7 +170,8 @@ def step_within(
     if action.kind in ("call", "invalid"):
         return Step(done=True, truncated=True, success=False)
     step = episode.step(action)
-    return step if getattr(step, "done", True) else replace(step, done=True, truncated=True, success=False)
+    is_last = not isinstance(step, Step) or step.done  # what is no step, `lawful` refuses
+    return step if is_last else replace(step, done=True, truncated=True, success=False)
 
 
 def only_legal(action: Action, legal: tuple[str, ...] | None) -> Action:
@@ -384,12 +184,25 @@ def only_legal(action: Action, legal: tuple[str, ...] | None) -> Action:
     return Action(kind="invalid", text=f"{name} is not possible now; possible: {', '.join(legal)}")
 
 
+def start_episode(env: Environment, task: Task) -> Episode:
+    """Return a fresh episode of the task; MistakeError where it is none, or hides one of an episode's methods."""
+    episode = env.start(task)
+    if not isinstance(episode, Episode):
+        what = f"env: start of {type(env).__name__} returns {type(episode).__name__:.60}"
+        raise MistakeError(f"{what}: expected an rlx.environment.Episode, as in class MyEpisode(Episode)")
+    hidden = vars(episode).keys() & public(Episode)
+    if hidden:
+        name = min(hidden)
+        what = f"env: {type(episode).__name__} has its own attribute {name}"
+        raise MistakeError(f"{what}, a method of every Episode: rename it")
+    return episode
+
+
 @contextmanager
 def open_episode(env: Environment, task: Task) -> Iterator[Episode]:
     """A fresh episode, closed however the block ends."""
-    episode = env.start(task)
+    episode = start_episode(env, task)
     try:
         yield episode
     finally:
-        if hasattr(episode, "close"):
-            episode.close()
+        episode.close()

@@ -21,8 +21,9 @@ from rlx.config import resolvers
 from rlx.config.build import build_value
 from rlx.config.compose import compose
 from rlx.config.folders import list_options, read_option
+from rlx.dialect import Dialect
+from rlx.environment import Environment
 from rlx.run.choose import Case, choose_protocols, choose_sampling, choose_warm_start
-from rlx.types import Dialect, Environment
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE, CONF = ROOT / "docs" / "choices.md", ROOT / "conf"

@@ -19,6 +19,7 @@ from rich.console import Console
 from rlx.algo.credit import per_row
 from rlx.console import Screen
 from rlx.env.countdown.countdown import Countdown
+from rlx.environment import Episode
 from rlx.evaluate.columns import ColumnError
 from rlx.evaluate.evaluate import EvaluateError
 from rlx.evaluate.summary import Summary
@@ -200,7 +201,7 @@ def test_the_learner_sees_what_the_engine_sampled(small_run: Build, tmp_path: Pa
     assert sorted(encoded) == sorted(text for texts in once for text in texts)
 
 
-class Fragile:
+class Fragile(Episode):
     """An episode that breaks at its second step."""
 
     def __init__(self, episode: Any) -> None:

@@ -15,8 +15,10 @@ MAKING = sorted((ROOT / "scripts" / "nano").rglob("*.py"))
 HEAVY = {"torch", "transformers", "peft", "deepspeed", "vllm", "wandb"}
 
 FLOORS = (
-    ("limits", "buttons", "fault", "fences", "http", "stream"),
+    ("limits", "buttons", "declared", "fault", "fences", "http", "stream"),
     ("types", "console", "fetch", "contain"),
+    ("dialect",),
+    ("environment",),
     ("world",),
     ("expert", "random_play", "retrieval"),
     ("tool", "protocol", "record"),
@@ -38,7 +40,20 @@ FLOORS = (
 """The rooms of the house, those below first: one looks into itself and into floors below, never up or next door."""
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 
-LIGHT = {"contain", "env", "tool", "protocol", "world", "expert", "types", "limits", "fault"}
+LIGHT = {
+    "contain",
+    "declared",
+    "dialect",
+    "env",
+    "environment",
+    "tool",
+    "protocol",
+    "world",
+    "expert",
+    "types",
+    "limits",
+    "fault",
+}
 """Text and values: rooms that import none of the heavy packages."""
 
 ALONE = {
@@ -150,6 +165,66 @@ def test_no_choice_is_made_by_the_name_of_an_environment_or_algorithm() -> None:
             if isinstance(node, ast.Compare):
                 values = {n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
                 assert not values & names, f"{name_of(file)}:{node.lineno}: {ast.unparse(node)}"
+
+
+LOOKED_UP = {
+    # optional members of objects of other packages and of the standard library
+    *(
+        "strerror",
+        "exit_code",
+        "__getattr__",
+        "__abstractmethods__",
+        "__dict__",
+        "__dataclass_fields__",
+        "__self__",
+        "__len__",
+        "to_json",
+        "values",
+        "chat_template",
+    ),
+    *(
+        "__closure__",
+        "cache_clear",
+        "underlying_store",
+        "path",
+        "layer_types",
+        "_weight_conversions",
+        "peft_config",
+        "get_delta_weight",
+        "base_layer",
+        "optimizer",
+    ),
+    *("memfd_create", "mallopt", "sched_getaffinity", "rich_help_panel"),
+    # functions of a module that runs in a container (rlx.contain.forks says which there may be)
+    *("warm", "prepare", "answer"),
+    # a configuration that may be of another kind of stage
+    *("config",),
+}
+"""Names that are looked up on objects that no user of rlx writes."""
+
+
+def test_members_of_a_users_object_are_declared() -> None:
+    """A look-up of an undeclared name takes a field of the user's own for a capability."""
+    from rlx.dialect import Dialect
+    from rlx.environment import Environment, Episode
+
+    declared = {name for base in (Environment, Episode, Dialect) for name in vars(base)}
+    found = [
+        f"{name_of(file)}:{node.lineno}: {ast.unparse(node)}"
+        for file in FILES
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("getattr", "hasattr")
+        if isinstance(name := node.args[1], ast.Constant) and name.value not in declared | LOOKED_UP
+    ]
+    assert not found
+
+
+def test_the_docs_list_every_member_of_an_environment() -> None:
+    from rlx.environment import Environment, Episode
+
+    page = (ROOT / "docs" / "adding-an-environment.md").read_text()
+    names = {name for base in (Environment, Episode) for name in vars(base) if not name.startswith(("_", "has_"))}
+    assert not {name for name in names if f"`{name}" not in page}
 
 
 def test_files_are_short_enough_to_read() -> None:

@@ -13,6 +13,7 @@ import pytest
 from rlx.env.countdown.countdown import Countdown
 from rlx.env.game.guess_the_number import GuessTheNumber
 from rlx.env.mixed.mixture import Mixture, Portion
+from rlx.environment import Environment, Episode
 from rlx.expert import DemonstrationError, demonstration
 from rlx.fault import fault
 from rlx.limits import MistakeError
@@ -21,13 +22,13 @@ from rlx.protocol.tags import Tags
 from rlx.tool.lend import Lend
 from rlx.tool.python import Python
 from rlx.types import Action, Move, Step, Task, Text, ToolUse, Verb
-from rlx.world import cost_of, dialect_of, lawful, legal_sets, reward_range_of, step_within, tools_of
+from rlx.world import cost_of, dialect_of, lawful, legal_sets, reward_range_of, step_within
 
 TASK = Task(id="7", prompt=(), data={})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hall:
+class Hall(Environment):
     """Doors to the left and the right; what is legal after each step is given."""
 
     actions: ClassVar = (Verb(name="left", description="go left"), Verb(name="right", description="go right"))
@@ -46,7 +47,7 @@ class Hall:
 
 
 @dataclass
-class Walk:
+class Walk(Episode):
     legal: list[tuple[str, ...] | None] = field(default_factory=list)
 
     def opening(self) -> Step:
@@ -90,7 +91,7 @@ def test_where_an_environment_fails_is_the_last_place_that_is_neither_rlxs_nor_p
 
 
 def test_a_step_that_is_none_is_told_so_where_it_would_have_been_the_last() -> None:
-    class Silent:
+    class Silent(Episode):
         def step(self, action: Action) -> Any:
             return None
 
@@ -108,10 +109,12 @@ def test_a_number_that_is_none_is_no_reward_and_no_metric(number: Any) -> None:
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), "1", None])
 def test_a_cost_that_is_no_number_is_a_mistake_of_the_environment(number: Any) -> None:
     class Priced(Hall):
-        def cost(self, tool: ToolUse) -> Any:
+        def tool_cost(self, tool: ToolUse) -> Any:
             return number
 
-    with pytest.raises(MistakeError, match=r"^env: cost of Priced is (nan|inf|'1'|None): expected a finite number$"):
+    with pytest.raises(
+        MistakeError, match=r"^env: tool_cost of Priced is (nan|inf|'1'|None): expected a finite number$"
+    ):
         cost_of(Priced(), ToolUse())
 
 
@@ -192,14 +195,10 @@ def test_the_possible_rewards_of_a_mixture_are_those_of_all_its_parts() -> None:
     assert reward_range_of(Lend(env=game, tool=Python(), lambda_call=0.5, reward_call=1.0)) == (-inf, inf)
     both = Mixture(parts={"a": Portion(env=countdown), "b": Portion(env=game)})
     assert reward_range_of(both) == (pytest.approx(-0.54), 1.0)
-    assert reward_range_of(Wanting()) == (-inf, inf)  # type: ignore[arg-type]
-
-
-class Wanting:
-    """An environment that names nothing it might."""
+    assert reward_range_of(Hall(tools=())) == (-inf, inf)
 
 
 @pytest.mark.parametrize("tools", [("sql",), Verb(name="sql", description="run a query"), "sql"])
 def test_tools_that_are_no_tuple_of_verbs_are_refused(tools: Any) -> None:
     with pytest.raises(MistakeError, match=r"tools of Hall is .*: expected a tuple, as in tools = \(Verb\("):
-        tools_of(Hall(tools=tools))
+        dialect_of(Hall(tools=tools), Tags())

@@ -10,13 +10,14 @@ from typing import Any
 
 from rlx.algo.parts import Algorithm
 from rlx.config.compose import ConfigError, build_part, compose
+from rlx.dialect import Dialect
 from rlx.env.bifurcation.bifurcation import Bifurcation
+from rlx.environment import Environment
 from rlx.evaluate.credit_figures import Weigh, credit_figures, gradient_cosine
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.laboratory import Measured, Policy, measure
 from rlx.evaluate.tables import Column, Table, estimate_cell
 from rlx.limits import near
-from rlx.types import Dialect, Environment
 from rlx.world import dialect_of
 
 COLUMNS = (

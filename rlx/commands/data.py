@@ -10,11 +10,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from rlx.dialect import Dialect
+from rlx.environment import Environment
 from rlx.expert import Shown, demonstration
 from rlx.limits import MistakeError
 from rlx.protocol.history import first_prompt
-from rlx.types import Dialect, Environment, Task
-from rlx.world import cost_of, dialect_of, open_episode, opening_of, part_of
+from rlx.types import Task
+from rlx.world import cost_of, dialect_of, open_episode, part_of
 
 Row = dict[str, Any]
 
@@ -35,7 +37,7 @@ def trace(env: Environment, protocol: Dialect, task: Task, seed: int) -> Row:
     prompt = protocol.open(task)
     try:
         with open_episode(env, task) as episode:
-            prompt = first_prompt(protocol, task, opening_of(episode).observation)
+            prompt = first_prompt(protocol, task, episode.opening().observation)
         _, moves = demonstration(env, protocol, task, seed)
     except ValueError as error:
         return {"prompt": prompt, "turns": [], "error": str(error)}

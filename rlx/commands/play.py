@@ -15,12 +15,13 @@ from typing import Any
 
 from rlx.commands.show import block, totals
 from rlx.console import counted, one_line
+from rlx.environment import Environment
 from rlx.fault import fault
 from rlx.limits import MistakeError
 from rlx.protocol.blocks import end_at_stop
 from rlx.rollout.episode import Scene, World
-from rlx.types import Action, Completion, Environment, Sampling, Start, Status, Task
-from rlx.world import has_expert, moves_of, part_of
+from rlx.types import Action, Completion, Sampling, Start, Status, Task
+from rlx.world import moves_of, part_of
 
 UNCLOSED = "left"
 """Status of an episode that nobody played to its end."""
@@ -41,7 +42,7 @@ def find_task(env: Environment, split: str, seed: int, number: int) -> Task:
 def expert_turns(env: Environment, world: World, task: Task, seed: int) -> Iterator[str]:
     """Yield the turns of the environment's expert, as the protocol writes them."""
     part, dialect = part_of(env, task), world.speech.dialect
-    if not has_expert(part):
+    if not part.has_expert:
         raise PlayError(f"--expert: {type(part).__name__} has no expert")
     return (dialect.write(move) for move in moves_of(part, task, seed, dialect.tools))
 
@@ -144,7 +145,7 @@ class Play:
 
     def describe_state(self, scene: Scene) -> Iterator[str]:
         """Show the picture of an environment that has one."""
-        picture = str(getattr(scene.episode, "picture", str)())  # empty where the episode has none
+        picture = scene.episode.picture()  # empty where the episode has none
         if picture:
             yield block("the environment, which the model does not see", picture)
 

@@ -21,13 +21,14 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from rlx.config.build import build_value
+from rlx.config.build import build_value, is_call
 from rlx.config.check import ConfigError, check_value
 from rlx.config.folders import read_option
 from rlx.config.repository import Repository
+from rlx.config.signature import signature
 from rlx.config.words import first_words, parse_overrides
+from rlx.dialect import Dialect
 from rlx.run.choose import Case, Choice, choose_protocols, choose_sampling, choose_warm_start
-from rlx.types import Dialect
 
 AUTO = "auto"
 GROUPS = ("protocol", "sampling", "warm_start")
@@ -112,8 +113,11 @@ def case_of(config: DictConfig) -> Case:
 
 
 def build_checked(tree: Any, key: str) -> Any:
+    """Build a part of the configuration; ConfigError where it is none."""
     check_value(tree, key)
-    return build_value(tree, key)
+    if not is_call(tree):
+        raise ConfigError(f"{key} names nothing to build")
+    return build_value(tree, key, signature("rlx.run.run.Run").parameters[key])
 
 
 def build_dialect(config: DictConfig, protocol: str) -> Dialect:

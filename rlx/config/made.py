@@ -1,4 +1,5 @@
-"""Check that a call makes what its key stands for: a class by inheritance, a Protocol by its members."""
+"""Check that a call makes what its key stands for: a class by inheritance, a base class and a Protocol by the form of
+their members too."""
 
 from __future__ import annotations
 
@@ -6,15 +7,16 @@ import ast
 import builtins
 import importlib
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
 from typing import Any
 
 from rlx.config.check import ConfigError, describe, matches
-from rlx.config.signature import LISTS, Annotation, Parameter, last_word, lookup, resolve
+from rlx.config.signature import LISTS, Annotation, Parameter, last_word, lookup
+from rlx.declared import overrides
 
-CAPABLE = "rlx.world"
-"""Module with the optional members of an environment."""
+VALUES = ("property", "declared")
+"""Decorators of members that are values."""
 
 
 def check_made(value: Any, target: str, parameter: Parameter, path: str) -> None:
@@ -31,11 +33,21 @@ def check_promise(found: Any, target: str, parameter: Parameter, path: str) -> N
     wanted = list(classes(parameter.annotation)) if parameter.annotation is not None else []
     made = promised(found, target)
     kinds = [(node, getattr(importlib.import_module(module), last_word(node))) for node, module in wanted]
+    if inspect.isclass(found) and (lacks := abstract(found)) and any(fits(found, *pair) for pair in kinds):
+        raise ConfigError(
+            f"{path}: {target} has no {', '.join(sorted(lacks))}, which every {kinds[0][1].__name__} needs"
+        )
     if kinds and made is not None and not any(fits(each, node, kind) for each in made for node, kind in kinds):
         names = " or ".join(last_word(node) for node, _ in kinds)
         what = " or ".join(each.__name__ for each in made) or "something else"
-        article = "an" if names[0] in "AEIOU" else "a"
-        raise ConfigError(f"{path}: {target} makes {what}, which is not {article} {names}")
+        own = [kind for _, kind in kinds if abstract(kind)]
+        hint = f": derive it, as in class {what}({own[0].__name__}) of {own[0].__module__}" if own else ""
+        raise ConfigError(f"{path}: {no_instance(target, what, names)}{hint}")
+
+
+def abstract(made: type) -> frozenset[str]:
+    """Names of the members that a class must define and does not."""
+    return getattr(made, "__abstractmethods__", frozenset())
 
 
 def promised(found: Any, target: str) -> list[type] | None:
@@ -61,7 +73,7 @@ def fits(made: type, node: ast.AST, kind: type) -> bool:
     if not is_protocol(node):
         return issubclass(made, kind)
     members = [child.name for child in node.body if isinstance(child, ast.FunctionDef)]
-    own = {name for each in made.__mro__ for name in getattr(each, "__annotations__", {})}
+    own = {name for each in made.__mro__ for name in vars(each).get("__annotations__", {})}
     return hasattr(made, "__getattr__") or any(name in own or hasattr(made, name) for name in members)
 
 
@@ -79,7 +91,11 @@ def mistake(value: Any, target: str, module: str, wanted: ast.ClassDef) -> str:
     if is_protocol(wanted):
         return next(missing(value, target, module, wanted), "")
     kind = getattr(importlib.import_module(module), wanted.name)
-    return "" if isinstance(value, kind) else not_one(value, target, wanted)
+    if not isinstance(value, kind):
+        return not_one(value, target, wanted)
+    members = [node for node in wanted.body if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")]
+    own = [node for node in members if abstract(kind) and overrides(value, kind, node.name)]
+    return next(unlike(value, target, module, own), "")
 
 
 def is_protocol(node: ast.ClassDef) -> bool:
@@ -87,8 +103,11 @@ def is_protocol(node: ast.ClassDef) -> bool:
 
 
 def not_one(value: Any, target: str, wanted: ast.ClassDef) -> str:
-    article = "an" if wanted.name[0] in "AEIOU" else "a"
-    return f"{target} makes {type(value).__name__}, which is not {article} {wanted.name}"
+    return no_instance(target, type(value).__name__, wanted.name)
+
+
+def no_instance(target: str, made: str, wanted: str) -> str:
+    return f"{target} makes {made}, which is not {'an' if wanted[0] in 'AEIOU' else 'a'} {wanted}"
 
 
 def missing(value: Any, target: str, module: str, wanted: ast.ClassDef) -> Iterator[str]:
@@ -100,29 +119,20 @@ def missing(value: Any, target: str, module: str, wanted: ast.ClassDef) -> Itera
     if lacks:
         yield f"{target} has no {', '.join(lacks)}, which every {wanted.name} needs"
     yield from unlike(value, target, module, members)
-    may = possible(module, wanted)
-    yield from unlike(value, target, CAPABLE, [node for node in may if hasattr(value, node.name)])
 
 
 def unlike(value: Any, target: str, module: str, members: Sequence[ast.FunctionDef]) -> Iterator[str]:
-    """Yield the members of a value that have another form than a Protocol gives them."""
+    """Yield the members of a value that have another form than its base class or Protocol gives them."""
     for node in members:
-        if any(isinstance(mark, ast.Name) and mark.id == "property" for mark in node.decorator_list):
+        if any(isinstance(mark, ast.Name) and mark.id in VALUES for mark in node.decorator_list):
             yield from misread(getattr(value, node.name), f"{target}.{node.name}", module, node)
         else:
             yield from misshapen(getattr(value, node.name), f"{target}.{node.name}", node)
 
 
-def possible(module: str, wanted: ast.ClassDef) -> list[ast.FunctionDef]:
-    """The members that a value may have besides: those of `CapableX`, where X is wanted."""
-    found = resolve(CAPABLE, f"Capable{wanted.name}") if module == "rlx.types" else None
-    body = found.node.body if found is not None and isinstance(found.node, ast.ClassDef) else []
-    return [node for node in body if isinstance(node, ast.FunctionDef)]
-
-
 def misread(found: Any, name: str, module: str, node: ast.FunctionDef) -> Iterator[str]:
     """A member that is a value and has the wrong type."""
-    plain = [as_call(item) for item in found] if isinstance(found, tuple) else as_call(found)
+    plain = as_calls(found)
     wanted = None if node.returns is None else Annotation(node.returns, module)
     if wanted is not None and (callable(found) or not matches(wanted, plain)):
         given = "a method" if callable(found) else repr(found)[:40]
@@ -137,6 +147,15 @@ def describe_member(annotation: Annotation) -> str:
         return describe(annotation)
     item = last_word(nodes[0].node)
     return f"a tuple of {item}, as in ({item}(…),)"
+
+
+def as_calls(found: Any) -> Any:
+    """Return a value, or the items of a tuple or a mapping, as a configuration would have them."""
+    if isinstance(found, tuple):
+        return [as_call(item) for item in found]
+    if isinstance(found, Mapping):
+        return {key: as_call(item) for key, item in found.items()}
+    return as_call(found)
 
 
 def as_call(item: Any) -> Any:

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from rlx.algo.samplers import grouped
+from rlx.environment import Environment
 from rlx.evaluate.budget import cut_groups
 from rlx.evaluate.figures import Score, attainable, figures, score
 from rlx.evaluate.intervals import Estimate
 from rlx.limits import MANY, MistakeError, at_least, refuse, within
-from rlx.types import Environment, Group, Sampling, Start, Task, Trajectory
-from rlx.world import reward_range_of, rounds_of
+from rlx.types import Group, Sampling, Start, Task, Trajectory
+from rlx.world import reward_range_of
 
 Play = Callable[[int | None, Sampling, Sequence[Start]], list[Trajectory]]
 """Plays episodes with the policy under a limit of turns (None: the environment's own), in the order of the starts."""
@@ -119,7 +120,7 @@ def evaluate(
     """One Evaluation per budget. The first budget's figures are `noun/stat`, another's `noun@5/stat` (5 rounds)."""
     tasks, sampling = held_out(settings, env), settings.sampling(max_context)
     starts = [Start(task=task, sample=sample) for task in tasks for sample in range(settings.num_samples)]
-    largest = max(settings.max_rounds, default=rounds_of(env))
+    largest = max(settings.max_rounds, default=env.max_rounds)
     whole = grouped(tasks, play(largest, sampling, starts), settings.num_samples)
     found: list[Evaluation] = []
     for rounds in limits_of(settings, env):
@@ -133,4 +134,4 @@ def evaluate(
 
 def limits_of(settings: Evaluate, env: Environment) -> tuple[int | None, ...]:
     """The limits of turns under which it is evaluated."""
-    return settings.max_rounds or (rounds_of(env),)
+    return settings.max_rounds or (env.max_rounds,)

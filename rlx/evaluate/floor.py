@@ -12,28 +12,19 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from rlx.console import one_line
+from rlx.environment import Environment
 from rlx.evaluate.evaluate import Evaluate, evaluate, held_out, limits_of
 from rlx.evaluate.figures import SPREAD, Score, name_figures, pass_ratios
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.passk import estimates
 from rlx.fault import fault
 from rlx.limits import MistakeError
-from rlx.random_play import has_random_episodes, has_tries, random_act, tries_of
+from rlx.random_play import has_random_episodes, random_act, tries_of
 from rlx.rollout.episode import luck_of_turn, turn_of
 from rlx.rollout.measure import EMPTY
 from rlx.stream import stream_of
-from rlx.types import Action, Completion, Environment, Sampling, Start, Step, Task, Trajectory, Turn
-from rlx.world import (
-    give_luck,
-    has_chance,
-    lawful,
-    open_episode,
-    opening_of,
-    part_of,
-    parts_of,
-    rounds_of,
-    step_within,
-)
+from rlx.types import Action, Completion, Sampling, Start, Step, Task, Trajectory, Turn
+from rlx.world import give_luck, lawful, open_episode, part_of, parts_of, step_within
 
 MOST_TURNS = 1000
 """Turns of a random episode where neither the evaluation nor the environment limits them."""
@@ -63,9 +54,9 @@ def floor(
     A mixture with parts of both kinds has pass@k alone, each part by its own kind.
     """
     parts = parts_of(env).values()
-    if settings.num_tries == 0 or not all(has_tries(part) or has_random_episodes(part) for part in parts):
+    if settings.num_tries == 0 or not all(part.has_random_tries or has_random_episodes(part) for part in parts):
         return {}
-    if not any(map(has_tries, parts)):
+    if not any(part.has_random_tries for part in parts):
         return floor_of_episodes(settings, env, noun, tell)
     scores = [random_score(settings, env, task, tell) for task in held_out(settings, env)]
     return name_figures(noun, estimates(pass_ratios(scores, settings.ks), settings.num_resamples, settings.seed))
@@ -89,7 +80,7 @@ def is_of_a_model(name: str) -> bool:
 def floor_figures(settings: Evaluate, env: Environment) -> list[str]:
     """Return the names of the floor's figures, without those that the environment itself measures."""
     named = [f"pass@{k}" for k in settings.ks]
-    return named if any(map(has_tries, parts_of(env).values())) else [*named, *OF_EPISODES]
+    return named if any(part.has_random_tries for part in parts_of(env).values()) else [*named, *OF_EPISODES]
 
 
 def random_score(settings: Evaluate, env: Environment, task: Task, tell: Tell = do_nothing) -> Score:
@@ -97,7 +88,7 @@ def random_score(settings: Evaluate, env: Environment, task: Task, tell: Tell = 
     part, num = part_of(env, task), settings.num_samples
 
     def succeeds(sample: int) -> bool:
-        if not has_tries(part):
+        if not part.has_random_tries:
             rounds = limits_of(settings, env)[0]
             return random_episode(env, Start(task=task, sample=sample), rounds, settings.seed).success
         tries = tries_of(part, task, settings.num_tries, settings.seed * num + sample)
@@ -124,7 +115,7 @@ def random_episode(
 ) -> Trajectory:
     """Play a whole episode of random legal actions; FloorError where the environment fails."""
     task, part = start.task, part_of(env, start.task)
-    own = rounds_of(part) if max_rounds is None else max_rounds
+    own = part.max_rounds if max_rounds is None else max_rounds
     limit = MOST_TURNS if own is None else own
     try:
         turns, last, opening = walk(part, start, limit, seed)
@@ -147,12 +138,12 @@ def walk(env: Environment, start: Start, limit: int, seed: int) -> tuple[list[Tu
     rng, stream = Random(stream_of("floor", seed, start.task.key, start.sample)), ("floor", seed)
     turns: list[Turn] = []
     with open_episode(env, start.task) as episode:
-        opening = step = lawful(env, opening_of(episode))
+        opening = step = lawful(env, episode.opening())
         while not step.done:
             action = random_act(env, start.task, step.legal, rng)
             if action is None:
                 break
-            luck = luck_of_turn(stream, start, len(turns)) if has_chance(episode) else 0
+            luck = luck_of_turn(stream, start, len(turns)) if episode.has_chance else 0
             give_luck(episode, luck)
             step = lawful(env, step_within(episode, action, len(turns), limit, step))
             turns.append(turn_of(env, SILENT, action, step, luck))

@@ -15,6 +15,7 @@ from typing import Any
 
 from rlx.algo.parts import Algorithm, Credited, PerRow, PerToken
 from rlx.algo.rows import Rows
+from rlx.dialect import Dialect
 from rlx.env.bifurcation.bifurcation import Bifurcation
 from rlx.env.bifurcation.exact_values import Values, exact_values
 from rlx.env.bifurcation.rules import INVALID, Rules, State, habit, read_text
@@ -23,7 +24,7 @@ from rlx.learner.rows import Decision, decisions, num_given, rows
 from rlx.limits import MistakeError, within
 from rlx.rollout.play import Rollout
 from rlx.rollout.table import TableEngine, Words
-from rlx.types import Action, Dialect, Group, Move, Sampling, Task, Trajectory
+from rlx.types import Action, Group, Move, Sampling, Task, Trajectory
 
 NONSENSE = "?"
 """Text of the policy's invalid turns."""
@@ -172,7 +173,7 @@ def walk(env: Bifurcation, one: Trajectory) -> list[tuple[State, str]]:
     for turn in one.turns:
         assert episode.state is not None
         found.append((episode.state, turn.action.name if turn.action.kind == "act" else INVALID))
-        episode.chance(turn.luck)
+        episode.set_luck(turn.luck)
         episode.step(turn.action)
     return found
 

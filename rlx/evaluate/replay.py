@@ -12,24 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from rlx.console import counted, one_line
+from rlx.environment import Environment
 from rlx.record.codec import common_prefix
 from rlx.record.store import Stored, StoreError, read, stored_files
 from rlx.rollout.episode import bind
 from rlx.rollout.speech import Speech
-from rlx.types import Environment, Step, Trajectory, Turn
-from rlx.world import (
-    cost_of,
-    give_luck,
-    is_for_environment,
-    is_replayable,
-    only_legal,
-    open_episode,
-    opening_of,
-    part_of,
-    parts_of,
-    rounds_of,
-    step_within,
-)
+from rlx.types import Step, Trajectory, Turn
+from rlx.world import cost_of, give_luck, is_for_environment, only_legal, open_episode, part_of, parts_of, step_within
 
 MOST_SHOWN = 20
 """Mistakes listed by name; the rest are counted."""
@@ -89,7 +78,7 @@ def replay(
     """Replay every file of `folder`/trajectories through the run's environment; ValueError if there is none."""
     files = stored_files(folder)
     for part in parts_of(env).values():
-        if not is_replayable(part):
+        if not part.replayable:
             raise ValueError(f"env: {type(part).__name__} does not replay: the same actions may be answered otherwise")
     num_trajectories = num_turns = 0
     mistakes: list[Mistake] = []
@@ -126,7 +115,7 @@ def differences(stored: Stored, env: Environment, speech: Speech | None) -> Iter
         yield None, f"its environment {one.task.env!r:.60} is none of the run's"
         return
     part = part_of(env, one.task)
-    rehearsal = rehearse(part, one, rounds_of(part) if stored.max_rounds is None else stored.max_rounds)
+    rehearsal = rehearse(part, one, part.max_rounds if stored.max_rounds is None else stored.max_rounds)
     yield from judge_outcome(part, one, rehearsal)
     if speech is not None:
         yield from judge_tokens(one, bind(env, speech, one.task.env), rehearsal)
@@ -148,7 +137,7 @@ def rehearse(env: Environment, stored: Trajectory, max_rounds: int | None) -> Re
     passed = 0
     try:
         with open_episode(env, stored.task) as episode:
-            opening = opening_of(episode)
+            opening = episode.opening()
             for turn in stored.turns:
                 if steps and steps[-1].done:
                     break

@@ -19,16 +19,17 @@ from gymnasium.envs.registration import EnvSpec
 
 from rlx.config.check import ConfigError, check_call
 from rlx.config.folders import config_folders, list_options, option_files, read_option
+from rlx.dialect import Dialect
 from rlx.env.questions.qa import WordQuestions
 from rlx.env.questions.sourced import SourcedQuestions
+from rlx.environment import AnswerForm, Environment
 from rlx.gym.keywords import translate
 from rlx.gym.registered import REGISTERED, make_registered
 from rlx.gym.single import TextEnv
 from rlx.gym.spaces import require
 from rlx.gym.vector import TextVectorEnv
 from rlx.limits import MANY, MistakeError, near, within
-from rlx.types import Dialect, Environment
-from rlx.world import AnswerForm, answer_form_of, is_replayable, is_reproducible, parts_of
+from rlx.world import is_reproducible, parts_of
 
 Wrapper = Callable[[gymnasium.Env[Any, str]], gymnasium.Env[Any, str]]
 FORMS: Mapping[AnswerForm, str] = {"line": "boxed", "program": "fenced", "turn": "whole"}
@@ -65,7 +66,7 @@ def make(env_id: str, *, protocol: str | Dialect | None = None, window: int | No
         form_of(env) if protocol is None else protocol, {} if window is None else {"window": window}
     )
     told = {"env_id": option, "protocol": protocol, "window": window, **keywords}
-    is_same = is_reproducible(env) and all(map(is_replayable, parts_of(env).values()))
+    is_same = is_reproducible(env) and all(part.replayable for part in parts_of(env).values())
     spec = EnvSpec(id=f"{option}-v0", entry_point="rlx.gym:make", nondeterministic=not is_same, kwargs=told)
     return TextEnv(env, spoken, spec=spec, **settings)
 
@@ -173,8 +174,7 @@ def form_of(env: Environment) -> str:
     """Return the protocol of GEM's form of a turn: a block of code for programs, `<answer>` for questions that are
     answered in words, else a box; whole turns where the environment parses them itself."""
     forms = {
-        FORMS[answer_form_of(part)] if not isinstance(part, WordQuestions) else "tags"
-        for part in parts_of(env).values()
+        FORMS[part.answer_form] if not isinstance(part, WordQuestions) else "tags" for part in parts_of(env).values()
     }
     return forms.pop() if len(forms) == 1 else "boxed"
 

@@ -18,6 +18,8 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
 
+from rlx.dialect import Dialect
+from rlx.environment import Environment, Episode
 from rlx.gym.keywords import NAMES
 from rlx.gym.spaces import AnyText, Messages, check_choice, check_text, require_seed
 from rlx.gym.spoken import SAID, SpokenPart
@@ -25,20 +27,9 @@ from rlx.gym.state import check_state, copy_of, require_replayable, state_of
 from rlx.gym.stream import SPLITS, TaskStream
 from rlx.gym.views import View, chat_on_reset_of, history_of, messages_of, observations_of, templated
 from rlx.limits import MistakeError
-from rlx.random_play import has_tries, tries_of
-from rlx.types import Action, Dialect, Environment, Episode, Move, Part, Step, Task, Turn
-from rlx.world import (
-    actions_of,
-    cost_of,
-    dialect_of,
-    lawful,
-    only_legal,
-    opening_of,
-    pace_of,
-    part_of,
-    parts_of,
-    step_within,
-)
+from rlx.random_play import tries_of
+from rlx.types import Action, Move, Part, Step, Task, Turn
+from rlx.world import cost_of, dialect_of, lawful, only_legal, part_of, parts_of, start_episode, step_within
 
 
 class TextEnv(gymnasium.Env[Any, str]):
@@ -121,8 +112,8 @@ class TextEnv(gymnasium.Env[Any, str]):
         self.task, self.spoken, self.max_rounds = task, spoken, spoken.max_rounds
         self.said: list[str] = []
         self.past: list[Turn] = []
-        self.episode = self.world.start(task)
-        self.opening = self.seen = lawful(spoken.env, opening_of(self.episode))
+        self.episode = start_episode(self.world, task)
+        self.opening = self.seen = lawful(spoken.env, self.episode.opening())
 
     def step(self, action: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """One turn; `Cut(text)` is one that was cut off."""
@@ -192,7 +183,7 @@ class TextEnv(gymnasium.Env[Any, str]):
     @property
     def is_slow(self) -> bool:
         """True if a step of the environment, or of a part of it, may take long."""
-        return any(pace_of(part) != "inline" for part in parts_of(self.world).values())
+        return any(part.pace != "inline" for part in parts_of(self.world).values())
 
     def render(self) -> str | None:
         """The last that was seen, as it is told."""
@@ -201,11 +192,11 @@ class TextEnv(gymnasium.Env[Any, str]):
     def sample_random_action(self) -> str:
         """A random well-formed turn: one of the environment's tries, or of the actions that need no words; random text
         where it has neither."""
-        if has_tries(self.part):
+        if self.part.has_random_tries:
             seed = int(self.np_random.integers(2**31))
             return self.say(next(iter(tries_of(self.part, replace(self.task, env=""), 1, seed))))
         legal = self.seen.legal
-        names = [v.name for v in actions_of(self.part) if not v.argument and (legal is None or v.name in legal)]
+        names = [v.name for v in self.part.actions if not v.argument and (legal is None or v.name in legal)]
         if not names:
             return self.action_space.sample()
         return self.say(Action(kind="act", name=names[int(self.np_random.integers(len(names)))], text=""))
@@ -255,7 +246,7 @@ class TextEnv(gymnasium.Env[Any, str]):
     def end(self) -> None:
         """Close the episode, once."""
         episode, self.episode = self.episode, None
-        if episode is not None and hasattr(episode, "close"):
+        if episode is not None:
             episode.close()
 
     def close(self) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 
+from rlx.dialect import Dialect
+from rlx.environment import Environment
 from rlx.limits import MistakeError
-from rlx.protocol.history import first_prompt
-from rlx.types import Action, Completion, Dialect, Environment, Part, Task, Turn
-from rlx.world import rounds_of
+from rlx.types import Action, Completion, Part, Task, Turn
 
 SAID = Completion(token_ids=(), logprobs=(), stop="stop")
 """Completion of a turn of which only the text is known."""
@@ -28,14 +28,14 @@ class SpokenPart:
     """A part of an environment, and its dialect."""
 
     def __init__(self, env: Environment, dialect: Dialect) -> None:
-        if getattr(dialect, "summarise_at", None) is not None:
+        if dialect.summarise_at is not None:
             raise MistakeError(
                 "protocol.summarise_at: who samples here counts the tokens; give window, or sum up there"
             )
         self.env, self.dialect = env, dialect
-        self.is_free, self.max_rounds = not hasattr(env, "cost"), rounds_of(env)
-        self.first: First = getattr(dialect, "begin", None) or partial(first_prompt, dialect)
-        self.answered: Callable[[Turn], str] = getattr(dialect, "answered", self.rendered)
+        self.is_free, self.max_rounds = not env.has_tool_cost, env.max_rounds
+        self.first: First = dialect.begin
+        self.answered: Callable[[Turn], str] = dialect.answered
         self.heard_before = lru_cache(maxsize=4096)(self.hear_anew)
 
     def rendered(self, turn: Turn) -> str:

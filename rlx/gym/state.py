@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from gymnasium.error import ResetNeeded
 
 from rlx.limits import MistakeError
-from rlx.world import is_replayable, parts_of
+from rlx.world import parts_of
 
 if TYPE_CHECKING:
     from rlx.gym.single import TextEnv
@@ -25,7 +25,7 @@ E = TypeVar("E", bound="TextEnv")
 
 
 def replays(env: TextEnv) -> bool:
-    return all(map(is_replayable, parts_of(env.world).values()))
+    return all(part.replayable for part in parts_of(env.world).values())
 
 
 def require_replayable(env: TextEnv) -> None:

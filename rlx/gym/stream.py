@@ -17,9 +17,10 @@ from typing import Any
 
 from numpy.random import Generator
 
+from rlx.environment import Environment
 from rlx.gym.spaces import check_choice
 from rlx.limits import MANY, MistakeError, near
-from rlx.types import Environment, Task
+from rlx.types import Task
 
 SPLITS = ("train", "test")
 CHOICES = ("split", "task")
@@ -135,7 +136,7 @@ class TaskStream:
 
     @property
     def dataset(self) -> list[Task]:
-        if self.split != "test" or not getattr(self.env, "fetches", False):
+        if self.split != "test" or not self.env.is_remote:
             raise AttributeError("dataset: it is of the test split of a data set, where make has split='test'")
         if self.rows is None:
             self.rows = list(self.env.tasks("test", 0))

@@ -16,12 +16,10 @@ class CacheError(OSError):
 
 
 def check_inputs(prospect: Prospect) -> None:
-    """Refuse what is here and cannot be used. Nothing is fetched; an environment that reads something has a `check`."""
+    """Refuse what is here and cannot be used. Nothing is fetched; each environment looks at its own files."""
     check_model(prospect)
     for env in prospect.environments:
-        check = getattr(env, "check", None)
-        if check is not None:
-            check()
+        env.check_inputs()
     check_cache()
     check_samplers(prospect)
 
@@ -34,12 +32,9 @@ def check_samplers(prospect: Prospect) -> None:
 
 
 def check_servers(prospect: Prospect) -> None:
-    """Refuse servers that an environment asks and that cannot be used from here; an environment with one has a
-    `check_server`."""
+    """Refuse servers that an environment asks and that cannot be used from here."""
     for env in prospect.environments:
-        check = getattr(env, "check_server", None)
-        if check is not None:
-            check()
+        env.check_servers()
 
 
 def check_model(prospect: Prospect) -> None:

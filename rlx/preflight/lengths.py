@@ -20,6 +20,8 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from zlib import crc32
 
+from rlx.dialect import Dialect
+from rlx.environment import Environment
 from rlx.limits import MANY, MistakeError
 from rlx.model.shape import find_file
 from rlx.protocol.drawn import Encode
@@ -27,16 +29,8 @@ from rlx.record.codec import common_prefix
 from rlx.rollout.episode import World, demonstrate_episode, worlds_of
 from rlx.rollout.speech import Speech
 from rlx.run.run import Run
-from rlx.types import Dialect, Environment, Move, Sampling, Task, Trajectory
-from rlx.world import (
-    has_expert,
-    open_episode,
-    opening_of,
-    pace_of,
-    portions_of,
-    rounds_of,
-    trained_parts,
-)
+from rlx.types import Move, Sampling, Task, Trajectory
+from rlx.world import open_episode, trained_parts
 
 MEANS = ("prompt", "sampled", "observed", "contexts", "turns")
 TASKS, TURNS = 32, 96
@@ -137,7 +131,7 @@ def expect_lengths(run: Run, given: Given = NOTHING_GIVEN) -> Expected:
     worlds, context = worlds_in(run), run.sampling.max_context
     played = play_experts(worlds, run.seed)
     experts = {name: one.lengths for name, one in played.items()}
-    weights = {name: portion.weight for name, portion in portions_of(run.env).items() if portion.weight} or {"": 1.0}
+    weights = {name: portion.weight for name, portion in run.env.components.items() if portion.weight} or {"": 1.0}
     each = {name: experts.get(name) or unplayed_lengths(worlds[name], run.seed) for name in weights}
     mean = mean_of([lengths.within(context) for lengths in each.values()], list(weights.values()))
     mean = given_lengths(mean, given)
@@ -203,11 +197,11 @@ def shows_alike(before: Run, run: Run) -> bool:
 
 
 def with_expert_of(env: Environment, shown: Environment) -> Environment:
-    """Return an environment with the expert of another one of its class (`of_expert`, the names of its keys)."""
+    """Return an environment with the expert of another one of its class (`expert_only_keys`)."""
     if type(env) is not type(shown):
         return env
     changed: Environment = copy(env)
-    for key in getattr(env, "of_expert", ()):
+    for key in env.expert_only_keys:
         object.__setattr__(changed, key, getattr(shown, key))
     return changed
 
@@ -231,7 +225,7 @@ def sampled_most(env: Environment, sampling: Sampling, lengths: Lengths) -> int:
 
 def turn_limit(env: Environment) -> int | None:
     """Return the turns that an episode may have; None where the context alone ends it."""
-    rounds, own = rounds_of(env), getattr(env, "max_turns", None)  # games limit their turns themselves
+    rounds, own = env.max_rounds, env.max_turns  # games limit their turns themselves
     if rounds is not None:
         return rounds + 1
     return own if isinstance(own, int) else None
@@ -242,7 +236,7 @@ def play_experts(worlds: Mapping[str, World], seed: int) -> dict[str, Played]:
     0.01 to 0.2 s of a core a part."""
     found = {}
     for name, world in worlds.items():
-        if can_play(world.env) and has_expert(world.env):
+        if can_play(world.env) and world.env.has_expert:
             with suppress(Exception):  # tasks are checked elsewhere, which names an expert that fails
                 played = list(demonstrations(world, seed))
                 mean = mean_of([length_of(one) for one in played], [1] * len(played))
@@ -275,7 +269,7 @@ def unplayed_lengths(world: World, seed: int) -> Lengths:
 def prompt_tokens(world: World, task: Task) -> int:
     """Count the tokens before the first turn."""
     with open_episode(world.env, task) as episode:
-        opening = opening_of(episode)
+        opening = episode.opening()
     return len(world.speech.context(task, opening.observation, (), world.remembering(), opening.legal))
 
 
@@ -288,7 +282,7 @@ def worlds_in(run: Run) -> dict[str, World]:
 
 def can_play(env: Environment) -> bool:
     """Tell whether an environment can be played here and now: nothing is fetched, and no live server played with."""
-    return not getattr(env, "fetches", False) and pace_of(env) != "live"
+    return not env.is_remote and env.pace != "live"
 
 
 def encoder(path: str) -> Encode:

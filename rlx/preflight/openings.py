@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from rlx.dialect import Dialect
+from rlx.environment import Environment
 from rlx.protocol.history import first_prompt
-from rlx.types import Dialect, Environment, Step, Task
-from rlx.world import lawful, open_episode, opening_of, part_of, trained_parts
+from rlx.types import Step, Task
+from rlx.world import lawful, open_episode, part_of, trained_parts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,8 +19,8 @@ class Opening:
     task: Task
     env: Environment
     """Part that the task is of."""
-    step: Step | None
-    """First step of the episode; None if the episode has no `step`."""
+    step: Step
+    """First step of the episode."""
     prompt: str
 
 
@@ -35,11 +37,10 @@ def open_task(env: Environment, dialects: Mapping[str, Dialect], task: Task) -> 
     """Open an episode, and write its first prompt."""
     part = part_of(env, task)
     step = first_step(part, task)
-    seen = () if step is None else step.observation
-    return Opening(task=task, env=part, step=step, prompt=first_prompt(dialects[task.env], task, seen))
+    return Opening(task=task, env=part, step=step, prompt=first_prompt(dialects[task.env], task, step.observation))
 
 
-def first_step(env: Environment, task: Task) -> Step | None:
-    """Return the first step of an episode; None if it has no `step`."""
+def first_step(env: Environment, task: Task) -> Step:
+    """Return the first step of an episode."""
     with open_episode(env, task) as episode:
-        return lawful(env, opening_of(episode)) if hasattr(episode, "step") else None
+        return lawful(env, episode.opening())

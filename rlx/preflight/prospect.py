@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from rlx.environment import Environment
 from rlx.evaluate.evaluate import held_out
 from rlx.hardware.profile import Hardware
 from rlx.model.load import local_folder
@@ -30,7 +31,7 @@ from rlx.preflight.timer import find_timer
 from rlx.protocol.drawn import added_by
 from rlx.run.rehearsed import rehearsed
 from rlx.run.run import Run
-from rlx.types import Environment, Task
+from rlx.types import Task
 from rlx.world import parts_of
 
 

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from rlx.algo.parts import Algorithm, Sampler
+from rlx.dialect import Dialect
+from rlx.environment import Environment
 from rlx.preflight.lengths import NOTHING_GIVEN, TAIL, Expected, Given, Lengths, expect_lengths
 from rlx.preflight.openings import Opening, first_tasks, open_task
 from rlx.preflight.step import Load
 from rlx.run.run import Run
-from rlx.types import Dialect, Environment, Task
+from rlx.types import Task
 from rlx.world import trained_parts
 
 

@@ -20,7 +20,7 @@ def check_tasks(prospect: Prospect, *, fetch: bool = True) -> None:
     """Refuse a run without the tasks it needs. Without `fetch`, those that come from elsewhere are not waited for."""
     check_positions(prospect)
     for stage in reversed(prospect.stages) if prospect.trains else [prospect.main]:
-        if fetch or not getattr(stage.run.env, "fetches", False):
+        if fetch or not stage.run.env.is_remote:
             check_stage(prospect, stage)
 
 
@@ -28,8 +28,6 @@ def check_stage(prospect: Prospect, stage: Stage) -> None:
     """Refuse one stage without its tasks."""
     try:
         openings = open_stage(prospect, stage)
-        if any(opening.step is None for opening in openings):
-            raise TaskError("env: what start(task) gives has no step(action), which every Episode needs")
         check_room(prospect, stage, openings)
     except TaskError as error:
         raise TaskError(f"{stage.key}{error}") from error.__cause__

@@ -16,10 +16,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from rlx.dialect import Dialect
 from rlx.fences import PYTHON, blocks_in, unfenced
 from rlx.protocol.history import History
 from rlx.protocol.thought import outside, up_to_stop
-from rlx.types import CUT, Action, Dialect, Move, Part, Stop, Verb
+from rlx.types import CUT, Action, Move, Part, Stop, Verb
 
 THINK, OBSERVATION, ANSWER = "think", "observation", "answer"
 TAG_LIKE = re.compile(r"<(?=[^\s\d<=>])")

@@ -11,13 +11,16 @@ A protocol that has these needs no line anywhere else.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol, TypeGuard
+from typing import Literal
 
+from rlx.declared import declared
+from rlx.dialect import Dialect
 from rlx.limits import MistakeError
 from rlx.protocol.automaton import Actions, Automaton, spell_out, union
-from rlx.types import Action, Completion, Dialect, Move, Stop
+from rlx.types import Action, Completion, Move, Stop
 
 Encode = Callable[[str], Sequence[int]]
 Decode = Callable[[Sequence[int]], str]
@@ -27,47 +30,35 @@ Said = tuple[str, str]
 """An added action's name, or none for text; and how the context holds it."""
 
 
-class Choosing(Dialect, Protocol):
+class Choosing(Dialect):
     """A protocol under which not everything may be said everywhere."""
 
+    @declared
+    def rows(self) -> Initial:
+        """Initial output row of each added action."""
+        return "description"
+
     @property
+    @abstractmethod
     def added(self) -> Mapping[str, str]:
         """Actions beyond the vocabulary: by name, the description that stands for one in a context."""
-        ...
 
+    @abstractmethod
     def draw(self, actions: Actions | None, encode: Encode) -> Automaton:
         """Draw what may be chosen where, of the vocabulary and of `actions`, all that the model has."""
-        ...
 
+    @abstractmethod
     def begins(self, legal: Sequence[str] | None) -> int:
-        """The state of what it draws in which a turn begins, where these of the declared actions are legal; None: all
-        of them."""
-        ...
+        """Return the state of what it draws in which a turn begins, where these of the declared actions are legal;
+        None: all of them."""
 
+    @abstractmethod
     def understand(self, said: Sequence[Said], stop: Stop) -> Action:
-        """`parse`, of what was chosen: text that spells an action's description is not that action."""
-        ...
+        """Read an action from what was chosen: text that spells an action's description is not that action."""
 
     def choose(self, move: Move) -> Sequence[Said]:
-        """`write`, as it is chosen: the inverse of `understand`."""
-        ...
-
-
-class Entering(Dialect, Protocol):
-    """A protocol under which a turn is text until a verb is entered."""
-
-    @property
-    def entering(self) -> Mapping[str, Said]:
-        """Entries of the verbs, by name."""
-        ...
-
-
-def enters(dialect: Dialect) -> TypeGuard[Entering]:
-    return hasattr(dialect, "entering")
-
-
-def chooses(dialect: Dialect) -> TypeGuard[Choosing]:
-    return hasattr(dialect, "draw")
+        """Return a demonstration as it is chosen: the inverse of `understand`. ValueError where there are none."""
+        raise ValueError(f"protocol: {type(self).__name__} has no demonstrations")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +78,7 @@ def added_by(dialects: Mapping[str, Dialect]) -> dict[str, str]:
     """The actions that the protocols of a run's parts add, and their descriptions; parts share those of one name."""
     found: dict[str, str] = {}
     for part, dialect in dialects.items():
-        for name, description in dialect.added.items() if chooses(dialect) else ():
+        for name, description in dialect.added.items() if isinstance(dialect, Choosing) else ():
             if found.setdefault(name, description) != description:
                 what = f"part {part!r:.60} describes action {name!r:.60}"
                 raise MistakeError(f"protocol: {what} unlike another; rename it")
@@ -96,13 +87,13 @@ def added_by(dialects: Mapping[str, Dialect]) -> dict[str, str]:
 
 def initial_by(dialects: Mapping[str, Dialect]) -> dict[str, Initial]:
     """Return the initial row of each action that the protocols of a run's parts add."""
-    parts = [one for one in dialects.values() if chooses(one)]
-    return {name: getattr(one, "rows", "description") for one in reversed(parts) for name in one.added}
+    parts = [one for one in dialects.values() if isinstance(one, Choosing)]
+    return {name: one.rows for one in reversed(parts) for name in one.added}
 
 
 def drawn_by(dialects: Mapping[str, Dialect], actions: Actions | None, encode: Encode) -> Drawn:
     """Join what the protocols of a run's parts draw over the model's actions."""
-    own = {part: spell_out(one.draw(actions, encode)) for part, one in dialects.items() if chooses(one)}
+    own = {part: spell_out(one.draw(actions, encode)) for part, one in dialects.items() if isinstance(one, Choosing)}
     if not own:
         return Drawn()
     automaton, states = union(list(own.values()))

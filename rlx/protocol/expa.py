@@ -27,7 +27,7 @@ from rlx.limits import MistakeError
 from rlx.protocol.automaton import Actions, Automaton, State
 from rlx.protocol.blocks import ANSWER, invalid, require_same_action, uncut
 from rlx.protocol.direct import Lines, without_end
-from rlx.protocol.drawn import Encode, Initial, Said
+from rlx.protocol.drawn import Choosing, Encode, Initial, Said
 from rlx.protocol.instruction import spell
 from rlx.protocol.tags import refuse_names
 from rlx.types import Action, Move, Part, Piece, Stop, Task, Turn, Verb
@@ -38,7 +38,7 @@ ENTER = "\n"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExpA(Lines):
+class ExpA(Lines, Choosing):
     """Routes and buttons of whatever the environment lends and declares."""
 
     instruction: str | None = ""

@@ -3,20 +3,20 @@ observations alone, or the agent's own summary."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Protocol, TypeGuard
+from typing import ClassVar
 
+from rlx.dialect import Dialect
 from rlx.limits import at_least, refuse
 from rlx.protocol.instruction import ACTIONS, GOAL, fill, has_places, replace_places, spell
 from rlx.protocol.template import NAMED, Around, in_one_message, text_around
-from rlx.types import Action, Dialect, Part, Piece, Stop, Task, Text, Turn, Verb
+from rlx.types import Action, Part, Piece, Stop, Task, Text, Turn, Verb
 
 
 @dataclass(frozen=True, kw_only=True)
-class History:
+class History(Dialect):
     """The task, the observation before the first remembered turn, and every turn from there with its observation.
 
     window   context of turn 3.
@@ -86,9 +86,6 @@ class History:
     def introduction(self) -> str | None:
         """Line before the task's own text, for an instruction without places; None: no line."""
         return self.instruction
-
-    @abstractmethod
-    def render(self, observation: tuple[Part, ...]) -> str: ...
 
     def open(self, task: Task) -> str:
         """Return the first prompt: the instruction and the task's own text."""
@@ -176,22 +173,6 @@ class History:
         before = [past[last].action.text] if last >= 0 else []
         since = [f"{turn.action.text} {' '.join(part.text for part in turn.observation)}" for turn in past[last + 1 :]]
         return " ".join("; ".join([*before, *since]).replace("</", "< /").split())
-
-
-class Summing(Dialect, Protocol):
-    """A protocol that may ask for summaries."""
-
-    summary_tokens: int
-    summary_end: ClassVar[str]
-
-    def sums_up(self, past: Sequence[Turn]) -> bool: ...
-
-    def retell(self, past: Sequence[Turn]) -> str: ...
-
-
-def sums_up(dialect: Dialect, past: Sequence[Turn]) -> TypeGuard[Summing]:
-    """Tell whether the next turn is a summary."""
-    return hasattr(dialect, "sums_up") and bool(dialect.sums_up(past))
 
 
 def summed_up(text: str, end: str) -> Action:

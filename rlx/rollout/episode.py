@@ -7,42 +7,27 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any
+from typing import Any, get_args
 
 from rlx.algo.samplers import SamplerError
+from rlx.environment import Environment, Episode, Pace
 from rlx.expert import demonstration
 from rlx.fault import LostServiceError, fault
+from rlx.limits import refuse
 from rlx.protocol.drawn import Encode
 from rlx.rollout.fork import given, joined, left, replayed
 from rlx.rollout.speech import Speech
 from rlx.stream import stream_of
-from rlx.types import (
-    Action,
-    Completion,
-    Environment,
-    Episode,
-    Request,
-    Sampling,
-    Start,
-    Status,
-    Step,
-    Task,
-    Trajectory,
-    Turn,
-)
+from rlx.types import Action, Completion, Request, Sampling, Start, Status, Step, Task, Trajectory, Turn
 from rlx.world import (
     cost_of,
     dialect_of,
     give_luck,
-    has_chance,
     is_for_environment,
-    is_replayable,
     lawful,
     only_legal,
     open_episode,
-    opening_of,
     parts_of,
-    rounds_of,
     step_within,
 )
 
@@ -127,7 +112,9 @@ def worlds_of(env: Environment, speech: Speech, max_rounds: int | None = None) -
     """The worlds that tasks may be of, by `Task.env`; `max_rounds` overrides what each environment asks for."""
 
     def world(name: str, part: Environment) -> World:
-        rounds = rounds_of(part) if max_rounds is None else max_rounds
+        if part.pace not in get_args(Pace):
+            refuse("env.pace", part.pace, "inline, ticks or live")
+        rounds = part.max_rounds if max_rounds is None else max_rounds
         return World(env=part, speech=bind(env, speech, name), max_rounds=rounds)
 
     return {name: world(name, part) for name, part in parts_of(env).items()}
@@ -140,7 +127,7 @@ def bind(env: Environment, speech: Speech, part: str = "") -> Speech:
 
 def refuse_replay(world: World, start: Start) -> None:
     """A start that repeats recorded actions needs an environment that answers them alike."""
-    if (start.prefix or start.fork) and not is_replayable(world.env):
+    if (start.prefix or start.fork) and not world.env.replayable:
         where = f"task {start.task.key} cannot go on from turn {len(replayed(start))}"
         raise SamplerError(f"env: {type(world.env).__name__} does not replay: {where}")
 
@@ -159,7 +146,7 @@ class Scene:
     def begin(self) -> tuple[int, ...]:
         """Start, and repeat recorded actions."""
         self.episode = self.stack.enter_context(open_episode(self.world.env, self.start.task))
-        self.opening = self.step = lawful(self.world.env, opening_of(self.episode))
+        self.opening = self.step = lawful(self.world.env, self.episode.opening())
         for index, turn in enumerate(self.turns):
             self.take(turn.action, turn.luck)
             if self.step.observation != turn.observation:
@@ -170,7 +157,7 @@ class Scene:
     def act(self, prompt: tuple[int, ...], completion: Completion) -> tuple[int, ...]:
         """Do what a completion means."""
         action = only_legal(self.world.speech.hear(completion, self.turns), self.step.legal)
-        is_chance = has_chance(self.episode) and is_for_environment(action)
+        is_chance = self.episode.has_chance and is_for_environment(action)
         luck = luck_of_turn(self.stream, self.start, len(self.turns)) if is_chance else 0
         self.take(action, luck)
         self.turns.append(self.world.close_turn(prompt, completion, action, self.step, self.encode, luck))

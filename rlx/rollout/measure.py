@@ -6,8 +6,9 @@ import resource
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import pstdev
 
-from rlx.types import CUT, Action, Environment, Group, Metrics, Task, Trajectory
-from rlx.world import environment_turns, is_finite, is_for_environment, parts_of, tools_of
+from rlx.environment import Environment
+from rlx.types import CUT, Action, Group, Metrics, Task, Trajectory
+from rlx.world import environment_turns, is_finite, is_for_environment, parts_of
 
 
 def mean(values: Iterable[float]) -> float:
@@ -68,9 +69,9 @@ def reply_figures(episode: Trajectory) -> dict[str, list[float]]:
 def measure(groups: Sequence[Group], env: Environment | None = None) -> Metrics:
     """Rewards, tool use and lengths of a batch of groups; of a mixture also each part's, its name before theirs. Where
     `env` lends no tools, there is nothing to say of them."""
-    found = measure_some(groups, lends=env is None or any(map(tools_of, parts_of(env).values())))
+    found = measure_some(groups, lends=env is None or any(part.tools for part in parts_of(env).values()))
     for name in sorted({group.task.env for group in groups} - {""}):
-        lends = env is None or bool(tools_of(parts_of(env)[name]))
+        lends = env is None or bool(parts_of(env)[name].tools)
         own = measure_some([group for group in groups if group.task.env == name], lends=lends)
         found |= {f"{name}/{stat}": value for stat, value in own.items()}
     return found

@@ -19,6 +19,7 @@ from random import Random
 from typing import TypeVar
 
 from rlx.algo.parts import Growth, Sampler, SamplerContext
+from rlx.environment import Environment
 from rlx.rollout.engine import Engine
 from rlx.rollout.episode import (
     Seen,
@@ -31,7 +32,7 @@ from rlx.rollout.growth import Growing, all_at_once, growths, sample_flat
 from rlx.rollout.speech import Speech
 from rlx.rollout.stage import AHEAD, Stage
 from rlx.stream import stream_of
-from rlx.types import Environment, Group, Sampling, Start, Task, Trajectory
+from rlx.types import Group, Sampling, Start, Task, Trajectory
 
 T = TypeVar("T")
 

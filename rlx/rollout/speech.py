@@ -8,24 +8,24 @@ from functools import partial
 from typing import Any
 
 from rlx.algo.entry import Entry
+from rlx.dialect import Dialect
 from rlx.model.chat import Marks, end_of_turn, find_marks
 from rlx.model.load import encode_text
 from rlx.protocol.drawn import (
+    Choosing,
     Decode,
     Drawn,
     Encode,
     Said,
-    chooses,
     chosen_as,
     ended,
-    enters,
     split_choices,
     without_gap,
 )
-from rlx.protocol.history import summed_up, sums_up
+from rlx.protocol.history import summed_up
 from rlx.protocol.thought import CLOSES, OPENS, within_thought
 from rlx.rollout.stops import decoder
-from rlx.types import Action, Completion, Dialect, Move, Part, Piece, Request, Task, Turn
+from rlx.types import Action, Completion, Move, Part, Piece, Request, Task, Turn
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,26 +58,25 @@ class Speech:
     ) -> tuple[int, ...]:
         """Return the context that a turn is sampled after; `encode` may remember what it has encoded."""
         pieces = self.dialect.context(task, opening, past, legal)
-        if getattr(self.dialect, "inline", False) and getattr(self.dialect, "prompt_template", None) is None:
+        if self.dialect.inline and self.dialect.prompt_template is None:
             pieces = inlined(pieces, past, self.end)
         return tuple(join(pieces, past, encode or self.encode, self.marks, self.end))
 
     def hear(self, completion: Completion, past: Sequence[Turn] = ()) -> Action:
         """Return the action of a completion after these turns; where nothing is drawn, by its text."""
         said = list(split_choices(completion, self.drawn.actions, self.decode))
-        if sums_up(self.dialect, past):
+        if self.dialect.sums_up(past):
             return summed_up("".join(text for _, text in said), self.dialect.summary_end)
-        if self.state is not None and chooses(self.dialect):
+        if self.state is not None and isinstance(self.dialect, Choosing):
             return self.dialect.understand(said, completion.stop)
         return self.dialect.parse(self.opened + "".join(text for _, text in said), completion.stop)
 
     def measure(self, completion: Completion, action: Action) -> Mapping[str, float]:
         """Return the measures of a turn's text, of a protocol that has some (`measure`)."""
-        if action.kind == "summary" or not hasattr(self.dialect, "measure"):
+        if action.kind == "summary":
             return {}
         said = split_choices(completion, self.drawn.actions, self.decode)
-        found: Mapping[str, float] = self.dialect.measure(self.opened + "".join(text for _, text in said), action)
-        return found
+        return self.dialect.measure(self.opened + "".join(text for _, text in said), action)
 
     @property
     def opened(self) -> str:
@@ -87,8 +86,6 @@ class Speech:
     @property
     def entries(self) -> tuple[Entry, ...]:
         """Entries of the verbs, under a protocol in which verbs are entered."""
-        if not enters(self.dialect):
-            return ()
         return tuple(self.entry(name, said) for name, said in self.dialect.entering.items())
 
     def entry(self, name: str, said: Said) -> Entry:
@@ -103,7 +100,7 @@ class Speech:
         names = [f" {name}", name] if is_text and len(spelled) > 1 else [text, f" {name}", name]
         words = dict.fromkeys(next(self.telling(one)) for one in names)
         if not route or actions is None:
-            possible = partial(self.possible, name) if hasattr(self.dialect, "may_enter") else None
+            possible = partial(self.possible, name) if self.dialect.limits_entries else None
             return Entry(name=name, chosen=spelled, words=tuple(words), description=spelled, possible=possible)
         number = actions.names.index(route)
         ids = actions.descriptions[number]
@@ -113,11 +110,11 @@ class Speech:
     def possible(self, name: str, token_ids: Sequence[int]) -> Sequence[bool]:
         """Tell for each token of a turn whether the protocol reads an entry before it."""
         pieces = [self.decode([one]) for one in token_ids]
-        return self.dialect.may_enter(name, pieces, OPENS if self.thinks else "")  # type: ignore[attr-defined]
+        return self.dialect.may_enter(name, pieces, OPENS if self.thinks else "")
 
     def begins(self, legal: Sequence[str] | None) -> int | None:
         """The state of the engine's automaton in which a turn starts where these actions are legal; None: all are."""
-        if self.state is None or not chooses(self.dialect):
+        if self.state is None or not isinstance(self.dialect, Choosing):
             return None
         return self.state + self.dialect.begins(legal)
 
@@ -130,7 +127,7 @@ class Speech:
 
     def put(self, request: Request, past: Sequence[Turn]) -> Request:
         """A request as it is after these turns: an action is asked for, or a summary of its own length."""
-        if not sums_up(self.dialect, past):
+        if not self.dialect.sums_up(past):
             return request
         longest = replace(request.sampling, max_new_tokens=self.dialect.summary_tokens)
         return replace(request, sampling=longest, stops=(self.dialect.summary_end,), state=None)
@@ -138,7 +135,7 @@ class Speech:
     def retell(self, past: Sequence[Turn]) -> Completion | None:
         """The summary that an expert gives after these turns, the latest of it where it is too long; None where none is
         asked for."""
-        if not sums_up(self.dialect, past):
+        if not self.dialect.sums_up(past):
             return None
         end = self.dialect.summary_end
         last = list(self.encode(end))
@@ -149,7 +146,7 @@ class Speech:
     def say(self, move: Move, legal: Sequence[str] | None = None) -> Completion:
         """An expert's move where these actions are legal, as if it had been sampled."""
         state = self.begins(legal)
-        if state is None or self.drawn.automaton is None or not chooses(self.dialect):
+        if state is None or self.drawn.automaton is None or not isinstance(self.dialect, Choosing):
             return self.spell(self.dialect.write(move))
         said = self.dialect.choose(move)
         end = None if self.stopped("".join(text for _, text in said)) else self.end
@@ -164,7 +161,7 @@ class Speech:
     @property
     def thinking(self) -> bool | None:
         """True if a turn begins in a thought, where no stop string counts; None if stop strings count everywhere."""
-        return self.thinks if getattr(self.dialect, "reasoning", False) else None
+        return self.thinks if self.dialect.reasoning else None
 
     def spell_ids(self, ids: Sequence[int]) -> Completion:
         return Completion(token_ids=tuple(ids), logprobs=(0.0,) * len(ids), stop="stop")

@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rlx.algo.entry import Probe
 from rlx.algo.parts import Ask
+from rlx.environment import Pace
 from rlx.rollout.engine import RequestError
 from rlx.rollout.episode import Asked, Life, play_episode, refuse_replay
 from rlx.rollout.growth import Growing
 from rlx.rollout.probing import Answering, answer_probe
 from rlx.types import Request, Start, Trajectory
-from rlx.world import Pace, pace_of
 
 if TYPE_CHECKING:
     from rlx.rollout.play import Rollout
@@ -156,7 +156,7 @@ class Stage(Generic[T]):
         rollout, world = self.rollout, self.rollout.worlds[start.task.env]
         refuse_replay(world, start)
         life = play_episode(world, rollout.sampling, start, rollout.stream, session, group)
-        return Lived(session, life, start, place, pace_of(world.env))
+        return Lived(session, life, start, place, world.env.pace)
 
     def _settle(self, index: int) -> None:
         """Wake a growth whose oldest episodes have ended, as many as it waits for."""

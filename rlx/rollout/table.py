@@ -17,10 +17,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from rlx.dialect import Dialect
 from rlx.rollout.engine import Counts, RequestError
 from rlx.rollout.speech import Speech
 from rlx.stream import stream_of
-from rlx.types import Completion, Dialect, Request, Stop
+from rlx.types import Completion, Request, Stop
 
 if TYPE_CHECKING:
     from torch import Tensor

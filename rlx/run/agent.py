@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from transformers.utils import logging
 
+from rlx.environment import Environment
 from rlx.hardware.profile import Hardware
 from rlx.hardware.pulse import nothing
 from rlx.hardware.ranks import ALONE, Ranks
@@ -30,7 +31,7 @@ from rlx.rollout.torch.engine import TorchEngine
 from rlx.rollout.vllm.engine import VllmEngine
 from rlx.run.grounds import grounds_of
 from rlx.run.run import Run
-from rlx.types import Environment, Sampling, Trajectory
+from rlx.types import Sampling, Trajectory
 
 if TYPE_CHECKING:
     from rlx.run.fleet import Fleet

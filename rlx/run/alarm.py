@@ -23,7 +23,7 @@ from typing import Any, Literal
 from rlx.evaluate.intervals import Estimate
 from rlx.record.track import is_number
 from rlx.run.run import Run
-from rlx.world import has_expert, portions_of, trained_parts
+from rlx.world import trained_parts
 
 Cause = Literal["invalid", "equal", "gradient"]
 
@@ -101,7 +101,7 @@ class Alarms:
 
     def add(self, line: Mapping[str, Any], run: Run) -> Alarms:
         """Return the alarms after one more line of metrics.jsonl."""
-        views = {name: view(line, name) for name in ("", *portions_of(run.env))}
+        views = {name: view(line, name) for name in ("", *run.env.components)}
         return Alarms(
             {name: self.streaks.get(name, Streak()).add(one) for name, one in views.items()},
             {name: self.collapses.get(name, Collapse()).add(one) for name, one in views.items()},
@@ -194,7 +194,7 @@ def copy_expert(run: Run) -> str:
 
 
 def expert_in(run: Run) -> bool:
-    return all(map(has_expert, trained_parts(run.env).values()))
+    return all(part.has_expert for part in trained_parts(run.env).values())
 
 
 def equal(line: Mapping[str, Any], run: Run) -> tuple[str, list[str]]:

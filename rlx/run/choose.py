@@ -11,18 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rlx.algo.parts import Algorithm
-from rlx.types import Dialect, Environment, Verb
-from rlx.world import (
-    actions_of,
-    answer_form_of,
-    dialect_of,
-    has_expert,
-    parts_of,
-    portions_of,
-    rounds_of,
-    tools_of,
-    trained_parts,
-)
+from rlx.dialect import Dialect
+from rlx.environment import Environment
+from rlx.types import Verb
+from rlx.world import dialect_of, parts_of, trained_parts
 
 BRIEF = frozenset({"direct", "whole"})
 """Protocols without room for a thought: a short warm start shows all there is to show."""
@@ -69,7 +61,7 @@ def choose_protocols(case: Case) -> list[Choice]:
 
 def open_parts(env: Environment) -> dict[str, Environment]:
     """Return the parts that do not name a protocol of their own."""
-    portions = portions_of(env)
+    portions = env.components
     return {
         name: part for name, part in parts_of(env).items() if name not in portions or portions[name].protocol is None
     }
@@ -77,7 +69,7 @@ def open_parts(env: Environment) -> dict[str, Environment]:
 
 def protocol_for(case: Case, env: Environment) -> tuple[str, str]:
     """Return the protocol for one environment, and the reason; the first rule that holds decides."""
-    space, form, tools, actions = case.algo.space, answer_form_of(env), tools_of(env), actions_of(env)
+    space, form, tools, actions = case.algo.space, env.answer_form, env.tools, env.actions
     if space == "expanded" and (tools or actions):
         return "expa", "the algorithm's actions are beyond the vocabulary"
     if form == "turn":
@@ -112,7 +104,7 @@ def choose_sampling(case: Case, protocol: str) -> Choice:
 
 def is_one_turn(env: Environment) -> bool:
     """Tell whether an answer is all that an episode takes."""
-    return rounds_of(env) == 0 and not actions_of(env)
+    return env.max_rounds == 0 and not env.actions
 
 
 def choose_warm_start(case: Case, protocol: str, dialect: Dialect) -> Choice:
@@ -126,7 +118,7 @@ def warm_start_for(case: Case, protocol: str, tools: bool) -> tuple[str, str]:
         return "none", "the algorithm imitates the expert itself"
     if case.algo.start == "pretrained":
         return "none", "the algorithm starts from the pretrained model"
-    if not all(map(has_expert, trained_parts(case.env).values())):
+    if not all(part.has_expert for part in trained_parts(case.env).values()):
         return "none", "the environment has no expert"
     if case.chat:
         return "none", "the model follows instructions"

@@ -13,19 +13,20 @@ from dataclasses import replace
 from itertools import islice
 
 from rlx.algo.parts import as_json
+from rlx.environment import Curriculum, Known
 from rlx.limits import MistakeError
 from rlx.run.run import Run
 from rlx.types import Group, Metrics, Task
-from rlx.world import Course, Known, course_of, parts_of
+from rlx.world import parts_of
 
 
 class TaskError(MistakeError):
     """Tasks that a run cannot have; the message is one line with the remedy."""
 
 
-def course_in(run: Run) -> Course | None:
-    """Return the environment's course; None also where an expert plays, who always succeeds."""
-    return None if run.algo.imitates else course_of(run.env)
+def course_in(run: Run) -> Curriculum | None:
+    """Return the environment's curriculum; None also where an expert plays, who always succeeds."""
+    return None if run.algo.imitates else run.env.curriculum
 
 
 def begin(run: Run) -> Known:

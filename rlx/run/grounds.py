@@ -19,7 +19,7 @@ from rlx.rollout.episode import World, worlds_of
 from rlx.rollout.speech import speech_of
 from rlx.run.run import Run
 from rlx.types import Step, Task
-from rlx.world import NOTHING_SEEN, open_episode, opening_of
+from rlx.world import NOTHING_SEEN, open_episode
 
 NUM_GROUNDS = 128
 MOST_CHOICES = 4
@@ -55,7 +55,7 @@ def opened(world: World, task: Task) -> Step:
     """Return an episode's opening; nothing where it fails, which the player tells of."""
     try:
         with open_episode(world.env, task) as episode:
-            return opening_of(episode)
+            return episode.opening()
     except Exception:
         return NOTHING_SEEN
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
+from rlx.dialect import Dialect
+from rlx.environment import Environment
 from rlx.model.expand import read_names, widened
 from rlx.model.load import Model, encode_text, load_tokenizer
 from rlx.model.problem import ModelError
@@ -14,7 +16,6 @@ from rlx.protocol.automaton import Actions
 from rlx.protocol.drawn import Encode, added_by, drawn_by
 from rlx.record.folder import CHECKPOINTS, STEP, steps_in
 from rlx.rollout.speech import Speech, speech_of
-from rlx.types import Dialect, Environment
 from rlx.world import dialect_of, parts_of
 
 

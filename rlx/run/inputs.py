@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from rlx.environment import Environment
 from rlx.fetch import snapshot
 from rlx.hardware.pulse import nothing
 from rlx.model.load import local_folder
 from rlx.model.packaged import is_packaged
 from rlx.run.run import Run
-from rlx.types import Environment
-from rlx.world import edition_of, parts_of
+from rlx.world import data_version_of, parts_of
 
 
 def data_of(env: Environment) -> dict[str, str]:
     """Return what tells its tasks from those of the same settings on other data, if it reads any."""
-    return {"data": found} if (found := edition_of(env)) else {}
+    return {"data": found} if (found := data_version_of(env)) else {}
 
 
 def environments(run: Run) -> Iterator[Environment]:
@@ -25,10 +25,10 @@ def environments(run: Run) -> Iterator[Environment]:
 
 
 def fetch_inputs(run: Run, check: Callable[[], None] = nothing) -> None:
-    """Fetch what is on a hub; `check` may end it at any time. An environment says its `data_set`, if that is there."""
+    """Fetch what is on a hub; `check` may end it at any time. An environment names its data set (`hub_data`)."""
     if not is_packaged(run.model.path) and local_folder(run.model) is None:
         snapshot(run.model.path, "model", check)
-    for name in {getattr(env, "data_set", None): None for env in environments(run)}:
+    for name in {env.hub_data: None for env in environments(run)}:
         if name:
             snapshot(name, "dataset", check)
 
@@ -37,5 +37,5 @@ def fetched(run: Run) -> list[str]:
     """Return a line for each thing that the run reads, with the folder where it is."""
     folder = local_folder(run.model)
     lines = [f"model    {run.model.path}: {folder or snapshot(run.model.path, 'model')}"]
-    names = {getattr(env, "data_set", None): None for env in environments(run)}
+    names = {env.hub_data: None for env in environments(run)}
     return lines + [f"data     {name}: {snapshot(name, 'dataset')}" for name in names if name]

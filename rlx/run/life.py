@@ -16,6 +16,7 @@ from safetensors.torch import save_file
 
 from rlx.algo.parts import State
 from rlx.console import Screen, counted
+from rlx.environment import Known
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.summary import Cost, Ending, Summary, git_here, read_summary, versions_here, write_summary
 from rlx.hardware.interrupt import Interrupt, InterruptedRunError, listen
@@ -37,7 +38,7 @@ from rlx.run.inputs import data_of, fetch_inputs
 from rlx.run.run import Run
 from rlx.tool.python import end_sandboxes
 from rlx.types import Group, Metrics, Trajectory
-from rlx.world import Known, is_reproducible, reward_range_of, rounds_of
+from rlx.world import is_reproducible, reward_range_of
 
 AllNotes = Sequence[Sequence[Sequence[Notes]]]
 """Notes of every turn of every trajectory of every group, in their order; or nothing."""
@@ -204,7 +205,7 @@ def keep(life: Life, agent: Agent, step: int) -> None:
     def write(folder: Path) -> None:
         agent.save(folder, beat)
         for ahead, groups in played.items():
-            save_groups(step_path(folder, ahead + 1), groups, max_rounds=rounds_of(life.run.env))
+            save_groups(step_path(folder, ahead + 1), groups, max_rounds=life.run.env.max_rounds)
         more = {"ahead": list(played), "memory": life.memory, "known": life.known, **data_of(life.run.env)}
         state = {"step": step, "cost": asdict(life.cost), **{key: value for key, value in more.items() if value}}
         (folder / STATE).write_text(json.dumps(state) + "\n", encoding="utf-8")
@@ -237,7 +238,7 @@ def record(life: Life, agent: Agent, step: int, metrics: Metrics, groups: Sequen
         if life.dashboard is not None:
             life.dashboard.log(step, metrics)
         if keeps_trajectories(run, step):
-            save_groups(step_path(run.folder, step), groups, max_rounds=rounds_of(run.env), notes=notes)
+            save_groups(step_path(run.folder, step), groups, max_rounds=run.env.max_rounds, notes=notes)
     if step == run.steps or step % run.checkpoint.every == 0 or is_overdue(life):
         keep(life, agent, step)
 

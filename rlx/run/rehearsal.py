@@ -19,8 +19,10 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice, repeat, zip_longest
 from typing import Any
 
+from rlx.dialect import Dialect
+from rlx.environment import Environment
 from rlx.expert import DemonstrationError, demonstration
-from rlx.random_play import has_tries, tries_of
+from rlx.random_play import tries_of
 from rlx.record.folder import METRICS
 from rlx.rollout.engine import Counts
 from rlx.rollout.episode import play_episode
@@ -32,8 +34,7 @@ from rlx.run.life import Life, RunError
 from rlx.run.rehearsed import NUM_REHEARSED, rehearsed
 from rlx.run.run import Run
 from rlx.run.task_warnings import task_warnings
-from rlx.types import Action, Completion, Dialect, Environment, Move, Request, Start, Task, Trajectory, Turn
-from rlx.world import actions_of, has_expert, is_replayable, pace_of, rounds_of, tools_of
+from rlx.types import Action, Completion, Move, Request, Start, Task, Trajectory, Turn
 
 MOST_TURNS = 6
 """Turns of an episode without an expert."""
@@ -145,7 +146,7 @@ def rehearse_one(life: Life, run: Run, name: str, env: Environment) -> None:
     together = play_together(rollout(), starts, ahead=ahead)
     if errors_in(together) and errors_in(again := play_together(rollout(), starts, ahead=ahead)):
         raise RunError(f"{where}: {explain_thread_error(errors_in(again)[0], env)}")
-    if not is_replayable(env) or errors_in(together):
+    if not env.replayable or errors_in(together):
         return
     if difference := first_difference(alone, together):
         stable = not first_difference(alone, play_alone(rollout(), starts))
@@ -160,7 +161,7 @@ def rehearse_one(life: Life, run: Run, name: str, env: Environment) -> None:
 
 def explain_thread_error(error: str, env: Environment) -> str:
     """Explain an error that only threads cause."""
-    pace = pace_of(env)
+    pace = env.pace
     remedy = "open connections inside each call, allow their use from other threads, or set pace = 'inline'"
     if pace == "inline":
         remedy = "keep all state of an episode in the object that start() returns"
@@ -200,7 +201,7 @@ def describe_answer(turn: Turn | None) -> str:
 def rollout_of(run: Run, texts: Sequence[Sequence[str]], check: Callable[[], None]) -> Rollout:
     """Return the run's rollout with a script in place of a model."""
     longest = max(map(len, texts), default=0) + 2
-    limit = rounds_of(run.env)
+    limit = run.env.max_rounds
     return Rollout(
         env=run.env,
         speech=Speech(dialect=run.protocol, encode=encode, decode=decode),
@@ -263,7 +264,7 @@ def isolated_in_threads(
 
 def script_of(env: Environment, dialect: Dialect, task: Task, seed: int) -> list[str]:
     """Return what to say in an episode: an expert's turns, or plausible ones where there is no expert."""
-    if has_expert(env):
+    if env.has_expert:
         try:
             return [shown.text for shown in demonstration(env, dialect, task, seed)[1]]
         except DemonstrationError:
@@ -273,9 +274,9 @@ def script_of(env: Environment, dialect: Dialect, task: Task, seed: int) -> list
 
 def plausible(env: Environment, dialect: Dialect, task: Task, seed: int) -> Iterator[str]:
     """Yield turns that call each tool, take each action and answer at random, as far as the protocol can say them."""
-    calls = [Action(kind="call", name=verb.name, text="1") for verb in tools_of(env) if verb.name in dialect.tools]
-    acts = [Action(kind="act", name=verb.name, text="1" if verb.argument else "") for verb in actions_of(env)]
-    tries = tries_of(env, task, 1, seed) if has_tries(env) else [Action(kind="answer", text="1")]
+    calls = [Action(kind="call", name=verb.name, text="1") for verb in env.tools if verb.name in dialect.tools]
+    acts = [Action(kind="act", name=verb.name, text="1" if verb.argument else "") for verb in env.actions]
+    tries = tries_of(env, task, 1, seed) if env.has_random_tries else [Action(kind="answer", text="1")]
     for action in chain(calls, acts, tries):
         try:
             yield dialect.write(Move(thought="", action=action))

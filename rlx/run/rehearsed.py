@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from rlx.environment import Environment
 from rlx.run.run import Run
-from rlx.types import Environment
 from rlx.world import trained_parts
 
 NUM_REHEARSED = 2

@@ -12,9 +12,8 @@ from rlx.console import counted, duration, one_line
 from rlx.evaluate.intervals import METHOD, Estimate
 from rlx.evaluate.summary import Cost, Summary
 from rlx.evaluate.tables import Table, accuracy_table, markdown_cell, to_markdown, tool_table
-from rlx.random_play import has_tries
 from rlx.run.run import Run
-from rlx.world import parts_of, portions_of, rounds_of
+from rlx.world import parts_of
 
 Figures = Mapping[str, Estimate]
 WIDE = 1000
@@ -66,7 +65,7 @@ def named_rows(run: Run, figures: Figures, label: str = "") -> dict[str, Figures
 
 def floor_label(run: Run) -> str:
     """Return the name of the row of random play."""
-    kinds = set(map(has_tries, parts_of(run.env).values()))
+    kinds = {part.has_random_tries for part in parts_of(run.env).values()}
     return "random episodes" if kinds == {False} else f"random, {run.evaluate.num_tries} tries"
 
 
@@ -84,7 +83,7 @@ def labelled(run: Run, figures: Figures, labels: Mapping[str, str]) -> dict[str,
         if word in labels:
             row = labels[word] + (f", {counted(int(rounds), 'round')}" if rounds else "")
             part, slash, own = stat.partition("/")
-            if slash and part in portions_of(run.env):
+            if slash and part in run.env.components:
                 row, stat = f"{row}, {part}", own
             rows.setdefault(row, {})[f"eval/{stat}"] = figure
     return dict(rows)
@@ -124,7 +123,7 @@ def evaluated(run: Run) -> str:
     num = num_held_out(run, settings.num_tasks) or settings.num_tasks
     episodes = counted(num * settings.num_samples, "episode")
     problems = counted(num, "held-out problem")
-    budgets = ", ".join(map(str, settings.max_rounds)) or (rounds_of(run.env) or "the environment's own")
+    budgets = ", ".join(map(str, settings.max_rounds)) or (run.env.max_rounds or "the environment's own")
     return f"{problems} x {counted(settings.num_samples, 'sample')} = {episodes} a row, rounds: {budgets}"
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from rlx.algo.parts import State, begun
+from rlx.environment import Known
 from rlx.evaluate.summary import Cost, Summary
 from rlx.learner.checkpoint import newest_good
 from rlx.record.folder import METRICS, SUMMARY, copy_aside, set_aside
@@ -18,7 +19,7 @@ from rlx.run import course
 from rlx.run.agent import Agent
 from rlx.run.life import STATE, Life, RunError, finished_before, read_finished
 from rlx.types import Group
-from rlx.world import Known, edition_of
+from rlx.world import data_version_of
 
 RESTORE = "restore it, or choose another hydra.run.dir"
 BEGIN_AGAIN = "restore one, or move what is there away to begin again"
@@ -34,7 +35,7 @@ def resume(life: Life, agent: Agent) -> tuple[int, dict[int, list[Group]]]:
         refuse_lost(life)
     if newest is not None:
         step, life.cost, played, memory, known, data = read_state(newest)
-        if data and data != edition_of(life.run.env):
+        if data and data != data_version_of(life.run.env):
             raise RunError(f"env: its data set is not what it was when {newest} was made: {RESTORE}")
         life.memory, life.known = memory or life.memory, known or life.known
         if step > life.run.steps:

@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rlx.dialect import Dialect
+from rlx.environment import Environment
 from rlx.hardware.profile import SPLIT_TEMPERATURES, Hardware
 from rlx.limits import LARGEST_SEED, above, at_least, not_empty, refuse, within
 from rlx.model.recipe import MOST_DOUBLINGS
-from rlx.protocol.drawn import chooses, enters
-from rlx.types import Dialect, Environment, Sampling
-from rlx.world import actions_of, dialect_of, has_expert, is_replayable, parts_of, rounds_of, tools_of, trained_parts
+from rlx.protocol.drawn import Choosing
+from rlx.types import Sampling
+from rlx.world import dialect_of, parts_of, trained_parts
 
 if TYPE_CHECKING:
     from rlx.algo.parts import Algorithm
@@ -75,7 +77,7 @@ class Checkpoint:
 
 def refuse_late(dialect: Dialect, key: str, longest: int) -> None:
     """A summary has room in the context that it sums up."""
-    begins, tokens = getattr(dialect, "summarise_at", None), getattr(dialect, "summary_tokens", 0)
+    begins, tokens = dialect.summarise_at, dialect.summary_tokens
     if begins is not None and begins + tokens >= longest:
         told = f"sampling.max_context={longest} less summary_tokens={tokens}"
         refuse(f"{key}.summarise_at", begins, f"an integer below {longest - tokens}, which is {told}")
@@ -114,7 +116,7 @@ class Run:
         within(0, STEPS, steps=self.steps)
         within(0.0, 1.0, max_error_share=self.max_error_share)
         for name, env in parts_of(self.env).items():
-            at_least(0, **{f"env.parts.{name}.env.max_rounds" if name else "env.max_rounds": rounds_of(env) or 0})
+            at_least(0, **{f"env.parts.{name}.env.max_rounds" if name else "env.max_rounds": env.max_rounds or 0})
         self.check_temperatures()
         self.check_context()
         if self.steps:
@@ -150,9 +152,9 @@ class Run:
 
     def check_space(self) -> None:
         """Refuse an algorithm beyond the vocabulary where no protocol adds an action to it."""
-        if self.algo.space != "expanded" or any(map(chooses, self.dialects.values())):
+        if self.algo.space != "expanded" or any(isinstance(dialect, Choosing) for dialect in self.dialects.values()):
             return
-        has_any = any(tools_of(env) or actions_of(env) for env in parts_of(self.env).values())
+        has_any = any(env.tools or env.actions for env in parts_of(self.env).values())
         remedy = "protocol=expa beside it" if has_any else f"another algo, as {NOTHING_TO_ENTER}"
         if "space" in self.config["algo"]:
             refuse("algo.space", "expanded", remedy)
@@ -164,17 +166,17 @@ class Run:
             return
         for name, env in trained_parts(self.env).items():
             dialect = self.dialects[name]
-            if enters(dialect) and dialect.entering:
+            if dialect.entering:
                 continue
             key = f"env.parts.{name}.protocol" if name else "protocol"
-            has_any = bool(tools_of(env) or actions_of(env))
+            has_any = bool(env.tools or env.actions)
             remedy = f"{key}=tags or {key}=expa" if has_any else f"another algo, as {NOTHING_TO_ENTER}"
             raise ValueError(f"algo forces a policy to enter a tool or an action: expected {remedy}")
 
     def check_forks(self) -> None:
         """Refuse an algorithm that forks episodes where an environment cannot repeat what was done in it."""
         for name, env in trained_parts(self.env).items() if self.algo.sample.num_forks else ():
-            if not is_replayable(env):
+            if not env.replayable:
                 where = f"env.parts.{name}" if name else "env"
                 told = f"{where}: {type(env).__name__} does not replay, and algo forks its episodes"
                 raise ValueError(f"{told}: expected another env, or another algo")
@@ -189,7 +191,7 @@ class Run:
     def check_expert(self) -> None:
         """An algorithm that imitates has someone to copy."""
         for name, env in trained_parts(self.env).items():
-            if self.algo.imitates and not has_expert(env):
+            if self.algo.imitates and not env.has_expert:
                 who = f"its part {name}" if name else type(env).__name__
                 told = f"algo copies an expert, and env has none: {who} has no demonstrate"
                 raise ValueError(f"{told}; choose warm_start=none, or an algo that samples")

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
+from rlx.dialect import Dialect
+from rlx.environment import Environment
 from rlx.expert import DemonstrationError, demonstration
 from rlx.run.run import Run
-from rlx.types import Dialect, Environment, Task
-from rlx.world import cost_of, has_expert
+from rlx.types import Task
+from rlx.world import cost_of
 
 NUM_SHOWN = 2
 """Tasks that the expert is tried on."""
@@ -38,7 +40,7 @@ def task_warnings(run: Run, name: str, env: Environment) -> Iterator[str]:
 def is_earned(env: Environment, dialect: Dialect, task: Task, seed: int) -> bool:
     """Tell whether the expert solves a task or earns a reward in it; true where there is no expert, or none that this
     protocol suits."""
-    if not has_expert(env):
+    if not env.has_expert:
         return True
     try:
         steps = [shown.step for shown in demonstration(env, dialect, task, seed)[1]]

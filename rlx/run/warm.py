@@ -29,10 +29,10 @@ LEARNING = (MANIFEST, PROGRESS, STATE)
 
 def warm_config(stage: Run) -> dict[str, Any]:
     """Those parts; the model without its recipe, which the others have taken what they need of; what it starts from;
-    and the environment without its `judging` keys where the stage only imitates."""
+    and the environment without its `reward_only_keys` where the stage only imitates."""
     config = {part: stage.config[part] for part in PARTS}
     if stage.algo.imitates:
-        judging = getattr(stage.env, "judging", ())
+        judging = stage.env.reward_only_keys
         config["env"] = {key: value for key, value in config["env"].items() if key not in judging}
     model = {key: value for key, value in stage.config["model"].items() if key != "recipe"}
     longer = {"extend": stage.extend} if stage.extend else {}

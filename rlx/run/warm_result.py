@@ -23,7 +23,6 @@ from rlx.run.agent import Agent
 from rlx.run.life import Life
 from rlx.run.run import Run
 from rlx.types import Group
-from rlx.world import rounds_of
 
 NUM_TASKS = 8
 """Training tasks that the warm start's policy plays, one episode each."""
@@ -125,7 +124,7 @@ def try_out(life: Life, stage: Run, agent: Agent) -> WarmResult:
     result = WarmResult(**life.ranks.tell(told))
     if life.ranks.is_first:
         path = stage.folder / TRAJECTORIES / f"result-{stage.steps}.jsonl"
-        save(path, groups, max_rounds=rounds_of(stage.env))
+        save(path, groups, max_rounds=stage.env.max_rounds)
         write_aside(result_path(stage.folder, stage.steps), json.dumps(asdict(result)) + "\n")
     return result
 

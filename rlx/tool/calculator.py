@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 from rlx.buttons import Buttons
 from rlx.limits import within
 from rlx.tool.arithmetic import WrongExpressionError, parse, tokenize
-from rlx.tool.python import Result
+from rlx.tool.tool import Result
 from rlx.types import Verb
 
 TOKEN = re.compile(r"\s*(?:(\d+(?:\.\d+)?|\.\d+)|([-+*/()]))", re.ASCII)

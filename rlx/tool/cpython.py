@@ -21,7 +21,8 @@ from rlx.contain.box import Box, Limits, box
 from rlx.contain.process import ChildError, LateError, StartError
 
 if TYPE_CHECKING:
-    from rlx.tool.python import Python, Result
+    from rlx.tool.python import Python
+    from rlx.tool.tool import Result
 
 RUNNER = str(Path(__file__).with_name("cpython_runner.py"))
 SCIENCE = {
@@ -48,7 +49,8 @@ def turns(processes: int) -> BoundedSemaphore:
 
 def run_snippet(python: Python, code: str) -> Result:
     """Run code whose last expression is printed, as in a notebook."""
-    from rlx.tool.python import Result, printable
+    from rlx.tool.python import printable
+    from rlx.tool.tool import Result
 
     told = run(python, code, {"ends": "value"})
     return told if told.failed else Result(output=printable(told.output.rstrip("\n")) or "None")
@@ -66,7 +68,8 @@ def run_call(python: Python, code: str, expression: str) -> Result:
 
 def run(python: Python, code: str, asked: dict[str, Any]) -> Result:
     """Run code in a process of its own. Total, whatever the code is."""
-    from rlx.tool.python import Result, too_long
+    from rlx.tool.python import too_long
+    from rlx.tool.tool import Result
 
     if len(code) > python.max_characters:
         return Result(output=f"LengthError: the code is longer than {python.max_characters} characters", failed=True)
@@ -95,7 +98,8 @@ def run(python: Python, code: str, asked: dict[str, Any]) -> Result:
 
 def read(python: Python, told: Any) -> Result:
     """Read a runner's answer, which the code may have forged: it then says what the code could have printed."""
-    from rlx.tool.python import MAX_ERROR_CHARACTERS, Result, cut, printable
+    from rlx.tool.python import MAX_ERROR_CHARACTERS, cut, printable
+    from rlx.tool.tool import Result
 
     if not isinstance(told, dict) or not isinstance(told.get("output"), str):
         return Result(output="CrashError: the code stopped its interpreter", failed=True)

@@ -6,41 +6,18 @@ answered by  the tool: 48                the environment: lower
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING, Any, Protocol
 
+from rlx.environment import Environment, Episode, Pace, WrappedEnvironment, WrappedEpisode
 from rlx.limits import MANY, refuse, within
-from rlx.types import Action, Environment, Episode, Step, Task, Text, ToolUse, Verb
-from rlx.world import (
-    Pace,
-    cost_of,
-    edition_of,
-    has_opening,
-    opening_of,
-    pace_of,
-    portions_of,
-    reward_range_of,
-    rounds_of,
-    tools_of,
-)
-
-if TYPE_CHECKING:
-    from rlx.tool.python import Result
-
-
-class Tool(Protocol):
-    """A thing that can be lent: a name, and text for text, whatever the text is."""
-
-    @property
-    def verb(self) -> Verb: ...
-
-    def run(self, text: str, /) -> Result: ...
+from rlx.tool.tool import Tool
+from rlx.types import Action, Step, Task, Text, ToolUse, Verb
+from rlx.world import cost_of, data_version_of, reward_range_of, start_episode
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lend:
+class Lend(WrappedEnvironment):
     """The environment `env`, whose agent may also call `tool`; what comes of it can be lent another."""
 
     env: Environment
@@ -62,22 +39,16 @@ class Lend:
         within(0, MANY, max_calls=self.max_calls)
         within(0.0, 1e6, reward_call=self.reward_call, reward_success=self.reward_success)
         within(0.0, 1e6, lambda_call=self.lambda_call, lambda_token=self.lambda_token, lambda_error=self.lambda_error)
-        if portions_of(self.env):
+        if self.env.components:
             refuse("env", "a mixture", "an environment: lend the tool to the mixture's parts")
-        if rounds_of(self.env) == 0:
+        if self.env.max_rounds == 0:
             refuse("env.max_rounds", 0, f"1 or more, or the first call of {self.tool.verb.name} ends an episode")
-        if self.tool.verb.name in {verb.name for verb in tools_of(self.env)}:
+        if self.tool.verb.name in {verb.name for verb in self.env.tools}:
             refuse("tool", self.tool.verb.name, "a tool that the environment does not lend already")
-
-    def __getattr__(self, name: str) -> Any:
-        """Return what the environment has besides."""
-        if name == "env" or name.startswith("__"):
-            raise AttributeError(name)
-        return getattr(self.env, name)
 
     @property
     def tools(self) -> tuple[Verb, ...]:
-        return (*tools_of(self.env), self.tool.verb)
+        return (*self.env.tools, self.tool.verb)
 
     @property
     def reward_range(self) -> tuple[float, float]:
@@ -92,36 +63,35 @@ class Lend:
     @property
     def pace(self) -> Pace:
         """A call takes its time, however quick the environment's own steps are."""
-        own = pace_of(self.env)
+        own = self.env.pace
         return "ticks" if own == "inline" else own
 
     @property
-    def fetches(self) -> bool:
-        """Tell whether tasks or results come from elsewhere, so that a plan does not wait for them."""
-        return any(getattr(part, "fetches", False) for part in (self.tool, self.env))
+    def is_remote(self) -> bool:
+        return self.tool.is_remote or self.env.is_remote
 
-    def edition(self) -> str:
+    def data_version(self) -> str:
         """Return a name for what both read."""
-        own = getattr(self.tool, "edition", str)
-        return " ".join(filter(None, (edition_of(self.env), own())))
+        return " ".join(filter(None, (data_version_of(self.env), self.tool.data_version())))
 
-    def check(self) -> None:
+    def check_inputs(self) -> None:
         """Refuse what neither the tool nor the environment can do here."""
-        for part in (self.tool, self.env):
-            getattr(part, "check", lambda: None)()
+        self.tool.check_inputs()
+        self.env.check_inputs()
 
-    def check_server(self) -> None:
+    def check_servers(self) -> None:
         """Refuse a server that neither the tool nor the environment can use from here."""
-        for part in (self.tool, self.env):
-            getattr(part, "check_server", lambda: None)()
+        self.tool.check_servers()
+        self.env.check_servers()
 
-    def tasks(self, split: str, seed: int) -> Iterator[Task]:
-        return self.env.tasks(split, seed)
+    @property
+    def has_tool_cost(self) -> bool:
+        return True
 
     def start(self, task: Task) -> Episode:
-        return LentEpisode(self, self.env.start(task))
+        return LentEpisode(self, start_episode(self.env, task))
 
-    def cost(self, tool: ToolUse) -> float:
+    def tool_cost(self, tool: ToolUse) -> float:
         """Its own price of its own calls; the environment's of all others."""
         if tool.name != self.tool.verb.name:
             return cost_of(self.env, tool)
@@ -129,24 +99,16 @@ class Lend:
         return calls + self.lambda_token * tool.num_tokens
 
 
-class LentEpisode:
+class LentEpisode(WrappedEpisode):
     """An episode with a tool beside it. What was legal before a call is legal after it."""
 
     def __init__(self, lend: Lend, episode: Episode) -> None:
         self.lend, self.episode = lend, episode
         self.num_calls = 0
         self.legal: tuple[str, ...] | None = None
-        if has_opening(episode):
-            self.opening = self.open
 
-    def __getattr__(self, name: str) -> Any:
-        """Return the episode's own `close`, `chance` or `picture`, where it has one."""
-        if name not in ("close", "chance", "picture"):
-            raise AttributeError(name)
-        return getattr(self.episode, name)
-
-    def open(self) -> Step:
-        return self.pass_on(opening_of(self.episode))
+    def opening(self) -> Step:
+        return self.pass_on(self.episode.opening())
 
     def pass_on(self, step: Step) -> Step:
         self.legal = step.legal

@@ -19,9 +19,10 @@ from typing import Any
 from pydantic_monty import MontyRuntimeError, MontySession
 
 from rlx.tool import cpython
-from rlx.tool.python import Printed, Python, Result, describe, explain, too_much
+from rlx.tool.python import Printed, Python, describe, explain, too_much
 from rlx.tool.rounding import ROUND
 from rlx.tool.snippet import TOKENS
+from rlx.tool.tool import Result
 
 PRELUDE = """
 EOFError = IndexError

@@ -49,6 +49,7 @@ from rlx.contain.box import end_all
 from rlx.limits import Switch, above, within
 from rlx.tool.rounding import mend_round
 from rlx.tool.snippet import printing
+from rlx.tool.tool import Result, Tool
 from rlx.types import Verb
 
 FROZEN: OSPolicy = {"datetime": datetime(2000, 1, 1), "random_start": {"seed": 0}}
@@ -63,18 +64,10 @@ OPEN: dict[int, ExitStack] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
-    """Printed text and last value of a snippet; if it failed, the reason in one line."""
-
-    output: str
-    failed: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Python:
+class Python(Tool):
     """The tool and the limits of one call. Safe to call from several threads; the sandbox runs outside the GIL."""
 
-    verb: ClassVar = Verb(name="python", description="run Python", argument="code")
+    verb: ClassVar[Verb] = Verb(name="python", description="run Python", argument="code")
 
     interpreter: Literal["monty", "cpython"] = "monty"
     seconds: float = 1.0
@@ -111,7 +104,7 @@ class Python:
         """Length limit of the output."""
         return self.max_characters if self.output_characters is None else self.output_characters
 
-    def run(self, code: str) -> Result:
+    def run(self, code: str, /) -> Result:
         """Run `code`; whatever it is, the answer is a Result and never an exception."""
         code = code.strip()
         code = unfence(code) if self.fenced else code
@@ -126,7 +119,7 @@ class Python:
         with self.session() as session:
             return self.feed(session, code)
 
-    def check(self) -> None:
+    def check_inputs(self) -> None:
         """Refuse an interpreter that this machine cannot contain."""
         if self.interpreter == "cpython":
             from rlx.tool.cpython import ready_for

@@ -14,7 +14,8 @@ from rlx.retrieval.memory import MemoryRetriever
 from rlx.retrieval.page import MOST_HITS, Hit, Page, Retriever
 from rlx.retrieval.source import Fields, encodable, read_lines
 from rlx.retrieval.words import LONGEST_QUERY
-from rlx.tool.python import Result, printable
+from rlx.tool.python import printable
+from rlx.tool.tool import Result, Tool
 from rlx.types import Verb
 
 
@@ -25,10 +26,10 @@ class Pages(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Search:
+class Search(Tool):
     """The tool: a query's best pages, best first. Safe to call from several threads."""
 
-    verb: ClassVar = Verb(name="search", description="search pages for words", argument="words")
+    verb: ClassVar[Verb] = Verb(name="search", description="search pages for words", argument="words")
 
     pages: Pages
     top_k: int = 3
@@ -48,11 +49,11 @@ class Search:
         above(0.0, 1e6, timeout=self.timeout)
 
     @property
-    def fetches(self) -> bool:
+    def is_remote(self) -> bool:
         """Tell whether a server is asked, for which a plan does not wait."""
         return self.search_url is not None
 
-    def edition(self) -> str:
+    def data_version(self) -> str:
         """Return a digest of a file's pages, or a server's edition; empty for pages that a number defines."""
         if self.search_url is not None:
             return self.retriever.edition()
@@ -78,7 +79,7 @@ class Search:
             return Client(self.search_url, timeout=self.timeout)
         return MemoryRetriever(Page(str(number), "", text) for number, text in enumerate(self.texts))
 
-    def check_server(self) -> None:
+    def check_servers(self) -> None:
         """Refuse a server that cannot be used, where the run is."""
         if self.search_url is not None and isinstance(self.retriever, Client):
             self.retriever.check()
@@ -87,7 +88,7 @@ class Search:
         """Return pages with their scores; of equal scores the first page comes first."""
         return self.retriever.find([query[:LONGEST_QUERY]], self.top_k)[0]
 
-    def run(self, text: str) -> Result:
+    def run(self, text: str, /) -> Result:
         found = self.best(text)
         if not found:
             return Result(output="Error: no page has any of these words", failed=True)

@@ -167,8 +167,9 @@ def test_an_environment_that_raises_ends_as_it_would_in_a_run(
     rlx_here: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "broken.py").write_text(
+        "from rlx.environment import Environment, Episode\n"
         "from rlx.types import Task, Text\n"
-        "class Broken:\n"
+        "class Broken(Environment, Episode):\n"
         "    def tasks(self, split, seed): yield Task(id='t', prompt=(Text('go'),), data={})\n"
         "    def start(self, task): return self\n"
         "    def step(self, action): raise RuntimeError('boom')\n"
@@ -178,7 +179,7 @@ def test_an_environment_that_raises_ends_as_it_would_in_a_run(
     done = play("env=broken", "protocol=direct", said="x\n", cwd=tmp_path)
     assert done.stdout.splitlines()[-2:] == [
         "not solved (error), reward 0.000, 0 turns, 0 tool calls, 0 tokens",
-        f"error: RuntimeError at {tmp_path}/broken.py:5: boom",
+        f"error: RuntimeError at {tmp_path}/broken.py:6: boom",
     ]
     assert done.returncode == 1
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -8,16 +8,16 @@ import pytest
 
 from rlx.config.check import check_value
 from rlx.config.compose import ConfigError, build_part, build_run, compose
-from rlx.world import rounds_of
 
 OWN = """
 from __future__ import annotations
 from dataclasses import dataclass
+from rlx.environment import Environment, Episode
 from rlx.types import Step, Task, Text
 
 
 @dataclass(frozen=True, kw_only=True)
-class Maze:
+class Maze({bases}):
     {rounds}
 
     def {tasks}(self, split, seed):
@@ -43,7 +43,13 @@ def make_maze():
 def fail():
     return {{}}["key"]
 """
-WHOLE = {"rounds": "max_rounds: int = 3", "cost": "cost", "tasks": "tasks", "demonstrated": "task, seed, tools"}
+WHOLE = {
+    "bases": "Environment, Episode",
+    "rounds": "max_rounds: int = 3",
+    "cost": "tool_cost",
+    "tasks": "tasks",
+    "demonstrated": "task, seed, tools",
+}
 
 
 def own_words(folder: Path, target: str = "Maze", **changed: str) -> list[str]:
@@ -65,7 +71,7 @@ def test_an_environment_of_ones_own_has_the_members_and_no_more(
 ) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
     run = build_run(compose([*own_words(tmp_path, target, **changed), *TEXT]), tmp_path)
-    assert rounds_of(run.env) == (None if "rounds" in changed else 3)
+    assert run.env.max_rounds == (None if "rounds" in changed else 3)
 
 
 def test_algorithms_without_forced_entries_take_an_own_environment(
@@ -85,7 +91,15 @@ def test_algorithms_without_forced_entries_take_an_own_environment(
     ("target", "changed", "message"),
     [
         ("Maze", {"tasks": "problems"}, r"^env: \S+\.Maze has no tasks, which every Environment needs$"),
-        ("make_maze", {"tasks": "problems"}, r"^env: \S+\.make_maze has no tasks, which every Environment needs$"),
+        ("make_maze", {"tasks": "problems"}, r"^env: .*abstract class Maze.*tasks"),
+        (
+            "Maze",
+            {"bases": "Episode"},
+            r"^env: \S+\.Maze makes Maze, which is not an Environment: .*class Maze\(Environment\)",
+        ),
+        ("make_maze", {"bases": "Episode"}, r"^env: \S+\.make_maze makes Maze, which is not an Environment"),
+        ("Maze", {"rounds": "curriculum: str = 'algebra'"}, r"Maze\.curriculum is 'algebra': expected"),
+        ("Maze", {"rounds": "components: int = 3"}, r"Maze\.components is 3: expected"),
         ("Maze", {"rounds": "max_rounds: str = '3'"}, r"Maze\.max_rounds is '3': expected an integer or null$"),
         ("Maze", {"rounds": "def max_rounds(self): return 3"}, r"Maze\.max_rounds is a method: expected an integer"),
         (

@@ -81,7 +81,7 @@ def test_the_environments_are_all_of_the_folder() -> None:
 @pytest.mark.parametrize("name", ENVS)
 def test_every_environment_starts_an_episode(name: str) -> None:
     env = build(name)
-    if getattr(env, "fetches", False):
+    if env.is_remote:
         return
     if isinstance(env, Foreign):
         with suppress(MistakeError):  # its package may not be here
@@ -93,7 +93,7 @@ def test_every_environment_starts_an_episode(name: str) -> None:
 @pytest.mark.parametrize("name", ENVS)
 def test_every_environment_holds_something_out(name: str) -> None:
     env = build(name)
-    if getattr(env, "fetches", False):
+    if env.is_remote:
         pytest.skip("its tasks come from elsewhere")
     try:
         held = held_out(Evaluate(num_tasks=3), env)

@@ -22,7 +22,7 @@ from rlx.protocol.history import first_prompt
 from rlx.record.track import read_metrics
 from rlx.retrieval.build import build_index
 from rlx.train import train
-from rlx.world import dialect_of, open_episode, opening_of
+from rlx.world import dialect_of, open_episode
 
 ROOT = Path(__file__).parents[2]
 NAMES = sorted(path.stem for path in (ROOT / "conf" / "paper").glob("*.yaml"))
@@ -201,7 +201,7 @@ def test_gems_presets_send_gems_prompts(name: str, tmp_path: Path) -> None:
     sent = set()
     for task in islice(run.env.tasks("train", 0), 80):
         with open_episode(run.env, task) as episode:
-            sent.add(first_prompt(dialect, task, opening_of(episode).observation))
+            sent.add(first_prompt(dialect, task, episode.opening().observation))
     assert SENT[name] in sent
 
 

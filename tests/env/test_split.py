@@ -6,7 +6,7 @@ import pytest
 
 from rlx.env.game.fifteen_puzzle import FifteenPuzzle
 from rlx.env.game.tower_of_hanoi import TowerOfHanoi
-from rlx.types import Environment
+from rlx.environment import Environment
 
 
 @pytest.mark.parametrize("env", [FifteenPuzzle(max_turns=1), TowerOfHanoi(num_disks=1)])

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pytest
 
 from rlx.env.countdown.countdown import Countdown, describe
+from rlx.environment import Environment, Episode
 from rlx.evaluate.budget import cut_episode, cut_groups
-from rlx.types import Action, Completion, Environment, Group, Status, Step, Task, Text, Trajectory, Turn
+from rlx.types import Action, Completion, Group, Status, Step, Task, Text, Trajectory, Turn
 from rlx.world import cost_of, environment_turns, step_within
 
 TASK = describe((44, 19, 35), 98)
 CALLS = ["((44 - 35) * 19)", "((44 * 35) * 19)", "((19 + 35) + 44)"]
 
 
-class Walk:
+class Walk(Environment, Episode):
     """Acts until it is told to stop; answers do nothing."""
+
+    def tasks(self, split: str, seed: int) -> Iterator[Task]:
+        return iter(())
 
     def start(self, task: Task) -> Walk:
         return self

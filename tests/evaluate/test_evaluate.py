@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import pytest
 
+from rlx.environment import Environment, Episode
 from rlx.evaluate.budget import cut_episode
 from rlx.evaluate.evaluate import Evaluate, evaluate, held_out
 from rlx.evaluate.floor import FloorError, floor, random_score
@@ -14,7 +15,7 @@ from rlx.types import Action, Completion, Sampling, Start, Step, Task, Trajector
 
 
 @dataclass
-class Digit:
+class Digit(Episode):
     digit: int
 
     def step(self, action: Action) -> Step:
@@ -22,7 +23,7 @@ class Digit:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Guessing:
+class Guessing(Environment):
     """Ten tasks; task i is solved by the digit i."""
 
     max_rounds: int = 8
@@ -129,16 +130,19 @@ def test_the_floor_has_the_shape_of_the_figures_and_repeats() -> None:
 
 
 def test_an_environment_that_cannot_be_guessed_has_no_floor() -> None:
-    assert floor(SMALL, object()) == {}  # type: ignore[arg-type]
+    class Unknown(Guessing):
+        has_random_tries = False
+
+    assert floor(SMALL, Unknown()) == {}
 
 
 def test_an_environment_without_a_limit_is_evaluated_without_one() -> None:
-    class Endless:
-        tasks, start = Guessing.tasks, Guessing.start
+    class Endless(Environment):
+        tasks, start = Guessing.tasks, Guessing.start  # type: ignore[assignment]
 
     play = Played([])
     settings = Evaluate(num_tasks=10, num_samples=2, ks=(1,), num_resamples=10)
-    (only,) = evaluate(settings, Endless(), play, max_context=9)  # type: ignore[arg-type]
+    (only,) = evaluate(settings, Endless(), play, max_context=9)
     assert (only.max_rounds, only.figures["eval/pass@1"].value) == (None, pytest.approx(0.5))
     assert play.asked[0][0] is None
 

@@ -13,6 +13,7 @@ import pytest
 
 from rlx.console import Screen
 from rlx.env.babyai.babyai import BabyAI
+from rlx.environment import Environment, Episode
 from rlx.evaluate.compare import find_gains, floor_in, gain_tables
 from rlx.evaluate.evaluate import Evaluate
 from rlx.evaluate.floor import FloorError, floor, floor_figures, random_episode
@@ -27,7 +28,7 @@ from rlx.types import Action, Start, Step, Task, Text, Verb
 
 
 @dataclass
-class Coins:
+class Coins(Episode):
     """Three coins, each called by an action; the third right call in a row wins, a wrong one ends the episode."""
 
     env: Any
@@ -51,7 +52,7 @@ class Coins:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Calling:
+class Calling(Environment):
     """Random calls win one of 8 episodes, after 3 turns: the mean reward is 1/4 + 2/8 + 3/16 - ... = 7/16."""
 
     actions: ClassVar[tuple[Verb, ...]] = (
@@ -174,10 +175,10 @@ def test_random_tries_of_an_environment_are_its_floor_whatever_actions_it_declar
 
 
 @dataclass(frozen=True, kw_only=True)
-class Both:
+class Both(Environment):
     """A mixture of two parts, as rlx.world reads it."""
 
-    parts: Any = field(
+    components: Any = field(
         default_factory=lambda: {
             "fair": SimpleNamespace(env=Calling(), protocol=None, weight=1.0),
             "sure": SimpleNamespace(env=Calling(legal=("heads",)), protocol=None, weight=1.0),
@@ -185,10 +186,10 @@ class Both:
     )
 
     def tasks(self, split: str, seed: int) -> Iterator[Task]:
-        return (replace(task, env=name) for task in Calling(num_test=50).tasks(split, seed) for name in self.parts)
+        return (replace(task, env=name) for task in Calling(num_test=50).tasks(split, seed) for name in self.components)
 
     def start(self, task: Task) -> Coins:
-        return self.parts[task.env].env.start(task)
+        return self.components[task.env].env.start(task)
 
 
 def test_parts_of_a_mixture_have_floors_of_their_own() -> None:
@@ -205,7 +206,7 @@ def test_a_mixture_of_tries_and_episodes_has_pass_at_k_alone() -> None:
             return [Action(kind="answer", text="")] * num
 
     both = Both()
-    both.parts["sure"].env = Trying()
+    both.components["sure"].env = Trying()
     found = floor(MANY, both)
     assert set(found) == {"random/pass@1", "random/pass@4", "random/pass@16"}
     assert found["random/pass@1"].value == pytest.approx(1 / 16, abs=0.03)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from rlx.environment import Environment, Episode
 from rlx.evaluate.replay import rehearse, replay
 from rlx.protocol.history import History
 from rlx.record.store import save, step_path
@@ -15,7 +16,7 @@ from rlx.world import step_within
 
 
 @dataclass(frozen=True, kw_only=True)
-class Doubling:
+class Doubling(Environment):
     """Calls double a number, at most `max_rounds` times; the answer must be the last value."""
 
     max_rounds: int = 3
@@ -27,7 +28,7 @@ class Doubling:
     def start(self, task: Task) -> Doubled:
         return Doubled(self, task.data["number"])
 
-    def cost(self, tool: ToolUse) -> float:
+    def tool_cost(self, tool: ToolUse) -> float:
         return self.price * tool.num_calls + 0.001 * tool.num_tokens
 
     def demonstrate(self, task: Task, seed: int, tools: Sequence[str]) -> list[Move]:
@@ -35,7 +36,7 @@ class Doubling:
 
 
 @dataclass
-class Doubled:
+class Doubled(Episode):
     env: Doubling
     number: int
 
@@ -89,7 +90,7 @@ def play(env: Doubling, *said: str) -> Trajectory:
         told = ids(Words().render(step.observation)) if step.observation else ()
         tool = replace(step.tool, num_tokens=len(told))
         done = Completion(token_ids=ids(text), logprobs=(0.0,) * len(text), stop="stop")
-        reward = step.reward - env.cost(tool)
+        reward = step.reward - env.tool_cost(tool)
         turns.append(
             Turn(
                 prompt_ids=context,

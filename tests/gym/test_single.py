@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 import rlx.gym
 from rlx.config.folders import list_options, shipped_folder
 from rlx.env.game.guess_the_number import GuessTheNumber
+from rlx.environment import Environment, Episode
 from rlx.gym.single import TextEnv
 from rlx.limits import MistakeError
 from rlx.model.load import Model, load_tokenizer
@@ -28,7 +29,7 @@ from rlx.model.rendering import render
 from rlx.protocol.boxed import Boxed
 from rlx.protocol.direct import Direct
 from rlx.types import Action, Step, Task, Text, ToolUse
-from rlx.world import moves_of, opening_of
+from rlx.world import moves_of
 
 ROOT = Path(__file__).resolve().parents[2]
 OPTIONS = list(list_options("env", [shipped_folder("conf")]))
@@ -38,7 +39,7 @@ SPOKEN = [rlx.gym.make(GUESS, protocol=protocol) for protocol in ("boxed", "dire
 
 def made(name: str, **keywords: Any) -> TextEnv:
     env = rlx.gym.make(name, **keywords)
-    if getattr(env.world, "fetches", False):
+    if env.world.is_remote:
         pytest.skip(f"{name} fetches its tasks from a hub")
     try:
         env.reset()
@@ -299,7 +300,7 @@ def test_whatever_is_said_has_an_outcome(text: str) -> None:
 
 
 @dataclass(frozen=True)
-class Priced:
+class Priced(Environment):
     """A tool with a price, an answer, and a record of what was closed."""
 
     closed: list[int]
@@ -311,12 +312,12 @@ class Priced:
     def start(self, task: Task) -> PricedEpisode:
         return PricedEpisode(self.closed)
 
-    def cost(self, tool: ToolUse) -> float:
+    def tool_cost(self, tool: ToolUse) -> float:
         return tool.num_calls * 0.5 + tool.num_tokens
 
 
 @dataclass
-class PricedEpisode:
+class PricedEpisode(Episode):
     closed: list[int]
 
     def step(self, action: Action) -> Step:
@@ -363,7 +364,7 @@ def test_a_mixture_speaks_as_each_of_its_parts_does() -> None:
         firsts[env.task.env] = text
     assert "\\boxed" in firsts["first"]
     assert "\\boxed" not in firsts["second"], "its own protocol is direct"
-    assert opening_of(env.world.start(env.task)) == opening_of(env.part.start(replace(env.task, env="")))
+    assert env.world.start(env.task).opening() == env.part.start(replace(env.task, env="")).opening()
 
 
 def test_summaries_are_refused_where_nobody_counts_tokens() -> None:

@@ -17,18 +17,18 @@ from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
 import rlx.gym
 from rlx.env.game.guess_the_number import GuessTheNumber
+from rlx.environment import Environment, Episode, Pace
 from rlx.gym.single import TextEnv
 from rlx.gym.vector import TextVectorEnv
 from rlx.limits import MistakeError
 from rlx.protocol.direct import Direct
 from rlx.types import Action, Step, Task, Text
-from rlx.world import Pace
 
 GUESS = "game:GuessTheNumber-v0"
 
 
 @dataclass(frozen=True)
-class Count:
+class Count(Environment):
     """Says how many turns have passed; ends after `turns`, and does not take every word well."""
 
     pace: Pace = "inline"
@@ -48,7 +48,7 @@ class Count:
 
 
 @dataclass
-class CountEpisode:
+class CountEpisode(Episode):
     env: Count
     turn: int = 0
 

@@ -79,7 +79,7 @@ class Hasty(Countdown):
     ("env", "message"),
     [
         (Broken(), "^env: its tasks fail with KeyError: 'maze'$"),
-        (Silent(), "no step"),
+        (Silent(), "expected an rlx.environment.Episode"),
         (Told(), r"^env: the prompt of task '.*' is 'Count down.': expected \(Text\(…\),\)$"),
         (Hasty(), "^env: its tasks fail with KeyError: 'tries'$"),
     ],

@@ -4,11 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlx.dialect import Dialect
 from rlx.protocol.answer import Answer
 from rlx.protocol.boxed import Boxed
 from rlx.protocol.direct import Direct
 from rlx.protocol.tags import Tags
-from rlx.types import Action, Dialect, Move, Stop, Task, Text, Verb
+from rlx.types import Action, Move, Stop, Task, Text, Verb
 
 GUESS = Verb(name="guess", description="guess", argument="number")
 MAZE = (

@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
+from rlx.dialect import Dialect
 from rlx.gym.views import messages_of
 from rlx.protocol.answer import Answer
 from rlx.protocol.boxed import Boxed
 from rlx.protocol.direct import Direct
-from rlx.protocol.history import History, first_prompt, sums_up
+from rlx.protocol.history import History, first_prompt
 from rlx.protocol.tags import Tags
 from rlx.rollout.speech import Speech
-from rlx.types import Action, Completion, Dialect, Stop, Task, Text, Turn, Verb
+from rlx.types import Action, Completion, Stop, Task, Text, Turn, Verb
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "contexts.md").read_text(encoding="utf-8")
 SHOWN = dict(re.findall(r"^```text view=(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
@@ -110,11 +111,11 @@ def test_a_system_message_and_invalid_turns_are_as_the_page_says() -> None:
 def test_what_follows_a_summary_is_remembered_until_the_next() -> None:
     past = said(SUMMING, after(SUMMING, *TURNS), "above 25\n")
     first = context(SUMMING, past)
-    assert not sums_up(SUMMING, past)  # two never follow each other, however long it is
+    assert not SUMMING.sums_up(past)  # two never follow each other, however long it is
     past = said(SUMMING, past, "30\n", "higher")
     assert context(SUMMING, past) == f"{first}30\nhigher\n"
     past = said(SUMMING, past, "35\n", "lower")
-    assert sums_up(SUMMING, past)
+    assert SUMMING.sums_up(past)
     past = said(SUMMING, past, "30 to 35\n")
     assert context(SUMMING, past) == f"{TASK.prompt[0].text}\nSo far: 30 to 35\nlower\n"
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from rlx.dialect import Dialect
 from rlx.gym.views import messages_of, templated
 from rlx.limits import MistakeError
 from rlx.protocol.answer import Answer
@@ -16,7 +17,7 @@ from rlx.protocol.fenced import Fenced
 from rlx.protocol.history import first_prompt
 from rlx.protocol.standalone import Standalone
 from rlx.protocol.tags import Tags
-from rlx.types import Dialect, Piece, Task, Text, Verb
+from rlx.types import Piece, Task, Text, Verb
 
 TASK = Task(id="t", prompt=(Text("Fetch the {actions}."),), data={"goal": "fetch the {actions}"})
 OPENING = (Text("You see a ball."),)

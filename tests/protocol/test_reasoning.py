@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlx.dialect import Dialect
 from rlx.fences import last_block, unfenced
 from rlx.protocol.answer import Answer
 from rlx.protocol.boxed import Boxed
@@ -17,7 +18,7 @@ from rlx.protocol.expa import ExpA
 from rlx.protocol.fenced import Fenced
 from rlx.protocol.tags import Tags
 from rlx.protocol.thought import outside, up_to_stop
-from rlx.types import Action, Dialect, Move, Task, Text, Verb
+from rlx.types import Action, Move, Task, Text, Verb
 
 PYTHON = Verb(name="python", description="run Python", argument="code")
 GUESS = Verb(name="guess", description="guess", argument="number")

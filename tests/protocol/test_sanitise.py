@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from rlx.config.folders import read_option
 from rlx.env.babyai.babyai import BabyAI
+from rlx.environment import Environment, Episode
 from rlx.gym.views import messages_of
 from rlx.protocol.boxed import Boxed
 from rlx.protocol.direct import Direct
@@ -210,11 +211,14 @@ def test_one_user_message_holds_the_replaced_text_without_an_end() -> None:
     assert context.count(END) == 1
 
 
-class Shy:
+class Shy(Environment, Episode):
     """An environment that rejects an action which its agent may say: pushing twice."""
 
     actions = (Verb(name="push", description="push"), Verb(name="pull", description="pull"))
     max_rounds = 9
+
+    def tasks(self, split: str, seed: int) -> Iterator[Task]:
+        return iter(())
 
     def start(self, task: Task) -> Shy:
         self.pushed = 0

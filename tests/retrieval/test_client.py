@@ -95,10 +95,10 @@ def test_the_client_opens_pages(serve: Serve) -> None:
 def test_search_r1s_server_is_used_by_the_tool_and_by_gems(other: Callable[..., str]) -> None:
     url = other()
     tool = Search(pages=[], search_url=url, max_characters=12)
-    tool.check_server()
+    tool.check_servers()
     assert tool.run("dog cat").output in ("Cat: a cat s\nDog: a dog r", "Dog: a dog r\nCat: a cat s")
     assert tool.run("horse").failed
-    assert tool.edition() == url
+    assert tool.data_version() == url
     found = SearchTool(search_url=f"{url}/retrieve", topk=1).execute_action("<think>?</think><search>dog</search>")
     assert found[:3] == (True, False, "\n\n<information>Dog: a dog runs</information>\n\n")
 
@@ -142,7 +142,7 @@ def test_a_server_of_another_protocol_is_refused_in_one_line_before_a_run(
 ) -> None:
     tool = Search(pages=[], search_url=other(**attributes))
     with pytest.raises(LostServiceError, match="does not speak Search-R1's protocol") as caught:
-        Lend(env=QA(context="none", max_rounds=2), tool=tool).check_server()
+        Lend(env=QA(context="none", max_rounds=2), tool=tool).check_servers()
     assert why in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -151,7 +151,7 @@ def test_where_no_server_is_the_check_says_so_soon(run_server: Callable[..., Any
     running = serve()
     running.kill()
     with pytest.raises(LostServiceError, match=r"no search server answered for 0.1 s .*rlx serve retriever"):
-        Search(pages=[], search_url=running.url).check_server()
+        Search(pages=[], search_url=running.url).check_servers()
     running.start()
 
 

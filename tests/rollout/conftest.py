@@ -22,6 +22,7 @@ from transformers import (
     Qwen3ForCausalLM,
 )
 
+from rlx.environment import Episode
 from rlx.protocol.history import History
 from rlx.rollout.speech import Speech
 from rlx.rollout.torch.engine import TorchEngine
@@ -167,7 +168,7 @@ class Aloud(History):
 
 
 @dataclass
-class Watched:
+class Watched(Episode):
     """An engine, and how many of its slots decoded at every tick."""
 
     engine: Any

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rlx.env.countdown.countdown import Countdown, describe
+from rlx.environment import Episode
 from rlx.types import Action, Step, Text
 from rlx.world import only_legal, step_within
 
@@ -42,7 +43,7 @@ def test_without_a_limit_nothing_but_the_environment_ends_it() -> None:
     assert not any(step.done for step in play(None, *[call("1")] * 40))
 
 
-class Dice:
+class Dice(Episode):
     """An act goes on until it is told to stop."""
 
     def step(self, action: Action) -> Step:

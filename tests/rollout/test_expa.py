@@ -10,6 +10,7 @@ import torch
 
 from rlx.env.sorting.episode import SortingEpisode
 from rlx.env.sorting.sorting import Sorting
+from rlx.environment import Episode
 from rlx.model.load import Model, load_tokenizer
 from rlx.model.masks import Masks
 from rlx.protocol.automaton import Actions
@@ -38,7 +39,7 @@ class Open(Sorting):
         return self.started[-1]
 
 
-class Agent:
+class Agent(Episode):
     """Chooses in an episode one action at a time, by an engine's own rows and masks."""
 
     def __init__(self, env: Sorting, numbers: list[int]) -> None:

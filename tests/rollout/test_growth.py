@@ -11,17 +11,17 @@ import pytest
 from rlx.algo.parts import Ask, Growth, Sampler, SamplerContext
 from rlx.algo.samplers import SamplerError, leave, stable_index
 from rlx.commands.last_words import one_line_of
+from rlx.environment import Environment, Episode, Pace
 from rlx.rollout.engine import RequestError
 from rlx.rollout.play import Rollout
 from rlx.rollout.together import Together
 from rlx.types import Action, Group, Sampling, Start, Step, Task, Text
-from rlx.world import Pace
 
 NUM_TASKS, NUM_SAMPLES = 16, 16
 
 
 @dataclass(frozen=True)
-class Corridor:
+class Corridor(Environment):
     """Some rooms long, each passed by any word; the last word's length is the reward."""
 
     max_rounds: int = 6
@@ -35,7 +35,7 @@ class Corridor:
 
 
 @dataclass
-class Walk:
+class Walk(Episode):
     rooms: int
 
     def step(self, action: Action) -> Step:

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
+from rlx.environment import Environment, Episode, Pace
 from rlx.rollout.play import Rollout
 from rlx.types import Action, Sampling, Start, Step, Task, Text, Trajectory
-from rlx.world import Pace
 
 HERE = threading.get_ident
 
 
 @dataclass(frozen=True)
-class Hooked:
+class Hooked(Environment):
     """So many turns, each of which does what the test says."""
 
     pace: Pace = "ticks"
@@ -37,7 +37,7 @@ class Hooked:
 
 
 @dataclass
-class Turns:
+class Turns(Episode):
     env: Hooked
     task: Task
     turn: int = 0

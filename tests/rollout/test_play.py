@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from wandb.sdk.lib.exit_hooks import ExitHooks
 
+from rlx.environment import Environment, Episode
 from rlx.protocol.history import History
 from rlx.rollout.measure import describe
 from rlx.rollout.play import Rollout
@@ -21,7 +22,7 @@ from rlx.types import Action, Completion, Move, Request, Sampling, Start, Step, 
 
 
 @dataclass(frozen=True)
-class Echo:
+class Echo(Environment):
     """Says back what it hears, `rounds` times; raises on the word `boom`; slow on the word `slow`."""
 
     max_rounds: int = 3
@@ -32,7 +33,7 @@ class Echo:
     def start(self, task: Task) -> EchoEpisode:
         return EchoEpisode(self.max_rounds)
 
-    def cost(self, tool: ToolUse) -> float:
+    def tool_cost(self, tool: ToolUse) -> float:
         return 0.5 * tool.num_calls + 0.01 * tool.num_tokens
 
     def demonstrate(self, task: Task, seed: int, tools: tuple[str, ...]) -> Iterator[Move]:
@@ -40,7 +41,7 @@ class Echo:
         yield Move(thought="t", action=Action(kind="answer", text="bye"))
 
 
-class EchoEpisode:
+class EchoEpisode(Episode):
     def __init__(self, rounds: int) -> None:
         self.rounds = rounds
 

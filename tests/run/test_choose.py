@@ -11,10 +11,10 @@ import pytest
 from rlx.config.build import build_value
 from rlx.config.compose import build_run, choices_of, compose
 from rlx.config.folders import list_options, read_option
+from rlx.environment import Environment
 from rlx.expert import demonstration
 from rlx.run.choose import Case, choose_protocols, choose_sampling, choose_warm_start
-from rlx.types import Environment
-from rlx.world import actions_of, dialect_of, has_expert, parts_of, tools_of
+from rlx.world import dialect_of, parts_of
 
 MODELS = {"nano": [], "base": ["model=qwen3_4b"], "instruct": ["model=qwen3_4b_instruct"]}
 """A model too small to reason, one that reasons, and one that follows instructions too."""
@@ -132,18 +132,18 @@ def test_every_algorithm_and_model_has_a_protocol_in_which_the_expert_can_speak(
         for part, inner in parts_of(env).items():
             option = options.get(f"+protocol@env.parts.{part}.protocol", options.get("protocol", "tags"))
             dialect = build_value(read_option("protocol", option) | {"reasoning": model["reasoning"]}, "protocol")
-            assert dialect.bound(tools_of(inner), actions_of(inner)).stops is not None
+            assert dialect.bound(inner.tools, inner.actions).stops is not None
             warm = choose_warm_start(case, option, dialect)
             assert choose_sampling(case, option).reason
             assert warm.reason
-            if (warm.option != "none" or algo.imitates) and has_expert(inner) and (part, option) not in spoken:
+            if (warm.option != "none" or algo.imitates) and inner.has_expert and (part, option) not in spoken:
                 spoken.add((part, option))
                 speak(env, part, inner, dialect)
 
 
 def speak(env: Environment, part: str, inner: Environment, dialect: Any) -> None:
     """Have the expert play a task in the protocol; it raises where it cannot say a move."""
-    if getattr(inner, "fetches", False):
+    if inner.is_remote:
         return
     task = next(iter(inner.tasks("train", 0)))
     assert demonstration(inner, dialect_of(env, dialect, part), task, 0)[1]

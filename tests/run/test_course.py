@@ -14,6 +14,7 @@ import pytest
 
 from rlx.console import Screen
 from rlx.env.mixed.mixture import Mixture, Portion
+from rlx.environment import Environment, Episode
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.protocol.direct import Direct
 from rlx.record.store import load as load_groups
@@ -22,7 +23,7 @@ from rlx.record.track import is_clock
 from rlx.run import course
 from rlx.run.warm import warm_config
 from rlx.train import train
-from rlx.types import Action, Environment, Step, Task, Text
+from rlx.types import Action, Step, Task, Text
 
 Build = Callable[..., Any]
 QUIET = Screen(silent=True)
@@ -31,7 +32,7 @@ FEW = ("algo=", "steps", "algo.num_prompts", "sampling.max_new_tokens", "evaluat
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fated:
+class Fated(Environment):
     """Whatever is said: of ten tasks in a row so many are solved."""
 
     solved: int
@@ -50,7 +51,7 @@ class Fated:
 
 
 @dataclass
-class FatedEpisode:
+class FatedEpisode(Episode):
     solved: bool
 
     def step(self, action: Action) -> Step:
@@ -131,7 +132,7 @@ def test_without_a_floor_tasks_come_as_they_did(build: Build, tmp_path: Path) ->
 def test_where_an_expert_plays_nothing_is_chosen_and_a_warm_start_is_shared(small_run: Build, tmp_path: Path) -> None:
     words = ("env=mixture", "algo=sft", "env.curriculum_floor=0.5")
     run = small_run(tmp_path, *words, without=("env", "algo"))
-    assert run.env.course is not None
+    assert run.env.curriculum is not None
     assert course.begin(run) == {}
     other = small_run(tmp_path, *words, "env.curriculum_floor=null", without=("env", "algo"))
     assert warm_config(run) == warm_config(other)

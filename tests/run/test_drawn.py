@@ -16,11 +16,12 @@ from rlx.algo.losses import policy_gradient, policy_loss
 from rlx.algo.samplers import independent
 from rlx.console import Screen
 from rlx.env.mixed.mixture import Mixture, Portion
+from rlx.environment import Environment, Episode
 from rlx.learner.batch import collate
 from rlx.model.load import Model, load_model
 from rlx.preflight.prospect import Prospect
 from rlx.protocol.automaton import Actions, Automaton, State
-from rlx.protocol.drawn import Encode, Said, added_by, split_choices
+from rlx.protocol.drawn import Choosing, Encode, Said, added_by, split_choices
 from rlx.protocol.tags import Tags
 from rlx.record.folder import CHECKPOINTS
 from rlx.run.agent import build_agent, build_policy
@@ -32,7 +33,7 @@ Build = Callable[..., Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Keys(Tags):
+class Keys(Tags, Choosing):
     """A turn presses keys, of which `enter` ends it; each is an action beyond the vocabulary."""
 
     keys: tuple[str, ...] = tuple(KEYS)
@@ -62,7 +63,7 @@ class Keys(Tags):
 
 
 @dataclass(frozen=True)
-class Door:
+class Door(Environment, Episode):
     """Opened by as many ones as it can get; it hears what was understood."""
 
     def tasks(self, split: str, seed: int) -> Iterator[Task]:

@@ -14,6 +14,7 @@ from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
 from rlx.config.folders import config_folders, list_options
 from rlx.env.mixed.mixture import Mixture, Portion
+from rlx.environment import Environment, Episode
 from rlx.gym.named import build_protocol
 from rlx.learner.batch import collate
 from rlx.learner.rows import rows
@@ -32,7 +33,7 @@ torch.set_num_threads(1)  # a second thread waits, spinning, on models this smal
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sums:
+class Sums(Environment):
     """Two sums, whose expert calls a tool where it may and then answers in two lines, or in one."""
 
     name: str
@@ -55,7 +56,7 @@ class Sums:
 
 
 @dataclass
-class Answering:
+class Answering(Episode):
     """An episode that an answer ends."""
 
     right: str

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from rlx.algo.twins import IMPOSSIBLE, Twins, watched_of, with_twins
+from rlx.environment import Environment, Episode
 from rlx.learner.batch import collate
 from rlx.run.agent import build_agent
 from rlx.types import Action, Group, Move, Step, Task, Text, Trajectory, Verb
@@ -21,7 +22,7 @@ OTHER = ("env=", "env.", "algo=")
 
 
 @dataclass(frozen=True, kw_only=True)
-class House:
+class House(Environment):
     """One may enter it outside, and look or leave inside; nothing is rewarded."""
 
     max_rounds: ClassVar = 4
@@ -44,7 +45,7 @@ class House:
 
 
 @dataclass
-class Visit:
+class Visit(Episode):
     inside: bool
 
     def opening(self) -> Step:

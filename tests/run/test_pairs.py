@@ -84,7 +84,7 @@ def take_two_steps(env: str, algo: str, folder: Path, request: pytest.FixtureReq
     if tree["warm_start"]["steps"]:
         words += ["warm_start.steps=1", "warm_start.algo.num_prompts=2"]
     run = build_run(compose(words), folder)
-    if any(getattr(part, "fetches", False) for part in parts_of(run.env).values()):
+    if any(part.is_remote for part in parts_of(run.env).values()):
         pytest.skip(f"{env} reads a data set from a hub")
     train(run, Screen(silent=True))
     assert [row["step"] for row in read_metrics(run.folder / METRICS)] == [1, 2]

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import pytest
 
 from rlx.console import Screen
+from rlx.environment import Environment, Episode
 from rlx.hardware.interrupt import Interrupt
 from rlx.record.folder import read_json
 from rlx.run.life import Life, RunError
@@ -25,7 +26,7 @@ Build = Callable[..., Run]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Library:
+class Library(Environment):
     """Two questions to a table, then an answer."""
 
     keeps: Literal["nothing", "connection", "hidden_connection", "count", "growing_count"] = "nothing"
@@ -46,7 +47,7 @@ class Library:
         yield Move(thought="", action=Action(kind="answer", text=str(task.data["key"])))
 
 
-class Desk:
+class Desk(Episode):
     def __init__(self, env: Library, key: int) -> None:
         self.env, self.key = env, key
         self.table = sqlite3.connect(":memory:") if "connection" in env.keeps else None

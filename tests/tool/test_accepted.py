@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from rlx.tool.program import run_calls, run_programs
-from rlx.tool.python import Python, Result
+from rlx.tool.python import Python
+from rlx.tool.tool import Result
 
 pytestmark = pytest.mark.usefixtures("container")
 FOLDER = Path(__file__).with_name("accepted")

@@ -8,7 +8,8 @@ from importlib.util import find_spec
 import pytest
 
 from rlx.tool.program import run_calls, run_programs
-from rlx.tool.python import Python, Result
+from rlx.tool.python import Python
+from rlx.tool.tool import Result
 
 pytestmark = pytest.mark.usefixtures("container")
 PYTHON = Python(

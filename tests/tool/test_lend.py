@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,11 +13,12 @@ from rlx.env.countdown.countdown import Countdown
 from rlx.env.game.guess_the_number import GuessTheNumber, describe, guess
 from rlx.env.mixed.mixture import Mixture, Portion
 from rlx.env.questions.math import Math
-from rlx.random_play import has_tries
+from rlx.environment import Environment, Episode
 from rlx.tool.lend import Lend
-from rlx.tool.python import Python, Result
-from rlx.types import Action, Step, Text, ToolUse, Verb
-from rlx.world import cost_of, has_chance, has_expert, moves_of, open_episode, opening_of, pace_of, rounds_of, tools_of
+from rlx.tool.python import Python
+from rlx.tool.tool import Result, Tool
+from rlx.types import Action, Step, Task, Text, ToolUse, Verb
+from rlx.world import cost_of, moves_of, open_episode
 
 GAME = GuessTheNumber()
 LENT = Lend(env=GAME, tool=Python(), max_calls=2, lambda_call=0.02, lambda_token=0.001, lambda_error=0.1)
@@ -24,7 +26,7 @@ TASK = describe(20, 1, 50, 10)
 
 
 @dataclass(frozen=True)
-class Reverse:
+class Reverse(Tool):
     """A tool of one's own."""
 
     verb: ClassVar = Verb(name="reverse", description="reverse a word", argument="word")
@@ -39,7 +41,7 @@ def call(text: str, name: str = "python") -> Action:
 
 def test_calls_are_the_tools_and_all_else_is_the_environments() -> None:
     with open_episode(LENT, TASK) as episode:
-        assert opening_of(episode) == opening_of(GAME.start(TASK))
+        assert episode.opening() == GAME.start(TASK).opening()
         said = [episode.step(action) for action in (call("24 * 2"), guess(48), call("1 / 0"), guess(20))]
     assert [step.observation[0].text.split(":")[0] for step in said[:3]] == ["48", "lower than 48", "ZeroDivisionError"]
     assert said[3] == Step(observation=(Text("correct"),), reward=1.0, done=True, success=True)
@@ -60,22 +62,22 @@ def test_each_tool_has_its_own_price() -> None:
     reversed_once = ToolUse(num_calls=1, num_tokens=10, name="reverse")
     assert cost_of(both, reversed_once) == pytest.approx(0.03)
     assert cost_of(both, ToolUse(num_calls=1)) == 0.5
-    assert [verb.name for verb in tools_of(both)] == ["python", "reverse"]
+    assert [verb.name for verb in both.tools] == ["python", "reverse"]
     assert cost_of(LENT, ToolUse(num_calls=1, num_failed=1, num_tokens=10, name="python")) == pytest.approx(0.13)
 
 
 def test_it_has_what_the_environment_has() -> None:
-    assert (rounds_of(Lend(env=Countdown(), tool=Reverse())), LENT.actions) == (8, GAME.actions)
-    assert has_expert(LENT)
-    assert has_tries(LENT)
+    assert (Lend(env=Countdown(), tool=Reverse()).max_rounds, LENT.actions) == (8, GAME.actions)
+    assert LENT.has_expert
+    assert LENT.has_random_tries
     assert list(moves_of(LENT, TASK, 0, ("python",))) == list(GAME.demonstrate(TASK, 0, ()))
-    assert not hasattr(LENT, "judging")
+    assert LENT.reward_only_keys == ()
 
 
 def test_what_is_legal_stays_so_over_a_call_and_an_episode_is_closed() -> None:
     closed: list[bool] = []
 
-    class Door:
+    class Door(Episode):
         def opening(self) -> Step:
             return Step(legal=("open",))
 
@@ -85,14 +87,15 @@ def test_what_is_legal_stays_so_over_a_call_and_an_episode_is_closed() -> None:
         def close(self) -> None:
             closed.append(True)
 
-    class House:
-        tasks = GAME.tasks
+    class House(Environment):
+        def tasks(self, split: str, seed: int) -> Iterator[Task]:
+            return GAME.tasks(split, seed)
 
         def start(self, task: object) -> Door:
             return Door()
 
-    with open_episode(Lend(env=House(), tool=Reverse()), TASK) as episode:  # type: ignore[arg-type]
-        legal = [opening_of(episode).legal, episode.step(call("ab", "reverse")).legal]
+    with open_episode(Lend(env=House(), tool=Reverse()), TASK) as episode:
+        legal = [episode.opening().legal, episode.step(call("ab", "reverse")).legal]
         act = Action(kind="act", name="open", text="")
         legal += [episode.step(act).legal, episode.step(call("c", "reverse")).legal]
     assert legal == [("open",), ("open",), ("enter",), ("enter",)]
@@ -103,8 +106,8 @@ def test_chance_is_the_environments_where_it_has_any() -> None:
     env = Bifurcation(slip=0.5)
     task = next(iter(env.tasks("train", 0)))
     lent = Lend(env=env, tool=Python(), max_calls=1).start(task)
-    assert has_chance(lent)
-    assert not has_chance(LENT.start(next(iter(LENT.tasks("train", 0)))))
+    assert lent.has_chance
+    assert not LENT.start(next(iter(LENT.tasks("train", 0)))).has_chance
 
 
 def test_what_cannot_be_lent_is_refused() -> None:
@@ -119,8 +122,8 @@ def test_what_cannot_be_lent_is_refused() -> None:
 
 
 def test_calls_take_their_time_where_steps_take_none() -> None:
-    assert pace_of(GuessTheNumber()) == "inline"
-    assert pace_of(Lend(env=GuessTheNumber(), tool=Python())) == "ticks"
+    assert GuessTheNumber().pace == "inline"
+    assert Lend(env=GuessTheNumber(), tool=Python()).pace == "ticks"
 
 
 def test_calls_may_be_rewarded_up_to_their_limit() -> None:

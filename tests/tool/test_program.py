@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlx.tool.program import run_calls, run_programs, with_sys
-from rlx.tool.python import Python, Result
+from rlx.tool.python import Python
+from rlx.tool.tool import Result
 
 TOOL = Python(seconds=0.5, memory_mb=64, max_characters=5000)
 

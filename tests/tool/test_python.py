@@ -12,7 +12,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from rlx.tool.python import Python, Result, pool
+from rlx.tool.python import Python, pool
+from rlx.tool.tool import Result
 
 PYTHON = Python(seconds=0.3, memory_mb=16, depth=100, max_characters=500)
 

@@ -8,7 +8,8 @@ import struct
 import pytest
 
 from rlx.tool.program import run_calls, run_programs
-from rlx.tool.python import Python, Result
+from rlx.tool.python import Python
+from rlx.tool.tool import Result
 
 PYTHON = Python(seconds=20, memory_mb=256, max_characters=100_000)
 PLACES = (0, 1, 2, 3, 6, 17, 22, 300, 323, 324, -1, -2, -3, -15, -16, -300, -307, -308, -309)

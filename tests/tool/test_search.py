@@ -76,7 +76,7 @@ def test_any_query_over_any_pages_has_an_answer(query: str, pages: list[str]) ->
 
 def test_a_check_builds_no_index() -> None:
     tool = Search(pages=PAGES)
-    tool.check_server()
+    tool.check_servers()
     assert "retriever" not in vars(tool)
 
 
@@ -95,8 +95,8 @@ def test_pages_may_be_of_a_file(tmp_path: Path) -> None:
 
 def test_other_pages_of_a_file_are_another_edition() -> None:
     several = [["ab", "c"], ["a", "bc"], ["abc"], ["c", "ab"], ["ab", "c", ""], ["\ud800"], []]
-    assert len({Search(pages=pages).edition() for pages in several}) == len(several)
-    assert Search(pages=["ab", "c"], top_k=1).edition() == Search(pages=["ab", "c"]).edition()
+    assert len({Search(pages=pages).data_version() for pages in several}) == len(several)
+    assert Search(pages=["ab", "c"], top_k=1).data_version() == Search(pages=["ab", "c"]).data_version()
 
 
 @pytest.mark.parametrize("line", ["{}", "5", "null", "{", '{"title": "Cat", "text": null}', "[" * 100_000])

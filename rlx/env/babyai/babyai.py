@@ -20,6 +20,7 @@ from rlx.env.babyai.grid import ACTIONS, Room, expert_actions, level_class
 from rlx.env.babyai.layout import LEVELS, Layout, Pair, draw_layout, layout_of
 from rlx.env.babyai.text import find
 from rlx.env.split import split_tasks
+from rlx.environment import Environment, Episode
 from rlx.limits import LARGEST, MANY, near, refuse, within
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
@@ -28,14 +29,14 @@ PHRASES = {name: name.replace("_", " ") for name in ACTIONS}
 
 
 @dataclass(frozen=True, kw_only=True)
-class BabyAI:
+class BabyAI(Environment):
     """The reward is 1 - 0.9 t / max_steps for a mission fulfilled by step t, less the penalties of invalid turns."""
 
     actions: ClassVar = tuple(Verb(name=name, description=said, phrase=said) for name, said in PHRASES.items())
     pace: ClassVar = "inline"
     discount: ClassVar = 0.9
-    judging: ClassVar = ("num_test", "penalty", "max_penalty", "max_invalid")
-    of_expert: ClassVar = ("noise", "num_noisy")
+    reward_only_keys: ClassVar = ("num_test", "penalty", "max_penalty", "max_invalid")
+    expert_only_keys: ClassVar = ("noise", "num_noisy")
     """Keys that change demonstrations alone: a plan counts with these where the policy has copied them."""
 
     level: str = "GoTo"
@@ -68,7 +69,7 @@ class BabyAI:
         within(0.0, 1.0, noise=self.noise)
         within(0, MANY, num_noisy=self.num_noisy)
 
-    def check(self) -> None:
+    def check_inputs(self) -> None:
         """Refuse a machine without minigrid."""
         level_class()
 
@@ -129,7 +130,7 @@ def wanted(layout: Layout, carrying: Pair | None, was_carried: bool, is_locked: 
     return second[0] if second and is_done else first
 
 
-class BabyAIEpisode:
+class BabyAIEpisode(Episode):
     """An episode; the same actions always give the same steps."""
 
     def __init__(self, layout: Layout, env: BabyAI) -> None:

@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Literal
 from rlx.env.bifurcation.exact_values import Outcome
 from rlx.env.bifurcation.rules import INVALID, STOP, End, Rules, State
 from rlx.env.split import split_tasks
+from rlx.environment import Environment, Episode
 from rlx.limits import LARGEST, MANY, refuse, within
 from rlx.stream import stream_of
 from rlx.types import Action, Move, Step, Task, Text, Verb
@@ -34,11 +35,11 @@ MOST_TURNS = 100
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bifurcation:
+class Bifurcation(Environment):
     """The reward is that of the marks at the last door, or that of stopping, and `mark_reward` for marks on the way."""
 
     pace: ClassVar = "inline"
-    judging: ClassVar = ("num_test",)
+    reward_only_keys: ClassVar = ("num_test",)
 
     num_doors: int = 6
     num_moves: int = 3
@@ -184,7 +185,7 @@ class Bifurcation:
         return rng.choices(list(chances), list(chances.values()))[0]
 
 
-class BifurcationEpisode:
+class BifurcationEpisode(Episode):
     """A walk through the doors. Chance depends on the luck of the turn and on the action, so that a fork with another
     action has other luck; where nobody gives luck, the task and the state key it."""
 
@@ -196,7 +197,7 @@ class BifurcationEpisode:
     def opening(self) -> Step:
         return self.see(0.0)
 
-    def chance(self, luck: int) -> None:
+    def set_luck(self, luck: int) -> None:
         self.luck = luck
 
     def step(self, action: Action) -> Step:

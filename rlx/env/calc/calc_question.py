@@ -21,7 +21,7 @@ from rlx.env.questions.number import read_number
 from rlx.env.questions.question import DrawnQuestions, Question, QuestionEpisode, describe, judged
 from rlx.env.split import split_tasks
 from rlx.limits import MANY, refuse, within
-from rlx.random_play import has_tries, tries_of
+from rlx.random_play import tries_of
 from rlx.tool.calculator import Calculator
 from rlx.types import Action, Move, Step, Task, Text, ToolUse, Verb
 
@@ -56,7 +56,7 @@ class CalcQuestions(DrawnQuestions):
         within(1, MANY, num_train=self.num_train)
         within(0, MANY, any_calls=self.any_calls)
         within(0.0, 1.0, any_known=self.any_known)
-        if self.expert == "any" and not has_tries(self):
+        if self.expert == "any" and not self.has_random_tries:
             refuse("expert", self.expert, "worked, as there is no answer here that anything could be")
 
     @property

@@ -115,7 +115,7 @@ class GSM8KStar(NumberQuestions, SourcedQuestions):
             if question is not None:
                 yield describe(question)
 
-    def check(self) -> None:
+    def check_inputs(self) -> None:
         """Refuse a data set that is here and has none."""
         rows = hub.first_rows(self.hub) if self.source == "hub" else []
         for index, row in enumerate(rows):

@@ -19,6 +19,7 @@ from rlx.env.countdown.data_set import MAX_NUMBER, MAX_NUMBERS, check_rows, is_s
 from rlx.env.countdown.expression import Candidate, random_candidate, verify
 from rlx.env.countdown.traces import random_tries, right_candidate, spoken, staged, wrong_candidates
 from rlx.env.hub import DataError, edition, is_elsewhere
+from rlx.environment import Environment, Episode
 from rlx.limits import MANY, refuse, within
 from rlx.tool.python import Python
 from rlx.types import Action, Move, Step, Task, Text, ToolUse
@@ -37,7 +38,7 @@ PROMPT = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Countdown:
+class Countdown(Environment):
     """Problems, the tool and equation 1 of the paper:
 
     R = R_correct - lambda_call N_calls - lambda_token N_tokens - lambda_error N_failed - lambda_mismatch N_mismatches
@@ -47,7 +48,7 @@ class Countdown:
     """
 
     tools: ClassVar = (Python.verb,)
-    judging: ClassVar = (
+    reward_only_keys: ClassVar = (
         "num_test",
         "verifier",
         "lambda_call",
@@ -108,7 +109,7 @@ class Countdown:
             refuse("hub", self.hub, "a data set's name, a folder or a jsonl file")
 
     @property
-    def fetches(self) -> bool:
+    def is_remote(self) -> bool:
         """Tasks come from a file or a hub: a plan does not wait for them."""
         return self.source == "hub"
 
@@ -131,25 +132,25 @@ class Countdown:
         each = self.lambda_call + self.lambda_error
         return -inf if self.lambda_token else -self.lambda_mismatch - self.max_rounds * each, 1.0
 
-    def check(self) -> None:
+    def check_inputs(self) -> None:
         """Refuse a data set that is here and holds no problems, and an interpreter that cannot be contained."""
-        self.python.check()
+        self.python.check_inputs()
         if self.source == "hub":
             check_rows(self.hub)
 
     @property
-    def data_set(self) -> str:
+    def hub_data(self) -> str:
         """The hub's name of what it reads, if it reads from one."""
         return self.hub if self.source == "hub" and is_elsewhere(self.hub) else ""
 
-    def edition(self) -> str:
+    def data_version(self) -> str:
         """Return the digest of the data set, if the data set is on this machine."""
         return edition(self.hub) if self.source == "hub" else ""
 
     def start(self, task: Task) -> CountdownEpisode:
         return CountdownEpisode(self, task)
 
-    def cost(self, tool: ToolUse) -> float:
+    def tool_cost(self, tool: ToolUse) -> float:
         """The four penalties of equation 1."""
         return (
             self.lambda_call * tool.num_calls
@@ -175,7 +176,7 @@ class Countdown:
         return random_tries(task, num, seed)
 
 
-class CountdownEpisode:
+class CountdownEpisode(Episode):
     """One episode: tool calls, then an answer."""
 
     def __init__(self, env: Countdown, task: Task) -> None:

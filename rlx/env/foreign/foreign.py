@@ -18,6 +18,7 @@ from typing import Annotated, Any, ClassVar
 
 from rlx.contain.box import Box, Limits, box
 from rlx.contain.process import ChildError, LateError, Process, RefusedError, StartError, printed
+from rlx.environment import Environment, Episode, Pace
 from rlx.limits import (
     CONSENT,
     MANY,
@@ -32,7 +33,7 @@ from rlx.limits import (
     within,
 )
 from rlx.types import Action, Step, Task, Text
-from rlx.world import NOTHING_SEEN, Pace
+from rlx.world import NOTHING_SEEN
 
 LIMITS = Limits(memory_mb=4096, cpu_seconds=3600)
 PLACE = "..."
@@ -48,7 +49,7 @@ class HangError(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Foreign:
+class Foreign(Environment):
     """Environment of another package, played by an adapter module (rlx.contain.server)."""
 
     answer_form: ClassVar = "turn"
@@ -110,7 +111,7 @@ class Foreign:
         seen = (os.path.dirname(found.origin), *own, *map(os.path.expanduser, self.files))
         return box(found.origin, python, self.contained, tuple(filter(None, seen)))
 
-    def check(self) -> None:
+    def check_inputs(self) -> None:
         """Refuse a package that is not there, or that has no such task."""
         box = self.box
         try:
@@ -134,7 +135,7 @@ class Foreign:
     def tasks(self, split: str, seed: int) -> Iterator[Task]:
         if split not in ("train", "test"):
             raise ValueError(f"split={split}: expected train or test")
-        self.check()
+        self.check_inputs()
         if split == "test":
             return self.describe(range(self.num_test))
         rng = Random(f"foreign/{self.adapter}/{self.task}/train/{seed}")
@@ -191,7 +192,7 @@ class Taskset(Foreign):
     options: ForeignOptions = field(default_factory=dict)
 
 
-class ForeignEpisode:
+class ForeignEpisode(Episode):
     def __init__(self, foreign: Foreign, process: Process, seen: Step) -> None:
         self.foreign, self.process, self.seen, self.total = foreign, process, seen, 0.0
 

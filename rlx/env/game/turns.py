@@ -6,7 +6,7 @@ for what the rules forbid; -0.1 for a turn that cannot be read, which ends the g
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,6 +14,7 @@ from random import Random
 from typing import ClassVar
 
 from rlx.env.split import split_tasks
+from rlx.environment import Environment, Episode
 from rlx.limits import MANY, within
 from rlx.types import Action, Part, Step, Task, Text
 
@@ -24,7 +25,7 @@ LONGEST = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Game(ABC):
+class Game(Environment):
     """A game, whose tasks are drawn at random; a hash holds some of them out for the test."""
 
     pace: ClassVar = "inline"
@@ -53,7 +54,7 @@ class Game(ABC):
         return split_tasks(self.stream, self.draw, split, seed, self.num_test, apart=self.apart)
 
 
-class Turns(ABC):
+class Turns(Episode):
     """An episode of a game that may take `max_turns` turns: a rule of the game, which its task tells the agent."""
 
     def __init__(self, max_turns: int) -> None:

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from random import Random
 
+from rlx.environment import Known
 from rlx.types import Group, Metrics
-from rlx.world import Known
 
 NOTHING = {"tasks": 0, "episodes": 0.0, "successes": 0.0}
 """State of a part before the first step."""

@@ -13,9 +13,11 @@ from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heapreplace
 from typing import ClassVar
 
+from rlx.dialect import Dialect
 from rlx.env.mixed.curriculum import Curriculum
+from rlx.environment import Environment, Episode
 from rlx.limits import LARGEST, above, refuse, within
-from rlx.types import Dialect, Environment, Episode, Task
+from rlx.types import Task
 
 NOUNS = (
     "eval",
@@ -52,7 +54,7 @@ class Portion:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mixture:
+class Mixture(Environment):
     """Every task is of one part, and whatever is asked about it is asked of that part (rlx.world)."""
 
     parts: Mapping[str, Portion]
@@ -65,7 +67,7 @@ class Mixture:
     """Decay per step of the success counts of the parts."""
 
     # where an expert plays, nothing is chosen
-    judging: ClassVar = ("even_test", "curriculum_floor", "curriculum_decay")
+    reward_only_keys: ClassVar = ("even_test", "curriculum_floor", "curriculum_decay")
 
     def __post_init__(self) -> None:
         if not self.parts:
@@ -73,7 +75,7 @@ class Mixture:
         for name, portion in self.parts.items():
             if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or name in NOUNS:
                 refuse("parts", name, f"names of lower-case letters, digits and _, and none of {', '.join(NOUNS)}")
-            if getattr(portion.env, "parts", None):
+            if portion.env.components:
                 refuse("parts", name, "environments that are not mixtures themselves")
         if not any(portion.weight for portion in self.parts.values()):
             raise ValueError("parts: every weight is 0: expected one above 0, of a part to train on")
@@ -83,7 +85,11 @@ class Mixture:
         within(0.0, 1.0, curriculum_decay=self.curriculum_decay)
 
     @property
-    def course(self) -> Curriculum | None:
+    def components(self) -> Mapping[str, Portion]:
+        return self.parts
+
+    @property
+    def curriculum(self) -> Curriculum | None:
         """Curriculum that chooses the parts of a run's tasks by success; None without one."""
         if self.curriculum_floor is None:
             return None
@@ -91,9 +97,9 @@ class Mixture:
         return Curriculum(weights=weights, floor=self.curriculum_floor, decay=self.curriculum_decay)
 
     @property
-    def fetches(self) -> bool:
+    def is_remote(self) -> bool:
         """Tasks of some part come from a file or a hub."""
-        return any(getattr(portion.env, "fetches", False) for portion in self.parts.values())
+        return any(portion.env.is_remote for portion in self.parts.values())
 
     def tasks(self, split: str, seed: int) -> Iterator[Task]:
         """The parts' own tasks in the order of their weights, until all of them have ended; in the test, one that is

@@ -44,9 +44,9 @@ class Code(SourcedQuestions):
         super().__post_init__()
         within(1, 1000, max_tests=self.max_tests)
 
-    def check(self) -> None:
-        self.python.check()
-        super().check()
+    def check_inputs(self) -> None:
+        self.python.check_inputs()
+        super().check_inputs()
 
     @property
     def stream(self) -> str:

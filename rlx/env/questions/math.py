@@ -72,9 +72,9 @@ class Math(SourcedQuestions):
     def stream(self) -> str:
         return "math"
 
-    def check(self) -> None:
+    def check_inputs(self) -> None:
         self.require()
-        super().check()
+        super().check_inputs()
 
     def require(self) -> None:
         if self.verify in SCORERS and find_spec("math_verify") is None:

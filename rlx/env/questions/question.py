@@ -9,7 +9,7 @@ else         told so: a turn of the `max_rounds` that may pass, which the player
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -17,6 +17,7 @@ from random import Random
 from typing import Any
 
 from rlx.env.split import split_tasks
+from rlx.environment import Environment, Episode
 from rlx.limits import MANY, within
 from rlx.types import Action, Move, Step, Task, Text, ToolUse
 
@@ -38,7 +39,7 @@ class Question:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Questions(ABC):
+class Questions(Environment):
     """A family of them: where they are from, and how an answer is judged."""
 
     reward_wrong: float = 0.0
@@ -89,7 +90,7 @@ class DrawnQuestions(Questions):
         return split_tasks(self.stream, lambda rng: describe(self.draw(rng)), split, seed, self.num_test)
 
 
-class QuestionEpisode:
+class QuestionEpisode(Episode):
     def __init__(self, questions: Questions, task: Task) -> None:
         self.questions, self.task = questions, task
 

@@ -51,7 +51,7 @@ class ReasoningGym(Questions):
         within(0, 2**31, seed=self.seed)
         above(0, 3600, seconds=self.seconds)
 
-    def check(self) -> None:
+    def check_inputs(self) -> None:
         """Refuse a task or options that reasoning-gym does not have."""
         if not find_spec("reasoning_gym"):
             raise MistakeError("env: reasoning_gym is not installed: pip install 'rlx[rg]'")
@@ -77,7 +77,7 @@ class ReasoningGym(Questions):
     def tasks(self, split: str, seed: int) -> Iterator[Task]:
         if split not in ("train", "test"):
             raise ValueError(f"split={split}: expected train or test")
-        self.check()
+        self.check_inputs()
         rng = Random(f"rg/{self.task}/train/{seed}")
         if split == "train":
             stream = self.entries(rng.randrange(2**31, 2**32 - self.size) for _ in count())

@@ -57,20 +57,20 @@ class SourcedQuestions(DrawnQuestions):
         return {"question_key": self.question_key, "answer_key": self.answer_key}
 
     @property
-    def fetches(self) -> bool:
+    def is_remote(self) -> bool:
         """Tasks come from a file or a hub: a plan does not wait for them."""
         return self.source == "hub"
 
     @property
-    def data_set(self) -> str:
+    def hub_data(self) -> str:
         """The hub's name of what it reads, if it reads from one."""
         return self.hub if self.source == "hub" and hub.is_elsewhere(self.hub) else ""
 
-    def edition(self) -> str:
+    def data_version(self) -> str:
         """Return a name for what is in the data set, where that is here."""
         return hub.edition(self.hub) if self.source == "hub" else ""
 
-    def check(self) -> None:
+    def check_inputs(self) -> None:
         """Refuse a data set that is here and cannot be asked."""
         if self.source == "hub":
             rows = hub.first_rows(self.hub)

@@ -23,6 +23,7 @@ from rlx.env.questions.invented_world import InventedWorld, make_world
 from rlx.env.questions.qa import WordQuestions
 from rlx.env.questions.question import LONGEST, Question, judged
 from rlx.env.questions.wording import F1_FORMS, exact_match
+from rlx.environment import Episode
 from rlx.limits import Address, above, refuse, within
 from rlx.retrieval.build import open_index
 from rlx.retrieval.client import TIMEOUT, Client, parse_url
@@ -111,9 +112,9 @@ class SearchQA(WordQuestions):
         return (READ, ANSWER) if self.reads else ()
 
     @property
-    def fetches(self) -> bool:
+    def is_remote(self) -> bool:
         """Tell whether questions or results come from elsewhere, so that a plan does not wait for them."""
-        return super().fetches or self.search_url is not None
+        return super().is_remote or self.search_url is not None
 
     @cached_property
     def engine(self) -> Retriever:
@@ -122,18 +123,18 @@ class SearchQA(WordQuestions):
             return world_retriever(make_world(self.settings))
         return shared_engine(self.search_url, self.timeout, self.index)
 
-    def edition(self) -> str:
+    def data_version(self) -> str:
         """Return a name of the data set's state and of the pages; nothing of pages that a number defines."""
         own = self.search_url is None and self.index is None
-        return " ".join(filter(None, (super().edition(), "" if own else self.engine.edition())))
+        return " ".join(filter(None, (super().data_version(), "" if own else self.engine.edition())))
 
-    def check(self) -> None:
+    def check_inputs(self) -> None:
         """Refuse a data set or an index that cannot be used."""
-        super().check()
+        super().check_inputs()
         if self.index is not None:
             read_about(Path(os.path.expanduser(self.index)))
 
-    def check_server(self) -> None:
+    def check_servers(self) -> None:
         """Refuse a server that cannot be used, where the run is."""
         if self.search_url is not None:
             Client(self.search_url, timeout=self.timeout).check()
@@ -203,7 +204,7 @@ def shared_engine(search_url: str | None, timeout: float, index: str | None) -> 
     return found
 
 
-class SearchEpisode:
+class SearchEpisode(Episode):
     """One question: its calls, and whether a result is still to be read."""
 
     def __init__(self, env: SearchQA, task: Task) -> None:

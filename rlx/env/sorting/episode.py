@@ -11,6 +11,7 @@ from string import ascii_uppercase
 from typing import Literal
 
 from rlx.env.sorting.sorters import Op, fewest_swaps
+from rlx.environment import Episode
 from rlx.types import Action, Step, Task, Text
 
 Kind = Literal["sort", "order", "compare"]
@@ -35,7 +36,7 @@ class Rules:
     """Numbers are sorted when they are said to be, too; else whatever is said."""
 
 
-class SortingEpisode:
+class SortingEpisode(Episode):
     """Letters are places. The end is an answer: it is asked for, even where the numbers are in order already."""
 
     def __init__(self, rules: Rules, kind: Kind, numbers: Sequence[int], pair: Sequence[int], max_turns: int) -> None:

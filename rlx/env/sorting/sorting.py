@@ -35,6 +35,7 @@ from rlx.env.sorting.sorters import (
     without_swaps,
 )
 from rlx.env.split import is_held_out, split_tasks
+from rlx.environment import Environment
 from rlx.limits import MANY, refuse, within
 from rlx.types import Action, Move, Task, Text, Verb
 
@@ -45,13 +46,13 @@ FINDERS: dict[str, Finder] = {"insertion": halving, "pivot": pivot, "optimum": o
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sorting:
+class Sorting(Environment):
     """The reward is (right + efficiency) / 2, and 0 for a wrong result. Efficiency is the mean of a term for
     comparisons and a term for swaps; an order has the first term alone. A term falls linearly from 1 for the fewest to
     0 for the most: ceil(log2 n!) to n ceil(log2 n) comparisons, n less the cycles to n (n - 1) / 2 swaps."""
 
     pace: ClassVar = "inline"
-    judging: ClassVar = ("reward", "least", "say_order", "test", "test_sizes", "test_shares", "num_test")
+    reward_only_keys: ClassVar = ("reward", "least", "say_order", "test", "test_sizes", "test_shares", "num_test")
 
     family: Literal["sort", "order"] = "sort"
     """sort: bring them in order; order: say their order, without swaps."""

@@ -534,7 +534,7 @@ def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
     for cached in (grid.package, grid.level_class):
         cached.cache_clear()
     with pytest.raises(MistakeError, match=r"^env: minigrid is not installed \([^\n]+\): pip install 'rlx\[babyai\]'$"):
-        BabyAI().check()
+        BabyAI().check_inputs()
 
 
 def test_the_penalties_of_an_untrained_agent_are_bounded_over_a_whole_episode() -> None:

@@ -40,7 +40,7 @@ def played(env: Bifurcation, task: Task, names: list[str], luck: int = 0) -> lis
     episode, steps = env.start(task), []
     for turn, name in enumerate(names):
         if luck:
-            episode.chance(luck + turn)
+            episode.set_luck(luck + turn)
         steps.append(lawful(env, episode.step(act(name) if name else Action(kind="invalid", text="say a move"))))
         if steps[-1].done:
             break
@@ -291,7 +291,7 @@ def test_exact_values_are_those_of_episodes_played() -> None:
             assert episode.state is not None
             chances = policy(rules, episode.state)
             name = rng.choices(list(chances), list(chances.values()))[0]
-            episode.chance(rng.randrange(1, 2**32))
+            episode.set_luck(rng.randrange(1, 2**32))
             step = episode.step(act(name) if name else Action(kind="invalid", text=""))
             total, done = total + step.reward, step.done
         returns.append(total)

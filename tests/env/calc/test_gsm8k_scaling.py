@@ -102,7 +102,7 @@ def test_a_data_set_in_the_form_of_gsm8k_is_scaled(tmp_path: Path) -> None:
     many = [one | {"question": f"{one['question']} Ask {name}."} for name in "abcdefgh"]
     path.write_text("".join(json.dumps(each) + "\n" for each in (unclear, row, *many)))
     env = GSM8KStar(source="hub", hub=str(path))
-    env.check()
+    env.check_inputs()
     tasks = [*islice(env.tasks("train", 0), 9), *env.tasks("test", 0)]
     assert len({task.id for task in tasks}) <= 9
     for task in tasks:
@@ -116,9 +116,9 @@ def test_a_data_set_without_steps_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text(json.dumps({"question": "6 * 7?", "answer": "42"}) + "\n")
     with pytest.raises(MistakeError, match=r"^env.hub=.*no row has steps, such as <<6\*7=42>>"):
-        GSM8KStar(source="hub", hub=str(path)).check()
+        GSM8KStar(source="hub", hub=str(path)).check_inputs()
     with pytest.raises(MistakeError, match=r"^env.question_key=problem: no column of row 0"):
-        GSM8KStar(source="hub", hub=str(path), question_key="problem").check()
+        GSM8KStar(source="hub", hub=str(path), question_key="problem").check_inputs()
 
 
 def test_what_cannot_be_made_larger_is_refused() -> None:

@@ -24,7 +24,7 @@ from rlx.protocol.drawn import added_by, chosen_as
 from rlx.protocol.expa import ExpA
 from rlx.protocol.tags import Tags
 from rlx.types import Action, Move, Step, Task
-from rlx.world import dialect_of, open_episode, pace_of, parts_of, tools_of
+from rlx.world import dialect_of, open_episode, parts_of
 from tests.env.questions.test_questions import CALC, HOSTILE, make, some
 
 JOINT = ("calc_bench", "calc_bench_small")
@@ -106,7 +106,7 @@ def automaton_of(dialect: ExpA) -> Any:
 @pytest.mark.parametrize("protocol", [Boxed(), Tags(), ExpA(stops=("\n",))], ids=["boxed", "tags", "expa"])
 def test_a_task_is_json_and_its_expert_is_right_with_the_calculator(name: str, protocol: Any) -> None:
     env = make(name)
-    assert pace_of(env) == "inline"
+    assert env.pace == "inline"
     dialect = dialect_of(env, protocol)
     for task in (*some(name, "train"), *some(name, "test")):
         again = replace(task, data=json.loads(json.dumps(task.data)))
@@ -121,7 +121,7 @@ def test_a_task_is_json_and_its_expert_is_right_with_the_calculator(name: str, p
 @pytest.mark.parametrize("name", CALC)
 def test_without_the_calculator_the_expert_answers_at_once(name: str) -> None:
     env = replace(make(name), calculator=None)
-    assert tools_of(env) == ()
+    assert env.tools == ()
     for task in some(name, "train"):
         for protocol in (Boxed(), Tags()):
             [step] = play(env, task, dialect_of(env, protocol))

@@ -181,7 +181,7 @@ def test_bad_data_sets_are_named(tmp_path: Path, text: str, message: str) -> Non
     path = tmp_path / "rows.jsonl"
     path.write_text(text)
     env = Countdown(source="hub", hub=str(path))
-    for look in (env.check, lambda: draw(env, 1)):
+    for look in (env.check_inputs, lambda: draw(env, 1)):
         with pytest.raises(DataError, match=message) as caught:
             look()
         assert str(path) in str(caught.value)
@@ -262,7 +262,7 @@ def test_a_malformed_call_is_a_failed_call_and_costs_as_one(text: str) -> None:
     assert (action.kind, action.name) == ("invalid", "python")
     (step,) = play(ENV, TASK, action)
     assert step.tool == ToolUse(num_calls=1, num_failed=1)
-    assert ENV.cost(step.tool) == pytest.approx(ENV.lambda_call + ENV.lambda_error)
+    assert ENV.tool_cost(step.tool) == pytest.approx(ENV.lambda_call + ENV.lambda_error)
     assert step.observation == (Text(f"Error: {action.text}"),)
     (before,) = play(Countdown(count_malformed=False), TASK, action)
     assert before == Step(observation=step.observation)
@@ -297,8 +297,8 @@ def test_wrong_answers_have_the_verifiers_reward(text: str) -> None:
 
 def test_cost_is_equation_1() -> None:
     tool = ToolUse(num_calls=5, num_failed=2, num_mismatches=1, num_tokens=100)
-    assert ENV.cost(tool) == pytest.approx(5 * 0.02 + 2 * 0.1 + 0.3)
-    assert Countdown(lambda_token=0.001).cost(tool) == pytest.approx(0.7)
+    assert ENV.tool_cost(tool) == pytest.approx(5 * 0.02 + 2 * 0.1 + 0.3)
+    assert Countdown(lambda_token=0.001).tool_cost(tool) == pytest.approx(0.7)
 
 
 def test_replay_gives_the_same_steps() -> None:
@@ -351,7 +351,7 @@ def test_what_judges_episodes_leaves_tasks_and_demonstrations_as_they_are() -> N
     changed = {"num_test": 7, "verifier": "format", "lambda_call": 1.0, "lambda_token": 1.0, "lambda_error": 1.0}
     changed |= {"lambda_mismatch": 1.0, "count_malformed": False}
     other = Countdown(**changed)  # type: ignore[arg-type]
-    assert set(changed) == set(Countdown.judging)
+    assert set(changed) == set(Countdown.reward_only_keys)
     for mine, its in islice(zip(Countdown().tasks("train", 3), other.tasks("train", 3)), 20):
         assert mine == its
         assert list(Countdown().demonstrate(mine, 5, ("python",))) == list(other.demonstrate(its, 5, ("python",)))

@@ -25,7 +25,7 @@ from rlx.record.folder import METRICS
 from rlx.record.track import read_metrics
 from rlx.train import train
 from rlx.types import Action, Step, Task, Text
-from rlx.world import is_replayable, is_reproducible, opening_of
+from rlx.world import is_reproducible
 
 PACKAGE = """
 import os, random, sys, time
@@ -101,7 +101,7 @@ def say(text: str) -> Action:
 
 def play(env: Foreign, task: Task, *said: str) -> list[Step]:
     episode = env.start(task)
-    steps = [opening_of(episode), *(episode.step(say(text)) for text in said)]
+    steps = [episode.opening(), *(episode.step(say(text)) for text in said)]
     episode.close()
     return steps
 
@@ -304,7 +304,7 @@ def test_what_cannot_be_replayed_says_so(env: Foreign) -> None:
     with pytest.raises(ValueError, match=r"^env\.replayable=true: seed \d+ did not begin as it did before$"):
         changes.start(first(changes))
     honest = replace(changes, replayable=False)
-    assert not is_replayable(honest)
+    assert not honest.replayable
     assert not is_reproducible(honest)
     assert not first(honest).prompt
     assert text_of(play(honest, first(honest), "x")[0])
@@ -317,7 +317,7 @@ def test_what_cannot_be_replayed_says_so(env: Foreign) -> None:
         ({"adapter": "nowhere"}, r"^env\.adapter=nowhere: there is no such module: is its folder on PYTHONPATH\?$"),
         ({"adapter": "no.where"}, r"^env\.adapter=no\.where: there is no such module"),
         ({"adapter": "..where"}, r"^env\.adapter=\.\.where: there is no such module"),
-        ({"adapter": "rlx.env.adapter"}, r"^env\.adapter=rlx\.env\.adapter: AttributeError: .* no attribute 'tasks'$"),
+        ({"adapter": "rlx.env.foreign"}, r"^env\.adapter=rlx\.env\.foreign: AttributeError: .* no attribute 'tasks'$"),
         ({"python": "/nowhere/python"}, r"^env\.python=/nowhere/python: No such file"),
         ({"python": "/dev/null"}, r"^env\.python=/dev/null: Permission denied$"),
         ({"python": "a\0b"}, r"^env\.python=a\0b: embedded null byte$"),

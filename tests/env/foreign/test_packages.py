@@ -19,7 +19,6 @@ from rlx.contain import box
 from rlx.env.foreign.foreign import Foreign
 from rlx.gym.named import build_env
 from rlx.types import Action, Step, Task, Text
-from rlx.world import opening_of
 
 NUM_GAMES = 10
 GEM = (
@@ -169,7 +168,7 @@ def test_a_taskset_of_verifiers_is_played_by_its_own_machinery(sums_python: str)
     env = made("verifiers", "sums_taskset", sums_python, num_test=5, num_tasks=50, options={"taskset": {"more": 2}})
     for task, turns in zip(env.tasks("test", 0), (["2"], ["no", "3"], ["enough"], ["", "x"])):
         episode = env.start(task)
-        assert seen_of(opening_of(episode)) == f"Sums.\n\nWhat is {task.id} + 2?"
+        assert seen_of(episode.opening()) == f"Sums.\n\nWhat is {task.id} + 2?"
         steps = [episode.step(Action(kind="answer", text=text)) for text in turns[: 1 if not turns[0] else 2]]
         assert [seen_of(step) for step in steps[:-1]] == ["No."] * (len(steps) - 1)
         assert (steps[-1].done, steps[-1].success) == (True, turns[0] not in ("enough", ""))

@@ -15,7 +15,7 @@ import pytest
 from rlx.env.game.turns import UNREADABLE
 from rlx.protocol.boxed import Boxed
 from rlx.types import Step, Task
-from rlx.world import dialect_of, opening_of
+from rlx.world import dialect_of
 
 NUM_GAMES = 100
 """Played with GEM by each preset."""
@@ -63,7 +63,7 @@ class Gem:
 
 def play(env: Any, task: Task, said: Sequence[str]) -> list[Step]:
     dialect, episode = dialect_of(env, Boxed()), env.start(task)
-    steps = [opening_of(episode)]
+    steps = [episode.opening()]
     for one in said:
         steps.append(episode.step(dialect.parse(rf"\boxed{{{one}}}", "stop")))
         if steps[-1].done:

@@ -19,9 +19,9 @@ from rlx.config.folders import list_options, read_option, shipped_folder
 from rlx.env.game.tower_of_hanoi import TowerOfHanoi
 from rlx.protocol.boxed import Boxed
 from rlx.protocol.direct import Direct
-from rlx.random_play import has_tries, tries_of
+from rlx.random_play import tries_of
 from rlx.types import Action, Step, Task
-from rlx.world import actions_of, dialect_of, has_expert, moves_of, opening_of, pace_of
+from rlx.world import dialect_of, moves_of
 
 GAMES = [name for name in list_options("env", [shipped_folder("conf")]) if name.startswith("game/")]
 NUM = 4
@@ -52,7 +52,7 @@ def actions(name: str) -> st.SearchStrategy[Action]:
 
 
 def verbs(name: str) -> st.SearchStrategy[Any]:
-    return st.sampled_from(actions_of(make(name)))
+    return st.sampled_from(make(name).actions)
 
 
 def played(episode: Any, moves: Iterable[Action]) -> Iterator[Step]:
@@ -93,18 +93,18 @@ def test_a_task_is_json_and_all_that_an_episode_needs(name: str) -> None:
     for task in some(name, "train"):
         again = replace(task, data=json.loads(json.dumps(task.data)))
         assert again.data == task.data
-        assert opening_of(make(name).start(again)) == opening_of(make(name).start(task))
+        assert make(name).start(again).opening() == make(name).start(task).opening()
         assert len(task.id) < 500
 
 
 @pytest.mark.parametrize("name", GAMES)
 def test_a_task_tells_its_limit_of_turns_and_the_game_ends_there(name: str) -> None:
-    assert pace_of(make(name)) == "inline"
+    assert make(name).pace == "inline"
     for task in some(name, "test")[:2]:
         assert str(task.data["max_turns"]) in task.prompt[0].text
         for seed in range(3):
-            moves = tries_of(make(name), task, 1, seed) if has_tries(make(name)) else iter(())
-            first = next(moves, Action(kind="act", name=actions_of(make(name))[0].name, text="1"))
+            moves = tries_of(make(name), task, 1, seed) if make(name).has_random_tries else iter(())
+            first = next(moves, Action(kind="act", name=make(name).actions[0].name, text="1"))
             steps = list(played(make(name).start(task), [first] * (task.data["max_turns"] + 5)))
             assert len(steps) <= task.data["max_turns"]
             assert steps[-1].done
@@ -115,10 +115,10 @@ def test_a_task_tells_its_limit_of_turns_and_the_game_ends_there(name: str) -> N
 def test_the_same_actions_give_the_same_steps_and_a_game_won_is_worth_one(name: str) -> None:
     env = make(name)
     for seed, task in enumerate(some(name, "train")):
-        moves = [move.action for move in moves_of(env, task, seed, ())] if has_expert(env) else []
+        moves = [move.action for move in moves_of(env, task, seed, ())] if env.has_expert else []
         moves = moves or list(tries_of(env, task, 5, seed))
         first, second = env.start(task), env.start(task)
-        assert opening_of(first) == opening_of(second)
+        assert first.opening() == second.opening()
         steps = list(played(first, moves))
         assert steps == list(played(second, moves))
         if steps[-1].success:
@@ -128,7 +128,7 @@ def test_the_same_actions_give_the_same_steps_and_a_game_won_is_worth_one(name: 
 @pytest.mark.parametrize("name", GAMES)
 def test_what_an_expert_says_is_heard(name: str) -> None:
     env = make(name)
-    if not has_expert(env):
+    if not env.has_expert:
         pytest.skip("it has no expert")
     for protocol in (Boxed(), Direct()):
         dialect = dialect_of(env, protocol)
@@ -174,6 +174,6 @@ def test_actions_may_be_said_in_capitals() -> None:
     for name in GAMES:
         env = make(name)
         boxed = dialect_of(env, Boxed())
-        for verb in actions_of(env) if len(actions_of(env)) > 1 else ():
+        for verb in env.actions if len(env.actions) > 1 else ():
             said = f"\\boxed{{{verb.name.upper()}{' 1 1' if verb.argument else ''}}}"
             assert boxed.parse(said, "eos").name == verb.name

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from rlx.env.countdown.countdown import Countdown
 from rlx.env.mixed.curriculum import Curriculum
 from rlx.env.mixed.mixture import Mixture, Portion
+from rlx.environment import Known
 from rlx.types import Fork, Group, Status, Task, Trajectory
-from rlx.world import Known
 
 
 def group(env: str, *successes: bool, status: Status = "done", fork: Fork | None = None) -> Group:
@@ -87,8 +87,8 @@ def test_over_steps_a_part_has_its_share_even_of_one_task_a_step() -> None:
 
 def test_a_mixture_has_a_course_only_where_one_is_asked_for() -> None:
     parts = {"a": Portion(env=Countdown(), weight=2.0)}
-    assert Mixture(parts=parts).course is None
-    course = Mixture(parts=parts, curriculum_floor=0.3, curriculum_decay=0.7).course
+    assert Mixture(parts=parts).curriculum is None
+    course = Mixture(parts=parts, curriculum_floor=0.3, curriculum_decay=0.7).curriculum
     assert course == Curriculum(weights={"a": 2.0}, floor=0.3, decay=0.7)
 
 

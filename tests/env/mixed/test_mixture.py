@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from rlx.env.countdown.countdown import Countdown
 from rlx.env.game.guess_the_number import GuessTheNumber
 from rlx.env.mixed.mixture import Mixture, Portion
-from rlx.types import Environment
-from rlx.world import part_of, rounds_of, trained_parts
+from rlx.environment import Environment
+from rlx.world import part_of, trained_parts
 
 ENVS: dict[str, Environment] = {"a": Countdown(num_test=3), "b": GuessTheNumber(), "c": GuessTheNumber(low=7)}
 
@@ -72,7 +72,7 @@ def test_a_part_of_no_weight_is_evaluated_and_never_trained_on() -> None:
     assert {task.env for task in islice(mixture.tasks("train", 0), 50)} == {"a", "c"}
     assert {task.env for task in islice(mixture.tasks("test", 0), 4)} == {"a", "b", "c"}
     assert set(trained_parts(mixture)) == {"a", "c"}
-    chosen = replace(mixture, curriculum_floor=0.1).course
+    chosen = replace(mixture, curriculum_floor=0.1).curriculum
     assert chosen is not None
     assert set(chosen.begin()) == {"a", "c"}
 
@@ -81,7 +81,7 @@ def test_what_is_asked_about_a_task_is_asked_of_its_part() -> None:
     mixture = mix(1.0, 1.0)
     first, second = islice(mixture.tasks("train", 0), 2)
     assert (part_of(mixture, first), part_of(mixture, second)) == (ENVS["a"], ENVS["b"])
-    assert (rounds_of(mixture), rounds_of(part_of(mixture, first))) == (None, 8)
+    assert (mixture.max_rounds, part_of(mixture, first).max_rounds) == (None, 8)
     with pytest.raises(ValueError, match="which is none of"):
         part_of(mix(1.0), second)
 

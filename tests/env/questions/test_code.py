@@ -14,7 +14,8 @@ import pytest
 from rlx.env.hub import DataError
 from rlx.env.questions.code import Code, program_in, read_tests
 from rlx.env.questions.program_problems import KINDS
-from rlx.tool.python import Python, Result
+from rlx.tool.python import Python
+from rlx.tool.tool import Result
 from rlx.types import Action, Step, Task
 
 TOOL = Python(seconds=0.5, memory_mb=64, max_characters=20_000)
@@ -111,7 +112,7 @@ def test_what_holds_no_tests_is_refused(cell: Any, tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text(json.dumps({"question": "?", "tests": cell}) + "\n")
     with pytest.raises(DataError, match="row 0 has no question with an answer to judge by"):
-        Code(source="hub", hub=str(path)).check()
+        Code(source="hub", hub=str(path)).check_inputs()
 
 
 def test_of_many_tests_the_longest_are_run_and_no_expert_is_known(tmp_path: Path) -> None:

@@ -97,19 +97,19 @@ def write(path: Path, rows: list[dict[str, Any]]) -> str:
 def test_a_data_set_is_asked_by_its_columns(tmp_path: Path) -> None:
     path = write(tmp_path / "rows.jsonl", [{"problem": f"{i} + 1?", "answer": f"${i + 1}$"} for i in range(9)])
     env = Math(source="hub", hub=path, question_key="problem")
-    env.check()
+    env.check_inputs()
     task = next(env.tasks("train", 0))
     assert env.start(task).step(Action(kind="answer", text=task.data["answer"])).success
     with pytest.raises(MistakeError, match=r"^env.question_key=question: no column of row 0"):
-        Math(source="hub", hub=path).check()
+        Math(source="hub", hub=path).check_inputs()
 
 
 def test_keys_that_are_no_numbers_need_math_verify(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "rows.jsonl", [{"question": "?", "answer": "x^2"}])
     with pytest.raises(MistakeError, match="row 0 has no question with an answer"):
-        Math(source="hub", hub=path).check()
+        Math(source="hub", hub=path).check_inputs()
     monkeypatch.setattr("rlx.env.questions.math.find_spec", lambda name: None)
-    for look in (lambda env: env.check(), lambda env: env.tasks("train", 0)):
+    for look in (lambda env: env.check_inputs(), lambda env: env.tasks("train", 0)):
         with pytest.raises(MistakeError, match=r"^env: math_verify is not installed: pip install 'rlx\[math\]'"):
             look(Math(source="hub", hub=path, verify="math_verify"))
 

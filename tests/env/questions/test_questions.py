@@ -19,9 +19,9 @@ from rlx.gym.named import build_env
 from rlx.protocol.answer import Answer
 from rlx.protocol.boxed import Boxed
 from rlx.protocol.tags import Tags
-from rlx.random_play import has_tries, tries_of
+from rlx.random_play import tries_of
 from rlx.types import Action, Step, Task, Text
-from rlx.world import dialect_of, moves_of, rounds_of
+from rlx.world import dialect_of, moves_of
 
 FAMILIES = ("code", "logic", "math", "qa")
 HOSTILE = st.one_of(
@@ -92,7 +92,7 @@ def test_splits_never_overlap_and_the_test_is_the_same_for_every_seed(name: str)
 @pytest.mark.parametrize("name", OPTIONS)
 def test_a_task_is_json_and_its_expert_is_right_in_one_turn(name: str) -> None:
     env = make(name)
-    assert rounds_of(env) == 0
+    assert env.max_rounds == 0
     for task in (*some(name, "train"), *some(name, "test")):
         again = replace(task, data=json.loads(json.dumps(task.data)))
         assert again == task
@@ -133,7 +133,7 @@ def test_an_answer_that_is_too_long_is_wrong_and_a_turn_without_one_goes_on(name
 
 @pytest.mark.parametrize("name", [*OPTIONS, *CALC])
 def test_random_tries_are_judged(name: str) -> None:
-    if not has_tries(make(name)):
+    if not make(name).has_random_tries:
         pytest.skip("it has none")
     task = some(name, "train")[0]
     tries = list(tries_of(make(name), task, 20, 0))

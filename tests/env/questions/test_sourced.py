@@ -31,7 +31,7 @@ def open_set(path: Path, rows: Iterable[Any] = ROWS, **keys: Any) -> QA:
 
 def test_rows_are_asked_in_new_orders_and_a_hash_holds_some_out(tmp_path: Path) -> None:
     env = open_set(tmp_path)
-    env.check()
+    env.check_inputs()
     test = [task.id for task in env.tasks("test", 0)]
     assert 5 < len(set(test)) == len(test) < 30
     assert test == [task.id for task in env.tasks("test", 1)]
@@ -91,7 +91,7 @@ def test_what_is_all_held_out_trains_nobody(tmp_path: Path) -> None:
 )
 def test_a_data_set_that_cannot_be_asked_is_told_in_one_line(tmp_path: Path, rows: list[Any], message: str) -> None:
     env = open_set(tmp_path, rows)
-    for look in (env.check, lambda: list(islice(env.tasks("train", 0), 100))):
+    for look in (env.check_inputs, lambda: list(islice(env.tasks("train", 0), 100))):
         with pytest.raises(DataError, match=message) as caught:
             look()
         assert str(tmp_path) in str(caught.value)
@@ -101,13 +101,13 @@ def test_a_data_set_that_cannot_be_asked_is_told_in_one_line(tmp_path: Path, row
 @pytest.mark.parametrize("name", ["nowhere", "./no/where", "/no/where", "a/b/c"])
 def test_what_is_neither_here_nor_a_hubs_name_is_refused(name: str) -> None:
     with pytest.raises(DataError, match=r"^env.hub=.*there is no such file or folder"):
-        QA(source="hub", hub=name).check()
+        QA(source="hub", hub=name).check_inputs()
 
 
 def test_a_json_file_may_be_a_list(tmp_path: Path) -> None:
     (tmp_path / "rows.json").write_text(json.dumps(ROWS, indent=1))
     env = QA(source="hub", hub=str(tmp_path / "rows.json"))
-    env.check()
+    env.check_inputs()
     assert next(env.tasks("train", 0)).data["key"]["golds"][0].startswith("Person ")
 
 
@@ -127,7 +127,7 @@ def test_a_damaged_file_is_told_in_one_line(tmp_path: Path, raw: bytes, message:
     path = tmp_path / "rows.json"
     path.write_bytes(raw)
     with pytest.raises(DataError, match=message) as caught:
-        QA(source="hub", hub=str(path)).check()
+        QA(source="hub", hub=str(path)).check_inputs()
     assert "\n" not in str(caught.value)
 
 
@@ -139,7 +139,7 @@ def test_what_is_no_file_is_neither_waited_for_nor_read(tmp_path: Path) -> None:
     names = [str(tmp_path / f"{name}.jsonl") for name in ("pipe", "zero", "loop", "folder", 500 * "x", "a\0b")]
     for name in (*names, "~nobody-is-called-so/x.jsonl", "~nobody-is-called-so", 500 * "x"):
         with pytest.raises(DataError) as caught:
-            QA(source="hub", hub=name).check()
+            QA(source="hub", hub=name).check_inputs()
         assert len(str(caught.value)) < 400
 
 

@@ -227,15 +227,15 @@ def test_a_data_set_is_asked_with_the_pages_of_an_index(tmp_path: Path) -> None:
         reads=False,
         test_split="train",
     )
-    env.check()
+    env.check_inputs()
     (task,) = env.tasks("test", 0)
     episode = env.start(task)
     assert shown(episode.step(call("search", "cat"))) == "Cat (https://cat)"
     assert "meow" in shown(episode.step(call("access", "https://cat")))
     assert episode.step(answer("miaow")).reward == 1.0
-    assert "bm25s" in env.edition()
+    assert "bm25s" in env.data_version()
     outside = replace(env, table="../questions/rows.jsonl")
     with pytest.raises(MistakeError, match="table"):
         list(outside.tasks("test", 0))
     with pytest.raises(MistakeError, match="index"):
-        replace(env, index=str(tmp_path)).check()
+        replace(env, index=str(tmp_path)).check_inputs()

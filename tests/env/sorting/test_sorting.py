@@ -25,7 +25,7 @@ from rlx.protocol.direct import Direct
 from rlx.protocol.expa import ExpA
 from rlx.protocol.tags import Tags
 from rlx.types import Action, Step
-from rlx.world import actions_of, dialect_of, lawful, opening_of
+from rlx.world import dialect_of, lawful
 
 OPTIONS = [name for name in list_options("env", [shipped_folder("conf")]) if name.startswith("sorting/")]
 SORT = Sorting()
@@ -419,14 +419,14 @@ def test_to_stop_at_once_is_right_for_one_order_in_all() -> None:
 
 
 def test_both_families_declare_the_same_actions_whose_buttons_press_two_items() -> None:
-    compare, swap, answer = actions_of(SORT)
-    assert actions_of(ORDER) == actions_of(SORT)
+    compare, swap, answer = SORT.actions
+    assert ORDER.actions == SORT.actions
     assert compare.buttons is swap.buttons is two_of(5)
     assert answer.buttons is None
     states = two_of(3).states
     assert states == ({"A": 1, "B": 2, "C": 3}, *({o: None for o in "ABC" if o != name} for name in "ABC"))
-    assert ExpA().bound((), actions_of(SORT)).added.keys() == {"compare", "swap", " A", " B", " C", " D", " E"}
-    assert opening_of(SORT.start(SORT.describe("sort", [1, 2]))).legal is None
+    assert ExpA().bound((), SORT.actions).added.keys() == {"compare", "swap", " A", " B", " C", " D", " E"}
+    assert SORT.start(SORT.describe("sort", [1, 2])).opening().legal is None
 
 
 @pytest.mark.parametrize(
