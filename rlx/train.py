@@ -31,7 +31,7 @@ from rlx.record.track import open_dashboard, read_metrics
 from rlx.rollout.measure import gpu_peak, lag_of, measure, peak_memory, with_credit_figures
 from rlx.rollout.together import together
 from rlx.rollout.waves import sample_turns
-from rlx.run import course
+from rlx.run import curriculum
 from rlx.run.agent import Agent, build_agent
 from rlx.run.alarm import alarms_after
 from rlx.run.fleet import open_fleet
@@ -144,7 +144,7 @@ def open_pipeline(
     """Open the pipeline of rollouts; `played` holds those that the checkpoint has already."""
     run = life.run
     staleness = run.hardware.staleness
-    tasks = course.open_tasks(run, first, played, lambda: life.known)
+    tasks = curriculum.open_tasks(run, first, played, lambda: life.known)
     ranks = life.ranks.apart() if staleness else life.ranks
 
     def launch(step: int) -> Play[list[Group]]:
@@ -202,10 +202,10 @@ def take_step(
     updated = time.monotonic()
     held |= gpu_peak("update", run.hardware.device)
     known = {f"known/{name}": x for name, x in life.memory.items() if isinstance(x, float)}
-    known |= course.tell(run, life.known)
+    known |= curriculum.tell(run, life.known)
     figures = with_credit_figures({**measure(groups, run.env), **stats}, credited.metrics)
     life.memory = adapted(algo, life.memory, groups, figures)
-    life.known = course.adapt(run, life.known, groups)
+    life.known = curriculum.adapt(run, life.known, groups)
     clock = {
         "time/rollout": sampled - began,
         "time/update": updated - sampled,

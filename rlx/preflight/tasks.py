@@ -13,7 +13,7 @@ from rlx.preflight.openings import Opening
 from rlx.preflight.prospect import Prospect
 from rlx.preflight.stage import Stage
 from rlx.random_play import try_once
-from rlx.run.course import TaskError
+from rlx.run.curriculum import TaskError
 
 
 def check_tasks(prospect: Prospect, *, fetch: bool = True) -> None:

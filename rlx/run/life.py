@@ -89,7 +89,7 @@ class Life:
     memory: State = field(default_factory=dict)
     """State of the stage's algorithm."""
     known: Known = field(default_factory=dict)
-    """State of a mixture's parts, where that decides which tasks come next (rlx/run/course.py)."""
+    """State of a mixture's parts, where that decides which tasks come next (rlx/run/curriculum.py)."""
     ahead: Callable[[int], Mapping[int, list[Group]]] = none_ahead
     """Waits for the rollouts that are played beside the update; those of this step and later ones."""
 

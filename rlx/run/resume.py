@@ -1,4 +1,4 @@
-"""Where a run goes on, by what is in its folder; and what is amiss there, said before anything is written over."""
+"""Find where a run continues, by the files in its folder, and name damaged files before anything is overwritten."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlx.record.folder import METRICS, SUMMARY, copy_aside, set_aside
 from rlx.record.store import load as load_groups
 from rlx.record.store import step_path
 from rlx.record.track import metrics_gap, truncate_metrics
-from rlx.run import course
+from rlx.run import curriculum
 from rlx.run.agent import Agent
 from rlx.run.life import STATE, Life, RunError, finished_before, read_finished
 from rlx.types import Group
@@ -29,7 +29,7 @@ def resume(life: Life, agent: Agent) -> tuple[int, dict[int, list[Group]]]:
     """Load the newest good checkpoint and cut the metrics back to it: how many steps are done, and what was played of
     those to come."""
     newest = newest_of(life)
-    step, life.memory, life.known = 0, begun(life.run.algo), course.begin(life.run)
+    step, life.memory, life.known = 0, begun(life.run.algo), curriculum.begin(life.run)
     played: dict[int, list[Group]] = {}
     if newest is None:
         refuse_lost(life)
@@ -59,8 +59,8 @@ def refuse_lost(life: Life) -> None:
 
 
 def read_state(checkpoint: Path) -> tuple[int, Cost, dict[int, list[Group]], State, Known, str]:
-    """Steps done, what they cost, what was played ahead of them, what the algorithm remembers and what is known of a
-    mixture's parts, and the edition of its data."""
+    """Read the steps done, their cost, the rollouts played ahead, the states of algorithm and curriculum, and
+    the edition of the data."""
     path = checkpoint / STATE
     try:
         state = json.loads(path.read_text(encoding="utf-8"))
@@ -103,19 +103,19 @@ def is_no_folder(path: Path) -> bool:
 
 
 def set_aside_bad(life: Life, path: Path, is_bad: Callable[[Path], bool] = is_no_folder) -> None:
-    """Of a cache: what cannot be used is moved away, to be made again."""
+    """Move aside what cannot be used in a cache, to be made again."""
     if is_bad(path):
         life.screen.say(f"{path} is damaged: made again; what was there is now {set_aside(path)}")
 
 
 def lost_all(checkpoints: Path) -> bool:
-    """Whether there are checkpoints, none of them good."""
+    """Tell whether there are checkpoints, none of them good."""
     newest, warnings = newest_good(checkpoints)
     return newest is None and bool(warnings)
 
 
 def finished(life: Life) -> Summary | None:
-    """What is left to say of a run that has nothing left to do; and what is amiss in its folder."""
+    """Return the summary of a run that has nothing left to do, and name what its folder lacks; None of another."""
     if not life.ranks.first(lambda: read_finished(life) is not None):
         return None
     for line in faults(life) if life.ranks.is_first else ():
@@ -124,7 +124,7 @@ def finished(life: Life) -> Summary | None:
 
 
 def faults(life: Life) -> Iterator[str]:
-    """What a finished run has lost, a line each."""
+    """Yield a line for each thing that a finished run has lost."""
     newest, warnings = newest_good(life.checkpoints)
     yield from warnings
     if newest is None:

@@ -15,7 +15,7 @@ from rlx.hardware.interrupt import InterruptedRunError
 from rlx.preflight.prospect import Prospect
 from rlx.preflight.tasks import check_tasks
 from rlx.record.track import is_clock
-from rlx.run.course import TaskError
+from rlx.run.curriculum import TaskError
 from rlx.run.life import Life
 from rlx.train import train
 

@@ -28,39 +28,39 @@ def of(floor: float = 0.2, decay: float = 0.5, **weights: float) -> Curriculum:
 
 
 def test_shares_are_those_computed_by_hand() -> None:
-    course = of(a=1.0, b=1.0, c=2.0)
-    known = course.begin()
-    assert course.shares(known) == {"a": 0.25, "b": 0.25, "c": 0.5}  # nothing is known: as they are weighed
-    known = course.adapt(known, [group("a", *[True] * 8), group("b", True, True, False, False)])
+    curriculum = of(a=1.0, b=1.0, c=2.0)
+    known = curriculum.begin()
+    assert curriculum.shares(known) == {"a": 0.25, "b": 0.25, "c": 0.5}  # nothing is known: as they are weighed
+    known = curriculum.adapt(known, [group("a", *[True] * 8), group("b", True, True, False, False)])
     # p: a 9/10, b 3/6, c 1/2; worth: .2 + .8 * 4 * .09 = .488, 1, 1; weighed .488, 1, 2
-    assert course.shares(known) == pytest.approx({"a": 0.488 / 3.488, "b": 1 / 3.488, "c": 2 / 3.488})
-    known = course.adapt(known, [group("b", False, False), group("b", False, False)])
+    assert curriculum.shares(known) == pytest.approx({"a": 0.488 / 3.488, "b": 1 / 3.488, "c": 2 / 3.488})
+    known = curriculum.adapt(known, [group("b", False, False), group("b", False, False)])
     assert known["a"] == {"tasks": 1, "episodes": 4.0, "successes": 4.0}
     assert known["b"] == {"tasks": 3, "episodes": 6.0, "successes": 1.0}
     # p: a 5/6, b 2/8, c 1/2; worth: .2 + .8 * 20/36, .2 + .8 * .75, 1
     worth = {"a": 0.2 + 0.8 * 20 / 36, "b": 0.8, "c": 2.0}
-    assert course.shares(known) == pytest.approx({part: one / sum(worth.values()) for part, one in worth.items()})
-    told = course.tell(known)
+    assert curriculum.shares(known) == pytest.approx({part: one / sum(worth.values()) for part, one in worth.items()})
+    told = curriculum.tell(known)
     assert told["b/known/success"] == 0.25
-    assert told["b/known/share"] == course.shares(known)["b"]
+    assert told["b/known/share"] == curriculum.shares(known)["b"]
 
 
 def test_what_is_solved_gives_way_and_what_is_forgotten_comes_back() -> None:
-    course = of(floor=0.1, a=1.0, b=1.0)
-    known = course.begin()
+    curriculum = of(floor=0.1, a=1.0, b=1.0)
+    known = curriculum.begin()
     for _ in range(20):
-        known = course.adapt(known, [group("a", *[True] * 50), group("b", *[True, False] * 25)])
-    assert course.shares(known)["a"] < 0.2 < 0.8 < course.shares(known)["b"]
+        known = curriculum.adapt(known, [group("a", *[True] * 50), group("b", *[True, False] * 25)])
+    assert curriculum.shares(known)["a"] < 0.2 < 0.8 < curriculum.shares(known)["b"]
     for _ in range(20):
-        known = course.adapt(known, [group("b", *[True, False] * 25)])
-    assert course.shares(known)["a"] == pytest.approx(0.5, abs=1e-3)
+        known = curriculum.adapt(known, [group("b", *[True, False] * 25)])
+    assert curriculum.shares(known)["a"] == pytest.approx(0.5, abs=1e-3)
 
 
 def test_errors_and_forks_say_nothing_and_tasks_are_counted() -> None:
-    course = of(a=1.0)
+    curriculum = of(a=1.0)
     broken = group("a", False, status="error")
     forked = group("a", True, fork=Fork(parent=0, turn=0))
-    known = course.adapt(course.begin(), [broken, forked])
+    known = curriculum.adapt(curriculum.begin(), [broken, forked])
     assert known["a"] == {"tasks": 2, "episodes": 0.0, "successes": 0.0}
 
 
@@ -70,26 +70,26 @@ def test_errors_and_forks_say_nothing_and_tasks_are_counted() -> None:
     st.integers(0, 10**6),
 )
 def test_a_steps_tasks_are_by_the_shares_to_within_one(weights: dict[str, float], num: int, step: int) -> None:
-    course = of(**weights)
-    chosen = course.choose(course.begin(), num, 0, step)
-    assert chosen == course.choose(course.begin(), num, 0, step)
+    curriculum = of(**weights)
+    chosen = curriculum.choose(curriculum.begin(), num, 0, step)
+    assert chosen == curriculum.choose(curriculum.begin(), num, 0, step)
     assert len(chosen) == num
     counts = Counter(chosen)
-    for part, share in course.shares(course.begin()).items():
+    for part, share in curriculum.shares(curriculum.begin()).items():
         assert abs(counts[part] - num * share) < 1 + 1e-9
 
 
 def test_over_steps_a_part_has_its_share_even_of_one_task_a_step() -> None:
-    course = of(a=1.0, b=4.0, c=5.0)
-    counts = Counter(course.choose(course.begin(), 1, 0, step)[0] for step in range(4000))
+    curriculum = of(a=1.0, b=4.0, c=5.0)
+    counts = Counter(curriculum.choose(curriculum.begin(), 1, 0, step)[0] for step in range(4000))
     assert [counts[part] / 4000 for part in "abc"] == pytest.approx([0.1, 0.4, 0.5], abs=0.03)
 
 
-def test_a_mixture_has_a_course_only_where_one_is_asked_for() -> None:
+def test_a_mixture_has_a_curriculum_only_where_one_is_asked_for() -> None:
     parts = {"a": Portion(env=Countdown(), weight=2.0)}
     assert Mixture(parts=parts).curriculum is None
-    course = Mixture(parts=parts, curriculum_floor=0.3, curriculum_decay=0.7).curriculum
-    assert course == Curriculum(weights={"a": 2.0}, floor=0.3, decay=0.7)
+    curriculum = Mixture(parts=parts, curriculum_floor=0.3, curriculum_decay=0.7).curriculum
+    assert curriculum == Curriculum(weights={"a": 2.0}, floor=0.3, decay=0.7)
 
 
 @pytest.mark.parametrize("floor", [0.0, -0.1, 1.1, float("nan")])
@@ -107,6 +107,6 @@ def test_a_decay_that_is_no_share_is_refused(decay: float) -> None:
 def test_what_is_known_survives_a_file() -> None:
     import json
 
-    course = of(a=1.0, b=3.0)
-    known: Known = course.adapt(course.begin(), [group("a", True, False, True)])
-    assert course.choose(json.loads(json.dumps(known)), 7, 1, 2) == course.choose(known, 7, 1, 2)
+    curriculum = of(a=1.0, b=3.0)
+    known: Known = curriculum.adapt(curriculum.begin(), [group("a", True, False, True)])
+    assert curriculum.choose(json.loads(json.dumps(known)), 7, 1, 2) == curriculum.choose(known, 7, 1, 2)

@@ -20,7 +20,7 @@ from rlx.protocol.direct import Direct
 from rlx.record.store import load as load_groups
 from rlx.record.store import step_path
 from rlx.record.track import is_clock
-from rlx.run import course
+from rlx.run import curriculum
 from rlx.run.warm import warm_config
 from rlx.train import train
 from rlx.types import Action, Step, Task, Text
@@ -81,7 +81,7 @@ def build(small_run: Build) -> Build:
 
 @pytest.fixture(scope="module")
 def whole(small_run: Build, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("course") / "run"
+    folder = tmp_path_factory.mktemp("curriculum") / "run"
     train(replace(small_run(folder, *WORDS, without=FEW), env=mix()), QUIET)
     return folder
 
@@ -124,8 +124,8 @@ def test_a_step_that_was_begun_and_not_learned_from_is_played_again(
 
 def test_without_a_floor_tasks_come_as_they_did(build: Build, tmp_path: Path) -> None:
     run = replace(build(tmp_path), env=mix(floor=None))
-    assert (course.begin(run), course.adapt(run, {}, []), course.tell(run, {})) == ({}, {}, {})
-    tasks = course.open_tasks(run, 2, {2: []}, dict)
+    assert (curriculum.begin(run), curriculum.adapt(run, {}, []), curriculum.tell(run, {})) == ({}, {}, {})
+    tasks = curriculum.open_tasks(run, 2, {2: []}, dict)
     assert [*tasks(3), *tasks(4)] == list(islice(run.env.tasks("train", run.seed), 3 * 4, 5 * 4))
 
 
@@ -133,14 +133,14 @@ def test_where_an_expert_plays_nothing_is_chosen_and_a_warm_start_is_shared(smal
     words = ("env=mixture", "algo=sft", "env.curriculum_floor=0.5")
     run = small_run(tmp_path, *words, without=("env", "algo"))
     assert run.env.curriculum is not None
-    assert course.begin(run) == {}
+    assert curriculum.begin(run) == {}
     other = small_run(tmp_path, *words, "env.curriculum_floor=null", without=("env", "algo"))
     assert warm_config(run) == warm_config(other)
 
 
 def test_train_tasks_that_end_say_so_and_how_many_there_were(build: Build, tmp_path: Path) -> None:
     run = replace(build(tmp_path), env=Fated(solved=0, num_train=6))
-    tasks = course.open_tasks(run, 0, {}, dict)
+    tasks = curriculum.open_tasks(run, 0, {}, dict)
     assert len(tasks(0)) == 4
     with pytest.raises(ValueError, match=r"^env: its train tasks have ended: 2 are left for step 2, which has 4; l"):
         tasks(1)
@@ -148,7 +148,7 @@ def test_train_tasks_that_end_say_so_and_how_many_there_were(build: Build, tmp_p
 
 def test_a_part_whose_tasks_end_says_so(build: Build, tmp_path: Path) -> None:
     run = replace(build(tmp_path), env=mix(never=Fated(solved=0, num_train=1)))
-    known = course.begin(run)
-    tasks = course.open_tasks(run, 0, {}, lambda: known)
+    known = curriculum.begin(run)
+    tasks = curriculum.open_tasks(run, 0, {}, lambda: known)
     with pytest.raises(ValueError, match=r"^env.parts.never.env: its train tasks have ended; a curriculum may ask"):
         [tasks(step) for step in range(9)]

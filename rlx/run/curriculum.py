@@ -1,8 +1,8 @@
-"""Choose the tasks of a step: the next of the environment's stream, or of those parts that its course chooses.
+"""Choose the tasks of a step: the next of the environment's stream, or of those parts that its curriculum chooses.
 
-The state of a course changes once a step, by what that step played, and a step's tasks are chosen as it is launched. So
-they are a function of the seed and of the steps that were learned from by then: for one process or many, ahead of the
-updates or not, and after a kill, when the streams are begun again behind what was played.
+The state of a curriculum changes once a step, by the groups of that step. A step's tasks are chosen as it is launched.
+So tasks depend only on the seed and on the steps that were learned from by then: with one process or many, ahead of the
+updates or not, and after a kill, when the streams begin again behind the groups that were played.
 """
 
 from __future__ import annotations
@@ -24,38 +24,38 @@ class TaskError(MistakeError):
     """Tasks that a run cannot have; the message is one line with the remedy."""
 
 
-def course_in(run: Run) -> Curriculum | None:
+def curriculum_of(run: Run) -> Curriculum | None:
     """Return the environment's curriculum; None also where an expert plays, who always succeeds."""
     return None if run.algo.imitates else run.env.curriculum
 
 
 def begin(run: Run) -> Known:
-    course = course_in(run)
-    return {} if course is None else as_json(course.begin())
+    curriculum = curriculum_of(run)
+    return {} if curriculum is None else as_json(curriculum.begin())
 
 
 def adapt(run: Run, known: Known, groups: Sequence[Group]) -> Known:
     """Return the state after a step."""
-    course = course_in(run)
-    return known if course is None else as_json(course.adapt(known, groups))
+    curriculum = curriculum_of(run)
+    return known if curriculum is None else as_json(curriculum.adapt(known, groups))
 
 
 def tell(run: Run, known: Known) -> Metrics:
-    course = course_in(run)
-    return {} if course is None else course.tell(known)
+    curriculum = curriculum_of(run)
+    return {} if curriculum is None else curriculum.tell(known)
 
 
 def open_tasks(
     run: Run, first: int, played: Mapping[int, Sequence[Group]], known: Callable[[], Known]
 ) -> Callable[[int], list[Task]]:
     """The tasks of each step from `first` on that is not `played` already, asked for in order."""
-    course, size = course_in(run), run.algo.num_prompts
-    if course is None:
+    curriculum, size = curriculum_of(run), run.algo.num_prompts
+    if curriculum is None:
         tasks = islice(run.env.tasks("train", run.seed), (first + len(played)) * size, None)
         return lambda step: require_all(list(islice(tasks, size)), step, size)
     ahead = Counter(group.task.env for groups in played.values() for group in groups)
-    streams = {part: open_part(run, part, num + ahead[part]) for part, num in course.given(known()).items()}
-    return lambda step: [next(streams[part]) for part in course.choose(known(), size, run.seed, step)]
+    streams = {part: open_part(run, part, num + ahead[part]) for part, num in curriculum.given(known()).items()}
+    return lambda step: [next(streams[part]) for part in curriculum.choose(known(), size, run.seed, step)]
 
 
 def require_all(tasks: list[Task], step: int, size: int) -> list[Task]:
