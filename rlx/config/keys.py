@@ -20,6 +20,7 @@ from rlx.config.check import SPECIAL, WORDS, ConfigError, Tree, describe, litera
 from rlx.config.folders import config_files, describe_file
 from rlx.config.signature import lookup, signature
 from rlx.limits import near
+from rlx.record.folder import DERIVED
 from rlx.record.plain_yaml import require_small
 
 Source = tuple[str, Path]
@@ -199,7 +200,8 @@ def suggest(path: str, keys: Sequence[Key], names: Sequence[str]) -> str:
     last = path.rpartition(".")[2]
     same = [key.path for key in keys if key.path.rpartition(".")[2] == last]
     is_near = bool(difflib.get_close_matches(last, names, cutoff=0.6))
-    found = nearest(path, same) or ([] if is_near else nearest(path, means(last, keys)))
+    used = [key for key in keys if not key.path.startswith(DERIVED)]  # these take the recipe's values
+    found = nearest(path, same) or ([] if is_near else nearest(path, means(last, used) or means(last, keys)))
     return f"; did you mean {', '.join(found)}?" if found else near(last, names)
 
 
