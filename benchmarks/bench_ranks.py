@@ -48,11 +48,11 @@ def work(size: int, folder: Path, arguments: argparse.Namespace) -> None:
 
     run = build_run(compose(words_of(size, arguments)), folder)
     with living(run, Screen(silent=True)) as life, ExitStack() as stack:
-        agent = build_agent(life.run, life.run.model, life.ranks)
+        agent = build_agent(life.run, life.run.model, life.process.ranks)
         rollouts = stack.enter_context(open_pipeline(life, agent, 0, {}))
         rows: list[dict[str, float]] = []
         for step in range(arguments.repeats + 1):
-            life.ranks.wait()
+            life.process.ranks.wait()
             began, used = time.monotonic(), time.process_time()
             metrics, *_ = take_step(life, agent, step, rollouts)
             row = {"busy": time.process_time() - used, "step": time.monotonic() - began}
@@ -61,8 +61,8 @@ def work(size: int, folder: Path, arguments: argparse.Namespace) -> None:
             keep(life, agent, step + 1)
             row |= {"save": time.monotonic() - began, "busy save": time.process_time() - used}
             rows.append(row)
-        told = life.ranks.gather(rows[1:])
-        if life.ranks.is_first:
+        told = life.process.ranks.gather(rows[1:])
+        if life.process.ranks.is_first:
             found = [{name: max(rows[i][name] for rows in told) for name in told[0][0]} for i in range(len(told[0]))]
             print(json.dumps({name: statistics.median(row[name] for row in found) for name in found[0]}))
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from rlx.algo.parts import adapted, recalled
 from rlx.console import Screen, counted
 from rlx.evaluate.evaluate import held_out
-from rlx.evaluate.summary import Cost, Summary
+from rlx.evaluate.summary import Summary
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.hardware.pulse import nothing
 from rlx.learner.batch import Batch, collate
@@ -52,6 +52,7 @@ from rlx.run.life import (
     refuse_errors,
 )
 from rlx.run.pipeline import Pipeline, Play
+from rlx.run.progress import Progress
 from rlx.run.rehearsal import rehearse
 from rlx.run.resume import finished, lost_all, newest_of, resume, set_aside_bad
 from rlx.run.run import Run
@@ -74,7 +75,7 @@ NO_STEPS = "steps=0: nothing is trained after the warm start; what the run start
 def train(run: Run, screen: Screen | None = None) -> Summary:
     """Learn and evaluate; what a run leaves is in its folder. What stops it is in summary.json too, and is raised."""
     with living(run, screen) as life:
-        run, screen = life.run, life.screen
+        run, screen = life.run, life.process.screen
         screen.say(f"run folder: {run.folder}")
         if not run.steps:
             screen.say(NO_STEPS)
@@ -87,8 +88,10 @@ def train(run: Run, screen: Screen | None = None) -> Summary:
         held_out(run.evaluate, run.env)
         with record_end(life):
             rehearse(life)
-        life.dashboard = open_dashboard(run.track, run.folder, run.config, notice=screen.say, rank=life.ranks.rank)
-        with record_end(life), open_fleet(run, life.ranks) as life.fleet:
+        life.dashboard = open_dashboard(
+            run.track, run.folder, run.config, notice=screen.say, rank=life.process.ranks.rank
+        )
+        with record_end(life), open_fleet(run, life.process.ranks) as life.process.fleet:
             start = warm_model(run, partial(warm_up, life))
             with stage_of(life, run, start) as agent:
                 learn(life, agent)
@@ -101,8 +104,8 @@ def train(run: Run, screen: Screen | None = None) -> Summary:
 @contextmanager
 def stage_of(life: Life, run: Run, model: Model) -> Iterator[Agent]:
     """Build the agent from `model`. The learner ends with the stage; the engine is passed on to the next stage."""
-    agent = build_agent(run, model, life.ranks, life.fleet, life.engine)
-    life.engine = agent.policy.engine
+    agent = build_agent(run, model, life.process.ranks, life.process.fleet, life.process.engine)
+    life.process.engine = agent.policy.engine
     try:
         yield agent
     finally:
@@ -112,15 +115,16 @@ def stage_of(life: Life, run: Run, model: Model) -> Iterator[Agent]:
 def learn(life: Life, agent: Agent, label: str = "train") -> None:
     """Every step from where the run was left to its last."""
     run = life.run
-    first, played = resume(life, agent)
+    played = resume(life, agent)
+    first = life.progress.step
     life.alarms = alarms_after(read_metrics(run.folder / METRICS), run)[0]
     with (
         open_pipeline(life, agent, first, played) as rollouts,
-        life.screen.bar(label, run.steps, "steps", done=first) as advance,
+        life.process.screen.bar(label, run.steps, "steps", done=first) as advance,
     ):
         for step in range(first, run.steps):
             try:
-                life.check()
+                life.process.check()
                 metrics, groups, notes = take_step(life, agent, step, rollouts)
             except InterruptedRunError:
                 keep(life, agent, step)
@@ -144,11 +148,11 @@ def open_pipeline(
     """Open the pipeline of rollouts; `played` holds those that the checkpoint has already."""
     run = life.run
     staleness = run.hardware.staleness
-    tasks = curriculum.open_tasks(run, first, played, lambda: life.known)
-    ranks = life.ranks.apart() if staleness else life.ranks
+    tasks = curriculum.open_tasks(run, first, played, lambda: life.progress.counts)
+    ranks = life.process.ranks.apart() if staleness else life.process.ranks
 
     def launch(step: int) -> Play[list[Group]]:
-        check = rollouts.check if staleness else life.interrupt.check
+        check = rollouts.check if staleness else life.process.interrupt.check
         act = agent.policy.rollout(
             run.env,
             run.sampling,
@@ -156,10 +160,10 @@ def open_pipeline(
             prepare=prepare(run, agent),
             keep=run.algo.frozen_policy,
             check=check,
-            progress=life.note_end,
+            progress=life.process.note_end,
         )
         player = together(act, ranks, run.hardware.players(ranks.size))
-        algo = recalled(run.algo, life.memory)
+        algo = recalled(run.algo, life.progress.memory)
         return partial(sample_turns, player, algo.sample, tasks(step), algo.num_turns)
 
     rollouts = Pipeline(launch, staleness=staleness, last=run.steps, kept=played)
@@ -183,14 +187,14 @@ def take_step(
 ) -> tuple[Metrics, list[Group], AllNotes]:
     """One update: sample, credit, learn."""
     run, began = life.run, time.monotonic()
-    life.pulse.at(f"rollout of step {step + 1}")
+    life.process.pulse.at(f"rollout of step {step + 1}")
     groups = rollouts.take(step)
     lag = {"version/lag": lag_of(groups, agent.learner.num_updates)} if run.hardware.staleness else {}
     refuse_errors(groups, run.max_error_share)
     sampled = time.monotonic()
     held = gpu_peak("rollout", run.hardware.device)
-    life.pulse.at(f"update of step {step + 1}")
-    algo = recalled(run.algo, life.memory)
+    life.process.pulse.at(f"update of step {step + 1}")
+    algo = recalled(run.algo, life.progress.memory)
     whole = agent.learner.annotate(collate(groups), algo.needs)
     credited = algo.credit(rows(groups, whole))
     batch = whole.with_credit(credited)
@@ -201,11 +205,13 @@ def take_step(
         raise keep_evidence(life, step, error) from error
     updated = time.monotonic()
     held |= gpu_peak("update", run.hardware.device)
-    known = {f"known/{name}": x for name, x in life.memory.items() if isinstance(x, float)}
-    known |= curriculum.tell(run, life.known)
+    known = {f"known/{name}": x for name, x in life.progress.memory.items() if isinstance(x, float)}
+    known |= curriculum.tell(run, life.progress.counts)
     figures = with_credit_figures({**measure(groups, run.env), **stats}, credited.metrics)
-    life.memory = adapted(algo, life.memory, groups, figures)
-    life.known = curriculum.adapt(run, life.known, groups)
+    life.advance(
+        memory=adapted(algo, life.progress.memory, groups, figures),
+        counts=curriculum.adapt(run, life.progress.counts, groups),
+    )
     clock = {
         "time/rollout": sampled - began,
         "time/update": updated - sampled,
@@ -217,28 +223,32 @@ def take_step(
         "rate/tokens": whole.num_tokens / (updated - began),
         "memory/peak": peak_memory(),
     }
-    servers = {} if life.fleet is None else life.fleet.measure(life.ranks)
+    servers = {} if life.process.fleet is None else life.process.fleet.measure(life.process.ranks)
     return {**figures, **known, **lag, **servers, **clock, **held}, groups, notes
 
 
 def take_notes(life: Life, agent: Agent, groups: list[Group], whole: Batch, batch: Batch) -> AllNotes:
     """Return notes to store beside trajectories: measures of the sampling policy, and what will be trained."""
     measured = whole.old_M or agent.learner.measure(whole)
-    if not life.ranks.is_first:
+    if not life.process.ranks.is_first:
         return ()
     return notes_of(groups, whole, batch, measured["entropy"], agent.policy.speech.decode)
 
 
 def warm_up(life: Life, stage: Run) -> Path:
     """Run a warm start and those before it, find it done, or resume it; return the folder of its last checkpoint."""
-    life.pulse.at("warm start, perhaps another run's", resting=True)
+    life.process.pulse.at("warm start, perhaps another run's", resting=True)
     stage = place_stage(life, stage)
-    life.ranks.first(lambda: set_aside_bad(life, stage.folder))
+    life.process.ranks.first(lambda: set_aside_bad(life, stage.folder))
     with claim(
-        life.ranks, stage.folder, warm_config(stage), mend=life.screen.say, waiting=waiting_for(life, stage.folder)
+        life.process.ranks,
+        stage.folder,
+        warm_config(stage),
+        mend=life.process.screen.say,
+        waiting=waiting_for(life.process, stage.folder),
     ):
-        own = replace(life, run=stage, dashboard=None, cost=Cost(), warnings=())
-        life.ranks.first(lambda: set_aside_bad(own, own.checkpoints, is_bad=lost_all))
+        own = replace(life, run=stage, progress=Progress(), dashboard=None, warnings=())
+        life.process.ranks.first(lambda: set_aside_bad(own, own.checkpoints, is_bad=lost_all))
         result = warm_rounds(life, own, stage)
         newest = newest_of(own)
     if stage.config == getattr(life.run.before(), "config", None) and not result.speaks:
@@ -252,22 +262,22 @@ def warm_rounds(life: Life, own: Life, stage: Run) -> WarmResult:
     before: WarmResult | None = None
     start: Model | None = None
     for part in rounds_of_warm(stage):
-        own.run, done = part, own.ranks.first(lambda: last_step(own))
+        own.run, done = part, own.process.ranks.first(lambda: last_step(own))
         result = stored_result(own, part) if done >= part.steps else None
         if result is None and done > part.steps:
             continue  # it was extended before, and what was stored of it is lost
         if result is None:
             start = start or warm_model(stage, partial(warm_up, life))
             why = "" if before is None else f"the policy does not {before.lack} yet, and its loss still falls: "
-            own.screen.say(f"{why}warm start of {counted(part.steps, 'step')}, kept in {part.folder}")
+            own.process.screen.say(f"{why}warm start of {counted(part.steps, 'step')}, kept in {part.folder}")
             with stage_of(life, part, start) as agent:
                 learn(own, agent, label="warm start")
                 result = try_out(own, part, agent)
-            own.screen.say(f"warm start: {result}")
+            own.process.screen.say(f"warm start: {result}")
         else:
-            made = own.ranks.first(lambda: in_words(time_of(own.checkpoints)))
+            made = own.process.ranks.first(lambda: in_words(time_of(own.checkpoints)))
             where = f"found in {part.folder}, made {made}"
-            own.screen.say(f"warm start of {counted(part.steps, 'step')}, {where}: {result}")
+            own.process.screen.say(f"warm start of {counted(part.steps, 'step')}, {where}: {result}")
         if not goes_on(before, result):
             return result
         before = result

@@ -107,12 +107,12 @@ def test_a_signal_keeps_what_is_under_way(
     whole = finish(small_run(tmp_path / "whole", *words))
     checks = iter(range(100))
 
-    def interrupted(life: Any) -> None:
+    def interrupted(process: Any) -> None:
         if next(checks) == 2:
             raise InterruptedRunError(15)
 
     with monkeypatch.context() as patch:
-        patch.setattr("rlx.run.life.Life.check", interrupted)
+        patch.setattr("rlx.run.process.Process.check", interrupted)
         with pytest.raises(InterruptedRunError):
             finish(small_run(tmp_path / "stopped", *words))
     assert (tmp_path / "stopped" / "checkpoints" / "step-2" / "trajectories" / "step-000003.jsonl").is_file()

@@ -23,7 +23,7 @@ from rlx.record.folder import FolderError
 from rlx.record.store import load
 from rlx.rollout.play import Rollout
 from rlx.run.judge import evaluate_model
-from rlx.run.life import Life
+from rlx.run.process import Process
 from rlx.train import train
 
 Build = Callable[..., Any]
@@ -248,12 +248,12 @@ def test_what_was_stored_of_other_settings_is_not_gone_on_with(
     """An evaluation interrupted after an episode, and asked for again at another temperature."""
     told: list[Any] = []
 
-    def stop(life: Life, ended: Any) -> None:
+    def stop(process: Process, ended: Any) -> None:
         told.append(ended)
         raise InterruptedRunError(15)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Life, "note_end", stop)
+        patch.setattr(Process, "note_end", stop)
         with pytest.raises(InterruptedRunError):
             evaluate_model(small_run(tmp_path / "cut", "steps=0"), QUIET)
     assert num_lines(tmp_path / "cut") == len(told) == 1

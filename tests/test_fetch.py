@@ -18,6 +18,7 @@ from rlx.hardware.interrupt import InterruptedRunError
 from rlx.hardware.ranks import ALONE
 from rlx.run.inputs import fetch_inputs
 from rlx.run.life import Life, fetch_first
+from rlx.run.process import Process
 
 
 @pytest.fixture(autouse=True)
@@ -103,7 +104,8 @@ def test_rank_0_fetches_first(small_run: Any, monkeypatch: pytest.MonkeyPatch, t
     from rlx.hardware.interrupt import Interrupt
 
     monkeypatch.setattr("rlx.run.life.fetch_inputs", lambda run, check: order.append("fetched"))
-    life = Life(run=small_run(tmp_path), screen=None, interrupt=Interrupt(), ranks=Two(rank=rank, size=2))  # type: ignore[arg-type]
+    process = Process(screen=None, interrupt=Interrupt(), ranks=Two(rank=rank, size=2))  # type: ignore[arg-type]
+    life = Life(run=small_run(tmp_path), process=process)
     fetch_first(life)
     assert order == ["rank 0's turn", "fetched"]
 

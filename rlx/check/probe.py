@@ -106,7 +106,7 @@ def train_all(run: Run) -> dict[str, Any]:
 
 def gone_on(run: Run) -> dict[str, Any]:
     """Resume a run that was cut off, up to its evaluation; then probe it."""
-    with living(run, Bars()) as life, open_fleet(life.run, life.ranks) as life.fleet:
+    with living(run, Bars()) as life, open_fleet(life.run, life.process.ranks) as life.process.fleet:
         start = warm_model(life.run, partial(warm_up, life))
         with stage_of(life, life.run, start) as agent:
             learn(life, agent)
@@ -121,7 +121,7 @@ def probe(life: Life, agent: Agent) -> Probe:
     seconds: dict[str, float] = {}
 
     def timed(name: str, do: Callable[[], Any]) -> Any:
-        life.pulse.at(f"probe: {name}")
+        life.process.pulse.at(f"probe: {name}")
         began = time.monotonic()
         done = do()
         seconds[name] = time.monotonic() - began
@@ -163,9 +163,9 @@ def sample(life: Life, agent: Agent, name: str) -> list[Group]:
     """Some episodes, by all processes that play."""
     run = life.run
     act = agent.policy.rollout(
-        run.env, run.sampling, ("check", name), check=life.interrupt.check, progress=life.note_end
+        run.env, run.sampling, ("check", name), check=life.process.interrupt.check, progress=life.process.note_end
     )
-    player = together(act, life.ranks, run.hardware.players(life.ranks.size))
+    player = together(act, life.process.ranks, run.hardware.players(life.process.ranks.size))
     tasks = list(islice(run.env.tasks("train", run.seed), run.algo.num_prompts))
     return player.sample(independent(NUM_SAMPLES), tasks)
 

@@ -77,8 +77,8 @@ def evaluate_in(
     is there."""
     with living(run, screen, trains=False) as life:
         for note in notes:
-            life.screen.say(note)
-        life.pulse.at("benchmarks")
+            life.process.screen.say(note)
+        life.process.pulse.at("benchmarks")
         made: list[Row] = []
 
         def work() -> None:
@@ -87,10 +87,10 @@ def evaluate_in(
             if found is None:
                 write_result(life, key, subject, made)
 
-        life.ranks.first(work)
-        if life.ranks.is_first:
-            life.screen.show(to_rich(benchmark_table(made)))
-            life.screen.say(f"in {life.run.folder}: {PAGE}, {RESULT}")
+        life.process.ranks.first(work)
+        if life.process.ranks.is_first:
+            life.process.screen.show(to_rich(benchmark_table(made)))
+            life.process.screen.say(f"in {life.run.folder}: {PAGE}, {RESULT}")
         return made
 
 
@@ -125,13 +125,13 @@ def score(life: Life, model: Model, tasks: dict[str, Any], settings: Benchmarks)
     """Load a model, evaluate it, and let go of it."""
     from rlx.evaluate.harness import score_model
 
-    life.screen.say(f"evaluating: {model.path}")
+    life.process.screen.say(f"evaluating: {model.path}")
     tokenizer = load_tokenizer(model)
     loaded = load_base(model, dtype=life.run.hardware.dtype, attention="sdpa").to(life.run.hardware.device)
 
     def beat() -> None:
-        life.interrupt.check()
-        life.pulse.beat()
+        life.process.interrupt.check()
+        life.process.pulse.beat()
 
     found = score_model(loaded, tokenizer, tasks, settings, beat)
     del loaded

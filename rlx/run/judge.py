@@ -43,7 +43,16 @@ from rlx.rollout.together import together
 from rlx.run.agent import Agent, build_policy
 from rlx.run.fleet import open_fleet
 from rlx.run.inputs import data_of
-from rlx.run.kept import evaluation_key, is_begun, is_of, keep_whole, own_path, part_path, read_kept, read_parts
+from rlx.run.kept import (
+    evaluation_key,
+    evaluation_path,
+    is_begun,
+    is_of,
+    part_path,
+    read_evaluation,
+    read_parts,
+    store_evaluation,
+)
 from rlx.run.life import Life, end, errors_of, fetch_first, living, read_finished, record_end
 from rlx.run.report import left_in, model_name, name_of, num_held_out, results_text, tables_of
 from rlx.run.run import Run
@@ -84,14 +93,14 @@ def floor_beside(life: Life) -> Figures:
     """Return the floor. If random play fails, it is empty and a note says why: nothing that was trained is lost."""
 
     def tell() -> None:
-        life.interrupt.check()
-        life.pulse.beat()
+        life.process.interrupt.check()
+        life.process.pulse.beat()
 
-    life.pulse.at("random play")
+    life.process.pulse.at("random play")
     try:
         return floor(life.run.evaluate, life.run.env, tell=tell)
     except FloorError as error:
-        life.screen.say(f"no random floor: {error}")
+        life.process.screen.say(f"no random floor: {error}")
         return {}
 
 
@@ -127,7 +136,7 @@ def judge_fixed(life: Life, agent: Agent, noun: str, model: Model) -> list[Evalu
 @contextmanager
 def in_turn(life: Life) -> Iterator[None]:
     """One process of a machine after another, so that its memory holds a whole model once."""
-    if life.ranks.size == 1:
+    if life.process.ranks.size == 1:
         yield
         return
     with hold(life.run.folder / RANKS / f".load-{gethostname()}", wait=True):
@@ -152,11 +161,11 @@ def judge(
     run, settings, key = life.run, life.run.evaluate, evaluation_key(life.run, policy)
 
     def play(max_rounds: int | None, sampling: Sampling, starts: Sequence[Start]) -> list[Trajectory]:
-        path = own_path(run, noun, max_rounds)
+        path = evaluation_path(run, noun, max_rounds)
         others = None if cache is None else cache / f"{name_rounds(max_rounds)}.jsonl"
-        found = read_kept(life, path, starts) if is_of(life, path, key) else None
-        if found is None and others is not None and not is_begun(life, path, key):
-            kept = read_kept(life, others, starts)
+        found = read_evaluation(life.process, path, starts) if is_of(life.process, path, key) else None
+        if found is None and others is not None and not is_begun(life.process, path, key):
+            kept = read_evaluation(life.process, others, starts)
             if kept is not None:
                 tell_cached(life, noun, others)
                 return kept
@@ -165,7 +174,7 @@ def judge(
             found = play_rest(life, rollout, noun, starts, max_rounds, path, key)
         groups = grouped([start.task for start in starts[:: settings.num_samples]], found, settings.num_samples)
         life.spend(groups)
-        if life.ranks.is_first and others is not None:
+        if life.process.ranks.is_first and others is not None:
             save_for_others(life, others, groups, max_rounds)
         return found
 
@@ -173,18 +182,20 @@ def judge(
     errors = errors_of(evaluations[0].groups)
     if errors:
         first = " ".join(errors[0].split())[:300]
-        life.screen.say(f"{counted(len(errors), 'episode')} of {PLAYED[noun]} ended in an error; the first: {first}")
-    for made in evaluations if life.ranks.is_first else ():
-        keep_whole(own_path(run, noun, made.max_rounds), key, made.groups, made.max_rounds)
+        life.process.screen.say(
+            f"{counted(len(errors), 'episode')} of {PLAYED[noun]} ended in an error; the first: {first}"
+        )
+    for made in evaluations if life.process.ranks.is_first else ():
+        store_evaluation(evaluation_path(run, noun, made.max_rounds), key, made.groups, made.max_rounds)
     return evaluations
 
 
 def tell_cached(life: Life, noun: str, path: Path) -> None:
     """Say that an evaluation is another run's, on the screen and in the summary."""
-    made = life.ranks.first(lambda: in_words(time_of(path)))
+    made = life.process.ranks.first(lambda: in_words(time_of(path)))
     note = f"evaluation of {PLAYED[noun]}: found in the cache, made {made}; cost.tokens does not count it"
     if note not in life.notes:
-        life.screen.say(note)
+        life.process.screen.say(note)
         life.notes = (*life.notes, note)
 
 
@@ -193,30 +204,30 @@ def save_for_others(life: Life, path: Path, groups: Sequence[Group], max_rounds:
     try:
         save(path, groups, max_rounds=max_rounds)
     except OSError as error:
-        life.screen.say(f"the evaluation is not kept in the cache: {error}")
+        life.process.screen.say(f"the evaluation is not kept in the cache: {error}")
 
 
 def play_rest(
     life: Life, rollout: Rollout, noun: str, starts: Sequence[Start], max_rounds: int | None, path: Path, key: str
 ) -> list[Trajectory]:
     """The episodes that were not stored before the run was cut off are played by all ranks, and stored as they end."""
-    ranks = life.ranks
-    life.pulse.at(f"evaluation of {PLAYED[noun]}")
-    done = read_parts(life, path, key)
+    ranks = life.process.ranks
+    life.process.pulse.at(f"evaluation of {PLAYED[noun]}")
+    done = read_parts(life.process, path, key)
     rest = [start for start in starts if (start.task.key, start.sample) not in done]
     title = f"evaluate {PLAYED[noun]}"
     with (
         growing(part_path(path, key, ranks.rank), max_rounds=max_rounds) as add,
-        life.screen.bar(title, len(starts), "episodes", done=len(starts) - len(rest)) as advance,
+        life.process.screen.bar(title, len(starts), "episodes", done=len(starts) - len(rest)) as advance,
     ):
 
         def progress(ended: Trajectory) -> None:
             add(ended)
-            life.note_end(ended)
+            life.process.note_end(ended)
             advance(ranks.size)
 
         player = together(
-            replace(rollout, check=life.interrupt.check, progress=progress),
+            replace(rollout, check=life.process.interrupt.check, progress=progress),
             ranks,
             life.run.hardware.players(ranks.size),
         )
@@ -247,10 +258,11 @@ def evaluate_model(run: Run, screen: Screen | None = None, *, label: str = "", n
     evaluated before is told again."""
     refuse_trained(run.folder)
     with living(run, screen, trains=False) as life:
-        run, life.policy, life.notes, life.step = life.run, run.model.path, tuple(notes), run.steps
-        done = read_finished(life) if life.ranks.first(lambda: read_finished(life) is not None) else None
+        run, life.policy, life.notes = life.run, run.model.path, tuple(notes)
+        life.advance(step=run.steps)
+        done = read_finished(life) if life.process.ranks.first(lambda: read_finished(life) is not None) else None
         for line in (*notes, f"{'evaluated before' if done else 'evaluating'}: {life.policy}"):
-            life.screen.say(line)
+            life.process.screen.say(line)
         fetch_first(life)
         summary = done or play_model(life)
         tell_run(life, summary, label or model_name(run), "eval")
@@ -260,11 +272,11 @@ def evaluate_model(run: Run, screen: Screen | None = None, *, label: str = "", n
 def play_model(life: Life) -> Summary:
     """The run's model on the held-out problems, and the floor beside it."""
     run = life.run
-    with record_end(life), open_fleet(run, life.ranks) as fleet:
+    with record_end(life), open_fleet(run, life.process.ranks) as fleet:
         policy = build_policy(run, run.model, fleet)
-        life.engine = policy.engine
+        life.process.engine = policy.engine
         figures = floor_beside(life)
-        weights = life.ranks.first(lambda: model_digest(run.model))
+        weights = life.process.ranks.first(lambda: model_digest(run.model))
         for evaluation in judge(life, policy.rollout, "eval", weights):
             figures = {**figures, **evaluation.figures}
         return end(life, "finished", figures)
@@ -288,9 +300,9 @@ def evaluation_name(run: Run, checkpoint: Path) -> str:
 
 def tell_run(life: Life, summary: Summary, label: str = "", verb: str = "train") -> None:
     """The paper's two tables, on the screen and in results.md; where everything is, and what to run next."""
-    if not life.ranks.is_first:
+    if not life.process.ranks.is_first:
         return
-    run, screen = life.run, life.screen
+    run, screen = life.run, life.process.screen
     write_aside(run.folder / RESULTS, results_text(run, summary, label, verb))
     for table in tables_of(run, summary, label):
         screen.show(to_rich(table))

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rlx.evaluate.compare import name_rounds
+from rlx.hardware.ranks import Ranks
 from rlx.record.codec import from_json, to_json
 from rlx.record.folder import TRAJECTORIES, digest_of, set_aside, write_aside
 from rlx.record.sources import code_digest
 from rlx.record.store import StoreError, good_lines, load, save
 from rlx.run.inputs import data_of
-from rlx.run.life import Life
+from rlx.run.process import Process
 from rlx.run.run import Run
 from rlx.types import Group, Start, Trajectory
 
@@ -28,12 +29,12 @@ def evaluation_key(run: Run, policy: str | int) -> str:
 SETTINGS = ("env", "protocol", "sampling", "evaluate")
 
 
-def own_path(run: Run, noun: str, max_rounds: int | None) -> Path:
-    """Where a run keeps its evaluation under a budget."""
+def evaluation_path(run: Run, noun: str, max_rounds: int | None) -> Path:
+    """Return the file of a run's evaluation under a budget."""
     return run.folder / TRAJECTORIES / f"{noun}-{name_rounds(max_rounds)}.jsonl"
 
 
-def read_kept(life: Life, path: Path, starts: Sequence[Start]) -> list[Trajectory] | None:
+def read_evaluation(process: Process, path: Path, starts: Sequence[Start]) -> list[Trajectory] | None:
     """The episodes in a file, if there is one where rank 0 is. One that is damaged is moved out of the way, to be made
     again."""
 
@@ -43,18 +44,18 @@ def read_kept(life: Life, path: Path, starts: Sequence[Start]) -> list[Trajector
         try:
             return episodes_in(path, starts)
         except (StoreError, OSError) as error:
-            life.screen.say(f"{error}: played again; what was there is now {set_aside(path)}")
+            process.screen.say(f"{error}: played again; what was there is now {set_aside(path)}")
             return None
 
-    found = look() if life.ranks.is_first else None
-    return shared(life, found or []) if life.ranks.tell(found is not None) else None
+    found = look() if process.ranks.is_first else None
+    return shared(process.ranks, found or []) if process.ranks.tell(found is not None) else None
 
 
-def shared(life: Life, found: Sequence[Trajectory]) -> list[Trajectory]:
-    """What rank 0 has found, on every rank."""
-    if life.ranks.size == 1:
+def shared(ranks: Ranks, found: Sequence[Trajectory]) -> list[Trajectory]:
+    """Return rank 0's episodes, on every rank."""
+    if ranks.size == 1:
         return list(found)
-    return [from_json(told) for told in life.ranks.tell([to_json(trajectory) for trajectory in found])]
+    return [from_json(told) for told in ranks.tell([to_json(trajectory) for trajectory in found])]
 
 
 def episodes_in(path: Path, starts: Sequence[Start]) -> list[Trajectory]:
@@ -65,8 +66,8 @@ def episodes_in(path: Path, starts: Sequence[Start]) -> list[Trajectory]:
     return found
 
 
-def is_of(life: Life, path: Path, key: str) -> bool:
-    """Whether the run's own episodes in a file are those of this policy and these settings."""
+def is_of(process: Process, path: Path, key: str) -> bool:
+    """Tell whether the run's own episodes in a file are those of this policy and these settings."""
 
     def look() -> bool:
         try:
@@ -74,35 +75,35 @@ def is_of(life: Life, path: Path, key: str) -> bool:
         except (OSError, ValueError):
             return False
 
-    return life.ranks.first(look)
+    return process.ranks.first(look)
 
 
 def key_path(path: Path) -> Path:
-    """Beside a file of episodes, the key of the evaluation that they are."""
+    """Return the file beside episodes that holds the key of their evaluation."""
     return path.with_suffix(".key")
 
 
 def part_path(path: Path, key: str, rank: int) -> Path:
-    """Where a rank's episodes grow while the evaluation that becomes `path` is played."""
+    """Return the file of a rank's episodes while the evaluation that becomes `path` is played."""
     return path.with_suffix(f".{key}-{rank}.partial")
 
 
-def read_parts(life: Life, path: Path, key: str) -> dict[tuple[str, int], Trajectory]:
-    """What was stored of an evaluation before it was cut off, by however many ranks; by task and sample."""
+def read_parts(process: Process, path: Path, key: str) -> dict[tuple[str, int], Trajectory]:
+    """Read what was stored of an evaluation before it was cut off, by however many ranks; by task and sample."""
 
     def look() -> list[Trajectory]:
         parts = sorted(path.parent.glob(f"{path.stem}.{key}-*.partial"))
         return [stored.trajectory for part in parts for _, stored in good_lines(part)]
 
-    return {(one.task.key, one.sample): one for one in shared(life, look() if life.ranks.is_first else [])}
+    return {(one.task.key, one.sample): one for one in shared(process.ranks, look() if process.ranks.is_first else [])}
 
 
-def is_begun(life: Life, path: Path, key: str) -> bool:
+def is_begun(process: Process, path: Path, key: str) -> bool:
     """Tell whether the run played a part of this evaluation before an interrupt."""
-    return life.ranks.first(lambda: any(path.parent.glob(f"{path.stem}.{key}-*.partial")))
+    return process.ranks.first(lambda: any(path.parent.glob(f"{path.stem}.{key}-*.partial")))
 
 
-def keep_whole(path: Path, key: str, groups: Sequence[Group], max_rounds: int | None) -> None:
+def store_evaluation(path: Path, key: str, groups: Sequence[Group], max_rounds: int | None) -> None:
     """The run's own file of an evaluation that is over; nothing is left of how it grew."""
     key_path(path).unlink(missing_ok=True)
     save(path, groups, max_rounds=max_rounds)

@@ -7,21 +7,19 @@ import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from safetensors.torch import save_file
 
-from rlx.algo.parts import State
 from rlx.console import Screen, counted
-from rlx.environment import Known
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.summary import Cost, Ending, Summary, git_here, read_summary, versions_here, write_summary
-from rlx.hardware.interrupt import Interrupt, InterruptedRunError, listen
-from rlx.hardware.pulse import Pulse, watch
-from rlx.hardware.ranks import ALONE, Ranks, join
+from rlx.hardware.interrupt import InterruptedRunError, listen
+from rlx.hardware.pulse import watch
+from rlx.hardware.ranks import Ranks, join
 from rlx.learner.checkpoint import write_checkpoint
 from rlx.learner.learner import NotFiniteError
 from rlx.record.cache import refusal
@@ -30,20 +28,18 @@ from rlx.record.folder import CHECKPOINTS, COMMAND, LOG, METRICS, SUMMARY, open_
 from rlx.record.store import save as save_groups
 from rlx.record.store import step_path
 from rlx.record.track import Dashboard, append_metrics, read_metrics
-from rlx.rollout.engine import Engine
 from rlx.run.agent import Agent
 from rlx.run.alarm import Alarms, warnings_of
-from rlx.run.fleet import Fleet
-from rlx.run.inputs import data_of, fetch_inputs
+from rlx.run.inputs import fetch_inputs
+from rlx.run.process import Process
+from rlx.run.progress import Progress, write_progress
 from rlx.run.run import Run
 from rlx.tool.python import end_sandboxes
-from rlx.types import Group, Metrics, Trajectory
-from rlx.world import is_reproducible, reward_range_of
+from rlx.types import Group, Metrics
+from rlx.world import data_version_of, is_reproducible, reward_range_of
 
 AllNotes = Sequence[Sequence[Sequence[Notes]]]
 """Notes of every turn of every trajectory of every group, in their order; or nothing."""
-STATE = "run.json"
-"""File of a checkpoint that says how far the run was, and what it had cost."""
 
 
 class RunError(RuntimeError):
@@ -57,23 +53,18 @@ def none_ahead(step: int) -> Mapping[int, list[Group]]:
 
 @dataclass(slots=True, kw_only=True)
 class Life:
-    """Context of a run in progress, and its cost so far."""
+    """A run under way: its process, its progress, and what it says of itself."""
 
     run: Run
-    screen: Screen
-    interrupt: Interrupt
-    ranks: Ranks = ALONE
-    pulse: Pulse = field(default_factory=Pulse)
+    process: Process
+    progress: Progress = field(default_factory=Progress)
     dashboard: Dashboard | None = None
-    cost: Cost = field(default_factory=Cost)
     since: float = 0.0
     """When the cost's seconds were last brought up to date."""
     kept: float = 0.0
     """When the last checkpoint was written."""
     saving: float | None = None
     """Seconds of the checkpoint that the last step ended with; None where it ended without one."""
-    step: int = 0
-    """Steps that are done."""
     policy: str = ""
     """Policy of the figures: a checkpoint, or a model's path."""
     notes: tuple[str, ...] = ()
@@ -82,14 +73,6 @@ class Life:
     """Signs of a mistake that metrics.jsonl does not hold, for summary.json."""
     alarms: Alarms = field(default_factory=Alarms)
     """Alarms that follow from the metrics up to now."""
-    fleet: Fleet | None = None
-    """The run's rollout servers, if it has any."""
-    engine: Engine | None = None
-    """Engine that samples: started by the first stage, given to the next with other weights, ended with the run."""
-    memory: State = field(default_factory=dict)
-    """State of the stage's algorithm."""
-    known: Known = field(default_factory=dict)
-    """State of a mixture's parts, where that decides which tasks come next (rlx/run/curriculum.py)."""
     ahead: Callable[[int], Mapping[int, list[Group]]] = none_ahead
     """Waits for the rollouts that are played beside the update; those of this step and later ones."""
 
@@ -100,32 +83,27 @@ class Life:
     def checkpoints(self) -> Path:
         return self.run.folder / CHECKPOINTS
 
-    def check(self) -> None:
-        """Raise InterruptedRunError on all ranks if a signal has come to any."""
-        signum = int(self.ranks.most(self.interrupt.signum))
-        if signum:
-            raise InterruptedRunError(signum)
-
     def warn(self, text: str) -> None:
         """Print a warning and keep it for summary.json."""
-        self.screen.say(f"warning: {text}")
+        self.process.screen.say(f"warning: {text}")
         self.warnings = (*self.warnings, text)
 
-    def note_end(self, ended: Trajectory) -> None:
-        """An episode is finished: this rank does not hang."""
-        self.pulse.beat()
+    def advance(self, **changes: Any) -> None:
+        """Set fields of the progress."""
+        self.progress = replace(self.progress, **changes)
 
     def spend(self, groups: Sequence[Group] = ()) -> None:
         """Add what these episodes took, and the time gone by."""
         now = time.monotonic()
         seconds, self.since = now - self.since, now
         episodes = [trajectory for group in groups for trajectory in group.trajectories]
-        self.cost += Cost(
+        spent = Cost(
             tokens=sum(episode.num_sampled for episode in episodes),
             tool_calls=sum(turn.tool.num_calls for episode in episodes for turn in episode.new_turns),
             seconds=seconds,
             device_hours=seconds * self.run.hardware.num_devices / 3600,
         )
+        self.advance(cost=self.progress.cost + spent)
 
 
 @contextmanager
@@ -142,12 +120,12 @@ def living(run: Run, screen: Screen | None = None, *, trains: bool = True) -> It
             screen.logged(run.folder / LOG),
             watch(run.folder, ranks, minutes) as pulse,
         ):
-            life = Life(run=run, screen=screen, interrupt=interrupt, ranks=ranks, pulse=pulse)
+            process = Process(screen=screen, interrupt=interrupt, ranks=ranks, pulse=pulse)
             try:
-                yield life
+                yield Life(run=run, process=process)
             finally:
-                if life.engine is not None:
-                    life.engine.close()
+                if process.engine is not None:
+                    process.engine.close()
                 end_sandboxes()
 
 
@@ -186,19 +164,19 @@ def recorded(ranks: Ranks, run: Run, *, trains: bool) -> Iterator[None]:
 
 def fetch_first(life: Life) -> None:
     """Fetch the run's inputs from a hub on rank 0, where a signal ends it at once; other ranks read the cache."""
-    wrong = refusal() if life.ranks.is_first else ""
+    wrong = refusal() if life.process.ranks.is_first else ""
     if wrong:
-        life.screen.say(f"{wrong}: this run goes on without the cache; RLX_CACHE names another folder")
-    life.ranks.first(lambda: fetch_inputs(life.run, life.interrupt.check))
-    if not life.ranks.is_first:
-        fetch_inputs(life.run, life.interrupt.check)
+        life.process.screen.say(f"{wrong}: this run goes on without the cache; RLX_CACHE names another folder")
+    life.process.ranks.first(lambda: fetch_inputs(life.run, life.process.interrupt.check))
+    if not life.process.ranks.is_first:
+        fetch_inputs(life.run, life.process.interrupt.check)
 
 
 def keep(life: Life, agent: Agent, step: int) -> None:
     """A checkpoint after `step` steps."""
-    life.pulse.at(f"checkpoint of step {step}")
+    life.process.pulse.at(f"checkpoint of step {step}")
     began = time.monotonic()
-    beat = life.pulse.beat
+    beat = life.process.pulse.beat
     life.spend()
     played = life.ahead(step)
 
@@ -206,11 +184,10 @@ def keep(life: Life, agent: Agent, step: int) -> None:
         agent.save(folder, beat)
         for ahead, groups in played.items():
             save_groups(step_path(folder, ahead + 1), groups, max_rounds=life.run.env.max_rounds)
-        more = {"ahead": list(played), "memory": life.memory, "known": life.known, **data_of(life.run.env)}
-        state = {"step": step, "cost": asdict(life.cost), **{key: value for key, value in more.items() if value}}
-        (folder / STATE).write_text(json.dumps(state) + "\n", encoding="utf-8")
+        data = data_version_of(life.run.env)
+        write_progress(folder, replace(life.progress, step=step, ahead=tuple(played), data=data))
 
-    if life.ranks.is_first:
+    if life.process.ranks.is_first:
         write_checkpoint(life.checkpoints, step, write, keep=life.run.checkpoint.keep, progress=beat)
     else:
         agent.save(None, beat)
@@ -226,15 +203,16 @@ def keeps_trajectories(run: Run, step: int) -> bool:
 
 def record(life: Life, agent: Agent, step: int, metrics: Metrics, groups: Sequence[Group], notes: AllNotes) -> None:
     """Say what step number `step` (from 1) was like, and save the run when that is due."""
-    run, life.step = life.run, step
+    run = life.run
+    life.advance(step=step)
     life.spend(groups)
     metrics = metrics if life.saving is None else {**metrics, "time/checkpoint": life.saving}
     life.saving = None
-    if life.ranks.is_first:
+    if life.process.ranks.is_first:
         append_metrics(run.folder / METRICS, step, metrics)
         life.alarms = life.alarms.add(line := {**metrics, "step": step}, run)
         for text in life.alarms.due(line, run):
-            life.screen.say(f"warning: {text}")
+            life.process.screen.say(f"warning: {text}")
         if life.dashboard is not None:
             life.dashboard.log(step, metrics)
         if keeps_trajectories(run, step):
@@ -246,13 +224,13 @@ def record(life: Life, agent: Agent, step: int, metrics: Metrics, groups: Sequen
 def is_overdue(life: Life) -> bool:
     """Tell whether the last checkpoint is too old, by rank 0's clock."""
     minutes = life.run.checkpoint.minutes
-    return minutes is not None and bool(life.ranks.tell(time.monotonic() - life.kept > 60 * minutes))
+    return minutes is not None and bool(life.process.ranks.tell(time.monotonic() - life.kept > 60 * minutes))
 
 
 def keep_evidence(life: Life, step: int, error: NotFiniteError) -> RunError:
     """Save the micro-batch whose loss or gradient was not finite; the error to stop with."""
     path = life.run.folder / "failed" / f"step-{step + 1:06d}.safetensors"
-    if life.ranks.is_first:
+    if life.process.ranks.is_first:
         path.parent.mkdir(exist_ok=True)
         save_file(error.micro_batch, path)
     return RunError(f"step {step + 1}: {error} in {path}; try a lower algo.optimizer.lr")
@@ -280,10 +258,10 @@ def end(life: Life, status: Ending, figures: dict[str, Estimate] | None = None) 
         seed=life.run.seed,
         versions=versions_here(),
         git=git_here(),
-        cost=life.cost,
+        cost=life.progress.cost,
         synchronous=life.run.hardware.staleness == 0,
         reproducible=is_reproducible(life.run.env),
-        steps=life.step,
+        steps=life.progress.step,
         policy=life.policy if figures else "",
         evaluate=life.run.config.get("evaluate", {}) if figures else {},
         reward_range=reward_range_of(life.run.env, max(life.run.evaluate.max_rounds, default=None))
@@ -293,7 +271,9 @@ def end(life: Life, status: Ending, figures: dict[str, Estimate] | None = None) 
         warnings=(*life.warnings, *warnings_of(life.run, read_metrics(life.run.folder / METRICS), figures or {})),
         ended=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
     )
-    if life.ranks.is_first and (status == "finished" or finished_before(life.run.folder)[0] < life.step):
+    if life.process.ranks.is_first and (
+        status == "finished" or finished_before(life.run.folder)[0] < life.progress.step
+    ):
         write_summary(life.run.folder / SUMMARY, summary)
     if life.dashboard is not None:
         values = {name: figure.value for name, figure in summary.metrics.items()}

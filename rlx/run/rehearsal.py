@@ -122,9 +122,9 @@ def rehearse(life: Life) -> None:
             for text in task_warnings(stage, name, env):
                 life.warn(text)
 
-    if life.run.steps and not life.ranks.tell((life.run.folder / METRICS).exists()):
-        life.pulse.at("rehearsal of the environment", resting=True)
-        life.ranks.first(play)
+    if life.run.steps and not life.process.ranks.tell((life.run.folder / METRICS).exists()):
+        life.process.pulse.at("rehearsal of the environment", resting=True)
+        life.process.ranks.first(play)
 
 
 def rehearse_one(life: Life, run: Run, name: str, env: Environment) -> None:
@@ -135,7 +135,7 @@ def rehearse_one(life: Life, run: Run, name: str, env: Environment) -> None:
     where = f"env {name}" if name else "env"
 
     def rollout() -> Rollout:
-        return rollout_of(run, texts, life.interrupt.check)
+        return rollout_of(run, texts, life.process.interrupt.check)
 
     alone = play_alone(rollout(), starts)
     broken = [one.error for one in alone if one.status == "error"]
@@ -258,7 +258,7 @@ def isolated_in_threads(
     run: Run, texts: Sequence[Sequence[str]], starts: Sequence[Start], life: Life
 ) -> list[Trajectory]:
     """Play episodes one after another, every call on another thread: what differs then is not shared state."""
-    rollouts = [rollout_of(run, [lines], life.interrupt.check) for lines in texts]
+    rollouts = [rollout_of(run, [lines], life.process.interrupt.check) for lines in texts]
     return [play_together(one, [start], ahead=False)[0] for one, start in zip(rollouts, starts, strict=True)]
 
 

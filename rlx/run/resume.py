@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
-from rlx.algo.parts import State, begun
-from rlx.environment import Known
-from rlx.evaluate.summary import Cost, Summary
+from rlx.algo.parts import begun
+from rlx.evaluate.summary import Summary
 from rlx.learner.checkpoint import newest_good
 from rlx.record.folder import METRICS, SUMMARY, copy_aside, set_aside
 from rlx.record.store import load as load_groups
@@ -17,7 +16,8 @@ from rlx.record.store import step_path
 from rlx.record.track import metrics_gap, truncate_metrics
 from rlx.run import curriculum
 from rlx.run.agent import Agent
-from rlx.run.life import STATE, Life, RunError, finished_before, read_finished
+from rlx.run.life import Life, RunError, finished_before, read_finished
+from rlx.run.progress import Progress, ProgressError, read_progress
 from rlx.types import Group
 from rlx.world import data_version_of
 
@@ -25,26 +25,37 @@ RESTORE = "restore it, or choose another hydra.run.dir"
 BEGIN_AGAIN = "restore one, or move what is there away to begin again"
 
 
-def resume(life: Life, agent: Agent) -> tuple[int, dict[int, list[Group]]]:
-    """Load the newest good checkpoint and cut the metrics back to it: how many steps are done, and what was played of
-    those to come."""
+def resume(life: Life, agent: Agent) -> dict[int, list[Group]]:
+    """Load the newest good checkpoint and its progress, and cut the metrics back to it. Return the rollouts that were
+    played ahead, by step."""
     newest = newest_of(life)
-    step, life.memory, life.known = 0, begun(life.run.algo), curriculum.begin(life.run)
-    played: dict[int, list[Group]] = {}
+    start = replace(life.progress, step=0, memory=begun(life.run.algo), counts=curriculum.begin(life.run))
     if newest is None:
         refuse_lost(life)
-    if newest is not None:
-        step, life.cost, played, memory, known, data = read_state(newest)
-        if data and data != data_version_of(life.run.env):
-            raise RunError(f"env: its data set is not what it was when {newest} was made: {RESTORE}")
-        life.memory, life.known = memory or life.memory, known or life.known
-        if step > life.run.steps:
-            raise RunError(f"{newest} is past steps={life.run.steps}: give steps={step} or more, or another folder")
-        agent.learner.load(newest, life.pulse.beat)
-        life.screen.say(f"resumed from {newest}")
-    life.step = step
-    life.ranks.first(lambda: cut_metrics(life, step))
-    return step, played
+        life.progress = start
+    else:
+        progress = continued(life, newest, start)
+        agent.learner.load(newest, life.process.pulse.beat)
+        life.progress = progress
+        life.process.screen.say(f"resumed from {newest}")
+    step = life.progress.step
+    life.process.ranks.first(lambda: cut_metrics(life, step))
+    return {} if newest is None else {one: load_groups(step_path(newest, one + 1)) for one in life.progress.ahead}
+
+
+def continued(life: Life, checkpoint: Path, start: Progress) -> Progress:
+    """Return the progress that a checkpoint holds, with the states of a `start` where it holds none. RunError where the
+    run cannot continue from it."""
+    try:
+        progress = read_progress(checkpoint)
+    except ProgressError as error:
+        raise RunError(f"{error}: {BEGIN_AGAIN}") from None
+    if progress.data and progress.data != data_version_of(life.run.env):
+        raise RunError(f"env: its data set is not what it was when {checkpoint} was made: {RESTORE}")
+    if progress.step > life.run.steps:
+        steps = f"give steps={progress.step} or more, or another folder"
+        raise RunError(f"{checkpoint} is past steps={life.run.steps}: {steps}")
+    return replace(progress, memory=progress.memory or start.memory, counts=progress.counts or start.counts)
 
 
 def refuse_lost(life: Life) -> None:
@@ -55,21 +66,7 @@ def refuse_lost(life: Life) -> None:
             path = life.run.folder / SUMMARY
             raise RunError(f"{path} is of a finished run, of which no checkpoint is left: choose another hydra.run.dir")
 
-    life.ranks.first(look)
-
-
-def read_state(checkpoint: Path) -> tuple[int, Cost, dict[int, list[Group]], State, Known, str]:
-    """Read the steps done, their cost, the rollouts played ahead, the states of algorithm and curriculum, and
-    the edition of the data."""
-    path = checkpoint / STATE
-    try:
-        state = json.loads(path.read_text(encoding="utf-8"))
-        step, cost, ahead = int(state["step"]), Cost(**state["cost"]), [int(one) for one in state.get("ahead", [])]
-        memory, known = dict(state.get("memory", {})), dict(state.get("known", {}))
-        data = str(state.get("data", ""))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise RunError(f"{path} cannot be read ({type(error).__name__}): {BEGIN_AGAIN}") from None
-    return step, cost, {one: load_groups(step_path(checkpoint, one + 1)) for one in ahead}, memory, known, data
+    life.process.ranks.first(look)
 
 
 def cut_metrics(life: Life, step: int) -> None:
@@ -79,7 +76,7 @@ def cut_metrics(life: Life, step: int) -> None:
     missing = metrics_gap(path, step)
     if missing:
         kept = f"; as it was, it is now {copy_aside(path)}" if path.exists() else ""
-        life.screen.say(f"{path}: {missing}; the run goes on from step {step}{kept}")
+        life.process.screen.say(f"{path}: {missing}; the run goes on from step {step}{kept}")
     truncate_metrics(path, step)
 
 
@@ -87,14 +84,14 @@ def newest_of(life: Life) -> Path | None:
     """The newest good checkpoint, as rank 0 sees it; those that are not good are told of. RunError if none is good."""
 
     def find() -> str:
-        newest, warnings = newest_good(life.checkpoints, life.pulse.beat)
+        newest, warnings = newest_good(life.checkpoints, life.process.pulse.beat)
         if warnings and newest is None:
             raise RunError(f"{life.checkpoints} has no good checkpoint ({warnings[0]}): {BEGIN_AGAIN}")
         for warning in warnings:
-            life.screen.say(warning)
+            life.process.screen.say(warning)
         return "" if newest is None else str(newest)
 
-    found = life.ranks.first(find)
+    found = life.process.ranks.first(find)
     return Path(found) if found else None
 
 
@@ -105,7 +102,7 @@ def is_no_folder(path: Path) -> bool:
 def set_aside_bad(life: Life, path: Path, is_bad: Callable[[Path], bool] = is_no_folder) -> None:
     """Move aside what cannot be used in a cache, to be made again."""
     if is_bad(path):
-        life.screen.say(f"{path} is damaged: made again; what was there is now {set_aside(path)}")
+        life.process.screen.say(f"{path} is damaged: made again; what was there is now {set_aside(path)}")
 
 
 def lost_all(checkpoints: Path) -> bool:
@@ -116,10 +113,10 @@ def lost_all(checkpoints: Path) -> bool:
 
 def finished(life: Life) -> Summary | None:
     """Return the summary of a run that has nothing left to do, and name what its folder lacks; None of another."""
-    if not life.ranks.first(lambda: read_finished(life) is not None):
+    if not life.process.ranks.first(lambda: read_finished(life) is not None):
         return None
-    for line in faults(life) if life.ranks.is_first else ():
-        life.screen.say(line)
+    for line in faults(life) if life.process.ranks.is_first else ():
+        life.process.screen.say(line)
     return read_finished(life)
 
 

@@ -18,18 +18,20 @@ from rlx.record.cache import WARM, cache_folder, refusal
 from rlx.record.folder import LOCK, digest_of
 from rlx.record.sources import code_digest, file_digest
 from rlx.run.inputs import data_of
-from rlx.run.life import STATE, Life
+from rlx.run.life import Life
+from rlx.run.progress import RUN_FILE
 from rlx.run.run import Run
 
 PARTS = ("env", "protocol", "sampling", "algo", "steps", "seed")
 """Keys of a stage's configuration that its weights depend on, beside its start model."""
-LEARNING = (MANIFEST, PROGRESS, STATE)
+LEARNING = (MANIFEST, PROGRESS, RUN_FILE)
 """Files of a checkpoint that are no part of its model."""
 
 
 def warm_config(stage: Run) -> dict[str, Any]:
-    """Those parts; the model without its recipe, which the others have taken what they need of; what it starts from;
-    and the environment without its `reward_only_keys` where the stage only imitates."""
+    """Return the settings that determine a stage: PARTS, the model, and what it starts from. The model's recipe is left
+    out, as the other parts have its values; so are the environment's `reward_only_keys` where the stage only
+    imitates."""
     config = {part: stage.config[part] for part in PARTS}
     if stage.algo.imitates:
         judging = stage.env.reward_only_keys
@@ -84,4 +86,4 @@ def place_stage(life: Life, stage: Run) -> Run:
             aside.rename(own)
         return str(own)
 
-    return replace(stage, folder=Path(life.ranks.first(look)))
+    return replace(stage, folder=Path(life.process.ranks.first(look)))

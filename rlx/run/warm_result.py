@@ -21,6 +21,7 @@ from rlx.rollout.measure import measure
 from rlx.rollout.together import together
 from rlx.run.agent import Agent
 from rlx.run.life import Life
+from rlx.run.process import Process
 from rlx.run.run import Run
 from rlx.types import Group
 
@@ -108,21 +109,21 @@ def result_of(steps: int, lines: Sequence[Mapping[str, Any]], groups: Sequence[G
 
 def try_out(life: Life, stage: Run, agent: Agent) -> WarmResult:
     """Play a few training tasks with the policy of a warm start, sampled as in training, and store what came of it."""
-    life.pulse.at("episodes of the warm start's policy")
+    life.process.pulse.at("episodes of the warm start's policy")
     act = agent.policy.rollout(
         stage.env,
         stage.sampling,
         ("warm start", stage.seed),
         prepare=agent.sync,
-        check=life.interrupt.check,
-        progress=life.note_end,
+        check=life.process.interrupt.check,
+        progress=life.process.note_end,
     )
-    player = together(act, life.ranks, stage.hardware.players(life.ranks.size))
+    player = together(act, life.process.ranks, stage.hardware.players(life.process.ranks.size))
     tasks = list(islice(stage.env.tasks("train", stage.seed + 1), NUM_DECIDING if stage.extend else NUM_TASKS))
     groups = player.sample(independent(1), tasks)
     told = asdict(result_of(stage.steps, read_metrics(stage.folder / METRICS), groups))
-    result = WarmResult(**life.ranks.tell(told))
-    if life.ranks.is_first:
+    result = WarmResult(**life.process.ranks.tell(told))
+    if life.process.ranks.is_first:
         path = stage.folder / TRAJECTORIES / f"result-{stage.steps}.jsonl"
         save(path, groups, max_rounds=stage.env.max_rounds)
         write_aside(result_path(stage.folder, stage.steps), json.dumps(asdict(result)) + "\n")
@@ -131,8 +132,8 @@ def try_out(life: Life, stage: Run, agent: Agent) -> WarmResult:
 
 def stored_result(life: Life, stage: Run) -> WarmResult | None:
     """Return rank 0's stored result on every rank."""
-    found = read_result(stage.folder, stage.steps) if life.ranks.is_first else None
-    told = life.ranks.tell(None if found is None else asdict(found))
+    found = read_result(stage.folder, stage.steps) if life.process.ranks.is_first else None
+    told = life.process.ranks.tell(None if found is None else asdict(found))
     return None if told is None else WarmResult(**told)
 
 
@@ -152,19 +153,19 @@ def goes_on(before: WarmResult | None, now: WarmResult) -> bool:
 
 def last_step(life: Life) -> int:
     """Return the step of the newest good checkpoint; 0 without one."""
-    newest, _ = newest_good(life.checkpoints, life.pulse.beat)
+    newest, _ = newest_good(life.checkpoints, life.process.pulse.beat)
     return 0 if newest is None else int(newest.name.removeprefix(STEP))
 
 
-def waiting_for(life: Life, folder: Path) -> Callable[[str], None]:
+def waiting_for(process: Process, folder: Path) -> Callable[[str], None]:
     """Return what to do while another run makes a warm start: name that run once, and listen to signals."""
     told: set[str] = set()
 
     def waiting(holder: str) -> None:
         if holder not in told:
-            life.screen.say(f"waiting for {holder}, which makes the same warm start in {folder}")
+            process.screen.say(f"waiting for {holder}, which makes the same warm start in {folder}")
         told.add(holder)
-        life.interrupt.check()
+        process.interrupt.check()
 
     return waiting
 

@@ -19,6 +19,7 @@ from rlx.record.folder import RANKS
 from rlx.run import agent
 from rlx.run.judge import floor_beside, in_turn
 from rlx.run.life import Life
+from rlx.run.process import Process
 from rlx.train import train
 
 Build = Callable[..., Any]
@@ -44,7 +45,7 @@ def test_the_start_is_loaded_in_the_engine_s_dtype(
 def test_processes_of_a_machine_load_one_after_another(small_run: Build, tmp_path: Path) -> None:
     (tmp_path / RANKS).mkdir()
     two = replace(ALONE, size=2)
-    life = Life(run=small_run(tmp_path), screen=QUIET, interrupt=Interrupt(), ranks=two)
+    life = Life(run=small_run(tmp_path), process=Process(screen=QUIET, interrupt=Interrupt(), ranks=two))
     order: list[str] = []
 
     def other() -> None:
@@ -70,6 +71,6 @@ def test_random_tries_that_fail_behind_a_training_leave_it_without_a_floor_and_s
 ) -> None:
     run = small_run(tmp_path)
     object.__setattr__(run, "env", Stuck())
-    life = Life(run=run, screen=Screen(), interrupt=Interrupt(), ranks=ALONE)
+    life = Life(run=run, process=Process(screen=Screen(), interrupt=Interrupt(), ranks=ALONE))
     assert floor_beside(life) == {}
     assert "no random floor: env: a random try fails in task " in capsys.readouterr().err

@@ -17,6 +17,7 @@ from rlx.environment import Environment, Episode
 from rlx.hardware.interrupt import Interrupt
 from rlx.record.folder import read_json
 from rlx.run.life import Life, RunError
+from rlx.run.process import Process
 from rlx.run.rehearsal import rehearse
 from rlx.run.run import Run
 from rlx.train import train
@@ -71,7 +72,7 @@ class Desk(Episode):
 
 @contextmanager
 def life_of(run: Run) -> Iterator[Life]:
-    yield Life(run=run, screen=Screen(silent=True), interrupt=Interrupt())
+    yield Life(run=run, process=Process(screen=Screen(silent=True), interrupt=Interrupt()))
 
 
 def warnings(run: Run) -> tuple[str, ...]:

@@ -15,9 +15,10 @@ from rlx.hardware.interrupt import InterruptedRunError
 from rlx.preflight.prospect import Prospect
 from rlx.preflight.tasks import check_tasks
 from rlx.record.track import is_clock
+from rlx.run.agent import Agent
 from rlx.run.curriculum import TaskError
 from rlx.run.life import Life
-from rlx.train import train
+from rlx.train import take_step, train
 
 Build = Callable[..., Any]
 QUIET = Screen(silent=True)
@@ -82,12 +83,13 @@ def test_each_stage_is_a_run_of_its_own_kept_by_its_own_content(cache: Path, bui
 def test_a_curriculum_cut_off_in_its_second_stage_goes_on_to_the_same_bits(
     cache: Path, build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def cut_off(life: Life) -> None:
-        if (life.run.steps, life.step) == (2, 1):
+    def cut_off(life: Life, agent: Agent, step: int, *told: Any) -> Any:
+        if (life.run.steps, step) == (2, 1):
             raise InterruptedRunError(15)
+        return take_step(life, agent, step, *told)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Life, "check", cut_off)
+        patch.setattr("rlx.train.take_step", cut_off)
         with pytest.raises(InterruptedRunError):
             train(build(tmp_path / "cut"), QUIET)
     assert sorted(len(metrics(folder)) for folder in cache.iterdir()) == [1, 1]

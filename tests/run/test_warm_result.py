@@ -6,7 +6,7 @@ import io
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from rich.console import Console
@@ -16,7 +16,9 @@ from rlx.hardware.interrupt import InterruptedRunError
 from rlx.record.folder import open_folder
 from rlx.record.lock import who
 from rlx.run import warm_result
+from rlx.run.agent import Agent
 from rlx.run.life import Life
+from rlx.run.process import Process
 from rlx.run.run import Run
 from rlx.run.warm_result import (
     WarmResult,
@@ -28,7 +30,7 @@ from rlx.run.warm_result import (
     rounds_of_warm,
     waiting_for,
 )
-from rlx.train import train
+from rlx.train import take_step, train
 from rlx.types import Action, Completion, Group, Task, Trajectory, Turn
 
 Build = Callable[..., Run]
@@ -111,12 +113,13 @@ def test_a_warm_start_shows_its_loss_and_its_policy_s_own_success_and_is_found_w
         train(small_run(tmp_path / name, *WARM), screen)
         return (tmp_path / name / "log.txt").read_text()
 
-    def cut_off(life: Life) -> None:
-        if (life.run.steps, life.step) == (4, 3):
+    def cut_off(life: Life, agent: Agent, step: int, *told: Any) -> Any:
+        if (life.run.steps, step) == (4, 3):
             raise InterruptedRunError(15)
+        return take_step(life, agent, step, *told)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Life, "check", cut_off)
+        patch.setattr("rlx.train.take_step", cut_off)
         with pytest.raises(InterruptedRunError):
             run("cut")
     first = run("cut")
@@ -149,8 +152,8 @@ def test_who_waits_for_a_warm_start_says_for_whom_and_hears_signals(tmp_path: Pa
             raise InterruptedRunError(2)
 
     heard: list[list[str]] = []
-    life = Life(run=small_run(tmp_path / "run"), screen=Listening(), interrupt=Signal())  # type: ignore[arg-type]
-    waiter = open_folder(tmp_path / "warm", {}, wait=True, waiting=waiting_for(life, tmp_path / "warm"))
+    process = Process(screen=Listening(), interrupt=Signal())  # type: ignore[arg-type]
+    waiter = open_folder(tmp_path / "warm", {}, wait=True, waiting=waiting_for(process, tmp_path / "warm"))
     with open_folder(tmp_path / "warm", {}), pytest.raises(InterruptedRunError), waiter:
         pass
     (text,) = said
