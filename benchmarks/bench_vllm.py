@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -37,7 +37,7 @@ def sample(engine: Engine, prompts: Sampled, sampling: Sampling) -> Sampled:
         engine.add(Request(session=session, stream=session, prompt_ids=tuple(prompt), sampling=sampling))
     done: dict[int, Completion] = {}
     while len(done) < len(prompts):
-        done.update({request.session: completion for request, completion in engine.step()})
+        done.update({request.session: cast(Completion, answer) for request, answer in engine.step()})
     for session in done:
         engine.release(session)
     return [list(done[session].token_ids) for session in range(len(prompts))]

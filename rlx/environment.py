@@ -22,7 +22,7 @@ from typing import Any, Literal, Protocol
 from rlx.declared import declared, overrides, public
 from rlx.dialect import Dialect
 from rlx.limits import MistakeError
-from rlx.types import Action, Group, Metrics, Move, Step, Task, ToolUse, Verb
+from rlx.types import Action, Group, Metrics, Move, Part, Step, Task, ToolUse, Verb
 
 AnswerForm = Literal["line", "program", "turn"]
 """Form of an environment's answers: a line or a few words, a program, or a whole turn that the environment itself
@@ -103,6 +103,18 @@ class Environment(ABC):
     def max_turns(self) -> int | None:
         """Turns after which the environment itself ends an episode, as games do by their rules. None: any number."""
         return None
+
+    # several agents in an episode
+
+    @declared
+    def agents(self) -> tuple[str, ...]:
+        """Agents that act in an episode, by name. `Step.next_agent` says who acts next, that of the opening who begins.
+        An agent reads the observations that come before its own turns, and no others."""
+        return ("",)
+
+    def briefing(self, task: Task, agent: str) -> tuple[Part, ...]:
+        """Return what one of several agents is told at the beginning."""
+        return task.prompt
 
     # rewards
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from rlx.agents import groups_of_agents
 from rlx.algo.parts import adapted, recalled
 from rlx.console import Screen, counted
 from rlx.evaluate.evaluate import held_out
@@ -22,7 +23,7 @@ from rlx.hardware.interrupt import InterruptedRunError
 from rlx.hardware.pulse import nothing
 from rlx.learner.batch import Batch, collate
 from rlx.learner.learner import NotFiniteError
-from rlx.learner.notes import notes_of
+from rlx.learner.notes import notes_of, of_whole_episodes
 from rlx.learner.rows import rows
 from rlx.model.load import Model
 from rlx.record.cache import in_words, time_of
@@ -105,11 +106,12 @@ def train(run: Run, screen: Screen | None = None) -> Summary:
 def stage_of(life: Life, run: Run, model: Model) -> Iterator[Agent]:
     """Build the agent from `model`. The learner ends with the stage; the engine is passed on to the next stage."""
     agent = build_agent(run, model, life.process.ranks, life.process.fleet, life.process.engine)
-    life.process.engine = agent.policy.engine
+    life.process.engine = agent.policy.own_engine
     try:
         yield agent
     finally:
         agent.learner.close()
+        agent.policy.close_others()
 
 
 def learn(life: Life, agent: Agent, label: str = "train") -> None:
@@ -195,10 +197,11 @@ def take_step(
     held = gpu_peak("rollout", run.hardware.device)
     life.process.pulse.at(f"update of step {step + 1}")
     algo = recalled(run.algo, life.progress.memory)
-    whole = agent.learner.annotate(collate(groups), algo.needs)
-    credited = algo.credit(rows(groups, whole))
+    own = groups_of_agents(groups, run.trained_agents)
+    whole = agent.learner.annotate(collate(own), algo.needs)
+    credited = algo.credit(rows(own, whole))
     batch = whole.with_credit(credited)
-    notes = take_notes(life, agent, groups, whole, batch) if keeps_trajectories(run, step + 1) else ()
+    notes = take_notes(life, agent, groups, own, whole, batch) if keeps_trajectories(run, step + 1) else ()
     try:
         stats = agent.learner.update(batch, algo.loss, algo.unit)
     except NotFiniteError as error:
@@ -207,7 +210,7 @@ def take_step(
     held |= gpu_peak("update", run.hardware.device)
     known = {f"known/{name}": x for name, x in life.progress.memory.items() if isinstance(x, float)}
     known |= curriculum.tell(run, life.progress.counts)
-    figures = with_credit_figures({**measure(groups, run.env), **stats}, credited.metrics)
+    figures = with_credit_figures({**measure(own, run.env), **stats}, credited.metrics)
     life.advance(
         memory=adapted(algo, life.progress.memory, groups, figures),
         counts=curriculum.adapt(run, life.progress.counts, groups),
@@ -227,12 +230,13 @@ def take_step(
     return {**figures, **known, **lag, **servers, **clock, **held}, groups, notes
 
 
-def take_notes(life: Life, agent: Agent, groups: list[Group], whole: Batch, batch: Batch) -> AllNotes:
+def take_notes(life: Life, agent: Agent, groups: list[Group], own: list[Group], whole: Batch, batch: Batch) -> AllNotes:
     """Return notes to store beside trajectories: measures of the sampling policy, and what will be trained."""
     measured = whole.old_M or agent.learner.measure(whole)
     if not life.process.ranks.is_first:
         return ()
-    return notes_of(groups, whole, batch, measured["entropy"], agent.policy.speech.decode)
+    notes = notes_of(own, whole, batch, measured["entropy"], agent.policy.speech.decode)
+    return of_whole_episodes(groups, life.run.trained_agents, notes)
 
 
 def warm_up(life: Life, stage: Run) -> Path:

@@ -140,6 +140,12 @@ class Step:
     """The environment rejects the action, readable or not (`Turn.is_invalid`)."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     """Measures of the environment, by names of its own: summed over an episode, averaged over those that said it."""
+    next_agent: str = ""
+    """Agent that acts next, and that reads the observation (`Environment.agents`)."""
+    rewards: Mapping[str, float] = field(default_factory=dict)
+    """Rewards of agents other than the one that acted, by their names."""
+    outcomes: Mapping[str, bool] = field(default_factory=dict)
+    """Success of agents for which it is not `success`, by their names: of the one that lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,9 +187,12 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One completion to sample. `stream` keys its random numbers; its KV cache is kept under `session`, its episode."""
+    """One completion to sample. `stream` keys its random numbers; its KV cache is kept under `session`: an agent's
+    context in one episode."""
 
     session: int
+    policy: str = ""
+    """Name of the policy that answers; empty: the run's own."""
     stream: int
     prompt_ids: tuple[int, ...]
     given: tuple[int, ...] = ()
@@ -222,6 +231,13 @@ class Completion:
     """Version of the policy that sampled it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """An answer to a request that nobody could complete: it ends the episode that asked, and no other."""
+
+    reason: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
     """One decision: the whole context it was made in, what was sampled, what it meant, and what came back."""
@@ -238,6 +254,12 @@ class Turn:
     """Number that keyed the environment's chance in this turn, so that a replay or a fork repeats it; 0: no number."""
     invalid: bool = False
     """The environment rejected the action."""
+    agent: str = ""
+    """Agent that acted; empty where the environment has one alone."""
+    rewards: Mapping[str, float] = field(default_factory=dict)
+    """Rewards of the other agents in this turn, by their names."""
+    outcomes: Mapping[str, bool] = field(default_factory=dict)
+    """Success of agents for which it is not that of the episode, by their names."""
     reply: Mapping[str, float] = field(default_factory=dict)
     """Measures of the text by its protocol (`measure`), by the names of their metrics: averaged over turns."""
 

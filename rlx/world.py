@@ -116,6 +116,15 @@ def lawful(env: Environment, step: Step) -> Step:
         raise ValueError(f"env: a step's reward is {step.reward!r:.60}: expected a finite number")
     if step.metrics and not all(map(is_finite, step.metrics.values())):
         raise ValueError(f"env: a step's metrics are {dict(step.metrics)!r:.80}: expected finite numbers")
+    if not step.done and step.next_agent not in env.agents:
+        expected = ", ".join(map(repr, env.agents))
+        raise ValueError(f"env: a step names {step.next_agent!r:.60} as the next agent, and its agents are {expected}")
+    if step.rewards and not all(name in env.agents and is_finite(reward) for name, reward in step.rewards.items()):
+        raise ValueError(f"env: a step's rewards are {dict(step.rewards)!r:.80}: expected finite numbers of its agents")
+    if not all(name in env.agents and isinstance(outcome, bool) for name, outcome in step.outcomes.items()):
+        raise ValueError(
+            f"env: a step's outcomes are {dict(step.outcomes)!r:.80}: expected true or false of its agents"
+        )
     if step.legal is None:
         return step
     names = [verb.name for verb in env.actions]
@@ -164,7 +173,7 @@ def step_within(
     invalid turn ends nothing, so it is not made; an act or an answer that does not end the episode is cut off. A
     summary is none: what was legal after the step `before` it still is."""
     if not is_for_environment(action):
-        return Step(legal=before.legal)
+        return Step(legal=before.legal, next_agent=before.next_agent)
     if max_rounds is None or num_turns < max_rounds:
         return episode.step(action)
     if action.kind in ("call", "invalid"):

@@ -19,7 +19,7 @@ FLOORS = (
     ("types", "console", "fetch", "contain"),
     ("dialect",),
     ("environment",),
-    ("world",),
+    ("world", "agents"),
     ("expert", "random_play", "retrieval"),
     ("tool", "protocol", "record"),
     ("env",),

@@ -145,8 +145,15 @@ def presets_of(names: Sequence[str]) -> dict[str, list[str]]:
     return presets
 
 
+PLACED = {"policy": "policies.AGENT"}
+"""Groups whose options stand below a key that the user names."""
+
+
 def how_chosen(group: str) -> str:
-    """Return a group as a command writes it: with `+` where no file chooses of the group."""
+    """Return a group as a command writes it: with `+` where no file chooses of the group, and with the key that an
+    option is for where there may be several."""
+    if group in PLACED:
+        return f"+{group}@{PLACED[group]}"
     return group if group in defaults() or group in chosen_below() else f"+{group}"
 
 

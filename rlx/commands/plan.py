@@ -69,7 +69,7 @@ def describe_settings(tree: Tree) -> list[str]:
         "run", " ".join(describe_setting(key, value) for key, value in tree.items() if not isinstance(value, Mapping))
     )
     for part, value in tree.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and value:
             flat = {key: leaf for key, leaf in flatten(value).items() if not f"{part}.{key}".startswith(DERIVED)}
             own_first = sorted(flat, key=lambda key: (key.count("."), key != "_target_"))
             lines += row(part, " ".join(describe_setting(key, flat[key]) for key in own_first))

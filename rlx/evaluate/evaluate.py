@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
+from rlx.agents import groups_of_agents
 from rlx.algo.samplers import grouped
 from rlx.environment import Environment
 from rlx.evaluate.budget import cut_groups
@@ -115,9 +116,16 @@ def held_out(settings: Evaluate, env: Environment) -> list[Task]:
 
 
 def evaluate(
-    settings: Evaluate, env: Environment, play: Play, *, max_context: int, noun: str = "eval"
+    settings: Evaluate,
+    env: Environment,
+    play: Play,
+    *,
+    max_context: int,
+    noun: str = "eval",
+    agents: Mapping[str, tuple[str, ...]] | None = None,
 ) -> list[Evaluation]:
-    """One Evaluation per budget. The first budget's figures are `noun/stat`, another's `noun@5/stat` (5 rounds)."""
+    """Return one Evaluation per budget. The first budget's figures are `noun/stat`, another's `noun@5/stat` (5 rounds).
+    Of several agents those of `agents` are measured, one for each `Task.env`."""
     tasks, sampling = held_out(settings, env), settings.sampling(max_context)
     starts = [Start(task=task, sample=sample) for task in tasks for sample in range(settings.num_samples)]
     largest = max(settings.max_rounds, default=env.max_rounds)
@@ -125,7 +133,8 @@ def evaluate(
     found: list[Evaluation] = []
     for rounds in limits_of(settings, env):
         groups = whole if rounds is None or rounds == largest else cut_groups(whole, rounds)
-        scores = tuple(score(group, attainable(reward_range_of(env, rounds), rounds)) for group in groups)
+        own = groups if agents is None else groups_of_agents(groups, agents)
+        scores = tuple(score(group, attainable(reward_range_of(env, rounds), rounds)) for group in own)
         name = f"{noun}@{rounds}" if found else noun
         said = figures(scores, ks=settings.ks, noun=name, num_resamples=settings.num_resamples, seed=settings.seed)
         found.append(Evaluation(max_rounds=rounds, groups=tuple(groups), scores=scores, figures=said))

@@ -8,7 +8,7 @@ The second floor has the figures of a policy that need no model: pass@k, reward,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
 from rlx.console import one_line
@@ -37,6 +37,10 @@ Tell = Callable[[], None]
 """Called after each task or episode: it may raise, to stop."""
 
 
+Agents = Mapping[str, tuple[str, ...]]
+"""Agents that are measured, by `Task.env`."""
+
+
 class FloorError(MistakeError):
     """An environment in which random play fails; the message is one line."""
 
@@ -46,29 +50,37 @@ def do_nothing() -> None:
 
 
 def floor(
-    settings: Evaluate, env: Environment, *, noun: str = "random", tell: Tell = do_nothing
+    settings: Evaluate,
+    env: Environment,
+    *,
+    noun: str = "random",
+    tell: Tell = do_nothing,
+    agents: Agents | None = None,
 ) -> dict[str, Estimate]:
     """Return the figures of random play, `noun/stat`; none where a part of the environment has neither random tries
     nor random episodes, or `num_tries` is 0.
 
-    A mixture with parts of both kinds has pass@k alone, each part by its own kind.
+    A mixture with parts of both kinds has pass@k alone, each part by its own kind. All agents of an episode play at
+    random, and `agents` are measured.
     """
     parts = parts_of(env).values()
     if settings.num_tries == 0 or not all(part.has_random_tries or has_random_episodes(part) for part in parts):
         return {}
     if not any(part.has_random_tries for part in parts):
-        return floor_of_episodes(settings, env, noun, tell)
+        return floor_of_episodes(settings, env, noun, tell, agents)
     scores = [random_score(settings, env, task, tell) for task in held_out(settings, env)]
     return name_figures(noun, estimates(pass_ratios(scores, settings.ks), settings.num_resamples, settings.seed))
 
 
-def floor_of_episodes(settings: Evaluate, env: Environment, noun: str, tell: Tell) -> dict[str, Estimate]:
+def floor_of_episodes(
+    settings: Evaluate, env: Environment, noun: str, tell: Tell, agents: Agents | None
+) -> dict[str, Estimate]:
     """Return the figures of `num_samples` random episodes of each held-out task, under each limit of turns."""
 
     def play(max_rounds: int | None, sampling: Sampling, starts: Sequence[Start]) -> list[Trajectory]:
         return [random_episode(env, start, max_rounds, settings.seed, tell) for start in starts]
 
-    evaluations = evaluate(settings, env, play, max_context=1, noun=noun)
+    evaluations = evaluate(settings, env, play, max_context=1, noun=noun, agents=agents)
     return {name: figure for one in evaluations for name, figure in one.figures.items() if not is_of_a_model(name)}
 
 
@@ -143,8 +155,8 @@ def walk(env: Environment, start: Start, limit: int, seed: int) -> tuple[list[Tu
             action = random_act(env, start.task, step.legal, rng)
             if action is None:
                 break
-            luck = luck_of_turn(stream, start, len(turns)) if episode.has_chance else 0
+            luck, agent = luck_of_turn(stream, start, len(turns)) if episode.has_chance else 0, step.next_agent
             give_luck(episode, luck)
             step = lawful(env, step_within(episode, action, len(turns), limit, step))
-            turns.append(turn_of(env, SILENT, action, step, luck))
+            turns.append(turn_of(env, SILENT, action, step, luck, agent))
     return turns, step, opening

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from rlx.agents import briefed, seen_by
 from rlx.console import counted, one_line
 from rlx.environment import Environment
 from rlx.record.codec import common_prefix
@@ -118,7 +119,7 @@ def differences(stored: Stored, env: Environment, speech: Speech | None) -> Iter
     rehearsal = rehearse(part, one, part.max_rounds if stored.max_rounds is None else stored.max_rounds)
     yield from judge_outcome(part, one, rehearsal)
     if speech is not None:
-        yield from judge_tokens(one, bind(env, speech, one.task.env), rehearsal)
+        yield from judge_tokens(part, one, bind(env, speech, one.task.env), rehearsal)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +152,10 @@ def rehearse(env: Environment, stored: Trajectory, max_rounds: int | None) -> Re
 
 def judge_outcome(env: Environment, stored: Trajectory, found: Rehearsal) -> Iterator[Found]:
     """Yield answers of the environment that differ from the stored ones; an exception is one, and ends the replay."""
+    acts = [found.opening.next_agent, *(step.next_agent for step in found.steps)]
     for index, (turn, step) in enumerate(zip(stored.turns, found.steps)):
+        if turn.agent != acts[index]:
+            yield index, f"agent {acts[index]!r}, stored {turn.agent!r}"
         yield from ((index, what) for what in judge_step(env, turn, step))
     if found.broke:
         yield min(len(found.steps), len(stored.turns) - 1), f"the environment raised {found.broke}"
@@ -171,6 +175,10 @@ def judge_step(env: Environment, turn: Turn, step: Step) -> Iterator[str]:
         yield f"tool use {tool}, stored {turn.tool}"
     if dict(step.metrics) != dict(turn.metrics):
         yield f"metrics {dict(step.metrics)}, stored {dict(turn.metrics)}"
+    if dict(step.rewards) != dict(turn.rewards):
+        yield f"rewards {dict(step.rewards)}, stored {dict(turn.rewards)}"
+    if dict(step.outcomes) != dict(turn.outcomes):
+        yield f"outcomes {dict(step.outcomes)}, stored {dict(turn.outcomes)}"
     if step.invalid != turn.invalid:
         yield f"invalid {step.invalid}, stored {turn.invalid}"
     if reward != turn.reward:
@@ -187,21 +195,21 @@ def judge_end(stored: Trajectory, last: Step) -> Iterator[str]:
         yield f"success {success}, stored {stored.success}"
 
 
-def judge_tokens(stored: Trajectory, speech: Speech, found: Rehearsal) -> Iterator[Found]:
+def judge_tokens(env: Environment, stored: Trajectory, speech: Speech, found: Rehearsal) -> Iterator[Found]:
     """Yield the places where tokens and meaning part: each turn's context, and the action of each completion."""
     legal = [found.opening.legal, *(step.legal for step in found.steps)]
-    past: list[Turn] = []
     for index, turn in enumerate(stored.turns):
         may = legal[min(index, len(legal) - 1)]
+        opening, past = seen_by(turn.agent, found.opening.observation, stored.turns[:index])
+        task = briefed(env, stored.task, turn.agent)
         action = only_legal(speech.hear(turn.completion, past), may)
         if action != turn.action:
             yield index, f"tokens mean {action.kind} {action.text!r}, stored {turn.action.kind} {turn.action.text!r}"
-        context = speech.context(stored.task, found.opening.observation, past, legal=may)
+        context = speech.context(task, opening, past, legal=may)
         if context != turn.prompt_ids:
             same = common_prefix(context, turn.prompt_ids)
             told, made = (speech.decode(ids[same : same + 40]) for ids in (turn.prompt_ids, context))
             yield index, f"the context goes on with {told!r}, its pieces with {made!r}"
-        past.append(turn)
 
 
 def quoted(observation: tuple[Any, ...]) -> str:

@@ -32,6 +32,8 @@ class SpokenPart:
             raise MistakeError(
                 "protocol.summarise_at: who samples here counts the tokens; give window, or sum up there"
             )
+        if len(env.agents) > 1:
+            raise MistakeError(f"env: {type(env).__name__} has several agents, and a gym environment has one")
         self.env, self.dialect = env, dialect
         self.is_free, self.max_rounds = not env.has_tool_cost, env.max_rounds
         self.first: First = dialect.begin

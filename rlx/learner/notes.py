@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
 import torch
@@ -48,6 +48,26 @@ def notes_of(
         return found
 
     return [[turns(trajectory) for trajectory in group.trajectories] for group in groups]
+
+
+def of_whole_episodes(
+    groups: Sequence[Group], agents: Mapping[str, Sequence[str]], own: Sequence[list[list[Notes]]]
+) -> list[list[list[Notes]]]:
+    """Return the notes of whole episodes, from those of each agent's own (rlx.agents.groups_of_agents). Notes of agents
+    that are not trained are empty."""
+    rest = iter(own)
+    found: list[list[list[Notes]]] = []
+    for group in groups:
+        by_agent = {agent: next(rest) for agent in agents[group.task.env]}
+        columns = [dict(zip(by_agent, own)) for own in zip(*by_agent.values())]
+        found.append([in_order(one, notes) for one, notes in zip(group.trajectories, columns)])
+    return found
+
+
+def in_order(episode: Trajectory, notes: Mapping[str, Sequence[Notes]]) -> list[Notes]:
+    """Return the notes of an episode's turns, from those of its agents in the order of their own turns."""
+    rest = {agent: iter(own) for agent, own in notes.items()}
+    return [next(rest[turn.agent]) if turn.agent in rest else {} for turn in episode.turns]
 
 
 def spread(column: Tensor | None, chosen_M: Tensor) -> Tensor | None:

@@ -124,7 +124,9 @@ def links(table: Sequence[Decision]) -> Iterator[tuple[int, int]]:
 
     for d in table:
         fork, is_first = d.of.fork, d.turn == first_new(d.of)
-        yield find(d.group, d.of.sample, d.turn - 1), find(d.group, fork.parent, d.turn) if fork and is_first else -1
+        row = find(d.group, fork.parent, d.turn) if fork and is_first else -1
+        is_same = row >= 0 and table[row].what.prompt_ids == d.what.prompt_ids  # not after another agent's other turn
+        yield find(d.group, d.of.sample, d.turn - 1), row if is_same else -1
 
 
 def num_given(d: Decision) -> int:

@@ -73,6 +73,7 @@ COMPLETION_KEYS = {
 }
 COMPLETION = made(completion_of, **COMPLETION_KEYS)
 METRICS = named(NUMBER)
+OUTCOMES = named(FLAG)
 ACTION = made(Action, kind=one_of(KINDS), text=STRING, name=STRING)
 TOOL = counted(ToolUse, "num_calls", "num_failed", "num_mismatches", "num_tokens")
 TASK = made(Task, id=STRING, prompt=TEXTS, data=Form(dict, mapped), env=STRING.unless(""))
@@ -127,6 +128,9 @@ def turn_to_json(turn: Turn, before: tuple[int, ...]) -> dict[str, Any]:
         **({"metrics": METRICS.write(turn.metrics)} if turn.metrics else {}),
         **({"luck": turn.luck} if turn.luck else {}),
         **({"invalid": True} if turn.invalid else {}),
+        **({"agent": turn.agent} if turn.agent else {}),
+        **({"rewards": METRICS.write(turn.rewards)} if turn.rewards else {}),
+        **({"outcomes": dict(turn.outcomes)} if turn.outcomes else {}),
         **({"reply": METRICS.write(turn.reply)} if turn.reply else {}),
     }
 
@@ -164,7 +168,23 @@ def fork_from_json(value: Any, turns: Sequence[Turn]) -> Fork:
 def turn_from_json(value: Any, before: tuple[int, ...], where: str) -> Turn:
     needed = ("shared", "prompt", "tokens", "logprobs", "stop", "version", "action", "observation", "reward", "tool")
     fields = record(
-        value, where, needed, ("masks", "chosen", "watched", "lent", "metrics", "luck", "invalid", "reply", *NOTES)
+        value,
+        where,
+        needed,
+        (
+            "masks",
+            "chosen",
+            "watched",
+            "lent",
+            "metrics",
+            "luck",
+            "invalid",
+            "agent",
+            "rewards",
+            "outcomes",
+            "reply",
+            *NOTES,
+        ),
     )
     shared = whole(fields["shared"], f"{where}.shared")
     if shared > len(before):
@@ -179,6 +199,9 @@ def turn_from_json(value: Any, before: tuple[int, ...], where: str) -> Turn:
         metrics=METRICS.read(fields.get("metrics", {}), f"{where}.metrics"),
         luck=whole(fields.get("luck", 0), f"{where}.luck"),
         invalid=flag(fields.get("invalid", False), f"{where}.invalid"),
+        agent=string(fields.get("agent", ""), f"{where}.agent"),
+        rewards=METRICS.read(fields.get("rewards", {}), f"{where}.rewards"),
+        outcomes=OUTCOMES.read(fields.get("outcomes", {}), f"{where}.outcomes"),
         reply=METRICS.read(fields.get("reply", {}), f"{where}.reply"),
     )
 

@@ -92,10 +92,10 @@ def digest_of(value: Any) -> str:
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """{"a": {"b": 1}} as {"a.b": 1}."""
+    """Return {"a": {"b": 1}} as {"a.b": 1}; an empty mapping is as none."""
     flat: dict[str, Any] = {}
     for key, value in tree.items():
-        if isinstance(value, Mapping) and value:
+        if isinstance(value, Mapping):
             flat |= flatten(value, f"{prefix}{key}.")
         else:
             flat[f"{prefix}{key}"] = value

@@ -12,13 +12,13 @@ token i of a request is a function of (request.stream, i) alone, whoever its nei
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from rlx.limits import MistakeError
 from rlx.protocol.automaton import Automaton
-from rlx.types import Completion, Request
+from rlx.types import Completion, Failed, Request
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -79,7 +79,7 @@ class Engine(Protocol):
         """
         ...
 
-    def step(self) -> list[tuple[Request, Completion]]:
+    def step(self) -> Sequence[tuple[Request, Completion | Failed]]:
         """One tick: admit, prefill, one token for every active request. Returns what finished, in order of `add`."""
         ...
 

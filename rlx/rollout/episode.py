@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, get_args
 
+from rlx.agents import briefed, is_alone, seen_by
 from rlx.algo.samplers import SamplerError
 from rlx.environment import Environment, Episode, Pace
 from rlx.expert import demonstration
@@ -18,7 +19,7 @@ from rlx.protocol.drawn import Encode
 from rlx.rollout.fork import given, joined, left, replayed
 from rlx.rollout.speech import Speech
 from rlx.stream import stream_of
-from rlx.types import Action, Completion, Request, Sampling, Start, Status, Step, Task, Trajectory, Turn
+from rlx.types import Action, Completion, Failed, Part, Request, Sampling, Start, Status, Step, Task, Trajectory, Turn
 from rlx.world import (
     cost_of,
     dialect_of,
@@ -61,7 +62,7 @@ def luck_of_turn(stream: tuple, start: Start, turn: int) -> int:
     return 1 + stream_of("luck", *stream, start.task.key, start.sample, turn, start.repeat) % (2**32 - 1)
 
 
-def turn_of(env: Environment, completion: Completion, action: Action, step: Step, luck: int) -> Turn:
+def turn_of(env: Environment, completion: Completion, action: Action, step: Step, luck: int, agent: str = "") -> Turn:
     """Return a turn that the environment has answered; its context is for the caller to add."""
     return Turn(
         prompt_ids=(),
@@ -73,6 +74,9 @@ def turn_of(env: Environment, completion: Completion, action: Action, step: Step
         metrics=step.metrics,
         luck=luck,
         invalid=step.invalid,
+        agent=agent,
+        rewards=step.rewards,
+        outcomes=step.outcomes,
     )
 
 
@@ -84,6 +88,11 @@ class World:
     speech: Speech
     max_rounds: int | None
     """Turns that may pass without ending an episode; None: any number."""
+    others: Mapping[str, Speech] = field(default_factory=dict)
+    """Speech of the agents that other policies play, by agent."""
+
+    def speech_of(self, agent: str) -> Speech:
+        return self.others.get(agent, self.speech)
 
     def step(self, episode: Episode, action: Action, num_turns: int, before: Step) -> Step:
         return lawful(self.env, step_within(episode, action, num_turns, self.max_rounds, before))
@@ -96,26 +105,38 @@ class World:
         step: Step,
         encode: Encode,
         luck: int = 0,
+        agent: str = "",
     ) -> Turn:
-        """The finished turn. What a tool said is counted in the policy's tokens."""
-        told = encode(self.speech.dialect.render(step.observation)) if step.observation and step.tool.num_calls else ()
-        tool = replace(step.tool, num_tokens=len(told))
-        turn = turn_of(self.env, completion, action, replace(step, tool=tool), luck)
-        return replace(turn, prompt_ids=prompt, reply=self.speech.measure(completion, action))
+        """Return the finished turn. What a tool said is counted in the policy's tokens."""
+        speech = self.speech_of(agent)
+        said = encode(speech.dialect.render(step.observation)) if step.observation and step.tool.num_calls else ()
+        tool = replace(step.tool, num_tokens=len(said))
+        turn = turn_of(self.env, completion, action, replace(step, tool=tool), luck, agent)
+        return replace(turn, prompt_ids=prompt, reply=speech.measure(completion, action))
 
-    def remembering(self) -> Encode:
-        """Text to ids; every text of an episode is encoded once."""
-        return cache(lambda text: tuple(self.speech.encode(text)))
+    def remembering(self, agent: str = "") -> Encode:
+        """Return a function of text to ids that encodes every text of an episode once."""
+        return cache(lambda text: tuple(self.speech_of(agent).encode(text)))
 
 
-def worlds_of(env: Environment, speech: Speech, max_rounds: int | None = None) -> dict[str, World]:
-    """The worlds that tasks may be of, by `Task.env`; `max_rounds` overrides what each environment asks for."""
+def worlds_of(
+    env: Environment,
+    speech: Speech,
+    max_rounds: int | None = None,
+    others: Mapping[str, Speech] | None = None,
+) -> dict[str, World]:
+    """Return the worlds that tasks may be of, by `Task.env`; `max_rounds` overrides what each environment asks for.
+    `others` are the speeches of agents that other policies play."""
 
     def world(name: str, part: Environment) -> World:
         if part.pace not in get_args(Pace):
             refuse("env.pace", part.pace, "inline, ticks or live")
-        rounds = part.max_rounds if max_rounds is None else max_rounds
-        return World(env=part, speech=bind(env, speech, name), max_rounds=rounds)
+        return World(
+            env=part,
+            speech=bind(env, speech, name),
+            max_rounds=part.max_rounds if max_rounds is None else max_rounds,
+            others={agent: bind(env, other, name) for agent, other in (others or {}).items() if agent in part.agents},
+        )
 
     return {name: world(name, part) for name, part in parts_of(env).items()}
 
@@ -141,13 +162,30 @@ class Scene:
         self.world, self.start, self.stack, self.stream = world, start, stack, stream
         self.turns = list(replayed(start))
         self.opening, self.step, self.num_passed = Step(), Step(), 0
-        self.encode = world.remembering()
+        self.encoders = {agent: world.remembering(agent) for agent in world.env.agents}
+
+    @property
+    def agent(self) -> str:
+        """Agent that acts next."""
+        return self.step.next_agent
+
+    @property
+    def speech(self) -> Speech:
+        return self.world.speech_of(self.agent)
+
+    def seen(self) -> tuple[tuple[Part, ...], Sequence[Turn]]:
+        """Return what the next agent has seen: the opening, and its turns with the observations that it read."""
+        if is_alone(self.world.env):
+            return self.opening.observation, self.turns
+        return seen_by(self.agent, self.opening.observation, self.turns)
 
     def begin(self) -> tuple[int, ...]:
         """Start, and repeat recorded actions."""
         self.episode = self.stack.enter_context(open_episode(self.world.env, self.start.task))
         self.opening = self.step = lawful(self.world.env, self.episode.opening())
         for index, turn in enumerate(self.turns):
+            if turn.agent != self.agent:
+                raise ValueError(f"the environment does not replay: turn {index} was another agent's")
             self.take(turn.action, turn.luck)
             if self.step.observation != turn.observation:
                 raise ValueError(f"the environment does not replay: turn {index} was answered otherwise")
@@ -156,11 +194,13 @@ class Scene:
 
     def act(self, prompt: tuple[int, ...], completion: Completion) -> tuple[int, ...]:
         """Do what a completion means."""
-        action = only_legal(self.world.speech.hear(completion, self.turns), self.step.legal)
+        agent = self.agent
+        action = only_legal(self.speech.hear(completion, self.seen()[1]), self.step.legal)
         is_chance = self.episode.has_chance and is_for_environment(action)
         luck = luck_of_turn(self.stream, self.start, len(self.turns)) if is_chance else 0
         self.take(action, luck)
-        self.turns.append(self.world.close_turn(prompt, completion, action, self.step, self.encode, luck))
+        encode = self.encoders[agent]
+        self.turns.append(self.world.close_turn(prompt, completion, action, self.step, encode, luck, agent))
         return () if self.step.done else self.context()
 
     def take(self, action: Action, luck: int) -> None:
@@ -169,8 +209,30 @@ class Scene:
         self.num_passed += is_for_environment(action)
 
     def context(self) -> tuple[int, ...]:
-        speech, seen = self.world.speech, self.opening.observation
-        return speech.context(self.start.task, seen, self.turns, self.encode, self.step.legal)
+        """Return the context of the next turn."""
+        opening, past = self.seen()
+        task = briefed(self.world.env, self.start.task, self.agent)
+        return self.speech.context(task, opening, past, self.encoders[self.agent], self.step.legal)
+
+    def ask(self, context: tuple[int, ...], sampling: Sampling, session: int, group: int | None) -> Request:
+        """Return the request for the next turn. An agent has a session of its own, the first agent `session`."""
+        start, speech = self.start, self.speech
+        is_first = len(self.turns) == len(replayed(start))
+        request = Request(
+            session=session + self.world.env.agents.index(self.agent),
+            policy=self.agent if self.agent in self.world.others else "",
+            stream=stream_of_turn(self.stream, start, len(self.turns)),
+            prompt_ids=context,
+            given=given(start) if is_first else (),
+            group=group,
+            watch=start.watch,
+            entropy_of=start.entropy_of,
+            sampling=(start.first or sampling) if is_first else sampling,
+            stops=speech.dialect.stops,
+            state=speech.begins(self.step.legal),
+            thinking=speech.thinking,
+        )
+        return speech.put(request, self.seen()[1])
 
     def end(self, status: Status, success: bool = False, error: str = "") -> Trajectory:
         return Trajectory(
@@ -185,6 +247,10 @@ class Scene:
         )
 
 
+class RequestFailedError(RuntimeError):
+    """Nobody could complete a request; the message says why."""
+
+
 def play_episode(
     world: World, sampling: Sampling, start: Start, stream: tuple, session: int, group: int | None = None
 ) -> Life:
@@ -197,22 +263,10 @@ def play_episode(
             context: tuple[int, ...] = yield scene.begin
             first = len(scene.turns)
             while len(context) < sampling.max_context:
-                is_first = len(scene.turns) == first
-                request = Request(
-                    session=session,
-                    stream=stream_of_turn(stream, start, len(scene.turns)),
-                    prompt_ids=context,
-                    given=given(start) if is_first else (),
-                    group=group,
-                    watch=start.watch,
-                    entropy_of=start.entropy_of,
-                    sampling=(start.first or sampling) if is_first else sampling,
-                    stops=world.speech.dialect.stops,
-                    state=world.speech.begins(scene.step.legal),
-                    thinking=world.speech.thinking,
-                )
-                completion: Completion = yield world.speech.put(request, scene.turns)
-                completion = joined(start, completion) if is_first else completion
+                answer: Completion | Failed = yield scene.ask(context, sampling, session, group)
+                if isinstance(answer, Failed):
+                    raise RequestFailedError(answer.reason)
+                completion = joined(start, answer) if len(scene.turns) == first else answer
                 context = yield partial(scene.act, context, completion)
                 if scene.step.done:
                     return scene.end("truncated" if scene.step.truncated else "done", success=bool(scene.step.success))

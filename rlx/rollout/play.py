@@ -11,7 +11,7 @@ What an environment does is waited for at its pace (rlx.rollout.stage): tools ru
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -45,6 +45,8 @@ class Rollout:
     speech: Speech
     engine: Engine
     sampling: Sampling
+    others: Mapping[str, Speech] = field(default_factory=dict)
+    """Speech of the agents that other policies play, by agent."""
     max_rounds: int | None = None
     """Turns that may pass in an episode; None: as many as its environment says."""
     stream: tuple = ()
@@ -67,7 +69,7 @@ class Rollout:
     @cached_property
     def worlds(self) -> dict[str, World]:
         """Environments and their speech, by `Task.env`."""
-        return worlds_of(self.env, self.speech, self.max_rounds)
+        return worlds_of(self.env, self.speech, self.max_rounds, self.others)
 
     def sample(self, sampler: Sampler, tasks: Sequence[Task]) -> list[Group]:
         """One group per task."""

@@ -14,7 +14,7 @@ There is a thread for every episode that waits, so 64 tools of 50 ms take 50 ms.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field
 from itertools import islice
@@ -77,7 +77,8 @@ class EpisodePlace:
 class Lived:
     """An episode's life, and what it waits for where a thread works on that."""
 
-    session: int
+    sessions: range
+    """Sessions of its requests: one for each agent."""
     life: Life | Answering
     start: Start | None
     """The episode's; a probe has None."""
@@ -95,7 +96,9 @@ class Stage(Generic[T]):
         self.waiting = [Waiting() for _ in growths]
         self.queue: deque[Lived] = deque()
         self.lives: dict[int, Lived] = {}
-        """By session, those that have begun."""
+        """By first session, those that have begun."""
+        self.owners: dict[int, Lived] = {}
+        """By session, whose requests are asked in it."""
         self.kept: dict[int, list[int]] = {}
         """By growth, the sessions of its episodes that have ended, which others may leave."""
         self.due: deque[tuple[int, Lived]] = deque()
@@ -114,7 +117,7 @@ class Stage(Generic[T]):
             self.tick += 1
             for request, completion in self.rollout.engine.step():
                 self.num_decoding -= 1
-                self._go_on(self.lives[request.session], lambda life, said=completion: life.send(said))  # type: ignore[misc]
+                self._go_on(self.owners[request.session], lambda life, said=completion: life.send(said))  # type: ignore[misc]
             while self.due and self.due[0][0] <= self.tick:
                 self._admit(self.due.popleft()[1])
             self._admit_ready()
@@ -127,7 +130,7 @@ class Stage(Generic[T]):
             if one.answer is not None and not one.answer.cancel():
                 one.answer.exception()  # no episode is closed while it steps
         for one in left:
-            self.rollout.engine.release(one.session)
+            self._release_all(one.sessions)
             one.life.close()
         for index in range(len(self.growths)):
             self._release(index)
@@ -149,14 +152,20 @@ class Stage(Generic[T]):
         self._settle(index)
 
     def _lived(self, place: EpisodePlace, start: Start | Probe) -> Lived:
-        session, self.num_sessions = self.num_sessions, self.num_sessions + 1
+        rollout, first = self.rollout, self.num_sessions
         group = place.growth if self.forks else None
         if isinstance(start, Probe):
-            return Lived(session, answer_probe(start, self.rollout.sampling, session, group), None, place, "inline")
-        rollout, world = self.rollout, self.rollout.worlds[start.task.env]
+            sessions = self._take_sessions(1)
+            return Lived(sessions, answer_probe(start, rollout.sampling, first, group), None, place, "inline")
+        world = rollout.worlds[start.task.env]
         refuse_replay(world, start)
-        life = play_episode(world, rollout.sampling, start, rollout.stream, session, group)
-        return Lived(session, life, start, place, world.env.pace)
+        life = play_episode(world, rollout.sampling, start, rollout.stream, first, group)
+        return Lived(self._take_sessions(len(world.env.agents)), life, start, place, world.env.pace)
+
+    def _take_sessions(self, num: int) -> range:
+        """Return numbers that no session has."""
+        first, self.num_sessions = self.num_sessions, self.num_sessions + num
+        return range(first, self.num_sessions)
 
     def _settle(self, index: int) -> None:
         """Wake a growth whose oldest episodes have ended, as many as it waits for."""
@@ -170,7 +179,8 @@ class Stage(Generic[T]):
         while self.queue and len(self.lives) < self.rollout.num_live:
             self._start(1)
             one = self.queue.popleft()
-            self.lives[one.session] = one
+            self.lives[one.sessions.start] = one
+            self.owners.update(dict.fromkeys(one.sessions, one))
             if one.answer is None:
                 self._go_on(one, next)
             else:
@@ -226,11 +236,13 @@ class Stage(Generic[T]):
         self.num_decoding += 1
 
     def _end(self, one: Lived, result: Trajectory | float) -> None:
-        del self.lives[one.session]
+        del self.lives[one.sessions.start]
+        for session in one.sessions:
+            del self.owners[session]
         if isinstance(result, float):  # nobody leaves a probe
-            self.rollout.engine.release(one.session)
+            self._release_all(one.sessions)
         else:
-            self.kept.setdefault(one.place.growth, []).append(one.session)
+            self.kept.setdefault(one.place.growth, []).extend(one.sessions)
             if not self.forks:
                 self._release(one.place.growth)
             self.rollout.progress(result)
@@ -239,7 +251,10 @@ class Stage(Generic[T]):
 
     def _release(self, index: int) -> None:
         """Let go of what a growth's ended episodes hold in the engine."""
-        for session in self.kept.pop(index, ()):
+        self._release_all(self.kept.pop(index, ()))
+
+    def _release_all(self, sessions: Iterable[int]) -> None:
+        for session in sessions:
             self.rollout.engine.release(session)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,10 +26,14 @@ from rlx.protocol.automaton import Automaton
 from rlx.protocol.drawn import added_by, drawn_by, initial_by
 from rlx.rollout.engine import Engine
 from rlx.rollout.play import Rollout
+from rlx.rollout.remote.engine import RemoteEngine
+from rlx.rollout.remote.link import link_all, token_here
+from rlx.rollout.routed import RoutedEngine
 from rlx.rollout.speech import Speech, speech_of
 from rlx.rollout.torch.engine import TorchEngine
 from rlx.rollout.vllm.engine import VllmEngine
 from rlx.run.grounds import grounds_of
+from rlx.run.policies import Served, agent_of, name_of
 from rlx.run.run import Run
 from rlx.types import Sampling, Trajectory
 
@@ -46,6 +50,18 @@ class Policy:
     engine: Engine
     speech: Speech
     hardware: Hardware
+    others: Mapping[str, Speech] = field(default_factory=dict)
+    """Speech of the agents that other policies play, by agent."""
+
+    @property
+    def own_engine(self) -> Engine:
+        """The engine that takes the run's weights."""
+        return self.engine.own if isinstance(self.engine, RoutedEngine) else self.engine
+
+    def close_others(self) -> None:
+        """Let go of the policies that end with a stage."""
+        if isinstance(self.engine, RoutedEngine):
+            self.engine.close_others()
 
     def rollout(
         self,
@@ -65,6 +81,7 @@ class Policy:
             env=env,
             speech=self.speech,
             engine=self.engine,
+            others=self.others,
             sampling=sampling,
             stream=stream,
             max_rounds=max_rounds,
@@ -173,7 +190,11 @@ def learner_of(run: Run, loaded: Any, ranks: Ranks, automaton: Automaton | None)
 
 
 def build_policy(run: Run, model: Model, fleet: Fleet | None = None) -> Policy:
-    """Build a policy without a learner, for an evaluation."""
+    """Build a policy without a learner, for an evaluation. A server's needs no weights here."""
+    own = run.policies.get(name_of(""))
+    if isinstance(own, Served):
+        engine, speech = served(run, own)
+        return Policy(engine=engine, speech=speech, hardware=run.hardware)
     tokenizer = load_tokenizer(model)
     added = added_in(run, tokenizer)
     loaded: Any = load_model(model, dtype=run.hardware.dtype, added=added)
@@ -199,7 +220,46 @@ def policy_of(
     else:
         engine.use(automaton)
         engine.load(weights, 0)
-    return Policy(engine=engine, speech=speech, hardware=run.hardware)
+    others = others_of(run, model, loaded, weights, tokenizer, speech)
+    engines = {agent: engine for agent, (engine, _) in others.items()}
+    return Policy(
+        engine=RoutedEngine(engine, engines) if engines else engine,
+        speech=speech,
+        hardware=run.hardware,
+        others={agent: spoken for agent, (_, spoken) in others.items()},
+    )
+
+
+def others_of(
+    run: Run, model: Model, loaded: Any, weights: Mapping[str, Tensor], tokenizer: Any, speech: Speech
+) -> dict[str, tuple[Engine, Speech]]:
+    """Build the policies that the run does not train, by the agents that they play; one that plays several is one."""
+    made: dict[str, tuple[Engine, Speech]] = {}
+    for name, policy in sorted(run.policies.items()):
+        if isinstance(policy, Served):
+            made[name] = served(run, policy)
+        elif policy.model is None:
+            own = build_engine(run.hardware, model, loaded, weights, tokenizer, speech.drawn.automaton)
+            made[name] = own, speech
+        else:
+            made[name] = frozen(run, policy.model)
+    return {agent_of(name): other for name, other in made.items()}
+
+
+def frozen(run: Run, model: Model) -> tuple[Engine, Speech]:
+    """Return the engine of another model, and its speech."""
+    tokenizer = load_tokenizer(model)
+    loaded: Any = load_model(model, dtype=run.hardware.dtype, added=added_in(run, tokenizer))
+    speech = speech_in(run, model, loaded, tokenizer)
+    weights = dict(loaded.state_dict())
+    return build_engine(run.hardware, model, loaded, weights, tokenizer, speech.drawn.automaton), speech
+
+
+def served(run: Run, policy: Served) -> tuple[Engine, Speech]:
+    """Return the engine of a policy behind a server, and its speech."""
+    model = policy.model or run.model
+    links = link_all([policy.address or ""], token_here(), patience=policy.patience)
+    return RemoteEngine(links, may_be_gone=True), speech_of(run.protocol, load_tokenizer(model), chat=model.chat)
 
 
 def build_engine(

@@ -54,6 +54,7 @@ from rlx.run.kept import (
     store_evaluation,
 )
 from rlx.run.life import Life, end, errors_of, fetch_first, living, read_finished, record_end
+from rlx.run.policies import chosen
 from rlx.run.report import left_in, model_name, name_of, num_held_out, results_text, tables_of
 from rlx.run.run import Run
 from rlx.run.warm import model_digest
@@ -98,7 +99,7 @@ def floor_beside(life: Life) -> Figures:
 
     life.process.pulse.at("random play")
     try:
-        return floor(life.run.evaluate, life.run.env, tell=tell)
+        return floor(life.run.evaluate, life.run.env, tell=tell, agents=life.run.measured_agents)
     except FloorError as error:
         life.process.screen.say(f"no random floor: {error}")
         return {}
@@ -127,10 +128,10 @@ def judge_fixed(life: Life, agent: Agent, noun: str, model: Model) -> list[Evalu
             agent.begin(model)
 
     config = {key: run.config[key] for key in ("env", "protocol", "sampling", "evaluate", "hardware")}
-    config |= {"code": code_digest(config), **data_of(run.env)}
+    config |= {"code": code_digest(config), **data_of(run.env), **chosen(run.config)}
     digest = digest_of({"config": config, "model": model_digest(model), "format": FORMAT})
     act = partial(agent.policy.rollout, prepare=prepare, keep=False)
-    return judge(life, act, noun, digest, cache=cache_folder() / EVALUATED / digest)
+    return judge(life, act, noun, digest, cache=None if run.is_served else cache_folder() / EVALUATED / digest)
 
 
 @contextmanager
@@ -178,7 +179,8 @@ def judge(
             save_for_others(life, others, groups, max_rounds)
         return found
 
-    evaluations = evaluate(settings, run.env, play, max_context=run.sampling.max_context, noun=noun)
+    agents, longest = run.measured_agents, run.sampling.max_context
+    evaluations = evaluate(settings, run.env, play, max_context=longest, noun=noun, agents=agents)
     errors = errors_of(evaluations[0].groups)
     if errors:
         first = " ".join(errors[0].split())[:300]

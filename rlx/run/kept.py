@@ -14,6 +14,7 @@ from rlx.record.folder import TRAJECTORIES, digest_of, set_aside, write_aside
 from rlx.record.sources import code_digest
 from rlx.record.store import StoreError, good_lines, load, save
 from rlx.run.inputs import data_of
+from rlx.run.policies import chosen
 from rlx.run.process import Process
 from rlx.run.run import Run
 from rlx.types import Group, Start, Trajectory
@@ -22,7 +23,7 @@ from rlx.types import Group, Start, Trajectory
 def evaluation_key(run: Run, policy: str | int) -> str:
     """A name for all that an evaluation's episodes depend on, but for the hardware's rounding. `policy` tells it from
     others: by its weights, or within a run by how many updates it has had."""
-    config = {key: run.config.get(key) for key in SETTINGS}
+    config = {key: run.config.get(key) for key in SETTINGS} | chosen(run.config)
     return digest_of({"policy": policy, **config, "code": code_digest(config), **data_of(run.env)})
 
 

@@ -44,11 +44,13 @@ ROOM = 10**9
 
 @dataclass(slots=True)
 class Script:
-    """Engine that says given texts, one a tick for every request. A session that has said all of its own says nothing,
+    """Engine that says given texts, one a tick for every request. An episode that has said all of its own says nothing,
     which is an invalid turn."""
 
     lines: Mapping[int, Iterator[str]]
-    """The texts of each session."""
+    """Texts of each episode."""
+    num_agents: int = 1
+    """Sessions of an episode."""
     queue: list[Request] = field(default_factory=list)
     tick: int = 0
     counts: Counts = field(default_factory=Counts)
@@ -64,7 +66,7 @@ class Script:
 
     def answer(self, request: Request) -> Completion:
         """Return the session's next text as a completion."""
-        ids = tuple(next(self.lines[request.session]).encode())
+        ids = tuple(next(self.lines[request.session // self.num_agents]).encode())
         return Completion(token_ids=ids, logprobs=(0.0,) * len(ids), stop="stop")
 
     def load(self, weights: Mapping[str, Any], version: int) -> None:
@@ -135,7 +137,7 @@ def rehearse_one(life: Life, run: Run, name: str, env: Environment) -> None:
     where = f"env {name}" if name else "env"
 
     def rollout() -> Rollout:
-        return rollout_of(run, texts, life.process.interrupt.check)
+        return rollout_of(run, texts, len(env.agents), life.process.interrupt.check)
 
     alone = play_alone(rollout(), starts)
     broken = [one.error for one in alone if one.status == "error"]
@@ -150,7 +152,9 @@ def rehearse_one(life: Life, run: Run, name: str, env: Environment) -> None:
         return
     if difference := first_difference(alone, together):
         stable = not first_difference(alone, play_alone(rollout(), starts))
-        if stable and (isolated := first_difference(alone, isolated_in_threads(run, texts, starts, life))):
+        if stable and (
+            isolated := first_difference(alone, isolated_in_threads(run, texts, starts, len(env.agents), life))
+        ):
             raise RunError(f"{where}: {explain_thread_error(isolated, env)}")
         life.warn(
             f"{where}: episodes that live at the same time are answered differently from episodes played alone "
@@ -198,14 +202,14 @@ def describe_answer(turn: Turn | None) -> str:
     return f"{' '.join(part.text for part in turn.observation)!r:.60} and reward {turn.reward:g}"
 
 
-def rollout_of(run: Run, texts: Sequence[Sequence[str]], check: Callable[[], None]) -> Rollout:
+def rollout_of(run: Run, texts: Sequence[Sequence[str]], num_agents: int, check: Callable[[], None]) -> Rollout:
     """Return the run's rollout with a script in place of a model."""
     longest = max(map(len, texts), default=0) + 2
     limit = run.env.max_rounds
     return Rollout(
         env=run.env,
         speech=Speech(dialect=run.protocol, encode=encode, decode=decode),
-        engine=Script({session: chain(lines, repeat("")) for session, lines in enumerate(texts)}),
+        engine=Script({number: chain(lines, repeat("")) for number, lines in enumerate(texts)}, num_agents),
         sampling=replace(run.sampling, max_context=ROOM),
         max_rounds=longest if limit is None else min(limit, longest),
         stream=("rehearsal", run.seed),
@@ -225,7 +229,8 @@ def decode(ids: Sequence[int]) -> str:
 
 def play_alone(rollout: Rollout, starts: Sequence[Start]) -> list[Trajectory]:
     """Play episodes one after another on this thread."""
-    return [play_one(rollout, start, session) for session, start in enumerate(starts)]
+    num_agents = len(rollout.worlds[starts[0].task.env].env.agents) if starts else 1
+    return [play_one(rollout, start, number * num_agents) for number, start in enumerate(starts)]
 
 
 def play_one(rollout: Rollout, start: Start, session: int) -> Trajectory:
@@ -255,10 +260,10 @@ def play_together(rollout: Rollout, starts: Sequence[Start], *, ahead: bool) -> 
 
 
 def isolated_in_threads(
-    run: Run, texts: Sequence[Sequence[str]], starts: Sequence[Start], life: Life
+    run: Run, texts: Sequence[Sequence[str]], starts: Sequence[Start], num_agents: int, life: Life
 ) -> list[Trajectory]:
     """Play episodes one after another, every call on another thread: what differs then is not shared state."""
-    rollouts = [rollout_of(run, [lines], life.process.interrupt.check) for lines in texts]
+    rollouts = [rollout_of(run, [lines], num_agents, life.process.interrupt.check) for lines in texts]
     return [play_together(one, [start], ahead=False)[0] for one, start in zip(rollouts, starts, strict=True)]
 
 

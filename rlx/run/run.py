@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from rlx.hardware.profile import SPLIT_TEMPERATURES, Hardware
 from rlx.limits import LARGEST_SEED, above, at_least, not_empty, refuse, within
 from rlx.model.recipe import MOST_DOUBLINGS
 from rlx.protocol.drawn import Choosing
+from rlx.run.policies import Frozen, Other, Served, check_policies, measured_agents, trained_agents
 from rlx.types import Sampling
 from rlx.world import dialect_of, parts_of, trained_parts
 
@@ -103,6 +104,8 @@ class Run:
     steps: int
     extend: int = 0
     """Largest number of extensions of a warm start, each of which doubles `steps` (rlx/run/warm_result.py)."""
+    policies: Mapping[str, Other] = field(default_factory=dict)
+    """Policies of agents that the run does not train, by agent; `agent` is the one of an environment with one alone."""
     max_error_share: float
     """More episodes of a step than this share ending in an error stop the run."""
     objective: str | tuple[str, ...] | None = None
@@ -117,6 +120,8 @@ class Run:
         within(0.0, 1.0, max_error_share=self.max_error_share)
         for name, env in parts_of(self.env).items():
             at_least(0, **{f"env.parts.{name}.env.max_rounds" if name else "env.max_rounds": env.max_rounds or 0})
+        check_policies(self.env, self.policies, self.steps)
+        self.check_engines()
         self.check_temperatures()
         self.check_context()
         if self.steps:
@@ -135,6 +140,28 @@ class Run:
             if self.hardware.is_split and value and not low <= value <= high:
                 limit = f"0 or a number from {low:g} to {high:g} with hardware.tensor_parallel above 1"
                 refuse(f"{key}.temperature", value, limit)
+
+    def check_engines(self) -> None:
+        """Refuse a second engine in a process where there can be one alone."""
+        for name, policy in self.policies.items():
+            if isinstance(policy, Frozen) and self.hardware.engine == "vllm":
+                what = f"policies.{name}: a process has one vLLM engine"
+                raise ValueError(f"{what}; start `rlx serve` and choose +policy@policies.{name}=served")
+
+    @property
+    def trained_agents(self) -> dict[str, tuple[str, ...]]:
+        """Agents that the run's own policy plays, by `Task.env`."""
+        return trained_agents(self.env, self.policies)
+
+    @property
+    def measured_agents(self) -> dict[str, tuple[str, ...]]:
+        """Agent whose episodes an evaluation measures, by `Task.env`."""
+        return measured_agents(self.env, self.policies)
+
+    @property
+    def is_served(self) -> bool:
+        """Servers of others play some agent: equal configurations may have other weights there."""
+        return any(isinstance(policy, Served) for policy in self.policies.values())
 
     def check_context(self) -> None:
         """A model holds the context, and the context a turn."""

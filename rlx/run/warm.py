@@ -19,6 +19,7 @@ from rlx.record.folder import LOCK, digest_of
 from rlx.record.sources import code_digest, file_digest
 from rlx.run.inputs import data_of
 from rlx.run.life import Life
+from rlx.run.policies import chosen
 from rlx.run.progress import RUN_FILE
 from rlx.run.run import Run
 
@@ -32,7 +33,7 @@ def warm_config(stage: Run) -> dict[str, Any]:
     """Return the settings that determine a stage: PARTS, the model, and what it starts from. The model's recipe is left
     out, as the other parts have its values; so are the environment's `reward_only_keys` where the stage only
     imitates."""
-    config = {part: stage.config[part] for part in PARTS}
+    config = {part: stage.config[part] for part in PARTS} | ({} if stage.algo.imitates else chosen(stage.config))
     if stage.algo.imitates:
         judging = stage.env.reward_only_keys
         config["env"] = {key: value for key, value in config["env"].items() if key not in judging}

@@ -27,6 +27,7 @@ from rlx.learner.batch import Batch
 from rlx.learner.deepspeed import DeepSpeedLearner
 from rlx.learner.torch import TorchLearner
 from rlx.run.agent import build_agent
+from rlx.run.policies import Frozen
 from rlx.train import train
 from rlx.types import Group, Turn
 
@@ -42,6 +43,14 @@ def run_all(runs: list[list[Any]]) -> None:
     """Each is a folder and words."""
     for folder, words in runs:
         train(build_run(compose(words), Path(folder)), Screen(silent=True))
+
+
+def duel(folder: str, words: list[str]) -> None:
+    """A run of two agents, one of which is trained."""
+    from tests.duel import Duel
+
+    run = build_run(compose(words), Path(folder))
+    train(replace(run, env=Duel(), policies={"blue": Frozen()}), Screen(silent=True))
 
 
 def hang(folder: str, words: list[str]) -> None:

@@ -151,6 +151,12 @@ def test_nested_ppo_takes_the_same_steps_on_two_ranks_as_on_one(
     assert alone[0]["batch/turns"] > alone[0]["batch/episodes"], "episodes have several turns"
 
 
+def test_two_agents_are_the_same_on_two_ranks(words: list[str], tmp_path: Path) -> None:
+    for size in (1, 2):
+        work(size, "duel", folder=str(tmp_path / str(size)), words=[*words, f"hardware.num_processes={size}"])
+    assert_close(told(tmp_path / "1"), told(tmp_path / "2"))
+
+
 def test_a_run_goes_on_under_another_stage(runs: Path) -> None:
     assert_close(told(runs / "2-to-3"), told(runs / "2-2"))
 

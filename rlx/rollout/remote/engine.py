@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from rlx.protocol.automaton import Automaton
 from rlx.rollout.engine import Counts, RequestError
 from rlx.rollout.remote.link import GoneError, Link, ServerError
-from rlx.types import Completion, Request
+from rlx.types import Completion, Failed, Request
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,11 +36,14 @@ PART_BYTES = 2**30
 class RemoteEngine:
     """See the module's docstring, and rlx.rollout.engine.Engine for the methods."""
 
-    def __init__(self, links: Sequence[Link], *, num_ticks: int = NUM_TICKS) -> None:
-        """Claims the servers. Their weights are whatever they began with until `load`. Without servers it can only
-        look on, as a process does that plays nothing while others of its run do."""
+    def __init__(self, links: Sequence[Link], *, num_ticks: int = NUM_TICKS, may_be_gone: bool = False) -> None:
+        """Claim the servers. Their weights are whatever they began with until `load`. Without servers the engine can
+        only look on, as a process does that plays nothing while others of its run do. If servers `may_be_gone`, a
+        request that none of them answers fails, and the run goes on."""
         self.links = list(links)
-        self.num_ticks = num_ticks
+        self.num_ticks, self.may_be_gone = num_ticks, may_be_gone
+        self.gone = ""
+        """Why no server is left."""
         self.version = -1
         """Of no policy yet: servers hold whatever they began with."""
         self.num_moved = 0
@@ -113,7 +116,8 @@ class RemoteEngine:
         number, self._num_added = self._num_added, self._num_added + 1
         self._waited[number] = request
         self._number_of[request.session] = number
-        self._send(number, request)
+        if not self.gone:
+            self._send(number, request)
 
     def _send(self, number: int, request: Request) -> None:
         """To the session's own server, to its group's, or to one that has few."""
@@ -140,9 +144,11 @@ class RemoteEngine:
             link.releases.append(session)
             link.adds.pop(-1 if number is None else number, None)
 
-    def step(self) -> list[tuple[Request, Completion]]:
+    def step(self) -> Sequence[tuple[Request, Completion | Failed]]:
         self.tick += 1
         answers = self._everyone(lambda link: link.step(self.num_ticks))
+        if self.gone:
+            return [(self._close(number), Failed(self.gone)) for number in list(self._waited)]
         finished = sorted(
             ((number, completion) for answer in answers for number, completion in answer.finished),
             key=lambda pair: pair[0],
@@ -173,8 +179,10 @@ class RemoteEngine:
         link.fate = fate or "died"
         link.close()
         if not self._living():
-            told = "; ".join(link.obituary() for link in self.links)
-            raise ServerError(f"no rollout server is left: {told}; run the same command to go on from the checkpoint")
+            self.gone = f"no rollout server is left: {'; '.join(link.obituary() for link in self.links)}"
+            if self.may_be_gone:
+                return
+            raise ServerError(f"{self.gone}; run the same command to go on from the checkpoint")
         for session in link.sessions:
             self._home.pop(session, None)
         link.sessions.clear()

@@ -80,7 +80,9 @@ class Service:
         for _ in range(num_ticks):
             if not self._numbers:
                 break
-            finished += [(self._numbers.pop(r.session), completion) for r, completion in self.engine.step()]
+            for request, answer in self.engine.step():
+                assert isinstance(answer, Completion), "an engine of this process completes every request"
+                finished.append((self._numbers.pop(request.session), answer))
         return finished
 
     def use(self, raw: bytes) -> bytes:

@@ -1,0 +1,86 @@
+"""Several agents in one episode: what each of them has seen, and the episode of each.
+
+An episode is one ordered list of turns, whoever acts, so a fork is a replay of recorded actions. A step's observation
+is read by the agent that acts next:
+
+    turns       A: raise     B: fold     A: show          (Turn.agent)
+    observation "A raised"   "B folded"  "you win"        read by B, A, nobody
+    A has seen  opening, raise, "B folded", show
+
+So an agent's own episode is its turns, each with the observation before its next turn. Its reward is what the
+environment gave it in all turns: a reward in a turn of another agent belongs to its own last turn before that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from rlx.environment import Environment
+from rlx.types import Fork, Group, Part, Task, Trajectory, Turn
+
+Seen = tuple[Part, ...]
+
+
+def is_alone(env: Environment) -> bool:
+    """Tell whether one agent acts in the environment's episodes."""
+    return len(env.agents) == 1
+
+
+def briefed(env: Environment, task: Task, agent: str) -> Task:
+    """Return the task as an agent is told it."""
+    return task if is_alone(env) else replace(task, prompt=env.briefing(task, agent))
+
+
+def seen_by(agent: str, opening: Seen, turns: Sequence[Turn]) -> tuple[Seen, list[Turn]]:
+    """Return what an agent saw before its first turn, and its turns, each with the observation that it read next."""
+    places = [place for place, turn in enumerate(turns) if turn.agent == agent]
+    read = [opening, *(turn.observation for turn in turns)]
+    ends = [*places[1:], len(turns)]
+    first = read[places[0] if places else len(turns)]
+    return first, [replace(turns[place], observation=read[end]) for place, end in zip(places, ends)]
+
+
+def turns_of_agent(agent: str, opening: Seen, turns: Sequence[Turn]) -> tuple[Seen, list[Turn]]:
+    """Return the same, with all that the agent earned in each turn's reward."""
+    places = [place for place, turn in enumerate(turns) if turn.agent == agent]
+    first, seen = seen_by(agent, opening, turns)
+    ends = [*places[1:], len(turns)]
+    earned = [
+        sum((turn.rewards.get(agent, 0.0) for turn in turns[place + 1 : end]), own.reward)
+        for own, place, end in zip(seen, places, ends)
+    ]
+    return first, [replace(turn, reward=reward, rewards={}, outcomes={}) for turn, reward in zip(seen, earned)]
+
+
+def episode_of_agent(agent: str, episode: Trajectory) -> Trajectory:
+    """Return the episode of one agent. A fork in another agent's turn leaves its parent before the agent's own."""
+    opening, turns = turns_of_agent(agent, episode.opening, episode.turns)
+    outcomes = episode.turns[-1].outcomes if episode.turns else {}
+    success = outcomes.get(agent, episode.success)
+    return replace(episode, opening=opening, turns=tuple(turns), success=success, fork=fork_of_agent(agent, episode))
+
+
+def fork_of_agent(agent: str, episode: Trajectory) -> Fork | None:
+    """Return an episode's fork, with its turn counted in the agent's own turns."""
+    fork = episode.fork
+    if fork is None:
+        return None
+    own = sum(turn.agent == agent for turn in episode.turns[: fork.turn])
+    is_own = fork.turn < len(episode.turns) and episode.turns[fork.turn].agent == agent
+    return replace(fork, turn=own) if is_own else Fork(parent=fork.parent, turn=own)
+
+
+def groups_of_agents(groups: Sequence[Group], agents: Mapping[str, Sequence[str]]) -> list[Group]:
+    """Return a group of every agent's own episodes for each group, `agents` by `Task.env`; of an agent that acts alone
+    the group as it is."""
+    return [own for group in groups for own in split_group(group, agents[group.task.env])]
+
+
+def split_group(group: Group, agents: Sequence[str]) -> list[Group]:
+    if tuple(agents) == ("",):
+        return [group]
+    return [
+        replace(group, trajectories=tuple(episode_of_agent(agent, one) for one in group.trajectories))
+        for agent in agents
+    ]

@@ -1,0 +1,77 @@
+"""Several policies seen as one Engine: a request goes to the policy that it names.
+
+The run's own engine takes weights and is the one whose version and counts are told. The other policies never change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from rlx.protocol.automaton import Automaton
+from rlx.rollout.engine import Counts, Engine
+from rlx.types import Completion, Failed, Request
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class RoutedEngine:
+    """See the module's docstring, and rlx.rollout.engine.Engine for the methods."""
+
+    def __init__(self, own: Engine, others: Mapping[str, Engine]) -> None:
+        """`others` by the names of their policies; two names may share an engine."""
+        self.own, self.others = own, others
+        self.tick = 0
+        self._waiting: dict[int, str] = {}
+        """Policy of the request under way, by session."""
+
+    @property
+    def counts(self) -> Counts:
+        return self.own.counts
+
+    @property
+    def version(self) -> int:
+        return self.own.version
+
+    def load(self, weights: Mapping[str, Tensor], version: int) -> None:
+        self.own.load(weights, version)
+
+    def later(self, weights: Mapping[str, Tensor], version: int) -> Callable[[], None]:
+        return self.own.later(weights, version)  # type: ignore[attr-defined]
+
+    def use(self, automaton: Automaton | None) -> None:
+        self.own.use(automaton)
+
+    def add(self, request: Request) -> None:
+        self._engine(request.policy).add(request)
+        self._waiting[request.session] = request.policy
+
+    def step(self) -> list[tuple[Request, Completion | Failed]]:
+        """One tick of every engine that has a request, in the order of their names; the run's own comes first."""
+        self.tick += 1
+        finished = [answered for name in sorted({*self._waiting.values()}) for answered in self._engine(name).step()]
+        for request, _ in finished:
+            del self._waiting[request.session]
+        return finished
+
+    def release(self, session: int) -> None:
+        self._waiting.pop(session, None)
+        for engine in (self.own, *self.others.values()):
+            engine.release(session)
+
+    def rest(self, keep: bool = True) -> None:
+        self.own.rest(keep)
+        for engine in self.others.values():
+            engine.rest()
+
+    def close(self) -> None:
+        self.own.close()
+        self.close_others()
+
+    def close_others(self) -> None:
+        for engine in self.others.values():
+            engine.close()
+
+    def _engine(self, policy: str) -> Engine:
+        return self.others[policy] if policy else self.own
