@@ -1,4 +1,4 @@
-"""What the benchmarks beside TRL share: a model of nano's shape with random weights, and steps that take turns.
+"""Common parts of the benchmarks beside TRL: a model of nano's shape with random weights, and steps that take turns.
 
 Both sides start from the same weights, sample in float32 at temperature 1 without filters, and cannot end a completion
 early. TRL's trainer runs as it is, its own step timed from `on_step_begin` to `on_step_end`, and ours runs between two
@@ -63,7 +63,7 @@ class Clock:
         self.seconds.setdefault(part, []).append(time.process_time() - start)
 
     def medians(self) -> dict[str, float]:
-        """Of all steps but the first."""
+        """Median over all steps but the first."""
         return {part: statistics.median(found[1:]) for part, found in self.seconds.items()}
 
 
@@ -214,5 +214,5 @@ def report(bench: str, ours: Clock, theirs: Clock, **counts: int) -> dict[str, A
 
 
 def scratch() -> tempfile.TemporaryDirectory:
-    """Where TRL may write."""
+    """Folder in which TRL may write."""
     return tempfile.TemporaryDirectory(prefix="rlx-bench-")

@@ -306,12 +306,12 @@ def replay(folder: Folder, words: Words = None, config_dir: ConfigDir = None) ->
     from rlx.config.saved import load_tree
     from rlx.evaluate.replay import replay as replay_folder
     from rlx.record.store import stored_files
-    from rlx.run.heard import speech_heard
+    from rlx.run.heard import stored_speech
 
     tree = load_tree(folder, words or [], config_dir=config_dir)
     stored_files(folder)  # for its error
     env, dialect, model = (build_part(tree, key) for key in ("env", "protocol", "model"))
-    report = replay_folder(folder, env, speech=speech_heard(folder, env, dialect, model))
+    report = replay_folder(folder, env, speech=stored_speech(folder, env, dialect, model))
     show(str(report))
     if not report.ok:
         raise typer.Exit(1)

@@ -18,20 +18,20 @@ class DemonstrationError(MistakeError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class PlayedMove:
     """A move of an expert: how one says it, and what came of it."""
 
     move: Move
     text: str
     step: Step
     legal: tuple[str, ...] | None
-    """What was legal before it."""
+    """Actions that were legal before it; None: all."""
 
 
-def demonstration(env: Environment, dialect: Dialect, task: Task, seed: int) -> tuple[Step, list[Shown]]:
+def demonstration(env: Environment, dialect: Dialect, task: Task, seed: int) -> tuple[Step, list[PlayedMove]]:
     """The environment's own expert, acting for real: the opening, and every move up to the end with the environment's
     answer."""
-    shown: list[Shown] = []
+    shown: list[PlayedMove] = []
     move, legal = None, None
     try:
         with open_episode(env, task) as episode:
@@ -42,7 +42,7 @@ def demonstration(env: Environment, dialect: Dialect, task: Task, seed: int) -> 
                 if told != move.action:
                     raise ValueError(told.text)
                 step = lawful(env, episode.step(move.action))
-                shown.append(Shown(move=move, text=dialect.write(move), step=step, legal=legal))
+                shown.append(PlayedMove(move=move, text=dialect.write(move), step=step, legal=legal))
                 move, legal = None, step.legal
                 if step.done:
                     break
@@ -52,7 +52,7 @@ def demonstration(env: Environment, dialect: Dialect, task: Task, seed: int) -> 
 
 
 def failure(task: Task, move: Move | None, index: int, legal: tuple[str, ...] | None) -> str:
-    """Where an expert failed."""
+    """Describe the place where an expert failed."""
     if move is None:
         return f"the expert fails in task {task.key!r:.60}" + (f" after {counted(index, 'move')}" if index else "")
     words = " ".join(filter(None, (move.action.kind, move.action.name, f"{move.action.text!r:.60}")))

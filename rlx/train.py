@@ -23,7 +23,7 @@ from rlx.hardware.interrupt import InterruptedRunError
 from rlx.hardware.pulse import nothing
 from rlx.learner.batch import Batch, collate
 from rlx.learner.learner import NotFiniteError
-from rlx.learner.notes import notes_of, of_whole_episodes
+from rlx.learner.notes import join_notes, notes_of
 from rlx.learner.rows import rows
 from rlx.model.load import Model
 from rlx.record.cache import in_words, time_of
@@ -106,7 +106,7 @@ def train(run: Run, screen: Screen | None = None) -> Summary:
 def stage_of(life: Life, run: Run, model: Model) -> Iterator[Agent]:
     """Build the agent from `model`. The learner ends with the stage; the engine is passed on to the next stage."""
     agent = build_agent(run, model, life.process.ranks, life.process.fleet, life.process.engine)
-    life.process.engine = agent.policy.own_engine
+    life.process.engine = agent.policy.trained_engine
     try:
         yield agent
     finally:
@@ -236,7 +236,7 @@ def take_notes(life: Life, agent: Agent, groups: list[Group], own: list[Group], 
     if not life.process.ranks.is_first:
         return ()
     notes = notes_of(own, whole, batch, measured["entropy"], agent.policy.speech.decode)
-    return of_whole_episodes(groups, life.run.trained_agents, notes)
+    return join_notes(groups, life.run.trained_agents, notes)
 
 
 def warm_up(life: Life, stage: Run) -> Path:

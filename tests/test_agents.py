@@ -21,7 +21,7 @@ from rlx.evaluate.floor import floor
 from rlx.evaluate.replay import replay
 from rlx.gym.spoken import SpokenPart
 from rlx.learner.batch import collate
-from rlx.learner.notes import of_whole_episodes
+from rlx.learner.notes import join_notes
 from rlx.learner.rows import rows
 from rlx.limits import MistakeError
 from rlx.model.load import load_base, load_tokenizer
@@ -146,7 +146,7 @@ def test_a_row_after_anothers_other_turn_left_no_state() -> None:
 def test_notes_stand_beside_the_turns_of_their_agent() -> None:
     groups = [Group(task=TASK, trajectories=(Trajectory(task=TASK, sample=0, turns=TURNS, status="done"),))]
     own: Any = [[[{"pieces": ["first"]}, {"pieces": ["second"]}]]]
-    assert of_whole_episodes(groups, {"": ("A",)}, own) == [[[{"pieces": ["first"]}, {}, {}, {"pieces": ["second"]}]]]
+    assert join_notes(groups, {"": ("A",)}, own) == [[[{"pieces": ["first"]}, {}, {}, {"pieces": ["second"]}]]]
 
 
 def test_an_episode_of_two_agents_is_stored_whole() -> None:

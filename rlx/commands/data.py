@@ -12,7 +12,7 @@ from typing import Any
 
 from rlx.dialect import Dialect
 from rlx.environment import Environment
-from rlx.expert import Shown, demonstration
+from rlx.expert import PlayedMove, demonstration
 from rlx.limits import MistakeError
 from rlx.protocol.history import first_prompt
 from rlx.types import Task
@@ -51,7 +51,7 @@ def trace(env: Environment, protocol: Dialect, task: Task, seed: int) -> Row:
     }
 
 
-def turn_of(shown: Shown, protocol: Dialect) -> Row:
+def turn_of(shown: PlayedMove, protocol: Dialect) -> Row:
     observation = protocol.render(shown.step.observation) if shown.step.observation else ""
     return {"text": shown.text, "observation": observation, "action": asdict(shown.move.action)}
 

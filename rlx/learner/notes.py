@@ -1,4 +1,4 @@
-"""What training made of a step's trajectories, token by token, for whoever looks at them afterwards."""
+"""Results of training for each token of a step's trajectories, to be stored beside them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def notes_of(
     entropy_M: Tensor,
     decode: Callable[[Sequence[int]], str],
 ) -> list[list[list[Notes]]]:
-    """Of each group's trajectories' turns. `whole` holds every token that was sampled, `entropy_M` its entropy;
-    `taught` those that credit keeps, with their advantages."""
+    """Return the notes of each turn, by group and trajectory. `whole` holds every token that was sampled, `entropy_M`
+    its entropy; `taught` holds those that credit keeps, with their advantages."""
     in_taught_M = torch.isin(whole.position_M, taught.position_M)
     columns = {
         "advantages": spread(taught.advantage_M, in_taught_M),
@@ -50,7 +50,7 @@ def notes_of(
     return [[turns(trajectory) for trajectory in group.trajectories] for group in groups]
 
 
-def of_whole_episodes(
+def join_notes(
     groups: Sequence[Group], agents: Mapping[str, Sequence[str]], own: Sequence[list[list[Notes]]]
 ) -> list[list[list[Notes]]]:
     """Return the notes of whole episodes, from those of each agent's own (rlx.agents.groups_of_agents). Notes of agents

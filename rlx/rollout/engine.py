@@ -1,4 +1,4 @@
-"""What samples completions: the interface that play speaks to, whichever engine is behind it.
+"""Interface of engines, which sample completions.
 
 An engine holds a policy's weights and the KV caches of sessions. A session is one episode's growing context: its
 requests come one after another, each prompt usually the one before it, its completion and an observation. So a session
@@ -6,8 +6,8 @@ is to the torch engine a parked cache row, and will be to vLLM a prefix-cache lo
 lives, and `release` is a hint that it may go. Work happens in `step` alone, a tick at a time; its caller owns the
 schedule.
 
-Two promises make rollouts reproducible. The schedule counts ticks and never reads a clock, and the random number for
-token i of a request is a function of (request.stream, i) alone, whoever its neighbours are and whenever it came.
+Two promises make rollouts reproducible. The schedule counts ticks and never reads a clock. The random number for token
+i of a request is a function of (request.stream, i) alone: neighbours and time do not change it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class Counts:
-    """What an engine has done since it was made, in tokens."""
+    """Tokens that an engine has processed since it was made."""
 
     num_prefilled: int = 0
     """Prompt tokens that went through the model."""
@@ -50,7 +50,7 @@ class Engine(Protocol):
 
     @property
     def tick(self) -> int:
-        """How many times `step` was called."""
+        """Number of calls of `step`."""
         ...
 
     @property
@@ -58,7 +58,7 @@ class Engine(Protocol):
 
     @property
     def version(self) -> int:
-        """Of the weights it has."""
+        """Version of its weights."""
         ...
 
     def load(self, weights: Mapping[str, Tensor], version: int) -> None:
@@ -69,7 +69,7 @@ class Engine(Protocol):
         ...
 
     def use(self, automaton: Automaton | None) -> None:
-        """From the next `load` on, requests name states of this automaton; of none without one."""
+        """Let requests name states of this automaton from the next `load` on; None: requests name no state."""
         ...
 
     def add(self, request: Request) -> None:

@@ -54,7 +54,7 @@ class Policy:
     """Speech of the agents that other policies play, by agent."""
 
     @property
-    def own_engine(self) -> Engine:
+    def trained_engine(self) -> Engine:
         """The engine that takes the run's weights."""
         return self.engine.own if isinstance(self.engine, RoutedEngine) else self.engine
 

@@ -1,4 +1,4 @@
-"""How what a run's model chose is understood afterwards, without its weights."""
+"""Protocol and tokenizer of a finished run, for replays, without its weights."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from rlx.rollout.speech import Speech, speech_of
 from rlx.world import dialect_of, parts_of
 
 
-def speech_heard(folder: Path, env: Environment, protocol: Dialect, model: Model) -> Speech:
-    """The speech of the run in `folder`, by the actions that its checkpoints name, or its model and its protocols."""
+def stored_speech(folder: Path, env: Environment, protocol: Dialect, model: Model) -> Speech:
+    """Return the speech of the run in `folder`, with the added actions that its checkpoints or its model name."""
     tokenizer = load_tokenizer(model)
     encode = partial(encode_text, tokenizer)
     dialects = {name: dialect_of(env, protocol, name) for name in parts_of(env)}
     added = added_by(dialects)
-    actions = actions_heard(folder, model, added, encode) if added else None
+    actions = stored_actions(folder, model, added, encode) if added else None
     return speech_of(protocol, tokenizer, chat=model.chat, drawn=drawn_by(dialects, actions, encode))
 
 
-def actions_heard(folder: Path, model: Model, added: Mapping[str, str], encode: Encode) -> Actions:
-    """What the run's model had rows for."""
+def stored_actions(folder: Path, model: Model, added: Mapping[str, str], encode: Encode) -> Actions:
+    """Return the added actions for which the run's model had rows."""
     shape = find_shape({"path": model.path, "shape": model.shape})
     if shape is None:
         raise ModelError(f"model.path={model.path}: its config.json is not here, which says how many ids it has")

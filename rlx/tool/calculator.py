@@ -3,8 +3,8 @@
     (12 + 5) / 4 =    4.250            an integer is shown as it is, anything else with three decimals
     7 / 0 =           Error: division by zero
 
-The buttons are those of Yue et al. 2025, "Expanding the Action Space of LLMs to Reason Beyond Language": an expression
-begins with 1 to 9 or a parenthesis, no 0 follows an operator or a parenthesis, and `=` needs every parenthesis closed
+The buttons are those of Yue et al. 2025, "Expanding the Action Space of LLMs to Reason Beyond Language". An expression
+begins with 1 to 9 or a parenthesis, and no 0 follows an operator or a parenthesis. `=` needs every parenthesis closed
 and a digit or `)` before it. Unlike there, a number has one decimal point at most. So whatever can be pressed can be
 read, and has a value or an error that says why not.
 """
@@ -28,11 +28,12 @@ TOKEN = re.compile(r"\s*(?:(\d+(?:\.\d+)?|\.\d+)|([-+*/()]))", re.ASCII)
 OPERATORS = (" + ", " - ", " * ", " / ")
 EQUALS = " = "
 DEEPEST = 8
-"""Of parentheses within each other, what may be asked for."""
+"""Largest depth of parentheses that a configuration may ask for."""
 NESTING = 40
-"""Of what is read: a parenthesis takes at most three, one for itself and two for operators before it."""
+"""Largest depth of expressions that are read. A parenthesis takes at most three: one for itself and two for the
+operators before it."""
 LARGEST = 10**9
-"""Of what is shown."""
+"""Largest number that is shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +45,7 @@ class Calculator:
     max_depth: int = 3
     """Parentheses within each other that buttons open."""
     points: bool = True
-    """Whether there is a button for a decimal point."""
+    """Add a button for a decimal point."""
 
     def __post_init__(self) -> None:
         within(2, 200, max_length=self.max_length)
@@ -58,7 +59,8 @@ class Calculator:
         )
 
     def run(self, text: str) -> Result:
-        """What the display shows for an expression, with or without its `=`; whatever the text, never an exception."""
+        """Return the text that the display shows for an expression, with or without its `=`. No text raises an
+        exception."""
         try:
             return Result(output=show(self.value(text)))
         except WrongExpressionError as error:
@@ -91,10 +93,10 @@ def show(value: Fraction) -> str:
 
 
 class ButtonState(NamedTuple):
-    """Where one is in an expression: a state of the buttons' automaton."""
+    """Place in an expression: a state of the buttons' automaton."""
 
     after: Literal["sign", "whole", "point", "decimal", "close"]
-    """What was pressed last: an operator, `(` or nothing; a digit before the point; the point; one after it; `)`."""
+    """Last button: an operator, `(` or nothing; a digit before the point; the point; one after it; `)`."""
     depth: int
     """Parentheses that are open."""
     left: int
@@ -102,15 +104,15 @@ class ButtonState(NamedTuple):
 
     @property
     def needed(self) -> int:
-        """Of these, the fewest that make it whole: a digit where one must come, each `)`, and `=`."""
+        """Fewest buttons that complete the expression: a digit where one must come, each `)`, and `=`."""
         return (self.after in ("sign", "point")) + self.depth + 1
 
 
 @lru_cache(maxsize=16)
 def draw_buttons(max_length: int, max_depth: int, points: bool) -> Buttons:
-    """The automaton. A state is what was pressed last, of five kinds, the open parentheses, and how many buttons are
-    left, so there are at most 5 (max_depth + 1) max_length of them: 1,117 of 1,280 by default. Without the third, no
-    length would be bounded, and an expression that a turn's end cuts is lost."""
+    """Return the automaton. A state is the last button (five kinds), the number of open parentheses and the number of
+    buttons left. So there are at most 5 (max_depth + 1) max_length of them: 1,117 of 1,280 by default. Without the
+    third, no length would be bounded, and an expression that a turn's end cuts is lost."""
     numbers = {ButtonState("sign", 0, max_length): 0}
     states: list[dict[str, int | None]] = []
     waiting = list(numbers)

@@ -1,4 +1,4 @@
-"""What the games have in common: turns that are counted, an end to them, and what comes of a turn that says nothing.
+"""Common parts of the games: counted turns, their limit, and the answer to a turn that cannot be read.
 
 The rewards are GEM's (Liu et al. 2025, arXiv:2510.01051): 1 for the whole of a game, or in parts that add up to it; 0
 for what the rules forbid; -0.1 for a turn that cannot be read, which ends the game.
@@ -32,7 +32,7 @@ class Game(Environment):
     discount: ClassVar = 0.9
     reward_range: ClassVar[tuple[float, float]] = (UNREADABLE, 1.0)
     stream: ClassVar[str]
-    """What keys its random numbers."""
+    """Name that keys its random numbers."""
 
     max_turns: int
     """Turns of a game."""
@@ -44,7 +44,7 @@ class Game(Environment):
 
     @property
     def apart(self) -> bool:
-        """Whether there are so many tasks that some can be held out; else both splits have all of them."""
+        """True if there are enough tasks to hold some out; else both splits have all of them."""
         return True
 
     @abstractmethod
@@ -62,7 +62,7 @@ class Turns(Episode):
 
     @abstractmethod
     def play(self, action: Action) -> Step | None:
-        """What comes of a turn; None if it cannot be read."""
+        """Return the answer to a turn; None if it cannot be read."""
 
     def at_limit(self, step: Step) -> float:
         """The reward of a last turn that did not end the game."""
@@ -108,7 +108,7 @@ def whole_number(text: str) -> int | None:
 
 
 def whole_numbers(text: str) -> tuple[int, ...] | None:
-    """Such numbers, blanks between them; None if there is none, or anything else."""
+    """Read whole numbers with blanks between them; None if there is none, or anything else."""
     return read_numbers(text) if len(text) < LONGEST else None
 
 

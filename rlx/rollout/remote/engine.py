@@ -5,9 +5,9 @@ of the call before finished (see server.py). So the schedule counts ticks and no
 same calls give the same batches on every server. A session stays on the server that had its first request: the one
 where its group is, whose contexts it may share, or the one with the fewest sessions then.
 
-A server that dies takes nothing with it: a request holds its whole prompt and its random stream, so those it had not
-answered are added to the others, and what comes back is what it would have said, up to rounding. Answers are known by
-number, each is taken once, and one that nobody waits for any more is dropped.
+A server that dies takes nothing with it, as a request holds its whole prompt and its random stream. The requests that
+it had not answered are added to the others, which give the same answers, up to rounding. Answers are known by number,
+each is taken once, and one that nobody waits for any more is dropped.
 
 Weights go to all servers at once, over HTTP, part by part. Where learner and servers have GPUs, NCCL would be quicker:
 `Link.load` is the one place that would choose it.
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 NUM_TICKS = 1
-"""Of every server in a step."""
+"""Ticks of every server in a step."""
 PART_BYTES = 2**30
-"""Of weights, which are sent in parts of no more than this, or of one tensor."""
+"""Largest part of weights that is sent at once, unless one tensor is larger."""
 
 
 class RemoteEngine:
@@ -120,7 +120,7 @@ class RemoteEngine:
             self._send(number, request)
 
     def _send(self, number: int, request: Request) -> None:
-        """To the session's own server, to its group's, or to one that has few."""
+        """Send a request to the session's own server, to its group's, or to one that has few sessions."""
         link = self._home.get(request.session)
         if link is None:
             kin = [
@@ -215,7 +215,7 @@ def parts(weights: Mapping[str, Tensor], largest: int = PART_BYTES) -> Iterator[
 
 
 def attempt(work: Callable[[], Any]) -> Any:
-    """What it gives, or the error that says that a server cannot be used."""
+    """Return the result of the work, or the error that says that a server cannot be used."""
     try:
         return work()
     except (GoneError, ServerError) as error:
