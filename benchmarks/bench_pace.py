@@ -1,6 +1,6 @@
 """64 episodes whose tool takes 50 ms, at each pace, beside the ideal: their decoding, and every turn's tool once.
 
-ideal = seconds of the same episodes inline with a tool that takes nothing + turns x 50 ms
+The ideal is the seconds of the same episodes inline with a tool that takes nothing, plus turns x 50 ms.
 
 In ticks the tool is waited for as many as it is given; what overlaps with decoding may beat the ideal.
 """
@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rlx.config.compose import build_run, compose
-from rlx.environment import Episode, Pace
+from rlx.environment import Environment, Episode, Pace
 from rlx.run.agent import build_policy
 from rlx.types import Action, Sampling, Start, Step, Task, Text
 
@@ -24,11 +25,14 @@ TICKS = (1, 2, 4, 8)
 
 
 @dataclass(frozen=True)
-class Slow:
+class Slow(Environment):
     """A tool that takes its time, so many turns long."""
 
     seconds: float
     pace: Pace
+
+    def tasks(self, split: str, seed: int) -> Iterator[Task]:
+        return iter(())
 
     def start(self, task: Task) -> Turns:
         return Turns(self.seconds)
