@@ -17,7 +17,19 @@ SHELL = re.compile(r"^```sh.*?^```$", re.MULTILINE | re.DOTALL)
 IN_TEXT = re.compile(r"`rlx ([a-z][a-z-]*)([^`]*)`")
 IN_BLOCKS = re.compile(r"^    rlx ([a-z][a-z-]*)((?: [^\s#]\S*)*)(?:$|  +| #)", re.MULTILINE)
 OWN = {
-    *("cellar", "grpo_length", "echo", "higher_lower", "shop", "corridor", "town", "winners", "token_ppo", "mine"),
+    *(
+        "cellar",
+        "grpo_length",
+        "echo",
+        "higher_lower",
+        "shop",
+        "corridor",
+        "matches",
+        "town",
+        "winners",
+        "token_ppo",
+        "mine",
+    ),
     *("library", "NAME", "X", "Y", "…"),
 }
 """Options of the reader's own folder, and names that stand for any."""

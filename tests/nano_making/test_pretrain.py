@@ -108,7 +108,7 @@ def run_main(monkeypatch: pytest.MonkeyPatch, *words: str) -> object:
         (("--processes", "2", "--drawers", "1"), "drawers=1: expected 0 beside --processes 2"),
         (("--drawers", "-1"), "drawers=-1: expected an integer from 0 to 256"),
         (("--device", "tpu"), "device=tpu: expected one of cpu"),
-        (("--device", "\x1b[31m"), "device=\N{REPLACEMENT CHARACTER}[31m: expected one of cpu"),
+        (("--device", "\x1b[31m"), "device=\\x1b[31m: expected one of cpu"),
         (("--seed", "-1"), "seed=-1: expected an integer from 0 to 4294967295"),
         (("--steps", "1" + "0" * 30), "steps=1000000000000000000000000000000: expected an integer from 1 to 1000000"),
         (("--steps", "few"), "argument --steps: invalid int value: 'few'; --help tells all words"),

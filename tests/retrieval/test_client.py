@@ -272,7 +272,7 @@ def test_a_lost_server_stops_the_run_and_counts_no_episode_as_failed() -> None:
     from rlx.types import Sampling, Start
 
     task = next(islice(QA().tasks("train", 0), 1))
-    world: Any = type("World", (), {"remembering": lambda self: None})()
+    world: Any = type("World", (), {"env": QA(), "remembering": lambda self, agent: None})()
     life = play_episode(world, Sampling(), Start(task=task, sample=0), (), 0)
     next(life)
     with pytest.raises(LostServiceError, match="gone"):
