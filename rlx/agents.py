@@ -32,23 +32,31 @@ def briefed(env: Environment, task: Task, agent: str) -> Task:
     return task if is_alone(env) else replace(task, prompt=env.briefing(task, agent))
 
 
+def spans(agent: str, turns: Sequence[Turn]) -> list[tuple[int, int]]:
+    """Return the place of each turn of an agent, and that of its next one; after the last, the number of turns."""
+    places = [place for place, turn in enumerate(turns) if turn.agent == agent]
+    return list(zip(places, [*places[1:], len(turns)]))
+
+
 def seen_by(agent: str, opening: Seen, turns: Sequence[Turn]) -> tuple[Seen, list[Turn]]:
     """Return what an agent saw before its first turn, and its turns, each with the observation that it read next."""
-    places = [place for place, turn in enumerate(turns) if turn.agent == agent]
+    own = spans(agent, turns)
     read = [opening, *(turn.observation for turn in turns)]
-    ends = [*places[1:], len(turns)]
-    first = read[places[0] if places else len(turns)]
-    return first, [replace(turns[place], observation=read[end]) for place, end in zip(places, ends)]
+    first = read[own[0][0] if own else len(turns)]
+    return first, [replace(turns[place], observation=read[end]) for place, end in own]
+
+
+def seen_in(env: Environment, agent: str, opening: Seen, turns: Sequence[Turn]) -> tuple[Seen, Sequence[Turn]]:
+    """Return the same in an environment; an agent that acts alone saw all, and nothing is copied."""
+    return (opening, turns) if is_alone(env) else seen_by(agent, opening, turns)
 
 
 def turns_of_agent(agent: str, opening: Seen, turns: Sequence[Turn]) -> tuple[Seen, list[Turn]]:
-    """Return the same, with all that the agent earned in each turn's reward."""
-    places = [place for place, turn in enumerate(turns) if turn.agent == agent]
+    """Return what `seen_by` returns, with all that the agent earned in each turn's reward."""
     first, seen = seen_by(agent, opening, turns)
-    ends = [*places[1:], len(turns)]
     earned = [
-        sum((turn.rewards.get(agent, 0.0) for turn in turns[place + 1 : end]), own.reward)
-        for own, place, end in zip(seen, places, ends)
+        sum((turn.rewards.get(agent, 0.0) for turn in turns[place + 1 : end]), turns[place].reward)
+        for place, end in spans(agent, turns)
     ]
     return first, [replace(turn, reward=reward, rewards={}, outcomes={}) for turn, reward in zip(seen, earned)]
 

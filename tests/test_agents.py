@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,9 +16,12 @@ import pytest
 
 from rlx.agents import episode_of_agent, groups_of_agents, seen_by
 from rlx.console import Screen
+from rlx.evaluate.compare import scores_of
 from rlx.evaluate.evaluate import Evaluate
+from rlx.evaluate.figures import figures
 from rlx.evaluate.floor import floor
 from rlx.evaluate.replay import replay
+from rlx.evaluate.summary import read_summary
 from rlx.gym.spoken import SpokenPart
 from rlx.learner.batch import collate
 from rlx.learner.notes import join_notes
@@ -30,6 +33,7 @@ from rlx.record.codec import from_json, to_json
 from rlx.record.store import load as load_groups
 from rlx.record.store import step_path
 from rlx.record.track import is_clock
+from rlx.rollout.episode import demonstrate_episode, worlds_of
 from rlx.rollout.play import Rollout
 from rlx.rollout.remote.engine import RemoteEngine
 from rlx.rollout.remote.link import link_all
@@ -38,6 +42,8 @@ from rlx.rollout.routed import RoutedEngine
 from rlx.rollout.speech import Speech
 from rlx.run.agent import build_engine, build_policy
 from rlx.run.policies import Frozen, Served, measured_agents
+from rlx.tool.lend import Lend
+from rlx.tool.tool import Result, Tool
 from rlx.train import train
 from rlx.types import (
     Action,
@@ -45,6 +51,7 @@ from rlx.types import (
     Failed,
     Fork,
     Group,
+    Move,
     Part,
     Request,
     Sampling,
@@ -56,7 +63,7 @@ from rlx.types import (
     Turn,
     Verb,
 )
-from rlx.world import lawful
+from rlx.world import lawful, open_episode
 from tests.duel import Duel
 
 QUIET = Screen(silent=True)
@@ -312,10 +319,12 @@ class Saying:
     def rest(self, keep: bool = True) -> None: ...
 
 
+SPEECH = Speech(dialect=Direct(), encode=lambda text: list(text.encode()), decode=lambda ids: bytes(ids).decode())
+
+
 def test_a_request_that_fails_ends_its_own_episode_alone() -> None:
-    speech = Speech(dialect=Direct(), encode=lambda text: list(text.encode()), decode=lambda ids: bytes(ids).decode())
     engine: Any = RoutedEngine(Saying(), {"blue": Saying(fails=[2])})  # type: ignore[arg-type]
-    rollout = Rollout(env=Duel(), speech=speech, engine=engine, sampling=Sampling(), others={"blue": speech})
+    rollout = Rollout(env=Duel(), speech=SPEECH, engine=engine, sampling=Sampling(), others={"blue": SPEECH})
     played = rollout.play([Start(task=TASK, sample=sample) for sample in range(4)])
     assert [one.status for one in played] == ["done", "done", "error", "done"]
     assert "it is gone" in played[2].error
@@ -361,3 +370,69 @@ def test_random_play_of_two_agents_measures_the_first() -> None:
 def test_a_gym_environment_of_several_agents_is_refused() -> None:
     with pytest.raises(MistakeError, match="Duel has several agents"):
         SpokenPart(Duel(), Direct())
+
+
+class Mirrored(Duel):
+    """The same, with an expert for both players, and a tool that may be lent."""
+
+    max_rounds: ClassVar = None
+
+    def demonstrate(self, task: Task, seed: int, tools: Sequence[str]) -> Iterator[Move]:
+        for word in ("a", "bb", "ccc", "dd"):
+            yield Move(thought="", action=Action(kind="answer", text=word))
+
+
+def test_a_demonstration_names_its_agents_and_each_reads_its_own_observations() -> None:
+    world = worlds_of(Mirrored(), SPEECH)[""]
+    task = next(Mirrored().tasks("train", 0))
+    shown = demonstrate_episode(world, task, 0)
+    assert [one.agent for one in shown.turns] == ["red", "blue", "red", "blue"]
+    prompts = [bytes(one.prompt_ids).decode() for one in shown.turns]
+    assert "You are red." in prompts[2]
+    assert "blue said 2" in prompts[2]
+    assert "red said 1" not in prompts[2]
+
+
+@dataclass(frozen=True)
+class Mirror(Tool):
+    verb: ClassVar = Verb(name="mirror", description="mirror", argument="text")
+
+    def run(self, text: str, /) -> Result:
+        return Result(output=text[::-1])
+
+
+def test_an_agent_that_calls_a_lent_tool_acts_again() -> None:
+    env = Lend(env=Duel(), tool=Mirror())
+    with open_episode(env, TASK) as episode:
+        steps = [episode.opening(), episode.step(Action(kind="call", name="mirror", text="ab"))]
+        steps.append(episode.step(Action(kind="answer", text="a")))
+    assert [lawful(env, step).next_agent for step in steps] == ["red", "red", "blue"]
+
+
+def test_agents_with_equal_policies_share_an_engine(duel: Callable[..., Any], tmp_path: Path) -> None:
+    run = duel(tmp_path, "steps=0", policies={"red": Frozen(), "blue": Frozen()})
+    policy = build_policy(run, run.model)
+    assert policy.engine.others["red"] is policy.engine.others["blue"]  # type: ignore[attr-defined]
+    played = policy.rollout(run.env, run.sampling, ("test",)).play([Start(task=TASK, sample=0)])
+    assert [one.agent for one in played[0].turns] == ["red", "blue"] * 2
+    assert policy.engine.others["red"].tick == policy.engine.tick  # type: ignore[attr-defined]
+
+
+def test_a_server_is_refused_where_several_processes_would_ask_it(duel: Callable[..., Any], tmp_path: Path) -> None:
+    run = duel(tmp_path)
+    two = replace(run.hardware, learner="deepspeed", num_processes=2)
+    with pytest.raises(ValueError, match=r"hardware\.num_processes=2: expected 1 with policies\.blue"):
+        replace(run, hardware=two, policies={"blue": Served(address="localhost:1")})
+
+
+def test_a_stored_evaluation_is_compared_by_the_agent_that_it_measured(
+    duel: Callable[..., Any], tmp_path: Path
+) -> None:
+    summary = train(duel(tmp_path, "steps=1"), QUIET)
+    assert read_summary(tmp_path / "summary.json").agents == {"": "red"}
+    told = figures(scores_of(tmp_path, "eval-own"), ks=[1], noun="eval", num_resamples=10, seed=0)
+    assert told["eval/reward"].value == pytest.approx(summary.metrics["eval/reward"].value)
+    episodes = [
+        one for group in load_groups(tmp_path / "trajectories" / "eval-own.jsonl") for one in group.trajectories
+    ]
+    assert sum(one.reward for one in episodes) / len(episodes) != pytest.approx(told["eval/reward"].value)

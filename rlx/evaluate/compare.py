@@ -9,17 +9,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rlx.agents import groups_of_agents
 from rlx.console import counted
 from rlx.evaluate.columns import chosen_columns
 from rlx.evaluate.evaluate import EvaluateError, default_ks
 from rlx.evaluate.figures import Score, attainable, mean_gains, mean_ratios, name_figures, score
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.passk import estimates
-from rlx.evaluate.summary import plain, read_summary
+from rlx.evaluate.summary import Summary, plain, read_summary
 from rlx.evaluate.sweep import differing_keys, is_alike, read_run
 from rlx.evaluate.tables import PAIRED, Table, figure_table, pass_columns, use_columns
 from rlx.record.folder import CONFIG, SUMMARY, TRAJECTORIES
 from rlx.record.store import load
+from rlx.types import Group
 
 
 def runs_of(folder: Path) -> list[Path]:
@@ -31,15 +33,21 @@ def runs_of(folder: Path) -> list[Path]:
 def scores_of(run: Path, name: str) -> list[Score]:
     """Return the scores of one of its stored evaluations, such as `eval-8`, a row per problem."""
     rounds = rounds_in(name.rpartition("-")[2])
-    bounds = attainable(stored_range(run), None if math.isinf(rounds) else int(rounds))
-    return [score(group, bounds) for group in load(run / TRAJECTORIES / f"{name}.jsonl")]
+    ended = summary_in(run)
+    found = (-math.inf, math.inf) if ended is None or ended.reward_range is None else ended.reward_range
+    bounds = attainable(found, None if math.isinf(rounds) else int(rounds))
+    return [score(group, bounds) for group in measured(load(run / TRAJECTORIES / f"{name}.jsonl"), ended)]
 
 
-def stored_range(run: Path) -> tuple[float, float]:
-    """Return the possible rewards of an episode, as the run's summary has them."""
-    ending = run / SUMMARY
-    found = read_summary(ending).reward_range if ending.exists() else None
-    return (-math.inf, math.inf) if found is None else found
+def summary_in(run: Path) -> Summary | None:
+    """Return a run's summary; None before it has ended."""
+    return read_summary(run / SUMMARY) if (run / SUMMARY).exists() else None
+
+
+def measured(groups: Sequence[Group], ended: Summary | None) -> list[Group]:
+    """Return the episodes of the agent that a run's figures are of; of an agent that acts alone the whole episodes."""
+    agents = {} if ended is None else ended.agents
+    return groups_of_agents(groups, {group.task.env: (agents.get(group.task.env, ""),) for group in groups})
 
 
 def budgets_of(run: Path, noun: str = "eval") -> list[str]:

@@ -37,7 +37,7 @@ FORMER = {
     "tool_tokens": "tool/tokens",
     **{name: f"episode/{name}" for name in ("turns", "tokens", "truncated", "errors")},
 }
-"""What figures were called in summaries before training's names were theirs too."""
+"""Former names of figures in summaries, before they took those of training."""
 
 
 class SummaryError(ValueError):
@@ -46,7 +46,7 @@ class SummaryError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What a run took."""
+    """Cost of a run."""
 
     tokens: int = 0
     """Sampled by the policy, in training and evaluation."""
@@ -75,7 +75,7 @@ class Git:
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """How a run ended."""
+    """End of a run: its status, its figures and their settings."""
 
     status: Ending
     metrics: Mapping[str, Estimate] = field(default_factory=dict)
@@ -90,11 +90,13 @@ class Summary:
     steps: int | None = None
     """Steps that the run had when it ended so; None in a summary of before they were told."""
     policy: str = ""
-    """What the `eval/` figures are of: a checkpoint, or a model's path."""
+    """Policy that the `eval/` figures measure: a checkpoint, or a model's path."""
     evaluate: Mapping[str, Any] = field(default_factory=dict)
     """The settings that the figures were made with: config.yaml may have been given others since."""
     reward_range: tuple[float, float] | None = None
     """Least and largest possible reward of an episode; null for what is not known."""
+    agents: Mapping[str, str] = field(default_factory=dict)
+    """Agent whose episodes the figures are of, by `Task.env`, where an environment has several."""
     ended: str = ""
     """When, by the machine's clock; of no figure's making."""
     notes: tuple[str, ...] = ()
@@ -104,7 +106,7 @@ class Summary:
 
 
 def versions_here(packages: Sequence[str] = PACKAGES) -> dict[str, str]:
-    """Of Python and of what is installed, by package; imports none of them."""
+    """Return the versions of Python and of installed packages, without an import of these."""
     found = {"python": platform.python_version()}
     for package in packages:
         try:
@@ -138,7 +140,7 @@ def write_summary(path: Path, summary: Summary) -> None:
 
 
 def read_summary(path: Path) -> Summary:
-    """What `write_summary` wrote, or SummaryError."""
+    """Read what `write_summary` wrote; SummaryError where it cannot be read."""
     try:
         return summary_of(parse(path.read_bytes()))
     except FileNotFoundError:
@@ -170,6 +172,7 @@ def summary_of(value: Any) -> Summary:
         policy=str(value.get("policy", "")),
         evaluate=dict(value.get("evaluate", {})),
         reward_range=range_of(value.get("reward_range")),
+        agents={str(part): str(agent) for part, agent in value.get("agents", {}).items()},
         ended=str(value.get("ended", "")),
         notes=tuple(str(note) for note in value.get("notes", ())),
         warnings=tuple(str(warning) for warning in value.get("warnings", ())),

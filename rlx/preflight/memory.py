@@ -100,6 +100,8 @@ class Demand:
     """Episodes of a step, forks among them."""
     frozen: bool = False
     """The policy that plays never changes: its engine keeps its weights while it sleeps."""
+    num_opponents: int = 0
+    """Policies in engines of their own beside the run's, each counted at the run's size."""
 
 
 def budgets(hardware: Hardware, demand: Demand, have: int | None, *, trains: bool = True) -> list[Budget]:
@@ -267,7 +269,9 @@ def engine_amounts(hardware: Hardware, demand: Demand, have: int | None) -> dict
     weights = -(-BYTES[hardware.dtype] * demand.shape.num_parameters // hardware.tensor_parallel)
     context = context_bytes(hardware, demand)
     if not (hardware.engine == "vllm" and hardware.device == "cuda"):
-        return {"engine weights": exactly(weights), **slots(hardware, context, demand.max_context)}
+        one = {"engine weights": exactly(weights), **slots(hardware, context, demand.max_context)}
+        beside = sum(one.values(), exactly(0)) * demand.num_opponents
+        return one | ({"other policies": beside} if demand.num_opponents else {})
     work = vllm_work(hardware, demand.shape)
     room = context if have is None else max(context, int(hardware.engine_memory * have) - weights - work)
     return {"engine weights": exactly(weights), "engine work": exactly(work), "KV cache": exactly(room)}

@@ -29,6 +29,7 @@ from rlx.preflight.scaling import num_engines
 from rlx.preflight.stage import Stage
 from rlx.preflight.timer import find_timer
 from rlx.protocol.drawn import added_by
+from rlx.run.policies import Frozen, distinct_policies
 from rlx.run.rehearsed import rehearsed
 from rlx.run.run import Run
 from rlx.types import Task
@@ -168,6 +169,7 @@ class Prospect:
             num_episodes=self.run.algo.num_prompts
             * (self.run.algo.sample.num_episodes + self.run.algo.sample.num_forks),
             frozen=any(algo.frozen_policy for algo in algos),
+            num_opponents=sum(isinstance(one, Frozen) for one in distinct_policies(self.run.policies)),
         )
 
     @cached_property

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, get_args
 
-from rlx.agents import briefed, is_alone, seen_by
+from rlx.agents import briefed, seen_in
 from rlx.algo.samplers import SamplerError
 from rlx.environment import Environment, Episode, Pace
 from rlx.expert import demonstration
@@ -175,9 +175,7 @@ class Scene:
 
     def seen(self) -> tuple[tuple[Part, ...], Sequence[Turn]]:
         """Return what the next agent has seen: the opening, and its turns with the observations that it read."""
-        if is_alone(self.world.env):
-            return self.opening.observation, self.turns
-        return seen_by(self.agent, self.opening.observation, self.turns)
+        return seen_in(self.world.env, self.agent, self.opening.observation, self.turns)
 
     def begin(self) -> tuple[int, ...]:
         """Start, and repeat recorded actions."""
@@ -284,14 +282,22 @@ def demonstrate_episode(world: World, task: Task, seed: int) -> Trajectory:
     turns: list[Turn] = []
     encode = world.remembering()
     opening, moves = demonstration(world.env, world.speech.dialect, task, seed)
+    agent = opening.next_agent
+
+    def context() -> tuple[int, ...]:
+        seen, past = seen_in(world.env, agent, opening.observation, turns)
+        return world.speech.context(briefed(world.env, task, agent), seen, past, encode, shown.legal)
+
     for shown in moves:
-        context = world.speech.context(task, opening.observation, turns, encode, shown.legal)
-        summary = world.speech.retell(turns)
+        before, past = context(), seen_in(world.env, agent, opening.observation, turns)[1]
+        summary = world.speech.retell(past)
         if summary is not None:
-            turns.append(world.close_turn(context, summary, world.speech.hear(summary, turns), Step(), encode))
-            context = world.speech.context(task, opening.observation, turns, encode, shown.legal)
+            action = world.speech.hear(summary, past)
+            turns.append(world.close_turn(before, summary, action, Step(), encode, agent=agent))
+            before = context()
         said = world.speech.say(shown.move, shown.legal)
-        turns.append(world.close_turn(context, said, shown.move.action, shown.step, encode))
+        turns.append(world.close_turn(before, said, shown.move.action, shown.step, encode, agent=agent))
+        agent = shown.step.next_agent
     success = bool(moves and moves[-1].step.success)
     seen = opening.observation
     return Trajectory(task=task, sample=0, turns=tuple(turns), status="done", success=success, opening=seen)

@@ -5,7 +5,7 @@ The run's own engine takes weights and is the one whose version and counts are t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from rlx.protocol.automaton import Automaton
@@ -48,21 +48,22 @@ class RoutedEngine:
         self._waiting[request.session] = request.policy
 
     def step(self) -> list[tuple[Request, Completion | Failed]]:
-        """One tick of every engine that has a request, in the order of their names; the run's own comes first."""
+        """Tick every engine that has a request, in the order of the policies' names; the run's own comes first."""
         self.tick += 1
-        finished = [answered for name in sorted({*self._waiting.values()}) for answered in self._engine(name).step()]
+        asked = [self._engine(name) for name in sorted({*self._waiting.values()})]
+        finished = [answered for engine in distinct(asked) for answered in engine.step()]
         for request, _ in finished:
             del self._waiting[request.session]
         return finished
 
     def release(self, session: int) -> None:
         self._waiting.pop(session, None)
-        for engine in (self.own, *self.others.values()):
+        for engine in distinct([self.own, *self.others.values()]):
             engine.release(session)
 
     def rest(self, keep: bool = True) -> None:
         self.own.rest(keep)
-        for engine in self.others.values():
+        for engine in distinct(self.others.values()):
             engine.rest()
 
     def close(self) -> None:
@@ -70,8 +71,13 @@ class RoutedEngine:
         self.close_others()
 
     def close_others(self) -> None:
-        for engine in self.others.values():
+        for engine in distinct(self.others.values()):
             engine.close()
 
     def _engine(self, policy: str) -> Engine:
         return self.others[policy] if policy else self.own
+
+
+def distinct(engines: Iterable[Engine]) -> list[Engine]:
+    """Return each engine once, in order."""
+    return list({id(engine): engine for engine in engines}.values())

@@ -33,7 +33,7 @@ from rlx.rollout.speech import Speech, speech_of
 from rlx.rollout.torch.engine import TorchEngine
 from rlx.rollout.vllm.engine import VllmEngine
 from rlx.run.grounds import grounds_of
-from rlx.run.policies import Served, agent_of, name_of
+from rlx.run.policies import Other, Served, agent_of, distinct_policies, name_of
 from rlx.run.run import Run
 from rlx.types import Sampling, Trajectory
 
@@ -233,17 +233,19 @@ def policy_of(
 def others_of(
     run: Run, model: Model, loaded: Any, weights: Mapping[str, Tensor], tokenizer: Any, speech: Speech
 ) -> dict[str, tuple[Engine, Speech]]:
-    """Build the policies that the run does not train, by the agents that they play; one that plays several is one."""
-    made: dict[str, tuple[Engine, Speech]] = {}
-    for name, policy in sorted(run.policies.items()):
+    """Build the policies that the run does not train, by the agents that they play. Agents with equal policies share an
+    engine: it is as large as a model, and a server has one caller."""
+
+    def build(policy: Other) -> tuple[Engine, Speech]:
         if isinstance(policy, Served):
-            made[name] = served(run, policy)
-        elif policy.model is None:
-            own = build_engine(run.hardware, model, loaded, weights, tokenizer, speech.drawn.automaton)
-            made[name] = own, speech
-        else:
-            made[name] = frozen(run, policy.model)
-    return {agent_of(name): other for name, other in made.items()}
+            return served(run, policy)
+        if policy.model is not None:
+            return frozen(run, policy.model)
+        return build_engine(run.hardware, model, loaded, weights, tokenizer, speech.drawn.automaton), speech
+
+    kinds = distinct_policies(run.policies)
+    made = [build(policy) for policy in kinds]
+    return {agent_of(name): made[kinds.index(policy)] for name, policy in run.policies.items()}
 
 
 def frozen(run: Run, model: Model) -> tuple[Engine, Speech]:

@@ -267,6 +267,7 @@ def end(life: Life, status: Ending, figures: dict[str, Estimate] | None = None) 
         reward_range=reward_range_of(life.run.env, max(life.run.evaluate.max_rounds, default=None))
         if figures
         else None,
+        agents={part: agent for part, (agent,) in life.run.measured_agents.items() if agent},
         notes=life.notes,
         warnings=(*life.warnings, *warnings_of(life.run, read_metrics(life.run.folder / METRICS), figures or {})),
         ended=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",

@@ -61,6 +61,15 @@ def agent_of(name: str) -> str:
     return "" if name == ALONE else name
 
 
+def distinct_policies(policies: Mapping[str, Other]) -> list[Other]:
+    """Return each policy once, in the order of the names."""
+    found: list[Other] = []
+    for _, policy in sorted(policies.items()):
+        if policy not in found:
+            found.append(policy)
+    return found
+
+
 def trained_agents(env: Environment, policies: Mapping[str, Other]) -> dict[str, tuple[str, ...]]:
     """Return the agents that the run's own policy plays, by `Task.env`."""
     return {

@@ -142,8 +142,16 @@ class Run:
                 refuse(f"{key}.temperature", value, limit)
 
     def check_engines(self) -> None:
-        """Refuse a second engine in a process where there can be one alone."""
+        """Refuse policies that cannot answer here: a second engine in a process with vLLM, and a server that several
+        processes ask, or that has no rows for added actions."""
         for name, policy in self.policies.items():
+            is_served = isinstance(policy, Served)
+            if is_served and self.hardware.num_processes > 1:
+                limit = f"1 with policies.{name}, as a server answers one process"
+                refuse("hardware.num_processes", self.hardware.num_processes, limit)
+            if is_served and any(isinstance(dialect, Choosing) for dialect in self.dialects.values()):
+                what = f"policies.{name}: a server has no rows for actions beyond the vocabulary"
+                raise ValueError(f"{what}: expected another protocol")
             if isinstance(policy, Frozen) and self.hardware.engine == "vllm":
                 what = f"policies.{name}: a process has one vLLM engine"
                 raise ValueError(f"{what}; start `rlx serve` and choose +policy@policies.{name}=served")

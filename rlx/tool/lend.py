@@ -100,18 +100,19 @@ class Lend(WrappedEnvironment):
 
 
 class LentEpisode(WrappedEpisode):
-    """An episode with a tool beside it. What was legal before a call is legal after it."""
+    """An episode with a tool beside it. What was legal before a call is legal after it, for the agent that called."""
 
     def __init__(self, lend: Lend, episode: Episode) -> None:
         self.lend, self.episode = lend, episode
         self.num_calls = 0
-        self.legal: tuple[str, ...] | None = None
+        self.before = Step()
+        """The environment's last step: what was legal, and who was to act, is so after a call too."""
 
     def opening(self) -> Step:
         return self.pass_on(self.episode.opening())
 
     def pass_on(self, step: Step) -> Step:
-        self.legal = step.legal
+        self.before = step
         return step
 
     def step(self, action: Action) -> Step:
@@ -126,4 +127,7 @@ class LentEpisode(WrappedEpisode):
         return self.say(result.output, ToolUse(num_calls=1, num_failed=int(result.failed), name=name), reward)
 
     def say(self, text: str, tool: ToolUse, reward: float = 0.0) -> Step:
-        return Step(observation=(Text(text),), reward=reward, tool=tool, legal=self.legal)
+        before = self.before
+        return Step(
+            observation=(Text(text),), reward=reward, tool=tool, legal=before.legal, next_agent=before.next_agent
+        )

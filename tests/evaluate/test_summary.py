@@ -49,6 +49,7 @@ def test_the_file_has_the_words_other_programs_read(tmp_path: Path) -> None:
         "steps": 24,
         "policy": "checkpoints/step-24",
         "evaluate": {"num_tasks": 50},
+        "agents": {},
         "ended": "",
         "notes": ["step-25 was altered"],
         "warnings": ["step 3: every turn was invalid"],

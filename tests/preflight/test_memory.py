@@ -291,3 +291,12 @@ def test_adapters_are_rank_times_in_plus_out() -> None:
     lora = Lora(rank=8, targets=("q_proj", "v_proj"))
     assert QWEN_05B.linear_maps["v_proj"] == (896, 128)
     assert num_trained(lora, QWEN_05B) == 24 * 8 * (896 + 896 + 896 + 128)
+
+
+@pytest.mark.parametrize("num", [1, 3])
+def test_policies_in_engines_of_their_own_take_what_the_runs_takes(num: int) -> None:
+    profile = Hardware(num_slots=3, dtype="bfloat16")
+    alone = engine_amounts(profile, DEMAND, None)
+    beside = engine_amounts(profile, replace(DEMAND, num_opponents=num), None)
+    assert beside.pop("other policies") == sum(alone.values(), Amount(least=0, most=0)) * num
+    assert beside == alone

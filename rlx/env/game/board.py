@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 
-from rlx.env.game.turns import Turns, told
+from rlx.env.game.turns import Turns, go_on
 from rlx.types import Step
 
 
@@ -47,7 +47,7 @@ class BoardTurns(Turns):
         self.board = bytearray(empty)
 
     def opening(self) -> Step:
-        return told(self.board.decode())
+        return go_on(self.board.decode())
 
     def show(self, text: str, reward: float = 0.0) -> Step:
-        return told(f"{text}\n{self.board.decode()}", reward)
+        return go_on(f"{text}\n{self.board.decode()}", reward)

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from rlx.env.game.board import BoardTurns
 from rlx.env.game.crossing import LENGTHS, Crossing, Laid, Way, layouts, letters_on
-from rlx.env.game.turns import whole_numbers, won
+from rlx.env.game.turns import parse_numbers, won
 from rlx.env.game.words import clued_between, every_clue, letters_of
 from rlx.limits import refuse
 from rlx.types import Action, Move, Step, Task, Text, Verb
@@ -92,7 +92,7 @@ class CrosswordsEpisode(BoardTurns):
 
     def play(self, action: Action) -> Step | None:
         *numbers, last = action.text.split() or [""]
-        where, letter = whole_numbers(" ".join(numbers)), letters_of(last)
+        where, letter = parse_numbers(" ".join(numbers)), letters_of(last)
         if action.kind != "act" or where is None or len(where) != 2 or letter is None or len(letter) > 1:
             return None
         row, col = where

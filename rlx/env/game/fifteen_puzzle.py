@@ -13,17 +13,17 @@ from random import Random
 from typing import ClassVar
 
 from rlx.env.game.board import in_pieces, in_rows
-from rlx.env.game.turns import Game, Turns, told, won
+from rlx.env.game.turns import Game, Turns, go_on, won
 from rlx.limits import within
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
 Tiles = tuple[int, ...]
-"""From the left and from the top; 0 is the gap."""
+"""Tiles row by row from the top left; 0 is the gap."""
 
 FROM = {"up": (1, 0), "down": (-1, 0), "left": (0, 1), "right": (0, -1)}
-"""Where the tile that slides so stands, in rows and columns from the gap."""
+"""Place of the tile that slides in each direction, in rows and columns from the gap."""
 SIZES = ((2, 10), (3, 20), (4, 50))
-"""Of random games: rows, slides."""
+"""Rows and slides of random games."""
 FARTHEST = 80
 """Slides from the end that a board of four rows can be; of three it is 31, of two 6."""
 
@@ -177,16 +177,16 @@ class FifteenEpisode(Turns):
         self.board[::2] = [cells[tile] for tile in tiles]
 
     def opening(self) -> Step:
-        return told("".join(self.board))
+        return go_on("".join(self.board))
 
     def play(self, action: Action) -> Step | None:
         if action.kind != "act" or action.name not in FROM:
             return None
         what = self.slide(action.name)
-        return won("solved") if self.tiles == self.goal else told("".join((what, "\n", *self.board)))
+        return won("solved") if self.tiles == self.goal else go_on("".join((what, "\n", *self.board)))
 
     def slide(self, name: str) -> str:
-        """What comes of it, in words."""
+        """Slide a tile, and describe the result."""
         place = slides_of(self.num_rows)[self.gap].get(name)
         if place is None:
             return f"nothing can slide {name}"

@@ -13,7 +13,7 @@ from random import Random
 from typing import ClassVar
 
 from rlx.env.game.board import in_rows
-from rlx.env.game.turns import Game, Turns, lost, told, won
+from rlx.env.game.turns import Game, Turns, go_on, lost, won
 from rlx.limits import refuse, within
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
@@ -23,7 +23,7 @@ Board = tuple[Row, ...]
 
 DIRECTIONS = ("up", "down", "left", "right")
 SIZES = ((16, 20), (32, 30), (64, 50))
-"""Of random games: the tile to reach, turns."""
+"""Tile to reach and turns of random games."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,7 @@ class Game2048(Game):
         return Episode2048(**task.data)
 
     def demonstrate(self, task: Task, seed: int, tools: Sequence[str]) -> Iterator[Move]:
-        """As few tiles as can be, looking two slides ahead, not at the tiles to come."""
+        """Keep as few tiles as possible, two slides ahead; the expert does not know the tiles to come."""
         episode = self.start(task)
         done = False
         while not done:
@@ -103,7 +103,7 @@ def slide(board: Board, name: str) -> Board:
 
 
 def slides(board: Board) -> dict[str, Board]:
-    """What each direction that moves something makes of it."""
+    """Return the board after each direction that moves something."""
     after = {name: slide(board, name) for name in DIRECTIONS}
     return {name: moved for name, moved in after.items() if moved != board}
 
@@ -141,14 +141,14 @@ class Episode2048(Turns):
         return len(empty) == 1
 
     def opening(self) -> Step:
-        return told(self.drawn())
+        return go_on(self.drawn())
 
     def play(self, action: Action) -> Step | None:
         if action.kind != "act" or action.name not in DIRECTIONS:
             return None
         moved = slide(self.board, action.name)
         if moved == self.board:
-            return told(f"nothing moves {action.name}\n{self.drawn()}")
+            return go_on(f"nothing moves {action.name}\n{self.drawn()}")
         self.board = moved
         gain = self.gain()
         is_full = self.add_tile()
@@ -156,7 +156,7 @@ class Episode2048(Turns):
             return won(f"reached {self.target}", gain)
         if is_full and not slides(self.board):
             return lost(f"nothing can move\n{self.drawn()}", gain)
-        return told(f"moved {action.name}\n{self.drawn()}", gain)
+        return go_on(f"moved {action.name}\n{self.drawn()}", gain)
 
     def gain(self) -> float:
         before, self.most = self.most, max(self.most, *map(max, self.board))

@@ -12,7 +12,7 @@ from math import ceil, sqrt
 from random import Random
 from typing import ClassVar, Literal
 
-from rlx.env.game.turns import Game, Turns, told, whole_number, won
+from rlx.env.game.turns import Game, Turns, go_on, parse_number, won
 from rlx.limits import refuse, within
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
@@ -35,7 +35,7 @@ class GuessTheNumber(Game):
     random: bool = False
     """Each task has a range and a number of guesses of its own."""
     expert: Literal["halving", "any"] = "halving"
-    """Whom demonstrations show: halving guesses the middle of what is left, any guesses any number that is left."""
+    """Expert of demonstrations: halving guesses the middle of what is left, any guesses any number that is left."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -93,21 +93,21 @@ class GuessEpisode(Turns):
         self.guesses: set[int] = set()
 
     def opening(self) -> Step:
-        return told(f"It is a number from {self.low} to {self.high}.")
+        return go_on(f"It is a number from {self.low} to {self.high}.")
 
     def play(self, action: Action) -> Step | None:
-        number = whole_number(action.text)
+        number = parse_number(action.text)
         if action.kind != "act" or number is None:
             return None
         self.last = number
         if not self.low <= number <= self.high:
-            return told(f"{number} is not from {self.low} to {self.high}")
+            return go_on(f"{number} is not from {self.low} to {self.high}")
         if number == self.secret:
             return won("correct")
         if number in self.guesses:
-            return told(f"you guessed {number} before")
+            return go_on(f"you guessed {number} before")
         self.guesses.add(number)
-        return told(f"{'higher' if number < self.secret else 'lower'} than {number}")
+        return go_on(f"{'higher' if number < self.secret else 'lower'} than {number}")
 
     def at_limit(self, step: Step) -> float:
         """1 less the last guess's distance, as a share of the range."""

@@ -11,13 +11,13 @@ from random import Random
 from string import ascii_lowercase
 from typing import ClassVar
 
-from rlx.env.game.turns import Game, Turns, told, won
+from rlx.env.game.turns import Game, Turns, go_on, won
 from rlx.env.game.words import LONGEST, SHORTEST, letter_counts, letters_of, words_of
 from rlx.limits import within
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
 SIZES = ((3, 10), (5, 15), (7, 20))
-"""Of random games: letters of the word, turns."""
+"""Letters of the word and turns of random games."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,7 @@ class Hangman(Game):
             if one == word:
                 return
             tried, num_turns = tried if is_word else tried + one, num_turns + 1
-            left = [other for other in left if shown(other, tried) == shown(word, tried) and other != one]
+            left = [other for other in left if mask_word(other, tried) == mask_word(word, tried) and other != one]
 
     def random_tries(self, task: Task, num: int, seed: int) -> list[Action]:
         """The honest floor: distinct random letters and words of that length, as many of the one as of the other."""
@@ -87,7 +87,7 @@ def best_letter(words: Sequence[str], tried: str) -> str:
     return max((letter for letter in counts if letter not in tried), key=lambda one: counts[one] % len(words))
 
 
-def shown(word: str, tried: str) -> str:
+def mask_word(word: str, tried: str) -> str:
     return " ".join(letter if letter in tried else "_" for letter in word)
 
 
@@ -97,7 +97,7 @@ class HangmanEpisode(Turns):
         self.word, self.tried = word, ""
 
     def opening(self) -> Step:
-        return told(shown(self.word, ""))
+        return go_on(mask_word(self.word, ""))
 
     def play(self, action: Action) -> Step | None:
         guess = letters_of(action.text) if action.kind == "act" else None
@@ -120,7 +120,7 @@ class HangmanEpisode(Turns):
 
     def show(self, text: str, reward: float = 0.0) -> Step:
         tried = f"\ntried {' '.join(self.tried)}" if self.tried else ""
-        return told(f"{text}\n{shown(self.word, self.tried)}{tried}", reward)
+        return go_on(f"{text}\n{mask_word(self.word, self.tried)}{tried}", reward)
 
 
 def guess(text: str) -> Action:

@@ -14,18 +14,18 @@ from operator import eq
 from random import Random
 from typing import ClassVar
 
-from rlx.env.game.turns import Game, Turns, told, whole_numbers, won
+from rlx.env.game.turns import Game, Turns, go_on, parse_numbers, won
 from rlx.limits import refuse, within
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
 Code = tuple[int, ...]
 
 SIZES = ((2, 4, 10), (4, 6, 20), (4, 8, 30))
-"""Of random games: digits of the code, the highest of them, guesses."""
+"""Digits of the code, the highest digit and guesses of random games."""
 LONGEST = 6
 """Digits of a code."""
 ANSWERS = [[f"black {black} white {white}" for white in range(LONGEST + 1)] for black in range(LONGEST)]
-"""By black and white."""
+"""Answers, by black and white pegs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +110,7 @@ def every_code(rng: Random, length: int, highest: int, repeats: bool) -> Iterato
 
 
 def pegs(code: Code, guess: Code) -> tuple[int, int]:
-    """How many are right and in place, and how many more are right; no digit of the code counts twice."""
+    """Count digits that are right and in place, and other right digits; no digit of the code counts twice."""
     black = sum(map(eq, code, guess))
     left = list(code)
     for digit in guess:
@@ -127,15 +127,15 @@ class MastermindEpisode(Turns):
         self.guesses: set[Code] = set()
 
     def play(self, action: Action) -> Step | None:
-        guess = whole_numbers(action.text) if action.kind == "act" else None
+        guess = parse_numbers(action.text) if action.kind == "act" else None
         if guess is None:
             return None
         if len(guess) != len(self.code):
-            return told(f"the code has {len(self.code)} digits")
+            return go_on(f"the code has {len(self.code)} digits")
         if min(guess) < 1 or max(guess) > self.highest:
-            return told(f"digits are from 1 to {self.highest}")
+            return go_on(f"digits are from 1 to {self.highest}")
         if guess in self.guesses:
-            return told(f"you guessed {written(guess)} before")
+            return go_on(f"you guessed {written(guess)} before")
         self.guesses.add(guess)
         return self.answer(guess)
 
@@ -145,7 +145,7 @@ class MastermindEpisode(Turns):
         self.most_black = max(self.most_black, black)
         if black == len(self.code):
             return won("correct", gain)
-        return told(f"{written(guess)}: {ANSWERS[black][white]}", gain)
+        return go_on(f"{written(guess)}: {ANSWERS[black][white]}", gain)
 
 
 def guess(code: Code) -> Action:

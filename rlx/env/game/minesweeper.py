@@ -20,7 +20,7 @@ from typing import ClassVar
 
 from rlx.env.game.board import BoardTurns
 from rlx.env.game.minefield import Numbers, around, risks
-from rlx.env.game.turns import Game, lost, whole_numbers, won
+from rlx.env.game.turns import Game, lost, parse_numbers, won
 from rlx.limits import refuse, within
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
@@ -71,7 +71,7 @@ class Minesweeper(Game):
         rng = Random(f"minesweeper/expert/{seed}/{task.id}")
         episode, is_done = self.start(task), False
         while not is_done:
-            risk = risks(episode.shown(), episode.cols, episode.num_mines)
+            risk = risks(episode.revealed(), episode.cols, episode.num_mines)
             least = min(risk.values())
             cell = rng.choice([one for one in risk if risk[one] == least])
             thought = f"A mine is there with a chance of {least:.2f}." if least and episode.mines else "It is no mine."
@@ -115,7 +115,7 @@ class MinesweeperEpisode(BoardTurns):
         self.num_safe = self.num_left = rows * cols - num_mines
 
     def play(self, action: Action) -> Step | None:
-        where = whole_numbers(action.text)
+        where = parse_numbers(action.text)
         if action.kind != "act" or where is None or len(where) != 2:
             return None
         row, col = where
@@ -166,8 +166,8 @@ class MinesweeperEpisode(BoardTurns):
                         opened.append(near)
         return len(opened)
 
-    def shown(self) -> Numbers:
-        """What is revealed: each cell's number, or None."""
+    def revealed(self) -> Numbers:
+        """Return each cell's number, or None where it is not revealed."""
         seen = [self.board[place] - ZERO for place in self.places]
         return [number if 0 <= number < 9 else None for number in seen]
 

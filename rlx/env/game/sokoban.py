@@ -27,13 +27,13 @@ from rlx.env.game.sokoban_rooms import (
     rows_of,
     solve,
 )
-from rlx.env.game.turns import Game, Turns, told, won
+from rlx.env.game.turns import Game, Turns, go_on, won
 from rlx.limits import within
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
 DIRECTIONS = ("up", "down", "left", "right")
 SIZES = ((6, 6, 2, 20), (8, 8, 5, 50))
-"""Of random games: rows, columns, boxes, moves."""
+"""Rows, columns, boxes and moves of random games."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +102,7 @@ class SokobanEpisode(Turns):
         self.board = in_pieces("\n".join(map(" ".join, rows)))
 
     def opening(self) -> Step:
-        return told(self.drawn())
+        return go_on(self.drawn())
 
     def play(self, action: Action) -> Step | None:
         step = self.steps.get(action.name) if action.kind == "act" else None
@@ -110,20 +110,20 @@ class SokobanEpisode(Turns):
             return None
         to = self.player + step
         if to not in self.floor:
-            return told(f"a wall is in the way\n{self.drawn()}")
+            return go_on(f"a wall is in the way\n{self.drawn()}")
         if to in self.boxes:
             return self.push(to, to + step)
         self.walk(to)
-        return told(f"moved {action.name}\n{self.drawn()}")
+        return go_on(f"moved {action.name}\n{self.drawn()}")
 
     def push(self, box: int, to: int) -> Step:
         if to not in self.floor or to in self.boxes:
-            return told(f"the box cannot move\n{self.drawn()}")
+            return go_on(f"the box cannot move\n{self.drawn()}")
         self.boxes.remove(box)
         self.boxes.add(to)
         self.board[2 * to] = BOX_ON_TARGET if to in self.targets else BOX
         self.walk(box)
-        return won("solved") if self.boxes == self.targets else told(f"pushed a box\n{self.drawn()}")
+        return won("solved") if self.boxes == self.targets else go_on(f"pushed a box\n{self.drawn()}")
 
     def walk(self, to: int) -> None:
         self.board[2 * self.player] = TARGET if self.player in self.targets else FLOOR

@@ -13,7 +13,7 @@ from random import Random
 from typing import ClassVar
 
 from rlx.env.game.sudoku_grids import HIDDEN, NAKED, SEARCH, deductions, full_grid, grade_of, num_empty, puzzle_of
-from rlx.env.game.turns import Game, Turns, told, whole_numbers, won
+from rlx.env.game.turns import Game, Turns, go_on, parse_numbers, won
 from rlx.limits import refuse, within
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
@@ -109,26 +109,26 @@ class SudokuEpisode(Turns):
         self.board = drawn(self.size) % tuple(puzzle.replace("0", "."))
 
     def opening(self) -> Step:
-        return told(self.board)
+        return go_on(self.board)
 
     def play(self, action: Action) -> Step | None:
-        numbers = whole_numbers(action.text) if action.kind == "act" else None
+        numbers = parse_numbers(action.text) if action.kind == "act" else None
         if numbers is None or len(numbers) != 3:
             return None
         row, column, digit = numbers
         if not (1 <= row <= self.size and 1 <= column <= self.size and 1 <= digit <= self.size):
-            return told(f"rows, columns and digits are from 1 to {self.size}\n{self.board}")
+            return go_on(f"rows, columns and digits are from 1 to {self.size}\n{self.board}")
         cell = (row - 1) * self.size + column - 1
         place = self.places[cell]
         if self.board[place] != ".":
-            return told(f"row {row} column {column} is {self.board[place]} already\n{self.board}")
+            return go_on(f"row {row} column {column} is {self.board[place]} already\n{self.board}")
         if self.solution[cell] != str(digit):
-            return told(f"row {row} column {column} is not {digit}\n{self.board}")
+            return go_on(f"row {row} column {column} is not {digit}\n{self.board}")
         self.board = f"{self.board[:place]}{digit}{self.board[place + 1 :]}"
         self.num_left -= 1
         gain = 1 / self.num_empty
         return (
-            told(f"row {row} column {column} is {digit}\n{self.board}", gain) if self.num_left else won("solved", gain)
+            go_on(f"row {row} column {column} is {digit}\n{self.board}", gain) if self.num_left else won("solved", gain)
         )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
 
-from rlx.env.game.turns import Game, Turns, told, won
+from rlx.env.game.turns import Game, Turns, go_on, won
 from rlx.limits import within
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
@@ -112,14 +112,14 @@ class HanoiEpisode(Turns):
             self.towers[tower] += f" {size}"
 
     def opening(self) -> Step:
-        return told(self.board())
+        return go_on(self.board())
 
     def play(self, action: Action) -> Step | None:
         said = MOVE.fullmatch(action.text.strip()) if action.kind == "act" else None
         if said is None:
             return None
         what = self.move(said[1].upper(), said[2].upper())
-        return won("solved") if self.num_there() == self.num_disks else told(f"{what}\n{self.board()}")
+        return won("solved") if self.num_there() == self.num_disks else go_on(f"{what}\n{self.board()}")
 
     def move(self, source: str, target: str) -> str:
         """Return the answer to a move, in words."""

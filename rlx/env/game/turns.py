@@ -80,8 +80,8 @@ class Turns(Episode):
 
 
 @lru_cache(maxsize=1024)
-def told(text: str, reward: float = 0.0) -> Step:
-    """The game goes on. What is told is told again and again, so it is made once, as all that comes of a turn."""
+def go_on(text: str, reward: float = 0.0) -> Step:
+    """Return an answer after which the game goes on. Few answers recur often, so each is made once."""
     return Step(observation=(Text(text),), reward=reward)
 
 
@@ -101,13 +101,13 @@ def lost(text: str, reward: float = 0.0) -> Step:
     return Step(observation=(Text(text),), reward=reward, done=True, success=False)
 
 
-def whole_number(text: str) -> int | None:
+def parse_number(text: str) -> int | None:
     """A number of at most nine digits; None for anything else, whatever a host's own parser would take."""
     numbers = read_numbers(text) if len(text) < LONGEST else None
     return numbers[0] if numbers is not None and len(numbers) == 1 else None
 
 
-def whole_numbers(text: str) -> tuple[int, ...] | None:
+def parse_numbers(text: str) -> tuple[int, ...] | None:
     """Read whole numbers with blanks between them; None if there is none, or anything else."""
     return read_numbers(text) if len(text) < LONGEST else None
 

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from rlx.env.game.board import BoardTurns
 from rlx.env.game.crossing import Crossing, Laid, Way, layouts, letters_on, places_of
-from rlx.env.game.turns import whole_numbers, won
+from rlx.env.game.turns import parse_numbers, won
 from rlx.env.game.words import words_between
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
@@ -132,7 +132,7 @@ class WordSearchEpisode(BoardTurns):
         self.tried: set[tuple[int, ...]] = set()
 
     def play(self, action: Action) -> Step | None:
-        where = whole_numbers(action.text) if action.kind == "act" else None
+        where = parse_numbers(action.text) if action.kind == "act" else None
         if where is None or len(where) != 4:
             return None
         said = " ".join(map(str, where))

@@ -11,7 +11,7 @@ from functools import lru_cache
 from random import Random
 from typing import ClassVar
 
-from rlx.env.game.turns import Game, Turns, told, won
+from rlx.env.game.turns import Game, Turns, go_on, won
 from rlx.env.game.words import LONGEST, SHORTEST, letter_counts, letters_of, words_of
 from rlx.limits import within
 from rlx.types import Action, Move, Step, Task, Text, Verb
@@ -43,7 +43,7 @@ class Wordle(Game):
         return WordleEpisode(**task.data)
 
     def demonstrate(self, task: Task, seed: int, tools: Sequence[str]) -> Iterator[Move]:
-        """Of the words that fit all marks, one whose letters most of them have."""
+        """Guess the word whose letters most of the words have that fit all marks."""
         rng = Random(f"wordle/expert/{seed}/{task.id}")
         word = task.data["word"]
         left = sorted({word, *words_of(len(word))})
@@ -104,15 +104,15 @@ class WordleEpisode(Turns):
         if guess is None:
             return None
         if len(guess) != len(self.word):
-            return told(f"the word has {len(self.word)} letters")
+            return go_on(f"the word has {len(self.word)} letters")
         if guess in self.guesses:
-            return told(f"you guessed {guess} before")
+            return go_on(f"you guessed {guess} before")
         self.guesses.add(guess)
         found = marks(self.word, guess)
         gain = self.newly_in_place(found) if "G" in found else 0.0
         if guess == self.word:
             return won("correct", 0.5 + gain)
-        return told(f"{' '.join(guess)}\n{' '.join(found)}", gain)
+        return go_on(f"{' '.join(guess)}\n{' '.join(found)}", gain)
 
     def newly_in_place(self, found: str) -> float:
         places = {place for place, mark in enumerate(found) if mark == "G"} - self.in_place

@@ -72,10 +72,10 @@ def test_every_number_counts_the_mines_around_it(rows: int, cols: int, data: st.
     mines = {divmod(mine, cols) for mine in episode.mines}
     for cell in range(rows * cols):
         row, col = divmod(cell, cols)
-        if (row, col) not in mines and episode.shown()[cell] is None:
+        if (row, col) not in mines and episode.revealed()[cell] is None:
             rewards.append(episode.step(reveal(row, col)).reward)
         near = [(r, c) for r, c in mines if abs(r - row) < 2 and abs(c - col) < 2]
-        assert (row, col) in mines or episode.shown()[cell] == len(near)
+        assert (row, col) in mines or episode.revealed()[cell] == len(near)
     assert sum(rewards) == pytest.approx(1.0)
 
 
@@ -136,7 +136,7 @@ def test_the_expert_takes_the_least_risk_and_wins_most_games() -> None:
     for seed, task in enumerate(islice(env.tasks("train", 0), 30)):
         episode = env.start(task)
         for move in env.demonstrate(task, seed, ()):
-            risk = risks(episode.shown(), 8, 12)
+            risk = risks(episode.revealed(), 8, 12)
             row, col = map(int, move.action.text.split())
             assert risk[row * 8 + col] == min(risk.values())
             step = episode.step(move.action)
