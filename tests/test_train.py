@@ -57,7 +57,7 @@ def test_a_run_leaves_what_it_promises(finished: Path) -> None:
     summary = json.loads((finished / "summary.json").read_text())
     assert summary["status"] == "finished"
     words = {"status", "metrics", "seed", "versions", "git", "cost", "synchronous", "reproducible", "warnings"}
-    assert set(summary) == words | {"steps", "policy", "evaluate", "reward_range", "ended", "notes"}
+    assert set(summary) == words | {"steps", "policy", "agents", "evaluate", "reward_range", "ended", "notes"}
     assert (summary["steps"], summary["policy"]) == (3, "checkpoints/step-3")
     assert summary["evaluate"]["num_tasks"] == 2
     assert set(summary["metrics"]["eval/pass@2"]) == {"value", "low", "high"}

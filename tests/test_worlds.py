@@ -19,7 +19,7 @@ from rlx.algo.samplers import independent, leave
 from rlx.console import Screen
 from rlx.env.countdown.countdown import Countdown
 from rlx.env.game.guess_the_number import GuessEpisode, GuessTheNumber
-from rlx.env.game.turns import told as answered
+from rlx.env.game.turns import go_on as answered
 from rlx.env.mixed.mixture import Mixture, Portion
 from rlx.evaluate.budget import cut_groups
 from rlx.evaluate.replay import replay
