@@ -17,7 +17,7 @@ JOBS ?= 2
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-cluster quickstart test test-slow test-cluster bench lint docs nano reproduce reproduce-gem clean
+.PHONY: help setup setup-cluster quickstart test test-slow test-cluster bench lint docs drawings nano reproduce reproduce-gem clean
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-zA-Z_%-]+:.*## /{printf "  make %-22s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,6 +68,9 @@ lint: setup ## Check style and types
 
 docs: setup ## Build the documentation into site/, with every link checked
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+drawings: setup ## Draw docs/architecture.md's tables and paths from the code
+	$(BIN)/python -m scripts.drawings --write
 
 nano: setup ## Rebuild the embedded model from the project's own text, on up to two cores (hours)
 	$(BIN)/python -m scripts.nano --processes $(if $(filter 1,$(shell nproc)),1,2)

@@ -1,0 +1,258 @@
+"""Write the drawings of docs/architecture.md from the code: floors of packages, and the calls of one training step.
+
+python scripts/drawings.py           # print them
+python scripts/drawings.py --write   # put them into the page
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
+from fnmatch import fnmatch
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import FrameType
+from typing import Any, NamedTuple
+
+import rlx.train
+from rlx.config.build import build_run
+from rlx.config.compose import compose
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE, PAGE = ROOT / "rlx", ROOT / "docs" / "architecture.md"
+WORDS = ("env=countdown", "algo=reinforce", "algo.num_prompts=1", "algo.num_samples=1", "warm_start=none", "steps=1")
+QUIET = ("track=disabled", "evaluate.num_tasks=1", "evaluate.num_samples=1", "evaluate.ks=[1]")
+"""Run whose step is drawn: one episode, so the order of its calls does not depend on threads."""
+EPISODE = (
+    "rollout/waves",
+    "rollout/play",
+    "rollout/stage",
+    "rollout/episode",
+    "rollout/speech",
+    "rollout/torch/engine",
+    "rollout/row",
+    "protocol/*",
+    "env/*",
+    "environment",
+    "tool/python",
+    "world",
+    "algo/samplers",
+)
+BATCH = (
+    "agents",
+    "learner/batch",
+    "learner/learner",
+    "learner/rows",
+    "learner/shares",
+    "learner/forest",
+    "learner/packing",
+    "learner/layout",
+    "learner/torch",
+    "learner/scorer",
+    "learner/logprob",
+    "algo/*",
+)
+"""Files whose functions a drawing shows."""
+LEFT_OUT = ("*declared*", "*Protocol.*", "*.at_least", "*<*", "*._*")
+
+
+class Call(NamedTuple):
+    """First call of a function: its file without .py, its name, its first line, and the functions that wait for it."""
+
+    file: str
+    name: str
+    line: int
+    stack: tuple[tuple[str, str], ...]
+
+
+# floors
+
+
+@cache
+def rooms() -> dict[str, list[Path]]:
+    """Return the files of each package and of each module beside them."""
+    found = defaultdict(list)
+    for file in sorted(PACKAGE.rglob("*.py")):
+        found[file.relative_to(PACKAGE).parts[0].removesuffix(".py")].append(file)
+    return {room: files for room, files in found.items() if room != "__init__"}
+
+
+def imported(files: list[Path]) -> set[str]:
+    """Return the rooms that files import when they run; imports for type checkers are left out."""
+    return {room for file in files for room in imports_of(ast.parse(file.read_text(encoding="utf-8")))}
+
+
+def imports_of(node: ast.AST) -> Iterator[str]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
+            continue
+        modules = [child.module or ""] if isinstance(child, ast.ImportFrom) else []
+        modules += [alias.name for alias in child.names] if isinstance(child, ast.Import) else []
+        yield from (module.split(".")[1] for module in modules if module.startswith("rlx."))
+        yield from imports_of(child)
+
+
+def floors() -> list[list[str]]:
+    """Return the rooms by floor, the lowest first: a room stands one floor above the highest that it imports."""
+    below = {room: imported(files) & rooms().keys() - {room} for room, files in rooms().items()}
+
+    @cache
+    def floor(room: str) -> int:
+        return max((floor(other) + 1 for other in below[room]), default=0)
+
+    return [[room for room in below if floor(room) == number] for number in range(max(map(floor, below)) + 1)]
+
+
+def draw_floors() -> str:
+    """Draw a table of the rooms, the highest floor first, with lines of code and what each holds."""
+    total = sum(map(num_lines, rooms()))
+    rows = [
+        f"| {number} | `{name_of(room)}` | {num_lines(room):,} | {num_lines(room) / total:.1%} | {summary(room)} |"
+        for number, floor in reversed(list(enumerate(floors(), 1)))
+        for room in sorted(floor, key=num_lines, reverse=True)
+    ]
+    head = ["| floor | room | lines | share | what it holds |", "|---:|---|---:|---:|---|"]
+    return "\n".join([*head, *rows, f"| | all | {total:,} | | |"])
+
+
+def name_of(room: str) -> str:
+    return f"{room}/" if (PACKAGE / room).is_dir() else f"{room}.py"
+
+
+@cache
+def num_lines(room: str) -> int:
+    return sum(file.read_text(encoding="utf-8").count("\n") for file in rooms()[room])
+
+
+def summary(room: str) -> str:
+    """Return the first sentence of a package or module."""
+    file = PACKAGE / room / "__init__.py"
+    return first_sentence(ast.parse((file if file.is_file() else rooms()[room][0]).read_text(encoding="utf-8")))
+
+
+def first_sentence(node: ast.Module | ast.FunctionDef | ast.ClassDef) -> str:
+    text = " ".join((ast.get_docstring(node) or "").split())
+    return re.split(r"(?<=[.:;])\s", text)[0].rstrip(".:;")
+
+
+# paths
+
+
+def record_step() -> list[Call]:
+    """Return the first call of every function of rlx in one training step, in order."""
+    calls: dict[tuple[str, str], Call] = {}
+
+    def see(frame: FrameType, event: str, arg: object) -> None:
+        place = place_of(frame)
+        if event == "call" and place and place not in calls:
+            calls[place] = Call(*place, frame.f_code.co_firstlineno, tuple(stack_of(frame.f_back)))
+
+    with TemporaryDirectory() as folder, redirect_stdout(sys.stderr), recorded(see):
+        rlx.train.train(build_run(compose([*WORDS, *QUIET]), Path(folder) / "run"))
+    return list(calls.values())
+
+
+@contextmanager
+def recorded(see: Callable[[FrameType, str, object], None]) -> Iterator[None]:
+    """Show the calls within `take_step`, in all threads, to `see`."""
+    step = rlx.train.take_step
+
+    def watched(*args: Any) -> Any:
+        threading.setprofile(see)
+        sys.setprofile(see)
+        try:
+            return step(*args)
+        finally:
+            sys.setprofile(None)
+            threading.setprofile(None)  # type: ignore[arg-type]
+
+    rlx.train.take_step = watched
+    try:
+        yield
+    finally:
+        rlx.train.take_step = step
+
+
+def place_of(frame: FrameType) -> tuple[str, str] | None:
+    """Return the file and the name of a function of rlx; None for others."""
+    file = Path(frame.f_code.co_filename)
+    if not file.is_relative_to(PACKAGE):
+        return None
+    return file.relative_to(PACKAGE).with_suffix("").as_posix(), frame.f_code.co_qualname
+
+
+def stack_of(frame: FrameType | None) -> Iterator[tuple[str, str]]:
+    while frame is not None:
+        place = place_of(frame)
+        if place:
+            yield place
+        frame = frame.f_back
+
+
+def draw_path(calls: list[Call], stations: tuple[str, ...]) -> str:
+    """Draw the calls that enter a station from another file, each below the one that waits for it."""
+    shown: dict[tuple[str, str], int] = {}
+    lines = []
+    for call in calls:
+        if not any(fnmatch(call.file, station) for station in stations) or not enters(call):
+            continue
+        depth = next((shown[place] + 1 for place in call.stack if place in shown), 0)
+        shown[call.file, call.name] = depth
+        lines.append(("  " * depth + call.name, f"{call.file}.py", sentence_at(call)))
+    widths = [max(len(line[column]) for line in lines) for column in (0, 1)]
+    return "\n".join(f"    {name:{widths[0]}}  {file:{widths[1]}}  {text}".rstrip() for name, file, text in lines)
+
+
+def enters(call: Call) -> bool:
+    caller = call.stack[0][0] if call.stack else ""
+    return caller != call.file and not any(fnmatch(call.name, pattern) for pattern in LEFT_OUT)
+
+
+def sentence_at(call: Call) -> str:
+    """Return the first sentence of a function's docstring."""
+    found = functions_of(PACKAGE / f"{call.file}.py").get(call.line)
+    return first_sentence(found) if found else ""
+
+
+@cache
+def functions_of(file: Path) -> Mapping[int, ast.FunctionDef]:
+    """Return the functions of a file by their first line, that of a decorator if there is one."""
+    nodes = (
+        node for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(node, ast.FunctionDef)
+    )
+    return {min([node.lineno, *(d.lineno for d in node.decorator_list)]): node for node in nodes}
+
+
+def drawings() -> dict[str, str]:
+    calls = record_step()
+    return {"floors": draw_floors(), "episode": draw_path(calls, EPISODE), "batch": draw_path(calls, BATCH)}
+
+
+def put(page: str, name: str, drawing: str) -> str:
+    """Return the page with a drawing between its marks."""
+    marks = f"<!-- drawing: {name} -->", f"<!-- end of drawing: {name} -->"
+    pattern = re.compile(f"(?<={re.escape(marks[0])}\n).*?(?={re.escape(marks[1])})", re.DOTALL)
+    if not pattern.search(page):
+        raise SystemExit(f"{PAGE}: it has no place for {name}; add {marks[0]} and {marks[1]}")
+    return pattern.sub(lambda match: f"\n{drawing}\n\n", page)
+
+
+def main(words: list[str]) -> None:
+    made = drawings()
+    if words != ["--write"]:
+        print("\n\n".join(f"{name}\n\n{drawing}" for name, drawing in made.items()))
+        return
+    page = PAGE.read_text(encoding="utf-8")
+    for name, drawing in made.items():
+        page = put(page, name, drawing)
+    PAGE.write_text(page, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
