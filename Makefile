@@ -17,7 +17,7 @@ JOBS ?= 2
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-cluster quickstart test test-slow test-cluster bench lint docs drawings nano reproduce reproduce-gem clean
+.PHONY: help setup setup-cluster quickstart test test-slow test-cluster bench lint docs drawings mutants nano reproduce reproduce-gem clean
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-zA-Z_%-]+:.*## /{printf "  make %-22s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ docs: setup ## Build the documentation into site/, with every link checked
 
 drawings: setup ## Draw docs/architecture.md's tables and paths from the code
 	$(BIN)/python -m scripts.drawings --write
+
+mutants: setup ## Change the code in 40 places, one at a time, and count how often a test fails (an hour or two)
+	$(BIN)/python -m scripts.mutants
 
 nano: setup ## Rebuild the embedded model from the project's own text, on up to two cores (hours)
 	$(BIN)/python -m scripts.nano --processes $(if $(filter 1,$(shell nproc)),1,2)
