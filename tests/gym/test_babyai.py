@@ -15,6 +15,7 @@ from rlx.env.babyai.babyai import BabyAI
 from rlx.env.babyai.layout import LEVELS
 from rlx.limits import MistakeError
 from rlx.types import Step, Text
+from tests.errors import raises_naming
 
 IDS = [f"babyai:{name}{test}-v0" for name, level in LEVELS.items() for test in ("", "Test")[: 1 + level.has_test]]
 SAID = ("turn left\n", "turn right\n", "go forward\n", "pick up\n", "drop\n", "toggle\n", "dance\n", "")
@@ -156,30 +157,30 @@ def test_the_default_protocol_is_a_box() -> None:
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({"num_distractors": 13}, "num_distractors"),
-    ({"num_distractors": 2.5}, "num_distractors"),
-    ({"num_distractors": "many"}, "num_distractors"),
-    ({"level": "GoTwo"}, "level"),
-    ({"level": 3}, "level"),
-    ({"penalty": -1}, "penalty"),
-    ({"penalty": float("nan")}, "penalty"),
-    ({"penalty": "dear"}, "penalty"),
-    ({"max_penalty": float("inf")}, "max_penalty"),
-    ({"max_invalid": 0}, "max_invalid"),
-    ({"max_invalid": 1.5}, "max_invalid"),
-    ({"max_penalty": "much"}, "max_penalty"),
-    ({"noise": 2}, "noise"),
-    ({"held_out": "maybe"}, "held_out"),
-    ({"num_things": 3}, "num_things"),
+    ({"num_distractors": 13}, "env.num_distractors"),
+    ({"num_distractors": 2.5}, "env.num_distractors"),
+    ({"num_distractors": "many"}, "env.num_distractors"),
+    ({"level": "GoTwo"}, "env.level"),
+    ({"level": 3}, "env.level"),
+    ({"penalty": -1}, "env.penalty"),
+    ({"penalty": float("nan")}, "env.penalty"),
+    ({"penalty": "dear"}, "env.penalty"),
+    ({"max_penalty": float("inf")}, "env.max_penalty"),
+    ({"max_invalid": 0}, "env.max_invalid"),
+    ({"max_invalid": 1.5}, "env.max_invalid"),
+    ({"max_penalty": "much"}, "env.max_penalty"),
+    ({"noise": 2}, "env.noise"),
+    ({"held_out": "maybe"}, "env.held_out"),
+    ({"num_things": 3}, "env.num_things"),
     *(({"seed": seed}, "seed") for seed in ("a", 1.5, float("nan"), -1, True)),
-    ({"level": "GoTo\x1b[31m\n\ud800"}, "level"),
-    ({"level": "x" * 100_000}, "level"),
+    ({"level": "GoTo\x1b[31m\n\ud800"}, "env.level"),
+    ({"level": "x" * 100_000}, "env.level"),
 ]
 
 
 @pytest.mark.parametrize(("keywords", "key"), BAD, ids=lambda value: str(value)[:40])
 def test_impossible_keywords_are_refused_in_one_line_that_names_the_key(keywords: dict[str, Any], key: str) -> None:
-    with pytest.raises(MistakeError, match=key) as caught:
+    with raises_naming(MistakeError, key) as caught:
         rlx.gym.make("babyai:GoTo-v0", **keywords)
     assert str(caught.value).isprintable()
     assert len(str(caught.value)) < 1000
@@ -187,5 +188,5 @@ def test_impossible_keywords_are_refused_in_one_line_that_names_the_key(keywords
 
 @pytest.mark.parametrize("env_id", ["babyai:GoTwo-v0", "babyai:GoTo-v0-hard", "babyai:"])
 def test_unknown_levels_are_refused_with_names_near_them(env_id: str) -> None:
-    with pytest.raises(MistakeError, match=r"^there is no environment '[^\n]*$"):
+    with raises_naming(MistakeError, repr(env_id)):
         rlx.gym.make(env_id)

@@ -17,6 +17,7 @@ from rlx.gym.named import find_option, find_task
 from rlx.limits import MistakeError
 from rlx.tool.lend import Lend
 from rlx.tool.python import Python
+from tests.errors import raises_naming
 
 
 @pytest.mark.parametrize(
@@ -60,23 +61,23 @@ def test_ids_of_question_sets_are_options_or_tasks_of_one(name: str, option: str
 
 
 @pytest.mark.parametrize(
-    ("name", "keywords", "message"),
+    ("name", "keywords", "names"),
     [
         (
             "game:GuesTheNumber-v0",
             {},
-            r"^there is no environment 'game:GuesTheNumber-v0'; did you mean .*guess_the_num",
+            ("'game:GuesTheNumber-v0'", "game/guess_the_number"),
         ),
-        ("\x1b[2J", {}, r"^there is no environment '\\x1b\[2J'; there is "),
-        ("countdown", {"max_round": 3}, r"^unknown key 'env.max_round'; did you mean max_rounds"),
-        ("countdown", {"max_rounds": "x"}, r"^env.max_rounds=x: expected an integer"),
-        ("countdown", {"max_rounds": -1}, r"^env.max_rounds=-1: expected "),
-        ("countdown", {"protocol": "boxd"}, r"^protocol has no option 'boxd'; did you mean boxed"),
-        ("countdown", {"window": -1}, r"^protocol.window=-1: expected "),
+        ("\x1b[2J", {}, (r"'\x1b[2J'", "babyai/go_to")),
+        ("countdown", {"max_round": 3}, ("'env.max_round'", "max_rounds")),
+        ("countdown", {"max_rounds": "x"}, ("env.max_rounds=x", "integer")),
+        ("countdown", {"max_rounds": -1}, ("env.max_rounds=-1",)),
+        ("countdown", {"protocol": "boxd"}, ("protocol", "'boxd'", "boxed")),
+        ("countdown", {"window": -1}, ("protocol.window=-1",)),
     ],
 )
-def test_what_is_not_there_is_one_line(name: str, keywords: dict, message: str) -> None:
-    with pytest.raises(ConfigError, match=message) as error:
+def test_what_is_not_there_is_one_line(name: str, keywords: dict, names: tuple[str, ...]) -> None:
+    with raises_naming(ConfigError, *names) as error:
         rlx.gym.make(name, **keywords)
     assert "\n" not in str(error.value)
 
@@ -175,7 +176,7 @@ def test_attributes_that_gems_trainers_read_are_there() -> None:
     env: Any = rlx.gym.make("game:GuessTheNumber-v0-easy", seed=5)
     assert (env.max_turns, env.seed, env.max_number) == (4, 5, 10)
     assert not hasattr(env, "min_numbers")
-    with pytest.raises(ConfigError, match=r"^unknown key 'env.hardcore'"):
+    with raises_naming(ConfigError, "'env.hardcore'", "unknown"):
         rlx.gym.make("game:Hangman-v0", hardcore=True)
 
 
@@ -184,13 +185,13 @@ def test_a_data_set_in_memory_is_played() -> None:
     rows = datasets.Dataset.from_dict({"problem": ["1 + 1", "2 + 2"], "answer": ["2", "4"]})
     env: Any = rlx.gym.make("math", dataset=rows, question_key="problem", test_split="train", split="test")
     assert [env.reset(idx=i)[0].splitlines()[1] for i in range(2)] == ["1 + 1", "2 + 2"]
-    with pytest.raises(MistakeError, match=r"^dataset: several splits: expected one datasets.Dataset"):
+    with raises_naming(MistakeError, "dataset:", "datasets.Dataset"):
         rlx.gym.make("math", dataset=datasets.DatasetDict({"train": rows}))
 
 
 def test_a_view_that_is_none_is_refused() -> None:
     views = "last, observations, history, chat, chat_on_reset"
-    with pytest.raises(ValueError, match=rf"^observation='lats': expected {views}$"):
+    with raises_naming(ValueError, "observation='lats'", views):
         rlx.gym.make("countdown", observation="lats")
 
 

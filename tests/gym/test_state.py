@@ -7,7 +7,6 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-import pytest
 from gymnasium.error import ResetNeeded
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +15,7 @@ import rlx.gym
 from rlx.gym.spoken import Cut
 from rlx.gym.tools import ToolEnvWrapper
 from rlx.limits import MistakeError
+from tests.errors import raises_naming
 
 GUESS = "game:GuessTheNumber-v0"
 TURNS = st.lists(
@@ -106,7 +106,7 @@ def test_questions_of_a_data_set_are_copied_too(tmp_path: Path) -> None:
 
 def test_what_has_no_state_says_so() -> None:
     env = rlx.gym.make(GUESS)
-    with pytest.raises(ResetNeeded, match="call reset"):
+    with raises_naming(ResetNeeded, "reset()"):
         env.get_state()
-    with pytest.raises(MistakeError, match=r"^state=\{\}: expected a state from get_state\(\)$"):
+    with raises_naming(MistakeError, "state={}", "get_state()"):
         env.set_state({})
