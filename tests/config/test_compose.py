@@ -17,6 +17,7 @@ from rlx.config.keys import read_meanings
 from rlx.config.signature import signature
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.run.run import Run
+from tests.errors import raises_naming
 
 CONF = shipped_folder("conf")
 OPTIONS = [(f.parent.name, f.stem) for f in sorted(CONF.glob("*/*.yaml")) if f.parent.name != "paper"]
@@ -106,91 +107,89 @@ def test_equal_words_give_equal_trees() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "names"),
     [
-        (["env=countdwn"], "env has no option 'countdwn'; did you mean countdown"),
-        (["hydra/launcher=bsic"], "hydra/launcher has no option 'bsic'; did you mean basic"),
-        (["+sweep=tool_cst"], "sweep has no option 'tool_cst'; did you mean tool_cost"),
-        (["env.max_round=3"], "unknown key 'env.max_round'; did you mean max_rounds"),
-        (["+env.max_round=3"], "unknown key 'env.max_round'; did you mean max_rounds"),
-        (["++env.max_round=3"], "unknown key 'env.max_round'; did you mean max_rounds"),
-        (["algo.optimizer.warmup=3"], "unknown key 'algo.optimizer.warmup'; did you mean warmup_steps"),
-        (["warm_start.algo.num_promts=3"], "unknown key 'warm_start.algo.num_promts'; did you mean num_prompts"),
-        (["+foo=1"], "unknown key 'foo'"),
-        (["algo.lr=1"], "unknown key 'algo.lr'; did you mean algo.optimizer.lr, warm_start.algo.optimizer.lr?"),
-        (["algo.learning_rate=1"], "unknown key 'algo.learning_rate'; did you mean algo.optimizer.lr, "),
-        (["env.temperature=1"], "unknown key 'env.temperature'; did you mean "),
-        (["sead=1"], "unknown key 'sead'; did you mean seed"),
-        (["envv=countdown"], "unknown key 'envv'; did you mean env"),
-        (["seed=a"], "seed=a: expected an integer"),
-        (["steps=1.5"], "steps=1.5: expected an integer"),
-        (["steps=true"], "steps=true: expected an integer"),
-        (["env.max_rounds=null"], "env.max_rounds=null: expected an integer"),
-        (["env.lambda_call=[1]"], "env.lambda_call=[1]: expected a number"),
-        (["env.numbers=3"], "env.numbers=3: expected a list of integers"),
-        (["env.numbers=[3,x]"], "env.numbers=[3,x]: expected a list of integers"),
-        (["env.verifier=formt"], "env.verifier=formt is not an option; did you mean format"),
-        (["hardware.device=gpu"], "hardware.device=gpu is not an option; did you mean cpu"),
-        (["algo.optimizer.betas=[0.9]"], "algo.optimizer.betas=[0.9]: expected a list of 2 numbers"),
-        (["algo.kl=0.1"], "unknown key 'algo.kl'; did you mean algo.loss.kl"),
-        (["algo=grpo", "algo.normalisation=token"], "unknown key 'algo.normalisation'; did you mean algo.loss.norm"),
-        (["algo.loss.kl_estimator=k9"], "algo.loss.kl_estimator=k9 is not an option; did you mean k3"),
+        (["env=countdwn"], ("env", "'countdwn'", "countdown")),
+        (["hydra/launcher=bsic"], ("hydra/launcher", "'bsic'", "basic")),
+        (["+sweep=tool_cst"], ("sweep", "'tool_cst'", "tool_cost")),
+        (["env.max_round=3"], ("'env.max_round'", "max_rounds")),
+        (["+env.max_round=3"], ("'env.max_round'", "max_rounds")),
+        (["++env.max_round=3"], ("'env.max_round'", "max_rounds")),
+        (["algo.optimizer.warmup=3"], ("'algo.optimizer.warmup'", "warmup_steps")),
+        (["warm_start.algo.num_promts=3"], ("'warm_start.algo.num_promts'", "num_prompts")),
+        (["+foo=1"], ("'foo'",)),
+        (["algo.lr=1"], ("'algo.lr'", "algo.optimizer.lr", "warm_start.algo.optimizer.lr")),
+        (["algo.learning_rate=1"], ("'algo.learning_rate'", "algo.optimizer.lr")),
+        (["env.temperature=1"], ("'env.temperature'",)),
+        (["sead=1"], ("'sead'", "seed")),
+        (["envv=countdown"], ("'envv'", "env")),
+        (["seed=a"], ("seed=a",)),
+        (["steps=1.5"], ("steps=1.5",)),
+        (["steps=true"], ("steps=true",)),
+        (["env.max_rounds=null"], ("env.max_rounds=null",)),
+        (["env.lambda_call=[1]"], ("env.lambda_call=[1]",)),
+        (["env.numbers=3"], ("env.numbers=3",)),
+        (["env.numbers=[3,x]"], ("env.numbers=[3,x]",)),
+        (["env.verifier=formt"], ("env.verifier=formt", "format")),
+        (["hardware.device=gpu"], ("hardware.device=gpu", "cpu")),
+        (["algo.optimizer.betas=[0.9]"], ("algo.optimizer.betas=[0.9]", "2")),
+        (["algo.kl=0.1"], ("'algo.kl'", "algo.loss.kl")),
+        (["algo=grpo", "algo.normalisation=token"], ("'algo.normalisation'", "algo.loss.normalisation")),
+        (["algo.loss.kl_estimator=k9"], ("algo.loss.kl_estimator=k9", "k3")),
         (
             ["algo.loss.normalisation=sequnce"],
-            "loss.normalisation=sequnce is not an option; did you mean sequence",
+            ("algo.loss.normalisation=sequnce", "sequence"),
         ),
-        (["track.mode=ofline"], "track.mode=ofline is not an option; did you mean offline"),
-        (["env.lambda_call=nan"], "env.lambda_call=nan: expected a number"),
-        (["algo.optimizer=3"], "algo.optimizer=3: expected the keys of Optimizer, with a _target_"),
-        (["algo.clip=x"], "algo.clip=x: expected a number or null"),
-        (["env=game/suduko"], "env has no option 'game/suduko'; did you mean game/sudoku"),
-        (["env=sudoku"], "env has no option 'sudoku'; did you mean game/sudoku"),
-        (["env=game:Sudoku-v0"], "env has no option 'game:Sudoku-v0'; did you mean game/sudoku"),
-        (["env=math/gsm8"], "env has no option 'math/gsm8'; did you mean math/gsm8k"),
-        (["env=null"], "env has no option 'null'; there is "),
-        (["env=5"], "env has no option '5'; there is "),
-        (["algo={a:1}"], "algo has no option '{a:1}'; there is "),
-        (["env.numbers={a:1}"], "env.numbers={a:1}: no such value fits there; `rlx keys env.numbers` says what does"),
+        (["track.mode=ofline"], ("track.mode=ofline", "offline")),
+        (["env.lambda_call=nan"], ("env.lambda_call=nan",)),
+        (["algo.optimizer=3"], ("algo.optimizer=3", "Optimizer", "_target_")),
+        (["algo.clip=x"], ("algo.clip=x",)),
+        (["env=game/suduko"], ("env", "'game/suduko'", "game/sudoku")),
+        (["env=sudoku"], ("env", "'sudoku'", "game/sudoku")),
+        (["env=game:Sudoku-v0"], ("env", "'game:Sudoku-v0'", "game/sudoku")),
+        (["env=math/gsm8"], ("env", "'math/gsm8'", "math/gsm8k")),
+        (["env=null"], ("env", "'null'")),
+        (["env=5"], ("env", "'5'")),
+        (["algo={a:1}"], ("algo", "'{a:1}'")),
+        (["env.numbers={a:1}"], ("env.numbers={a:1}", "`rlx keys env.numbers`")),
         (
             ["env=mixture", "env.parts.first=null"],
-            "env.parts.first=null: expected the keys of Portion, with a _target_",
+            ("env.parts.first=null", "Portion", "_target_"),
         ),
-        (["env=mixture", "+env.parts.third={}"], "env.parts.third={}: expected the keys of Portion, with a _target_"),
-        (["env._target_=rlx.env.countdown.countdown.Countdwn"], "module rlx.env.countdown.countdown has no 'Countdwn'"),
+        (["env=mixture", "+env.parts.third={}"], ("env.parts.third={}", "Portion", "_target_")),
+        (["env._target_=rlx.env.countdown.countdown.Countdwn"], ("'Countdwn'", "rlx.env.countdown.countdown")),
         (
             ["env._target_=nowhere.Env"],
-            "there is no module 'nowhere': install it, or set PYTHONPATH to the folder that holds it",
+            ("'nowhere'", "PYTHONPATH"),
         ),
-        (["env._target_=3"], "env._target_=3: expected a name"),
-        (["~env.max_rounds", "~seed"], "seed has no value; give one with +seed="),
-        (["model.path=???"], "model.path has no value"),
-        (["seed=${nothing}"], "Interpolation key 'nothing' not found"),
-        (["env=("], "cannot read 'env=(': close its brackets and quotes, or quote the value whole, as in 'env=\"(\"'"),
-        (["countdown"], "cannot read 'countdown'; overrides look like key=value"),
-        (["--mutirun"], "unknown option '--mutirun'; did you mean --multirun"),
-        (["-cd", "/nowhere"], "-cd /nowhere: there is no such folder"),
-        (["seed=1,2"], "Ambiguous value for argument 'seed=1,2'"),
-        (["seed='1\x1b[2Jx'"], "seed=1\\x1b[2Jx: expected an integer"),
+        (["env._target_=3"], ("env._target_=3",)),
+        (["~env.max_rounds", "~seed"], ("seed", "+seed=")),
+        (["model.path=???"], ("model.path",)),
+        (["seed=${nothing}"], ("'nothing'", "Interpolation")),
+        (["env=("], ("'env=('", "'env=\"(\"'")),
+        (["countdown"], ("'countdown'", "key=value")),
+        (["--mutirun"], ("'--mutirun'", "--multirun")),
+        (["-cd", "/nowhere"], ("/nowhere",)),
+        (["seed=1,2"], ("'seed=1,2'", "Ambiguous")),
+        (["seed='1\x1b[2Jx'"], ("seed=1\\x1b[2Jx",)),
     ],
 )
-def test_a_mistake_is_one_line_with_names_near_it(words: list[str], message: str) -> None:
-    with pytest.raises(ConfigError) as error:
+def test_a_mistake_is_one_line_with_names_near_it(words: list[str], names: tuple[str, ...]) -> None:
+    with raises_naming(ConfigError, *names):
         compose(words)
-    assert message in str(error.value)
-    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "names"),
     [
-        (["seed=1,x"], "seed=x: expected an integer"),
-        (["env.lambda_call=0.1,0.2", "env.max_rounds=5,y"], "env.max_rounds=y: expected an integer"),
-        (["+sweep=tool_cost", "algo=tool_rloo,tol_rloo"], "algo has no option 'tol_rloo'; did you mean tool_rloo"),
-        (["+sweep=tool_cost", "+env.foo=1"], "unknown key 'env.foo'"),
+        (["seed=1,x"], ("seed=x",)),
+        (["env.lambda_call=0.1,0.2", "env.max_rounds=5,y"], ("env.max_rounds=y",)),
+        (["+sweep=tool_cost", "algo=tool_rloo,tol_rloo"], ("algo", "'tol_rloo'", "tool_rloo")),
+        (["+sweep=tool_cost", "+env.foo=1"], ("'env.foo'",)),
     ],
 )
-def test_every_value_of_a_multirun_is_checked_before_its_first_job(words: list[str], message: str) -> None:
-    with pytest.raises(ConfigError, match=re.escape(message)):
+def test_every_value_of_a_multirun_is_checked_before_its_first_job(words: list[str], names: tuple[str, ...]) -> None:
+    with raises_naming(ConfigError, *names):
         launch(["-m", *words], lambda run: pytest.fail("a job began"))
 
 
@@ -198,7 +197,7 @@ def test_every_value_of_a_multirun_is_checked_before_its_first_job(words: list[s
 def test_a_folder_without_a_name_is_refused(word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would be the folder one is in."""
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match=r"expected the name of a folder$"):
+    with raises_naming(ConfigError, word.partition("=")[0] + "=", "folder"):
         launch([word], lambda run: pytest.fail("a job began"))
     assert not list(tmp_path.iterdir())
 
@@ -262,7 +261,7 @@ def test_what_a_job_raises_comes_out_as_it_was(tmp_path: Path, capsys: pytest.Ca
 
 def test_what_a_signature_refuses_is_told_with_its_place() -> None:
     tree = compose(["hardware.num_threads=0"])
-    with pytest.raises(ConfigError, match=r"^hardware.num_threads=0: expected an integer from 1 to 1024$"):
+    with raises_naming(ConfigError, "hardware.num_threads=0", 1024):
         build_value(tree["hardware"], "hardware")
 
 
@@ -296,25 +295,27 @@ def test_a_users_own_folder_adds_options(own_folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "message"),
+    ("word", "names"),
     [
-        ("+env.way=up", "env.way=up is not an option; there is left, right"),
-        ("+env.seeds=[1,a]", "env.seeds=[1,a]: expected a list of integers or null"),
-        ("+env.names={a: b}", "env.names.a=b: expected a number"),
-        ("+env.names=[1]", "env.names=[1]: expected names, each with a number"),
-        ("+env.made=1", "unknown key 'env.made'"),
-        ("+env.kind=y", "unknown key 'env.kind'"),
-        ("~env.width", "env.width has no value; give one with +env.width="),
+        ("+env.way=up", ("env.way=up", "left", "right")),
+        ("+env.seeds=[1,a]", ("env.seeds=[1,a]",)),
+        ("+env.names={a: b}", ("env.names.a=b",)),
+        ("+env.names=[1]", ("env.names=[1]",)),
+        ("+env.made=1", ("'env.made'",)),
+        ("+env.kind=y", ("'env.kind'",)),
+        ("~env.width", ("env.width", "+env.width=")),
     ],
 )
-def test_a_users_own_signature_is_checked_without_importing_it(own_folder: Path, word: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=re.escape(message)):
+def test_a_users_own_signature_is_checked_without_importing_it(
+    own_folder: Path, word: str, names: tuple[str, ...]
+) -> None:
+    with raises_naming(ConfigError, *names):
         compose(["env=maze", word])
 
 
 def test_a_target_that_cannot_be_imported_is_told_when_built(own_folder: Path) -> None:
     tree = compose(["env=maze"])
-    with pytest.raises(ConfigError, match=r"^env: No module named 'no_such_module_is_ever_imported'$"):
+    with raises_naming(ConfigError, "env:", "'no_such_module_is_ever_imported'"):
         build_value(tree["env"], "env")
 
 
@@ -340,7 +341,7 @@ def test_signatures_of_functions_classes_and_what_has_no_source() -> None:
         "key" in signature("rlx.config.check.near").parameters or signature("rlx.config.check.near").parameters["name"]
     )
     assert list(signature("math.sqrt").parameters) == []
-    with pytest.raises(LookupError, match="has no 'nothing'"):
+    with raises_naming(LookupError, "'nothing'"):
         signature("rlx.hardware.profile.nothing")
 
 

@@ -21,6 +21,7 @@ from rlx.config.consent import marked_parameters
 from rlx.config.folders import is_user_project, list_targets, shipped_folder
 from rlx.config.saved import load_tree
 from rlx.config.signature import signature
+from tests.errors import raises_naming
 
 FOREIGN = {"_target_": "rlx.env.foreign.foreign.Foreign", "adapter": "rlx.env.foreign.gem", "task": "x"}
 
@@ -46,9 +47,9 @@ def saved(folder: Path, **parts: Any) -> Path:
     return folder
 
 
-def refused(folder: Path, word: str, *words: str) -> None:
-    """A saved configuration is refused in one line with this in it."""
-    with pytest.raises(ConfigError, match=word):
+def refused(folder: Path, name: str, *words: str) -> None:
+    """A saved configuration is refused in one line that names this."""
+    with raises_naming(ConfigError, name):
         load_tree(folder, words)
 
 
@@ -67,10 +68,10 @@ def nested(env: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 def test_a_saved_program_is_never_started(trap: Path, tmp_path: Path) -> None:
     for number, (place, parts) in enumerate(nested(FOREIGN | {"python": str(trap)})):
         folder = saved(tmp_path / f"run{number}", **parts)
-        refused(folder, rf"{place}\.python=\S+trap decides .* add {place}\.python=\S+trap to the command")
-        refused(folder, rf"{place}\.python=", "seed=1", f"+{place}.seconds=1")
+        refused(folder, f"{place}.python={trap}")
+        refused(folder, f"{place}.python=", "seed=1", f"+{place}.seconds=1")
     for command in (lambda: rlx_eval([f"run={tmp_path}/run0"]), lambda: rlx_replay(tmp_path / "run0", None)):
-        with pytest.raises(ConfigError, match=r"env\.python="):
+        with raises_naming(ConfigError, "env.python="):
             command()
     assert not (tmp_path / "sprung").exists()
 
@@ -95,7 +96,7 @@ def test_values_that_are_not_shipped_need_the_users_own_word(tmp_path: Path) -> 
 
 def test_a_typed_reference_to_a_saved_value_is_no_consent(trap: Path, tmp_path: Path) -> None:
     folder = saved(tmp_path / "run", env=FOREIGN | {"python": str(trap), "form": str(trap)})
-    refused(folder, r"env\.python=", "env.python=${env.form}")
+    refused(folder, "env.python=", "env.python=${env.form}")
 
 
 def test_saved_text_refers_to_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,8 +135,8 @@ def test_options_that_came_with_a_run_allow_nothing(
         for path in (None, "", ".", "/nowhere:", ":/nowhere", "../.."):
             monkeypatch.setenv("PYTHONPATH", path) if path is not None else monkeypatch.delenv("PYTHONPATH", False)
             monkeypatch.setenv("RLX_CONF_DIR", "conf")
-            refused(Path(run), r"env\._target_=")
-            refused(Path(run), r"env\._target_=", "seed=1")
+            refused(Path(run), "env._target_=")
+            refused(Path(run), "env._target_=", "seed=1")
     assert not (tmp_path / "sprung").exists()
 
 
@@ -151,14 +152,14 @@ def test_own_environments_work_from_their_project_folder(
 ) -> None:
     """As `rlx new` says: the project's folder is on PYTHONPATH."""
     monkeypatch.chdir(download)
-    refused(Path("run"), r"env\._target_=stranger\.Cave")
+    refused(Path("run"), "env._target_=stranger.Cave")
     assert not (tmp_path / "sprung").exists()
     monkeypatch.syspath_prepend(str(download))
     for words in (["env._target_=stranger.Cave"], ["-cd", "conf"]):
         assert load_tree(Path("run"), words)["env"]["_target_"] == "stranger.Cave"
     monkeypatch.setenv("PYTHONPATH", str(download))
     assert load_tree(Path("run"))["env"]["_target_"] == "stranger.Cave"
-    with pytest.raises(ConfigError, match=r"env\._target_=os\.system is Python's own"):
+    with raises_naming(ConfigError, "env._target_=os.system"):
         build_part({"env": {"_target_": "os.system", "command": "exit 1"}}, "env")
 
 
@@ -186,7 +187,7 @@ def test_a_target_that_makes_something_else_is_not_called(tmp_path: Path, monkey
 
     for key in ("env", "protocol", "algo", "model", "hardware", "evaluate", "warm_start"):
         for name in ("number", "sampling", "Other"):
-            with pytest.raises(ConfigError, match=f"^{key}: makers.{name} makes "):
+            with raises_naming(ConfigError, f"{key}:", f"makers.{name} makes"):
                 build_part({key: {"_target_": f"makers.{name}"}}, key)
     assert not makers.called
     assert build_part({"sampling": {"_target_": "makers.sampling"}}, "sampling").max_context == 8
@@ -257,6 +258,6 @@ def names_in(tree: ast.AST) -> set[str]:
 def test_no_option_of_hydra_loads_a_pickle(tmp_path: Path) -> None:
     from rlx.config.compose import launch
 
-    with pytest.raises(ConfigError, match="experimental-rerun"):
+    with raises_naming(ConfigError, "--experimental-rerun"):
         launch(["--experimental-rerun", str(tmp_path / "config.pickle")], lambda run: None)
     assert os.listdir(tmp_path) == []

@@ -8,6 +8,7 @@ import pytest
 
 from rlx.config.check import check_value
 from rlx.config.compose import ConfigError, build_part, build_run, compose
+from tests.errors import raises_naming
 
 OWN = """
 from __future__ import annotations
@@ -81,43 +82,36 @@ def test_algorithms_without_forced_entries_take_an_own_environment(
     own = own_words(tmp_path)
     for algo in ("grpo", "tool_rloo", "rebn", "prompt_grpo"):
         assert build_run(compose([*own, f"algo={algo}"]), tmp_path)
-    with pytest.raises(ConfigError, match=r"^algo\.space=expanded: expected another algo"):
+    with raises_naming(ConfigError, "algo.space=expanded"):
         build_run(compose([*own, "algo=earl"]), tmp_path)
-    with pytest.raises(ConfigError, match=r"^algo forces a policy to enter a tool or an action: expected another algo"):
+    with raises_naming(ConfigError, "algo forces"):
         build_run(compose([*own, "algo=cpo"]), tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("target", "changed", "message"),
+    ("target", "changed", "names"),
     [
-        ("Maze", {"tasks": "problems"}, r"^env: \S+\.Maze has no tasks, which every Environment needs$"),
-        ("make_maze", {"tasks": "problems"}, r"^env: .*abstract class Maze.*tasks"),
-        (
-            "Maze",
-            {"bases": "Episode"},
-            r"^env: \S+\.Maze makes Maze, which is not an Environment: .*class Maze\(Environment\)",
-        ),
-        ("make_maze", {"bases": "Episode"}, r"^env: \S+\.make_maze makes Maze, which is not an Environment"),
-        ("Maze", {"rounds": "curriculum: str = 'algebra'"}, r"Maze\.curriculum is 'algebra': expected"),
-        ("Maze", {"rounds": "components: int = 3"}, r"Maze\.components is 3: expected"),
-        ("Maze", {"rounds": "max_rounds: str = '3'"}, r"Maze\.max_rounds is '3': expected an integer or null$"),
-        ("Maze", {"rounds": "def max_rounds(self): return 3"}, r"Maze\.max_rounds is a method: expected an integer"),
-        (
-            *("Maze", {"rounds": "tools: tuple = ('python',)"}),
-            r"Maze\.tools is \('python',\): expected a tuple of Verb, as in \(Verb\(…\),\)",
-        ),
-        ("Maze", {"rounds": "pace: str = 'slowly'"}, r"Maze\.pace is 'slowly': expected inline or ticks or live$"),
-        ("Maze", {"rounds": "max_rounds: int = -1"}, r"^env\.max_rounds=-1: expected an integer, at least 0$"),
-        ("Maze", {"demonstrated": "task"}, r"Maze\.demonstrate must take \(task, seed, tools\)$"),
-        ("fail", {}, r"^env: \S+\.fail fails with KeyError: 'key'$"),
-        ("nothing", {}, r"has no 'nothing'$"),
+        ("Maze", {"tasks": "problems"}, ("env:", "Maze", "no tasks", "Environment")),
+        ("make_maze", {"tasks": "problems"}, ("env:", "Maze", "tasks")),
+        ("Maze", {"bases": "Episode"}, ("env:", "makes Maze", "class Maze(Environment)")),
+        ("make_maze", {"bases": "Episode"}, ("env:", "make_maze makes Maze", "Environment")),
+        ("Maze", {"rounds": "curriculum: str = 'algebra'"}, ("Maze.curriculum", "'algebra'")),
+        ("Maze", {"rounds": "components: int = 3"}, ("Maze.components", 3)),
+        ("Maze", {"rounds": "max_rounds: str = '3'"}, ("Maze.max_rounds", "'3'")),
+        ("Maze", {"rounds": "def max_rounds(self): return 3"}, ("Maze.max_rounds", "method")),
+        ("Maze", {"rounds": "tools: tuple = ('python',)"}, ("Maze.tools", "('python',)", "(Verb(…),)")),
+        ("Maze", {"rounds": "pace: str = 'slowly'"}, ("Maze.pace", "'slowly'", "inline", "ticks", "live")),
+        ("Maze", {"rounds": "max_rounds: int = -1"}, ("env.max_rounds=-1",)),
+        ("Maze", {"demonstrated": "task"}, ("Maze.demonstrate", "(task, seed, tools)")),
+        ("fail", {}, ("env:", "fail", "KeyError: 'key'")),
+        ("nothing", {}, ("'nothing'",)),
     ],
 )
 def test_what_an_environment_of_ones_own_lacks_is_named(
-    target: str, changed: dict[str, str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    target: str, changed: dict[str, str], names: tuple[object, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(ConfigError, match=message):
+    with raises_naming(ConfigError, *names):
         build_run(compose([*own_words(tmp_path, target, **changed), *TEXT]), tmp_path)
 
 
@@ -125,7 +119,7 @@ def test_tools_that_are_no_verbs_are_named_where_they_choose_the_protocol(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(ConfigError, match=r"Maze\.tools is \('python',\): expected a tuple of Verb"):
+    with raises_naming(ConfigError, "Maze.tools", "('python',)", "Verb"):
         build_run(compose(own_words(tmp_path, "Maze", rounds="tools: tuple = ('python',)")), tmp_path)
 
 
@@ -135,14 +129,14 @@ KINDS = ("env", "protocol", "algo", "model", "hardware", "sampling", "evaluate",
 @pytest.mark.parametrize("key", KINDS)
 @pytest.mark.parametrize("target", ["os.getcwd", "rlx.types.ToolUse"])
 def test_every_key_refuses_what_makes_something_else(key: str, target: str) -> None:
-    with pytest.raises(ConfigError, match=f"^{key}"):
+    with raises_naming(ConfigError, f"{key}._target_={target}" if target == "os.getcwd" else f"{key}:"):
         build_part({key: {"_target_": target}}, key)
 
 
 def test_what_a_call_inside_another_makes_is_checked_too() -> None:
     tree = compose([])
     wrong = {**tree["algo"], "optimizer": {"_target_": "rlx.types.Sampling"}}
-    with pytest.raises(ConfigError, match=r"^algo\.optimizer: \S+ makes Sampling, which is not an Optimizer$"):
+    with raises_naming(ConfigError, "algo.optimizer:", "makes Sampling", "Optimizer"):
         build_part({"algo": wrong}, "algo")
 
 
@@ -154,5 +148,5 @@ def test_a_parents_fields_are_read_where_the_parent_is_written(tmp_path: Path, m
     (tmp_path / "kind_of_child.py").write_text(head + child)
     monkeypatch.syspath_prepend(str(tmp_path))
     check_value({"_target_": "kind_of_child.Child", "kind": "b", "size": 1}, "env")
-    with pytest.raises(ConfigError, match=r"env\.kind=c is not an option; there is a, b"):
+    with raises_naming(ConfigError, "env.kind=c", "a, b"):
         check_value({"_target_": "kind_of_child.Child", "kind": "c"}, "env")

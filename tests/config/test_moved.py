@@ -16,6 +16,7 @@ from rlx.config.compose import compose
 from rlx.config.saved import load_tree
 from rlx.record.folder import FolderError, claim_config, read_config
 from rlx.record.moved import MOVED
+from tests.errors import raises_naming
 
 ROOT = Path(__file__).resolve().parents[2]
 OLD_NAMES = {new: old for old, new in MOVED.items()}
@@ -64,7 +65,7 @@ def test_an_old_folder_is_read_with_present_names(tmp_path: Path, words: list[st
 def test_the_claim_of_a_folder_takes_an_old_and_a_new_name_as_equal(tmp_path: Path) -> None:
     tree = compose(["env=countdown"])
     folder = store(tmp_path / "run", tree)
-    with pytest.raises(FolderError, match=r"seed: 0 -> 1"):
+    with raises_naming(FolderError, "seed: 0 -> 1"):
         claim_config(folder, tree | {"seed": 1})
     claim_config(folder, tree)
     assert yaml.safe_load((folder / "config.yaml").read_text()) == tree

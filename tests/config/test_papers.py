@@ -23,6 +23,7 @@ from rlx.record.track import read_metrics
 from rlx.retrieval.build import build_index
 from rlx.train import train
 from rlx.world import dialect_of, open_episode
+from tests.errors import raises_naming
 
 ROOT = Path(__file__).parents[2]
 NAMES = sorted(path.stem for path in (ROOT / "conf" / "paper").glob("*.yaml"))
@@ -207,5 +208,5 @@ def test_gems_presets_send_gems_prompts(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", ["abc", "1.5", "null"])
 def test_a_context_that_is_no_number_is_named(value: str) -> None:
-    with pytest.raises(ConfigError, match=f"model.max_context={value}"):
+    with raises_naming(ConfigError, f"model.max_context={value}"):
         compose(["+paper=earl_calc", f"model.max_context={value}"])

@@ -11,6 +11,7 @@ from hydra.types import RunMode
 from rlx.config.auto import AutoLoader
 from rlx.config.check import ConfigError
 from rlx.config.compose import ROOT, compose, compose_sources, open_loader
+from tests.errors import raises_naming
 
 
 def write_env(folder: Path, rounds: int) -> Path:
@@ -77,26 +78,24 @@ STAIRS = HEAD + "".join(f"{' ' * depth}a:\n" for depth in range(3000))
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "names"),
     [
-        (LAUGHS, r"its aliases \(\*name\) stand for more than 20,000 values; write fewer$"),
-        (MERGED, "its aliases"),
-        (HEAD + "a: &a [*a]\n", "stands within what it names, line 2$"),
-        (HEAD + "a: " + "[" * 3000 + "]" * 3000 + "\n", "nested more than 100 deep$"),
-        (STAIRS, "nested more than 100 deep|more than the"),
-        (HEAD + "- " * 3000 + "\n", "."),
-        (HEAD + "".join(f"key_{n}: {n}\n" for n in range(30_000)), "more than the 262,144 that are read$"),
+        (LAUGHS, ("aliases", "20,000")),
+        (MERGED, ("aliases",)),
+        (HEAD + "a: &a [*a]\n", ("alias", "line 2")),
+        (HEAD + "a: " + "[" * 3000 + "]" * 3000 + "\n", ("100 deep",)),
+        (STAIRS, ("262,144",)),
+        (HEAD + "- " * 3000 + "\n", ()),
+        (HEAD + "".join(f"key_{n}: {n}\n" for n in range(30_000)), ("262,144",)),
     ],
 )
 def test_an_option_that_expands_without_end_is_refused_in_one_line_that_names_its_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, message: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, names: tuple[str, ...]
 ) -> None:
     monkeypatch.setenv("RLX_CONF_DIR", str(tmp_path))
     (write_env(tmp_path, 2).parent / "bomb.yaml").write_text(text)
-    with pytest.raises(ConfigError, match=message) as error:
+    with raises_naming(ConfigError, "bomb.yaml", *names):
         compose(["env=bomb"])
-    assert "\n" not in str(error.value)
-    assert "bomb" in str(error.value)
     assert compose(["env=mine"])["env"]["max_rounds"] == 2, "other options stay usable"
 
 

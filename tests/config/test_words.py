@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import subprocess
 import sys
@@ -25,6 +24,7 @@ from rlx.config.words import (
     values_of,
 )
 from rlx.run.run import Run
+from tests.errors import raises_naming
 
 STUB = '''
 from dataclasses import dataclass
@@ -81,18 +81,20 @@ def test_without_an_objective_no_job_begins(stub: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("objective", "direction", "message"),
+    ("objective", "direction", "names"),
     [
-        (None, "maximize", "name it with objective=eval/reward"),
-        ("eval/reward", "minimize", "objective=eval/reward would be minimised"),
-        ("eval@5/pass@16", "minimize", "would be minimised"),
-        ("success/mean", ["minimize"], "would be minimised"),
-        (["eval/reward", "eval/tokens"], "maximize", "names 2 of the metrics and hydra.sweeper.direction is for 1"),
-        ("eval/reward", ["maximize", "minimize"], "names 1 of the metrics and hydra.sweeper.direction is for 2"),
+        (None, "maximize", ("hydra/sweeper=optuna", "objective=eval/reward")),
+        ("eval/reward", "minimize", ("objective=eval/reward", "minimised")),
+        ("eval@5/pass@16", "minimize", ("eval@5/pass@16", "minimised")),
+        ("success/mean", ["minimize"], ("success/mean", "minimised")),
+        (["eval/reward", "eval/tokens"], "maximize", ("names 2", "hydra.sweeper.direction", 1)),
+        ("eval/reward", ["maximize", "minimize"], ("names 1", "hydra.sweeper.direction", 2)),
     ],
 )
-def test_a_sweeper_that_would_go_the_wrong_way_is_refused(objective: Any, direction: Any, message: str) -> None:
-    with pytest.raises(ConfigError, match=re.escape(message)):
+def test_a_sweeper_that_would_go_the_wrong_way_is_refused(
+    objective: Any, direction: Any, names: tuple[object, ...]
+) -> None:
+    with raises_naming(ConfigError, *names):
         check_sweeper("optuna", {"direction": direction}, objective)
 
 
@@ -120,11 +122,11 @@ def test_an_interval_is_tried_at_its_ends(word: str, values: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "message"),
+    ("word", "name"),
     [("algo.loss.kl=interval(-1,1)", "algo.loss.kl=-1.0"), ("algo.num_prompts=interval(1,2)", "algo.num_prompts=1.0")],
 )
-def test_an_interval_that_holds_wrong_values_is_refused_before_its_first_job(word: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=re.escape(f"{message}: expected")):
+def test_an_interval_that_holds_wrong_values_is_refused_before_its_first_job(word: str, name: str) -> None:
+    with raises_naming(ConfigError, name):
         launch(["-m", word], lambda run: pytest.fail("a job began"))
 
 
@@ -142,7 +144,7 @@ def test_a_word_that_cannot_be_read_is_shown_as_one_that_can(word: str) -> None:
 
 @pytest.mark.parametrize("word", ["countdown", "a b=3", "--=(", "algo.kl interval"])
 def test_what_is_no_override_is_told_how_one_looks(word: str) -> None:
-    with pytest.raises(ConfigError, match=r"^cannot read '.*'; overrides look like key=value$"):
+    with raises_naming(ConfigError, repr(word), "key=value"):
         parse_overrides([word])
 
 
@@ -198,20 +200,20 @@ def test_several_environments_are_a_mixture_of_parts_named_after_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "names"),
     [
-        (["env=[countdown,countdown]"], "^env=.*: expected different options, with commas between$"),
-        (["env=[]"], "^env=.*: expected different options"),
-        (["env=[countdown,countdwn]"], "^env has no option 'countdwn'; did you mean countdown"),
+        (["env=[countdown,countdown]"], ("env=", "different")),
+        (["env=[]"], ("env=", "different")),
+        (["env=[countdown,countdwn]"], ("env", "'countdwn'", "countdown")),
         (
             ["env=[countdown]", "env.parts.countdown.wait=1"],
-            r"^unknown key 'env.parts.countdown.wait'; did you mean weight",
+            ("'env.parts.countdown.wait'", "weight"),
         ),
-        (["env=[mixture,countdown]"], "^env.parts=mixture: expected environments that are not mixtures"),
+        (["env=[mixture,countdown]"], ("env.parts=mixture", "mixtures")),
     ],
 )
-def test_what_is_no_mixture_is_refused_as_any_configuration(words: list[str], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
+def test_what_is_no_mixture_is_refused_as_any_configuration(words: list[str], names: tuple[str, ...]) -> None:
+    with raises_naming(ConfigError, *names):
         build_part(compose(words), "env")
 
 

@@ -19,6 +19,7 @@ from rlx.model.folder import check_folder
 from rlx.model.problem import ModelError
 from rlx.preflight.checks import check_plan
 from rlx.preflight.prospect import Prospect
+from tests.errors import raises_naming
 
 WRONG = {"int": [-1, 10**40], "float": [-1.0, 1e200], "tuple": [[""]], "str": ["\ud800", "a\0b"]}
 CHOICES = (
@@ -73,29 +74,28 @@ def test_a_refusal_names_the_key_that_was_typed() -> None:
 @pytest.mark.parametrize(
     ("words", "key"),
     [
-        (["protocol=direct", "algo=rloo", "protocol.stops=['']"], r"protocol\.stops="),
-        (["protocol=boxed", "algo=rloo", "protocol.stops_at=['']"], r"protocol\.stops_at="),
-        (["model.chat=true"], r"chat template"),
-        (["algo=ipo", "algo.pairs_from=/nonexistent"], r"algo\.pairs_from=/nonexistent"),
-        (["algo=ipo", "algo.pairs_from=/dev/null"], r"algo\.pairs_from=/dev/null"),
-        (["algo=ipo", "algo.pairs_from=/tmp"], r"algo\.pairs_from=/tmp"),
-        (["seed=" + "9" * 5000], r"^seed: a number has more than"),
-        (["steps=" + "9" * 5000], r"^steps: a number has more than"),
-        (["env.numbers=" + "[" * 500 + "1" + "]" * 500], r"^env\.numbers: its value is nested"),
-        (["seed=" + "9" * 26], r"^seed="),
-        (["env=math", "env.kinds=[gain,gain]", "algo=rloo"], r"^env\.kinds="),
-        (["track.project=a\\0b".replace("\\0", "\0")], r"^track\.project has the character U\+0000|cannot read"),
+        (["protocol=direct", "algo=rloo", "protocol.stops=['']"], "protocol.stops="),
+        (["protocol=boxed", "algo=rloo", "protocol.stops_at=['']"], "protocol.stops_at="),
+        (["model.chat=true"], "chat template"),
+        (["algo=ipo", "algo.pairs_from=/nonexistent"], "algo.pairs_from=/nonexistent"),
+        (["algo=ipo", "algo.pairs_from=/dev/null"], "algo.pairs_from=/dev/null"),
+        (["algo=ipo", "algo.pairs_from=/tmp"], "algo.pairs_from=/tmp"),
+        (["seed=" + "9" * 5000], "seed:"),
+        (["steps=" + "9" * 5000], "steps:"),
+        (["env.numbers=" + "[" * 500 + "1" + "]" * 500], "env.numbers:"),
+        (["seed=" + "9" * 26], "seed="),
+        (["env=math", "env.kinds=[gain,gain]", "algo=rloo"], "env.kinds="),
+        (["track.project=a\\0b".replace("\\0", "\0")], "track.project"),
     ],
 )
 def test_a_plan_refuses_what_training_would(words: list[str], key: str) -> None:
-    with pytest.raises(MistakeError, match=key) as caught:
+    with raises_naming(MistakeError, key):
         check_plan(Prospect(run=build_run(compose([*words, "warm_start=none"]), Path())), lambda: None)
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("target", [["x"], {"x": 1}, 3, None, True])
 def test_a_target_that_is_no_name_is_one_line(target: Any) -> None:
-    with pytest.raises(ConfigError, match=r"^env\._target_="):
+    with raises_naming(ConfigError, "env._target_="):
         check_value({"_target_": target}, "env")
 
 
@@ -103,15 +103,15 @@ def test_a_models_files_are_regular_and_of_a_sane_size(tmp_path: Path) -> None:
     import os
 
     (tmp_path / "config.json").symlink_to("/dev/zero")
-    with pytest.raises(ModelError, match=r"config\.json is no regular file"):
+    with raises_naming(ModelError, "config.json", "regular"):
         check_folder("x", tmp_path)
     (tmp_path / "config.json").unlink()
     (tmp_path / "config.json").write_text("{}")
     os.mkfifo(tmp_path / "tokenizer_config.json")
-    with pytest.raises(ModelError, match=r"tokenizer_config\.json is no regular file"):
+    with raises_naming(ModelError, "tokenizer_config.json", "regular"):
         check_folder("x", tmp_path)
     (tmp_path / "tokenizer_config.json").unlink()
     with open(tmp_path / "chat_template.jinja", "wb") as file:
         file.truncate(10**9)
-    with pytest.raises(ModelError, match=r"chat_template\.jinja has 1,000,000,000 bytes"):
+    with raises_naming(ModelError, "chat_template.jinja", "1,000,000,000 bytes"):
         check_folder("x", tmp_path)
