@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from numbers import Integral
 from typing import Any, TypeVar
 
@@ -28,7 +29,6 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from rlx.fault import fault
-from rlx.gym.crew import Crew
 from rlx.gym.spaces import AnyText, check_choice, check_text, require
 from rlx.limits import MANY, MistakeError, near, within
 
@@ -102,7 +102,7 @@ class TextVectorEnv(VectorEnv[Any, Any, Any]):
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self.slow = {i for i, env in enumerate(self.envs) if asynchronous and env.unwrapped.is_slow}  # type: ignore[attr-defined]
         num = min(num_threads or self.num_envs, len(self.slow))
-        self.crew = Crew(num) if num else None
+        self.pool = ThreadPoolExecutor(num, thread_name_prefix="gym") if num else None
         self.seen: list[Any] = [self.blank()] * self.num_envs
         self.over = [True] * self.num_envs
         """Whose episode has ended, or has not begun."""
@@ -202,11 +202,12 @@ class TextVectorEnv(VectorEnv[Any, Any, Any]):
         """Return the result of the work for each environment, whose number is the first of its arguments."""
         if self.closed:
             raise ClosedEnvironmentError("the environments are closed: make them anew")
-        if self.crew is None:
+        if self.pool is None:
             return [work(*one) for one in given]
-        waiting = self.crew.begin(work, [one for one in given if one[0] in self.slow])
+        asked = [self.pool.submit(work, *one) for one in given if one[0] in self.slow]
         done = iter([work(*one) for one in given if one[0] not in self.slow])
-        waited = iter(waiting.wait())
+        wait(asked)  # also where one raises: no thread steps an environment after this call
+        waited = (one.result() for one in asked)
         return [next(waited if one[0] in self.slow else done) for one in given]
 
     def turn(self, i: int, action: str) -> Outcome:
@@ -245,7 +246,7 @@ class TextVectorEnv(VectorEnv[Any, Any, Any]):
         return "" if isinstance(self.single_observation_space, AnyText) else []
 
     def close_extras(self, **kwargs: Any) -> None:
-        if self.crew is not None:
-            self.crew.dismiss()
+        if self.pool is not None:
+            self.pool.shutdown()
         for env in self.envs:
             env.close()

@@ -281,8 +281,8 @@ def test_there_are_no_more_threads_than_asked_for_and_none_for_what_is_fast() ->
     envs.reset(seed=0)
     assert {name.rpartition("_")[0] for name in seen} == {"gym"}
     assert len(set(seen)) <= 2
-    assert vector(Count("inline")).crew is None
-    assert vector(Count("live"), asynchronous=False).crew is None
+    assert vector(Count("inline")).pool is None
+    assert vector(Count("live"), asynchronous=False).pool is None
     envs.close()
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("gym_")]
 
