@@ -13,7 +13,6 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
-from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,39 +26,75 @@ from rlx.config.compose import compose
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE, PAGE = ROOT / "rlx", ROOT / "docs" / "architecture.md"
 WORDS = ("env=countdown", "algo=reinforce", "algo.num_prompts=1", "algo.num_samples=1", "warm_start=none", "steps=1")
-QUIET = ("track=disabled", "evaluate.num_tasks=1", "evaluate.num_samples=1", "evaluate.ks=[1]")
+QUIET = (
+    "track=disabled",
+    "checkpoint.trajectories_every=0",
+    "evaluate.num_tasks=1",
+    "evaluate.num_samples=1",
+    "evaluate.ks=[1]",
+)
 """Run whose step is drawn: one episode, so the order of its calls does not depend on threads."""
-EPISODE = (
-    "rollout/waves",
-    "rollout/play",
-    "rollout/stage",
-    "rollout/episode",
-    "rollout/speech",
-    "rollout/torch/engine",
-    "rollout/row",
-    "protocol/*",
-    "env/*",
-    "environment",
-    "tool/python",
-    "world",
-    "algo/samplers",
-)
-BATCH = (
-    "agents",
-    "learner/batch",
-    "learner/learner",
-    "learner/rows",
-    "learner/shares",
-    "learner/forest",
-    "learner/packing",
-    "learner/layout",
-    "learner/torch",
-    "learner/scorer",
-    "learner/logprob",
-    "algo/*",
-)
-"""Files whose functions a drawing shows."""
-LEFT_OUT = ("*declared*", "*Protocol.*", "*.at_least", "*<*", "*._*")
+EPISODE = """
+rollout/waves:sample_turns
+rollout/play:Rollout.sample
+run/agent:Agent.sync
+rollout/stage:Stage.run
+rollout/episode:play_episode
+rollout/episode:Scene.begin
+world:open_episode
+env/countdown/countdown:Countdown.start
+environment:Episode.opening
+world:lawful
+rollout/episode:Scene.context
+rollout/speech:Speech.context
+protocol/history:History.context
+rollout/episode:Scene.ask
+rollout/torch/engine:TorchEngine.add
+rollout/row:open_row
+rollout/torch/engine:TorchEngine.step
+rollout/choice:Chooser.choose
+rollout/row:Row.take
+rollout/row:Row.complete
+rollout/episode:Scene.act
+rollout/speech:Speech.hear
+protocol/blocks:Blocks.parse
+world:only_legal
+rollout/episode:World.step
+world:step_within
+env/countdown/countdown:CountdownEpisode.step
+tool/python:Python.run
+rollout/episode:World.close_turn
+rollout/episode:Scene.end
+algo/samplers:grouped
+"""
+BATCH = """
+agents:groups_of_agents
+learner/batch:collate
+learner/rows:decisions
+learner/learner:Learner.annotate
+learner/rows:rows
+algo/credit:returns_to_go
+learner/batch:Batch.with_credit
+learner/learner:Learner.update
+learner/shares:minibatches
+learner/packing:prepare
+learner/shares:shares
+learner/forest:forest_of
+learner/packing:pack
+learner/layout:lay_out
+learner/learner:Learner.step
+learner/learner:Learner.accumulate
+learner/torch:TorchLearner.score
+learner/scorer:Scorer.forward
+learner/attention:packed_attention
+learner/logprob:log_probs
+algo/losses:policy_loss.<locals>.policy
+learner/torch:TorchLearner.backward
+learner/torch:TorchLearner.move
+"""
+"""Functions of the two drawings, as file:name. Their order, what calls what, and their sentences come from the code."""
+WAITING = ("rollout/episode", "play_episode")
+"""Function below which work in other threads is drawn."""
 
 
 class Call(NamedTuple):
@@ -195,23 +230,27 @@ def stack_of(frame: FrameType | None) -> Iterator[tuple[str, str]]:
         frame = frame.f_back
 
 
-def draw_path(calls: list[Call], stations: tuple[str, ...]) -> str:
-    """Draw the calls that enter a station from another file, each below the one that waits for it."""
-    shown: dict[tuple[str, str], int] = {}
+def draw_path(calls: list[Call], stations: str) -> str:
+    """Draw these functions in the order of their first calls, each below those that wait for it."""
+    wanted = {tuple(station.split(":", 1)) for station in stations.split()}
+    met = [call for call in calls if (call.file, call.name) in wanted]
+    missing = wanted - {(call.file, call.name) for call in met}
+    if missing:
+        raise SystemExit(f"scripts/drawings.py: a step does not call {sorted(missing)}")
+    depths: dict[tuple[str, str], int] = {}
     lines = []
-    for call in calls:
-        if not any(fnmatch(call.file, station) for station in stations) or not enters(call):
-            continue
-        depth = next((shown[place] + 1 for place in call.stack if place in shown), 0)
-        shown[call.file, call.name] = depth
+    for call in met:
+        stack = call.stack if reaches_step(call) else (*call.stack, WAITING)
+        depth = next((depths[place] + 1 for place in stack if place in depths), 0)
+        depths[call.file, call.name] = depth
         lines.append(("  " * depth + call.name, f"{call.file}.py", sentence_at(call)))
     widths = [max(len(line[column]) for line in lines) for column in (0, 1)]
     return "\n".join(f"    {name:{widths[0]}}  {file:{widths[1]}}  {text}".rstrip() for name, file, text in lines)
 
 
-def enters(call: Call) -> bool:
-    caller = call.stack[0][0] if call.stack else ""
-    return caller != call.file and not any(fnmatch(call.name, pattern) for pattern in LEFT_OUT)
+def reaches_step(call: Call) -> bool:
+    """True of calls in the thread of the loop; others are work of an environment, which an episode waits for."""
+    return ("train", "take_step") in call.stack
 
 
 def sentence_at(call: Call) -> str:
