@@ -151,7 +151,7 @@ def open_pipeline(
     run = life.run
     staleness = run.hardware.staleness
     tasks = curriculum.open_tasks(run, first, played, lambda: life.progress.counts)
-    ranks = life.process.ranks.apart() if staleness else life.process.ranks
+    ranks = life.process.ranks.with_new_group() if staleness else life.process.ranks
 
     def launch(step: int) -> Play[list[Group]]:
         check = rollouts.check if staleness else life.process.interrupt.check

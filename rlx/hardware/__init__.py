@@ -1,1 +1,1 @@
-"""What a run is given: processes, devices, memory, and how they are watched."""
+"""Resources of a run: processes, devices and memory, and the watch over its ranks."""

@@ -1,5 +1,5 @@
-"""Ctrl-C, SIGTERM and a scheduler's signals as a polite request: the run stops at the next safe moment, keeps what it
-has, and says so."""
+"""Ctrl-C, SIGTERM and a scheduler's signals as a request to stop. The run stops at the next safe moment, keeps its
+results, and reports the interruption."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from types import FrameType
 
 STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP)
-"""Signals that ask a run to stop: a person sends the first, a scheduler the next three, ahead of a limit or preemption,
-and a terminal that is gone the last."""
+"""Signals that ask a run to stop: SIGINT from a person, the next three from a scheduler before a limit or a preemption,
+and SIGHUP from a closed terminal."""
 
 
 class InterruptedRunError(Exception):
-    """The run was asked to stop by a signal; `exit_code` is 130 after a person's SIGINT, else 143: it may go on."""
+    """Stop of the run by a signal. `exit_code` is 130 after a person's SIGINT, else 143: the run may be resumed."""
 
     def __init__(self, signum: int, advice: str = "") -> None:
         super().__init__(f"interrupted by {signal.Signals(signum).name}{advice}")
@@ -23,7 +23,7 @@ class InterruptedRunError(Exception):
 
 
 class Interrupt:
-    """Remembers the first signal. A second Ctrl-C stops at once; schedulers repeat themselves, and are heard once."""
+    """Record of the first signal. A second Ctrl-C stops at once; a scheduler's repeated signals count once."""
 
     def __init__(self) -> None:
         self.signum = 0
@@ -39,15 +39,15 @@ class Interrupt:
             raise InterruptedRunError(self.signum)
 
 
-def is_heard(signum: int) -> bool:
-    """Under nohup a terminal may go."""
+def is_handled(signum: int) -> bool:
+    """Return False for SIGHUP under nohup, which ignores it."""
     return not (signum == signal.SIGHUP and signal.getsignal(signum) == signal.SIG_IGN)
 
 
 @contextmanager
-def hearing(receive: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Give it the signals of `STOP` for as long as the block lasts."""
-    former = {signum: signal.signal(signum, receive) for signum in STOP if is_heard(signum)}
+def handling(receive: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Route the signals of `STOP` to `receive` while the block lasts."""
+    former = {signum: signal.signal(signum, receive) for signum in STOP if is_handled(signum)}
     try:
         yield
     finally:
@@ -57,8 +57,9 @@ def hearing(receive: Callable[[int, FrameType | None], None]) -> Iterator[None]:
 
 @contextmanager
 def listen() -> Iterator[Interrupt]:
-    """Take the signals for the time of a run, and give them back afterwards; within another `listen`, share its ear."""
+    """Handle the signals while the block lasts, then restore the former handlers. A nested call shares the outer
+    record."""
     outer = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
     interrupt = outer if isinstance(outer, Interrupt) else Interrupt()
-    with hearing(interrupt.receive):
+    with handling(interrupt.receive):
         yield interrupt

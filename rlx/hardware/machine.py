@@ -1,4 +1,4 @@
-"""What this machine has: memory, cores, GPUs. Nothing heavy is imported, and no GPU is touched."""
+"""Resources of this machine: memory, cores, GPUs. The module imports nothing heavy and touches no GPU."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from pathlib import Path
 DRIVER = Path("/proc/driver/nvidia/gpus")
 CGROUP = Path("/sys/fs/cgroup/memory.max")
 M_MMAP_THRESHOLD = -3
-"""As malloc.h numbers it."""
+"""Number of this option in malloc.h."""
 LARGE_BLOCK = 2**21
 QUERY = ("--query-gpu=name,memory.total", "--format=csv,noheader,nounits")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gpu:
-    """One NVIDIA GPU; `memory` is None where only the driver's files tell of it."""
+    """One NVIDIA GPU. `memory` (bytes) is None if only the driver's files name the GPU."""
 
     name: str
     memory: int | None = None
 
 
 def machine_memory() -> int | None:
-    """Bytes of this machine's memory, or of the limit its container sets."""
+    """Return the bytes of this machine's memory, or of its container's limit; None if unknown."""
     try:
         whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         text = CGROUP.read_text().strip() if CGROUP.is_file() else "max"
@@ -38,20 +38,21 @@ def machine_memory() -> int | None:
 
 
 def give_back_blocks() -> None:
-    """Have this process's large blocks go back to the system as soon as they are freed. glibc, left alone, comes to
-    keep blocks of up to 32 MB in a heap full of holes: a long update then takes up to three times what it holds."""
+    """Return this process's freed large blocks to the system at once. By default glibc keeps blocks of up to 32 MB in a
+    fragmented heap: a long update then takes up to three times the memory that it holds."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:
         mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK)
 
 
 def num_cores() -> int:
-    """Cores this process may use, which a container may have cut."""
+    """Count the cores that this process may use; a container may allow fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def gpus(environ: Mapping[str, str] = os.environ) -> list[Gpu]:
-    """The GPUs this process may use: of nvidia-smi, else of the driver's files, as CUDA_VISIBLE_DEVICES cuts them."""
+    """List the GPUs that this process may use: from nvidia-smi, else from the driver's files, limited by
+    CUDA_VISIBLE_DEVICES."""
     found = _asked() or _listed()
     visible = environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
@@ -77,7 +78,7 @@ def _listed() -> list[Gpu]:
 
 
 def size(num_bytes: int) -> str:
-    """1.5 GB, 12.0 MB."""
+    """Format a number of bytes: 1.5 GB, 12.0 MB."""
     for unit, scale in (("GB", 10**9), ("MB", 10**6)):
         if num_bytes >= scale:
             return f"{num_bytes / scale:,.1f} {unit}"

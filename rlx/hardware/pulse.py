@@ -1,10 +1,10 @@
-"""A rank that hangs is found by a time limit, named, and takes the run down with it, to be started again.
+"""Detection of a rank that hangs: a time limit finds and names it, and ends the run, which is then started again.
 
-Each rank says in a file of its own, `ranks/rank-N`, which phase it is in (all go through the same phases, numbered),
-how often it has called the others, and that it gets on. A thread in each reads all files: if the rank that is furthest
-behind has not stirred for `hardware.step_minutes`, every rank ends with exit code 75. Ranks that only wait for it have
-called once more, so they are not taken for the culprit. Clocks of other machines are not trusted: what counts is when a
-change was seen here.
+Each rank writes its phase, its number of calls to the others and its progress into `ranks/rank-N`. All ranks pass
+through the same numbered phases. A thread in each rank reads all files. If the rank that is furthest behind has not
+changed for `hardware.step_minutes`, every rank ends with exit code 75. A rank that only waits for others has made one
+call more, so it is not blamed. Clocks of other machines are not trusted: a change counts from the time at which this
+machine sees it.
 """
 
 from __future__ import annotations
@@ -27,59 +27,59 @@ from rlx.hardware.ranks import ALONE, GIVEN_UP, Ranks
 from rlx.record.folder import RANKS
 
 GRACE = 10.0
-"""Seconds that ranks other than the first leave it to speak."""
+"""Seconds that other ranks wait for rank 0 to report first."""
 
 
 def nothing(*_: object) -> None:
-    """Where there is nothing to do or to tell."""
+    """Do nothing: the stand-in for an absent callback."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Pulse:
-    """Where this rank is. `at` and `beat` are called by the run, the rest by its thread."""
+    """State of this rank, as written for the others. The run calls `at` and `beat`; its thread calls the rest."""
 
     path: Path | None = None
-    """None for a run that nobody watches."""
+    """File of this rank; None for a run without a watch."""
     ranks: Ranks = ALONE
     number: int = 0
     phase: str = "start"
     since: str = ""
     progress: int = 0
     resting: bool = False
-    told: tuple[int, ...] = ()
+    written: tuple[int, ...] = ()
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def at(self, phase: str, *, resting: bool = False) -> None:
-        """A phase begins, the same on all ranks; `resting` has no time limit."""
+        """Begin a phase, the same on all ranks. A `resting` phase has no time limit."""
         self.number, self.phase, self.progress, self.resting = self.number + 1, phase, 0, resting
         self.since = datetime.now().astimezone().isoformat(timespec="seconds")
-        self.tell()
+        self.write()
 
     def beat(self) -> None:
-        """The phase gets on."""
+        """Record progress within the phase."""
         self.progress += 1
 
-    def tell(self) -> None:
-        """Write the file, if there is news."""
+    def write(self) -> None:
+        """Write the file if anything has changed."""
         with self._lock:
             calls = self.ranks.calls[0]
             news = (self.number, self.progress, calls)
-            if self.path is None or news == self.told:
+            if self.path is None or news == self.written:
                 return
-            said = {"host": socket.gethostname(), "pid": os.getpid(), "phase": self.phase, "since": self.since}
+            state = {"host": socket.gethostname(), "pid": os.getpid(), "phase": self.phase, "since": self.since}
             counts = {"number": self.number, "progress": self.progress, "calls": calls, "resting": self.resting}
-            text = json.dumps({**said, **counts})
+            text = json.dumps({**state, **counts})
             aside = self.path.with_name(self.path.name + ".part")
             aside.write_text(text + "\n", encoding="utf-8")
             os.replace(aside, self.path)
-            self.told = news
+            self.written = news
 
 
 @dataclass(slots=True)
 class Seen:
-    """What was last read of a rank, and when it last changed, by this machine's own clock."""
+    """Last state read of a rank, and the time of its last change by this machine's clock."""
 
-    said: Mapping[str, Any]
+    state: Mapping[str, Any]
     changed: float
 
 
@@ -88,44 +88,44 @@ def rank_path(folder: Path, rank: int) -> Path:
 
 
 def look(folder: Path, size: int, seen: Mapping[int, Seen], now: float) -> dict[int, Seen]:
-    """Read every rank's file; one that cannot be read is as it was."""
+    """Read every rank's file. An unreadable file leaves the state of its rank unchanged."""
     found = dict(seen)
     for rank in range(size):
         try:
-            said = json.loads(rank_path(folder, rank).read_text(encoding="utf-8"))
+            state = json.loads(rank_path(folder, rank).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             continue
-        if rank not in found or found[rank].said != said:
-            found[rank] = Seen(said, now)
+        if rank not in found or found[rank].state != state:
+            found[rank] = Seen(state, now)
     return found
 
 
 def hanging(seen: Mapping[int, Seen], now: float, limit: float) -> int | None:
-    """The rank that has not stirred for `limit` seconds while none is behind it."""
+    """Return the rank furthest behind if it has not changed for `limit` seconds; else None."""
     if not seen:
         return None
     behind = min(place(state) for state in seen.values())
-    still = {rank: s.changed for rank, s in seen.items() if place(s) == behind and not s.said["resting"]}
+    still = {rank: s.changed for rank, s in seen.items() if place(s) == behind and not s.state["resting"]}
     oldest = min(still, key=lambda rank: (still[rank], rank), default=None)
     return oldest if oldest is not None and now - still[oldest] > limit else None
 
 
 def place(seen: Seen) -> tuple[int, int]:
-    """How far a rank has come: its phase, and how often it has called the others."""
-    return seen.said["number"], seen.said["calls"]
+    """Return how far a rank has come: the number of its phase, then its number of calls."""
+    return seen.state["number"], seen.state["calls"]
 
 
-def describe(rank: int, said: Mapping[str, Any], minutes: float) -> str:
-    who = f"rank {rank} (host {said['host']}, process {said['pid']})"
+def describe(rank: int, state: Mapping[str, Any], minutes: float) -> str:
+    who = f"rank {rank} (host {state['host']}, process {state['pid']})"
     return (
-        f"{who} hangs: in {said['phase']!r} since {said['since']}, beyond hardware.step_minutes={minutes:g}; "
+        f"{who} hangs: in {state['phase']!r} since {state['since']}, beyond hardware.step_minutes={minutes:g}; "
         "the run stops here, and the same command goes on from its last checkpoint"
     )
 
 
 @contextmanager
 def watch(folder: Path, ranks: Ranks, minutes: float, end: Callable[[int], None] = os._exit) -> Iterator[Pulse]:
-    """A pulse for this rank, and an eye on everybody's, for as long as the block lasts."""
+    """Write this rank's state and watch all ranks while the block lasts."""
     pulse, over = Pulse(path=rank_path(folder, ranks.rank), ranks=ranks), threading.Event()
     (folder / RANKS).mkdir(parents=True, exist_ok=True)
     rank_path(folder, ranks.rank).unlink(missing_ok=True)
@@ -137,11 +137,11 @@ def watch(folder: Path, ranks: Ranks, minutes: float, end: Callable[[int], None]
         seen: dict[int, Seen] = {}
         while not over.wait(min(60 * minutes / 8, 5.0)):
             with suppress(OSError):  # a full disk is the run's to tell
-                pulse.tell()
+                pulse.write()
             seen = look(folder, ranks.size, seen, time.monotonic())
             rank = hanging(seen, time.monotonic(), limit)
             if rank is not None and not over.is_set():
-                give_up(folder, ranks.rank, describe(rank, seen[rank].said, minutes))
+                give_up(folder, ranks.rank, describe(rank, seen[rank].state, minutes))
                 end(GIVEN_UP)
 
     thread = threading.Thread(target=run, name="pulse", daemon=True)
@@ -154,7 +154,7 @@ def watch(folder: Path, ranks: Ranks, minutes: float, end: Callable[[int], None]
 
 
 def give_up(folder: Path, rank: int, message: str) -> None:
-    """Say which rank hangs, and leave what this one was doing beside its file."""
+    """Name the rank that hangs, and write this rank's stack traces beside its file."""
     print(f"rlx: {message}", file=sys.stderr, flush=True)
     with suppress(OSError), open(rank_path(folder, rank).with_suffix(".stacks"), "w", encoding="utf-8") as file:
         faulthandler.dump_traceback(file)

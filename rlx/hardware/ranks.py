@@ -1,7 +1,7 @@
-"""The processes of a run: which one this is, and the few things they say to each other.
+"""The processes of a run: the place of this one, and the messages between them.
 
-torchrun's or SLURM's variables tell a process its place. What is said is JSON or a tensor, over gloo, never a pickle.
-Every call below that is not a property is made by all ranks, in the same order.
+torchrun's or SLURM's variables give a process its place. Messages are JSON or tensors over gloo, never pickles. All
+ranks must make every call below that is not a property, in the same order.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MEETING = timedelta(minutes=10)
-"""How long the processes of a run wait for the last to start."""
+"""Time that the processes of a run wait for the last to start."""
 PATIENCE = timedelta(days=7)
-"""Time limit of torch's collectives; `rlx.hardware.pulse` finds a rank that hangs much sooner."""
+"""Time limit of torch's collectives. `rlx.hardware.pulse` finds a rank that hangs much sooner."""
 LOST = (
     "gloo/transport",
     "application timeout caused pair closure",
@@ -38,7 +38,7 @@ LOST = (
     "nccl error",
     "ncclremoteerror",
 )
-"""Parts of messages of plain RuntimeErrors, as gloo raises them, that tell that another process is gone."""
+"""Phrases of gloo's RuntimeErrors that mean the loss of another process."""
 APART = (
     "connectfullmesh",
     "unable to find address for",
@@ -48,15 +48,15 @@ APART = (
     "network is unreachable",
     "no socket interface found",
 )
-"""Parts of messages of errors that a wrong network interface makes, while processes meet."""
+"""Phrases of the errors that a wrong network interface causes while processes meet."""
 
 
 GIVEN_UP = 75
-"""Exit code where another rank is gone, or one hangs (EX_TEMPFAIL): the run is to be started again."""
+"""Exit code after another rank is lost or hangs (EX_TEMPFAIL): a launcher starts the run again."""
 
 
 class RanksError(RuntimeError):
-    """The processes of a run do not fit, or one of them is gone or failed; the message is one line."""
+    """Misfit, loss or failure of the run's processes; the message is one line."""
 
     def __init__(self, message: str, exit_code: int = 1) -> None:
         super().__init__(message)
@@ -65,12 +65,12 @@ class RanksError(RuntimeError):
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Which of how many processes this is, by its environment."""
+    """Rank of this process and the number of processes."""
 
     rank: int = 0
     size: int = 1
     local_rank: int = 0
-    """Among the processes of its machine; of one that has met the others, the number of its GPU."""
+    """Rank within its machine; after the processes have met, the index of its GPU."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,31 +78,31 @@ class Ranks(Place):
     """This process among those of the run."""
 
     group: Any = None
-    """Of torch.distributed, on the CPU."""
+    """CPU group of torch.distributed."""
     calls: list[int] = field(default_factory=lambda: [0], compare=False, repr=False)
-    """One number: how many times it has called the others. A rank that they wait for has called less often."""
+    """One number: the calls to the others so far. A rank that others wait for has made fewer."""
 
     @property
     def is_first(self) -> bool:
-        """Whether this is rank 0, which alone writes and speaks."""
+        """Flag of rank 0, which alone writes and prints."""
         return self.rank == 0
 
     def share(self, items: Sequence[T]) -> list[T]:
-        """This rank's: item i belongs to rank i modulo size."""
+        """Return this rank's share: item i belongs to rank i modulo size."""
         return list(items[self.rank :: self.size])
 
     def gather(self, value: Any) -> list[Any]:
-        """Everybody's JSON value, in the order of ranks."""
+        """Return all ranks' JSON values, in the order of ranks."""
         if self.size == 1:
             return [value]
         return [json.loads(text) for text in self._gather_bytes(json.dumps(value, separators=(",", ":")).encode())]
 
-    def tell(self, value: Any) -> Any:
-        """Rank 0's JSON value, to all."""
+    def broadcast(self, value: Any) -> Any:
+        """Return rank 0's JSON value on every rank."""
         return self.gather(value if self.is_first else None)[0]
 
     def first(self, do: Callable[[], T]) -> T:
-        """Rank 0 does it; its result, a JSON value, is everybody's, and so is its failure."""
+        """Call `do` on rank 0 and return its JSON result on every rank. An exception is raised on every rank too."""
         if self.size == 1:
             return do()
         done: list[T] = []
@@ -112,15 +112,15 @@ class Ranks(Place):
                 done = [do()]
             except Exception as error:
                 failure = error
-        told = self.tell([done, None if failure is None else [str(failure), getattr(failure, "exit_code", 1)]])
+        received = self.broadcast([done, None if failure is None else [str(failure), getattr(failure, "exit_code", 1)]])
         if failure is not None:
             raise failure
-        if told[1] is not None:
-            raise RanksError(*told[1])
-        return told[0][0]
+        if received[1] is not None:
+            raise RanksError(*received[1])
+        return received[0][0]
 
-    def apart(self) -> Ranks:
-        """The same processes, heard by themselves: for another thread of each, which talks while this one does."""
+    def with_new_group(self) -> Ranks:
+        """Return the same processes in a new group, whose messages do not mix with this one's: for a second thread."""
         if self.size == 1:
             return self
         import torch.distributed as dist
@@ -128,11 +128,11 @@ class Ranks(Place):
         return replace(self, group=dist.new_group(backend="gloo", timeout=PATIENCE))
 
     def most(self, number: float) -> float:
-        """The largest of everybody's."""
+        """Return the largest of all ranks' numbers."""
         return max(self.gather(number))
 
     def add(self, x: Tensor) -> Tensor:
-        """The sum of everybody's tensor, which is changed in place; on the CPU."""
+        """Sum a CPU tensor over all ranks, in place."""
         if self.size > 1:
             import torch.distributed as dist
 
@@ -142,7 +142,7 @@ class Ranks(Place):
         return x
 
     def wait(self) -> None:
-        """Until all are here."""
+        """Block until every rank has called."""
         if self.size > 1:
             import torch.distributed as dist
 
@@ -171,7 +171,7 @@ ALONE = Ranks()
 
 @contextmanager
 def report_lost_process(place: Place) -> Iterator[None]:
-    """Turn torch's error when another process is gone into one line, with the cause."""
+    """Turn torch's error after the loss of another process into one line with the cause."""
     try:
         yield
     except RuntimeError as error:
@@ -183,7 +183,7 @@ def report_lost_process(place: Place) -> Iterator[None]:
 
 @contextmanager
 def report_network_error(place: Place) -> Iterator[None]:
-    """Turn the error of processes that cannot reach each other into one line: trying again would not help."""
+    """Turn the error of processes that cannot reach each other into one line. A second attempt would not help."""
     try:
         yield
     except (RuntimeError, ValueError) as error:
@@ -197,7 +197,7 @@ def report_network_error(place: Place) -> Iterator[None]:
 
 
 def is_loss(error: RuntimeError) -> bool:
-    """Tell whether torch's communication failed: by the error's type, or by its words, as gloo has no type."""
+    """Return True if torch's communication failed. gloo's errors have no type, so their text decides."""
     import torch.distributed as dist
 
     return not isinstance(error, RanksError) and (isinstance(error, dist.DistError) or says(error, LOST))
@@ -208,13 +208,14 @@ def says(error: Exception, parts: Sequence[str]) -> bool:
 
 
 def cause_of(error: Exception) -> str:
-    """Return the first line of an error, printable and short."""
+    """Return the first line of an error: printable, at most 200 characters."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return "".join(char for char in lines[0] if char.isprintable())[:200]
 
 
 def find_place(environ: Mapping[str, str] = os.environ, *, slurm: bool = True) -> Place:
-    """By torchrun's variables, else by those of srun's tasks, which a batch script has too, else alone."""
+    """Read the place from torchrun's variables, else from those of srun's tasks. A batch script has SLURM's variables
+    too; `slurm=False` ignores them."""
     names = [("RANK", "WORLD_SIZE", "LOCAL_RANK")]
     if slurm:
         names.append(("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"))
@@ -226,7 +227,7 @@ def find_place(environ: Mapping[str, str] = os.environ, *, slurm: bool = True) -
 
 
 def check_place(place: Place, hardware: Hardware) -> None:
-    """Refuse a profile for which another number of processes was started."""
+    """Refuse a number of processes that differs from the profile's."""
     wanted = hardware.num_processes
     if place.size != wanted:
         many = f"`rlx launch` or `torchrun --nproc-per-node {wanted // hardware.num_nodes} -m rlx …`"
@@ -235,7 +236,8 @@ def check_place(place: Place, hardware: Hardware) -> None:
 
 
 def meeting_point(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """MASTER_ADDR and MASTER_PORT: as given, else from SLURM's job, below the ports that Linux hands out by itself."""
+    """Return MASTER_ADDR and MASTER_PORT as set, else derived from SLURM's job. The port lies below the range that
+    Linux assigns."""
     if "MASTER_ADDR" in environ and "MASTER_PORT" in environ:
         return {name: environ[name] for name in ("MASTER_ADDR", "MASTER_PORT")}
     nodes, job = environ.get("SLURM_JOB_NODELIST"), environ.get("SLURM_JOB_ID", "")
@@ -248,8 +250,8 @@ def meeting_point(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
 
 @contextmanager
 def join(hardware: Hardware, *, exact: bool = True) -> Iterator[Ranks]:
-    """Meet the other processes of the run, if it has any, for as long as the block lasts. `exact`: there must be as
-    many as the profile says."""
+    """Meet the other processes of the run, if any, while the block lasts. `exact` requires the profile's number of
+    processes."""
     place = find_place(slurm=exact and hardware.num_processes > 1)
     if exact:
         check_place(place, hardware)
@@ -267,17 +269,17 @@ def join(hardware: Hardware, *, exact: bool = True) -> Iterator[Ranks]:
 
 
 def part_at_exit(ranks: Ranks) -> None:
-    """Have this process close its connections as it ends, now that nobody needs it any more."""
+    """Close this process's connections at its exit, after every rank has finished."""
     ranks.wait()
     atexit.register(part)
 
 
 def part() -> None:
-    """Let go of every group of processes, whose threads end with the last that holds it.
+    """Release every process group. The threads of a group end with its last reference.
 
-    A thread of gloo that lets go of a tensor needs the interpreter: one that comes too late for it aborts the process,
-    after all is done (Python before 3.14). DeepSpeed never lets go of its two groups, so their threads stay; what they
-    were last asked is older than the ranks' last wait, which makes that unlikely there, not impossible.
+    A thread of gloo that releases a tensor needs the interpreter. Before Python 3.14, a thread that is too late aborts
+    the finished process. DeepSpeed never releases its two groups, so their threads remain. Their last work is older
+    than the ranks' last wait: an abort is unlikely there, not impossible.
     """
     import torch.distributed as dist
 
@@ -286,8 +288,8 @@ def part() -> None:
     gc.collect()
 
 
-def own_device(local_rank: int, visible: int) -> int:
-    """Which of the GPUs that this process sees is its own: the only one, where the site binds one to each task."""
+def device_index(local_rank: int, visible: int) -> int:
+    """Return the index of this process's GPU among the visible ones: 0 if the site binds one GPU to each task."""
     if visible == 1:
         return 0
     if local_rank >= visible:
@@ -296,14 +298,14 @@ def own_device(local_rank: int, visible: int) -> int:
 
 
 def meet(place: Place, hardware: Hardware) -> Ranks:
-    """Start torch.distributed, with a group on the CPU for what is said besides gradients."""
+    """Start torch.distributed, with a CPU group for all messages besides gradients."""
     import torch
     import torch.distributed as dist
     from torch.distributed.rendezvous import rendezvous
 
     os.environ.update(meeting_point(), RANK=str(place.rank), WORLD_SIZE=str(place.size))
     if hardware.device == "cuda":
-        place = replace(place, local_rank=own_device(place.local_rank, torch.cuda.device_count()))
+        place = replace(place, local_rank=device_index(place.local_rank, torch.cuda.device_count()))
         torch.cuda.set_device(place.local_rank)
     os.environ["LOCAL_RANK"] = str(place.local_rank)
     with report_lost_process(place), report_network_error(place):

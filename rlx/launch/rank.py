@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO
 
-from rlx.hardware.interrupt import hearing
+from rlx.hardware.interrupt import handling
 from rlx.launch.ending import Ended, kind_of, log_of, record_end
 from rlx.record.folder import LOGS
 
@@ -48,7 +48,7 @@ def run(command: Sequence[str], outputs: Sequence[IO[bytes]]) -> int:
         process.send_signal(signum)
 
     copier = threading.Thread(target=copy, args=(process.stdout, outputs), daemon=True)
-    with hearing(pass_on):
+    with handling(pass_on):
         copier.start()
         code = process.wait()
     copier.join(timeout=5)  # a child of its own may hold the pipe open

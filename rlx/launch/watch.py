@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
-from rlx.hardware.interrupt import hearing
+from rlx.hardware.interrupt import handling
 from rlx.launch.ending import (
     ENDED,
     STOPPED,
@@ -58,7 +58,7 @@ def watch(command: Sequence[str], folder: Path, limit: int) -> int:
     (folder / LOGS).mkdir(parents=True, exist_ok=True)
     job = own_id() if os.environ.get("ENVIRONMENT") == "BATCH" else None
     ears = Ears()
-    with hearing(ears.receive):
+    with handling(ears.receive):
         while True:
             attempt, code = try_once(words, folder, job, ears)
             record_attempt(folder, attempt)

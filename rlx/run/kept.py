@@ -49,14 +49,14 @@ def read_evaluation(process: Process, path: Path, starts: Sequence[Start]) -> li
             return None
 
     found = look() if process.ranks.is_first else None
-    return shared(process.ranks, found or []) if process.ranks.tell(found is not None) else None
+    return shared(process.ranks, found or []) if process.ranks.broadcast(found is not None) else None
 
 
 def shared(ranks: Ranks, found: Sequence[Trajectory]) -> list[Trajectory]:
     """Return rank 0's episodes, on every rank."""
     if ranks.size == 1:
         return list(found)
-    return [from_json(told) for told in ranks.tell([to_json(trajectory) for trajectory in found])]
+    return [from_json(told) for told in ranks.broadcast([to_json(trajectory) for trajectory in found])]
 
 
 def episodes_in(path: Path, starts: Sequence[Start]) -> list[Trajectory]:

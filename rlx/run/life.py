@@ -112,7 +112,7 @@ def living(run: Run, screen: Screen | None = None, *, trains: bool = True) -> It
     takes as many processes as there are."""
     with listen() as interrupt, join(run.hardware, exact=trains) as ranks:
         screen = (screen or Screen()) if ranks.is_first else Screen(silent=True)
-        run = replace(run, folder=Path(ranks.tell(str(run.folder.absolute()))))
+        run = replace(run, folder=Path(ranks.broadcast(str(run.folder.absolute()))))
         minutes = run.hardware.step_minutes
         with (
             claim(ranks, run.folder, run.config),
@@ -224,7 +224,7 @@ def record(life: Life, agent: Agent, step: int, metrics: Metrics, groups: Sequen
 def is_overdue(life: Life) -> bool:
     """Tell whether the last checkpoint is too old, by rank 0's clock."""
     minutes = life.run.checkpoint.minutes
-    return minutes is not None and bool(life.process.ranks.tell(time.monotonic() - life.kept > 60 * minutes))
+    return minutes is not None and bool(life.process.ranks.broadcast(time.monotonic() - life.kept > 60 * minutes))
 
 
 def keep_evidence(life: Life, step: int, error: NotFiniteError) -> RunError:

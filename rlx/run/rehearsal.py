@@ -124,7 +124,7 @@ def rehearse(life: Life) -> None:
             for text in task_warnings(stage, name, env):
                 life.warn(text)
 
-    if life.run.steps and not life.process.ranks.tell((life.run.folder / METRICS).exists()):
+    if life.run.steps and not life.process.ranks.broadcast((life.run.folder / METRICS).exists()):
         life.process.pulse.at("rehearsal of the environment", resting=True)
         life.process.ranks.first(play)
 

@@ -122,7 +122,7 @@ def try_out(life: Life, stage: Run, agent: Agent) -> WarmResult:
     tasks = list(islice(stage.env.tasks("train", stage.seed + 1), NUM_DECIDING if stage.extend else NUM_TASKS))
     groups = player.sample(independent(1), tasks)
     told = asdict(result_of(stage.steps, read_metrics(stage.folder / METRICS), groups))
-    result = WarmResult(**life.process.ranks.tell(told))
+    result = WarmResult(**life.process.ranks.broadcast(told))
     if life.process.ranks.is_first:
         path = stage.folder / TRAJECTORIES / f"result-{stage.steps}.jsonl"
         save(path, groups, max_rounds=stage.env.max_rounds)
@@ -133,7 +133,7 @@ def try_out(life: Life, stage: Run, agent: Agent) -> WarmResult:
 def stored_result(life: Life, stage: Run) -> WarmResult | None:
     """Return rank 0's stored result on every rank."""
     found = read_result(stage.folder, stage.steps) if life.process.ranks.is_first else None
-    told = life.process.ranks.tell(None if found is None else asdict(found))
+    told = life.process.ranks.broadcast(None if found is None else asdict(found))
     return None if told is None else WarmResult(**told)
 
 

@@ -41,10 +41,10 @@ def test_what_counts_is_when_a_change_was_seen_here(tmp_path: Path) -> None:
     pulse.at("rollout of step 1")
     first = look(tmp_path, 2, {}, 1.0)
     assert first.keys() == {0}
-    assert first[0].said["phase"] == "rollout of step 1"
+    assert first[0].state["phase"] == "rollout of step 1"
     assert look(tmp_path, 2, first, 2.0)[0].changed == 1.0
     pulse.beat()
-    pulse.tell()
+    pulse.write()
     assert look(tmp_path, 2, first, 3.0)[0].changed == 3.0
     rank_path(tmp_path, 0).write_text("{")
     assert look(tmp_path, 2, first, 4.0) == first

@@ -19,11 +19,11 @@ from rlx.hardware.ranks import (
     Place,
     RanksError,
     check_place,
+    device_index,
     find_place,
     join,
     meet,
     meeting_point,
-    own_device,
     report_lost_process,
     report_network_error,
 )
@@ -100,14 +100,14 @@ def test_a_process_takes_the_gpu_of_its_number_or_the_only_one_it_sees(
 
 def test_a_process_that_sees_some_gpus_but_not_its_own_says_so() -> None:
     with pytest.raises(RanksError, match="process 2 of this machine sees 2 GPUs: bind one to each task, or none"):
-        own_device(2, 2)
+        device_index(2, 2)
 
 
 def test_one_process_talks_to_itself() -> None:
     with join(Hardware()) as ranks:
         assert ranks == ALONE
     assert ALONE.gather({"a": [1]}) == [{"a": [1]}]
-    assert ALONE.first(lambda: 3) == ALONE.most(3) == ALONE.tell(3) == 3
+    assert ALONE.first(lambda: 3) == ALONE.most(3) == ALONE.broadcast(3) == 3
     assert ALONE.share([1, 2, 3]) == [1, 2, 3]
 
 
@@ -125,7 +125,7 @@ TALK = """
         assert ranks.gather({"rank": rank, "text": "é" * (1 + 5 * rank)}) == [
             {"rank": 0, "text": "é"}, {"rank": 1, "text": "éééééé"}
         ]
-        assert ranks.tell(rank) == 0 and ranks.most(rank) == 1 and ranks.share([5, 6, 7]) == [[5, 7], [6]][rank]
+        assert ranks.broadcast(rank) == 0 and ranks.most(rank) == 1 and ranks.share([5, 6, 7]) == [[5, 7], [6]][rank]
         assert ranks.first(lambda: [rank]) == [0]
         assert ranks.add(torch.tensor([1.0, rank])).tolist() == [2.0, 1.0]
         try:
