@@ -28,7 +28,7 @@ def srun_command(num_nodes: int, tasks_per_node: int, cpus_per_task: int, comman
 
 
 def torchrun_command(num_processes: int, patience: int, command: Sequence[str]) -> list[str]:
-    """Return the command that starts all ranks of one machine. After a request to stop, they have `patience` seconds."""
+    """Return the command that starts all ranks of one machine. Asked to stop, the ranks have `patience` seconds."""
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={num_processes}"]
     return [*torchrun, f"--shutdown-timeout={patience}", "--no-python", *command]
 

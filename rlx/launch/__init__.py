@@ -1,1 +1,1 @@
-"""How a run's processes are started."""
+"""Start of a run's processes, here or as SLURM jobs."""

@@ -1,4 +1,4 @@
-"""A sweep as one job array: what SLURM is asked for, and what came of its jobs."""
+"""A sweep as one job array: the request to SLURM, and the outcome of its jobs."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from rlx.preflight.prospect import Prospect
 from rlx.record.folder import LOGS, last_lines
 from rlx.run.run import Run
 
-OWN = ("wait", "max_num_timeout", "submitit_folder", "signal_delay_s")
-"""Keys of conf/hydra/launcher/slurm.yaml that are not sbatch's."""
+NOT_SBATCH = ("wait", "max_num_timeout", "submitit_folder", "signal_delay_s")
+"""Keys of conf/hydra/launcher/slurm.yaml that are not passed to sbatch."""
 SHAPE = ("nodes", "tasks_per_node", "cpus_per_task", "gpus_per_node")
 PATIENCE = 20
-"""Answers without a word of a job, after which it is taken for one that SLURM has forgotten."""
+"""Answers without a record of a job, after which SLURM is taken to have forgotten it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """One run of the sweep, submitted."""
+    """One submitted run of the sweep."""
 
     id: str
     name: str
@@ -41,7 +41,7 @@ class Job:
 
 
 def check_slurm() -> None:
-    """Refuse before anything is written where there is no SLURM or no submitit."""
+    """Refuse a machine without SLURM or submitit, before anything is written."""
     if shutil.which("sbatch") is None:
         raise LaunchError("hydra/launcher=slurm, but there is no sbatch on PATH: run on a cluster's login node")
     try:
@@ -51,7 +51,7 @@ def check_slurm() -> None:
 
 
 def shape_of(hardware: Hardware, params: Mapping[str, Any]) -> dict[str, int]:
-    """Nodes, tasks, processors and GPUs: as the launcher's keys say, else as the profile does."""
+    """Return nodes, tasks, processors and GPUs: from the launcher's keys, else from the profile."""
     profile = {
         "nodes": hardware.num_nodes,
         "tasks_per_node": hardware.processes_per_node,
@@ -71,7 +71,7 @@ def one_shape(hardware: Sequence[Hardware], params: Mapping[str, Any]) -> dict[s
 
 def sbatch_parameters(shape: Mapping[str, int], params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters of submitit's executor: the launcher's keys without those that are empty."""
-    asked = {key: value for key, value in params.items() if key not in (*OWN, *SHAPE) and value is not None}
+    asked = {key: value for key, value in params.items() if key not in (*NOT_SBATCH, *SHAPE) and value is not None}
     extra = {"requeue": True, **(asked.pop("additional_parameters", None) or {})}
     counts = {key: value for key, value in shape.items() if value}
     delay = {key: params[key] for key in ("signal_delay_s",) if params.get(key) is not None}
@@ -79,8 +79,8 @@ def sbatch_parameters(shape: Mapping[str, int], params: Mapping[str, Any]) -> di
 
 
 def memory_gb(runs: Sequence[Run]) -> int | None:
-    """Return the memory of each machine that the largest of the runs needs, as `rlx plan` says. None on cpu, or for a
-    model whose shape is not known yet."""
+    """Return the memory (GiB) of each machine for the largest run, as `rlx plan` estimates it. None on cpu, or if the
+    model's shape is unknown."""
     most = max((Prospect(run=run).host_peak for run in runs), default=0)
     return -(-most // 2**30) or None
 
@@ -91,14 +91,14 @@ def delay_seconds(runs: Sequence[Run]) -> int:
 
 
 def watch_command(shape: Mapping[str, int], limit: int, folders: Path, task: Sequence[str]) -> list[str]:
-    """The batch script's one command: watch the ranks of this task's run folder."""
+    """Build the batch script's one command: watch the ranks of this task's run folder."""
     watch = [sys.executable, "-u", "-m", "rlx.launch.watch", "--limit", str(limit), str(folders)]
     ranks = rank_command("{folder}", task)
     return [*watch, *srun_command(shape["nodes"], shape["tasks_per_node"], shape["cpus_per_task"], ranks)]
 
 
 def list_folders(place: Path, folders: Sequence[Path]) -> Path:
-    """Write down the run folder of each task of the array."""
+    """Write the run folder of each task of the array into a JSON file; return its path."""
     place.mkdir(parents=True, exist_ok=True)
     path = place / f"folders-{secrets.token_hex(4)}.json"
     path.write_text(json.dumps([str(folder) for folder in folders]) + "\n", encoding="utf-8")
@@ -106,7 +106,7 @@ def list_folders(place: Path, folders: Sequence[Path]) -> Path:
 
 
 def names_of(words: Sequence[Sequence[str]], folders: Sequence[Path]) -> list[str]:
-    """Name each job by the words that not all have, or by its folder where there are none."""
+    """Name each job by the words that not all jobs share, or by its folder."""
     shared = set.intersection(*(set(each) for each in words))
     return [
         " ".join(word for word in each if word not in shared) or folder.name
@@ -115,7 +115,7 @@ def names_of(words: Sequence[Sequence[str]], folders: Sequence[Path]) -> list[st
 
 
 def announce(jobs: Sequence[Job], steps: Sequence[int], say: Callable[[str], None]) -> None:
-    """Name the jobs, here and in their folders."""
+    """Print the jobs, and record each in its folder."""
     for job, num in zip(jobs, steps, strict=True):
         record_job(job.folder, job.id, job.name, num)
         say(f"job {job.id}: {job.name} in {job.folder}")
@@ -128,7 +128,7 @@ def follow(
     inquire: Callable[[Sequence[str]], Mapping[str, Record]] = ask,
     pause: Callable[[float], None] = time.sleep,
 ) -> dict[str, Record]:
-    """Wait until every job is over, and tell of each as it ends; how each did."""
+    """Wait until every job is over and report each at its end; return the last record of each."""
     over: dict[str, Record] = {}
     seen: set[str] = set()
     delay, rounds = 0.5, 0
@@ -154,13 +154,13 @@ def follow(
 
 
 def forgotten_job(job: Job) -> Record:
-    """SLURM forgets a job some minutes after its end; the run folder does not."""
+    """Return the record of a job that SLURM has forgotten, from its run folder."""
     attempts = read_attempts(job.folder)
     return Record(state="COMPLETED" if attempts and attempts[-1].kind == "finished" else "LOST")
 
 
 def tell(job: Job, record: Record, say: Callable[[str], None]) -> None:
-    """Say how a job ended; for one that failed, show the last lines of its log."""
+    """Report a job's end; for a failed job, show the last lines of its log."""
     if record.state == "COMPLETED":
         say(f"job {job.id}: {job.name}: finished")
         return
@@ -176,7 +176,7 @@ def tell(job: Job, record: Record, say: Callable[[str], None]) -> None:
 
 
 def refuse_failures(jobs: Sequence[Job], over: Mapping[str, Record]) -> None:
-    """One line that names the jobs without a result, if there are any."""
+    """Raise LaunchError with the jobs that have no result, if any."""
     bad = [job for job in jobs if over[job.id].state != "COMPLETED"]
     if bad:
         names = "; ".join(f"{job.id} ({job.name}) {over[job.id].state.lower()}" for job in bad[:5])

@@ -1,11 +1,11 @@
-"""How an attempt at a run ended, and what follows from it.
+"""Records of how an attempt at a run ended, and the decision whether to try again.
 
 A run may take many attempts: each begins at the newest checkpoint of the run folder. In its `logs/`:
 
-    rank-N.log        what rank N printed, in all attempts
-    ended.json        the rank that ended first, if not well: the others' ends follow from it
+    rank-N.log        output of rank N, from all attempts
+    ended.json        the first rank that ended badly: the others' ends follow from it
     attempts.jsonl    a line per attempt
-    job.json          the SLURM job that was asked to do it
+    job.json          the SLURM job of the run
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from rlx.record.folder import CHECKPOINTS, LOGS, read_json, steps_in, write_asid
 
 ENDED, ATTEMPTS, JOB = "ended.json", "attempts.jsonl", "job.json"
 STOPPED = 143
-"""Exit code of a run that a signal asked to stop, and that saved itself."""
+"""Exit code of a run that a signal stopped after it had saved itself."""
 LOST = 75
-"""Exit code of a rank that gives up because another is gone or hangs (EX_TEMPFAIL: to be tried again)."""
+"""Exit code of a rank that stops because another is lost or hangs (EX_TEMPFAIL: try again)."""
 
 Kind = Literal["finished", "stopped", "lost", "failed"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """The rank that ended first, and how: a signal's number is negative."""
+    """The rank that ended first, with its exit code. A signal's number is negative."""
 
     rank: int
     code: int
@@ -48,14 +48,15 @@ class Attempt:
     kind: Kind
     job: str | None
     before: int
-    """Steps of the newest checkpoint when it began."""
+    """Steps of the newest checkpoint at the start of the attempt."""
     after: int
     is_preempted: bool = False
     ended: Ended | None = None
 
 
 def kind_of(code: int, ended: Ended | None) -> Kind:
-    """By the launcher's exit code and the first rank's: crashes may be tried again, a program's own errors not."""
+    """Classify an end by the launcher's exit code and the first rank's. A crash may be tried again; a program's error
+    may not."""
     if ended is None:
         return "finished" if code == 0 else "lost"
     if ended.code in (STOPPED, -signal.SIGTERM, -signal.SIGUSR1, -signal.SIGUSR2, -signal.SIGHUP):
@@ -64,9 +65,10 @@ def kind_of(code: int, ended: Ended | None) -> Kind:
 
 
 def may_go_on(attempts: Sequence[Attempt], limit: int) -> bool:
-    """Whether to try again: not after a failure, nor when `limit` attempts in a row have come no further.
+    """Return True if the run may be tried again: not after a failure, nor after `limit` attempts in a row without
+    progress.
 
-    An attempt that was preempted says nothing of the run.
+    A preempted attempt does not count.
     """
     if not attempts or attempts[-1].kind not in ("stopped", "lost"):
         return False
@@ -79,7 +81,7 @@ def may_go_on(attempts: Sequence[Attempt], limit: int) -> bool:
 
 
 def record_end(folder: Path, ended: Ended) -> None:
-    """Write ended.json, unless another rank was before."""
+    """Write ended.json, unless another rank has already written it."""
     try:
         file = os.open(folder / LOGS / ENDED, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
     except FileExistsError:
@@ -100,7 +102,7 @@ def record_attempt(folder: Path, attempt: Attempt) -> None:
 
 
 def read_attempts(folder: Path) -> list[Attempt]:
-    """The lines that are whole, in order."""
+    """Return the complete lines of attempts.jsonl, in order."""
     path = folder / LOGS / ATTEMPTS
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     found = []
@@ -115,13 +117,13 @@ def read_attempts(folder: Path) -> list[Attempt]:
 
 
 def record_job(folder: Path, job: str, name: str, steps: int | None = None) -> None:
-    """Say in the run folder which job works on it."""
+    """Write the run's SLURM job into the run folder."""
     (folder / LOGS).mkdir(parents=True, exist_ok=True)
     write_aside(folder / LOGS / JOB, json.dumps({"job": job, "name": name, "steps": steps}) + "\n")
 
 
 def newest_step(folder: Path) -> int:
-    """Steps of the newest checkpoint, by its name; 0 where there is none."""
+    """Return the steps of the newest checkpoint, from its name; 0 without one."""
     return max(steps_in(folder / CHECKPOINTS), default=0)
 
 

@@ -1,7 +1,7 @@
 """`python -m rlx.launch.rank FOLDER COMMAND…`: one rank of a run, with its log in the run folder.
 
-srun or torchrun starts one of these per rank. It says who ended first, and leaves with 0 when the run was stopped
-politely: a launcher that saw one rank leave otherwise would kill those that are still saving.
+srun or torchrun starts one of these per rank. It records the rank that ended first, and exits with 0 after a polite
+stop: a launcher that sees another exit code would kill ranks that are still saving.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rlx.record.folder import LOGS
 
 def main(words: Sequence[str]) -> int:
     folder, command = Path(words[0]), words[1:]
-    rank = own_rank()
+    rank = find_rank()
     (folder / LOGS).mkdir(parents=True, exist_ok=True)
     with open(log_of(folder, rank), "ab", buffering=0) as log:
         code = run(command, [log, *([sys.stdout.buffer] if rank == 0 else [])])
@@ -35,13 +35,13 @@ def main(words: Sequence[str]) -> int:
     return 128 - code if code < 0 else code
 
 
-def own_rank(environ: Mapping[str, str] = os.environ) -> int:
-    """torchrun's number for this process, else srun's."""
+def find_rank(environ: Mapping[str, str] = os.environ) -> int:
+    """Return the rank of this process from torchrun's variable, else from srun's, else 0."""
     return int(environ.get("RANK") or environ.get("SLURM_PROCID") or 0)
 
 
 def run(command: Sequence[str], outputs: Sequence[IO[bytes]]) -> int:
-    """Run it, pass on the signals that ask it to stop, and copy what it prints; the number of its end."""
+    """Run a command and return its exit code. Signals that ask for a stop are passed on, and output is copied."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
     def pass_on(signum: int, frame: FrameType | None) -> None:
@@ -56,7 +56,7 @@ def run(command: Sequence[str], outputs: Sequence[IO[bytes]]) -> int:
 
 
 def copy(source: IO[bytes], outputs: Sequence[IO[bytes]]) -> None:
-    """Until the end of `source`; an output that is gone is left out."""
+    """Copy `source` to the outputs until its end. A broken output is dropped."""
     working = list(outputs)
     while chunk := source.read1(1 << 16):  # type: ignore[attr-defined]
         for output in list(working):

@@ -1,4 +1,4 @@
-"""The batch script of a hardware profile, as text: what `hydra/launcher=slurm` asks for, to be submitted by hand."""
+"""The batch script of a hardware profile, as text to submit by hand; `hydra/launcher=slurm` asks for the same."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from rlx.hardware.profile import Hardware
 from rlx.preflight.disk import save_seconds
 
 HOURS = 24
-"""Time limit of a job."""
+"""Time limit of a job, in hours."""
 LEAST_GRACE, UPDATE_PER_GB = 300, 2.0
-"""Least seconds between a job's warning and its time limit, and further seconds for each GB of its checkpoint. The
-further seconds are for the update under way, which grows with the model. The time of the checkpoint is added
+"""Least seconds between a job's warning and its time limit, and additional seconds per GB of its checkpoint. The
+additional seconds are for the update under way, which grows with the model. The time of the checkpoint is added
 (rlx/preflight/disk.py)."""
 SLOWER = 1.5
-"""Times the measured median that a checkpoint may take."""
+"""Factor between a checkpoint's measured median time and the time allowed for it."""
 
 
 def grace_seconds(num_bytes: int, took: float | None = None) -> int:
-    """Return how long before its time limit a job must be warned. The job then ends its update and writes a checkpoint
-    of `num_bytes`, which `took` so many seconds where a run has measured it."""
+    """Return the seconds before its time limit at which a job must be warned. The job then ends its update and writes a
+    checkpoint of `num_bytes`. `took` is the measured time of a checkpoint in seconds, if there is one."""
     saving = save_seconds(num_bytes) if took is None else SLOWER * took
     return LEAST_GRACE + 60 * math.ceil((UPDATE_PER_GB * num_bytes / 1e9 + saving) / 60)
 
@@ -29,9 +29,11 @@ def grace_seconds(num_bytes: int, took: float | None = None) -> int:
 def sbatch_script(
     hardware: Hardware, words: Sequence[str], memory: int = 0, checkpoint: int = 0, took: float | None = None
 ) -> str:
-    """A task for each learner process; `rlx launch` starts them. `memory`: bytes of each machine's own, 0 for as much
-    as the cluster gives by itself; `checkpoint`: bytes of one, which `took` so many seconds where that is measured.
-    Partition and account are yours to add."""
+    """Build the batch script: a task for each learner process, started by `rlx launch`.
+
+    `memory`: bytes of each machine, 0 for the cluster's default. `checkpoint`: bytes of a checkpoint; `took`: its
+    measured seconds, if any. The user adds partition and account.
+    """
     lines = [
         "#!/bin/bash",
         "#SBATCH --job-name=rlx",

@@ -1,7 +1,7 @@
-"""What SLURM says of its jobs, and what it is asked to do.
+"""SLURM's answers about jobs, and requests to it.
 
-Through scontrol, which every cluster answers: sacct needs accounting, and without it a cancelled job looks like one
-that is still to come.
+Everything goes through scontrol, which every cluster answers. sacct needs accounting; without it a cancelled job looks
+like a pending one.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from dataclasses import dataclass
 
 FIELD = re.compile(r"(\w+)=(\S*)")
 TIMEOUT = 60
-"""Seconds that any question to SLURM may take."""
+"""Seconds that SLURM may take to answer."""
 
 WAITING = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
 ACTIVE = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING")
 
 
 class SlurmError(RuntimeError):
-    """SLURM is missing, does not answer or refuses; the message is one line."""
+    """Failure of a SLURM command: missing, silent or refused. The message is one line."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """A job, as SLURM sees it now."""
+    """State of a job in SLURM."""
 
     state: str
     reason: str = ""
@@ -47,7 +47,7 @@ class Record:
 
 
 def call(*words: str) -> str:
-    """One of SLURM's programs; what it prints."""
+    """Run one of SLURM's programs and return its output."""
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT)
     except FileNotFoundError:
@@ -60,7 +60,8 @@ def call(*words: str) -> str:
 
 
 def ask(ids: Iterable[str]) -> dict[str, Record]:
-    """What SLURM knows of these jobs (`12`, or `12_3` of an array); it forgets the finished after some minutes."""
+    """Return SLURM's records of these jobs (`12`, or `12_3` of an array). SLURM forgets a finished job after some
+    minutes."""
     found: dict[str, Record] = {}
     for base in sorted({name.split("_")[0] for name in ids}):
         try:
@@ -72,7 +73,7 @@ def ask(ids: Iterable[str]) -> dict[str, Record]:
 
 
 def read_jobs(text: str) -> dict[str, Record]:
-    """scontrol's lines; tasks of an array that still wait share one."""
+    """Parse scontrol's lines. Waiting tasks of an array share one line."""
     found: dict[str, Record] = {}
     for line in text.splitlines():
         fields = dict(reversed(FIELD.findall(line)))
@@ -89,7 +90,7 @@ def read_jobs(text: str) -> dict[str, Record]:
 
 
 def names_of(fields: Mapping[str, str]) -> list[str]:
-    """`12`; of an array `12_0`, `12_1`, … for `ArrayTaskId=0-1%2`."""
+    """Return a record's job names: `12`; for an array `12_0`, `12_1`, … from `ArrayTaskId=0-1%2`."""
     array, tasks = fields.get("ArrayJobId"), fields.get("ArrayTaskId")
     if not array or not tasks:
         return [fields["JobId"]]
@@ -101,8 +102,8 @@ def names_of(fields: Mapping[str, str]) -> list[str]:
     return [f"{array}_{number}" for number in numbers]
 
 
-def own_id(environ: Mapping[str, str] = os.environ) -> str | None:
-    """This job's, as SLURM's programs take it; None outside a job."""
+def find_job(environ: Mapping[str, str] = os.environ) -> str | None:
+    """Return this job's name as SLURM's programs take it; None outside a job."""
     array, task = environ.get("SLURM_ARRAY_JOB_ID"), environ.get("SLURM_ARRAY_TASK_ID")
     return f"{array}_{task}" if array and task else environ.get("SLURM_JOB_ID")
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from rlx.hardware.command import SIGNALS, start_command
 from rlx.hardware.profile import Hardware
 from rlx.launch.ending import record_job
-from rlx.launch.slurm import own_id
+from rlx.launch.slurm import find_job
 from rlx.launch.watch import watch
 from rlx.record.folder import reserve_folder
 
 
 class LaunchError(RuntimeError):
-    """The run cannot be started here, or its jobs did not end well; the message is one line with the remedy."""
+    """Failure to start a run, or a job that ended badly; the message is one line with the remedy."""
 
     def __init__(self, message: str, exit_code: int = 2) -> None:
         super().__init__(message)
@@ -24,11 +24,11 @@ class LaunchError(RuntimeError):
 
 
 def start(hardware: Hardware, folder: Path, words: Sequence[str], limit: int = 3) -> int:
-    """Train `words` in `folder` with the profile's processes; crashed ranks are started again from the newest
-    checkpoint, at most `limit` times in a row without a new one. The exit code."""
+    """Train `words` in `folder` with the profile's processes; return the exit code. Crashed ranks start again from the
+    newest checkpoint, at most `limit` times in a row without a new one."""
     check_allocation(hardware)
     folder = folder.absolute()
-    job = own_id()
+    job = find_job()
     if job is not None:
         record_job(folder, job, " ".join(words))
     os.environ.setdefault("TORCHELASTIC_SIGNALS_TO_HANDLE", SIGNALS)
@@ -36,7 +36,7 @@ def start(hardware: Hardware, folder: Path, words: Sequence[str], limit: int = 3
 
 
 def check_allocation(hardware: Hardware, environ: Mapping[str, str] = os.environ) -> None:
-    """Refuse what would start fewer processes than the profile has, or more than the allocation."""
+    """Refuse an allocation with fewer nodes than the profile."""
     if hardware.num_nodes == 1:
         return
     have = environ.get("SLURM_JOB_NUM_NODES", "")
@@ -51,6 +51,6 @@ def check_allocation(hardware: Hardware, environ: Mapping[str, str] = os.environ
 
 
 def default_folder(run_dir: str, seed: int, environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder of a run whose words name none: a new one, or the same for every attempt of a SLURM job."""
-    job = own_id(environ)
+    """Return the folder of a run without a named one: a new one, or the same one for every attempt of a SLURM job."""
+    job = find_job(environ)
     return Path(reserve_folder(run_dir)) if job is None else Path(run_dir).parent / f"job-{job}-seed{seed}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlx.launch.slurm import Record, SlurmError, call, own_id, read_jobs
+from rlx.launch.slurm import Record, SlurmError, call, find_job, read_jobs
 
 WAITING = (
     "JobId=12 ArrayJobId=12 ArrayTaskId=2-3%2 JobName=rlx UserId=root(0) JobState=PENDING Reason=Resources "
@@ -39,9 +39,9 @@ def test_what_is_no_job_is_no_record(text: str) -> None:
 
 
 def test_a_job_knows_its_own_name() -> None:
-    assert own_id({}) is None
-    assert own_id({"SLURM_JOB_ID": "13"}) == "13"
-    assert own_id({"SLURM_JOB_ID": "13", "SLURM_ARRAY_JOB_ID": "12", "SLURM_ARRAY_TASK_ID": "0"}) == "12_0"
+    assert find_job({}) is None
+    assert find_job({"SLURM_JOB_ID": "13"}) == "13"
+    assert find_job({"SLURM_JOB_ID": "13", "SLURM_ARRAY_JOB_ID": "12", "SLURM_ARRAY_TASK_ID": "0"}) == "12_0"
 
 
 def test_a_missing_or_failing_program_is_one_line() -> None:

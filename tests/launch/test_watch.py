@@ -14,8 +14,8 @@ import pytest
 
 from rlx.hardware.command import rank_command
 from rlx.launch.ending import STOPPED, read_attempts, read_end
-from rlx.launch.rank import own_rank
-from rlx.launch.watch import own_folder
+from rlx.launch.rank import find_rank
+from rlx.launch.watch import find_folder
 from rlx.record.folder import LOGS
 
 COUNT = "import os,sys; n = len(os.listdir('.')); open(f'try-{n}', 'w').close(); print('try', n);"
@@ -98,11 +98,11 @@ def test_a_signal_reaches_the_rank_which_may_take_its_time(tmp_path: Path, signu
 
 def test_each_task_of_an_array_has_its_folder(tmp_path: Path) -> None:
     (tmp_path / "folders.json").write_text('["/a", "/b"]')
-    assert own_folder(tmp_path / "folders.json", {"SLURM_ARRAY_TASK_ID": "1"}) == Path("/b")
-    assert own_folder(tmp_path / "folders.json", {}) == Path("/a")
+    assert find_folder(tmp_path / "folders.json", {"SLURM_ARRAY_TASK_ID": "1"}) == Path("/b")
+    assert find_folder(tmp_path / "folders.json", {}) == Path("/a")
 
 
 def test_a_rank_has_the_number_that_its_launcher_gave() -> None:
-    assert own_rank({}) == 0
-    assert own_rank({"SLURM_PROCID": "3"}) == 3
-    assert own_rank({"SLURM_PROCID": "0", "RANK": "2"}) == 2
+    assert find_rank({}) == 0
+    assert find_rank({"SLURM_PROCID": "3"}) == 3
+    assert find_rank({"SLURM_PROCID": "0", "RANK": "2"}) == 2
