@@ -280,7 +280,7 @@ def engine_amounts(hardware: Hardware, demand: Demand, have: int | None) -> dict
 def slots(hardware: Hardware, context: int, max_context: int) -> dict[str, Amount]:
     """Return the caches of slots that are decoded at once, `context` bytes each. The torch engine's are one buffer, an
     eighth longer than its longest row at most, and there twice where it is laid out anew; contexts that wait for a
-    tool, or have ended and may be left, are copies outside it (rlx/rollout/torch/kept.py)."""
+    tool, or have ended and may be left, are copies outside it (rlx/rollout/torch/prefix_store.py)."""
     full = context * hardware.num_slots
     short = min(full, full * SHORT // max_context)
     if hardware.engine == "vllm":

@@ -1,4 +1,4 @@
-"""A request's way through its engine's automaton: where it is, and what that forbids the next token."""
+"""A request's walk through its engine's automaton: its state, and the tokens that this state forbids."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlx.types import Request
 
 @dataclass(slots=True, kw_only=True)
 class Walk:
-    """Where a request is."""
+    """Current state of a request."""
 
     automaton: Automaton
     state: int
@@ -25,7 +25,7 @@ class Walk:
         return self.automaton.states[self.state].allows(chosen)
 
     def take(self, chosen: int, session: int) -> bool:
-        """Move by a sampled id; whether it ends the completion."""
+        """Move by a sampled id; return True if this id ends the completion."""
         state = self.automaton.states[self.state]
         if not state.allows(chosen):
             raise RuntimeError(f"session {session}: sampled id {chosen}, which state {self.state} forbids")
@@ -33,12 +33,12 @@ class Walk:
         return chosen in state.ends
 
     def read(self, chosen: int) -> int:
-        """What the context holds for a sampled id."""
+        """Return the context's id for a sampled id: an action's id is replaced by the first of its description."""
         return chosen if self.automaton.actions is None else self.automaton.actions.read(chosen)
 
 
 def walk(automaton: Automaton | None, request: Request) -> Walk | None:
-    """From the state that the request names, if it does."""
+    """Start a walk in the state that the request names; None if it names none."""
     if request.state is None:
         return None
     if automaton is None or not 0 <= request.state < len(automaton.states):
@@ -48,5 +48,5 @@ def walk(automaton: Automaton | None, request: Request) -> Walk | None:
 
 
 def mask(masks: Masks, logits_BW: Tensor, walks: Sequence[Walk | None]) -> None:
-    """Write into logits what each row's state forbids."""
+    """Forbid in the logits, in place, each row's ids that its state does not allow."""
     masks.apply(logits_BW, torch.tensor([-1 if walk is None else walk.state for walk in walks]))

@@ -1,4 +1,4 @@
-"""Stop strings, found in what tokens spell: bytes, so that one may span tokens or begin inside one."""
+"""Detection of stop strings in the bytes of tokens: a string may span tokens or begin inside one."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from rlx.protocol.thought import CLOSES, OPENS
 
 
 def byte_alphabet() -> dict[str, int]:
-    """The printable character by which byte-level BPE writes each byte (GPT-2's table, inverted)."""
+    """Return the byte of each printable character in byte-level BPE (GPT-2's table, inverted)."""
     plain = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     others = [byte for byte in range(256) if byte not in set(plain)]
     return {chr(byte): byte for byte in plain} | {chr(256 + i): byte for i, byte in enumerate(others)}
 
 
 def token_bytes(tokenizer: Any) -> tuple[bytes, ...]:
-    """What each id of a fast Hugging Face tokenizer decodes to, added tokens included. Concatenated, they are the text.
+    """Return the bytes of every id of a fast Hugging Face tokenizer, added tokens included. Concatenated, they are the
+    text.
 
-    Byte-level tokenizers (Qwen, Llama 3, SmolLM, nano) and SentencePiece ones with byte fallback (Llama 2).
+    Supported are byte-level tokenizers (Qwen, Llama 3, SmolLM, nano) and SentencePiece with byte fallback (Llama 2).
     """
     pieces = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
     decoder = tokenizer.backend_tokenizer.decoder
@@ -36,8 +37,8 @@ def token_bytes(tokenizer: Any) -> tuple[bytes, ...]:
 
 
 def decoder(tokenizer: Any) -> Callable[[Sequence[int]], str]:
-    """Token ids to text, as the engines hear it. Special tokens are spelled out: left out, they could leave a tag where
-    no stop string was heard."""
+    """Return a function from token ids to text, equal to the text that engines check for stop strings. Special tokens
+    are spelled out: without them a tag could appear where no stop string was found."""
     spelled = token_bytes(tokenizer)
 
     def decode(ids: Sequence[int]) -> str:
@@ -51,7 +52,7 @@ def kinds_in(decoder: dict) -> set[str]:
 
 
 def spell_byte_level(piece: str, alphabet: dict[str, int]) -> bytes:
-    """A piece outside the alphabet is an added token, spelled as it is."""
+    """Return a piece's bytes. A piece outside the alphabet is an added token, spelled literally."""
     codes = [alphabet.get(character) for character in piece]
     return piece.encode() if None in codes else bytes(code for code in codes if code is not None)
 
@@ -63,22 +64,22 @@ def spell_sentencepiece(piece: str) -> bytes:
 
 
 THOUGHT = {OPENS.encode(): True, CLOSES.encode(): False}
-"""Tags that open and close a thought."""
+"""Tags that open (True) and close (False) a thought."""
 
 
 @dataclass(slots=True)
 class Listener:
-    """Watches one completion for its stop strings, remembering only as much text as one could still begin in."""
+    """Search for stop strings in one completion. It stores only as much text as a stop string could still begin in."""
 
     stops: re.Pattern[bytes]
     reach: int
-    """Bytes to remember: one less than the longest stop string has."""
+    """Bytes to store: one less than the longest stop string has."""
     thinking: bool | None = None
-    """True while a thought is open, where no stop string counts; None: thoughts are text like any other."""
+    """True within a thought, where no stop string counts; False outside; None: thoughts count as text."""
     tail: bytes = b""
 
     def hear(self, piece: bytes) -> bool:
-        """Tell whether this piece completes a stop string; more text may follow it inside the piece."""
+        """Return True if this piece completes a stop string. More text may follow in the piece."""
         window, read = self.tail + piece, 0
         for match in self.stops.finditer(window):
             if self.thinking is None or (match[0] not in THOUGHT and not self.thinking):
@@ -90,7 +91,7 @@ class Listener:
 
 
 def listen(stops: tuple[str, ...], thinking: bool | None = None) -> Listener | None:
-    """Return a listener for these stop strings, `thinking` or not; None where there is nothing to listen for."""
+    """Return a listener for these stop strings; None if there are none. `thinking`: see Listener."""
     if "" in stops:
         raise ValueError("stops: an empty stop string would end every completion; leave it out")
     heard = stops if thinking is None else (OPENS, CLOSES, *stops)
@@ -99,5 +100,5 @@ def listen(stops: tuple[str, ...], thinking: bool | None = None) -> Listener | N
 
 @lru_cache
 def pattern_of(stops: tuple[str, ...]) -> re.Pattern[bytes]:
-    """Any of them, literally."""
+    """Compile a pattern that matches any of the strings literally."""
     return re.compile(b"|".join(re.escape(stop.encode()) for stop in stops))

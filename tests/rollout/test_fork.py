@@ -112,7 +112,7 @@ def test_a_fork_s_prefix_is_not_computed_again(run: Any, agent: Any) -> None:
     roots = sum(len(g.trajectories[0].turns[0].prompt_ids) + later_prompts(g.trajectories[0]) for g in groups)
     forks_own = [len(FORCED) + later_prompts(fork) for group in groups for fork in group.trajectories[1:]]
     assert engine.counts.num_prefilled - before <= roots + sum(forks_own)
-    assert not engine._kept._saved
+    assert not engine._store._saved
 
 
 def later_prompts(fork: Trajectory) -> int:

@@ -1,4 +1,4 @@
-"""One rollout server, as its client sees it: a connection that holds the claim, and calls that are done once."""
+"""A client's connection to one rollout server: it holds the claim, and each call takes effect once."""
 
 from __future__ import annotations
 
@@ -31,31 +31,31 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 PATIENCE = 3600.0
-"""Seconds after which a server that does not answer counts as dead."""
+"""Seconds after which a silent server counts as dead."""
 TRIES = 2
-"""Of a call whose connection broke: the server does none twice."""
+"""Attempts at a call whose connection broke. Calls are numbered, so the server executes none twice."""
 
 
 class ServerError(RuntimeError):
-    """Rollout servers cannot be used; the message is one line with the reason and what to do."""
+    """Failure of the rollout servers; the message is one line with the reason and the remedy."""
 
 
 class GoneError(Exception):
-    """One server does not answer, or not sensibly."""
+    """Failure of one server: no answer, or an unreadable one."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Link:
-    """One server, and what it has not been told yet."""
+    """One server, and the requests not yet sent to it."""
 
     address: str
     token: str = field(repr=False)
     client: str
     patience: float = PATIENCE
     last_words: Callable[[], str] = lambda: ""
-    """The end of its log, where there is one to read."""
+    """Function that returns the end of the server's log; empty without a readable log."""
     fate: str = ""
-    """Why it is dead."""
+    """Reason of the server's death; empty while it is alive."""
     sessions: set[int] = field(default_factory=set)
     adds: dict[int, Request] = field(default_factory=dict)
     releases: list[int] = field(default_factory=list)
@@ -64,7 +64,7 @@ class Link:
     _http: HTTPConnection | None = None
 
     def step(self, num_ticks: int) -> Advanced:
-        """Tell what there is to tell, start the ticks, take what the ones before finished."""
+        """Send the waiting requests and releases, start the ticks, and return the results of the ticks before."""
         advance = Advance(num_ticks=num_ticks, release=tuple(self.releases), add=tuple(self.adds.items()))
         raw = dump(ADVANCE.write(advance))
         answer = ADVANCED.read(self.ask("/step", lambda: raw, len(raw)), "answer")
@@ -78,13 +78,13 @@ class Link:
         self.ask("/use", lambda: raw, len(raw))
 
     def load(self, some: Mapping[str, Tensor], version: int | None) -> None:
-        """Some of a policy's weights; with the last of them, which version they are."""
+        """Send a part of a policy's weights. With the last part comes `version`, else None."""
         length, _ = write_weights(some)
         headers = {} if version is None else {"Rlx-Version": str(version)}
         self.ask("/load", lambda: write_weights(some)[1], length, headers)
 
     def connect(self) -> HTTPConnection:
-        """A connection that holds the claim."""
+        """Open a connection that holds the claim."""
         host, _, port = self.address.rpartition(":")
         self._http = HTTPConnection(host, int(port), timeout=self.patience, blocksize=2**20)
         said = self.send(self._http, "/claim", b"", 0, {"Rlx-Client": self.client})
@@ -96,7 +96,7 @@ class Link:
         return self._http
 
     def ask(self, path: str, body: Callable[[], Any], length: int, headers: Mapping[str, str] | None = None) -> Any:
-        """The answer to a call; one whose connection broke is made once more, under the same number."""
+        """Return the answer to a call. After a broken connection the call is repeated once, under the same number."""
         self._call += 1
         headers = {"Rlx-Call": str(self._call), **(headers or {})}
         for tries_left in reversed(range(TRIES)):
@@ -144,7 +144,7 @@ def link_all(
     last_words: Callable[[str], str] = lambda address: "",
     patience: float = PATIENCE,
 ) -> list[Link]:
-    """Links to `host:port` addresses, for one client."""
+    """Return links to `host:port` addresses, for one client."""
     client = secrets.token_hex(8)
     return [
         Link(address=a, token=token, client=client, patience=patience, last_words=partial(last_words, a))
@@ -153,7 +153,7 @@ def link_all(
 
 
 def token_here() -> str:
-    """The secret of this machine's rollout servers."""
+    """Return the secret of this machine's rollout servers, from the environment."""
     token = os.environ.get(TOKEN_VARIABLE, "")
     if not token:
         raise ServerError(f"rollout servers need a secret: set {TOKEN_VARIABLE} to the same words on both sides")

@@ -1,7 +1,7 @@
-"""A policy's weights on their way to a rollout server: safetensors, written and read tensor by tensor.
+"""A policy's weights for a rollout server: safetensors, written and read tensor by tensor.
 
-The format's own library makes two copies of everything on either side. Here a tensor goes from its memory to the
-socket and from the socket to its memory. Tensors that share memory (a tied output matrix) travel once; the header's
+The library of this format copies everything twice on either side. Here a tensor goes from its memory to the socket and
+from the socket to its memory. Tensors that share memory (a tied output matrix) are sent once; the header's
 `__metadata__` names the others: {"lm_head.weight": "model.embed_tokens.weight"}.
 """
 
@@ -37,7 +37,7 @@ ReadInto = Callable[[memoryview], int | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeaderEntry:
-    """A tensor's place in the bytes."""
+    """Name, type and byte range of a tensor."""
 
     name: str
     dtype: torch.dtype
@@ -47,7 +47,7 @@ class HeaderEntry:
 
 
 def write_weights(weights: Mapping[str, Tensor]) -> tuple[int, Iterator[bytes | memoryview]]:
-    """How many bytes, and the bytes."""
+    """Return the number of bytes, and an iterator over them."""
     header: dict[str, Any] = {}
     same: dict[str, str] = {}
     owners: dict[tuple, str] = {}
@@ -73,12 +73,12 @@ def pieces(header: bytes, tensors: list[Tensor]) -> Iterator[bytes | memoryview]
 
 
 def bytes_of(tensor: Tensor) -> memoryview:
-    """The memory of a contiguous tensor on the CPU."""
+    """Return the memory of a contiguous CPU tensor."""
     return tensor.reshape(-1).view(torch.uint8).numpy().data
 
 
 def read_weights(readinto: ReadInto, length: int) -> dict[str, Tensor]:
-    """Exactly `length` bytes from `readinto` as tensors; CodecError for whatever is not as `write_weights` wrote it."""
+    """Read exactly `length` bytes as tensors; raise CodecError unless they have the form of `write_weights`."""
     size = int.from_bytes(take(readinto, 8, length), "little")
     entries, same = read_header(take(readinto, size, min(length - 8, LARGEST_HEADER)), length - 8 - size)
     weights: dict[str, Tensor] = {}
@@ -111,7 +111,7 @@ def fill(readinto: ReadInto, view: memoryview) -> None:
 
 
 def read_header(raw: bytes, size: int) -> tuple[list[HeaderEntry], dict[str, str]]:
-    """The tensors in the order of their bytes, which must be `size` without a gap."""
+    """Parse the header into tensors in the order of their bytes. They must fill `size` bytes without a gap."""
     header = parse(raw)
     if not isinstance(header, dict):
         raise CodecError("weights: the header is not an object")

@@ -1,13 +1,15 @@
 """The forward pass of Qwen2, Qwen3 and Llama for sampling: functional, no autograd, built from Hugging Face tensors.
 
-Equal to transformers' up to rounding, and faster on small models, where the number of operations is what costs. Hence:
-- q, k, v are one matrix, gate and up another, each stored (in, out) so that `addmm` takes it as it is.
+The result equals that of transformers up to rounding. Small models run faster, because their cost is the number of
+operations. Hence:
+
+- q, k, v are one matrix, gate and up another, each stored (in, out), the layout of `addmm`.
 - RMSNorm(x) * w = x / hypot(|x|, sqrt(d * eps)) * sqrt(d) * w, and the constant sqrt(d) * w is folded into the next
-  matrix: three operations are left of eight. The attention's 1 / sqrt(head size) is folded into q likewise, or into
-  the norm that Qwen3 has there.
-- RoPE turns the pair (x_j, x_{j + D/2}); the rows of q and k are reordered so that pairs are neighbours and the turn is
-  one complex product. Both are reordered alike, so their inner products, all that attention sees, stay the same.
-- Attention is two plain batched products: for one query a row they beat the fused kernel on CPU by twice and more.
+  matrix: three operations of eight remain. The attention's 1 / sqrt(head size) is folded into q likewise, or into
+  Qwen3's norm of q.
+- RoPE rotates the pair (x_j, x_{j + D/2}). The rows of q and k are reordered so that pairs are neighbours and the
+  rotation is one complex product. Both have the same order, so their inner products stay the same.
+- Attention is two plain batched products: for one query a row they are at least twice as fast as the fused CPU kernel.
 
 Shapes: B rows, N tokens of each, M = B * N, C cached columns, H query heads, K key heads, G = H / K, D head size.
 """
@@ -31,12 +33,13 @@ FAMILIES = ("llama", "qwen2", "qwen3")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """One block's matrices, norms and scales folded in. `qkv_bias` and `qk_norm` are None where the model has none."""
+    """Fused matrices of one block, with norms and scales folded in. `qkv_bias` and `qk_norm` are None for models
+    without them."""
 
     qkv: Tensor
     qkv_bias: Tensor | None
     qk_norm: Tensor | None
-    """What each head's query and key are multiplied by once they are normalised, (H + K, D)."""
+    """Factor of each head's normalised query and key, (H + K, D)."""
     out: Tensor
     gate_up: Tensor
     down: Tensor
@@ -44,7 +47,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerCache:
-    """A view of one layer's cache: the rows that this pass reads, and all of it, flat, to write to."""
+    """View of one layer's cache: the rows of this pass, and the complete cache, flat, for writing."""
 
     keys: Tensor
     """(B * K, D, C)"""
@@ -56,44 +59,45 @@ class LayerCache:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pass:
-    """One run of tokens through the model: N of each of B consecutive cache rows, padded."""
+    """One pass of tokens through the model: N for each of B consecutive cache rows, padded."""
 
     ids: Tensor
     """(M,)"""
     turns: Tensor
     """RoPE's rotation of each token, (M, 1, D / 2), complex."""
     places: Tensor
-    """Flat cache indices to write to, (M * 2 * K,) in the order token, k or v, head."""
+    """Flat cache indices for writing, (M * 2 * K,) in the order token, k or v, head."""
     bias: Tensor
-    """0 where a token may look and -inf elsewhere, (M, C)."""
+    """0 where a token may attend and -inf elsewhere, (M, C)."""
     caches: list[LayerCache]
     num_rows: int
     ends: Tensor | None = None
-    """Where in M each row's last token is, (B,); None if N = 1. Only these are wanted of the last layer."""
+    """Index in M of each row's last token, (B,); None if N = 1. The last layer computes only these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoder:
-    """A model ready to sample from."""
+    """Fused model for sampling."""
 
     shape: Shape
     embedding: Tensor
     layers: tuple[Layer, ...]
     head: Tensor
     floor: Tensor
-    """sqrt(d * eps), which keeps RMSNorm from dividing by zero."""
+    """sqrt(d * eps), which prevents a division by zero in RMSNorm."""
     head_floor: Tensor
-    """Likewise of one head."""
+    """The same term for one head: sqrt(D * eps)."""
     frequencies: Tensor
-    """RoPE's, (D / 2,), float32."""
+    """RoPE's radians per position, (D / 2,), float32."""
 
     def turns(self, length: int) -> Tensor:
-        """RoPE's rotation at each position, as complex numbers of modulus one: (length, 1, D / 2)."""
+        """Return RoPE's rotation at each position, as complex numbers of modulus one: (length, 1, D / 2)."""
         angles = torch.arange(length, device=self.frequencies.device).float()[:, None] * self.frequencies
         return torch.polar(torch.ones_like(angles), angles).unsqueeze(1)
 
     def forward(self, run: Pass) -> Tensor:
-        """Logits after each row's last token, (B, V); keys and values of all tokens are written into the cache."""
+        """Return the logits after each row's last token, (B, V). Keys and values of all tokens are written into the
+        cache."""
         x = F.embedding(run.ids, self.embedding)
         last = len(self.layers) - 1
         for index, (layer, cache) in enumerate(zip(self.layers, run.caches)):
@@ -106,7 +110,7 @@ class Decoder:
         return (normalize(x, self.floor) @ self.head).float()
 
     def _attend(self, layer: Layer, cache: LayerCache, h: Tensor, run: Pass, ends_B: Tensor | None) -> Tensor:
-        """What the tokens, or each row's last one, read: (M, H * D) or (B, H * D)."""
+        """Return the attention's output for all tokens or each row's last one: (M, H * D) or (B, H * D)."""
         H, K, D = self.shape.heads, self.shape.key_heads, self.shape.head_size
         B, G, bias = run.num_rows, H // K, run.bias
         qkv = (h @ layer.qkv) if layer.qkv_bias is None else torch.addmm(layer.qkv_bias, h, layer.qkv)
@@ -130,14 +134,14 @@ class Decoder:
 
 
 def normalize(x: Tensor, floor: Tensor) -> Tensor:
-    """x over its root mean square, but for the factor sqrt(d) that the next matrix carries."""
+    """Return x over its root mean square, without the factor sqrt(d) of the next matrix."""
     if x.dtype == torch.float32:
         return x / torch.hypot(torch.linalg.vector_norm(x, dim=-1, keepdim=True), floor)
     return normalize(x.float(), floor).to(x.dtype)
 
 
 def rotate(heads: Tensor, turns_M: Tensor) -> None:
-    """RoPE in place on (M, heads, D), pairs being neighbours."""
+    """Apply RoPE in place to (M, heads, D), with pairs as neighbours."""
     if heads.dtype == torch.float32:
         torch.view_as_complex(heads.view(*heads.shape[:2], -1, 2)).mul_(turns_M)
     else:
@@ -146,13 +150,13 @@ def rotate(heads: Tensor, turns_M: Tensor) -> None:
 
 
 def activate(gate_up: Tensor) -> Tensor:
-    """SwiGLU."""
+    """Apply SwiGLU: silu(gate) * up."""
     gate, up = gate_up.chunk(2, -1)
     return F.silu(gate).mul_(up)
 
 
 def check_config(config: Any) -> None:
-    """ValueError for what this decoder does not compute."""
+    """Raise ValueError for a config that this decoder does not compute."""
     if config.model_type not in FAMILIES:
         raise ValueError(f"torch engine: model type {config.model_type!r} is not one of {', '.join(FAMILIES)}")
     if "sliding_attention" in (getattr(config, "layer_types", None) or ()):
@@ -162,10 +166,10 @@ def check_config(config: Any) -> None:
 
 
 def rope_frequencies(config: Any, head_size: int) -> Tensor:
-    """Radians per position of each pair, for the plain form and Llama 3.1's stretched one.
+    """Return the radians per position of each pair, for plain RoPE and Llama 3.1's stretched form.
 
-    Llama 3.1 divides a frequency f by `factor` where its wavelength 2 pi / f is long beside the context it was trained
-    on, keeps it where it is short, and interpolates between.
+    Llama 3.1 compares a frequency's wavelength 2 pi / f with the training context. It divides f by `factor` if the
+    wavelength is long, keeps f if it is short, and interpolates between.
     """
     rope = dict(config.rope_parameters)
     kind = rope.get("rope_type", "default")
@@ -185,8 +189,8 @@ def rope_frequencies(config: Any, head_size: int) -> Tensor:
 def build_decoder(
     config: Any, weights: Mapping[str, Tensor], device: torch.device, dtype: torch.dtype, num_added: int = 0
 ) -> Decoder:
-    """Fuse a model's tensors. Everything is copied: the learner may change its own afterwards. The head goes on with
-    the rows of `num_added` actions."""
+    """Fuse a model's tensors. All are copied, so the learner may change its own afterwards. The head continues with the
+    rows of `num_added` actions."""
     check_config(config)
     shape = read_shape(config.to_dict())
     frequencies = rope_frequencies(config, shape.head_size).to(device)
@@ -197,7 +201,7 @@ def build_decoder(
         return weights[name].detach().to(device, torch.float32)
 
     def store(matrix: Tensor) -> Tensor:
-        """Own memory, laid out (in, out)."""
+        """Copy into new memory, laid out (in, out)."""
         return matrix.t().to(dtype).clone(memory_format=torch.contiguous_format)
 
     for name in weights:
@@ -227,7 +231,7 @@ def check_rows(rows_AH: Tensor, num_added: int) -> Tensor:
 
 
 def build_layer(shape: Shape, prefix: str, take: Any, store: Any, weights: Mapping[str, Tensor]) -> Layer:
-    """One layer's fused matrices, see the module's docstring."""
+    """Return one layer's fused matrices; see the module's docstring."""
     root = math.sqrt(shape.width)
     scale = 1.0 if shape.normed else 1 / math.sqrt(shape.head_size)
     before, after = (take(f"{prefix}{name}_layernorm.weight") * root for name in ("input", "post_attention"))
@@ -237,7 +241,8 @@ def build_layer(shape: Shape, prefix: str, take: Any, store: Any, weights: Mappi
         return torch.cat((pair_neighbours(q * scale, shape.head_size), pair_neighbours(k, shape.head_size), v))
 
     def norms() -> Tensor:
-        """RMSNorm's sqrt(D), and the attention's 1 / sqrt(D) for queries: together 1 for these."""
+        """Return the norm weights of q and k with folded scales: sqrt(D) for k; 1 for q, where attention's 1 / sqrt(D)
+        cancels it."""
         q, k = (pair_neighbours(take(f"{prefix}self_attn.{name}_norm.weight"), shape.head_size) for name in "qk")
         return torch.cat((q.expand(shape.heads, -1), (k * math.sqrt(shape.head_size)).expand(shape.key_heads, -1)))
 

@@ -9,7 +9,7 @@ what was sampled is what is trained. A prompt that leaves no room in max_context
 Caches. The last sampled token is not in the cache yet when a request ends. The row is settled at the next tick: parked
 (copied out) unless its session was released meanwhile, then overwritten by the last row, so active rows stay
 contiguous. A later prompt of the session reuses the longest common prefix, and so does a fork: other sessions of its
-group are open to it until they are released (kept.py), as many as take no more memory than all slots' caches could.
+group are open to it until they are released, as many as need no more memory than all slots' caches (prefix_store.py).
 `release` or `load` drops the copies. The prompts of new sessions are kept too, the last `NUM_PROMPTS` of them, so a
 group's prompt is prefilled once even if its members come at different ticks.
 
@@ -38,7 +38,7 @@ from rlx.rollout.engine import Counts, WeightsError
 from rlx.rollout.row import Row, Vocabulary, open_row
 from rlx.rollout.stops import token_bytes
 from rlx.rollout.torch.decoder import Decoder, build_decoder
-from rlx.rollout.torch.kept import Kept, Saved
+from rlx.rollout.torch.prefix_store import PrefixStore, Saved
 from rlx.rollout.torch.runner import Runner
 from rlx.types import Completion, Request, Stop
 
@@ -81,7 +81,7 @@ class TorchEngine:
         self._rows: list[Row] = []
         self._active: dict[int, Row | None] = {}
         """Sessions with a request under way; None while it waits."""
-        self._kept = Kept()
+        self._store = PrefixStore()
         self._longest = 0
         """The longest context that a request may come to."""
         self._prompts: dict[tuple[int, ...], Saved] = {}
@@ -95,7 +95,7 @@ class TorchEngine:
         self._runner.decoder = self._build(weights)
         self.version = version
         self._rows.clear()
-        self._kept = Kept()
+        self._store = PrefixStore()
         self._prompts.clear()
 
     def _build(self, weights: Mapping[str, Tensor]) -> Decoder:
@@ -124,7 +124,7 @@ class TorchEngine:
         vars(self).clear()
 
     def release(self, session: int) -> None:
-        self._kept.release(session)
+        self._store.release(session)
         if session in self._active and self._active.pop(session) is None:
             self._waiting = deque(row for row in self._waiting if row.request.session != session)
         for row in self._rows:
@@ -152,7 +152,7 @@ class TorchEngine:
             row, last = self._rows[index], self._rows.pop()
             if row.kept:
                 most = self.num_slots * self._longest
-                self._kept.park(self._runner.cache, index, row.request.session, row.ids[:-1], most)
+                self._store.park(self._runner.cache, index, row.request.session, row.ids[:-1], most)
             if row is not last:
                 self._runner.cache.move(len(self._rows), index, len(last.ids) - 1)
                 self._rows[index] = last
@@ -177,7 +177,7 @@ class TorchEngine:
         first_here: set[tuple[int, ...]] = set()
         for row in admitted:
             context = tuple(row.ids)
-            saved, reused, is_own = self._kept.find(row.request.session, row.request.group, context)
+            saved, reused, is_own = self._store.find(row.request.session, row.request.group, context)
             if not is_own and (context in self._prompts or context in first_here):
                 copies.setdefault(context, []).append(row)
                 continue

@@ -1,22 +1,21 @@
-"""vLLM itself, in this process, stepped by hand: started, given weights and requests. The only file that imports it.
+"""vLLM in this process, advanced step by step: its start, weights and requests. No other file imports vLLM.
 
-Weights. vLLM starts from a config alone, with dummy weights, and takes a policy's by the way that every later load
-goes: the model's own `load_weights`, in place. A weight of the model's that got none is an error, not noise. On CPU
-vLLM packs weights for its own kernels as it builds the model, and what is loaded later is silently not used; so its
-choice of kernel is replaced, while the model is built, by torch's linear map, which reads the weights where they lie.
+Weights. vLLM starts from a config alone, with dummy weights. It then takes a policy's weights as in every later load:
+by the model's `load_weights`, in place. A missing weight of the model is an error, not noise. On CPU vLLM packs weights
+for its own kernels while it builds the model, and silently ignores weights loaded later. So its choice of kernel is
+replaced, during the build, by torch's linear map, which reads the weights in place.
 
-Lives. Starting takes seconds and much of a device's memory, and vLLM allows a process one instance that can sleep. So
-an instance whose engine is gone waits for the next engine of the same settings, a warm start's for its run's; another
-one ends it. When vLLM ends an instance it also ends torch.distributed's process group, which is not its own: the
-learner's processes speak through it. That is taken out of its hands here.
+Instances. A start takes seconds and much of a device's memory, and vLLM allows a process one instance that can sleep.
+So the instance of a closed engine waits for the next engine of the same settings, for example a warm start's for its
+run's. An engine of other settings ends it. At its end vLLM also ends torch.distributed's process group, which the
+learner's processes still use; this file prevents that.
 
-Added actions. Their logits are joined to the model's own where it computes them; vLLM is told to have sampled what the
-action is read as, so that it never sees an added id.
+Added actions. Their logits are joined to the model's where it computes them. vLLM is told that it sampled the action's
+description, so it never sees an added id.
 
-Sampling. Every token is chosen here, as the torch engine chooses: a logits processor draws for all rows at once, each
-from its own stream, and leaves vLLM one choice. vLLM's own way, a seed for each request, is a generator and a kernel a
-row and tick. It speaks the interface of the older model runner (VLLM_USE_V2_MODEL_RUNNER=0): there rows are requests,
-one token each. Workers that are processes of their own (tensor_parallel > 1) sample vLLM's way.
+Sampling. Every token is chosen here, as in the torch engine: a logits processor draws for all rows at once, for each
+row and tick. It implements the interface of the older model runner (VLLM_USE_V2_MODEL_RUNNER=0): there rows are
+requests, one token each. Workers in separate processes (tensor_parallel > 1) sample by vLLM's rules.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ from rlx.rollout.vllm.weights import take_weights, take_weights_file, weights_fi
 from rlx.types import Request
 
 STEP_TOKENS = 8192
-"""Tokens that one engine step takes: of a longer prompt the rest waits for the next."""
+"""Tokens of one engine step; the rest of a longer prompt waits for the next step."""
 
 
 class Vllm:
@@ -59,13 +58,13 @@ class Vllm:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.rows: dict[str, Row] = {}
-        """Requests under way, by the id vLLM knows them by: their place in the order of `add`."""
+        """Requests under way, by their id in vLLM: their place in the order of `add`."""
         self.chooser = Chooser()
         self.added: list[Tensor] = []
-        """The output rows of added actions, where requests may choose some."""
+        """Output rows of added actions; empty if there are none."""
         self.num_added = 0
         self.chosen: dict[str, tuple[int, float]] = {}
-        """Each row's newest token and its log-prob before top-k and top-p."""
+        """Newest token of each row and its log-prob before top-k and top-p."""
         self.asleep = False
         set_environment()
         with quiet():
@@ -105,7 +104,7 @@ class Vllm:
         self.wake()
         name, request = str(row.order), row.request
         parameters = SamplingParams(
-            **(NO_CHOICE if self.settings.in_process else own_sampling(request)),
+            **(NO_CHOICE if self.settings.in_process else sampling_parameters(request)),
             max_tokens=row.limit - len(row.ids),
             stop_token_ids=sorted(row.vocabulary.eos_ids),
             ignore_eos=True,
@@ -118,32 +117,32 @@ class Vllm:
         self.rows[name] = row
 
     def step(self) -> list[tuple[Row, Any, list[tuple[int, float]]]]:
-        """What each row that was sampled for got: vLLM's word, and its tokens with their log-probs."""
+        """Advance one tick; return each sampled row, vLLM's output, and the new tokens with their log-probs."""
         if not self.rows:
             return []
         outputs = self._llm.llm_engine.step()
         return [(self.rows[output.request_id], output, self._sampled(output)) for output in outputs]
 
     def _sampled(self, output: Any) -> list[tuple[int, float]]:
-        """What was chosen; vLLM knows an added action by what it is read as."""
-        told = output.outputs[0]
+        """Return the chosen tokens with log-probs. vLLM reports an added action as its description."""
+        result = output.outputs[0]
         if not self.settings.in_process:
-            return [(token, scores[token].logprob) for token, scores in zip(told.token_ids, told.logprobs or ())]
-        chosen = [self.chosen[output.request_id]] if told.token_ids else []
+            return [(token, scores[token].logprob) for token, scores in zip(result.token_ids, result.logprobs or ())]
+        chosen = [self.chosen[output.request_id]] if result.token_ids else []
         read = self.rows[output.request_id].read
-        if [read(token) for token, _ in chosen] != list(told.token_ids):
-            raise RuntimeError(f"vLLM engine: {chosen} was chosen and vLLM says {list(told.token_ids)}")
+        if [read(token) for token, _ in chosen] != list(result.token_ids):
+            raise RuntimeError(f"vLLM engine: {chosen} was chosen and vLLM says {list(result.token_ids)}")
         return chosen
 
     def drop(self, row: Row, abort: bool) -> None:
-        """Forget a row; `abort` tells vLLM, which does not know yet."""
+        """Remove a row. `abort` also cancels it in vLLM."""
         name = str(row.order)
         self.chosen.pop(name, None)
         if self.rows.pop(name, None) is not None and abort:
             self._llm.llm_engine.abort_request([name])
 
     def sleep(self, keep: bool) -> None:
-        """Give the device's memory back: weights go to the machine's, or with the caches, if a load will follow."""
+        """Release the device's memory. `keep` moves the weights to the machine's memory; else they are discarded."""
         if not self.asleep:
             self._llm.sleep(level=1 if keep else 2)
             self.asleep = True
@@ -155,11 +154,11 @@ class Vllm:
 
 
 IDLE: list[Vllm] = []
-"""The instance whose engine is gone, if there is one."""
+"""The instance of a closed engine, if any."""
 
 
 def lend(settings: Settings) -> Vllm:
-    """The idle instance if it will do, or a new one, after what is idle has ended."""
+    """Return the idle instance if its settings match, else end it and start a new one."""
     if IDLE and IDLE[0].settings == settings:
         return IDLE.pop()
     if IDLE:
@@ -169,7 +168,7 @@ def lend(settings: Settings) -> Vllm:
 
 
 def give_back(vllm: Vllm) -> None:
-    """Keep an instance that nobody uses any more for the next engine."""
+    """Keep an unused instance for the next engine."""
     for row in list(vllm.rows.values()):
         vllm.drop(row, abort=True)
     if vllm.settings.sleeps:
@@ -178,22 +177,22 @@ def give_back(vllm: Vllm) -> None:
 
 
 def end_idle() -> None:
-    """End the idle instance, unless it sleeps: of those a process has one, for its whole life."""
+    """End the idle instance unless it can sleep: a process has one such instance for its lifetime."""
     if IDLE and not IDLE[0].settings.sleeps:
         IDLE.clear()
         gc.collect()
 
 
 def import_vllm() -> None:
-    """In a thread, whose stack is bare: something that vLLM imports keeps the frame of its import for good, and with it
-    every frame below, of which one has a learner in it."""
+    """Import vLLM in a thread with an empty stack. vLLM keeps the frame of its import forever, with every frame below
+    it, and one of these holds a learner."""
     with ThreadPoolExecutor(1) as thread:
         for name in ("vllm", "vllm.v1.sample.logits_processor", "vllm.model_executor.layers.utils"):
             thread.submit(import_module, name).result()
 
 
 def start_vllm(settings: Settings, processor: type | None) -> Any:
-    """An LLM with dummy weights, from a config alone, that leaves this process's torch as it was."""
+    """Start an LLM with dummy weights from a config alone, and restore this process's torch settings."""
     set_num_threads = torch.set_num_threads
     with plain_kernels(settings.device):
         from vllm import LLM
@@ -226,8 +225,9 @@ def start_vllm(settings: Settings, processor: type | None) -> Any:
 
 
 def model_folder(config: Mapping[str, Any]) -> Path:
-    """A folder with the config alone, which is all vLLM reads. Its name is part of what vLLM keeps compiled models by,
-    so that equal configs have one folder; it stays, for processes that start together."""
+    """Write the config into a folder and return the folder; vLLM reads nothing else. vLLM's cache of compiled
+    models depends on the folder's name, so equal configs share a folder. The folder stays, for processes that start
+    together."""
     place = scratch_folder() if refusal() else cache_folder()
     folder = place / "vllm" / digest_of(config)
     folder.mkdir(parents=True, exist_ok=True)
@@ -236,7 +236,7 @@ def model_folder(config: Mapping[str, Any]) -> Path:
 
 
 def leave_no_file() -> None:
-    """At this process's end remove the file by which vLLM's process group, where it made one, finds its members."""
+    """Remove, at this process's exit, the file of vLLM's process group through which its members find each other."""
     group = torch.distributed.distributed_c10d
     store: Any = group._get_default_store() if torch.distributed.is_initialized() else None
     while hasattr(store, "underlying_store"):
@@ -247,14 +247,14 @@ def leave_no_file() -> None:
 
 
 def spare_process_group(client: Any) -> None:
-    """Let vLLM's end, whenever its garbage is collected, be that of its worker alone."""
+    """Restrict vLLM's cleanup to its worker, so that torch.distributed's process group survives."""
     client._finalizer.detach()
     weakref.finalize(client, client.engine_core.model_executor.shutdown)
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without the warnings that vLLM gives on its way, which are nobody's here."""
+    """Suppress vLLM's warnings during its start."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -267,10 +267,10 @@ def quiet() -> Iterator[None]:
 
 @contextmanager
 def plain_kernels(device: str) -> Iterator[None]:
-    """While a model is built on CPU, give its linear maps torch's kernel, which reads weights where they lie.
+    """Give linear maps torch's kernel, which reads weights in place, while a model is built on CPU.
 
-    And for good, count ranks of tokens (which nobody here asks for) without a kernel that a C compiler has to make at
-    the first step: that takes seconds, and is slower afterwards.
+    Ranks of tokens, which nobody requests here, are counted without vLLM's kernel from then on. A C compiler would have
+    to build that kernel at the first step, which takes seconds and is slower afterwards.
     """
     if device != "cpu":
         yield
@@ -296,11 +296,11 @@ def use_torch(layer: Any, remove_weight: bool) -> None:
 
 
 NO_CHOICE = {"temperature": 0.0}
-"""What vLLM is asked where the choice is made before it looks."""
+"""Sampling parameters for vLLM if the token is chosen before vLLM samples."""
 
 
-def own_sampling(request: Request) -> dict[str, Any]:
-    """What vLLM is asked where it chooses itself."""
+def sampling_parameters(request: Request) -> dict[str, Any]:
+    """Return the sampling parameters for vLLM if it samples itself."""
     sampling = request.sampling
     return {
         "temperature": sampling.temperature,
@@ -312,7 +312,7 @@ def own_sampling(request: Request) -> dict[str, Any]:
 
 
 def processor_type(rows: Mapping[str, Row], chooser: Chooser, chosen: dict[str, tuple[int, float]]) -> type:
-    """vLLM's logits processor for one engine: it chooses, and leaves vLLM nothing else to take."""
+    """Build vLLM's logits processor for one engine. It chooses a token and leaves vLLM no other."""
     from vllm.v1.sample.logits_processor import LogitsProcessor
     from vllm.v1.sample.logits_processor.builtin import process_dict_updates
 

@@ -1,6 +1,6 @@
-"""How vLLM is started here: which versions, with what environment, which launcher and how much memory.
+"""vLLM's start: versions, environment, launcher and memory.
 
-Nothing of vLLM is imported, so that a run can be refused before anything heavy is.
+Nothing of vLLM is imported, so a run can be refused before any heavy import.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ ENVIRONMENT = {
     "VLLM_LOGGING_LEVEL": "ERROR",
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
 }
-"""What vLLM is told before it is imported."""
+"""Environment variables of vLLM, set before its import."""
 PROVENANCE = ("_name_or_path", "transformers_version", "dtype", "torch_dtype")
-"""Keys of a config that say nothing of the model's shape."""
+"""Keys of a config that do not affect the model's shape."""
 CPU_BLOCK = 32
-"""Tokens of a cache block on CPU, where vLLM's own choice, 128, would find little of a short prompt."""
+"""Tokens of a cache block on CPU. vLLM's default, 128, would rarely share the prefix of a short prompt."""
 
 
 class VllmError(RuntimeError):
-    """vLLM cannot be used as asked: one line that says what, where and what to do."""
+    """Unusable vLLM: one line that says what, where and what to do."""
 
     exit_code = 2
 
 
 def check_vllm() -> None:
-    """VllmError unless a tested vLLM is installed. Imports nothing of it."""
+    """Raise VllmError unless a tested vLLM is installed, without an import of it."""
     wrong = lacks("vllm")
     if wrong:
         raise VllmError(f"hardware.engine=vllm: {wrong}; {REMEDY}")
@@ -51,7 +51,7 @@ def set_environment() -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What an instance of vLLM is started with; equal ones can stand for each other."""
+    """Start settings of a vLLM instance. Instances with equal settings are interchangeable."""
 
     config: Mapping[str, Any]
     num_slots: int
@@ -68,12 +68,12 @@ class Settings:
 
     @property
     def in_process(self) -> bool:
-        """Its one worker is this process."""
+        """Flag: the only worker is this process."""
         return self.tensor_parallel == 1
 
 
 def config_of(config: Any) -> dict[str, Any]:
-    """What config.json holds, less where it came from; the class is named, which a config made by hand does not do."""
+    """Return config.json without provenance but with the class's name, which a config made by hand lacks."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as NAMES
 
     tree = {key: value for key, value in config.to_dict().items() if key not in PROVENANCE}
@@ -81,7 +81,7 @@ def config_of(config: Any) -> dict[str, Any]:
 
 
 def launch_settings(device: str) -> dict[str, Any]:
-    """Each of several learner processes has an engine of its own, inside the process group that there is."""
+    """Return launcher settings: each of several learner processes has an engine within the existing process group."""
     distributed = torch.distributed
     if not (distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1):
         return {}
@@ -91,7 +91,7 @@ def launch_settings(device: str) -> dict[str, Any]:
 
 
 def memory_settings(settings: Settings) -> dict[str, Any]:
-    """On CUDA a share of the memory; on CPU a cache that holds every slot's context, if such a share can."""
+    """Return memory settings: on CUDA a share of the device, on CPU a cache for every slot's context within a share."""
     if settings.device != "cpu":
         return {"gpu_memory_utilization": settings.memory}
     token = read_shape(settings.config).cached * settings.dtype.itemsize

@@ -11,7 +11,7 @@ import torch
 from rlx.hardware.profile import Hardware
 from rlx.model.shape import read_shape
 from rlx.preflight.memory import Demand, engine_amounts
-from rlx.rollout.torch.kept import Kept
+from rlx.rollout.torch.prefix_store import PrefixStore
 
 GIVEN = (60, 61, 62)
 
@@ -92,10 +92,10 @@ def test_a_tree_of_forks_computes_no_token_twice_and_keeps_each_once(qwen2, toke
         )
     engine.step()
     shared = 30 + 7 + sum(len(ids) - 1 - (len(before) - 2) for before, ids in itertools.pairwise(said))
-    assert engine._kept.num_tokens == shared
+    assert engine._store.num_tokens == shared
     for session in range(8):
         engine.release(session)
-    assert engine._kept.num_tokens == 0
+    assert engine._store.num_tokens == 0
 
 
 def test_what_groups_keep_is_bounded(qwen2, tokenizer, kit):
@@ -103,8 +103,8 @@ def test_what_groups_keep_is_bounded(qwen2, tokenizer, kit):
     for session in range(12):
         kit.finish(engine, kit.ask(session, kit.ids(session, 20), group=session, max_context=40))
         engine.step()
-        assert engine._kept.num_tokens <= 2 * 40
-    assert engine._kept.num_tokens > 40
+        assert engine._store.num_tokens <= 2 * 40
+    assert engine._store.num_tokens > 40
 
 
 def test_caches_take_more_than_their_slots_and_no_more_than_is_planned(qwen2, tokenizer, kit):
@@ -119,20 +119,20 @@ def test_caches_take_more_than_their_slots_and_no_more_than_is_planned(qwen2, to
         while engine.step() or engine._active:
             cache = engine._runner.cache
             buffers = max(buffers, sum(memory.nbytes for memory in (cache._memory, cache._spare)))
-            kept = max(kept, token * engine._kept.num_tokens)
+            kept = max(kept, token * engine._store.num_tokens)
     assert 4 * 300 * token < buffers <= planned["KV cache"].most
     assert 0 < kept <= planned["kept contexts"].most == 4 * 300 * token
 
 
 def test_what_is_kept_is_counted_when_it_may_be_too_much_and_not_before(monkeypatch):
     counted = []
-    monkeypatch.setattr(Kept, "num_tokens", property(lambda kept: counted.append(kept) or 100))
-    kept, cache = Kept(), SimpleNamespace(save=lambda *of: None)
+    monkeypatch.setattr(PrefixStore, "num_tokens", property(lambda store: counted.append(store) or 100))
+    store, cache = PrefixStore(), SimpleNamespace(save=lambda *of: None)
     for session in range(65):
         assert not counted
         ids = range(10 * session, 10 * session + 10)
-        kept.find(session, session // 16, ids)
-        kept.park(cache, 0, session, ids, 640)
+        store.find(session, session // 16, ids)
+        store.park(cache, 0, session, ids, 640)
     assert len(counted) == 1
 
 

@@ -1,7 +1,7 @@
-"""Contexts outside the buffer: of sessions that wait for a tool, and of a group's that have ended and may be forked.
+"""Contexts stored outside the buffer: sessions that wait for a tool, and ended sessions of a group that may be forked.
 
-A session that leaves another where their contexts part holds only what comes after, so a tree of forks takes the memory
-of its distinct tokens, once.
+A session that branches from another stores only its tokens after the branch, so a tree of forks needs the memory of its
+distinct tokens, once.
 
     parent   [prompt, turn, turn, turn]
     fork              |----- [forced ids, turn]          base: the parent's, up to `start`
@@ -21,45 +21,49 @@ from rlx.rollout.torch.cache import Cache
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Saved:
-    """A context's cache: its own from position `start`, what is before it in `base`."""
+    """Cache of a context from position `start` on. `base` holds everything before it."""
 
     ids: Sequence[int]
     cache: Tensor
     logits: Tensor | None = None
-    """After the last id, (V,), where the context is a whole prompt."""
+    """Logits after the last id, (V,), if the context is a complete prompt; else None."""
     start: int = 0
     base: Saved | None = None
 
     def chain(self) -> Iterator[Saved]:
-        """It and all that it builds on."""
+        """Yield this context and all those below it."""
         yield self
         if self.base is not None:
             yield from self.base.chain()
 
     def restore(self, cache: Cache, row: int, length: int) -> None:
-        """Put the start of the context into a row."""
+        """Copy the first `length` tokens of the context into a row."""
         if self.base is not None:
             self.base.restore(cache, row, min(length, self.start))
         if length > self.start:
             cache.restore(row, 1, self.cache, length, self.start)
 
 
-class Kept:
-    """The contexts of sessions that were not released, and which group each is of."""
+class PrefixStore:
+    """Contexts of unreleased sessions, with the group of each."""
 
     def __init__(self) -> None:
         self._saved: dict[int, Saved] = {}
         self._group: dict[int, int] = {}
         self._members: dict[int, dict[int, None]] = {}
-        """By group, its sessions in the order in which they came."""
+        """Sessions of each group, in the order of their arrival."""
         self._bound = 0
-        """No fewer than the groups' tokens, which are counted only beyond it: at every park it would cost a square."""
+        """Upper bound of the groups' tokens. An exact count at every park would cost quadratic time, so it is made only
+        when this bound exceeds the limit."""
         self._left: dict[int, tuple[Saved, int]] = {}
-        """What a session found of another's context, and how much of it."""
+        """The context from which a session branched, and the length of the shared part."""
 
     def find(self, session: int, group: int | None, context: Sequence[int]) -> tuple[Saved | None, int, bool]:
-        """The kept context that has most of this one: all but its last id at most; how much; whether it is its own,
-        which is kept no longer."""
+        """Find the stored context with the longest common prefix; return it, the length, and whether it is the
+        session's.
+
+        The prefix excludes the last id of `context`. The session's stored context is removed.
+        """
         own = self._saved.pop(session, None)
         found = [] if own is None else [own]
         if group is not None:
@@ -77,7 +81,7 @@ class Kept:
         return best, longest, best is own
 
     def park(self, cache: Cache, row: int, session: int, ids: Sequence[int], most: int) -> None:
-        """Copy a row out; of groups' contexts the oldest go where they come to more than `most` tokens together."""
+        """Store a row. Beyond `most` tokens in all groups' contexts the oldest are released."""
         base, start = self._left.get(session, (None, 0))
         if base is not None and common_prefix(base.ids, ids) < start:
             base, start = None, 0
@@ -88,14 +92,14 @@ class Kept:
                 self._shed(most)
 
     def _shed(self, most: int) -> None:
-        """Release the oldest contexts of groups until they have `most` tokens."""
+        """Release the oldest contexts of groups until `most` tokens are left."""
         while (num_tokens := self.num_tokens) > most:
             self.release(next(other for other in self._group if other in self._saved))
         self._bound = num_tokens
 
     @property
     def num_tokens(self) -> int:
-        """Of the contexts of groups, each token once."""
+        """Count the distinct tokens in the contexts of groups."""
         saved = [self._saved[session] for session in self._group if session in self._saved]
         pieces = {id(piece): piece for one in saved for piece in one.chain()}
         return sum(len(piece.ids) - piece.start for piece in pieces.values())
