@@ -157,11 +157,11 @@ def reports_of(runs: Path, part: str) -> list[dict[str, Any]]:
 
 def cut_back(runs: Path, step: int) -> None:
     """Make the run as it would be had it been killed after the checkpoint of this step."""
-    from rlx.learner.checkpoint import list_kept
+    from rlx.learner.checkpoint import write_steps
 
     for later in (each for each in steps_in(runs / CHECKPOINTS) if each > step):
         shutil.rmtree(runs / CHECKPOINTS / f"{STEP}{later}")
-    list_kept(runs / CHECKPOINTS, [step])
+    write_steps(runs / CHECKPOINTS, [step])
     (runs / SUMMARY).unlink(missing_ok=True)
 
 

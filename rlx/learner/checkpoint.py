@@ -1,7 +1,7 @@
-"""Checkpoints that are whole or are not there.
+"""Atomic checkpoints: each is complete or absent.
 
-`step-N/` is written aside as `.step-N.partial/`, listed with checksums in its `checksums.json`, flushed to the disk
-and then renamed, so a crash leaves either the new checkpoint or the ones before it. `index.json` names those that
+`step-N/` is written as `.step-N.partial/`, with the checksums of its files in `checksums.json`. It is flushed to the
+disk and then renamed. A crash leaves either the new checkpoint or the ones before it. `index.json` names those that
 should exist.
 """
 
@@ -23,13 +23,13 @@ MANIFEST, INDEX = "checksums.json", "index.json"
 
 
 class CheckpointError(OSError):
-    """A checkpoint could not be written; those before it stand."""
+    """Failure to write a checkpoint. Those before it are intact."""
 
 
 def write_checkpoint(
     folder: Path, step: int, write: Callable[[Path], None], *, keep: int = 2, progress: Callable[[], None] = nothing
 ) -> Path:
-    """Have `write` fill a folder and make it `folder/step-N`; of older ones keep the last `keep` in all. `progress` is
+    """Let `write` fill a folder and publish it as `folder/step-N`. The newest `keep` checkpoints stay. `progress` is
     called after each file that is read again."""
     final, aside = folder / f"{STEP}{step}", folder / f".{STEP}{step}.partial"
     try:
@@ -40,7 +40,7 @@ def write_checkpoint(
         put(aside / MANIFEST, {name: digest(aside / name, progress) for name in files(aside)})
         flush_tree(aside, progress)
         replace_folder(aside, final)
-        list_kept(folder, prune(folder, keep))
+        write_steps(folder, prune(folder, keep))
     except (OSError, SafetensorError) as error:
         shutil.rmtree(aside, ignore_errors=True)
         good, _ = newest_good(folder)
@@ -50,7 +50,7 @@ def write_checkpoint(
 
 
 def newest_good(folder: Path, progress: Callable[[], None] = nothing) -> tuple[Path | None, list[str]]:
-    """The newest checkpoint that is as it was written, and a line for each newer one that is not."""
+    """Return the newest intact checkpoint, and a warning for each newer, damaged one."""
     warnings: list[str] = []
     for step in sorted({*steps_in(folder), *listed(folder)}, reverse=True):
         found = faults(folder / f"{STEP}{step}", progress)
@@ -61,7 +61,7 @@ def newest_good(folder: Path, progress: Callable[[], None] = nothing) -> tuple[P
 
 
 def faults(checkpoint: Path, progress: Callable[[], None] = nothing) -> list[str]:
-    """What is wrong with it, file by file; empty if nothing is."""
+    """List the faults of a checkpoint, file by file."""
     if not checkpoint.is_dir():
         return ["it is missing"]
     try:
@@ -74,7 +74,7 @@ def faults(checkpoint: Path, progress: Callable[[], None] = nothing) -> list[str
 
 
 def weights_of(checkpoint: Path) -> str:
-    """The checksum of its manifest, which has those of all its files."""
+    """Return the checksum of the manifest, which holds the checksums of all files."""
     return digest(checkpoint / MANIFEST)[1]
 
 
@@ -88,7 +88,7 @@ def fault(checkpoint: Path, name: str, expected: tuple[int, str], present: bool,
 
 
 def files(folder: Path) -> list[str]:
-    """Everything in it but the manifest, by relative path."""
+    """List all files but the manifest, by relative path."""
     found = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     return sorted(name for name in found if name != MANIFEST)
 
@@ -101,7 +101,7 @@ def digest(path: Path, progress: Callable[[], None] = nothing) -> tuple[int, str
 
 
 def put(path: Path, value: object) -> None:
-    """Write JSON and see it onto the disk."""
+    """Write JSON and flush it to the disk."""
     path.write_text(json.dumps(value, indent=1) + "\n")
     flush(path)
 
@@ -125,7 +125,7 @@ def flush_tree(folder: Path, progress: Callable[[], None] = nothing) -> None:
 
 
 def replace_folder(aside: Path, final: Path) -> None:
-    """Rename into place; one of the same step, from before a resume, makes way first."""
+    """Rename `aside` to `final`. A checkpoint of the same step, from before a resume, is moved away first."""
     old = final.with_name(f".{final.name}.old")
     if final.exists():
         final.rename(old)
@@ -142,22 +142,22 @@ def listed(folder: Path) -> list[int]:
 
 
 def prune(folder: Path, keep: int) -> list[int]:
-    """Delete all but the last `keep`; the steps that stay."""
+    """Delete all but the last `keep` checkpoints; return the remaining steps."""
     present = steps_in(folder)
     for step in present[: -max(1, keep)]:
         shutil.rmtree(folder / f"{STEP}{step}")
     return present[-max(1, keep) :]
 
 
-def list_kept(folder: Path, kept: list[int]) -> None:
+def write_steps(folder: Path, steps: list[int]) -> None:
     aside = folder / f".{INDEX}.partial"
-    put(aside, kept)
+    put(aside, steps)
     aside.replace(folder / INDEX)
     flush(folder)
 
 
 def sweep(folder: Path) -> None:
-    """Remove what a killed run left half written; put back what it had moved out of the way."""
+    """Remove the half-written folders of a killed run, and restore the checkpoint that it had moved away."""
     for old in folder.glob(f".{STEP}*.old"):
         final = old.with_name(old.name.removeprefix(".").removesuffix(".old"))
         shutil.rmtree(old) if final.exists() else old.rename(final)

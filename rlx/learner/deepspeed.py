@@ -32,7 +32,15 @@ from rlx.learner.lora import Weights, base_of, is_adapted
 from rlx.learner.optimizer import build_adam
 from rlx.learner.packing import Packed
 from rlx.learner.scorer import Scorer, frozen_copy
-from rlx.learner.state import Tensors, read_progress, saved_model, told, write_model, write_progress, write_state
+from rlx.learner.state import (
+    Tensors,
+    read_progress,
+    saved_model,
+    with_progress,
+    write_model,
+    write_progress,
+    write_state,
+)
 from rlx.learner.zero import MOMENTS, base_optimizer, engine_config, flats, num_trained
 from rlx.protocol.automaton import Automaton
 
@@ -175,7 +183,7 @@ class DeepSpeedLearner(Learner):
 
     def save(self, folder: Path | None, progress: Callable[[], None] = nothing) -> None:
         """Rank 0 writes tensors as they come, and the others keep step with it."""
-        weights, state = (told(named, self.in_step(progress)) for named in (self.exported(), self.state()))
+        weights, state = (with_progress(named, self.in_step(progress)) for named in (self.exported(), self.state()))
         if folder is None:
             for _ in chain(weights, state):
                 pass

@@ -1,4 +1,4 @@
-"""How a batch's segments hang together (see batch.py), and how much of them some of them need."""
+"""Dependencies between a batch's segments (see batch.py), and the number of tokens that training needs of each."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import torch
 from rlx.learner.batch import Batch
 
 Segments = list[int]
-"""Numbers of segments of a batch."""
+"""Indices of segments in a batch."""
 
 Reach = dict[int, int]
-"""How many tokens of each segment go through the model."""
+"""Number of tokens of each segment that go through the model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forest:
-    """A value per segment."""
+    """One value per segment."""
 
     parent: Sequence[int]
     joint: Sequence[int]
     trained: Sequence[int]
-    """Tokens up to the last trained one, 0 where nothing is."""
+    """Tokens up to the last trained one; 0 without a trained token."""
 
 
 def forest_of(batch: Batch) -> Forest:
@@ -38,7 +38,8 @@ def forest_of(batch: Batch) -> Forest:
 
 
 def reach(forest: Forest, segments: Iterable[int]) -> Reach:
-    """What training these takes: each up to its last trained token, and of what they follow as much as they see."""
+    """Return the tokens needed to train these segments. Each needs its tokens up to the last trained one; each ancestor
+    needs its tokens up to the branch."""
     found: Reach = {}
     for s in segments:
         needed = forest.trained[s]
@@ -49,18 +50,18 @@ def reach(forest: Forest, segments: Iterable[int]) -> Reach:
 
 
 def num_reached(forest: Forest, segments: Iterable[int]) -> int:
-    """Tokens that go through the model to train these together."""
+    """Count the tokens that go through the model to train these segments together."""
     return sum(reach(forest, segments).values())
 
 
 def contexts_first(reached: Reach, segments: Segments) -> Segments:
-    """What is only seen, then what is trained."""
+    """Order segments: context first, then the trained ones."""
     return [*sorted(set(reached) - set(segments)), *segments]
 
 
 def depth_first(batch: Batch, reached: Reach) -> Segments:
-    """Every segment before those that follow it, and of these the one that leaves it last before the others: so
-    whoever sees a token lies between it and the last one that does, and nobody else."""
+    """Order segments depth first: every segment before its children, the child with the latest branch first. So a
+    token's readers form one contiguous run up to its last reader, without others between."""
     order = torch.tensor(list(reached))
     parent, joint = (dict(zip(reached, column[order].tolist())) for column in (batch.parent_S, batch.joint_S))
     following: dict[int, Segments] = defaultdict(list)

@@ -1,8 +1,9 @@
-"""How the segments of a micro-batch lie side by side, without padding, each once.
+"""Layout of a micro-batch: its segments side by side, each once, without padding.
 
-Linear layers see one row of T tokens; attention alone is told who sees whom (layout.py).
+Linear layers see one row of T tokens; attention alone receives the visibility of tokens (layout.py).
 
-Legend: T tokens of a micro-batch, m its trained tokens, t the segments that have some; capital letters as in batch.py.
+Legend: T tokens of a micro-batch, m its trained tokens, t its segments with trained tokens; capital letters as in
+batch.py.
 """
 
 # ruff: noqa: N815 (fields carry shape suffixes)
@@ -25,44 +26,44 @@ from rlx.learner.shares import MicroBatch, Unit, count, shares
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packed:
-    """One micro-batch, ready for the model."""
+    """One micro-batch as input of the model."""
 
     input_ids_1T: Tensor
     position_ids_1T: Tensor
     layout: Layout
     predict_m: Tensor
-    """Where among T stands the token before each trained one, whose hidden state predicts it."""
+    """Index in T of the token before each trained token. Its hidden state predicts the trained token."""
     after_m: Tensor
-    """Where among T it stands itself, whose hidden state knows all up to and with it."""
+    """Index in T of each trained token. Its hidden state includes this token."""
     target_m: Tensor
     token_m: Tensor
     """Index into the batch's M for each trained token."""
     token_T: Tensor
     """Index into the batch's N for each packed token."""
     recompute: bool
-    """As MicroBatch says."""
+    """Flag as in MicroBatch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MiniBatch:
-    """What one optimizer step learns from."""
+    """Data of one optimizer step."""
 
     totals: Totals
     shares: list[list[MicroBatch]]
-    """Every rank's."""
+    """Micro-batches of every rank."""
     packed: list[Packed]
-    """Of this rank's share."""
+    """Packed micro-batches of this rank."""
 
 
 def prepare(batch: Batch, chosen: Sequence[Unit], budget: int, ranks: Ranks, device: str) -> MiniBatch:
-    """Share out and pack, once for all passes over the batch."""
+    """Share the units among ranks and pack this rank's, once for all passes over the batch."""
     found = shares(batch, chosen, budget, ranks.size)
     packed = [pack(batch, what, device) for what in found[ranks.rank]]
     return MiniBatch(totals=count(batch, chosen), shares=found, packed=packed)
 
 
 def pack(batch: Batch, what: MicroBatch, device: str = "cpu") -> Packed:
-    """For attention on this kind of device."""
+    """Pack a micro-batch for attention on this kind of device."""
     on_cpu = device == "cpu"
     order = torch.tensor(contexts_first(what.reach, what.segments) if on_cpu else depth_first(batch, what.reach))
     length_s = torch.tensor([what.reach[s] for s in order.tolist()])
@@ -90,7 +91,7 @@ def pack(batch: Batch, what: MicroBatch, device: str = "cpu") -> Packed:
 
 
 def place(batch: Batch, order: Tensor, length_s: Tensor) -> Placement:
-    """Segments one behind the other, in this order."""
+    """Place the segments one after another, in this order."""
     place_of = {-1: -1, **{s: index for index, s in enumerate(order.tolist())}}
     return Placement(
         parent=[place_of[s] for s in batch.parent_S[order].tolist()],
@@ -102,7 +103,7 @@ def place(batch: Batch, order: Tensor, length_s: Tensor) -> Placement:
 
 
 def moved(packed: Packed, device: torch.device) -> Packed:
-    """The same on another device."""
+    """Move all tensors to another device."""
 
     def move(value: Any) -> Any:
         if isinstance(value, Tensor):

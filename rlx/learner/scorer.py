@@ -1,7 +1,7 @@
-"""The model as learning sees it: a packed micro-batch in, named columns over its trained tokens out.
+"""The model as the learner calls it: a packed micro-batch in, named columns over its trained tokens out.
 
-Heads lie beside the model: they are trained and kept with the learner's state, and are no part of the policy. It is a
-module, so that whoever wraps it (DeepSpeed) sees every use of a weight, the output matrix's among them.
+Heads lie beside the model. They are trained and saved with the learner's state, and are no part of the policy. The
+scorer is a torch module, so a wrapper (DeepSpeed) sees every use of a weight, including the output matrix's.
 
 Legend: m trained tokens of the micro-batch, T packed tokens, H hidden size, V vocabulary.
 """
@@ -32,7 +32,7 @@ from rlx.protocol.automaton import Actions, Automaton, State
 
 
 class Scorer(torch.nn.Module):
-    """A causal language model, under the temperature and the automaton that its tokens were sampled with."""
+    """Causal language model, with the temperature and the automaton of sampling."""
 
     def __init__(
         self,
@@ -56,11 +56,11 @@ class Scorer(torch.nn.Module):
         self.recomputes = False
         self.dropouts = list(dropouts_of(model))
         self.step: tuple[int, ...] = ()
-        """Key of the optimizer step that dropout belongs to; the learner sets it."""
+        """Key of the current optimizer step for dropout, set by the learner."""
         base_of(self.model).set_attn_implementation(PACKED)
 
     def forward(self, packed: Packed, state_m: Tensor) -> Columns:
-        """`state_m`: the automaton state of each trained token, -1 for none; on the CPU, whatever the device."""
+        """Compute the columns. `state_m` (always on the CPU): automaton state of each trained token, -1 for none."""
         self.keep_layers(not (self.recompute or packed.recompute))
         for dropout in self.dropouts:
             dropout.at(self.step, packed.token_T)
@@ -87,17 +87,17 @@ class Scorer(torch.nn.Module):
         return columns
 
     def trained(self) -> Iterator[tuple[str, torch.nn.Parameter]]:
-        """What moves: the model's own parameters by their names in it, and `heads.…`."""
+        """Yield the trained parameters: the model's by their names in it, and `heads.…`."""
         return ((name.removeprefix("model."), p) for name, p in self.named_parameters() if p.requires_grad)
 
     def beside(self, name: str) -> str | None:
-        """What a trained parameter is called in the learner's state; None if the exported model holds it."""
+        """Return a trained parameter's name in the learner's state; None if the exported model holds it."""
         if name.startswith("heads."):
             return name
         return f"adapter.{name}" if is_adapted(self.model) else None
 
     def keep_layers(self, kept: bool) -> None:
-        """For the backward pass, or compute them again there."""
+        """Store activations for the backward pass, or recompute them there."""
         if kept != self.recomputes:
             return
         base = base_of(self.model)
@@ -123,19 +123,19 @@ class Scorer(torch.nn.Module):
         )
 
     def masks(self, vocabulary: int, device: torch.device) -> Masks | None:
-        """Those of the automaton, made once for the device."""
+        """Return the automaton's masks, built once per device."""
         if self.automaton is not None and (self._masks is None or self._masks.device != device):
             self._masks = Masks(self.automaton, vocabulary, device)
         return self._masks
 
 
 def plain(actions: Actions | None) -> Automaton | None:
-    """An automaton for tokens that were sampled without one, of a model with added actions: none of them."""
+    """Return an automaton that allows no added action: for tokens sampled without one. None without added actions."""
     return None if actions is None else Automaton(states=(State(),), actions=actions)
 
 
 def frozen_copy(scorer: Scorer) -> Scorer:
-    """Of the model alone."""
+    """Copy the model alone, frozen, without heads."""
     copied = copy.deepcopy(scorer)
     copied.heads = torch.nn.ModuleDict()
     return copied.requires_grad_(False).eval()

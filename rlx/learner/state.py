@@ -1,8 +1,8 @@
-"""A learner's state on disk: safetensors in pieces that are never held whole, and read one tensor at a time.
+"""A learner's state on disk: safetensors, written in pieces and read one tensor at a time.
 
 `learner.safetensors` (or `learner-00001-of-00003.safetensors` …) holds `adam.PARAMETER.KEY`, a critic's
-`heads.PARAMETER` and, under LoRA, `adapter.PARAMETER`; `learner.json` the rest. Which learner wrote it, on how many
-processes, does not show. The model beside it is a plain Hugging Face folder.
+`heads.PARAMETER` and, under LoRA, `adapter.PARAMETER`; `learner.json` holds the rest. The files are the same for every
+learner and number of processes. The model beside them is a plain Hugging Face folder.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from rlx.model.expand import ROWS, TENSORS, write_actions
 
 PROGRESS = "learner.json"
 PIECE = 4 * 2**30
-"""Bytes after which a piece is written."""
+"""Least bytes of a piece before it is written."""
 
 
-def told(named: Iterable[tuple[str, Tensor]], progress: Callable[[], None]) -> Iterator[tuple[str, Tensor]]:
-    """The same, with a call for each that is dealt with."""
+def with_progress(named: Iterable[tuple[str, Tensor]], progress: Callable[[], None]) -> Iterator[tuple[str, Tensor]]:
+    """Yield the items, with a call of `progress` after each."""
     for item in named:
         yield item
         progress()
 
 
 def write_state(folder: Path, named: Iterable[tuple[str, Tensor]]) -> None:
-    """What continuing takes besides the weights."""
+    """Write the state that a resume needs besides the weights."""
     write_pieces(folder, "learner", named)
 
 
 def write_model(folder: Path, model: Any, named: Iterable[tuple[str, Tensor]]) -> None:
-    """A folder that transformers loads, as its own `save_pretrained` would write, but from weights that come one at a
-    time. Few kinds of models (mixtures of experts) are stored otherwise than they are held, which takes them whole.
-    Rows of added actions have files of their own, which transformers does not read."""
+    """Write a folder that transformers loads: the files of `save_pretrained`, from weights that arrive one at a time. A
+    few kinds of models (mixtures of experts) are stored in another form; for these all weights are gathered first. Rows
+    of added actions have separate files, which transformers does not read."""
     rows: dict[str, Tensor] = {}
     named = without_rows(named, rows)
     config = copy.deepcopy(model.config)
@@ -59,7 +59,7 @@ def write_model(folder: Path, model: Any, named: Iterable[tuple[str, Tensor]]) -
 
 
 def without_rows(named: Iterable[tuple[str, Tensor]], rows: dict[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
-    """The same but for added actions' rows, which go to `rows`."""
+    """Yield all but the rows of added actions, which are put into `rows`."""
     for name, tensor in named:
         if name == ROWS:
             rows[name] = tensor.detach().float().cpu().contiguous()
@@ -68,7 +68,8 @@ def without_rows(named: Iterable[tuple[str, Tensor]], rows: dict[str, Tensor]) -
 
 
 def write_pieces(folder: Path, stem: str, named: Iterable[tuple[str, Tensor]]) -> dict[str, str]:
-    """Write tensors as they come; which file each is in. How many files there are is known, and named, at the end."""
+    """Write tensors as they arrive; return the file of each. The files are named at the end, when their number is
+    known."""
     pieces: list[list[str]] = []
     for piece in in_pieces(named):
         save_file(piece, folder / f"{stem}-{len(pieces)}.part", metadata={"format": "pt"})
@@ -81,7 +82,8 @@ def write_pieces(folder: Path, stem: str, named: Iterable[tuple[str, Tensor]]) -
 
 
 def in_pieces(named: Iterable[tuple[str, Tensor]]) -> Iterator[dict[str, Tensor]]:
-    """Tensors on the CPU, of as many bytes together as a file is to have; one piece at least."""
+    """Group tensors, on the CPU, into pieces of at least PIECE bytes (the last may be smaller); yield at least one
+    piece."""
     piece: dict[str, Tensor] = {}
     is_first = True
     for name, tensor in named:
@@ -98,12 +100,12 @@ def piece_name(stem: str, index: int, num: int) -> str:
 
 
 def saved_model(folder: Path) -> Tensors:
-    """The weights of a model's folder, by the names of the model's parameters."""
+    """Return the weights of a model's folder, by the names of the model's parameters."""
     return Tensors([*folder.glob("model*.safetensors"), *folder.glob(TENSORS)])
 
 
 class Tensors(Mapping[str, Tensor]):
-    """The tensors of some safetensors files, each read when it is asked for."""
+    """Tensors of some safetensors files, each read on access."""
 
     def __init__(self, paths: Iterable[Path]) -> None:
         self.files: dict[str, Any] = {}

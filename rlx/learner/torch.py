@@ -1,4 +1,4 @@
-"""One process, one device: the weights and their optimizer are plain torch."""
+"""The learner on one device, in one process, with weights and optimizer in plain torch."""
 
 from __future__ import annotations
 
@@ -18,13 +18,21 @@ from rlx.learner.lora import Weights, base_of, is_adapted
 from rlx.learner.optimizer import build_adam
 from rlx.learner.packing import Packed
 from rlx.learner.scorer import Scorer, frozen_copy
-from rlx.learner.state import Tensors, read_progress, saved_model, told, write_model, write_progress, write_state
+from rlx.learner.state import (
+    Tensors,
+    read_progress,
+    saved_model,
+    with_progress,
+    write_model,
+    write_progress,
+    write_state,
+)
 from rlx.protocol.automaton import Automaton
 
 
 def halve_frozen(scorer: Scorer, dtype: torch.dtype) -> None:
-    """Keep the frozen matrices of linear maps in the format of the pass: autocast casts them to it at every use, so
-    that results are the same to the last bit. The output matrix stays, as its products are not autocast's."""
+    """Store the frozen matrices of linear maps in the dtype of the pass. Autocast converts them to it at every use, so
+    results stay equal to the last bit. The output matrix stays as it is, because its products do not use autocast."""
     if dtype == torch.float32:
         return
     head = base_of(scorer.model).get_output_embeddings()
@@ -36,7 +44,7 @@ def halve_frozen(scorer: Scorer, dtype: torch.dtype) -> None:
 
 
 class TorchLearner(Learner):
-    """See rlx.learner.learner for what learning is."""
+    """Learner in one process; see rlx.learner.learner for the interface."""
 
     def __init__(
         self,
@@ -54,8 +62,8 @@ class TorchLearner(Learner):
         dtype: torch.dtype = torch.float32,
         recompute: bool = False,
     ) -> None:
-        """`temperature` and `automaton` are those of sampling. `dtype`: of the forward and backward pass; trained
-        weights and the optimizer keep float32."""
+        """Build the learner. `temperature` and `automaton` are those of sampling. `dtype` is the precision of the
+        forward and backward pass; trained weights and the optimizer keep float32."""
         check_settings("TorchLearner", temperature)
         self.device = torch.device(device)
         self.dtype = dtype
@@ -112,12 +120,14 @@ class TorchLearner(Learner):
         if folder is None:
             return
         weights = self.weights()
-        write_model(folder, base_of(self.model), told(((name, weights[name]) for name in weights.distinct()), progress))
-        write_state(folder, told(self.state(), progress))
+        write_model(
+            folder, base_of(self.model), with_progress(((name, weights[name]) for name in weights.distinct()), progress)
+        )
+        write_state(folder, with_progress(self.state(), progress))
         write_progress(folder, self.num_updates)
 
     def state(self) -> Iterator[tuple[str, Tensor]]:
-        """What continuing takes besides the weights."""
+        """Yield the state that a resume needs besides the weights."""
         for name, p in self.scorer.trained():
             beside = self.scorer.beside(name)
             if beside is not None:
