@@ -1,4 +1,4 @@
-"""Whether a folder holds a model that can be loaded: asked without torch, before a run is made."""
+"""Check, without torch and before a run begins, that a folder holds a loadable model."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ SETTINGS = (
     "model.safetensors.index.json",
     "actions.json",
 )
-"""Files that hold a JSON object, where they are there."""
+"""Optional files that must hold a JSON object."""
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
-"""One of them holds the vocabulary."""
+"""Files of which one must hold the vocabulary."""
 WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 LONGEST_HEADER = 100_000_000
 READ = ("*.json", "*.jinja", "*.txt", "*.model", "*.safetensors", "additional_chat_templates/*")
-"""Files that are read when a model is loaded."""
+"""Files read when a model is loaded."""
 LARGEST_VOCABULARY, LARGEST_SETTINGS = 2**29, 2**24
-"""Bytes."""
+"""Largest size in bytes."""
 
 
 def check_folder(path: str, folder: Path) -> None:
-    """ModelError that names the file and what is wrong with it; `path` is how the user calls the model."""
+    """Raise ModelError with the file and its fault. `path` is the user's name for the model."""
 
     def refuse(what: str) -> None:
         raise ModelError(f"model.path={path}: {what}; give a Hugging Face model folder")
@@ -59,12 +59,12 @@ def check_folder(path: str, folder: Path) -> None:
 
 
 def most_of(name: str) -> int:
-    """Bytes that a text file of a model may have: vocabularies are large, settings are not."""
+    """Return the largest size in bytes of a model's text file: vocabularies may be large, settings may not."""
     return LARGEST_VOCABULARY if name in (*TOKENIZERS, INDEX, "merges.txt", "added_tokens.json") else LARGEST_SETTINGS
 
 
 def has_chat_template(folder: Path) -> bool:
-    """Return whether a model's folder has a chat template, by the places where transformers looks."""
+    """Return True if a model's folder has a chat template at a place where transformers looks."""
     named = ("chat_template.jinja", "chat_template.json", "additional_chat_templates")
     return any((folder / name).exists() for name in named) or bool(
         (read(folder / "tokenizer_config.json") or {}).get("chat_template")
@@ -72,7 +72,7 @@ def has_chat_template(folder: Path) -> bool:
 
 
 def read(file: Path) -> Any:
-    """Its JSON value; None where it cannot be read."""
+    """Return a file's JSON value; None if it is unreadable."""
     try:
         return json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -80,7 +80,7 @@ def read(file: Path) -> Any:
 
 
 def weights_of(folder: Path) -> list[Path]:
-    """The files that weights are read from: the one, or those that the index names."""
+    """Return the files of the weights: the single one, or those that the index names."""
     if (folder / WHOLE).exists() or not (folder / INDEX).exists():
         return [folder / WHOLE] if (folder / WHOLE).exists() else []
     named = read(folder / INDEX).get("weight_map", {})
@@ -88,7 +88,7 @@ def weights_of(folder: Path) -> list[Path]:
 
 
 def fault_of(file: Path) -> str:
-    """What is wrong with a safetensors file by its header and its length; empty if nothing."""
+    """Return the fault of a safetensors file, found from its header and length; empty without one."""
     try:
         with open(file, "rb") as raw:
             length = int.from_bytes(raw.read(8), "little")

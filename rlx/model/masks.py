@@ -1,8 +1,8 @@
-"""An automaton's states as masks over logits: made once for a device, the same for who samples and who learns.
+"""Masks over logits for an automaton's states: built once per device, the same for engine and learner.
 
-A state keeps its allowed ids or its forbidden ones, whichever are fewer, so that states of an action space are lists of
-a few ids at any vocabulary. A mask is written into logits in place: forbidden ids where they are few; else the row is
-filled, and what is allowed is put back.
+A state stores its allowed or its forbidden ids, whichever are fewer, so an action space needs a few ids per state at
+any vocabulary. A mask is written into logits in place. If few ids are forbidden, these are written; else the row is
+filled and the allowed logits are restored.
 
 Shapes: B rows, R some of them, W ids (of the vocabulary, then of added actions), S states, K ids of the longest list.
 """
@@ -17,14 +17,14 @@ from torch import Tensor
 from rlx.protocol.automaton import Automaton, State
 
 FORBIDDEN = -1e30
-"""A logit outside the mask: its exp is 0, and 0 times it is 0, which minus infinity would not give."""
+"""Logit of a forbidden id. Its exp is 0, and 0 times it is 0, unlike 0 times minus infinity."""
 
 
 class Masks:
-    """The masks of an automaton's states, and before them that of no state: every id but the added ones."""
+    """Masks of an automaton's states. Index 0 is the mask without a state: every id but the added ones."""
 
     def __init__(self, automaton: Automaton, vocabulary: int, device: torch.device) -> None:
-        """`vocabulary`: the rows of the model's own head."""
+        """Build the masks. `vocabulary`: number of rows of the model's head."""
         num_ids = vocabulary + automaton.num_added
         check(automaton, vocabulary)
         states = [State(forbidden=frozenset(range(vocabulary, num_ids))), *automaton.states]
@@ -32,7 +32,8 @@ class Masks:
         self.allowed, self.forbidden = (Lists(each, device) for each in zip(*(fewest(s, num_ids) for s in states)))
 
     def apply(self, logits_BW: Tensor, state_B: Tensor) -> None:
-        """Write FORBIDDEN where the rows' states forbid; a state of -1 is none. States on the host wait for nothing."""
+        """Write FORBIDDEN where the rows' states forbid an id; state -1 means no state. With states on the host nothing
+        waits for the device."""
         state_B = state_B.cpu() + 1
         row_R1, ids_RK = self.forbidden.find(state_B)
         logits_BW[row_R1, ids_RK] = FORBIDDEN
@@ -43,7 +44,7 @@ class Masks:
 
 
 def fill(logits_BW: Tensor, row_R: Tensor) -> None:
-    """Forbid all of some rows; on a CPU one at a time, which is three times as fast."""
+    """Forbid all ids of some rows. On a CPU the rows are filled one at a time, which is three times as fast."""
     if logits_BW.device.type == "cpu":
         for row in row_R.tolist():
             logits_BW[row].fill_(FORBIDDEN)
@@ -52,24 +53,24 @@ def fill(logits_BW: Tensor, row_R: Tensor) -> None:
 
 
 class Lists:
-    """Some ids for each state that has some."""
+    """List of ids per state; a state may have none."""
 
     def __init__(self, lists: Collection[Collection[int]], device: torch.device) -> None:
         longest = max(1, *(len(ids) for ids in lists))
         padded = [[*sorted(ids), *[max(ids, default=0)] * (longest - len(ids))] for ids in lists]
         self.ids_SK = torch.tensor(padded, device=device)
-        """The last id repeated to the length of the longest."""
+        """Ids of each state, padded with the last id to the length of the longest list."""
         self.has_S = torch.tensor([bool(ids) for ids in lists])
 
     def find(self, state_B: Tensor) -> tuple[Tensor, Tensor]:
-        """Which rows have some ids, (R, 1), and these."""
+        """Return the rows with a list, (R, 1), and their ids, (R, K)."""
         row_R = self.has_S[state_B].nonzero()[:, 0]
         device = self.ids_SK.device
         return row_R[:, None].to(device), self.ids_SK[state_B[row_R].to(device)]
 
 
 def fewest(state: State, num_ids: int) -> tuple[Collection[int], Collection[int]]:
-    """The ids that a state allows or those that it forbids, and nothing for the other."""
+    """Return the shorter list of a state, allowed or forbidden ids, and an empty one for the other."""
     if state.allowed is None:
         return ((), state.forbidden) if 2 * len(state.forbidden) <= num_ids else (rest(state.forbidden, num_ids), ())
     return (state.allowed, ()) if 2 * len(state.allowed) <= num_ids else ((), rest(state.allowed, num_ids))
@@ -80,7 +81,7 @@ def rest(ids: frozenset[int], num_ids: int) -> list[int]:
 
 
 def check(automaton: Automaton, vocabulary: int) -> None:
-    """ValueError unless the automaton is of a model with such a head, and its every state leaves some choice."""
+    """Raise ValueError unless the automaton fits a head of this size and every state allows some id."""
     num_ids = vocabulary + automaton.num_added
     if automaton.actions is not None and automaton.actions.first != vocabulary:
         raise ValueError(f"automaton: its actions follow {automaton.actions.first} ids, and the model has {vocabulary}")

@@ -1,4 +1,4 @@
-"""What can be wrong with a model."""
+"""The error of a model that cannot be used."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from rlx.limits import MistakeError
 
 
 class ModelError(MistakeError):
-    """A model that cannot be loaded or spoken to: one line that says what, where and what to do."""
+    """Failure to load or use a model: one line that says what, where and what to do."""
