@@ -1,10 +1,10 @@
-"""What may be chosen where: actions beyond the vocabulary, and the automaton that all requests of an engine share.
+"""Added actions beyond the vocabulary, and the automaton that limits every choice of an engine's requests.
 
     text, any id but buttons --route--> only buttons --a button that ends it--> the completion ends
 
-Ids are a model's: from 0 to the rows of its head, then one for each added action. How a protocol draws its automaton is
-the protocol's; several are joined by `union`, each with its states moved by an offset. A description of several tokens
-is one choice, and then states that leave no choice: `spell_out` adds them.
+Ids are a model's: from 0 to the rows of its head, then one for each added action. Each protocol draws its own
+automaton. `union` joins several, and shifts the states of each by an offset. A description of several tokens is one
+choice, then states without a choice: `spell_out` adds them.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from dataclasses import dataclass, field, replace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actions:
-    """Actions beyond the vocabulary: number i has id `first + i` and an output row of its own. A context never holds
-    such an id, but its description's."""
+    """Actions beyond the vocabulary: number i has id `first + i` and a separate output row. A context holds the ids of
+    its description instead."""
 
     first: int
-    """The rows of the model's own head."""
+    """Number of rows of the model's head."""
     names: tuple[str, ...]
     descriptions: tuple[tuple[int, ...], ...]
-    """Ids of the vocabulary, one or more."""
+    """Ids of the vocabulary, one or more per action."""
 
     def __post_init__(self) -> None:
         if len(set(self.names)) < len(self.names):
@@ -34,23 +34,23 @@ class Actions:
                 raise ValueError(f"actions: {name!r} needs a description of ids from 0 to {self.first - 1}")
 
     def read(self, chosen: int) -> int:
-        """What a context holds for an id that was chosen: the first of an action's description, or the id itself."""
+        """Return the context's id for a chosen id: the first of an action's description, or the id itself."""
         return chosen if chosen < self.first else self.descriptions[chosen - self.first][0]
 
     def longer(self) -> Iterable[tuple[int, tuple[int, ...]]]:
-        """Ids of actions with descriptions of several tokens, and what follows the first."""
+        """Yield the ids of actions with descriptions of several tokens, and the tokens after the first."""
         return ((self.first + i, ids[1:]) for i, ids in enumerate(self.descriptions) if len(ids) > 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """Where an automaton may be: what may be chosen there, and where that leads."""
+    """State of an automaton: the ids that it allows, and the next states."""
 
     allowed: frozenset[int] | None = None
-    """None: every id, of the vocabulary or added, that is not forbidden."""
+    """Allowed ids; None allows every id, of the vocabulary or added, that is not forbidden."""
     forbidden: frozenset[int] = frozenset()
     moves: Mapping[int, int] = field(default_factory=dict)
-    """The state that follows an id; after others it stays the same."""
+    """Next state after an id; after other ids the state stays the same."""
     ends: frozenset[int] = frozenset()
     """Ids that end the completion."""
 
@@ -64,10 +64,10 @@ class State:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Automaton:
-    """A mask over ids that moves as they are chosen (an expanded action space, a grammar): one for all requests of an
-    engine, each of which names the state it starts in. Without one, added actions are forbidden and nothing else.
+    """Mask over ids that changes with every choice (an expanded action space, a grammar).
 
-    The id of a token's mask is the state it was chosen in.
+    All requests of an engine share one automaton, and each names its first state. A request without a state forbids
+    added actions only. A token's mask id is the state in which it was chosen.
     """
 
     states: tuple[State, ...]
@@ -84,7 +84,7 @@ class Automaton:
 
 
 def union(automata: Sequence[Automaton]) -> tuple[Automaton, tuple[int, ...]]:
-    """Automata over the same actions as one, and by how much the states of each are moved in it."""
+    """Join automata over the same actions; return the union and the state offset of each."""
     if len({automaton.actions for automaton in automata}) > 1:
         raise ValueError("automaton: automata of different actions cannot be joined; give all of them all actions")
     offsets = tuple(sum(len(each.states) for each in automata[:index]) for index in range(len(automata)))
@@ -97,9 +97,9 @@ def moved(state: State, by: int) -> State:
 
 
 def spell_out(automaton: Automaton) -> Automaton:
-    """The automaton with states that leave no choice, in which the rest of a longer description follows its action.
+    """Add states without a choice, in which the rest of a longer description follows its action.
 
-    They come after those there are, which keep their numbers.
+    They follow the existing states, which keep their numbers.
     """
     states = list(automaton.states)
     longer = {} if automaton.actions is None else dict(automaton.actions.longer())
@@ -115,11 +115,11 @@ def spell_out(automaton: Automaton) -> Automaton:
 
 
 def chain(ids: Sequence[int], target: int, first: int, ends: bool) -> Iterable[State]:
-    """States from number `first` on that say these ids and lead to `target`, or end the completion."""
-    for place, said in enumerate(ids):
+    """Yield states, numbered from `first`, that force these ids. The last leads to `target` or ends the completion."""
+    for place, token in enumerate(ids):
         is_last = place == len(ids) - 1
         yield State(
-            allowed=frozenset({said}),
-            moves={said: target if is_last else first + place + 1},
-            ends=frozenset({said} if is_last and ends else ()),
+            allowed=frozenset({token}),
+            moves={token: target if is_last else first + place + 1},
+            ends=frozenset({token} if is_last and ends else ()),
         )

@@ -1,13 +1,14 @@
-r"""Free text, and in its last \boxed{} what is meant: the form of GEM and of mathematics.
+r"""Free text with the action in its last \boxed{}: the form of GEM and of mathematics.
 
     environment:  It is a number from 1 to 50.\n
     agent:        I halve what is left: \boxed{25}
     environment:  \nlower\n
 
-In the box stands what `rlx.protocol.direct` takes for a turn: an argument where the environment declares one action and
-that takes one, else an action's name and its argument; the answer where it declares none. A tool is called in a tag of
-its own, which ends the turn: `<python>print(6 * 7)</python>`; or in a block of code labelled with the tool's name,
-as models write ```python of their own accord. Of several calls the one that ends first counts, and no box beside it.
+The box holds the same text as a turn of `rlx.protocol.direct`. If the environment declares one action that takes an
+argument, the text is this argument. With other declared actions it is an action's name and argument; without any it is
+the answer. A tool is called in its tag, which ends the turn: `<python>print(6 * 7)</python>`. A code block labelled
+with the tool's name is a call too, because models write ```python unprompted. The call that ends first counts, and a
+box beside it does not.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 
 @dataclass(frozen=True, kw_only=True)
 class Boxed(Free):
-    r"""A thought, then \boxed{}; a call of a tool in its tag."""
+    r"""Thought, then \boxed{}; a tool is called in its tag."""
 
     @property
     def place(self) -> str:
@@ -42,7 +43,7 @@ class Boxed(Free):
 
 
 def last_box(text: str) -> str | None:
-    r"""What the last \boxed{} holds, braces within it in pairs; None where there is none, or none that is closed."""
+    r"""Return the content of the last \boxed{}, with balanced braces; None without a closed box."""
     at = text.rfind("\\")
     while at >= 0 and BOX.match(text, at) is None:
         at = text.rfind("\\", 0, at)

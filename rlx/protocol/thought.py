@@ -1,8 +1,10 @@
-"""Thoughts of reasoning models, between <think> and </think>: nothing in them is said.
+"""Thoughts of reasoning models, between <think> and </think>. Their text is no part of the answer.
 
-<think>perhaps 4 \\boxed{4}</think> It is \\boxed{5}     ->   It is \\boxed{5}
-perhaps 4 \\boxed{4}</think> It is \\boxed{5}            ->   It is \\boxed{5}     a template may open the thought
-<think>perhaps 4 \\boxed{4}                             ->   nothing
+    <think>perhaps 4 \\boxed{4}</think> It is \\boxed{5}     ->   It is \\boxed{5}
+    perhaps 4 \\boxed{4}</think> It is \\boxed{5}            ->   It is \\boxed{5}
+    <think>perhaps 4 \\boxed{4}                             ->   nothing
+
+The second form comes from a chat template that opens the thought.
 """
 
 from __future__ import annotations
@@ -16,8 +18,8 @@ MARK = re.compile("<(/?)think>")
 
 
 def outside(text: str) -> str:
-    """Return what a text says outside of its thoughts. One that is not opened began before the text; one that is not
-    closed goes on to the end."""
+    """Return the text outside of thoughts. A thought without an opening tag began before the text; one without a
+    closing tag extends to the end."""
     if "think>" not in text:
         return text
     said: list[str] = []
@@ -32,12 +34,12 @@ def outside(text: str) -> str:
 
 
 def within_thought(text: str) -> str:
-    """Return what is left to write of a turn whose thought is opened already."""
+    """Return the text of a turn as it continues after an open thought."""
     return text.removeprefix(OPENS).removeprefix("\n") if text.startswith(OPENS) else f"{CLOSES}\n{text}"
 
 
 def up_to_stop(text: str, stops: Sequence[str]) -> str:
-    """Return the text up to the end of the first stop string that stands in no thought."""
+    """Return the text up to the end of the first stop string outside of thoughts."""
     if not stops:
         return text
     thinks = False
