@@ -33,7 +33,7 @@ from rlx.model.problem import ModelError
 from rlx.model.shape import ACTIONS as NAMES
 from rlx.protocol.automaton import Actions
 from rlx.protocol.drawn import Initial
-from rlx.record.form import CodecError, ids, listed, record, string, whole
+from rlx.record.form import CodecError, ids, listed, natural, record, string
 
 ROWS = "action_rows"
 """The parameter's name, in the model, among an engine's weights and in the file."""
@@ -154,7 +154,7 @@ def actions_from_json(value: Any, where: str) -> Actions:
     told = [record(each, where, ("name", "description")) for each in listed(fields["actions"], where)]
     try:
         return Actions(
-            first=whole(fields["first"], where),
+            first=natural(fields["first"], where),
             names=tuple(string(each["name"], where) for each in told),
             descriptions=tuple(ids(each["description"], where) for each in told),
         )

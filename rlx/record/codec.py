@@ -14,10 +14,10 @@ from typing import Any, get_args
 from rlx.record.form import (
     FLAG,
     IDS,
+    NATURAL,
     NUMBER,
     NUMBERED,
     STRING,
-    WHOLE,
     CodecError,
     Form,
     counted,
@@ -29,11 +29,11 @@ from rlx.record.form import (
     many,
     mapped,
     named,
+    natural,
     number,
     one_of,
     record,
     string,
-    whole,
 )
 from rlx.types import Action, Completion, Fork, Status, Stop, Task, Text, ToolUse, Trajectory, Turn
 
@@ -69,7 +69,7 @@ COMPLETION_KEYS = {
     "chosen": IDS.of("chosen_ids").unless(()),
     "watched": many(NUMBERED).unless(()),
     "stop": one_of(get_args(Stop)),
-    "version": WHOLE,
+    "version": NATURAL,
 }
 COMPLETION = made(completion_of, **COMPLETION_KEYS)
 METRICS = named(NUMBER)
@@ -77,7 +77,7 @@ OUTCOMES = named(FLAG)
 ACTION = made(Action, kind=one_of(KINDS), text=STRING, name=STRING)
 TOOL = counted(ToolUse, "num_calls", "num_failed", "num_mismatches", "num_tokens")
 TASK = made(Task, id=STRING, prompt=TEXTS, data=Form(dict, mapped), env=STRING.unless(""))
-FORK = made(Fork, parent=WHOLE, turn=WHOLE, token=WHOLE, forced=IDS, learned=FLAG.unless(False))
+FORK = made(Fork, parent=NATURAL, turn=NATURAL, token=NATURAL, forced=IDS, learned=FLAG.unless(False))
 
 
 def to_json(trajectory: Trajectory) -> dict[str, Any]:
@@ -147,7 +147,7 @@ def from_json(value: Any) -> Trajectory:
         before = turns[-1].prompt_ids + turns[-1].completion.token_ids
     return Trajectory(
         task=TASK.read(fields["task"], "task"),
-        sample=whole(fields["sample"], "sample"),
+        sample=natural(fields["sample"], "sample"),
         turns=tuple(turns),
         status=one_of(get_args(Status)).read(fields["status"], "status"),
         success=flag(fields["success"], "success"),
@@ -186,7 +186,7 @@ def turn_from_json(value: Any, before: tuple[int, ...], where: str) -> Turn:
             *NOTES,
         ),
     )
-    shared = whole(fields["shared"], f"{where}.shared")
+    shared = natural(fields["shared"], f"{where}.shared")
     if shared > len(before):
         raise CodecError(f"{where}.shared is {shared}, but the turn before has {len(before)} tokens")
     return Turn(
@@ -197,7 +197,7 @@ def turn_from_json(value: Any, before: tuple[int, ...], where: str) -> Turn:
         reward=number(fields["reward"], f"{where}.reward"),
         tool=replace(TOOL.read(fields["tool"], f"{where}.tool"), name=string(fields.get("lent", ""), f"{where}.lent")),
         metrics=METRICS.read(fields.get("metrics", {}), f"{where}.metrics"),
-        luck=whole(fields.get("luck", 0), f"{where}.luck"),
+        luck=natural(fields.get("luck", 0), f"{where}.luck"),
         invalid=flag(fields.get("invalid", False), f"{where}.invalid"),
         agent=string(fields.get("agent", ""), f"{where}.agent"),
         rewards=METRICS.read(fields.get("rewards", {}), f"{where}.rewards"),

@@ -1,4 +1,4 @@
-"""Values as JSON and back: each kind said once, and read by one who trusts nothing.
+"""Values as JSON and back: each kind is defined once, and read without trust in the input.
 
 JSON has no infinities: a float that is not finite is a string.
 """
@@ -16,11 +16,11 @@ NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
 class CodecError(ValueError):
-    """A value that is not what the format says; the message is one line that names it."""
+    """Mismatch between a value and its format; the message is one line that names the value."""
 
 
 def parse(raw: bytes) -> Any:
-    """JSON by the letter, without NaN; CodecError for anything else."""
+    """Parse strict JSON, without NaN; raise CodecError for anything else."""
     try:
         return json.loads(raw, parse_constant=refuse_constant)
     except (ValueError, RecursionError) as error:
@@ -36,21 +36,22 @@ def float_to_json(value: float) -> float | str:
 
 
 def ids(value: Any, where: str) -> tuple[int, ...]:
-    """Looked at one by one only where one of them is wrong: a file of episodes is little else."""
+    """Parse a list of token ids. Ids are checked one by one only if one is wrong, because a file of episodes is mostly
+    ids."""
     found = listed(value, where)
     if set(map(type, found)) == {int} and min(found) >= 0 and max(found) <= LARGEST_ID:
         return tuple(found)
-    return tuple(whole(one, where, LARGEST_ID) for one in found)
+    return tuple(natural(one, where, LARGEST_ID) for one in found)
 
 
 def numbers(value: Any, where: str) -> tuple[float, ...]:
-    """Floats as they are, anything else one by one."""
+    """Parse a list of numbers. A list of floats is taken as it is; other values are parsed one by one."""
     found = listed(value, where)
     return tuple(found) if set(map(type, found)) == {float} else tuple(number(one, where) for one in found)
 
 
 def record(value: Any, where: str, needed: Collection[str], allowed: Collection[str] = ()) -> dict[str, Any]:
-    """An object with all of `needed` and nothing that is not allowed."""
+    """Return an object that has all `needed` keys and no others but `allowed` ones."""
     held = mapped(value, where)
     missing = [key for key in needed if key not in held]
     unknown = [key for key in held if key not in needed and key not in allowed]
@@ -85,7 +86,7 @@ def flag(value: Any, where: str) -> bool:
     return value
 
 
-def whole(value: Any, where: str, largest: int = 2**63 - 1) -> int:
+def natural(value: Any, where: str, largest: int = 2**63 - 1) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= largest:
         raise CodecError(f"{where} is not a whole number from 0 to {largest}")
     return value
@@ -106,15 +107,15 @@ REQUIRED = object()
 
 
 class Form(NamedTuple):
-    """How a value of a kind is written as JSON, and read from what may be anything."""
+    """Writer and reader of one kind of value as JSON. The reader accepts untrusted input."""
 
     write: Callable[[Any], Any]
     read: Callable[[Any, str], Any]
-    """Of a value and the name of its place, which a CodecError begins with."""
+    """Function of a value and the name of its place, with which a CodecError begins."""
     attribute: str = ""
-    """What it is called where it comes from, if not by its key."""
+    """Attribute that holds the value, if it differs from the key."""
     default: Any = REQUIRED
-    """Left out where it has this value."""
+    """Value that is omitted from the JSON."""
 
     def of(self, attribute: str) -> Form:
         return self._replace(attribute=attribute)
@@ -124,7 +125,7 @@ class Form(NamedTuple):
 
 
 def made(make: Callable[..., Any], **fields: Form) -> Form:
-    """An object with these keys, made of what they hold; what `make` refuses is told as what cannot be read."""
+    """Return the form of an object with these keys, built by `make`. A ValueError of `make` becomes a CodecError."""
     needed = [key for key, form in fields.items() if form.default is REQUIRED]
     names = {key: form.attribute or key for key, form in fields.items()}
 
@@ -144,7 +145,7 @@ def made(make: Callable[..., Any], **fields: Form) -> Form:
 
 
 def many(form: Form) -> Form:
-    """A list of any length."""
+    """Return the form of a list of any length."""
     write, read = form.write, form.read
     return Form(
         lambda values: [write(value) for value in values],
@@ -153,12 +154,12 @@ def many(form: Form) -> Form:
 
 
 def escaped(name: str) -> str:
-    """A key as part of a place: short, and obeyed by no terminal."""
+    """Return a key as part of a place: short, and without a terminal's control characters."""
     return name.encode("unicode_escape").decode()[:60]
 
 
 def named(form: Form) -> Form:
-    """Any names, each with one of these."""
+    """Return the form of an object with any keys and values of one form."""
     return Form(
         lambda values: {name: form.write(value) for name, value in values.items()},
         lambda value, where: {
@@ -169,7 +170,7 @@ def named(form: Form) -> Form:
 
 
 def in_order(*forms: Form) -> Form:
-    """A list of just these."""
+    """Return the form of a list with exactly these entries."""
 
     def read(value: Any, where: str) -> tuple[Any, ...]:
         if len(listed(value, where)) != len(forms):
@@ -180,8 +181,8 @@ def in_order(*forms: Form) -> Form:
 
 
 def counted(make: Callable[..., Any], *names: str) -> Form:
-    """What these counts make, as a list of them."""
-    counts, held = in_order(*[WHOLE] * len(names)), attrgetter(*names)
+    """Return the form of an object stored as a list of counts, in the order of `names`."""
+    counts, held = in_order(*[NATURAL] * len(names)), attrgetter(*names)
 
     def read(value: Any, where: str) -> Any:
         return make(**dict(zip(names, counts.read(value, where), strict=True)))
@@ -190,7 +191,7 @@ def counted(make: Callable[..., Any], *names: str) -> Form:
 
 
 def nothing_or(form: Form) -> Form:
-    """null for None."""
+    """Return the form that stores None as null."""
     return Form(
         lambda value: None if value is None else form.write(value),
         lambda value, where: None if value is None else form.read(value, where),
@@ -198,7 +199,7 @@ def nothing_or(form: Form) -> Form:
 
 
 def one_of(choices: Sequence[str]) -> Form:
-    """One of these words."""
+    """Return the form of one of these words."""
 
     def read(value: Any, where: str) -> str:
         if value not in choices:
@@ -208,5 +209,5 @@ def one_of(choices: Sequence[str]) -> Form:
     return Form(str, read)
 
 
-WHOLE, NUMBER, STRING, FLAG = Form(int, whole), Form(float_to_json, number), Form(str, string), Form(bool, flag)
+NATURAL, NUMBER, STRING, FLAG = Form(int, natural), Form(float_to_json, number), Form(str, string), Form(bool, flag)
 IDS, NUMBERED = Form(list, ids), Form(lambda values: [float_to_json(one) for one in values], numbers)

@@ -1,7 +1,7 @@
-"""Where each line of a file begins, so that any of them is read at once: `.NAME.index` beside it.
+"""Index of a file's lines, stored beside it as `.NAME.index`, so that any line is read at once.
 
-It holds the size and time of the file that it is of and how many lines that has, then eight bytes a line. One that is
-missing, stale or damaged is made again; where nothing can be written the file is read up to the line.
+The index holds the size and time of its file, the number of lines, then eight bytes per line. A missing, stale or
+damaged index is built again. In a read-only folder the file is read up to the line instead.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ BLOCK = 1 << 20
 
 
 class NoLineError(LookupError):
-    """The file has no such line; the message says how many it has."""
+    """Request of a line beyond the end of a file; the message gives the number of lines."""
 
 
 def line_at(path: Path, number: int) -> bytes:
-    """Line `number` of a file, from 1, with its newline."""
+    """Return line `number` of a file, from 1, with its newline."""
     with open(path, "rb") as file:
         start = find_start(path, file, number)
         if start is None:
@@ -40,7 +40,7 @@ def line_at(path: Path, number: int) -> bytes:
 
 
 def find_start(path: Path, file: BinaryIO, number: int) -> int | None:
-    """Where a line begins, by an index that is of the file as it is; None where there is none."""
+    """Return the offset of a line from a current index; None without one."""
     try:
         with open(index_path(path), "rb") as index:
             *of, num_lines = HEADER.unpack(index.read(HEADER.size))
@@ -72,13 +72,13 @@ def index_path(path: Path) -> Path:
 
 
 def state_of(path: Path) -> list[Any]:
-    """What tells a file from what it was when it was indexed."""
+    """Return the values by which an index recognises the unchanged file."""
     found = path.stat()
     return [MAGIC, found.st_size, found.st_mtime_ns]
 
 
 def write_index(path: Path) -> None:
-    """Make a file's index, whatever was there; nothing where it cannot be written."""
+    """Build a file's index and replace any older one. Nothing happens if it cannot be written."""
     aside = index_path(path).with_suffix(f".{secrets.token_hex(4)}.part")
     with suppress(OSError):
         try:
@@ -96,7 +96,7 @@ def write_index(path: Path) -> None:
 
 
 def line_starts(path: Path) -> Iterator[list[int]]:
-    """Where lines begin, a block of the file at a time."""
+    """Yield the offsets of lines, one block of the file at a time."""
     at, is_start = 0, True
     with open(path, "rb") as file:
         while block := file.read(BLOCK):

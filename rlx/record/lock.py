@@ -1,8 +1,8 @@
-"""One holder of a folder at a time, on one machine or many.
+"""Lock of a folder: one holder at a time, on one machine or many.
 
-The lock is the operating system's (flock). Some network file systems give it to two machines at once or not at all, so
-the file also says who holds it, and the holder touches it every so often: while it is fresh, another machine keeps off.
-A holder that died is known by having lost the lock on this machine, by its age, or by being our own job, begun again.
+The lock is the operating system's (flock). Some network file systems grant it to two machines at once, or never. So the
+file also names the holder, who touches it regularly; while it is fresh, other machines stay away. A holder counts as
+dead if it has lost the lock on this machine, if its file is old, or if it is our own job, started again.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ from typing import IO, Any
 from rlx.record.plain_yaml import read_bounded
 
 POLL = 0.2
-"""Seconds between tries of a process that waits and says so."""
+"""Seconds between attempts of a process that waits and reports it."""
 TOUCH, STALE = 20.0, 120.0
-"""Seconds between touches, and after how many without one a holder on another machine is given up."""
+"""Seconds between touches, and age in seconds at which a holder on another machine counts as dead."""
 JOB = re.compile(r"[0-9][0-9_+.]{0,40}")
-"""A job's number as SLURM writes it: it is given to SLURM's programs as a word."""
+"""Number of a job as SLURM writes it; it is passed to SLURM's programs as a word."""
 LARGEST = 10_000
-"""Bytes of a lock's file."""
+"""Largest lock file in bytes."""
 UNKNOWN = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
-"""Errors of a file system without locks; ENOSYS is that of Lustre mounted without the option flock."""
+"""Errors of a file system without locks. Lustre gives ENOSYS if it is mounted without the option flock."""
 
 
 class HeldError(Exception):
-    """Somebody else holds it; the message says who."""
+    """Lock held by another process; the message names the holder."""
 
 
 def who() -> dict[str, Any]:
-    """This process, to others."""
+    """Describe this process for others."""
     job = os.environ.get("SLURM_JOB_ID", "")
     return {"host": socket.gethostname(), "pid": os.getpid(), "job": job}
 
 
 def read_holder(path: Path) -> dict[str, Any]:
-    """Who holds the lock, or held it and died; empty if nobody."""
+    """Return the holder of the lock, dead or alive; empty without one."""
     try:
         holder = json.loads(read_bounded(path, LARGEST))
         job = str(holder["job"])
@@ -63,7 +63,7 @@ def describe(holder: Mapping[str, Any]) -> str:
 
 
 def is_alive(holder: Mapping[str, Any], path: Path) -> bool:
-    """Whether a holder whose lock we were given may still be at work."""
+    """Return True if a former holder may still be at work, although this process was granted its lock."""
     me = who()
     if not holder or (holder["job"] and holder["job"] == me["job"]):
         return False
@@ -73,15 +73,15 @@ def is_alive(holder: Mapping[str, Any], path: Path) -> bool:
 
 
 def age(path: Path) -> float:
-    """Seconds since a file was touched, by the clock of the file system."""
+    """Return the seconds since a file was touched, by the clock of its file system."""
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".clock-") as file:
         return os.stat(file.name).st_mtime - path.stat().st_mtime
 
 
 @contextmanager
 def hold(path: Path, *, wait: bool = False, waiting: Callable[[str], None] | None = None) -> Iterator[None]:
-    """Hold the lock for as long as the block lasts; HeldError if another has it, unless `wait`. `waiting` is called
-    with the holder's name, again and again while another has the lock, and may raise to stop."""
+    """Hold the lock while the block lasts. If another process has it, raise HeldError, unless `wait`. While another
+    process has it, `waiting` is called repeatedly with the holder's name; it may raise to stop."""
     with open(path, "a+", encoding="utf-8") as file:
         while waiting is not None and is_locked(file):
             waiting(describe(read_holder(path)))
@@ -99,7 +99,7 @@ def hold(path: Path, *, wait: bool = False, waiting: Callable[[str], None] | Non
 
 
 def is_locked(file: IO[str]) -> bool:
-    """Return True if another process has the lock; this one has it otherwise."""
+    """Return True if another process has the lock; otherwise this process has taken it."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -111,7 +111,7 @@ def is_locked(file: IO[str]) -> bool:
 
 
 def take(file: IO[str], path: Path, wait: bool) -> None:
-    """Take the lock and sign it."""
+    """Take the lock and write this process's name into it."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError:
@@ -127,7 +127,7 @@ def take(file: IO[str], path: Path, wait: bool) -> None:
 
 
 def sign(file: IO[str], holder: Mapping[str, Any] | None) -> None:
-    """Say who holds the lock; None for nobody."""
+    """Write the holder of the lock; None clears it."""
     file.seek(0)
     file.truncate()
     if holder is not None:

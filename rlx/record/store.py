@@ -19,7 +19,7 @@ from typing import Any
 from rlx.limits import MistakeError
 from rlx.record.codec import FORMAT, Notes, from_json, to_json
 from rlx.record.folder import STEP, TRAJECTORIES, write_aside
-from rlx.record.form import CodecError, parse, record, whole
+from rlx.record.form import CodecError, natural, parse, record
 from rlx.record.index import write_index
 from rlx.types import Group, Trajectory
 
@@ -125,8 +125,8 @@ def parse_line(raw: bytes, number: int) -> Stored:
         raise CodecError(stated_format(fields["format"]))
     return Stored(
         line=number,
-        group=whole(fields["group"], "group"),
-        max_rounds=None if fields["max_rounds"] is None else whole(fields["max_rounds"], "max_rounds"),
+        group=natural(fields["group"], "group"),
+        max_rounds=None if fields["max_rounds"] is None else natural(fields["max_rounds"], "max_rounds"),
         trajectory=from_json(fields["trajectory"]),
     )
 

@@ -1,7 +1,7 @@
-"""What a run says of itself: metrics.jsonl, which is the truth, and W&B beside it, which may fail.
+"""A run's metrics: metrics.jsonl, which is authoritative, and W&B beside it, which may fail.
 
-metrics.jsonl has a line per step: `step` first, the other keys sorted, floats as the shortest text that reads back as
-the same float, so that two equal runs give equal files. A value that is not finite is `null`. Whatever depends on the
+metrics.jsonl has a line per step: `step` first, the other keys sorted. A float is the shortest text that reads back as
+the same float, so equal runs give equal files. A value that is not finite is `null`. Every value that depends on the
 clock is under `time/`, `rate/` or `memory/`.
 """
 
@@ -32,36 +32,36 @@ Mode = Literal["auto", "online", "offline", "disabled"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Track:
-    """Who is told about a run, beside its metrics.jsonl."""
+    """Trackers of a run, beside its metrics.jsonl."""
 
     mode: Mode = "auto"
     """W&B: auto (online if logged in, else offline), online, offline or disabled."""
     project: str = "rlx"
     entity: str = ""
-    """Team or user; empty is the login's own."""
+    """Team or user; empty for the login's."""
     group: str = ""
     name: str = ""
-    """Of the run; empty is the run folder's."""
+    """Name of the run; empty for the run folder's name."""
     timeout: float = 20.0
-    """Seconds to wait for W&B to answer, at the start and at the end, before going on without it."""
+    """Seconds to wait for W&B at the start and at the end. The run then continues without it."""
 
     def __post_init__(self) -> None:
         above(0, 86_400, timeout=self.timeout)
 
 
 def is_clock(name: str) -> bool:
-    """Whether a metric depends on the clock, and so differs between equal runs."""
+    """Return True if a metric depends on the clock and so differs between equal runs."""
     return name.startswith(CLOCK)
 
 
 def metrics_line(step: int, metrics: Mapping[str, float]) -> str:
-    """A line of metrics.jsonl, without its newline."""
+    """Format a line of metrics.jsonl, without its newline."""
     ordered = {name: _plain(metrics[name]) for name in sorted(metrics)}
     return json.dumps({"step": int(step), **ordered}, allow_nan=False)
 
 
 def append_metrics(path: Path, step: int, metrics: Metrics) -> None:
-    """Add a step's line and see it onto the disk."""
+    """Append a step's line and flush it to the disk."""
     if "step" in metrics:
         raise ValueError("a metric cannot be called 'step'")
     with open(path, "a", encoding="utf-8") as file:
@@ -71,23 +71,23 @@ def append_metrics(path: Path, step: int, metrics: Metrics) -> None:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of metrics.jsonl; none if there is no file."""
-    return [line for line, _ in _whole_lines(path)]
+    """Return the complete lines of metrics.jsonl; an empty list without a file."""
+    return [line for line, _ in _parsed_lines(path)]
 
 
 def numbers_in(path: Path, name: str) -> dict[int, float]:
-    """What the steps say of a metric, by step: those that say a finite number, the last line of each."""
+    """Return a metric's finite values by step. The last line of a step counts."""
     lines = [line for line in read_metrics(path) if 0 < line["step"] <= sys.maxsize]
     return {line["step"]: float(line[name]) for line in lines if is_number(line.get(name))}
 
 
 def is_number(value: Any) -> bool:
-    """Whether a JSON value is a number that a float can hold."""
+    """Return True if a JSON value is a number within the range of a float."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def metrics_gap(path: Path, step: int) -> str:
-    """What the file lacks of the steps 1 to `step`; empty if nothing."""
+    """Describe the lines that the file lacks of steps 1 to `step`; empty if it lacks none."""
     found = {line["step"] for line in read_metrics(path)}
     missing = [number for number in range(1, step + 1) if number not in found]
     if not missing:
@@ -96,15 +96,16 @@ def metrics_gap(path: Path, step: int) -> str:
 
 
 def truncate_metrics(path: Path, step: int) -> int:
-    """Drop what a resumed run will say again: every line after `step`, and a torn last one. The last kept, or 0."""
-    kept = [(line["step"], text) for line, text in _whole_lines(path) if line["step"] <= step]
+    """Drop every line after `step`, which a resumed run writes again, and a torn last line. Return the last remaining
+    step, or 0."""
+    kept = [(line["step"], text) for line, text in _parsed_lines(path) if line["step"] <= step]
     if path.exists():
         write_aside(path, "".join(text for _, text in kept))
     return max((number for number, _ in kept), default=0)
 
 
-def _whole_lines(path: Path) -> list[tuple[dict[str, Any], str]]:
-    """Each line, parsed and as it is, but for those that a crash has torn or that are no metrics."""
+def _parsed_lines(path: Path) -> list[tuple[dict[str, Any], str]]:
+    """Return each line, parsed and as text. Torn lines and lines without metrics are left out."""
     lines: list[tuple[dict[str, Any], str]] = []
     raw = path.read_bytes() if path.is_file() else b""
     for text in raw.decode("utf-8", errors="replace").splitlines(keepends=True):
@@ -124,9 +125,9 @@ def _plain(value: float) -> float | None:
 
 @dataclass
 class Dashboard:
-    """W&B in a thread of its own: the run neither waits for it nor fails with it.
+    """W&B in a separate thread. The run neither waits for it nor fails with it.
 
-    What it raises is counted by kind, each kind told once, and the run goes on.
+    Its exceptions are counted by kind, and the first of each kind is reported.
     """
 
     notice: Callable[[str], None]
@@ -137,7 +138,7 @@ class Dashboard:
     _run: Any = None
 
     def start(self, opening: Callable[[], Any]) -> None:
-        """Begin in the background; `opening` gives W&B's run."""
+        """Start in the background. `opening` returns W&B's run."""
 
         def begin() -> None:
             self._run = opening()
@@ -147,12 +148,12 @@ class Dashboard:
         self._give(begin)
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Tell W&B of a step, some time."""
+        """Queue a step's metrics for W&B."""
         told = {"step": step, **metrics}
         self._give(lambda: self._run.log(told) if self._run is not None else None)
 
     def finish(self, metrics: Mapping[str, float] | None = None, exit_code: int = 0) -> None:
-        """Say the final figures and close, within `timeout`. Never raises."""
+        """Send the final figures and close, within `timeout` seconds. Never raise."""
 
         def end() -> None:
             if self._run is not None:
@@ -194,7 +195,7 @@ class Dashboard:
 def open_dashboard(
     track: Track, folder: Path, config: Mapping[str, Any], *, notice: Callable[[str], None], rank: int = 0
 ) -> Dashboard:
-    """W&B for this run, already starting; one that does nothing if disabled or not on rank 0."""
+    """Return a dashboard that is already starting, or one that does nothing if disabled or not on rank 0."""
     dashboard = Dashboard(notice=notice, timeout=track.timeout)
     if rank == 0 and "disabled" not in (track.mode, os.environ.get("WANDB_MODE")):
         dashboard.start(lambda: _open_wandb(track, folder, config))
@@ -202,9 +203,10 @@ def open_dashboard(
 
 
 def _open_wandb(track: Track, folder: Path, config: Mapping[str, Any]) -> Any:
-    """W&B's run: online only if asked for or logged in, and offline where online does not answer.
+    """Open W&B's run: online if the mode says so or, with `auto`, if the user is logged in. An unreachable server makes
+    it offline.
 
-    With `auto`, W&B's own WANDB_MODE is asked first.
+    With `auto`, W&B's variable WANDB_MODE comes first.
     """
     import wandb
 
@@ -231,7 +233,7 @@ def _open_wandb(track: Track, folder: Path, config: Mapping[str, Any]) -> Any:
 
 
 def _run_id(folder: Path) -> str:
-    """The same for all of a run's life, so that a resumed run goes on under its name."""
+    """Return the run's id for W&B, the same across resumes."""
     path = folder / "wandb" / "run-id"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -48,7 +48,7 @@ import yaml
 from rlx.console import one_line
 from rlx.evaluate.criticality import Inspection
 from rlx.limits import LARGEST, MANY, MistakeError, near, within
-from rlx.record.form import FLAG, NUMBER, STRING, WHOLE, CodecError, made, many, named
+from rlx.record.form import FLAG, NATURAL, NUMBER, STRING, CodecError, made, many, named
 from rlx.record.form import in_order as both
 from rlx.record.plain_yaml import PlainError, parse_small
 from rlx.reproduce.comparisons import Comparison
@@ -307,22 +307,24 @@ CURVE = made(
     Curve,
     metric=STRING,
     of=many(STRING),
-    window=WHOLE.unless(10),
+    window=NATURAL.unless(10),
     by=STRING.unless("step"),
     reach=NUMBER.unless(None),
     at=NUMBER.unless(None),
 )
-STUDY = made(Study, of=many(STRING), tokens=WHOLE.unless(100_000), tasks=WHOLE.unless(16), budget=WHOLE.unless(1000))
+STUDY = made(
+    Study, of=many(STRING), tokens=NATURAL.unless(100_000), tasks=NATURAL.unless(16), budget=NATURAL.unless(1000)
+)
 COMPARISON = made(Comparison, of=both(STRING, STRING), kind=STRING.unless("ratio"), scale=NUMBER.unless(1.0))
-POLICIES = made(Policies, of=many(STRING), tasks=WHOLE.unless(60), draws=WHOLE.unless(8))
+POLICIES = made(Policies, of=many(STRING), tasks=NATURAL.unless(60), draws=NATURAL.unless(8))
 REPRODUCTION = made(
     Reproduction,
     source=STRING,
     setting=STRING.unless(""),
-    seeds=WHOLE.unless(1),
+    seeds=NATURAL.unless(1),
     words=WORDS,
     runs=named(ARM),
-    ks=many(WHOLE).unless((1,)),
+    ks=many(NATURAL).unless((1,)),
     rows=named(STRING),
     gains=named(both(STRING, STRING)).unless({}),
     curves=named(CURVE).unless({}),

@@ -17,17 +17,17 @@ from rlx.record.codec import COMPLETION
 from rlx.record.form import (
     FLAG,
     IDS,
+    NATURAL,
     NUMBER,
     STRING,
-    WHOLE,
     Form,
     counted,
     ids,
     in_order,
     made,
     many,
+    natural,
     nothing_or,
-    whole,
 )
 from rlx.rollout.engine import Counts
 from rlx.types import Completion, Request, Sampling
@@ -62,37 +62,37 @@ def dump(value: Any) -> bytes:
 
 
 def up_to(most: int) -> Form:
-    return Form(int, lambda value, where: whole(value, where, most))
+    return Form(int, lambda value, where: natural(value, where, most))
 
 
-SAMPLING = made(Sampling, temperature=NUMBER, top_k=WHOLE, top_p=NUMBER, max_new_tokens=WHOLE, max_context=WHOLE)
+SAMPLING = made(Sampling, temperature=NUMBER, top_k=NATURAL, top_p=NUMBER, max_new_tokens=NATURAL, max_context=NATURAL)
 REQUEST = made(
     Request,
-    session=WHOLE,
+    session=NATURAL,
     stream=up_to(LARGEST_STREAM),
     prompt=IDS.of("prompt_ids"),
     sampling=SAMPLING,
     stops=many(STRING),
-    state=WHOLE.unless(None),
-    group=WHOLE.unless(None),
+    state=NATURAL.unless(None),
+    group=NATURAL.unless(None),
     given=IDS.unless(()),
     watch=IDS.unless(()),
-    entropy_of=WHOLE.unless(0),
+    entropy_of=NATURAL.unless(0),
     thinking=FLAG.unless(None),
 )
 ADVANCE = made(
     Advance,
     ticks=up_to(MOST_TICKS).of("num_ticks"),
-    release=many(WHOLE),
-    add=many(in_order(WHOLE, REQUEST)),
+    release=many(NATURAL),
+    add=many(in_order(NATURAL, REQUEST)),
 )
 ADVANCED = made(
     Advanced,
-    finished=many(in_order(WHOLE, COMPLETION)),
+    finished=many(in_order(NATURAL, COMPLETION)),
     counts=counted(Counts, "num_prefilled", "num_reused", "num_shared", "num_sampled"),
 )
 SET = Form(sorted, lambda value, where: frozenset(ids(value, where)))
-MOVES = many(in_order(WHOLE, WHOLE))
+MOVES = many(in_order(NATURAL, NATURAL))
 STATE = made(
     State,
     allowed=nothing_or(SET),
