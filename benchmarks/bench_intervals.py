@@ -173,7 +173,7 @@ def said_coverage(num_problems: int, chance: float, trials: int, seed: int) -> t
             runs.append(Ratio(top=top[None], bottom=num[None]))
         one, two = map(mean_interval, runs)
         gain = difference(runs[1], runs[0], two, one)
-        nums.append(float(runs[0].told.sum()))
+        nums.append(float(runs[0].informative.sum()))
         alone += [holds(one, 0.0)] if np.isfinite(one.low) else []
         gains += [holds(gain, 0.5)] if np.isfinite(gain.low) else []
     return float(np.mean(nums)), share_of_trials(alone), share_of_trials(gains)

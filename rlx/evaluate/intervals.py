@@ -1,25 +1,27 @@
-"""95% intervals of figures over problems: which problems were drawn is what varies, and how their episodes fell.
+"""95% intervals of figures over problems. They cover the choice of problems and the chance in their episodes.
 
-A **share** lies between 0 and 1 on every problem (pass@k, a rate of failures), and near either end the problems seen
-say little of those not seen: fifty problems solved do not make the next one certain. Its interval is Rubin's Bayesian
-bootstrap (1981, Annals of Statistics 9), each problem weighted by an exponential draw, with two imagined problems
-beside them: the lower end's draws add half a problem at 0 and half a one at the most that was seen, the upper end's
-half at 1 and half at the least seen. For c of n outcomes of 0 and 1 these are quantiles of Beta(c + .5, n - c + .5),
-Jeffreys' interval; and as Brown, Cai and DasGupta (2001, Statistical Science 16: 101-133) have it for that, where all n
-problems say 1 the lower end is .025^(1/n), which is Clopper's and Pearson's, and likewise where all say 0.
+A **share** lies between 0 and 1 on every problem (pass@k, a rate of failures). Near either end the observed problems
+say little about others: fifty solved problems do not make the next one certain. Its interval is Rubin's Bayesian
+bootstrap (1981, Annals of Statistics 9). Each problem has an exponential weight, and two imagined problems are added.
+For the lower end these are half a problem at 0 and half a problem at the largest observed share. For the upper end they
+are half a problem at 1 and half a problem at the smallest observed share. For c of n outcomes of 0 and 1 the ends are
+quantiles of Beta(c + .5, n - c + .5), Jeffreys' interval. If all n problems say 1, the lower end is .025^(1/n), that of
+Clopper and Pearson; likewise if all say 0. Brown, Cai and DasGupta recommend this (2001, Statistical Science 16:
+101-133).
 
 Any **other mean** (reward, calls, tokens) has Student's interval corrected for skewness (Willink 2005, Communications
-in Statistics 34: 753-766), cut to the possible values: no count is below 0, no more calls are made than the limit of
-turns allows, and a reward stays within the environment's `reward_range`, where it names one.
-A mean over episodes that say a thing is a
-ratio of sums: its problems are those of which some do, its spread is that of their jackknife pseudo-values, and it has
-one degree of freedom less than the problems of equal weight that it amounts to, B^2 / sum b^2 for b such episodes of
-each (Carter, Schnepel, Steigerwald 2017, Review of Economics and Statistics 99: 698-709). Where that leaves none, or
-fewer than `ALIKE` problems all say the same, nothing is bounded: the interval has no ends.
+in Statistics 34: 753-766), cut to the possible values. No count is below 0, calls do not exceed the limit of turns, and
+a reward stays within the environment's `reward_range`, if any.
 
-The **difference of two shares** on the same problems is put together from their two intervals and the correlation of
-the problems' values (Newcombe 1998, Statistics in Medicine 17: 2635-2650; Zou and Donner 2008).
-`benchmarks/bench_intervals.py` measures how often all of them hold the truth. Numpy only.
+A **mean over selected episodes** is a ratio of sums. Its problems are those with a selected episode, and its spread is
+that of their jackknife pseudo-values. Its degrees of freedom are one less than the effective number of problems, B^2 /
+sum b^2. Here b is a problem's number of selected episodes and B their sum (Carter, Schnepel, Steigerwald 2017, Review
+of Economics and Statistics 99: 698-709). The interval has no ends without a degree of freedom, or if fewer than `ALIKE`
+problems all say the same.
+
+The **difference of two shares** on the same problems combines their two intervals and the correlation of the problems'
+values (Newcombe 1998, Statistics in Medicine 17: 2635-2650; Zou and Donner 2008). `benchmarks/bench_intervals.py`
+measures the coverage of all of them. Numpy only.
 
 Shapes: S runs whose figures are averaged, P problems, R resamples.
 """
@@ -37,22 +39,22 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 LEVELS = (0.025, 0.975)
-"""The quantiles that bound a 95% interval."""
+"""Quantiles that bound a 95% interval."""
 IMAGINED = 0.5
-"""Problems beside those seen: at the end that a draw moves towards, and at what was seen nearest to the other end."""
+"""Weight of each imagined problem: one at the extreme (0 or 1), one at the observed share nearest the other extreme."""
 METHOD = (
     "95%, over problems: Bayesian bootstrap of shares, Student's t corrected for skewness of other means "
     "(rlx/evaluate/intervals.py, docs/intervals.md)"
 )
 ALIKE = 6
-"""Problems that all say the same from which on this is no chance: five tossed coins fall alike once in sixteen."""
+"""Smallest number of identical problems that is no chance: five tossed coins fall alike once in sixteen."""
 BLOCK = 1 << 20
 """Weights drawn at once, to bound memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A figure and its 95% interval, whose ends are infinite where too few problems bound nothing."""
+    """A figure and its 95% interval. The ends are infinite if there are too few problems."""
 
     value: float
     low: float
@@ -61,21 +63,21 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratio:
-    """A figure that is a sum over problems divided by another: a mean where `bottom` is ones, else a rate.
+    """A sum over problems divided by another sum: a mean if `bottom` is all ones, else a rate.
 
-    0 where `bottom` sums to 0: no calls, none of them failed. Of several runs, the mean of their ratios.
-    A problem whose `bottom` is 0 says nothing of it.
+    The value is 0 if `bottom` sums to 0: of no calls none failed. Several runs have the mean of their ratios. A problem
+    with `bottom` 0 has no influence.
     """
 
     top: Floats
-    """(S, P)"""
+    """Numerators, (S, P); `bottom` holds the denominators."""
     bottom: Floats
     is_share: bool = False
-    """On every problem between 0 and 1."""
+    """Flag: the ratio lies between 0 and 1 on every problem."""
     least: float = -inf
-    """The smallest possible value: 0 for a count."""
+    """Smallest possible value: 0 for a count."""
     most: float = inf
-    """The largest possible value, such as a limit of calls."""
+    """Largest possible value, such as a limit of calls."""
 
     @property
     def value(self) -> float:
@@ -83,8 +85,8 @@ class Ratio:
 
     @property
     def values(self) -> Floats:
-        """What each problem says of the ratio: its own value where that is a mean, else the jackknife's, P times the
-        ratio less P - 1 times that of the other problems (Tukey 1958)."""
+        """Each problem's value: for a mean its own, else the jackknife pseudo-value, P times the ratio less P - 1 times
+        that of the other problems (Tukey 1958)."""
         whole = self.bottom.sum(axis=1, keepdims=True)
         ratio = _divide(self.top.sum(axis=1, keepdims=True), whole)
         others = _divide(np.full_like(self.top, self.top.shape[1] - 1), whole - self.bottom)
@@ -92,57 +94,57 @@ class Ratio:
 
     @property
     def freedom(self) -> int:
-        """One less than the problems of equal weight that it amounts to, of the run that has the fewest."""
+        """Degrees of freedom: one less than the effective number of problems, in the run with the fewest."""
         whole, squares = self.bottom.sum(axis=1), (self.bottom**2).sum(axis=1)
         return int(_divide(whole**2, squares).min() + 1e-9) - 1
 
     @property
-    def told(self) -> Flags:
-        """Which problems say anything of it."""
+    def informative(self) -> Flags:
+        """Flags of the problems with a denominator above 0 in any run."""
         return self.bottom.max(axis=0) > 0
 
     def of(self, chosen: Flags) -> Ratio:
-        """The same of some problems, of which the others say nothing."""
+        """Return the ratio with the other problems zeroed."""
         return replace(self, top=self.top * chosen, bottom=self.bottom * chosen)
 
     def at(self, chosen: Flags) -> Ratio:
-        """The same of some problems, without the others."""
+        """Return the ratio without the other problems."""
         return replace(self, top=self.top[:, chosen], bottom=self.bottom[:, chosen])
 
 
 def mean_of(values: ArrayLike) -> Ratio:
-    """The plain mean over problems."""
+    """Return the plain mean over problems."""
     top = np.atleast_2d(np.asarray(values, dtype=np.float64))
     return Ratio(top=top, bottom=np.ones_like(top))
 
 
 def share_of(values: ArrayLike) -> Ratio:
-    """The mean over problems of what lies between 0 and 1 on each."""
+    """Return the mean over problems of values between 0 and 1."""
     plain = mean_of(values)
     return Ratio(top=plain.top, bottom=plain.bottom, is_share=True)
 
 
 def intervals(ratios: Sequence[Ratio], num_resamples: int, seed: int) -> list[Estimate]:
-    """Each ratio with its interval; all shares by the same draws."""
+    """Return each ratio with its interval; all shares use the same draws."""
     _require_finite(ratios, num_resamples)
     drawn = iter(share_intervals([ratio for ratio in ratios if ratio.is_share], num_resamples, seed))
     return [next(drawn) if ratio.is_share else mean_interval(ratio) for ratio in ratios]
 
 
 def mean_interval(ratio: Ratio) -> Estimate:
-    """Of the problems that say anything of it."""
-    own = ratio.at(ratio.told)
-    found = student_interval(own.values, own.freedom, ratio.value)
+    """Return Student's interval over the informative problems."""
+    chosen = ratio.at(ratio.informative)
+    found = student_interval(chosen.values, chosen.freedom, ratio.value)
     return within(found, ratio.least, ratio.most)
 
 
 def within(found: Estimate, least: float, most: float) -> Estimate:
-    """Cut an interval to the possible values: no true value is lost, so it holds the truth as often as before."""
+    """Cut an interval to the possible values. The true value is possible, so the coverage stays the same."""
     return replace(found, low=max(found.low, least), high=min(found.high, most)) if isfinite(found.low) else found
 
 
 def share_intervals(ratios: Sequence[Ratio], num_resamples: int, seed: int) -> list[Estimate]:
-    """The Bayesian bootstrap with imagined problems of average size."""
+    """Return the Bayesian bootstrap's intervals, with imagined problems of average size."""
     if not ratios:
         return []
     parts = [run for ratio in ratios for run in zip(ratio.top, ratio.bottom, strict=True)]
@@ -163,7 +165,8 @@ def share_intervals(ratios: Sequence[Ratio], num_resamples: int, seed: int) -> l
 
 
 def share_interval(ratio: Ratio, low_R: Floats, high_R: Floats) -> Estimate:
-    """Quantiles of the draws for either end; where all problems say the same extreme, what chance lets them say so."""
+    """Return an interval from the draws of either end. If all problems are at the same extreme, Clopper's and Pearson's
+    bound replaces the draws."""
     value, num = ratio.value, int((ratio.bottom > 0).any(axis=0).sum())
     if num == 0:
         return Estimate(value=0.0, low=0.0, high=0.0)
@@ -174,14 +177,17 @@ def share_interval(ratio: Ratio, low_R: Floats, high_R: Floats) -> Estimate:
 
 
 def seen(top_PF: Floats, bottom_PF: Floats) -> tuple[Floats, Floats]:
-    """The least and the most share of any problem that has one."""
+    """Return the least and the largest share of any problem with a denominator."""
     share_PF = _divide(top_PF, bottom_PF)
     return np.where(bottom_PF > 0, share_PF, 1.0).min(axis=0), np.where(bottom_PF > 0, share_PF, 0.0).max(axis=0)
 
 
 def student_interval(values_P: Floats, freedom: int, value: float) -> Estimate:
-    """Student's interval with Willink's correction: with skewness g and a = g / (6 sqrt(n)), the mean less
-    t' s / sqrt(n), t' = ((1 + 6a(t - a))^(1/3) - 1) / 2a. No width where enough problems all say the same."""
+    """Return Student's interval with Willink's correction, of skewness g and a = g / (6 sqrt(n)).
+
+    The ends are the mean less t' s / sqrt(n), t' = ((1 + 6a(t - a))^(1/3) - 1) / 2a. The interval has no width if at
+    least ALIKE problems all say the same.
+    """
     num = len(values_P)
     rest = values_P - values_P.mean() if num else values_P
     spread = sqrt(float((rest**2).sum()) / max(num - 1, 1))
@@ -197,12 +203,12 @@ def student_interval(values_P: Floats, freedom: int, value: float) -> Estimate:
 
 
 def unbend(t: float, bend: float) -> float:
-    """Willink's t' of t."""
+    """Return Willink's t' of t."""
     return t if abs(bend) < 1e-6 else float(np.cbrt(1 + 6 * bend * (t - bend)) - 1) / (2 * bend)
 
 
 def student(freedom: int) -> float:
-    """Student's .975 quantile, by Fisher's expansion (Abramowitz and Stegun 26.7.5) where it is within .1%."""
+    """Return Student's .975 quantile, from Fisher's expansion (Abramowitz and Stegun 26.7.5), within .1%."""
     if freedom < 3:
         return (12.7062, 4.3027)[freedom - 1]
     z = 1.959963984540054
@@ -216,10 +222,10 @@ def student(freedom: int) -> float:
 
 
 def difference(ours: Ratio, theirs: Ratio, mine: Estimate, other: Estimate) -> Estimate:
-    """Ours less theirs on the same problems, of which `mine` and `other` are the intervals."""
+    """Return the estimate of ours less theirs on the same problems. `mine` and `other` are the intervals of the two."""
     if not (ours.is_share and theirs.is_share):
-        told = ours.told | theirs.told
-        one, two = ours.at(told), theirs.at(told)
+        either = ours.informative | theirs.informative
+        one, two = ours.at(either), theirs.at(either)
         gap = ours.value - theirs.value
         found = student_interval(one.values - two.values, min(one.freedom, two.freedom), gap)
         return within(found, ours.least - theirs.most, ours.most - theirs.least)
@@ -231,19 +237,20 @@ def difference(ours: Ratio, theirs: Ratio, mine: Estimate, other: Estimate) -> E
 
 
 def reach(one: float, two: float, alike: float) -> float:
-    """How far a difference may be off whose sides may be off by so much, and not independently."""
+    """Return the error of a difference of two figures with the errors `one` and `two` and the correlation `alike`:
+    sqrt(one^2 + two^2 - 2 alike one two)."""
     return sqrt(max(0.0, one**2 + two**2 - 2 * alike * one * two))
 
 
 def correlation(one_P: Floats, two_P: Floats) -> float:
-    """Of the two values of each problem; 0 where one is the same on all."""
+    """Return the correlation of two values over problems; 0 if either is constant."""
     one, two = one_P - one_P.mean(), two_P - two_P.mean()
     scale = sqrt(float((one**2).sum() * (two**2).sum()))
     return float((one * two).sum()) / scale if scale > 1e-12 else 0.0
 
 
 def weighted_sums(top_PF: Floats, bottom_PF: Floats, num_resamples: int, seed: int) -> tuple[Floats, Floats]:
-    """Both sums under each resample's weights: (R, F)."""
+    """Return both sums under each resample's weights: (R, F)."""
     both = np.concatenate([top_PF, bottom_PF], axis=1)
     blocks = [_weigh(weights, both) for weights in _weights(len(both), num_resamples, seed)]
     top_RF, bottom_RF = np.split(np.concatenate(blocks), 2, axis=1)
@@ -251,7 +258,8 @@ def weighted_sums(top_PF: Floats, bottom_PF: Floats, num_resamples: int, seed: i
 
 
 def _weights(num_problems: int, num_resamples: int, seed: int) -> Iterator[Floats]:
-    """Exponential weights of the problems, a block of resamples at a time; divided by their sum, they are uniform."""
+    """Yield exponential weights of the problems, one block of resamples at a time. Divided by their sum, they are
+    uniform."""
     generator = np.random.default_rng(seed)
     block = max(1, BLOCK // num_problems)
     for done in range(0, num_resamples, block):
@@ -259,7 +267,7 @@ def _weights(num_problems: int, num_resamples: int, seed: int) -> Iterator[Float
 
 
 def _weigh(weights: Floats, values: Floats) -> Floats:
-    """weights @ values, but summed by einsum: a BLAS may add in another order with another number of threads."""
+    """Return weights @ values, summed by einsum: the order of a BLAS depends on the number of threads."""
     return np.einsum("rp,pf->rf", weights, values)
 
 

@@ -14,7 +14,7 @@ from rlx.record.folder import BOUND_KEYS, CONFIG, FREE_KEYS, SUMMARY, flatten, i
 
 
 class SweepError(MistakeError):
-    """A folder that is no sweep; the message is one line that names it."""
+    """Error of a folder that is no sweep; the message is one line that names it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,13 +24,13 @@ class SweepRun:
     name: str
     folder: Path
     config: Mapping[str, Any]
-    """Flat: `algo.optimizer.lr` to its value."""
+    """Flat configuration: `algo.optimizer.lr` to its value."""
     summary: Summary | None
-    """None while the run has not ended."""
+    """Summary of the run; None before the run has ended."""
 
 
 def read_sweep(folder: Path) -> list[SweepRun]:
-    """Every run right below `folder`, 2 before 10; ValueError with one line where there is none."""
+    """Read every run directly below `folder`, 2 before 10; raise SweepError if there is none."""
     found = (file.parent for file in folder.glob(f"[!.]*/{CONFIG}"))  # .hydra is a run's own
     folders = sorted(found, key=lambda run: (len(run.name), run.name))
     if not folders:
@@ -39,30 +39,30 @@ def read_sweep(folder: Path) -> list[SweepRun]:
 
 
 def read_run(folder: Path) -> SweepRun:
-    """A run folder's configuration and summary; an error of one line names the file that is not one."""
+    """Read a run folder's configuration and summary. An error names the bad file in one line."""
     ending = folder / SUMMARY
     summary = read_summary(ending) if ending.exists() else None
     return SweepRun(name=folder.name, folder=folder, config=flatten(read_config(folder)), summary=summary)
 
 
 def differing_keys(configs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Keys whose values are not the same in all runs."""
+    """Return the keys whose values differ between the runs."""
     keys = {key: None for config in configs for key in config}
     return [key for key in keys if len({config_cell(config.get(key)) for config in configs}) > 1]
 
 
 UNSEEN_KEYS = tuple(key for key in FREE_KEYS if key != "steps")
-"""Parts of a configuration that a mean over runs need not share."""
+"""Parts of a configuration in which averaged runs may differ."""
 
 
 def is_alike(key: str) -> bool:
-    """Tell whether runs that differ in this key may be averaged: seeds, and keys without effect."""
+    """Return True if runs that differ in this key may be averaged: seeds, and keys without effect."""
     is_seed = key == "seed" or (key.startswith("warm_start.") and key.endswith(".seed"))
     return is_seed or (key not in BOUND_KEYS and is_free(key, UNSEEN_KEYS))
 
 
 def short_keys(keys: Sequence[str]) -> list[str]:
-    """`algo.lambda_call` as `lambda_call`, where no other key ends the same."""
+    """Shorten `algo.lambda_call` to `lambda_call`, unless another key has the same end."""
     last = [key.rsplit(".", 1)[-1] for key in keys]
     return [end if last.count(end) == 1 else key for key, end in zip(keys, last, strict=True)]
 
