@@ -1,7 +1,7 @@
-"""How likely each hidden cell of a minefield is a mine, exactly, given the numbers that are seen.
+"""Exact probability of a mine in each hidden cell of a minefield, given the visible numbers.
 
-Cells that the same numbers see are alike, a group. Groups that share a number make a part; the ways to lay mines in one
-part do not ask about another but for how many mines there are in all, so each part has a table of its own.
+Hidden cells next to the same numbers form a group, and have the same probability. Groups that share a number form a
+part. Parts depend on each other only through the total number of mines, so each part has its own table.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from functools import cache, reduce
 from math import comb, prod
 
 Numbers = Sequence[int | None]
-"""Of each cell, row by row: the mines around it, or None if it is hidden."""
+"""Number of mines around each cell, row by row; None for a hidden cell."""
 Group = frozenset[int]
-"""Hidden cells, by the numbers that see them."""
+"""Group of hidden cells, identified by the visible cells next to them."""
 Table = dict[int, tuple[int, dict[Group, int]]]
-"""Of a number of mines: the ways to lay them, and for each group the mines in it, summed over those ways."""
+"""For each number of mines: the number of layouts, and the mines of each group summed over the layouts."""
 
 
 @cache
 def around(rows: int, cols: int) -> tuple[tuple[int, ...], ...]:
-    """Of each cell: the cells around it."""
+    """Return the neighbours of each cell."""
     return tuple(
         tuple(
             r * cols + c
@@ -35,7 +35,7 @@ def around(rows: int, cols: int) -> tuple[tuple[int, ...], ...]:
 
 
 def risks(numbers: Numbers, cols: int, num_mines: int) -> dict[int, float]:
-    """The probability of a mine in each hidden cell, all ways to lay them being equally likely."""
+    """Return the probability of a mine in each hidden cell. All layouts are equally likely."""
     groups = group_cells(numbers, cols)
     tables = [table_of({group: len(groups[group]) for group in part}, numbers) for part in parts_of(groups)]
     ways, mines = reduce(join, tables)[num_mines]
@@ -52,7 +52,7 @@ def group_cells(numbers: Numbers, cols: int) -> dict[Group, list[int]]:
 
 
 def parts_of(groups: Sequence[Group] | dict[Group, list[int]]) -> Iterator[list[Group]]:
-    """Groups that hang together by the numbers that they share, neighbours next to each other."""
+    """Yield the parts: groups connected by shared numbers, with neighbours next to each other."""
     left = list(groups)
     while left:
         part = [left.pop(0)]
@@ -75,7 +75,8 @@ def table_of(sizes: dict[Group, int], numbers: Numbers) -> Table:
 
 
 def solutions(groups: list[tuple[Group, int]], need: dict[int, int], room: dict[int, int]) -> Iterator[tuple[int, ...]]:
-    """How many mines each group may have, so that every number has what it needs; `room`: cells it still sees."""
+    """Yield the possible mines of each group that satisfy every number. `room`: hidden cells still free next to a
+    number."""
     if not groups:
         yield ()
         return
@@ -90,7 +91,7 @@ def solutions(groups: list[tuple[Group, int]], need: dict[int, int], room: dict[
 
 
 def join(first: Table, second: Table) -> Table:
-    """Both parts together."""
+    """Combine the tables of two parts."""
     table: Table = {}
     for num, (ways, sums) in first.items():
         for more, (times, others) in second.items():

@@ -1,7 +1,7 @@
-"""Sokoban rooms: drawn at random, solvable by construction, and solved in few moves.
+"""Random Sokoban rooms, solvable by construction in few moves.
 
-A room is played backwards: from boxes on their targets, one walks and pulls. Whatever position that leads to, the same
-moves in reverse, pushing, lead back; so no room has to be searched to know that it can be solved in its turns.
+A room is generated backwards: from boxes on their targets, the player walks and pulls. The same moves in reverse, as
+pushes, solve the final position. So no search is needed to know that a room can be solved within its turns.
 """
 
 from __future__ import annotations
@@ -13,24 +13,25 @@ from random import Random
 
 WALL, FLOOR, TARGET, BOX, BOX_ON_TARGET, PLAYER, PLAYER_ON_TARGET = "#_OX*PQ"
 NUM_PULLS = 8
-"""Times that boxes are pulled away over a floor, of which one is taken."""
+"""Rooms generated on one floor; the best is taken."""
 TRIES = 200
-"""Floors that are carved until boxes can be."""
+"""Floors tried until a room is found."""
 WAYS = ((0, 1), (1, 0), (0, -1), (-1, 0))
 LONGEST = 100
-"""Moves that a room takes, at most."""
+"""Largest number of moves that solve a room."""
 NEVER = 10**6
 
 Cells = frozenset[int]
 Position = tuple[Cells, int]
 """Boxes and the player."""
 Pushed = tuple[int, Position, int, str]
-"""How a position was come by: moves so far, the position before, from where it was pushed, and which way."""
+"""Predecessor of a position: moves so far, the position before, the player's cell before the push, and the direction.
+"""
 
 
 @dataclass(frozen=True)
 class Room:
-    """Cells are numbered from the left and from the top; walls are all around."""
+    """A room with walls all around. Cells are numbered from the left and from the top."""
 
     width: int
     floor: Cells
@@ -38,7 +39,7 @@ class Room:
     boxes: Cells
     player: int
     known: int = 0
-    """Moves that solve it, by construction."""
+    """Moves of the solution by construction."""
 
     @property
     def steps(self) -> dict[str, int]:
@@ -72,7 +73,8 @@ def rows_of(room: Room, num_rows: int) -> list[str]:
 
 
 def draw_room(rng: Random, num_rows: int, num_columns: int, num_boxes: int, max_moves: int) -> Room:
-    """Of a few that `max_moves` solve, no box of them on a target, the one whose boxes are farthest from them."""
+    """Draw a room that `max_moves` solve, with no box on a target. Of a few candidates it is the one whose boxes are
+    farthest from targets."""
     for _ in range(TRIES):
         floor = carve(rng, num_rows, num_columns, 0.5 + 0.3 * rng.random())
         if len(floor) > num_boxes:
@@ -86,7 +88,7 @@ def draw_room(rng: Random, num_rows: int, num_columns: int, num_boxes: int, max_
 
 
 def carve(rng: Random, num_rows: int, num_columns: int, share: float) -> Cells:
-    """A random walk, two cells wide, until the floor is that share of what is within the outer walls."""
+    """Carve a floor by a random walk, two cells wide, until it covers `share` of the cells within the outer walls."""
     num_cells = share * (num_rows - 2) * (num_columns - 2)
     row, column = rng.randrange(1, num_rows - 1), rng.randrange(1, num_columns - 1)
     down, right = 0, 1
@@ -102,7 +104,7 @@ def carve(rng: Random, num_rows: int, num_columns: int, share: float) -> Cells:
 
 
 def pull_away(rng: Random, width: int, floor: Cells, num_boxes: int, max_moves: int) -> Room | None:
-    """Pull boxes away from their targets while moves are left; None if they have not all left them."""
+    """Pull boxes away from their targets while moves are left; None if some box never leaves the targets."""
     player, *ends = rng.sample(sorted(floor), num_boxes + 1)
     targets, boxes = frozenset(ends), set(ends)
     room, num_moves = None, 0
@@ -130,7 +132,7 @@ def pull_away(rng: Random, width: int, floor: Cells, num_boxes: int, max_moves: 
 
 
 def reach(free: Cells, start: int, width: int) -> dict[int, int]:
-    """Cells that can be walked to, and in how many moves."""
+    """Return the reachable cells with their distances in moves."""
     far = {start: 0}
     queue = [start]
     for cell in queue:
@@ -143,7 +145,7 @@ def reach(free: Cells, start: int, width: int) -> dict[int, int]:
 
 
 def pushes_left(room: Room) -> dict[int, int]:
-    """The fewest pushes to a target of a box that is alone, from each cell; other cells lead to none."""
+    """Return the fewest pushes of a single box from each cell to a target; cells without a solution are left out."""
     far = dict.fromkeys(room.targets, 0)
     queue = list(far)
     for cell in queue:
@@ -160,8 +162,10 @@ def least_pushes(room: Room) -> int:
 
 
 def solve(room: Room, weight: float = 1.0) -> list[str]:
-    """Moves that bring all boxes to targets, at most `weight` times as many as the fewest; none where there are none.
-    A* over the positions after pushes, by the sum of `pushes_left`, weighted."""
+    """Return moves that solve the room, at most `weight` times the fewest; an empty list if it is unsolvable.
+
+    A* over the positions after pushes. The heuristic is the weighted sum of `pushes_left`.
+    """
     left, width, start = pushes_left(room), room.width, (room.boxes, room.player)
     came: dict[Position, Pushed] = {start: (0, start, room.player, "")}
     queue: list[tuple[float, int, int, Position]] = [(0.0, 0, 0, start)] if least_pushes(room) < NEVER else []
@@ -194,7 +198,7 @@ def moves_back(room: Room, came: dict[Position, Pushed], now: Position) -> list[
 
 
 def walk(room: Room, position: Position, end: int) -> list[str]:
-    """The shortest way."""
+    """Return a shortest path."""
     boxes, cell = position
     far = reach(room.floor - boxes, end, room.width)
     moves: list[str] = []

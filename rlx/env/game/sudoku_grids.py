@@ -1,8 +1,8 @@
-"""Sudoku grids: full ones at random, puzzles with one solution, what it takes to solve them.
+"""Sudoku grids: full random grids, puzzles with one solution, and the grade of a puzzle.
 
-A cell is *single* if one digit can stand in it (naked), or if a row, column or box has no other cell for a digit
-(hidden). A clue that is single once it is taken away follows from those left; only where it is not, a search has to
-tell whether another digit would do. If each clue that was taken away followed, one after the other, no other grid fits.
+A cell is *single* if only one digit fits it (naked), or if a row, column or box has no other cell for a digit (hidden).
+A removed clue that is single follows from the remaining clues. Otherwise a search must show that no other digit fits.
+If each removed clue followed at its removal, the puzzle has one solution.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from math import isqrt
 from random import Random
 
 NAKED, HIDDEN, SEARCH = 1, 2, 3
-"""Grades: the hardest that a cell takes, where the easiest comes first."""
+"""Grades: the hardest step of a solution that always takes the easiest cell next."""
 PATIENCE = 1000
-"""Cells that a search may fill before it is given up."""
+"""Cells that a search may fill before it gives up."""
 TRIES = 8
-"""Orders in which clues are taken away, until there are few enough."""
+"""Random orders of removal to try, until few enough clues are left."""
 
 FREE = {4: 4, 6: 3, 9: 4}
-"""By size, every which box shares no row or column with the others; of four, only one is taken."""
+"""Step between the boxes of a size that share no row or column; at size 4 the step selects one box."""
 
 Grid = list[int]
 """Cells from the left and from the top; 0 is empty."""
@@ -30,12 +30,12 @@ Grid = list[int]
 
 @dataclass(frozen=True)
 class Units:
-    """Where the units of a grid are: rows, columns, boxes."""
+    """Cells of the rows, columns and boxes of a grid."""
 
     units: tuple[tuple[int, ...], ...]
-    """Cells of each: first the rows, then the columns, then the boxes."""
+    """Cells of each unit: first the rows, then the columns, then the boxes."""
     of: tuple[tuple[int, int, int], ...]
-    """A cell's row, column and box."""
+    """Row, column and box of each cell."""
 
 
 @cache
@@ -49,7 +49,7 @@ def units_of(size: int) -> Units:
 
 
 class Board:
-    """A grid that knows which digits, as bits, each unit has."""
+    """A grid with the digits of each unit, as bits."""
 
     def __init__(self, grid: Grid) -> None:
         self.grid, self.size = list(grid), isqrt(len(grid))
@@ -81,7 +81,7 @@ class Board:
         return digit
 
     def fits(self, cell: int) -> int:
-        """Digits that the cell's units do not have, as bits."""
+        """Return the digits that the cell's units lack, as bits."""
         row, column, box = self.of[cell]
         return self.all & ~(self.has[row] | self.has[column] | self.has[box])
 
@@ -89,7 +89,7 @@ class Board:
         return [cell for cell, digit in enumerate(self.grid) if not digit]
 
     def is_hidden(self, cell: int, digit: int) -> bool:
-        """Whether one of the cell's units has no other cell for the digit."""
+        """Return True if one of the cell's units has no other cell for the digit."""
         grid, of, has, bit = self.grid, self.of, self.has, 1 << digit
         for unit in of[cell]:
             for other in self.units[unit]:
@@ -108,13 +108,13 @@ def digits_of(bits: int) -> tuple[int, ...]:
 
 
 def solutions(grid: Grid, rng: Random | None = None, patience: int = PATIENCE) -> Iterator[Grid]:
-    """Full grids with the digits that are given, in a random order if there is an `rng`. TimeoutError where `patience`
-    cells were filled and there may be more."""
+    """Yield the full grids that extend a grid, in random order with an `rng`. Raise TimeoutError after `patience`
+    filled cells."""
     return search(Board(grid), rng, patience)
 
 
 def search(board: Board, rng: Random | None, patience: int) -> Iterator[Grid]:
-    """The cell with the fewest digits first. The board is spent."""
+    """Yield solutions, filling the cell with the fewest digits first. The board is changed."""
     has, of, all_digits = board.has, board.of, board.all
     num_left = patience
 
@@ -157,7 +157,7 @@ def search(board: Board, rng: Random | None, patience: int) -> Iterator[Grid]:
 
 
 def full_grid(rng: Random, size: int) -> Grid:
-    """Boxes that are free of one another are drawn first."""
+    """Draw a full grid. Boxes that share no row or column are drawn first."""
     grid = [0] * size**2
     for box in units_of(size).units[2 * size :: FREE[size]]:
         for cell, digit in zip(box, rng.sample(range(1, size + 1), size), strict=True):
@@ -169,7 +169,7 @@ def full_grid(rng: Random, size: int) -> Grid:
 
 
 def puzzle_of(full: Grid, rng: Random, num_clues: int, grade: int) -> Grid:
-    """As few clues as that, or as few more as were found, with one solution."""
+    """Return a puzzle with one solution and `num_clues` clues, or as few more as the tries reach."""
     fewest = full
     for _ in range(TRIES):
         fewest = max(take_away(full, rng, num_clues, grade), fewest, key=num_empty)
@@ -179,7 +179,8 @@ def puzzle_of(full: Grid, rng: Random, num_clues: int, grade: int) -> Grid:
 
 
 def take_away(full: Grid, rng: Random, num_clues: int, grade: int) -> Grid:
-    """Take clues away that follow from those left. One that does not now never will, with fewer of them."""
+    """Remove clues that follow from the others. A clue that does not follow now will not follow later, with fewer
+    clues."""
     board = Board(full)
     num_left = len(full)
     for cell in rng.sample(range(len(full)), len(full)):
@@ -194,7 +195,7 @@ def take_away(full: Grid, rng: Random, num_clues: int, grade: int) -> Grid:
 
 
 def follows(board: Board, cell: int, digit: int, grade: int) -> bool:
-    """Whether nothing but the digit can stand in the cell, as far as the grade tells."""
+    """Return True if deductions up to the grade show that only this digit fits the cell."""
     others = board.fits(cell) & ~(1 << digit)
     if not others or (grade > NAKED and board.is_hidden(cell, digit)):
         return True
@@ -202,7 +203,7 @@ def follows(board: Board, cell: int, digit: int, grade: int) -> bool:
 
 
 def has_solution(board: Board, cell: int, digit: int) -> bool:
-    """With the digit in the cell; in doubt there is one."""
+    """Return True if the grid with this digit may have a solution; also True if the search gives up."""
     board = board.copy()
     board.put(cell, digit)
     try:
@@ -216,7 +217,7 @@ def num_empty(grid: Grid) -> int:
 
 
 def deductions(puzzle: Grid, solution: Grid) -> Iterator[tuple[int, int]]:
-    """Cells in an order in which they can be filled, the easiest first, and the grade of each."""
+    """Yield the empty cells in solving order, the easiest first, each with its grade."""
     board = Board(puzzle)
     empty = board.empty()
     while empty:
