@@ -1,1 +1,1 @@
-"""What an environment lends the agent."""
+"""Tools that an environment offers to the agent."""

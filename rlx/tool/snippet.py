@@ -1,7 +1,7 @@
-"""A snippet of Python whose last expression is to be printed: where it is, told from what the text looks like.
+"""Python snippets that print their last expression. The expression is located lexically, without a parser.
 
-The host's own parser is not asked: it reads another version of the language, and warns on the way. Nothing can go
-wrong silently: where the look deceives, the interpreter finds a SyntaxError in what is made here.
+The host's parser may be of another version of the language, and it prints warnings. No error stays silent: where the
+lexical guess is wrong, the interpreter reports a SyntaxError.
 """
 
 from __future__ import annotations
@@ -13,23 +13,25 @@ TOKENS = re.compile(
     r"""\#[^\n]*|\\\n|("{3}|'{3})(?:\\.|(?!\1).)*(?:\1|\Z)|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?|\w+|[^\S\n]+|.""",
     re.DOTALL,
 )
-"""Comments, continued lines, strings, names, spaces and single characters: enough to see where statements begin. A
-string that nothing closes is one too, or each of its quotes would be looked behind to the end."""
+"""Pattern of comments, continued lines, strings, names, spaces and single characters: enough to find statements. An
+unclosed string counts as a string; else each of its quotes would cause a search to the end."""
 COMPOUND = re.compile(r"(?:async|class|def|elif|else|except|finally|for|if|try|while|with)\b")
 SHOW = "__show__ = lambda value, write=print: None if value is None else write(value)"
-"""A name of its own, since a snippet may give `print` another meaning."""
+"""Definition of the printing function. It saves `print`, which a snippet may redefine."""
 
 
 def printing(code: str) -> Iterator[str]:
-    """`code` printing what it ends with, if that is an expression with a value: the last line, or its last part."""
+    """Yield variants of `code` that print its last expression, if it has a value: the last line, then its last
+    statement."""
     for start, end in ends(code):
         yield f"{SHOW}\n{code[:start]}__show__(({code[start:end]}\n)){code[end:]}"
 
 
 def ends(code: str) -> list[tuple[int, int]]:
-    """Where the last line of statements begins and ends, and where the last one in it does.
+    """Return the span of the last line of statements, and that of its last statement.
 
-    None where brackets do not match, and none of what is part of another statement.
+    The list is empty if brackets do not match. The second span is omitted if it equals the first or belongs to a
+    compound statement.
     """
     depth, line, start, end, after = 0, 0, 0, 0, "\n"
     for token in TOKENS.finditer(code):
