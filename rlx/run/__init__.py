@@ -1,1 +1,1 @@
-"""What a run is and lives through."""
+"""A run and its stages."""

@@ -1,9 +1,9 @@
-"""The rollout servers of a run: which process of the run talks to which, and starting those that nobody gave.
+"""Rollout servers of a run: their assignment to the run's processes, and the start of those not named from outside.
 
-`RLX_SERVERS=host:port,…` names servers that are there already, started with `rlx serve` and the same RLX_SERVER_TOKEN:
-it is the cluster's business and not the run's, so it is no part of the configuration. Otherwise each server is a
-process of this machine, with a secret of its own, its log in the run's `logs/server-N.log`, and a pipe from its parent:
-when that is closed, however the parent ended, the server ends too.
+`RLX_SERVERS=host:port,…` names existing servers, started with `rlx serve` and the same RLX_SERVER_TOKEN. The variable
+describes the cluster and not the run, so it is no part of the configuration. Otherwise each server is a process on this
+machine, with its own secret, its log in the run's `logs/server-N.log`, and a pipe from its parent. When the pipe is
+closed, however the parent ended, the server ends too.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ FAREWELL = 10.0
 """Seconds that a server may take to end."""
 ADDRESS = re.compile(r"[\w.\-\[\]:]+:\d{1,5}")
 WORDS = 3
-"""Last lines of a log that are told."""
+"""Last lines of a log that an error quotes."""
 
 
 def servers_of(hardware: Hardware, ranks: Ranks) -> list[int]:
-    """The numbers of the servers that this process talks to."""
+    """Return the numbers of this process's servers."""
     players = hardware.players(ranks.size)
     if ranks.rank not in players:
         return []
@@ -45,7 +45,7 @@ def servers_of(hardware: Hardware, ranks: Ranks) -> list[int]:
 
 
 def devices_of(hardware: Hardware, size: int, server: int) -> list[int]:
-    """The GPUs of a server on its machine: after those of the learner, then one server's after another's."""
+    """Return the GPU indices of a server on its machine: after the learner's, one server after another."""
     players = hardware.players(size)
     per_node = max(size // hardware.num_nodes, 1)
 
@@ -59,7 +59,7 @@ def devices_of(hardware: Hardware, size: int, server: int) -> list[int]:
 
 @dataclass(slots=True, kw_only=True)
 class Child:
-    """A server that this process started."""
+    """A server started by this process."""
 
     number: int
     process: subprocess.Popen[bytes]
@@ -67,7 +67,7 @@ class Child:
     address: str = ""
 
     def wait(self) -> str:
-        """Its address, which it says when it is ready."""
+        """Return the server's address, which it prints when it is ready."""
         assert self.process.stdout is not None
         self.address = self.address or self.process.stdout.readline().decode().strip()
         if not self.address:
@@ -90,7 +90,7 @@ class Child:
 
 @dataclass(slots=True, kw_only=True)
 class Fleet:
-    """This process's servers, and those of the other processes left out."""
+    """Servers of this process, without those of other processes."""
 
     children: list[Child] = field(default_factory=list)
     addresses: list[str] = field(default_factory=list)
@@ -99,7 +99,7 @@ class Fleet:
     _engine: RemoteEngine | None = None
 
     def links(self) -> list[Link]:
-        """Once all servers are ready."""
+        """Wait until all servers are ready, and return links to them."""
         logs = {child.wait(): child.log for child in self.children}
         return link_all(
             self.addresses or list(logs),
@@ -109,12 +109,12 @@ class Fleet:
         )
 
     def engine(self) -> RemoteEngine:
-        """All of them as one: the same engine whenever it is asked for."""
+        """Return one engine over all servers, the same at every call."""
         self._engine = self._engine or RemoteEngine(self.links())
         return self._engine
 
     def measure(self, ranks: Ranks) -> Metrics:
-        """How the servers of all processes fare."""
+        """Count the living servers of all processes, and the sessions moved away from dead ones."""
         moved, living = (0, 0) if self._engine is None else (self._engine.num_moved, self._engine.num_living)
         told = ranks.gather([moved, living])
         return {"engine/moved": sum(m for m, _ in told), "engine/servers": sum(num for _, num in told)}
@@ -132,7 +132,7 @@ class Fleet:
 
 @contextmanager
 def open_fleet(run: Run, ranks: Ranks = ALONE) -> Iterator[Fleet | None]:
-    """The servers of the run's hardware for as long as the block lasts; None where it has none."""
+    """Start the servers of the run's hardware while the block lasts; yield None without servers."""
     hardware = run.hardware
     if not hardware.num_servers:
         yield None
@@ -157,7 +157,7 @@ def open_fleet(run: Run, ranks: Ranks = ALONE) -> Iterator[Fleet | None]:
 
 
 def given_addresses(num_servers: int, environ: Mapping[str, str] = os.environ) -> list[str]:
-    """Of RLX_SERVERS; there must be as many as the profile has servers."""
+    """Return the addresses in RLX_SERVERS. Their number must equal the profile's number of servers."""
     given = [word.strip() for word in environ.get(SERVERS_VARIABLE, "").split(",") if word.strip()]
     for address in given:
         if not ADDRESS.fullmatch(address):
@@ -168,7 +168,7 @@ def given_addresses(num_servers: int, environ: Mapping[str, str] = os.environ) -
 
 
 def start(run: Run, number: int, devices: Sequence[int], token: str, first: int) -> Child:
-    """A server as a process, which loads its model while this one goes on."""
+    """Start a server process, which loads its model in the background."""
     folder = run.folder / LOGS
     log = folder / f"server-{number}.log"
     environ = {**os.environ, TOKEN_VARIABLE: token}
@@ -192,5 +192,5 @@ def start(run: Run, number: int, devices: Sequence[int], token: str, first: int)
 
 
 def last_words(log: Path) -> str:
-    """The end of a log on one line."""
+    """Return the end of a log on one line."""
     return one_line(" | ".join(map(str.strip, last_lines(log, num=WORDS))), 400) or "nothing"

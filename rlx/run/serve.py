@@ -1,4 +1,4 @@
-"""`rlx serve`: the model and the engine of a configuration, behind HTTP, until it is told to stop."""
+"""`rlx serve`: a configuration's model and engine behind HTTP, until a signal stops it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from rlx.rollout.remote.server import RolloutServer
 from rlx.run.agent import build_engine
 
 GRACE = 20.0
-"""Seconds after its parent's end at which a server that has not ended is ended."""
+"""Seconds that a server may take to end after its parent's end, before it is killed."""
 
 
 def serve(model: Model, hardware: Hardware, *, host: str = "127.0.0.1", port: int = 0, child: bool = False) -> None:
-    """Serve until SIGINT, SIGTERM or, as a run's `child`, the end of standard input; its address goes to standard
-    output, and whatever else is printed to standard error."""
+    """Serve until SIGINT, SIGTERM or, for a run's `child`, the end of standard input. The address goes to standard
+    output, all other output to standard error."""
     token = token_here()
     with os.fdopen(os.dup(1), "wb") as said:
         os.dup2(2, 1)
@@ -50,12 +50,12 @@ def tell(said: BinaryIO, address: str) -> None:
 
 
 def stop(server: RolloutServer) -> None:
-    """From a thread of its own, as a server that is asked while it answers would wait for itself."""
+    """Stop the server from another thread. A call from a request's thread would wait for itself."""
     threading.Thread(target=server.shutdown, daemon=True).start()
 
 
 def outlive(server: RolloutServer, parent: BinaryIO) -> None:
-    """End when the parent does, whatever ended it: then its side of the pipe is closed."""
+    """End when the parent ends, which closes its side of the pipe."""
     parent.read()
     timer = threading.Timer(GRACE, os._exit, (1,))
     timer.daemon = True
