@@ -1,5 +1,5 @@
 """Do the part of `rlx check` inside the processes of a run: a short run from start to end, then the same run resumed
-from its checkpoint and probed. Each process leaves what it measured in `said/PART-RANK.json`.
+from its checkpoint and probed. Each process leaves what it measured in `measured/PART-RANK.json`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rlx.algo.credit import per_row
 from rlx.algo.losses import policy_gradient, policy_loss
 from rlx.algo.samplers import independent
 from rlx.check.remains import left, present
-from rlx.check.trial import CLEAR, FASTER, NUDGES, SAID, tolerance
+from rlx.check.trial import CLEAR, FASTER, MEASURED, NUDGES, tolerance
 from rlx.console import Screen
 from rlx.hardware.profile import Hardware
 from rlx.hardware.ranks import find_place
@@ -67,13 +67,13 @@ class Probe:
 def play_part(part: str, run: Run) -> None:
     """One of `PARTS`, in this process of the run."""
     before = present()
-    said = PARTS[part](run)
+    results = PARTS[part](run)
     gc.collect()
     remains = [line for line in left(before, present()) if line.startswith(KINDS) and not stays(line, run.hardware)]
     rank = find_place(slurm=run.hardware.num_processes > 1).rank
-    (run.folder / SAID).mkdir(exist_ok=True)
-    told = {**said, "by": f"{part}, rank {rank}", "left": remains, "device": device_peak(run.hardware)}
-    write_aside(run.folder / SAID / f"{part}-{rank}.json", json.dumps(told) + "\n")
+    (run.folder / MEASURED).mkdir(exist_ok=True)
+    report = {**results, "by": f"{part}, rank {rank}", "left": remains, "device": device_peak(run.hardware)}
+    write_aside(run.folder / MEASURED / f"{part}-{rank}.json", json.dumps(report) + "\n")
 
 
 def stays(line: str, hardware: Hardware) -> bool:

@@ -1,5 +1,4 @@
-"""What is there of runs: in this process, below it and in folders. Counted before and after a run, what is new was left
-by it."""
+"""Inventory of a run's objects, threads, processes and files: what a run adds to it is a leak."""
 
 from __future__ import annotations
 
@@ -11,16 +10,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 PARTS = frozenset({"Learner", "Scorer", "TorchEngine", "VllmEngine", "RemoteEngine", "Vllm", "Optimizer", "LLM"})
-"""Classes of what a run is made of, by name; their subclasses are meant too."""
+"""Names of the classes that a run holds; their subclasses count too."""
 PACKAGES = ("rlx", "torch.optim", "vllm")
-"""Where these classes are defined."""
+"""Packages that define these classes."""
 HALF = ("*.partial", "*.part", "*.old")
-"""Names of what is written aside, to be renamed when it is whole."""
+"""Patterns of files that are being written, and are renamed once complete."""
 
 
 def present(scratch: Path | None = None, *folders: Path) -> Counter[str]:
-    """Now, as `thread: rollout_0`: all that is in `scratch`, a folder for temporary files that nobody else writes to,
-    and what is half written in `folders`, among it."""
+    """Count everything present now, by names such as `thread: rollout_0`.
+
+    The files are those in `scratch`, a temporary folder without other users, and half-written ones in `folders`.
+    """
     found: dict[str, Iterable[object]] = {
         "object": parts(),
         "thread": (thread.name for thread in threading.enumerate()),
@@ -32,12 +33,12 @@ def present(scratch: Path | None = None, *folders: Path) -> Counter[str]:
 
 
 def left(before: Counter[str], after: Counter[str]) -> list[str]:
-    """What there is now and was not, a line each."""
+    """Describe everything that is present now and was not before, a line each."""
     return [line + (f" x {num}" if num > 1 else "") for line, num in sorted((after - before).items())]
 
 
 def parts() -> Iterator[str]:
-    """Learners, engines and the like that are alive, whoever holds them."""
+    """Yield the kinds of all live learners, engines and the like."""
     known: dict[type, str] = {}
     for thing in gc.get_objects():
         kind = type(thing)
@@ -48,13 +49,13 @@ def parts() -> Iterator[str]:
 
 
 def part_of(kind: type) -> str:
-    """The class's name if it is one of a run's parts."""
+    """Return the class's name if a run holds such objects, else an empty string."""
     bases = [base for base in kind.__mro__ if base.__name__ in PARTS and base.__module__.startswith(PACKAGES)]
     return kind.__name__ if bases else ""
 
 
 def children(pid: int) -> list[tuple[int, str]]:
-    """All processes below one, by number and name, those that nobody has waited for among them."""
+    """List all processes below one, by number and name, including those that no parent has waited for."""
     below: dict[int, list[tuple[int, str]]] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -72,7 +73,7 @@ def children(pid: int) -> list[tuple[int, str]]:
 
 
 def descriptors() -> Iterator[str]:
-    """What this process has open: files by path, the others by kind."""
+    """Yield the open files of this process by path, and its other descriptors by kind."""
     for link in Path("/proc/self/fd").glob("*"):
         try:
             target = os.readlink(link)

@@ -19,7 +19,7 @@ from types import FrameType
 from typing import Any
 
 from rlx.check.remains import half_written
-from rlx.check.trial import CLEAR, NUDGES, SAID, HighWater, Trial, attempt, tolerance
+from rlx.check.trial import CLEAR, MEASURED, NUDGES, HighWater, Trial, attempt, tolerance
 from rlx.config.check import spell
 from rlx.config.compose import ConfigError, build_run, compose
 from rlx.console import hung
@@ -84,18 +84,18 @@ def as_words(changed: Mapping[str, tuple[Any, Any]]) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """A line of the table; `ok` is None for what was not come to."""
+    """A line of the table. `ok` is None for a check that did not run."""
 
     name: str
     ok: bool | None
-    told: str
+    report: str
 
 
 def check(
     words: Sequence[str], refuse: Callable[[Run], None], *, minutes: float, kept: Path | None = None
 ) -> tuple[str, bool]:
-    """The answer, and whether every check is passed; `refuse` as for `rlx train`. What is written is removed, unless it
-    is to be `kept`."""
+    """Run the checks; return the table and True if all passed. `refuse` is as for `rlx train`. Files are removed,
+    except in a folder `kept`."""
     refuse(build_run(compose(words), Path()))
     if kept is not None and kept.exists() and (not kept.is_dir() or any(kept.iterdir())):
         raise ConfigError(f"--keep {kept} is there already: name a new folder, or an empty one")
@@ -152,7 +152,7 @@ def check_in(folder: Path, run: Run, words: Sequence[str], until: float) -> Foun
 
 def reports_of(runs: Path, part: str) -> list[dict[str, Any]]:
     """Read the report of each process of a part, in the order of ranks."""
-    return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(runs.glob(f"{SAID}/{part}-*.json"))]
+    return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(runs.glob(f"{MEASURED}/{part}-*.json"))]
 
 
 def cut_back(runs: Path, step: int) -> None:
@@ -172,7 +172,7 @@ def metrics_of(runs: Path) -> dict[str, Any]:
 
 
 def outcome(name: str, tried: Trial) -> Check:
-    return Check(name=name, ok=tried.is_good, told=tried.told)
+    return Check(name=name, ok=tried.is_good, report=tried.report)
 
 
 def judged(run: Run, resumed: Trial, before: Tree, after: Tree, told: Sequence[Tree]) -> list[Check]:
@@ -183,7 +183,7 @@ def judged(run: Run, resumed: Trial, before: Tree, after: Tree, told: Sequence[T
     same = [name for name in before if before[name] != after.get(name)]
     exact = run.hardware.device == "cpu"
     differs = f"step {STEPS} came out otherwise: {', '.join(same[:3])}" if same else f"step {STEPS} the same to the bit"
-    again = Check(name="a checkpoint goes on", ok=bool(after) and not (same and exact), told=differs)
+    again = Check(name="a checkpoint goes on", ok=bool(after) and not (same and exact), report=differs)
     return [went_on, again, *agreement(told[0], tolerance(run.hardware))]
 
 
@@ -194,7 +194,7 @@ def agreement(found: Tree, limit: float) -> list[Check]:
     agree = Check(
         name="engine and learner agree",
         ok=gap <= limit,
-        told=f"log-probs differ by {gap:.1e} on average over {found['tokens']} tokens, at most {limit:g} is rounding",
+        report=f"log-probs differ by {gap:.1e} on average over {found['tokens']} tokens, at most {limit:g} is rounding",
     )
     clear = moved > CLEAR * max(limit, gap)
     close = arrived <= moved / CLEAR
@@ -205,7 +205,7 @@ def agreement(found: Tree, limit: float) -> list[Check]:
         told = f"an update moved log-probs by {moved:.2g}, and the engine stayed {arrived:.2g} from the learner"
     if versions != [version]:
         told += f"; its tokens say version {versions}, the learner is at {version}"
-    arrive = Check(name="weights arrive", ok=clear and close and versions == [version], told=told)
+    arrive = Check(name="weights arrive", ok=clear and close and versions == [version], report=told)
     return [agree, arrive]
 
 
@@ -215,13 +215,13 @@ def memory_check(run: Run, memory: HighWater, told: Sequence[Tree]) -> Check:
     budgets = Prospect(run=run).budgets
     if not budgets or not told:
         return Check(
-            name=name, ok=None, told="not come to" if budgets else "the model's shape is not known to the plan"
+            name=name, ok=None, report="not come to" if budgets else "the model's shape is not known to the plan"
         )
     on_cpu = run.hardware.device == "cpu"
     peak = memory.most if on_cpu else max(each["device"] for each in told)
     where = f"{memory.num} processes held" if on_cpu else "a GPU held"
     most = max(budget.total.most for budget in budgets)
-    return Check(name=name, ok=peak <= most, told=f"{where} {size(peak)} at most, the plan says {size(most)} at most")
+    return Check(name=name, ok=peak <= most, report=f"{where} {size(peak)} at most, the plan says {size(most)} at most")
 
 
 def nothing_left(tried: Sequence[Trial], told: Sequence[Tree], folder: Path) -> Check:
@@ -233,7 +233,7 @@ def nothing_left(tried: Sequence[Trial], told: Sequence[Tree], folder: Path) -> 
     told_of = "; ".join(remains[:4]) + (f" and {len(remains) - 4} more" if len(remains) > 4 else "")
     name = "nothing is left behind"
     return Check(
-        name=name, ok=not remains if told else None, told=told_of or "objects, threads, processes, files: none"
+        name=name, ok=not remains if told else None, report=told_of or "objects, threads, processes, files: none"
     )
 
 
@@ -283,7 +283,7 @@ def describe(
 ) -> str:
     """The whole answer, as text of 80 columns."""
     marks = {True: "ok", False: "FAILED", None: "not run"}
-    lines = [line for each in found for line in hung(f"{marks[each.ok]:<8}{each.name:<26}", each.told)]
+    lines = [line for each in found for line in hung(f"{marks[each.ok]:<8}{each.name:<26}", each.report)]
     if rated:
         lines += ["", f"{'rate':<26}{'here':<20}by the plan"]
         lines += [f"{name:<26}{here:<20}{plan or 'no estimate'}" for name, here, plan in rated]

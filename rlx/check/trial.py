@@ -1,4 +1,4 @@
-"""The processes of a run, started for `rlx check`: as `rlx launch` would, in a given time, watched, and none left."""
+"""A run's processes under `rlx check`: started as by `rlx launch`, watched, limited in time, and ended completely."""
 
 from __future__ import annotations
 
@@ -21,20 +21,21 @@ from rlx.hardware.pulse import rank_path
 from rlx.launch.ending import log_of, read_end
 from rlx.record.folder import last_lines, read_json
 
-SAID = "said"
-"""Where in a run's folder its processes leave what they measured."""
+MEASURED = "measured"
+"""Folder in a run's folder for the measurements of its processes."""
 TOLERANCE = {"float32": 1e-3, "bfloat16": 0.05}
-"""Mean difference of log-probs between engine and learner that rounding explains."""
+"""Mean difference of log-probs between engine and learner that rounding explains, by dtype."""
 CLEAR = 4.0
-"""Times the tolerance that a nudge must move log-probs by, and times that the engine must come closer."""
+"""Least effect of a nudge on log-probs, in units of the tolerance; also the factor by which the engine must come
+closer."""
 NUDGES, FASTER = 10, 3.0
-"""Updates that a nudge takes at most, each at so many times the learning rate of the one before."""
+"""Largest number of updates of a nudge, and the factor between the learning rates of two of them."""
 GRACE = 15.0
-"""Seconds that processes have to end once they are asked to."""
+"""Seconds for processes to end after a request to end."""
 LOOK = 0.3
-"""Seconds between two looks at the processes' memory."""
+"""Seconds between two readings of the processes' memory."""
 SUBREAPER = 36
-"""prctl: be the parent of those below whose own parent has ended, so that nothing escapes the count."""
+"""Option of prctl that makes this process the parent of orphaned descendants, so none escapes the count."""
 
 
 def tolerance(hardware: Hardware) -> float:
@@ -43,8 +44,8 @@ def tolerance(hardware: Hardware) -> float:
 
 @dataclass(kw_only=True)
 class HighWater:
-    """What the processes below this one held at most, those of one moment together, each by its own highest until then:
-    an engine may start another for a while, to look at a model's class."""
+    """Largest total memory of the processes below this one, in bytes. Each reading sums the high-water marks of the
+    processes alive at that moment: an engine may start a short-lived process to inspect a model's class."""
 
     most: int = 0
     num: int = 0
@@ -60,12 +61,12 @@ class HighWater:
 
 
 def is_of_the_run(command: bytes) -> bool:
-    """Not a launcher's, which no plan counts."""
+    """Return False for a launcher's process, which no plan counts."""
     return bool(command) and b"torch.distributed.run" not in command and b"rlx.launch.rank" not in command
 
 
 def high_water(status: str) -> int:
-    """VmHWM of /proc/N/status."""
+    """Read VmHWM from the text of /proc/N/status, in bytes."""
     lines = [line.split() for line in status.splitlines() if line.startswith("VmHWM:")]
     return 1024 * int(lines[0][1]) if lines else 0
 
@@ -91,15 +92,15 @@ def looking() -> Iterator[HighWater]:
 class Trial:
     """One start of the run's processes."""
 
-    told: str
+    report: str
     is_good: bool
     memory: HighWater
     stray: list[str]
-    """Processes that were still there when the first had ended; they are ended."""
+    """Processes still alive after the first had ended; they were killed."""
 
 
 def attempt(part: str, folder: Path, hardware: Hardware, words: Sequence[str], until: float) -> Trial:
-    """The run's processes from start to end, in the time there is."""
+    """Run the processes from start to end, within the time available."""
     runs = folder / "run"
     environ = {**os.environ, "TMPDIR": str(folder / "tmp"), "RLX_CACHE": str(folder / "cache")}
     command = every_rank(hardware, runs, ["check", *words, "--inside", f"{part}:{runs}"])
@@ -116,12 +117,12 @@ def attempt(part: str, folder: Path, hardware: Hardware, words: Sequence[str], u
             stray = end_all(process, others)
     seconds = time.monotonic() - began
     if code is None:
-        told = f"not done in the time there was ({seconds:.0f} s): {phase_of(runs)}; --minutes gives more"
-    elif code or not (runs / SAID / f"{part}-0.json").is_file():
-        told = why(runs, code)
+        report = f"not done in the time there was ({seconds:.0f} s): {phase_of(runs)}; --minutes gives more"
+    elif code or not (runs / MEASURED / f"{part}-0.json").is_file():
+        report = why(runs, code)
     else:
-        return Trial(told=f"{seconds:.0f} s", is_good=True, memory=memory, stray=stray)
-    return Trial(told=told, is_good=False, memory=memory, stray=[])
+        return Trial(report=f"{seconds:.0f} s", is_good=True, memory=memory, stray=stray)
+    return Trial(report=report, is_good=False, memory=memory, stray=[])
 
 
 def become_subreaper() -> None:
@@ -132,7 +133,7 @@ def become_subreaper() -> None:
 
 
 def end_all(process: subprocess.Popen[bytes], others: Collection[int]) -> list[str]:
-    """Nothing of this process is alive afterwards; what of it still was, although the first had ended."""
+    """End all processes of this start. Return those that were still alive although the first had ended."""
     ended = process.poll() is not None
 
     def ours() -> dict[int, str]:
@@ -154,12 +155,12 @@ def end_all(process: subprocess.Popen[bytes], others: Collection[int]) -> list[s
 
 
 def phase_of(runs: Path) -> str:
-    """Where the first process was."""
+    """Return the phase of the first process."""
     return str(read_json(rank_path(runs, 0)).get("phase", "before its start"))
 
 
 def why(runs: Path, code: int) -> str:
-    """What the process that ended first said last."""
+    """Return the last line of the process that ended first."""
     ended = read_end(runs)
-    said = last_lines(log_of(runs, ended.rank if ended else 0), num=1)
-    return one_line(f"{ended or f'exit code {code}'}: {said[0] if said else 'it said nothing'}", 400)
+    lines = last_lines(log_of(runs, ended.rank if ended else 0), num=1)
+    return one_line(f"{ended or f'exit code {code}'}: {lines[0] if lines else 'it said nothing'}", 400)

@@ -130,7 +130,7 @@ FOUND = {"gap": 1e-6, "moved": 0.5, "arrived": 1e-6, "versions": [3], "version":
 def test_what_a_probe_says(change: dict[str, Any], agree: bool, arrive: bool, told: str) -> None:
     first, second = agreement({**FOUND, **change}, 1e-3)
     assert (first.ok, second.ok) == (agree, arrive)
-    assert told in second.told
+    assert told in second.report
 
 
 def test_a_run_is_made_small_but_for_what_was_named() -> None:
@@ -153,7 +153,7 @@ def test_a_run_that_fails_says_why(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     tried = attempt("nonsense", tmp_path, Hardware(), [], time.monotonic() + 60)
     assert not tried.is_good
-    assert tried.told == "rank 0 ended with exit code 1: KeyError: 'nonsense'"
+    assert tried.report == "rank 0 ended with exit code 1: KeyError: 'nonsense'"
     assert phase_of(tmp_path / "run") == "before its start"
 
 
