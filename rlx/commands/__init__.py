@@ -1,1 +1,1 @@
-"""What the command line does, a file a command."""
+"""Commands of the command line, one per file."""

@@ -1,4 +1,4 @@
-"""`rlx keys`: what the keys of a configuration mean, as text."""
+"""`rlx keys`: the meaning of a configuration's keys, as text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rlx.console import hung
 
 
 def describe_keys(words: Sequence[str], config_dir: Path | None = None) -> str:
-    """Of the keys among the words (all, where none is named), in the configuration that the other words choose."""
+    """Describe the keys among the words, or all keys without any, in the configuration that the other words choose."""
     chosen = [word for word in words if "=" in word]
     named = [word for word in words if "=" not in word] or groups_of(chosen)
     given = ["-cd", str(config_dir)] if config_dir is not None else []
@@ -23,14 +23,14 @@ def describe_keys(words: Sequence[str], config_dir: Path | None = None) -> str:
 
 
 def groups_of(words: Sequence[str]) -> list[str]:
-    """The groups that these words choose of: `algo=grpo` alone asks for grpo's keys."""
+    """Return the groups of these overrides: `algo=grpo` alone asks for grpo's keys."""
     return [group for word in words if (group := word.lstrip("+").partition("=")[0]) in list_groups()]
 
 
 def describe(found: Sequence[Key]) -> str:
-    """One key whole, or a key and all below it."""
+    """Describe one key in full, or a key with a line for each key below it."""
     first, *below = found
-    return whole(first) if not below else "\n".join([*heading(first), brief(below)])
+    return describe_fully(first) if not below else "\n".join([*heading(first), brief(below)])
 
 
 def heading(key: Key) -> list[str]:
@@ -40,13 +40,13 @@ def heading(key: Key) -> list[str]:
 
 
 def brief(keys: Sequence[Key]) -> str:
-    """A line for each key with its value, and what it means below it."""
+    """Describe each key on a line with its value, and its meaning below."""
     parts = [wrapped(title(key), "  ") + wrapped(key.meaning.text, "      ") for key in keys]
     return "\n".join(line for lines in parts for line in lines)
 
 
-def whole(key: Key) -> str:
-    """All that is known of one key."""
+def describe_fully(key: Key) -> str:
+    """Describe one key in full: meaning, type, default and source."""
     meaning = key.meaning
     rows = {
         "type": key.kind,
@@ -62,19 +62,19 @@ def title(key: Key) -> str:
 
 
 def option_of(key: Key) -> str:
-    """`algo=grpo` for what a file of a group is, the path alone for what is below."""
+    """Return `algo=grpo` for the option of a group, else the path alone."""
     file = key.meaning.file
     is_option = file is not None and key.meaning.line == 1 and file.parent.name == key.path
     return f"{key.path}={file.stem}" if file is not None and is_option else f"{key.path}:"
 
 
 def default_of(key: Key) -> str:
-    """The file's own words, which may refer to other keys."""
+    """Return the value as written in the file, which may refer to other keys."""
     return key.meaning.written if key.is_leaf else ""
 
 
 def place_of(file: Path) -> str:
-    """From here, if it is below."""
+    """Return the path, relative to the working directory if it is below."""
     return str(file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file)
 
 

@@ -1,4 +1,4 @@
-"""How a command says what stopped it, and what it does when its output has nowhere to go."""
+"""Error messages of a command, and its behaviour when its output has no destination."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ IN_PLACE = {
     errno.ENOTDIR: "part of it is a file, where a folder should be: choose another place",
     errno.EISDIR: "this is a folder, where a file should be",
 }
-"""Shorter words for errors of the file system."""
+"""Shorter messages for errors of the file system."""
 NO_MEMORY = re.compile(r"out of memory|(can't|[Cc]annot|[Ff]ailed to|[Uu]nable to) (map|allocate|mmap)|bad_alloc")
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def fail(message: str, code: int) -> int:
-    """One line on stderr."""
+    """Print one line on stderr and return the exit code."""
     from rlx.console import one_line
 
     print(f"rlx: {one_line(message, 600)}", file=sys.stderr)
@@ -27,7 +27,7 @@ def fail(message: str, code: int) -> int:
 
 
 def one_line_of(error: Exception) -> str | None:
-    """Exceptions that rlx defines say what, where and what to do; those of the file system name their file. None for
+    """Return the message of an expected error: of rlx's exceptions, of the file system, of exhausted memory. None for
     any other, which is a bug."""
     if type(error).__module__.startswith("rlx."):
         return str(error)
@@ -50,7 +50,7 @@ def one_line_of(error: Exception) -> str | None:
 
 
 def print_no_more() -> None:
-    """What is still to be written goes nowhere, so that Python's own last flush cannot fail."""
+    """Discard the remaining output, so Python's last flush cannot fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -1,4 +1,5 @@
-"""`rlx status`: the runs below a folder, as their folders and SLURM tell. Imports nothing heavy, changes nothing."""
+"""`rlx status`: the runs below a folder, as recorded in their folders and by SLURM. It imports nothing heavy and
+changes nothing."""
 
 from __future__ import annotations
 
@@ -29,42 +30,42 @@ from rlx.record.lock import read_holder
 from rlx.record.track import read_metrics
 
 RECENT = 20
-"""Steps that the rate is taken over."""
+"""Number of last steps for the rate."""
 NOT_IN = {CHECKPOINTS, TRAJECTORIES, "wandb", ".submitit", ".hydra", LOGS}
-"""Folders of a run in which no runs are."""
+"""Folders of a run that contain no runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
-    """One run."""
+    """State of one run."""
 
     folder: Path
     state: str
     step: int | None
-    """None of an evaluation, which makes none."""
+    """Last step; None for an evaluation, which has no steps."""
     steps: int | None
     seconds: float | None
-    """Of one step, of late."""
+    """Mean seconds of a recent step."""
     job: str
     where: str
 
     @property
     def left(self) -> float | None:
-        """Seconds that the steps to come will take."""
+        """Estimated seconds until the last step; None unless the run is running or queued."""
         if self.seconds is None or self.step is None or self.steps is None or self.state not in ("running", "queued"):
             return None
         return self.seconds * max(0, self.steps - self.step)
 
 
 def read_all(folder: Path) -> list[Status]:
-    """Every run below `folder`, or at it."""
+    """Read every run below `folder`, or at it."""
     runs = list(find_runs(folder))
     records = ask_slurm([job for job in map(job_of, runs) if job])
     return [read_status_anyway(run, records) for run in runs]
 
 
 def status_values(folder: Path) -> list[dict[str, Any]]:
-    """The runs as JSON; `seconds` are those of one step, `left` those of all to come."""
+    """Return the runs as JSON. `seconds`: of one step; `left`: until the last step."""
     return [asdict(run) | {"folder": str(run.folder), "left": run.left} for run in read_all(folder)]
 
 
@@ -87,7 +88,7 @@ def row(run: Status, folder: Path) -> tuple[str, ...]:
 
 
 def find_runs(folder: Path) -> Iterator[Path]:
-    """Folders that are a run, or are to become one, in the order of their names."""
+    """Yield the folders of present and submitted runs, in the order of their names."""
     for place, below, files in os.walk(folder):
         below[:] = sorted(name for name in below if name not in NOT_IN)
         if METRICS in files or SUMMARY in files or (Path(place) / LOGS / JOB).is_file():
@@ -95,13 +96,13 @@ def find_runs(folder: Path) -> Iterator[Path]:
 
 
 def job_of(folder: Path) -> str:
-    """The SLURM job that works on a run, or last did."""
+    """Return the current or last SLURM job of a run."""
     job = str(read_json(folder / LOGS / JOB).get("job") or read_holder(folder / LOCK).get("job", ""))
     return job if JOB_NUMBER.fullmatch(job) else ""
 
 
 def ask_slurm(jobs: Sequence[str]) -> Mapping[str, Record]:
-    """What SLURM knows of them; nothing where it is missing or does not answer."""
+    """Return SLURM's records of the jobs; none if SLURM is missing or silent."""
     try:
         return ask(jobs) if jobs else {}
     except SlurmError:
@@ -109,7 +110,7 @@ def ask_slurm(jobs: Sequence[str]) -> Mapping[str, Record]:
 
 
 def read_status_anyway(folder: Path, records: Mapping[str, Record]) -> Status:
-    """Status of a run, or the state `unreadable`: one bad folder hides no other."""
+    """Return the status of a run, or the state `unreadable`, so one bad folder hides no other."""
     try:
         return read_status(folder, records)
     except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
@@ -136,8 +137,8 @@ def read_status(folder: Path, records: Mapping[str, Record]) -> Status:
 
 
 def state_of(folder: Path, record: Record | None) -> tuple[str, str]:
-    """running, queued, finished, failed or interrupted, and where: who holds the folder and SLURM know better than what
-    was written last."""
+    """Return running, queued, finished, failed or interrupted, and the place. The lock's holder and SLURM take
+    precedence over the run's summary."""
     holder = read_holder(folder / LOCK)
     if holder and is_at_work(holder, record):
         return "running", holder["host"]
@@ -153,14 +154,14 @@ def state_of(folder: Path, record: Record | None) -> tuple[str, str]:
 
 
 def is_at_work(holder: Mapping[str, Any], record: Record | None) -> bool:
-    """Whether the process that signed the lock is alive: seen here; on another machine, while its job runs."""
+    """Return True if the process in the lock is alive: looked up on this machine; on another, if its job runs."""
     if holder["host"] == socket.gethostname():
         return Path(f"/proc/{holder['pid']}").exists()
     return record is not None and not record.is_waiting and not record.is_over
 
 
 def steps_of(folder: Path) -> int | None:
-    """As the run's configuration says, or, before it has begun, its job."""
+    """Return the steps in the run's configuration or, before it begins, in its job."""
     try:
         config = read_config(folder)
     except FolderError:

@@ -1,4 +1,4 @@
-"""A stored turn token by token: its text, and what the policy and training made of it."""
+"""A stored turn, token by token: the text, the policy's numbers and training's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlx.types import Fork
 
 WIDTHS = {"log-prob": 9, "advantage": 10, "entropy": 9, "value": 9, "trained": 9}
 LEFT = 31
-"""Characters of a token's text."""
+"""Columns for a token's text."""
 LEGEND = """\
 trained: whether the update learned from a token; blank where none was told of
 it. Replayed: said and trained by the episode that was left. Forced: chosen by
@@ -20,7 +20,7 @@ no policy, and trained only where the algorithm says so."""
 
 
 def whose(ids: Sequence[int], turn: int, fork: Fork | None) -> list[str]:
-    """Of each token of a turn, that a fork replays it or was forced to say it; empty where it is the episode's own."""
+    """Label each token of a turn: `replayed` or `forced` by a fork; empty for the episode's sampled tokens."""
     if fork is None or turn > fork.turn:
         return [""] * len(ids)
     if turn < fork.turn:
@@ -29,7 +29,7 @@ def whose(ids: Sequence[int], turn: int, fork: Fork | None) -> list[str]:
 
 
 def describe_tokens(stored: Mapping[str, Any], where: str, whose: Sequence[str]) -> str:
-    """A line a token; CodecError where the notes are not as a run writes them."""
+    """Describe a turn, a line per token. Raise CodecError for notes in another form than a run's."""
     ids, num = stored["tokens"], len(stored["tokens"])
     notes = notes_from_json(stored, num, where)
     pieces = notes.get("pieces", [f"id {token}" for token in ids])
