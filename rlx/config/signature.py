@@ -1,6 +1,6 @@
-"""Signatures of `_target_`s, read from source: checking a configuration never runs or imports what it names.
+"""Signatures of `_target_`s, read from source. A check of a configuration neither runs nor imports its targets.
 
-That keeps torch out of `rlx plan`, and refuses a mistake before anything heavy is loaded.
+So `rlx plan` needs no torch, and a mistake is refused before any heavy import.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from functools import cache
 from typing import Any, NamedTuple
 
 Scope = Mapping[str, ast.AST]
-"""What a module's top level defines: classes, functions, assigned expressions and imports by name."""
+"""Definitions of a module's top level by name: classes, functions, assigned expressions and imports."""
 
 NOT_FIELDS = ("ClassVar", "KW_ONLY", "InitVar")
 LISTS = ("list", "tuple", "Sequence", "Iterable", "Collection", "set", "frozenset")
 MAPPINGS = ("dict", "Mapping")
 PLAIN = (*LISTS, *MAPPINGS, "int", "float", "str", "bool", "Path", "Any", "object")
-"""Names of types that stand for themselves, wherever they come from."""
+"""Types recognised by their name alone, from any module."""
 
 
 class Annotation(NamedTuple):
-    """A type as the source has it, and the module whose names it uses."""
+    """Type expression from source, and the module that resolves its names."""
 
     node: ast.AST
     module: str
 
     def opened(self) -> tuple[str, list[Annotation]]:
-        """Its last name, once other names for it are followed, and what stands in its brackets; `or` and the parts of a
-        union; `class` and its definition."""
+        """Return the type's name, with aliases followed, and the types in its brackets. A union gives `or` and its
+        parts, a class `class` and its definition."""
         match self.node:
             case ast.Constant(value=str(text)):
                 return self.at(ast.parse(text, mode="eval").body).opened()
@@ -58,8 +58,8 @@ class Annotation(NamedTuple):
         return self._replace(node=node)
 
     def has_mark(self, mark: str, names: frozenset[str] = frozenset()) -> bool:
-        """Return whether the type, or a part of it, is `Annotated` with the constant of this name. `names` are the
-        aliases followed so far, as one may name itself."""
+        """Return True if the type, or a part of it, is `Annotated` with the constant of this name. `names` are the
+        aliases followed so far, because an alias may contain itself."""
         match self.node:
             case ast.Constant(value=str(text)):
                 return self.at(ast.parse(text, mode="eval").body).has_mark(mark, names)
@@ -78,13 +78,13 @@ class Annotation(NamedTuple):
 
 
 def last_word(node: ast.AST) -> str:
-    """Of a dotted name, or of a class's definition."""
+    """Return the last word of a dotted name, or a class's name."""
     return node.name if isinstance(node, ast.ClassDef) else ast.unparse(node).rpartition(".")[2]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parameter:
-    """One keyword of a target; `annotation` is None where the source names no type."""
+    """One keyword of a target; `annotation` is None without a type in the source."""
 
     name: str
     annotation: Annotation | None
@@ -93,14 +93,14 @@ class Parameter:
 
 @dataclass(frozen=True, kw_only=True)
 class Signature:
-    """The keywords a target takes."""
+    """Keywords of a target."""
 
     parameters: Mapping[str, Parameter]
     takes_any: bool = False
 
 
 def signature(target: str) -> Signature:
-    """The signature of `package.module.name`; LookupError says which part does not exist."""
+    """Return the signature of `package.module.name`; LookupError names the missing part."""
     module, _, name = target.rpartition(".")
     node = lookup(module, name)
     if isinstance(node, ast.ImportFrom):
@@ -113,7 +113,7 @@ def signature(target: str) -> Signature:
 
 
 def lookup(module: str, name: str) -> ast.AST | None:
-    """What `name` is in `module`; None where only an import can tell."""
+    """Return the definition of `name` in `module`; None if only an import can find it."""
     if not module:
         raise LookupError(f"{name!r} is not of the form package.module.name")
     scope = read_scope(module)
@@ -130,7 +130,7 @@ def lost(module: str) -> str:
 
 @cache
 def read_scope(module: str) -> Scope | None:
-    """Top-level names of a module's source; None where it has no source (an extension module)."""
+    """Return the top-level names of a module's source; None for a module without source (an extension module)."""
     try:
         spec = importlib.util.find_spec(module)
     except ModuleNotFoundError as error:
@@ -165,8 +165,7 @@ def _definitions(node: ast.stmt) -> Iterator[tuple[str, ast.AST]]:
 
 
 def resolve(module: str, name: str) -> Annotation | None:
-    """The definition of `name` (or `other.name`) as `module` sees it, and the module that has it; None where it cannot
-    be told."""
+    """Return the definition of `name` (or `other.name`) in `module`'s scope, with its module; None if unknown."""
     try:
         head, _, rest = name.partition(".")
         node = (read_scope(module) or {}).get(head)
@@ -181,7 +180,7 @@ def resolve(module: str, name: str) -> Annotation | None:
 
 
 def _resolve_below(imported: ast.alias, rest: str) -> Annotation | None:
-    """`rest` of what `import a.b` or `import a.b as c` made known: after `a`, or after `c`."""
+    """Resolve `rest` below `import a.b` or `import a.b as c`: after `a`, or after `c`."""
     whole = f"{imported.name if imported.asname else imported.name.partition('.')[0]}.{rest}"
     module, _, name = whole.rpartition(".")
     return resolve(module, name) if name else None
@@ -231,7 +230,7 @@ def _is_required(default: ast.expr | None) -> bool:
 
 
 def _of_object(target: str, module: str, name: str) -> Signature:
-    """Last resort, for what has no source to read: import it."""
+    """Return the signature of an object without source, by an import: the last resort."""
     try:
         found: Any = getattr(importlib.import_module(module), name)
         parameters = inspect.signature(found).parameters.values()
