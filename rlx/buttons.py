@@ -1,4 +1,4 @@
-"""Arguments that are pressed together, button by button."""
+"""Arguments entered button by button."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Buttons:
-    """What an argument is pressed together from, where it cannot be any text: an automaton over the names of buttons.
+    """Automaton over button names, for an argument that cannot be free text.
 
     Two of A, B, C: ({"A": 1, "B": 2, "C": 3}, {"B": None, "C": None}, {"A": None, "C": None}, {"A": None, "B": None})
     """
 
     states: tuple[Mapping[str, int | None], ...]
-    """What may be pressed in each, and the state it leads to; None: the argument is whole. It begins in the first."""
+    """Buttons allowed in each state, with the next state of each. None means that the argument is complete. The first
+    state is the start."""
     between: str = ""
-    """What the argument has between two buttons."""
+    """Separator between two buttons in the argument."""
 
     def __post_init__(self) -> None:
         finishing = self.finishing
@@ -31,7 +32,7 @@ class Buttons:
 
     @property
     def finishing(self) -> set[int]:
-        """States from which an argument can become whole."""
+        """States from which an argument can be completed."""
         found: set[int] = set()
         while more := {
             number

@@ -1,7 +1,7 @@
-"""What a person sees: progress with rate and time left, and lines of text that obey nobody.
+"""Screen output: progress with rate and remaining time, and text without control characters.
 
-In a terminal, bars; elsewhere (a log file, a batch job) a plain line every so often. Whatever a model or a data set
-wrote goes through `clean` before it is shown.
+A terminal shows bars; other outputs (a log file, a batch job) get a plain line at intervals. All text from a model or a
+data set passes through `clean` first.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from rich.progress import Task as Row
 from rich.text import Text
 
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
-"""Control characters, and those that hide or reorder text; newline and tab stay."""
+"""Pattern of control characters and of characters that hide or reorder text; newline and tab stay."""
 
 Advance = Callable[..., None]
-"""`advance(n)`: n more are done; `advance(n, note="...")` says something beside the bar."""
+"""Function of a bar: `advance(n)` adds n; `advance(n, note="...")` also sets the text beside the bar."""
 
 
 def clean(text: str) -> str:
-    """Text without anything a terminal would obey."""
+    """Replace every character that a terminal would obey."""
     return CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def one_line(text: str, limit: int = 200) -> str:
-    """Text cleaned, on one line, and cut to `limit` characters."""
+    """Clean a text, put it on one line, and cut it to `limit` characters."""
     line = " ".join(clean(text[: 4 * limit]).split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 def duration(seconds: float) -> str:
-    """12 s, 3 min 5 s, 2 h 4 min."""
+    """Format seconds: 12 s, 3 min 5 s, 2 h 4 min."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
@@ -52,7 +52,7 @@ def duration(seconds: float) -> str:
 
 
 def hung(head: str, text: str, width: int = 80) -> list[str]:
-    """Text beside a heading, its further lines below its first."""
+    """Wrap a text beside a heading, with further lines below its first."""
     whole: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
     return textwrap.wrap(text, width, initial_indent=head, subsequent_indent=" " * len(head), **whole) or [
         head.rstrip()
@@ -60,12 +60,12 @@ def hung(head: str, text: str, width: int = 80) -> list[str]:
 
 
 def counted(num: int, noun: str) -> str:
-    """1 run, 2 runs."""
+    """Format a count with its noun: 1 run, 2 runs."""
     return f"{num:,} {noun}" if num == 1 else f"{num:,} {noun}s"
 
 
 class Rate(ProgressColumn):
-    """Things a second."""
+    """Column of the rate per second."""
 
     def render(self, task: Row) -> Text:
         speed = task.finished_speed or task.speed
@@ -73,7 +73,8 @@ class Rate(ProgressColumn):
 
 
 class RunConsole(Console):
-    """Of a run, whose reader may leave (a closed pipe, a lost terminal, a full disk): it is quiet then and goes on."""
+    """Console of a run. After a lost reader (a closed pipe, a lost terminal, a full disk) it is silent and the run
+    continues."""
 
     def print(self, *objects: Any, **settings: Any) -> None:
         try:
@@ -86,7 +87,7 @@ class RunConsole(Console):
 
 
 class ResultConsole(Console):
-    """Of a command whose output is all that it is for: a reader that leaves ends it."""
+    """Console of a command whose only result is its output: a lost reader ends the command."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
@@ -94,32 +95,32 @@ class ResultConsole(Console):
 
 @dataclass
 class Screen:
-    """Where a run speaks to a person. One per process; bars may be nested."""
+    """Output of a run to its user. Each process has one; bars may be nested."""
 
     console: Console = field(default_factory=lambda: RunConsole(stderr=True))
     interval: float = 10.0
-    """Seconds between plain lines where there is no terminal."""
+    """Seconds between plain lines without a terminal."""
     silent: bool = False
-    """Say nothing at all: every rank but the first."""
+    """Flag of every rank but the first: print nothing."""
     log: Path | None = None
-    """A file that what is said is appended to, each line with its time."""
+    """File that receives every printed line with its time."""
     _bars: Progress | None = None
     _depth: int = 0
 
     def say(self, text: str) -> None:
-        """A line, shown as it is: no markup, no control characters."""
+        """Print a line literally: no markup, no control characters."""
         if not self.silent:
             self.console.print(clean(text), markup=False, highlight=False, soft_wrap=True)
             self.note(text)
 
     def show(self, table: RenderableType) -> None:
-        """Something drawn, such as a table whose cells are literal text."""
+        """Print a drawing, such as a table with literal cells."""
         if not self.silent:
             self.console.print(table)
             self.note(drawn(table))
 
     def note(self, text: str) -> None:
-        """Append to the log alone. A log that cannot be written stops nothing."""
+        """Append to the log alone. An unwritable log is ignored."""
         if self.log is None or self.silent:
             return
         with suppress(OSError), open(self.log, "a", encoding="utf-8") as file:
@@ -127,7 +128,7 @@ class Screen:
 
     @contextmanager
     def logged(self, log: Path) -> Iterator[None]:
-        """Keep a log as long as the block lasts: of what is said, and of an error that ends it."""
+        """Log the output, and an error that ends the block, while the block lasts."""
         before, self.log = self.log, log
         self.note(f"began: {shlex.join(sys.orig_argv[1:])}")
         try:
@@ -140,7 +141,7 @@ class Screen:
 
     @contextmanager
     def bar(self, label: str, total: int, unit: str = "steps", done: int = 0) -> Iterator[Advance]:
-        """Progress of `total` things of which `done` are done already, as long as the block lasts."""
+        """Show the progress of `total` things while the block lasts; `done` of them are finished already."""
         if self.silent:
             yield lambda count=1, note="": None
         elif self.console.is_terminal:
@@ -155,7 +156,7 @@ class Screen:
 
     @contextmanager
     def _drawn(self, label: str, total: int, unit: str, done: int) -> Iterator[Advance]:
-        """A bar among those already drawn; rich allows one live display, so the outermost block owns it."""
+        """Draw a bar among the others. rich allows one live display, so the outermost block owns it."""
         bars = self._bars or bars_on(self.console)
         if self._bars is None:
             bars.start()
@@ -182,7 +183,7 @@ class Screen:
 
 
 def drawn(table: RenderableType) -> str:
-    """A table as text, below the line that it is logged on."""
+    """Return a table as text that begins on a new line."""
     console = Console(file=io.StringIO(), width=100, color_system=None)
     with console.capture() as capture:
         console.print(table)
@@ -190,7 +191,7 @@ def drawn(table: RenderableType) -> str:
 
 
 def bars_on(console: Console) -> Progress:
-    """The columns: label, bar, count, rate, time left, note. None reads markup from what it shows."""
+    """Return the columns label, bar, count, rate, remaining time and note. No column interprets markup."""
     return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
@@ -205,7 +206,7 @@ def bars_on(console: Console) -> Progress:
 
 @dataclass
 class Plain:
-    """Progress as a line now and then."""
+    """Progress as plain lines at intervals."""
 
     speak: Callable[[str], None]
     every: float
@@ -234,7 +235,7 @@ class Plain:
 
 
 def plain_line(label: str, done: int, total: int, unit: str, rate: float, note: str = "") -> str:
-    """`train: 12/100 steps, 0.8 steps/s, 1 min 50 s left, reward 0.43`."""
+    """Format a progress line: `train: 12/100 steps, 0.8 steps/s, 1 min 50 s left, reward 0.43`."""
     parts = [f"{one_line(label, 60)}: {done}/{total} {unit}"]
     if rate > 0:
         parts.append(f"{rate:.3g} {unit}/s")

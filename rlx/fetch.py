@@ -1,7 +1,7 @@
-"""What a run takes from a hub: fetched once, in a process of its own, which a signal ends at once; and from a file.
+"""Downloads from a hub, each done once in a separate process that a signal ends at once; also text files.
 
-`python -m rlx.fetch model NAME` fetches into the hub's own cache and prints where; HF_HUB_OFFLINE, HF_HOME, HF_TOKEN
-and HF_ENDPOINT are huggingface_hub's.
+`python -m rlx.fetch model NAME` downloads into the hub's cache and prints the folder. HF_HUB_OFFLINE, HF_HOME, HF_TOKEN
+and HF_ENDPOINT have huggingface_hub's meaning.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ WANTED = {
     "model": ["*.json", "model*.safetensors", "actions.safetensors", "*.model", "*.txt", "*.jinja"],
     "dataset": None,
 }
-"""Files of a repository that are of use: no pickles, no second copy of the weights."""
+"""Patterns of a repository's useful files: no pickles, no second copy of the weights."""
 PATIENCE = 5.0
 """Seconds in which a hub must answer."""
 TICK = 0.1
-"""Seconds between looks at whether the run has been asked to stop."""
+"""Seconds between checks for a request to stop."""
 
 
 class FetchError(RuntimeError):
-    """What a hub does not give; the message is one line that says why and what to do."""
+    """Failed download; the message is one line with the reason and the remedy."""
 
     exit_code = 2
 
 
-found: dict[tuple[str, Kind], Path] = {}
-"""What this process has asked for."""
+downloaded: dict[tuple[str, Kind], Path] = {}
+"""Folders that this process has downloaded, by name and kind."""
 
 
 def open_text(name: str) -> TextIO:
-    """A file in UTF-8. OSError for a pipe, which would be waited for, and for a device, which may have no end."""
+    """Open a file as UTF-8. Raise OSError for a pipe, which may block, and for a device, which may be endless."""
     path = os.path.expanduser(name)
     if "\0" in path or (os.path.exists(path) and not os.path.isfile(path)):
         raise OSError(errno.EINVAL, "it is no file", path)
@@ -50,18 +50,18 @@ def open_text(name: str) -> TextIO:
 
 
 def snapshot(name: str, kind: Kind, check: Callable[[], None] = lambda: None) -> Path:
-    """The folder of a hub's model or data set in the cache, fetched if need be; asked for once by a process. `check` is
-    called all the while, and what it raises ends the fetching."""
-    if (name, kind) not in found:
-        found[name, kind] = fetch_apart(name, kind, check)
-    return found[name, kind]
+    """Return the cached folder of a hub's model or data set; download it at the first call in a process. `check` is
+    called meanwhile, and its exception ends the download."""
+    if (name, kind) not in downloaded:
+        downloaded[name, kind] = fetch_apart(name, kind, check)
+    return downloaded[name, kind]
 
 
 def revision(name: str, kind: Kind) -> str:
-    """The commit of a hub's model or data set that is here: what this process asked for, or what was fetched last.
-    Empty where nothing was."""
-    if (name, kind) in found:
-        return found[name, kind].name
+    """Return the local commit of a hub's model or data set: this process's, or the last one downloaded. Empty without
+    one."""
+    if (name, kind) in downloaded:
+        return downloaded[name, kind].name
     from huggingface_hub.constants import HF_HUB_CACHE
 
     with suppress(OSError, UnicodeDecodeError):
@@ -70,7 +70,7 @@ def revision(name: str, kind: Kind) -> str:
 
 
 def fetch_apart(name: str, kind: Kind, check: Callable[[], None]) -> Path:
-    """Have a child fetch it."""
+    """Download in a child process."""
     bars = {} if sys.stderr.isatty() else {"HF_HUB_DISABLE_PROGRESS_BARS": "1"}
     command = [sys.executable, "-m", "rlx.fetch", kind, name]
     child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **bars})
@@ -79,24 +79,24 @@ def fetch_apart(name: str, kind: Kind, check: Callable[[], None]) -> Path:
             check()
             with suppress(subprocess.TimeoutExpired):
                 child.wait(TICK)
-        said = said_by(child.stdout.read() if child.stdout else b"")
+        result = parse_result(child.stdout.read() if child.stdout else b"")
     finally:
         child.kill()
         child.wait()
         for pipe in (child.stdin, child.stdout):
             if pipe is not None:
                 pipe.close()
-    if "folder" not in said:
-        why = said.get("error", "fetching it ended without a word")
+    if "folder" not in result:
+        why = result.get("error", "fetching it ended without a word")
         raise FetchError(f"{KEYS[kind]}={name}: {why}; {OR_ELSE[kind]}")
-    return Path(str(said["folder"]))
+    return Path(str(result["folder"]))
 
 
 KEYS = {"model": "model.path", "dataset": "env.hub"}
 OR_ELSE = {"model": "without a hub, give a folder with model.path=DIR", "dataset": "without a hub, give a jsonl file"}
 
 
-def said_by(raw: bytes) -> dict[str, Any]:
+def parse_result(raw: bytes) -> dict[str, Any]:
     try:
         return dict(json.loads(raw.splitlines()[-1]))
     except (ValueError, IndexError, TypeError):
@@ -104,7 +104,7 @@ def said_by(raw: bytes) -> dict[str, Any]:
 
 
 def main(words: Sequence[str]) -> None:
-    """The child. Signals are for the run, which says by closing the pipe, or by dying, when this may go."""
+    """Run the child. It ignores signals, which are for the run; a closed pipe or the run's death ends it."""
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(signum, signal.SIG_IGN)
     threading.Thread(target=outlive, daemon=True).start()
@@ -119,7 +119,7 @@ def outlive() -> None:
 
 
 def fetch(name: str, kind: str) -> dict[str, str]:
-    """{"folder": …} or {"error": one line}."""
+    """Download; return {"folder": …} or {"error": one line}."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.utils import logging
 
@@ -132,7 +132,7 @@ def fetch(name: str, kind: str) -> dict[str, str]:
 
 
 def explain(error: Exception) -> str:
-    """Why, in few words."""
+    """Return the reason of a failed download in a few words."""
     from huggingface_hub.constants import HF_HUB_OFFLINE
     from huggingface_hub.errors import (
         GatedRepoError,

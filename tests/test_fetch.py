@@ -23,7 +23,7 @@ from rlx.run.process import Process
 
 @pytest.fixture(autouse=True)
 def nothing_fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(fetch, "found", {})
+    monkeypatch.setattr(fetch, "downloaded", {})
     monkeypatch.setenv("HF_HOME", str(tmp_path))
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
 
@@ -70,7 +70,7 @@ def test_a_signal_ends_it_at_once_and_leaves_no_process(monkeypatch: pytest.Monk
         with pytest.raises(InterruptedRunError):
             snapshot("owner/name", "model", check)
     assert started[0].returncode is not None
-    assert not fetch.found
+    assert not fetch.downloaded
 
 
 def test_a_process_asks_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -118,6 +118,6 @@ def test_what_is_here_of_a_hub_is_told_by_its_commit(monkeypatch: pytest.MonkeyP
     for commit in ("a" * 40, "b" * 40):
         (refs / "main").write_text(commit)
         assert hub.edition("owner/name") == commit
-    monkeypatch.setitem(fetch.found, ("owner/name", "dataset"), tmp_path / "snapshots" / "c")
+    monkeypatch.setitem(fetch.downloaded, ("owner/name", "dataset"), tmp_path / "snapshots" / "c")
     assert hub.edition("owner/name") == "c"
     assert fetch.revision("owner/name", "model") == ""
