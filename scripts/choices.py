@@ -49,7 +49,7 @@ def tables() -> str:
 
 def build(group: str, name: str) -> Any:
     """Build an option of `env` or `algo` for nano. Hydra takes half a second: only overrides of options need it."""
-    tree = compose_whole(group, name) if overrides_others(group, name) else compose_alone(group, name)
+    tree = compose_full(group, name) if overrides_others(group, name) else compose_alone(group, name)
     return build_value(tree, group)
 
 
@@ -57,14 +57,14 @@ def overrides_others(group: str, name: str) -> bool:
     return "- override " in (CONF / group / f"{name}.yaml").read_text(encoding="utf-8")
 
 
-def compose_whole(group: str, name: str) -> Any:
+def compose_full(group: str, name: str) -> Any:
     return compose([f"{group}={name}", "protocol=tags", "sampling=default", "warm_start=none"])[group]
 
 
 def compose_alone(group: str, name: str) -> Any:
     tree = {"seed": 0, "env": read_option("env", "math"), "model": read_option("model", "nano")}
-    whole: Any = OmegaConf.create(numbered(tree | {group: read_option(group, name)}))
-    return OmegaConf.to_container(whole, resolve=True)[group]
+    config: Any = OmegaConf.create(numbered(tree | {group: read_option(group, name)}))
+    return OmegaConf.to_container(config, resolve=True)[group]
 
 
 def numbered(value: Any) -> Any:
