@@ -105,7 +105,7 @@ class TextVectorEnv(VectorEnv[Any, Any, Any]):
         self.pool = ThreadPoolExecutor(num, thread_name_prefix="gym") if num else None
         self.seen: list[Any] = [self.blank()] * self.num_envs
         self.over = [True] * self.num_envs
-        """Whose episode has ended, or has not begun."""
+        """Flag per environment: its episode has ended or has not begun."""
 
     def reset(
         self,

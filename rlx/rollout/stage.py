@@ -96,15 +96,15 @@ class Stage(Generic[T]):
         self.waiting = [Waiting() for _ in growths]
         self.queue: deque[Lived] = deque()
         self.lives: dict[int, Lived] = {}
-        """By first session, those that have begun."""
+        """Active lives by their first session."""
         self.owners: dict[int, Lived] = {}
-        """By session, whose requests are asked in it."""
+        """Life that receives the completions of each session."""
         self.kept: dict[int, list[int]] = {}
-        """By growth, the sessions of its episodes that have ended, which others may leave."""
+        """Ended sessions of each growth, from which others may branch."""
         self.due: deque[tuple[int, Lived]] = deque()
-        """Who waits for an answer, and the tick that admits it."""
+        """Lives that wait for an answer, with the tick that admits it."""
         self.live: list[Lived] = []
-        """Who waits until an answer is ready, in the order in which they asked."""
+        """Live-paced lives whose answer is pending, in the order of their requests."""
         self.num_sessions = self.num_decoding = self.tick = 0
 
     def run(self) -> list[T]:

@@ -107,7 +107,7 @@ class HanoiEpisode(Turns):
         super().__init__(max_turns)
         self.num_disks = len(places)
         self.towers = dict.fromkeys(TOWERS, "")
-        """As they are shown: a blank and a digit for each disk."""
+        """Text of each tower: a blank and a digit for each disk."""
         for size, tower in zip(range(len(places), 0, -1), places, strict=True):
             self.towers[tower] += f" {size}"
 

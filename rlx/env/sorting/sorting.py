@@ -57,9 +57,9 @@ class Sorting(Environment):
     family: Literal["sort", "order"] = "sort"
     """sort: bring them in order; order: say their order, without swaps."""
     sizes: tuple[int, ...] = (2, 3, 4, 5)
-    """Numbers per task, drawn from these sizes,"""
+    """Numbers per task, drawn from these sizes."""
     shares: tuple[float, ...] = (0.1, 0.2, 0.3, 0.4)
-    """in proportion to these shares."""
+    """Relative weight of each size."""
     compare_share: float = 0.0
     """Share of the training tasks of family=order that ask for the order of two alone."""
     high: int = 99
@@ -87,9 +87,9 @@ class Sorting(Environment):
     test: Literal["drawn", "orders"] = "drawn"
     """orders: the test has each of the n! orders of every size, once."""
     test_sizes: tuple[int, ...] = (4, 5)
-    """Numbers per task in the test,"""
+    """Numbers per test task, drawn from these sizes."""
     test_shares: tuple[float, ...] = (0.5, 0.5)
-    """in proportion to these shares."""
+    """Relative weight of each test size."""
     num_test: int = 2000
     """Test tasks that are drawn, at most."""
 

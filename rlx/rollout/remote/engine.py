@@ -43,19 +43,19 @@ class RemoteEngine:
         self.links = list(links)
         self.num_ticks, self.may_be_gone = num_ticks, may_be_gone
         self.gone = ""
-        """Why no server is left."""
+        """Reason why no server is left."""
         self.version = -1
-        """Of no policy yet: servers hold whatever they began with."""
+        """Version of the weights; -1 before the first load, while servers hold those of their start."""
         self.num_moved = 0
-        """Requests that a dead server left, so far."""
+        """Requests moved from dead servers so far."""
         self.tick = self._num_added = 0
         self._home: dict[int, Link] = {}
         self._group: dict[int, int] = {}
-        """By session, where it has one."""
+        """Group of each session that has one."""
         self._waited: dict[int, Request] = {}
-        """By number, in the order of `add`."""
+        """Waiting requests by number, in the order of `add`."""
         self._number_of: dict[int, int] = {}
-        """By session."""
+        """Number of each session's request."""
         self._threads = ThreadPoolExecutor(max(len(self.links), 1), thread_name_prefix="server")
         self._everyone(lambda link: link.step(0))
 

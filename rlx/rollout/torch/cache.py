@@ -107,7 +107,7 @@ class Cache:
         row = torch.arange(R, device=self.device)[:, None, None]
         head = torch.arange(K, device=self.device)[None, None, :]
         self._origins = (((part + row) * K + head) * C).view(R, 1, 2 * K)
-        """Where column 0 of each row, part and head lies in the flat buffer."""
+        """Offset of column 0 of each row, part and head in the flat buffer."""
         ramp = torch.cat((buffer.new_zeros(C), buffer.new_full((C,), -math.inf)))
         self._windows = ramp.unfold(0, C, 1)
         """Row C - 1 - p is 0 at columns up to p and -inf after it."""
