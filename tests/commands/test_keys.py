@@ -13,7 +13,7 @@ from rlx.config.compose import ConfigError
 def test_one_key_is_told_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(__file__).parents[2])
     told = describe_keys(["algo=grpo", "algo.eps=1e-4", "algo.eps"]).splitlines()
-    assert told[:4] == ["algo.eps=0.0001", "  Added to the divisor.", "  type     a number", "  default  1e-6"]
+    assert told[:4] == ["algo.eps=0.0001", "  Constant added to the divisor.", "  type     a number", "  default  1e-6"]
     assert told[4].startswith("  defined  conf/algo/grpo.yaml:")
 
 
