@@ -1,9 +1,9 @@
-"""How often the 95% intervals hold the truth: new problems and new samples each time, from difficulties that are known.
+"""Coverage of the 95% intervals: new problems and new samples in each trial, drawn from known difficulties.
 
     python benchmarks/bench_intervals.py [--trials 2000]
 
-A problem is solved by each of its 16 samples with a chance drawn from Beta(a, b). Beside the intervals stand those of
-the percentile bootstrap over problems, which near the ceiling hold the truth seldom.
+A problem is solved by each of its 16 samples with a chance drawn from Beta(a, b). The table also has the percentile
+bootstrap over problems, whose intervals rarely hold the truth near the ceiling.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Generator = np.random.Generator
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """Difficulties of problems, and what another policy does on the same ones: better by `gain` logits, give or take
-    `noise`."""
+    """Difficulties of problems for two policies. The other policy is better by `gain` logits, with a standard deviation
+    of `noise`."""
 
     a: float
     b: float
@@ -42,7 +42,7 @@ class Setting:
         return f"Beta({self.a:g}, {self.b:g}), {self.num_problems} problems"
 
     def chances(self, generator: Generator, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
-        """Of the two policies."""
+        """Draw the two policies' chances of success on each problem."""
         chance = np.clip(generator.beta(self.a, self.b, shape), 1e-12, 1 - 1e-12)
         logit = np.log(chance / (1 - chance)) + self.gain + self.noise * generator.standard_normal(shape)
         return chance, 1 / (1 + np.exp(-logit))
@@ -85,7 +85,7 @@ def holds(found: Estimate, truth: float) -> bool:
 
 
 def percentile(values_TP: Floats, seed: int) -> list[Estimate]:
-    """The percentile bootstrap over problems, of one value per problem, for T trials."""
+    """Return the percentile bootstrap over problems, of one value per problem, for T trials."""
     num = values_TP.shape[1]
     counts = np.random.default_rng(seed).multinomial(num, np.full(num, 1 / num), NUM_RESAMPLES).astype(np.float64)
     low_T, high_T = np.quantile(counts @ values_TP.T / num, (0.025, 0.975), axis=0)
@@ -117,7 +117,7 @@ def share_of_trials(hits: Sequence[bool]) -> float:
 
 
 def coverage(setting: Setting, k: int, trials: int, seed: int) -> list[float]:
-    """Single by ours and by percentiles, paired by ours and by percentiles."""
+    """Return four coverages of pass@k: single by our intervals and by percentiles, then paired by either."""
     generator = np.random.default_rng([seed, k])
     theirs, ours = setting.chances(generator, (4_000_000,))
     truth = float((1 - (1 - theirs) ** k).mean())
@@ -134,7 +134,7 @@ def coverage(setting: Setting, k: int, trials: int, seed: int) -> list[float]:
 
 
 def mean_coverage(draw: Callable[[Generator, tuple[int, ...]], Floats], trials: int, seed: int) -> list[float]:
-    """By ours and by percentiles, of a mean over 50 problems."""
+    """Return the coverages of a mean over 50 problems, by our intervals and by percentiles."""
     generator = np.random.default_rng(seed)
     truth = float(draw(generator, (8_000_000,)).mean())
     drawn = draw(generator, (trials, 50))
@@ -144,7 +144,8 @@ def mean_coverage(draw: Callable[[Generator, tuple[int, ...]], Floats], trials: 
 
 
 def rate_coverage(chance: float, trials: int, seed: int) -> float:
-    """Of failed calls of all calls, 50 problems whose calls and chances of failure differ."""
+    """Return the coverage of a rate of failed calls, over 50 problems with different numbers of calls and failure
+    chances."""
     generator = np.random.default_rng(seed)
     calls = generator.poisson(generator.gamma(2.0, 20.0, (trials, 50))).astype(np.int64)
     failed = generator.binomial(calls, generator.beta(0.5, 0.5 / chance - 0.5, calls.shape))
@@ -159,9 +160,9 @@ def rate_coverage(chance: float, trials: int, seed: int) -> float:
     return share_of_trials([holds(one, chance) for one in found])
 
 
-def said_coverage(num_problems: int, chance: float, trials: int, seed: int) -> tuple[float, float, float]:
-    """Of what an environment says in a share of the episodes only: problems that say it, and how often the interval of
-    its mean, and of a gain of .5, hold the truth."""
+def reported_coverage(num_problems: int, chance: float, trials: int, seed: int) -> tuple[float, float, float]:
+    """Measure a figure that only a share of the episodes reports. Return the mean number of problems that report it,
+    and the coverage of its mean and of a gain of .5."""
     generator = np.random.default_rng([seed, num_problems])
     nums, alone, gains = [], [], []
     for _ in range(trials):
@@ -180,7 +181,8 @@ def said_coverage(num_problems: int, chance: float, trials: int, seed: int) -> t
 
 
 def seeds_coverage(spread: float, trials: int, seed: int) -> tuple[float, float]:
-    """Pass@1, the mean of three runs `spread` logits apart, 100 problems: for these three policies, and for others."""
+    """Return the coverage of Pass@1 as the mean of three runs, `spread` logits apart, on 100 problems: for these three
+    policies, and for others."""
     generator = np.random.default_rng(seed)
 
     def policies(shifts: Floats, logits: Floats) -> Floats:
@@ -224,7 +226,7 @@ def main() -> None:
     for chance in (0.2, 0.01, 0.0005):
         print(row([f"rate of failed calls, {chance:.2%}", f"{rate_coverage(chance, trials, seed):.3f}"]))
     for num, chance in SAID:
-        told, alone, gain = said_coverage(num, chance, trials, seed)
+        told, alone, gain = reported_coverage(num, chance, trials, seed)
         print(row([f"said in {chance:.0%} of episodes: {told:.1f} of {num} problems", f"{alone:.3f}, gain {gain:.3f}"]))
     for spread in (0.0, 0.2, 0.4):
         these, others = seeds_coverage(spread, trials, seed)
