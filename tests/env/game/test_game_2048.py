@@ -116,20 +116,6 @@ def test_random_games_are_of_the_three_sizes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"target": 100}, "^target=100: expected a power of two from 8 to 131072"),
-        ({"target": 4}, "^target=4"),
-        ({"size": 1}, "^size=1: expected an integer from 2 to 8"),
-        ({"max_turns": 0}, "^max_turns=0"),
-    ],
-)
-def test_games_that_cannot_be_are_refused(wrong: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Game2048(**wrong)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
     ("name", "target", "max_turns"), [("easy", 64, 50), ("hard", 512, 50), ("extreme-hard", 2048, 100)]
 )
 def test_gem_plays_the_same_and_draws_the_same_tiles(gem: Any, name: str, target: int, max_turns: int) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from itertools import islice
+from typing import Any
 
 import pytest
 from hypothesis import given, note
@@ -150,3 +151,54 @@ def test_actions_may_be_said_in_capitals(name: str) -> None:
     for verb in make(name).actions:
         said = f"\\boxed{{{verb.name.upper()}{' 1 1' if verb.argument else ''}}}"
         assert boxed.parse(said, "eos").name == verb.name
+
+
+WRONG = [
+    *((kind, {"max_turns": 0}, (1,)) for kind in KINDS),
+    *((kind, {"num_test": 0}, (1,)) for kind in KINDS),
+    ("Crosswords", {"num_words": 0}, (1, 10)),
+    ("Crosswords", {"shortest": 6}, ("longest=5",)),
+    ("Crosswords", {"longest": 9}, (3, 8)),
+    ("Crosswords", {"max_turns": 14}, (15,)),
+    ("Crosswords", {"max_turns": 20, "random": True}, (30,)),
+    ("FifteenPuzzle", {"num_rows": 1}, (2, 4)),
+    ("FifteenPuzzle", {"num_rows": 5}, (2, 4)),
+    ("FifteenPuzzle", {"distance": 0}, (1,)),
+    ("Game2048", {"target": 100}, (8, 131072)),
+    ("Game2048", {"target": 4}, (8, 131072)),
+    ("Game2048", {"size": 1}, (2, 8)),
+    ("GuessTheNumber", {"high": 1}, ("low=1",)),
+    ("GuessTheNumber", {"low": -1}, (0,)),
+    ("Hangman", {"length": 2}, (3, 8)),
+    ("Hangman", {"length": 9}, (3, 8)),
+    ("Mastermind", {"length": 7}, (1, 6)),
+    ("Mastermind", {"highest": 10}, (2, 9)),
+    ("Mastermind", {"length": 5, "highest": 4}, ("highest=4", "repeats=true")),
+    ("Minesweeper", {"rows": 2}, (3, 10)),
+    ("Minesweeper", {"cols": 11}, (3, 10)),
+    ("Minesweeper", {"num_mines": 8, "rows": 4, "cols": 4}, (1, 9, "rows * cols")),
+    ("Minesweeper", {"num_mines": 0}, (1, 9, "rows * cols")),
+    ("Sokoban", {"num_rows": 4}, (5, 12)),
+    ("Sokoban", {"num_boxes": 3}, (1, 2)),
+    ("Sokoban", {"num_boxes": 0}, (1, 2)),
+    ("Sudoku", {"size": 6}, (4, 9)),
+    ("Sudoku", {"clues": 16}, (17, 80)),
+    ("Sudoku", {"clues": 16, "size": 4}, (4, 15)),
+    ("Sudoku", {"grade": 4}, (1, 3)),
+    ("TowerOfHanoi", {"num_disks": 0}, (1, 9)),
+    ("TowerOfHanoi", {"num_disks": 10}, (1, 9)),
+    ("WordSearch", {"num_words": 11}, (1, 10)),
+    ("WordSearch", {"shortest": 2}, (3, 8)),
+    ("WordSearch", {"longest": 9}, (3, 8)),
+    ("WordSearch", {"shortest": 6}, ("longest=5",)),
+    ("Wordle", {"length": 2}, (3, 8)),
+    ("Wordle", {"length": 9}, (3, 8)),
+]
+"""Games, arguments of which the first is refused, and what the error names beside it: its limits."""
+
+
+@for_each("kind, wrong, limits", WRONG)
+def test_games_that_cannot_be_are_refused(kind: str, wrong: dict[str, Any], limits: tuple[object, ...]) -> None:
+    key, value = next(iter(wrong.items()))
+    with raises_naming(ValueError, f"{key}={value}", *limits):
+        kind_of(KINDS[kind][0])(**wrong)

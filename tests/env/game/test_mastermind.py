@@ -115,20 +115,6 @@ def test_random_tries_are_distinct_codes_as_many_as_there_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"length": 7}, "^length=7: expected an integer from 1 to 6"),
-        ({"highest": 10}, "^highest=10: expected an integer from 2 to 9"),
-        ({"length": 5, "highest": 4}, "^length=5: expected at most highest=4 digits, or repeats=true"),
-        ({"max_turns": 0}, "^max_turns=0"),
-    ],
-)
-def test_codes_that_cannot_be_are_refused(wrong: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Mastermind(**wrong)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
     ("name", "env"),
     [
         ("easy", Mastermind(length=2, max_turns=10)),

@@ -152,21 +152,6 @@ def test_random_boards_are_square_and_a_fifth_mined() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"rows": 2}, "^rows=2: expected an integer from 3 to 10"),
-        ({"cols": 11}, "^cols=11: expected an integer from 3 to 10"),
-        ({"rows": 4, "cols": 4, "num_mines": 8}, r"^num_mines=8: expected 1 or more, and 9 less than rows \* cols"),
-        ({"num_mines": 0}, "^num_mines=0"),
-        ({"max_turns": 0}, "^max_turns=0"),
-    ],
-)
-def test_boards_that_leave_no_room_are_refused(wrong: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Minesweeper(**wrong)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
     ("name", "env"),
     [("easy", ENV), ("hard", Minesweeper(num_mines=12, max_turns=64)), ("random", Minesweeper(random=True))],
 )

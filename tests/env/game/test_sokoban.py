@@ -85,20 +85,6 @@ def test_random_games_are_of_the_two_sizes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"num_rows": 4}, "^num_rows=4: expected an integer from 5 to 12"),
-        ({"num_boxes": 3}, "^num_boxes=3: expected an integer from 1 to 2"),
-        ({"num_boxes": 0}, "^num_boxes=0"),
-        ({"max_turns": 0}, "^max_turns=0"),
-    ],
-)
-def test_rooms_that_cannot_be_are_refused(wrong: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Sokoban(**wrong)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
     ("name", "env"),
     [
         ("easy", Sokoban(max_turns=20)),

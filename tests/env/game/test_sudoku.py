@@ -85,21 +85,6 @@ def test_random_games_are_of_the_two_sizes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"size": 6}, "^size=6: expected 4 or 9"),
-        ({"clues": 16}, "^clues=16: expected an integer from 17 to 80"),
-        ({"size": 4, "clues": 16}, "^clues=16: expected an integer from 4 to 15"),
-        ({"grade": 4}, "^grade=4: expected an integer from 1 to 3"),
-        ({"max_turns": 0}, "^max_turns=0"),
-    ],
-)
-def test_puzzles_that_cannot_be_are_refused(wrong: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Sudoku(**wrong)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
     ("name", "env"),
     [("easy", ENV), ("hard", Sudoku(clues=34, max_turns=50)), ("random", Sudoku(random=True))],
 )

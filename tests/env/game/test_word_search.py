@@ -106,21 +106,6 @@ def test_random_tries_are_distinct_rows_of_letters_of_the_words_lengths() -> Non
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"num_words": 11}, "^num_words=11: expected an integer from 1 to 10"),
-        ({"shortest": 2}, "^shortest=2"),
-        ({"longest": 9}, "^longest=9"),
-        ({"shortest": 6}, "^shortest=6: expected at most longest=5"),
-        ({"max_turns": 0}, "^max_turns=0"),
-    ],
-)
-def test_words_that_cannot_be_had_are_refused(wrong: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        WordSearch(**wrong)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
     ("name", "env"),
     [("easy", ENV), ("hard", WordSearch(shortest=6, longest=8)), ("random", WordSearch(random=True))],
 )

@@ -94,14 +94,6 @@ def test_random_tries_are_distinct_words() -> None:
     assert set(tries) <= set(words_of(5))
 
 
-@pytest.mark.parametrize("wrong", [{"length": 2}, {"length": 9}, {"max_turns": 0}, {"num_test": 0}])
-def test_lengths_that_no_word_has_are_refused(wrong: dict[str, int]) -> None:
-    with pytest.raises(
-        ValueError, match=f"^{next(iter(wrong))}={next(iter(wrong.values()))}: expected an integer from"
-    ):
-        Wordle(**wrong)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(
     ("name", "env"),
     [("easy", Wordle(length=3, max_turns=15)), ("hard", Wordle(max_turns=25)), ("random", Wordle(random=True))],
