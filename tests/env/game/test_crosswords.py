@@ -71,11 +71,6 @@ def test_what_is_no_right_letter_costs_a_turn(text: str, answer: str) -> None:
     assert (said(step), step.reward, step.done) == (answer, 0.0, False)
 
 
-@pytest.mark.parametrize("text", ["", "o", "1 o", "1 1", "1 1 1", "1 1 oo", "1 1 1 o", "o 1 1", "1 1 ö", "a b c"])
-def test_what_is_no_cell_and_letter_ends_the_game_at_a_price(text: str) -> None:
-    assert ENV.start(TASK).step(act(text)).reward == -0.1
-
-
 @pytest.mark.parametrize(
     "env", [ENV, HARD, Crosswords(num_words=3, max_turns=20, random=True), Crosswords(num_words=9)]
 )

@@ -132,6 +132,33 @@ def test_a_turn_that_cannot_be_read_ends_the_game_at_a_price(name: str) -> None:
     assert "it was cut off" in step.observation[0].text
 
 
+UNREADABLE = {
+    "Crosswords": ("", "o", "1 o", "1 1", "1 1 1", "1 1 oo", "1 1 1 o", "o 1 1", "1 1 ö", "a b c"),
+    "GuessTheNumber": ("", "a", "٢٠", "2" * 99, "20.0", "1e1", "-20", "0x14", "2 0"),
+    "Hangman": ("", "g3ese", "é", "g!", "?", "g, e"),
+    "Mastermind": ("", "3,1,4,2", "a b c d", "[3 1 4 2]", "-3 1 4 2", "٣ 1 4 2", "3 1 4 " + "2" * 9999),
+    "Minesweeper": ("", "1", "1 2 3", "a b", "-1 0", "1,2"),
+    "Sudoku": ("", "1 2", "1 2 3 4", "1,2,3", "a b c", "1 2 x", "-1 2 3", "1 2 " + "3" * 99),
+    "TowerOfHanoi": ("", "A", "A D", "A  B C", "AÁ", "A-C", "move A C", "A,,C", "ſ A"),
+    "WordSearch": ("", "hot", "0 1", "0 1 2 1 1", "(0, 1) (2, 1)", "0 1 -2 1"),
+    "Wordle": ("", "cr4ne", "crâne", "crane!", "c-r-a-n-e", "[crane]"),
+}
+"""Arguments of moves that cannot be read, of every game whose moves have one."""
+
+
+@for_each("kind, text", [(kind, text) for kind, texts in UNREADABLE.items() for text in texts])
+def test_an_argument_that_cannot_be_read_ends_the_game_at_a_price(kind: str, text: str) -> None:
+    for name in KINDS[kind]:
+        env = make(name)
+        for verb in env.actions:
+            step = env.start(some(name, "train")[0]).step(Action(kind="act", name=verb.name, text=text))
+            assert (step.reward, step.done, step.truncated, step.success) == (-0.1, True, False, False), name
+
+
+def test_every_game_whose_moves_have_an_argument_has_some_that_cannot_be_read() -> None:
+    assert {kind for kind, (name, *_) in KINDS.items() if make(name).actions[0].argument} == UNREADABLE.keys()
+
+
 SAID = ("guess_the_number", "mastermind", "wordle", "hangman", "crosswords", "word_search")
 """Games of free moves; the others show a board on which a move is seen."""
 

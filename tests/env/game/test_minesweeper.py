@@ -125,11 +125,6 @@ def test_cells_that_cannot_be_revealed_cost_a_turn(text: str, answer: str) -> No
     assert (said(step), step.reward, step.done) == (answer, 0.0, False)
 
 
-@pytest.mark.parametrize("text", ["", "1", "1 2 3", "a b", "-1 0", "1,2"])
-def test_what_is_no_cell_ends_the_game_at_a_price(text: str) -> None:
-    assert ENV.start(TASK).step(Action(kind="act", name="reveal", text=text)).reward == -0.1
-
-
 def test_the_expert_takes_the_least_risk_and_wins_most_games() -> None:
     env = Minesweeper(num_mines=12, max_turns=64)
     wins = 0

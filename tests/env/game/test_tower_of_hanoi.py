@@ -86,12 +86,6 @@ def test_the_last_move_is_paid_by_the_disks_on_the_goal() -> None:
     assert (step.reward, step.done, step.truncated, step.success) == (0.75, True, True, False)
 
 
-@pytest.mark.parametrize("text", ["", "A", "A D", "A  B C", "AÁ", "A-C", "move A C", "A,,C", "ſ A"])
-def test_what_names_no_two_towers_ends_the_game_at_a_price(text: str) -> None:
-    step = ENV.start(describe("AAA", 10)).step(Action(kind="act", name="move", text=text))
-    assert (step.reward, step.done, step.truncated, step.success) == (-0.1, True, False, False)
-
-
 def test_the_usual_start_is_a_task_for_each_number_of_disks_and_both_splits_have_them() -> None:
     env = TowerOfHanoi(num_disks=3, scattered=False)
     assert [task.id for task in env.tasks("test", 0)] == ["AAA"]

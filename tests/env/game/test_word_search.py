@@ -55,11 +55,6 @@ def test_what_is_no_hidden_word_costs_a_turn(text: str, answer: str) -> None:
     assert (said(step), step.reward, step.done) == (answer, 0.0, False)
 
 
-@pytest.mark.parametrize("text", ["", "hot", "0 1", "0 1 2 1 1", "(0, 1) (2, 1)", "0 1 -2 1"])
-def test_what_is_no_two_cells_ends_the_game_at_a_price(text: str) -> None:
-    assert ENV.start(TASK).step(act(text)).reward == -0.1
-
-
 @pytest.mark.parametrize("env", [ENV, WordSearch(shortest=6, longest=8), WordSearch(num_words=10, longest=3)])
 def test_words_stand_where_the_task_says_and_nowhere_else(env: WordSearch) -> None:
     for task in islice(env.tasks("train", 0), 20):
