@@ -35,7 +35,7 @@ from rlx.model.load import load_model, load_tokenizer
 from rlx.protocol.automaton import Automaton
 from rlx.rollout.torch.engine import TorchEngine
 from rlx.rollout.vllm.engine import VllmEngine
-from rlx.run.agent import Policy, added_in, speech_in
+from rlx.run.trainee import Policy, added_in, speech_in
 from rlx.types import Group, Request, Sampling
 
 ROWS, PROMPT, CONTEXT = 64, 40, 1024

@@ -16,7 +16,7 @@ from typing import Any
 
 from rlx.config.compose import build_run, compose
 from rlx.environment import Environment, Episode, Pace
-from rlx.run.agent import build_policy
+from rlx.run.trainee import build_policy
 from rlx.types import Action, Sampling, Start, Step, Task, Text
 
 NUM_EPISODES, NUM_TURNS, SECONDS = 64, 6, 0.05

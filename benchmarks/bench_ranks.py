@@ -42,13 +42,13 @@ def work(size: int, folder: Path, arguments: argparse.Namespace) -> None:
     """One rank: time steps and checkpoints; rank 0 prints what came of all."""
     from rlx.config.compose import build_run, compose
     from rlx.console import Screen
-    from rlx.run.agent import build_agent
-    from rlx.run.life import keep, living
+    from rlx.run.life import open_run, save_checkpoint
+    from rlx.run.trainee import build_trainee
     from rlx.train import open_pipeline, take_step
 
     run = build_run(compose(words_of(size, arguments)), folder)
-    with living(run, Screen(silent=True)) as life, ExitStack() as stack:
-        agent = build_agent(life.run, life.run.model, life.process.ranks)
+    with open_run(run, Screen(silent=True)) as life, ExitStack() as stack:
+        agent = build_trainee(life.run, life.run.model, life.process.ranks)
         rollouts = stack.enter_context(open_pipeline(life, agent, 0, {}))
         rows: list[dict[str, float]] = []
         for step in range(arguments.repeats + 1):
@@ -58,7 +58,7 @@ def work(size: int, folder: Path, arguments: argparse.Namespace) -> None:
             row = {"busy": time.process_time() - used, "step": time.monotonic() - began}
             row |= {name: metrics[f"time/{name}"] for name in ("rollout", "update")}
             began, used = time.monotonic(), time.process_time()
-            keep(life, agent, step + 1)
+            save_checkpoint(life, agent, step + 1)
             row |= {"save": time.monotonic() - began, "busy save": time.process_time() - used}
             rows.append(row)
         told = life.process.ranks.gather(rows[1:])

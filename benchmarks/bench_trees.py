@@ -25,8 +25,8 @@ from rlx.commands.criticality import trained_model
 from rlx.config.compose import build_run
 from rlx.config.saved import load_tree
 from rlx.rollout.play import Rollout
-from rlx.run.agent import Policy, build_policy
 from rlx.run.run import Run
+from rlx.run.trainee import Policy, build_policy
 from rlx.types import Request, Task
 
 

@@ -33,7 +33,6 @@ from rlx.rollout.measure import gpu_peak, lag_of, measure, peak_memory, with_cre
 from rlx.rollout.together import together
 from rlx.rollout.waves import sample_turns
 from rlx.run import curriculum
-from rlx.run.agent import Agent, build_agent
 from rlx.run.alarm import alarms_after
 from rlx.run.fleet import open_fleet
 from rlx.run.judge import judge_on_the_way, judge_run, tell_run
@@ -43,20 +42,21 @@ from rlx.run.life import (
     claim,
     end,
     fetch_first,
-    keep,
     keep_evidence,
     keeps_trajectories,
-    living,
     none_ahead,
-    record,
+    open_run,
     record_end,
+    record_step,
     refuse_errors,
+    save_checkpoint,
 )
 from rlx.run.pipeline import Pipeline, Play
 from rlx.run.progress import Progress
 from rlx.run.rehearsal import rehearse
 from rlx.run.resume import finished, lost_all, newest_of, resume, set_aside_bad
 from rlx.run.run import Run
+from rlx.run.trainee import Trainee, build_trainee
 from rlx.run.warm import place_stage, warm_config, warm_model
 from rlx.run.warm_result import (
     WarmResult,
@@ -75,7 +75,7 @@ NO_STEPS = "steps=0: nothing is trained after the warm start; what the run start
 
 def train(run: Run, screen: Screen | None = None) -> Summary:
     """Learn and evaluate; what a run leaves is in its folder. What stops it is in summary.json too, and is raised."""
-    with living(run, screen) as life:
+    with open_run(run, screen) as life:
         run, screen = life.run, life.process.screen
         screen.say(f"run folder: {run.folder}")
         if not run.steps:
@@ -94,44 +94,44 @@ def train(run: Run, screen: Screen | None = None) -> Summary:
         )
         with record_end(life), open_fleet(run, life.process.ranks) as life.process.fleet:
             start = warm_model(run, partial(warm_up, life))
-            with stage_of(life, run, start) as agent:
-                learn(life, agent)
-                figures = judge_run(life, agent)
+            with stage_of(life, run, start) as trainee:
+                learn(life, trainee)
+                figures = judge_run(life, trainee)
             summary = end(life, "finished", figures)
         tell_run(life, summary)
         return summary
 
 
 @contextmanager
-def stage_of(life: Life, run: Run, model: Model) -> Iterator[Agent]:
-    """Build the agent from `model`. The learner ends with the stage; the engine is passed on to the next stage."""
-    agent = build_agent(run, model, life.process.ranks, life.process.fleet, life.process.engine)
-    life.process.engine = agent.policy.trained_engine
+def stage_of(life: Life, run: Run, model: Model) -> Iterator[Trainee]:
+    """Build the trainee from `model`. The learner ends with the stage; the engine is passed on to the next stage."""
+    trainee = build_trainee(run, model, life.process.ranks, life.process.fleet, life.process.engine)
+    life.process.engine = trainee.policy.trained_engine
     try:
-        yield agent
+        yield trainee
     finally:
-        agent.learner.close()
-        agent.policy.close_others()
+        trainee.learner.close()
+        trainee.policy.close_others()
 
 
-def learn(life: Life, agent: Agent, label: str = "train") -> None:
+def learn(life: Life, trainee: Trainee, label: str = "train") -> None:
     """Every step from where the run was left to its last."""
     run = life.run
-    played = resume(life, agent)
+    played = resume(life, trainee)
     first = life.progress.step
     life.alarms = alarms_after(read_metrics(run.folder / METRICS), run)[0]
     with (
-        open_pipeline(life, agent, first, played) as rollouts,
+        open_pipeline(life, trainee, first, played) as rollouts,
         life.process.screen.bar(label, run.steps, "steps", done=first) as advance,
     ):
         for step in range(first, run.steps):
             try:
                 life.process.check()
-                metrics, groups, notes = take_step(life, agent, step, rollouts)
+                metrics, groups, notes = take_step(life, trainee, step, rollouts)
             except InterruptedRunError:
-                keep(life, agent, step)
+                save_checkpoint(life, trainee, step)
                 raise
-            record(life, agent, step + 1, metrics | judge_on_the_way(life, agent, step + 1), groups, notes)
+            record_step(life, trainee, step + 1, metrics | judge_on_the_way(life, trainee, step + 1), groups, notes)
             advance(1, note=progress_note(run, metrics))
 
 
@@ -145,7 +145,7 @@ def progress_note(run: Run, metrics: Metrics) -> str:
 
 @contextmanager
 def open_pipeline(
-    life: Life, agent: Agent, first: int, played: Mapping[int, list[Group]]
+    life: Life, trainee: Trainee, first: int, played: Mapping[int, list[Group]]
 ) -> Iterator[Pipeline[list[Group]]]:
     """Open the pipeline of rollouts; `played` holds those that the checkpoint has already."""
     run = life.run
@@ -155,11 +155,11 @@ def open_pipeline(
 
     def launch(step: int) -> Play[list[Group]]:
         check = rollouts.check if staleness else life.process.interrupt.check
-        act = agent.policy.rollout(
+        act = trainee.policy.rollout(
             run.env,
             run.sampling,
             ("train", run.seed, step),
-            prepare=prepare(run, agent),
+            prepare=prepare(run, trainee),
             keep=run.algo.frozen_policy,
             check=check,
             progress=life.process.note_end,
@@ -177,33 +177,33 @@ def open_pipeline(
         life.ahead = none_ahead
 
 
-def prepare(run: Run, agent: Agent) -> Callable[[], None]:
+def prepare(run: Run, trainee: Trainee) -> Callable[[], None]:
     """Return the function that brings the engine's weights up to date."""
     if run.algo.frozen_policy:
         return nothing
-    return agent.sync_later() if run.hardware.staleness else agent.sync
+    return trainee.sync_later() if run.hardware.staleness else trainee.sync
 
 
 def take_step(
-    life: Life, agent: Agent, step: int, rollouts: Pipeline[list[Group]]
+    life: Life, trainee: Trainee, step: int, rollouts: Pipeline[list[Group]]
 ) -> tuple[Metrics, list[Group], AllNotes]:
     """One update: sample, credit, learn."""
     run, began = life.run, time.monotonic()
     life.process.pulse.at(f"rollout of step {step + 1}")
     groups = rollouts.take(step)
-    lag = {"version/lag": lag_of(groups, agent.learner.num_updates)} if run.hardware.staleness else {}
+    lag = {"version/lag": lag_of(groups, trainee.learner.num_updates)} if run.hardware.staleness else {}
     refuse_errors(groups, run.max_error_share)
     sampled = time.monotonic()
     held = gpu_peak("rollout", run.hardware.device)
     life.process.pulse.at(f"update of step {step + 1}")
     algo = recalled(run.algo, life.progress.memory)
     own = groups_of_agents(groups, run.trained_agents)
-    whole = agent.learner.annotate(collate(own), algo.needs)
+    whole = trainee.learner.annotate(collate(own), algo.needs)
     credited = algo.credit(rows(own, whole))
     batch = whole.with_credit(credited)
-    notes = take_notes(life, agent, groups, own, whole, batch) if keeps_trajectories(run, step + 1) else ()
+    notes = take_notes(life, trainee, groups, own, whole, batch) if keeps_trajectories(run, step + 1) else ()
     try:
-        stats = agent.learner.update(batch, algo.loss, algo.unit)
+        stats = trainee.learner.update(batch, algo.loss, algo.unit)
     except NotFiniteError as error:
         raise keep_evidence(life, step, error) from error
     updated = time.monotonic()
@@ -230,12 +230,14 @@ def take_step(
     return {**figures, **known, **lag, **servers, **clock, **held}, groups, notes
 
 
-def take_notes(life: Life, agent: Agent, groups: list[Group], own: list[Group], whole: Batch, batch: Batch) -> AllNotes:
+def take_notes(
+    life: Life, trainee: Trainee, groups: list[Group], own: list[Group], whole: Batch, batch: Batch
+) -> AllNotes:
     """Return notes to store beside trajectories: measures of the sampling policy, and what will be trained."""
-    measured = whole.old_M or agent.learner.measure(whole)
+    measured = whole.old_M or trainee.learner.measure(whole)
     if not life.process.ranks.is_first:
         return ()
-    notes = notes_of(own, whole, batch, measured["entropy"], agent.policy.speech.decode)
+    notes = notes_of(own, whole, batch, measured["entropy"], trainee.policy.speech.decode)
     return join_notes(groups, life.run.trained_agents, notes)
 
 
@@ -274,9 +276,9 @@ def warm_rounds(life: Life, own: Life, stage: Run) -> WarmResult:
             start = start or warm_model(stage, partial(warm_up, life))
             why = "" if before is None else f"the policy does not {before.lack} yet, and its loss still falls: "
             own.process.screen.say(f"{why}warm start of {counted(part.steps, 'step')}, kept in {part.folder}")
-            with stage_of(life, part, start) as agent:
-                learn(own, agent, label="warm start")
-                result = try_out(own, part, agent)
+            with stage_of(life, part, start) as trainee:
+                learn(own, trainee, label="warm start")
+                result = try_out(own, part, trainee)
             own.process.screen.say(f"warm start: {result}")
         else:
             made = own.process.ranks.first(lambda: in_words(time_of(own.checkpoints)))

@@ -198,7 +198,7 @@ class Request:
     given: tuple[int, ...] = ()
     """Beginning of the completion, chosen before or forced: as if it were sampled here, with log-probs of 0."""
     group: int | None = None
-    """Sessions of one group may find their beginnings in each other's caches, until they are released."""
+    """Number of the forking sampler whose sessions may reuse each other's caches; None: no forks. Not a `Group`."""
     watch: tuple[int, ...] = ()
     """Ids whose log-probs are wanted with every token."""
     entropy_of: int = 0
@@ -289,7 +289,7 @@ class Fork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trajectory:
-    """One agent's episode."""
+    """One episode with the turns of all its agents; rlx.agents makes each agent's own before learning."""
 
     task: Task
     sample: int

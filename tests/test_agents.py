@@ -40,8 +40,8 @@ from rlx.rollout.remote.link import link_all
 from rlx.rollout.remote.server import RolloutServer
 from rlx.rollout.routed import RoutedEngine
 from rlx.rollout.speech import Speech
-from rlx.run.agent import build_engine, build_policy
 from rlx.run.policies import Frozen, Served, measured_agents
+from rlx.run.trainee import build_engine, build_policy
 from rlx.tool.lend import Lend
 from rlx.tool.tool import Result, Tool
 from rlx.train import train

@@ -18,8 +18,8 @@ from rlx.hardware.interrupt import InterruptedRunError
 from rlx.model.load import load_model, load_tokenizer
 from rlx.record.track import is_clock
 from rlx.rollout.remote.server import RolloutServer
-from rlx.run.agent import build_engine
 from rlx.run.judge import evaluate_run
+from rlx.run.trainee import build_engine
 from rlx.train import train
 
 Build = Callable[..., Any]

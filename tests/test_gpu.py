@@ -19,7 +19,7 @@ from rlx.learner.batch import collate
 from rlx.learner.packing import moved
 from rlx.learner.torch import TorchLearner
 from rlx.model.load import SHIPPED, Model, load_model
-from rlx.run.life import record
+from rlx.run.life import record_step
 from rlx.train import train
 from rlx.types import Completion, Request, Sampling
 from tests.learner.conftest import make_groups, make_turn
@@ -104,11 +104,11 @@ def test_a_run_on_a_gpu_repeats_and_resumes_to_the_same_bits(
     play(words, tmp_path / "whole")
 
     def cut_off(*told: Any) -> None:
-        record(*told)
+        record_step(*told)
         raise CutOffError
 
     with monkeypatch.context() as patch:
-        patch.setattr("rlx.train.record", cut_off)
+        patch.setattr("rlx.train.record_step", cut_off)
         with pytest.raises(CutOffError):
             play(words, tmp_path / "cut")
     play(words, tmp_path / "cut")

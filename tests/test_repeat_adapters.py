@@ -14,9 +14,9 @@ from safetensors.torch import load_file
 from rlx.config.compose import build_run, compose
 from rlx.console import Screen
 from rlx.record.track import is_clock
-from rlx.run.agent import Agent
-from rlx.run.life import Life, record
+from rlx.run.life import Life, record_step
 from rlx.run.run import Run
+from rlx.run.trainee import Trainee
 from rlx.train import train
 
 ALGORITHMS = sorted(path.stem for path in (Path(__file__).parents[1] / "conf" / "algo").glob("*.yaml"))
@@ -85,8 +85,8 @@ def play(run: Run, folder: Path) -> None:
 def test_algorithms_with_adapters_and_dropout_repeat_and_resume_to_the_same_bits(
     tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: list[str]
 ) -> None:
-    def cut_off(life: Life, agent: Agent, step: int, *told: Any) -> None:
-        record(life, agent, step, *told)
+    def cut_off(life: Life, trainee: Trainee, step: int, *told: Any) -> None:
+        record_step(life, trainee, step, *told)
         raise CutOffError
 
     for algorithm in names:
@@ -94,7 +94,7 @@ def test_algorithms_with_adapters_and_dropout_repeat_and_resume_to_the_same_bits
         run = build_run(compose(words_of(algorithm, tiny)), whole)
         play(run, whole)
         with monkeypatch.context() as patch:
-            patch.setattr("rlx.train.record", cut_off)
+            patch.setattr("rlx.train.record_step", cut_off)
             with pytest.raises(CutOffError):
                 play(run, cut)
         play(run, cut)

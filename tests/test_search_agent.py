@@ -12,7 +12,7 @@ from rlx.console import Screen
 from rlx.evaluate.replay import replay
 from rlx.record.store import load, step_path
 from rlx.record.track import read_metrics
-from rlx.run.agent import build_policy
+from rlx.run.trainee import build_policy
 from rlx.train import train
 
 WORDS = (

@@ -15,7 +15,7 @@ import pytest
 from rlx.console import Screen
 from rlx.record.store import load, step_path
 from rlx.rollout.episode import Scene, worlds_of
-from rlx.run.agent import build_policy
+from rlx.run.trainee import build_policy
 from rlx.train import train
 from rlx.types import Sampling, Start
 

@@ -172,10 +172,10 @@ def test_a_folder_has_one_run_at_a_time(small_run: Build, tmp_path: Path) -> Non
 
 def test_the_learner_sees_what_the_engine_sampled(small_run: Build, tmp_path: Path) -> None:
     from rlx.learner.batch import collate
-    from rlx.run.agent import build_agent
+    from rlx.run.trainee import build_trainee
 
     run = small_run(tmp_path, "algo.num_samples=4", "env.max_rounds=4")
-    agent = build_agent(run, run.model)
+    agent = build_trainee(run, run.model)
     encoded: list[str] = []
     encode = agent.policy.speech.encode
 

@@ -28,7 +28,7 @@ from rlx.learner.rows import rows
 from rlx.model.chat import find_marks
 from rlx.protocol.direct import Direct
 from rlx.protocol.tags import Tags
-from rlx.run.agent import build_agent
+from rlx.run.trainee import build_trainee
 from rlx.train import train
 from rlx.types import Action, Group, Sampling, Step, Task, Trajectory, Turn
 from rlx.world import environment_turns
@@ -70,7 +70,7 @@ MIX = Mixture(
 @pytest.fixture(scope="module")
 def agent(small_run: Build, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     run = small_run(tmp_path_factory.mktemp("run"))
-    agent = build_agent(run, run.model)
+    agent = build_trainee(run, run.model)
     yield agent
     agent.learner.close()
     agent.policy.engine.close()

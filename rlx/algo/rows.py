@@ -50,7 +50,7 @@ class Rows:
     """Number of the observation before the decision: equal for rows of one group that answer the same text, whatever
     came before it. The first turn answers the episode's opening."""
     invalid: tuple[bool, ...] = field(default=())
-    """Flag of turns that their protocol could not read."""
+    """Flag of turns that the protocol could not read or the environment rejected."""
     spare: tuple[bool, ...] = field(default=())
     """Flag of rows whose episode its sampler left out (`Trajectory.spare`). Empty where there is none."""
     replayed: tuple[float, ...] = field(default=())

@@ -27,11 +27,11 @@ from rlx.learner.batch import Batch, collate
 from rlx.preflight.memory import sleeps
 from rlx.record.folder import write_aside
 from rlx.rollout.together import together
-from rlx.run.agent import Agent
 from rlx.run.fleet import open_fleet
-from rlx.run.life import Life, keep, living
+from rlx.run.life import Life, open_run, save_checkpoint
 from rlx.run.resume import newest_of
 from rlx.run.run import Run
+from rlx.run.trainee import Trainee
 from rlx.run.warm import warm_model
 from rlx.train import learn, stage_of, train, warm_up
 from rlx.types import Group
@@ -106,17 +106,17 @@ def train_all(run: Run) -> dict[str, Any]:
 
 def gone_on(run: Run) -> dict[str, Any]:
     """Resume a run that was cut off, up to its evaluation; then probe it."""
-    with living(run, Bars()) as life, open_fleet(life.run, life.process.ranks) as life.process.fleet:
+    with open_run(run, Bars()) as life, open_fleet(life.run, life.process.ranks) as life.process.fleet:
         start = warm_model(life.run, partial(warm_up, life))
-        with stage_of(life, life.run, start) as agent:
-            learn(life, agent)
-            return asdict(probe(life, agent))
+        with stage_of(life, life.run, start) as trainee:
+            learn(life, trainee)
+            return asdict(probe(life, trainee))
 
 
 PARTS: dict[str, Callable[[Run], dict[str, Any]]] = {"train": train_all, "resume": gone_on}
 
 
-def probe(life: Life, agent: Agent) -> Probe:
+def probe(life: Life, trainee: Trainee) -> Probe:
     """Sample and compare; nudge the learner until that shows; give the engine its weights, sample and compare again."""
     seconds: dict[str, float] = {}
 
@@ -127,28 +127,28 @@ def probe(life: Life, agent: Agent) -> Probe:
         seconds[name] = time.monotonic() - began
         return done
 
-    learner, limit = agent.learner, tolerance(life.run.hardware)
-    agent.sync()
-    timed("checkpoint", lambda: keep(life, agent, life.run.steps))
+    learner, limit = trainee.learner, tolerance(life.run.hardware)
+    trainee.sync()
+    timed("checkpoint", lambda: save_checkpoint(life, trainee, life.run.steps))
     newest = newest_of(life)
     assert newest is not None
     timed("load", lambda: learner.load(newest))
-    groups = timed("sample", lambda: sample(life, agent, "before"))
+    groups = timed("sample", lambda: sample(life, trainee, "before"))
     batch = collate(groups)
-    gap = distance(agent, batch)
+    gap = distance(trainee, batch)
     moved = 0.0
     for _ in range(NUDGES):
-        timed("update", lambda: nudge(agent, batch))
-        moved = distance(agent, batch)
+        timed("update", lambda: nudge(trainee, batch))
+        moved = distance(trainee, batch)
         if moved > CLEAR * max(limit, gap):
             break
-    timed("sync", agent.sync)
-    after = sample(life, agent, "after")
+    timed("sync", trainee.sync)
+    after = sample(life, trainee, "after")
     turns = [turn for group in groups for episode in group.trajectories for turn in episode.turns]
     return Probe(
         gap=gap,
         moved=moved,
-        arrived=distance(agent, collate(after)),
+        arrived=distance(trainee, collate(after)),
         versions=tuple(sorted({t.completion.version for g in after for e in g.trajectories for t in e.turns})),
         version=learner.num_updates,
         seconds=seconds,
@@ -159,10 +159,10 @@ def probe(life: Life, agent: Agent) -> Probe:
     )
 
 
-def sample(life: Life, agent: Agent, name: str) -> list[Group]:
+def sample(life: Life, trainee: Trainee, name: str) -> list[Group]:
     """Some episodes, by all processes that play."""
     run = life.run
-    act = agent.policy.rollout(
+    act = trainee.policy.rollout(
         run.env, run.sampling, ("check", name), check=life.process.interrupt.check, progress=life.process.note_end
     )
     player = together(act, life.process.ranks, run.hardware.players(life.process.ranks.size))
@@ -170,14 +170,14 @@ def sample(life: Life, agent: Agent, name: str) -> list[Group]:
     return player.sample(independent(NUM_SAMPLES), tasks)
 
 
-def distance(agent: Agent, batch: Batch) -> float:
+def distance(trainee: Trainee, batch: Batch) -> float:
     """Mean |log-prob of the engine as it sampled - of the learner as it is|."""
-    return float((agent.learner.measure(batch)["logp"] - batch.engine_logp_M).abs().mean())
+    return float((trainee.learner.measure(batch)["logp"] - batch.engine_logp_M).abs().mean())
 
 
-def nudge(agent: Agent, batch: Batch) -> None:
+def nudge(trainee: Trainee, batch: Batch) -> None:
     """Make what was sampled less likely, faster each time; whatever the algorithm, this moves every weight."""
-    learner = agent.learner
+    learner = trainee.learner
     for group in learner.adam_groups():
         group["peak"] = min(1.0, FASTER * group["peak"])
     learner.optimizer = replace(learner.optimizer, schedule="constant", warmup_steps=0, hold_steps=0, num_minibatches=1)

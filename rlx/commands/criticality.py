@@ -83,8 +83,8 @@ def checkpoint_in(folder: Path) -> Path:
 
 def inspect_model(run: Run, model: Model, inspection: Inspection) -> list[State]:
     """Measure a model in a run's environment."""
-    from rlx.run.agent import build_policy
     from rlx.run.fleet import open_fleet
+    from rlx.run.trainee import build_policy
 
     tasks = held_out(replace(run.evaluate, num_tasks=inspection.tasks), run.env)
     with open_fleet(run) as fleet:

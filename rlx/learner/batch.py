@@ -38,7 +38,8 @@ from rlx.types import Group, Turn
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Everything one step learns from, on the CPU. Annotations are None until the learner adds them."""
+    """Everything one step learns from, on the CPU. `Learner.annotate` fills `old_M`, `reference_M` and `weight_M`, and
+    `with_credit` the columns after them."""
 
     token_ids_N: Tensor
     start_S: Tensor
@@ -63,7 +64,7 @@ class Batch:
     trajectory_R: Tensor
     group_R: Tensor
     sampled: bool
-    """Flag of tokens that came from a policy; demonstrations have no log-probs to compare with."""
+    """True if any token has a log-prob of a policy; False for a batch of demonstrations alone."""
     old_M: Columns = field(default_factory=dict)
     """Columns of the learner under the weights that are about to move, where asked for."""
     reference_M: Columns = field(default_factory=dict)
@@ -79,6 +80,7 @@ class Batch:
 
     @property
     def num_tokens(self) -> int:
+        """Number of trained tokens (M)."""
         return len(self.position_M)
 
     @property
@@ -166,7 +168,7 @@ class Draft:
 
 
 def collate(groups: Sequence[Group]) -> Batch:
-    """Pack the trajectories of a step. Raises ValueError where there is nothing to learn from."""
+    """Build the forest of a step's trajectories. ValueError where there is nothing to learn from."""
     table, columns = list(decisions(groups)), Draft()
     for _, of_group in groupby(enumerate(table), key=lambda numbered: numbered[1].group):
         first = len(columns.segments)

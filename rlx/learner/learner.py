@@ -5,7 +5,7 @@ Each micro-batch goes through the model packed (packing.py, attention.py), and i
 process or, shared out by shares.py, on many. A learner of its own kind says how gradients are computed, how weights
 move by them, and how both are kept.
 
-Legend: M, m as in packing.py.
+Legend: M trained tokens of the batch, m those of a micro-batch (batch.py, packing.py).
 """
 
 from __future__ import annotations
@@ -49,12 +49,18 @@ class NotFiniteError(RuntimeError):
 
 
 class Learner(ABC):
-    """Owns the trained weights, their optimizer, and, where the algorithm needs it, a frozen copy of the start."""
+    """Owner of the trained weights, their optimizer and, where the algorithm needs it, a frozen copy of the start.
+
+    A subclass sets these attributes and implements the abstract methods. Add it to `Hardware.learner` and `learner_of`
+    (rlx/run/trainee.py).
+    """
 
     scorer: Scorer
     optimizer: Optimizer
     num_steps: int
+    """Steps of the run, which the learning rate follows."""
     num_updates: int
+    """Steps done. Each is num_epochs x num_minibatches steps of the optimizer, or fewer with `max_kl`."""
     micro_batch_tokens: int
     gap_cap: float | None
     """Weigh tokens by min(learner's probability / engine's, cap), truncated importance sampling for engines whose
@@ -114,7 +120,8 @@ class Learner(ABC):
             torch.cuda.empty_cache()
 
     def annotate(self, batch: Batch, needs: frozenset[Need]) -> Batch:
-        """Add what the algorithm needs, computed with the weights as they are and without gradient."""
+        """Measure columns before the update: `reference_M` if needed, `old_M` with a critic or a `gap_cap`, and the
+        log-probs of forced tokens. Other batches stay as they are: the engine's log-probs are the old ones."""
         if "reference" in needs:
             model = self.scorer.model
             with adapters_off(model) if is_adapted(model) else nullcontext():

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from rlx.model.masks import Masks
 from rlx.rollout.automaton import mask
-from rlx.rollout.row import Row
+from rlx.rollout.row import RequestRow
 from rlx.rollout.sampling import Knobs, Top, Watch, read_knobs, read_tops, read_watch, sample
 
-Known = tuple[list[Row], Knobs, Watch | None, list[Top]]
+Known = tuple[list[RequestRow], Knobs, Watch | None, list[Top]]
 """Rows, and what is derived from their settings."""
 
 
@@ -24,7 +24,7 @@ class Chooser:
         self.masks = masks
         self._known: Known | None = None
 
-    def choose(self, logits_BV: Tensor, rows: Sequence[Row]) -> tuple[Tensor, list[int], list[float]]:
+    def choose(self, logits_BV: Tensor, rows: Sequence[RequestRow]) -> tuple[Tensor, list[int], list[float]]:
         """The ids, (B,), and on the host ids and log-probs: the device is waited for once. Masks overwrite logits."""
         if self.masks is not None:
             mask(self.masks, logits_BV, [row.walk for row in rows])
@@ -38,7 +38,7 @@ class Chooser:
         tokens, scores = torch.stack((ids.double(), logprobs.double())).tolist()
         return ids, [int(token) for token in tokens], scores
 
-    def _settings(self, logits_BV: Tensor, rows: Sequence[Row]) -> Known:
+    def _settings(self, logits_BV: Tensor, rows: Sequence[RequestRow]) -> Known:
         if self._known is None or not same(self._known[0], rows):
             device, asked = logits_BV.device, [row.request for row in rows]
             knobs = read_knobs([request.sampling for request in asked], logits_BV.shape[1], device)
@@ -47,20 +47,20 @@ class Chooser:
         return self._known
 
 
-def tell(rows: Sequence[Row], logprobs_BW: Tensor) -> None:
+def tell(rows: Sequence[RequestRow], logprobs_BW: Tensor) -> None:
     """Give the rows that watch ids what these would have been worth."""
     watching = [row for row in rows if row.request.watch]
     for row, found in zip(watching, logprobs_BW.tolist(), strict=True):
         row.watching = tuple(found[: len(row.request.watch)])
 
 
-def add_entropies(rows: Sequence[Row], entropies: Tensor) -> None:
+def add_entropies(rows: Sequence[RequestRow], entropies: Tensor) -> None:
     """Give rows the entropies of their likeliest ids, after the log-probs of watched ones."""
     for row, entropy in zip(rows, entropies.tolist(), strict=True):
         row.watching = (*row.watching, entropy)
 
 
-def same(old: Sequence[Row], new: Sequence[Row]) -> bool:
+def same(old: Sequence[RequestRow], new: Sequence[RequestRow]) -> bool:
     """The very same rows at the same places."""
     return len(old) == len(new) and all(a is b for a, b in zip(old, new))
 

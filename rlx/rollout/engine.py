@@ -1,10 +1,14 @@
 """Interface of engines, which sample completions.
 
 An engine holds a policy's weights and the KV caches of sessions. A session is one episode's growing context: its
-requests come one after another, each prompt usually the one before it, its completion and an observation. So a session
-is to the torch engine a parked cache row, and will be to vLLM a prefix-cache lookup: nothing here says where the cache
-lives, and `release` is a hint that it may go. Work happens in `step` alone, a tick at a time; its caller owns the
-schedule.
+requests come one after another, each prompt usually the one before it, its completion and an observation. In the
+torch engine a session is a parked row of the cache, in vLLM a hit of its prefix cache. `release` is a hint that the
+cache of a session may go. Work happens in `step` alone, a tick at a time; its caller owns the schedule.
+
+To write an engine: `open_row` (row.py) in `add`, `Chooser.choose` (choice.py) for logits, `RequestRow.take` for each
+token, `RequestRow.complete` at the end; they fill a completion's `given`, `chosen_ids`, `mask_ids` and `watched`. Then
+add its name to `Hardware.engine` and a line to `build_engine` (rlx/run/trainee.py). An engine that can be beside a
+learner that plays ahead has `later` too: `load` for another thread.
 
 Two promises make rollouts reproducible. The schedule counts ticks and never reads a clock. The random number for token
 i of a request is a function of (request.stream, i) alone: neighbours and time do not change it.
@@ -88,9 +92,9 @@ class Engine(Protocol):
         ...
 
     def rest(self, keep: bool = True) -> None:
-        """Nothing is asked of it for a while: what of a device it can give back, it may, until `add` or `load`.
+        """Give back memory of the device until the next `add` or `load`.
 
-        Without `keep` its weights are given up too: `load` comes before the next `add`, and `version` is -1 until then.
+        Without `keep` an engine may also drop its weights: its `version` is then -1, and `load` must come before `add`.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""One agent's life: a coroutine that asks for completions and environment steps, straight down from start to end."""
+"""One episode: a coroutine that asks for completions and environment steps, straight down from start to end."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from rlx.world import (
 
 Asked = Request | Callable[[], Any]
 """Thing that an episode waits for: a completion of a request, or what comes of work in its environment."""
-Life = Generator[Asked, Any, Trajectory]
+EpisodeCoroutine = Generator[Asked, Any, Trajectory]
 
 
 Seen = Counter[tuple[str, int, int]]
@@ -178,7 +178,7 @@ class Scene:
         return seen_in(self.world.env, self.agent, self.opening.observation, self.turns)
 
     def begin(self) -> tuple[int, ...]:
-        """Start, and repeat recorded actions."""
+        """Start, and repeat recorded actions; return the first context."""
         self.episode = self.stack.enter_context(open_episode(self.world.env, self.start.task))
         self.opening = self.step = lawful(self.world.env, self.episode.opening())
         for index, turn in enumerate(self.turns):
@@ -191,7 +191,7 @@ class Scene:
         return self.context() if forked is None else forked.prompt_ids
 
     def act(self, prompt: tuple[int, ...], completion: Completion) -> tuple[int, ...]:
-        """Do what a completion means."""
+        """Do what a completion means; return the next context, or none after the last turn."""
         agent = self.agent
         action = only_legal(self.speech.hear(completion, self.seen()[1]), self.step.legal)
         is_chance = self.episode.has_chance and is_for_environment(action)
@@ -251,7 +251,7 @@ class RequestFailedError(RuntimeError):
 
 def play_episode(
     world: World, sampling: Sampling, start: Start, stream: tuple, session: int, group: int | None = None
-) -> Life:
+) -> EpisodeCoroutine:
     """One episode from start to end. It asks for its beginning first. An exception of the environment ends it as
     `error`; nothing else is lost. It is closed however it ends, when nobody asks it to go on too."""
     stack = ExitStack()

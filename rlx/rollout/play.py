@@ -58,7 +58,7 @@ class Rollout:
     prepare: Callable[[], None] = field(default=lambda: None)
     """Called before sampling: brings the engine's weights up to date."""
     keep: bool = True
-    """Keep the engine's weights for the next play; without, `prepare` loads some."""
+    """Keep the engine's weights for the next play. Training does not: `prepare` loads new ones before every play."""
     check: Callable[[], None] = field(default=lambda: None)
     """Called once a tick; raises to interrupt."""
     progress: Callable[[Trajectory], None] = field(default=lambda ended: None)
@@ -72,7 +72,7 @@ class Rollout:
         return worlds_of(self.env, self.speech, self.max_rounds, self.others)
 
     def sample(self, sampler: Sampler, tasks: Sequence[Task]) -> list[Group]:
-        """One group per task."""
+        """Play the sampler on each task; return a group per task."""
         if sampler.grow is None:
             return sample_flat(self, sampler, tasks)
         return self.grow(growths(self.steer(sampler.grow), tasks, self.seen))

@@ -34,8 +34,8 @@ class Vocabulary:
 
 
 @dataclass(slots=True, kw_only=True)
-class Row:
-    """A request being decoded. Its cache row is its place in the engine's list."""
+class RequestRow:
+    """A request that is being decoded. Its cache row is its place in the engine's list."""
 
     request: Request
     vocabulary: Vocabulary
@@ -44,8 +44,9 @@ class Row:
     ids: list[int]
     """Prompt and completion. All but the last are cached."""
     limit: int
-    """The length at which it ends, and why."""
+    """Number of ids, prompt included, at which the request ends."""
     limit_stop: Stop
+    """Reason of the end at that length."""
     listener: Listener | None
     walk: Walk | None
     logprobs: list[float] = field(default_factory=list)
@@ -121,7 +122,7 @@ class Row:
         )
 
 
-def open_row(order: int, request: Request, automaton: Automaton | None, vocabulary: Vocabulary) -> Row:
+def open_row(order: int, request: Request, automaton: Automaton | None, vocabulary: Vocabulary) -> RequestRow:
     """A request as it begins, with what its completion was given. RequestError if that cannot be."""
     try:
         return begun(order, request, automaton, vocabulary)
@@ -129,7 +130,7 @@ def open_row(order: int, request: Request, automaton: Automaton | None, vocabula
         raise RequestError(f"session {request.session}: {error}") from None
 
 
-def begun(order: int, request: Request, automaton: Automaton | None, vocabulary: Vocabulary) -> Row:
+def begun(order: int, request: Request, automaton: Automaton | None, vocabulary: Vocabulary) -> RequestRow:
     if not request.prompt_ids:
         raise RequestError("the prompt is empty; give it at least one token")
     num_added = 0 if automaton is None else automaton.num_added
@@ -138,7 +139,7 @@ def begun(order: int, request: Request, automaton: Automaton | None, vocabulary:
     vocabulary.check("an id to watch is", request.watch, num_added)
     start = len(request.prompt_ids)
     room = request.sampling.max_context - start
-    row = Row(
+    row = RequestRow(
         request=request,
         vocabulary=vocabulary,
         order=order,

@@ -24,7 +24,7 @@ from rlx.algo.entry import Probe
 from rlx.algo.parts import Ask
 from rlx.environment import Pace
 from rlx.rollout.engine import RequestError
-from rlx.rollout.episode import Asked, Life, play_episode, refuse_replay
+from rlx.rollout.episode import Asked, EpisodeCoroutine, play_episode, refuse_replay
 from rlx.rollout.growth import Growing
 from rlx.rollout.probing import Answering, answer_probe
 from rlx.types import Request, Start, Trajectory
@@ -74,12 +74,12 @@ class EpisodePlace:
 
 
 @dataclass(slots=True, eq=False)
-class Lived:
-    """An episode's life, and what it waits for where a thread works on that."""
+class ActiveEpisode:
+    """An episode under way, or a probe: its coroutine, and the answer that a thread works on."""
 
     sessions: range
     """Sessions of its requests: one for each agent."""
-    life: Life | Answering
+    coroutine: EpisodeCoroutine | Answering
     start: Start | None
     """The episode's; a probe has None."""
     place: EpisodePlace
@@ -94,17 +94,17 @@ class Stage(Generic[T]):
         self.rollout, self.growths, self.pool, self.forks = rollout, growths, pool, forks
         self.results: dict[int, T] = {}
         self.waiting = [Waiting() for _ in growths]
-        self.queue: deque[Lived] = deque()
-        self.lives: dict[int, Lived] = {}
-        """Active lives by their first session."""
-        self.owners: dict[int, Lived] = {}
-        """Life that receives the completions of each session."""
-        self.kept: dict[int, list[int]] = {}
+        self.queue: deque[ActiveEpisode] = deque()
+        self.active: dict[int, ActiveEpisode] = {}
+        """Episodes under way by their first session."""
+        self.owners: dict[int, ActiveEpisode] = {}
+        """Episode that receives the completions of each session."""
+        self.ended_sessions: dict[int, list[int]] = {}
         """Ended sessions of each growth, from which others may branch."""
-        self.due: deque[tuple[int, Lived]] = deque()
-        """Lives that wait for an answer, with the tick that admits it."""
-        self.live: list[Lived] = []
-        """Live-paced lives whose answer is pending, in the order of their requests."""
+        self.due: deque[tuple[int, ActiveEpisode]] = deque()
+        """Episodes that wait for an answer, with the tick that admits it."""
+        self.pending_live: list[ActiveEpisode] = []
+        """Episodes of pace `live` whose answer is pending, in the order of their requests."""
         self.num_sessions = self.num_decoding = self.tick = 0
 
     def run(self) -> list[T]:
@@ -117,7 +117,7 @@ class Stage(Generic[T]):
             self.tick += 1
             for request, completion in self.rollout.engine.step():
                 self.num_decoding -= 1
-                self._go_on(self.owners[request.session], lambda life, said=completion: life.send(said))  # type: ignore[misc]
+                self._go_on(self.owners[request.session], lambda coroutine, said=completion: coroutine.send(said))  # type: ignore[misc]
             while self.due and self.due[0][0] <= self.tick:
                 self._admit(self.due.popleft()[1])
             self._admit_ready()
@@ -125,13 +125,13 @@ class Stage(Generic[T]):
 
     def clear(self) -> None:
         """Leave nothing under way, however it ended."""
-        left = [*self.lives.values(), *self.queue]
+        left = [*self.active.values(), *self.queue]
         for one in left:
             if one.answer is not None and not one.answer.cancel():
                 one.answer.exception()  # no episode is closed while it steps
         for one in left:
             self._release_all(one.sessions)
-            one.life.close()
+            one.coroutine.close()
         for index in range(len(self.growths)):
             self._release(index)
         for growth in self.growths:
@@ -151,16 +151,16 @@ class Stage(Generic[T]):
         )
         self._settle(index)
 
-    def _lived(self, place: EpisodePlace, start: Start | Probe) -> Lived:
+    def _lived(self, place: EpisodePlace, start: Start | Probe) -> ActiveEpisode:
         rollout, first = self.rollout, self.num_sessions
         group = place.growth if self.forks else None
         if isinstance(start, Probe):
             sessions = self._take_sessions(1)
-            return Lived(sessions, answer_probe(start, rollout.sampling, first, group), None, place, "inline")
+            return ActiveEpisode(sessions, answer_probe(start, rollout.sampling, first, group), None, place, "inline")
         world = rollout.worlds[start.task.env]
         refuse_replay(world, start)
-        life = play_episode(world, rollout.sampling, start, rollout.stream, first, group)
-        return Lived(self._take_sessions(len(world.env.agents)), life, start, place, world.env.pace)
+        coroutine = play_episode(world, rollout.sampling, start, rollout.stream, first, group)
+        return ActiveEpisode(self._take_sessions(len(world.env.agents)), coroutine, start, place, world.env.pace)
 
     def _take_sessions(self, num: int) -> range:
         """Return numbers that no session has."""
@@ -175,11 +175,11 @@ class Stage(Generic[T]):
 
     def _begin(self) -> None:
         """Begin as many episodes as may be under way, in order; threads start them, and some that are next."""
-        self._start(self.rollout.num_live - len(self.lives) + AHEAD)
-        while self.queue and len(self.lives) < self.rollout.num_live:
+        self._start(self.rollout.num_live - len(self.active) + AHEAD)
+        while self.queue and len(self.active) < self.rollout.num_live:
             self._start(1)
             one = self.queue.popleft()
-            self.lives[one.sessions.start] = one
+            self.active[one.sessions.start] = one
             self.owners.update(dict.fromkeys(one.sessions, one))
             if one.answer is None:
                 self._go_on(one, next)
@@ -190,31 +190,31 @@ class Stage(Generic[T]):
         """Have threads start the next so many episodes of those that go on without a tick."""
         for one in islice(self.queue, num):
             if one.pace == "ticks" and one.answer is None:
-                one.answer = self.pool.submit(next(one.life))  # type: ignore[arg-type]
+                one.answer = self.pool.submit(next(one.coroutine))  # type: ignore[arg-type]
 
-    def _admit(self, one: Lived) -> None:
+    def _admit(self, one: ActiveEpisode) -> None:
         """Hand an episode its environment's answer, or the exception that this raised, when it is there."""
         answer, one.answer = one.answer, None
         assert answer is not None
         error = answer.exception()
-        self._go_on(one, lambda life: life.send(answer.result()) if error is None else life.throw(error))
+        self._go_on(one, lambda coroutine: coroutine.send(answer.result()) if error is None else coroutine.throw(error))
 
     def _admit_ready(self) -> None:
         """Admit those whose answer is ready; where nobody else can go on, wait for the first of them."""
-        answers = [one.answer for one in self.live if one.answer is not None]
+        answers = [one.answer for one in self.pending_live if one.answer is not None]
         if answers and not self.num_decoding and not self.due:
             wait(answers, timeout=PATIENCE, return_when=FIRST_COMPLETED)
-        ready = [one for one in self.live if one.answer is not None and one.answer.done()]
-        self.live = [one for one in self.live if one not in ready]
+        ready = [one for one in self.pending_live if one.answer is not None and one.answer.done()]
+        self.pending_live = [one for one in self.pending_live if one not in ready]
         for one in ready:
             self._admit(one)
 
-    def _go_on(self, one: Lived, send: Callable[[Any], Asked]) -> None:
+    def _go_on(self, one: ActiveEpisode, send: Callable[[Any], Asked]) -> None:
         """Let an episode say what it waits for, if it does not end."""
         try:
-            asked = send(one.life)
+            asked = send(one.coroutine)
             while one.pace == "inline" and not isinstance(asked, Request):
-                asked = answer_at_once(one.life, asked)
+                asked = answer_at_once(one.coroutine, asked)
         except StopIteration as end:
             self._end(one, end.value)
             return
@@ -223,11 +223,11 @@ class Stage(Generic[T]):
             return
         one.answer = self.pool.submit(asked)
         if one.pace == "live":
-            self.live.append(one)
+            self.pending_live.append(one)
         else:
             self.due.append((self.tick + self.rollout.tool_ticks, one))
 
-    def _add(self, one: Lived, request: Request) -> None:
+    def _add(self, one: ActiveEpisode, request: Request) -> None:
         try:
             self.rollout.engine.add(request)
         except RequestError as error:
@@ -235,14 +235,14 @@ class Stage(Generic[T]):
             raise RequestError(f"{asker}: {error}") from None
         self.num_decoding += 1
 
-    def _end(self, one: Lived, result: Trajectory | float) -> None:
-        del self.lives[one.sessions.start]
+    def _end(self, one: ActiveEpisode, result: Trajectory | float) -> None:
+        del self.active[one.sessions.start]
         for session in one.sessions:
             del self.owners[session]
         if isinstance(result, float):  # nobody leaves a probe
             self._release_all(one.sessions)
         else:
-            self.kept.setdefault(one.place.growth, []).extend(one.sessions)
+            self.ended_sessions.setdefault(one.place.growth, []).extend(one.sessions)
             if not self.forks:
                 self._release(one.place.growth)
             self.rollout.progress(result)
@@ -251,17 +251,17 @@ class Stage(Generic[T]):
 
     def _release(self, index: int) -> None:
         """Let go of what a growth's ended episodes hold in the engine."""
-        self._release_all(self.kept.pop(index, ()))
+        self._release_all(self.ended_sessions.pop(index, ()))
 
     def _release_all(self, sessions: Iterable[int]) -> None:
         for session in sessions:
             self.rollout.engine.release(session)
 
 
-def answer_at_once(life: Life | Answering, asked: Callable[[], Any]) -> Asked:
+def answer_at_once(coroutine: EpisodeCoroutine | Answering, asked: Callable[[], Any]) -> Asked:
     """Return what an episode waits for after its environment's answer, or after the exception that this raised."""
     try:
         answer = asked()
     except Exception as error:
-        return life.throw(error)
-    return life.send(answer)
+        return coroutine.throw(error)
+    return coroutine.send(answer)

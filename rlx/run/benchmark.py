@@ -26,7 +26,7 @@ from rlx.evaluate.tables import markdown_cell, to_markdown, to_rich
 from rlx.model.load import Model, load_base, load_tokenizer, source_of
 from rlx.record.folder import EVALUATIONS, digest_of, write_aside
 from rlx.run.judge import newest_of, refuse_trained
-from rlx.run.life import Life, living
+from rlx.run.life import Life, open_run
 from rlx.run.report import WIDE
 from rlx.run.run import Run
 from rlx.run.warm import model_digest
@@ -75,7 +75,7 @@ def evaluate_in(
 ) -> list[Row]:
     """Evaluate in `run.folder`, on the first of the processes that were started. Equal settings show the result that
     is there."""
-    with living(run, screen, trains=False) as life:
+    with open_run(run, screen, trains=False) as life:
         for note in notes:
             life.process.screen.say(note)
         life.process.pulse.at("benchmarks")

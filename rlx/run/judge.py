@@ -1,4 +1,4 @@
-"""The end of a run: the policy it began with and the one it has, on the same held-out tasks, side by side."""
+"""Evaluate policies on held-out tasks: on the way of a run, at its end, and for `rlx eval`."""
 
 from __future__ import annotations
 
@@ -40,10 +40,13 @@ from rlx.record.sources import code_digest
 from rlx.record.store import growing, save
 from rlx.rollout.play import Rollout
 from rlx.rollout.together import together
-from rlx.run.agent import Agent, build_policy
 from rlx.run.fleet import open_fleet
 from rlx.run.inputs import data_of
-from rlx.run.kept import (
+from rlx.run.life import Life, end, errors_of, fetch_first, open_run, read_finished, record_end
+from rlx.run.policies import chosen
+from rlx.run.report import left_in, model_name, name_of, num_held_out, results_text, tables_of
+from rlx.run.run import Run
+from rlx.run.stored_evaluation import (
     evaluation_key,
     evaluation_path,
     is_begun,
@@ -53,10 +56,7 @@ from rlx.run.kept import (
     read_parts,
     store_evaluation,
 )
-from rlx.run.life import Life, end, errors_of, fetch_first, living, read_finished, record_end
-from rlx.run.policies import chosen
-from rlx.run.report import left_in, model_name, name_of, num_held_out, results_text, tables_of
-from rlx.run.run import Run
+from rlx.run.trainee import Trainee, build_policy
 from rlx.run.warm import model_digest
 from rlx.types import Group, Metrics, Sampling, Start, Trajectory
 
@@ -67,13 +67,13 @@ PLAYED = {"eval": "the policy", "start": "the start", "untrained": "the untraine
 NO_CHECKPOINT = "go on with it by its own rlx train command; rlx eval model.path=DIR evaluates a model as it is"
 
 
-def judge_run(life: Life, agent: Agent) -> Figures:
+def judge_run(life: Life, trainee: Trainee) -> Figures:
     """Return the figures of all evaluations: `eval/…` (trained policy), `start/…`, `untrained/…` (no warm start) and
     `random/…` (floor). `gain/…` and `gain_untrained/…` are paired differences."""
-    act = partial(agent.policy.rollout, prepare=agent.sync, keep=False)
-    ours = judge(life, act, "eval", agent.learner.num_updates)
-    bare = judge_fixed(life, agent, "untrained", life.run.model) if judges_untrained(life.run) else []
-    start = judge_fixed(life, agent, "start", agent.start)
+    act = partial(trainee.policy.rollout, prepare=trainee.sync, keep=False)
+    ours = judge(life, act, "eval", trainee.learner.num_updates)
+    bare = judge_fixed(life, trainee, "untrained", life.run.model) if judges_untrained(life.run) else []
+    start = judge_fixed(life, trainee, "start", trainee.start)
     life.policy = f"{CHECKPOINTS}/{STEP}{life.run.steps}"
     found = floor_beside(life)
     for evaluations in (bare, start, ours):
@@ -105,32 +105,32 @@ def floor_beside(life: Life) -> Figures:
         return {}
 
 
-def judge_on_the_way(life: Life, agent: Agent, step: int) -> Metrics:
+def judge_on_the_way(life: Life, trainee: Trainee, step: int) -> Metrics:
     """`eval/…` of the policy as it is after `step` steps, where evaluate.every asks for it."""
     every = life.run.evaluate.every
     if not every or step % every or step == life.run.steps:
         return {}
     life.ahead(step)
-    act = partial(agent.policy.rollout, prepare=agent.sync, keep=False)
-    found = judge(life, act, "eval", agent.learner.num_updates)
+    act = partial(trainee.policy.rollout, prepare=trainee.sync, keep=False)
+    found = judge(life, act, "eval", trainee.learner.num_updates)
     if life.run.algo.frozen_policy:
-        agent.restore()
+        trainee.restore()
     return {name: value for evaluation in found for name, value in values(evaluation.figures).items()}
 
 
-def judge_fixed(life: Life, agent: Agent, noun: str, model: Model) -> list[Evaluation]:
+def judge_fixed(life: Life, trainee: Trainee, noun: str, model: Model) -> list[Evaluation]:
     """Evaluate a model that the run does not change, or read what another run left of its evaluation."""
 
     run = life.run
 
     def prepare() -> None:
         with in_turn(life):
-            agent.begin(model)
+            trainee.begin(model)
 
     config = {key: run.config[key] for key in ("env", "protocol", "sampling", "evaluate", "hardware")}
     config |= {"code": code_digest(config), **data_of(run.env), **chosen(run.config)}
     digest = digest_of({"config": config, "model": model_digest(model), "format": FORMAT})
-    act = partial(agent.policy.rollout, prepare=prepare, keep=False)
+    act = partial(trainee.policy.rollout, prepare=prepare, keep=False)
     return judge(life, act, noun, digest, cache=None if run.is_served else cache_folder() / EVALUATED / digest)
 
 
@@ -259,7 +259,7 @@ def evaluate_model(run: Run, screen: Screen | None = None, *, label: str = "", n
     """Evaluate the run's model, which has learned for `run.steps`; on as many processes as were started. What was
     evaluated before is told again."""
     refuse_trained(run.folder)
-    with living(run, screen, trains=False) as life:
+    with open_run(run, screen, trains=False) as life:
         run, life.policy, life.notes = life.run, run.model.path, tuple(notes)
         life.advance(step=run.steps)
         done = read_finished(life) if life.process.ranks.first(lambda: read_finished(life) is not None) else None

@@ -28,12 +28,12 @@ from rlx.record.folder import CHECKPOINTS, COMMAND, LOG, METRICS, SUMMARY, open_
 from rlx.record.store import save as save_groups
 from rlx.record.store import step_path
 from rlx.record.track import Dashboard, append_metrics, read_metrics
-from rlx.run.agent import Agent
 from rlx.run.alarm import Alarms, warnings_of
 from rlx.run.inputs import fetch_inputs
 from rlx.run.process import Process
 from rlx.run.progress import Progress, write_progress
 from rlx.run.run import Run
+from rlx.run.trainee import Trainee
 from rlx.tool.python import end_sandboxes
 from rlx.types import Group, Metrics
 from rlx.world import data_version_of, is_reproducible, reward_range_of
@@ -53,20 +53,20 @@ def none_ahead(step: int) -> Mapping[int, list[Group]]:
 
 @dataclass(slots=True, kw_only=True)
 class Life:
-    """A run under way: its process, its progress, and what it says of itself."""
+    """A run under way: its settings, its process, its progress, and what it reports."""
 
     run: Run
     process: Process
     progress: Progress = field(default_factory=Progress)
     dashboard: Dashboard | None = None
     since: float = 0.0
-    """When the cost's seconds were last brought up to date."""
-    kept: float = 0.0
-    """When the last checkpoint was written."""
+    """Time of the last update of the cost, by the monotonic clock."""
+    checkpointed_at: float = 0.0
+    """Time of the last checkpoint, by the monotonic clock."""
     saving: float | None = None
     """Seconds of the checkpoint that the last step ended with; None where it ended without one."""
     policy: str = ""
-    """Policy of the figures: a checkpoint, or a model's path."""
+    """Name of the policy of the figures: a checkpoint, or a model's path."""
     notes: tuple[str, ...] = ()
     """Notes for a reader of the figures."""
     warnings: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ class Life:
     """Waits for the rollouts that are played beside the update; those of this step and later ones."""
 
     def __post_init__(self) -> None:
-        self.since = self.kept = time.monotonic()
+        self.since = self.checkpointed_at = time.monotonic()
 
     @property
     def checkpoints(self) -> Path:
@@ -107,9 +107,11 @@ class Life:
 
 
 @contextmanager
-def living(run: Run, screen: Screen | None = None, *, trains: bool = True) -> Iterator[Life]:
-    """A run with its processes met, its folder claimed, its ears open and its pulse watched. One that only evaluates
-    takes as many processes as there are."""
+def open_run(run: Run, screen: Screen | None = None, *, trains: bool = True) -> Iterator[Life]:
+    """Open a run: its processes join, its folder is claimed, signals are caught and the heartbeat is watched.
+
+    A run that only evaluates (not `trains`) takes as many processes as there are.
+    """
     with listen() as interrupt, join(run.hardware, exact=trains) as ranks:
         screen = (screen or Screen()) if ranks.is_first else Screen(silent=True)
         run = replace(run, folder=Path(ranks.broadcast(str(run.folder.absolute()))))
@@ -172,8 +174,8 @@ def fetch_first(life: Life) -> None:
         fetch_inputs(life.run, life.process.interrupt.check)
 
 
-def keep(life: Life, agent: Agent, step: int) -> None:
-    """A checkpoint after `step` steps."""
+def save_checkpoint(life: Life, trainee: Trainee, step: int) -> None:
+    """Write a checkpoint after `step` steps: on rank 0 the folder, on others their part of the weights."""
     life.process.pulse.at(f"checkpoint of step {step}")
     began = time.monotonic()
     beat = life.process.pulse.beat
@@ -181,7 +183,7 @@ def keep(life: Life, agent: Agent, step: int) -> None:
     played = life.ahead(step)
 
     def write(folder: Path) -> None:
-        agent.save(folder, beat)
+        trainee.save(folder, beat)
         for ahead, groups in played.items():
             save_groups(step_path(folder, ahead + 1), groups, max_rounds=life.run.env.max_rounds)
         data = data_version_of(life.run.env)
@@ -190,9 +192,9 @@ def keep(life: Life, agent: Agent, step: int) -> None:
     if life.process.ranks.is_first:
         write_checkpoint(life.checkpoints, step, write, keep=life.run.checkpoint.keep, progress=beat)
     else:
-        agent.save(None, beat)
-    life.kept = time.monotonic()
-    life.saving = life.kept - began
+        trainee.save(None, beat)
+    life.checkpointed_at = time.monotonic()
+    life.saving = life.checkpointed_at - began
 
 
 def keeps_trajectories(run: Run, step: int) -> bool:
@@ -201,8 +203,10 @@ def keeps_trajectories(run: Run, step: int) -> bool:
     return bool(every) and (step == 1 or step % every == 0)
 
 
-def record(life: Life, agent: Agent, step: int, metrics: Metrics, groups: Sequence[Group], notes: AllNotes) -> None:
-    """Say what step number `step` (from 1) was like, and save the run when that is due."""
+def record_step(
+    life: Life, trainee: Trainee, step: int, metrics: Metrics, groups: Sequence[Group], notes: AllNotes
+) -> None:
+    """Append the metrics of step `step` (from 1), store its trajectories, warn, and write a checkpoint if due."""
     run = life.run
     life.advance(step=step)
     life.spend(groups)
@@ -218,13 +222,15 @@ def record(life: Life, agent: Agent, step: int, metrics: Metrics, groups: Sequen
         if keeps_trajectories(run, step):
             save_groups(step_path(run.folder, step), groups, max_rounds=run.env.max_rounds, notes=notes)
     if step == run.steps or step % run.checkpoint.every == 0 or is_overdue(life):
-        keep(life, agent, step)
+        save_checkpoint(life, trainee, step)
 
 
 def is_overdue(life: Life) -> bool:
     """Tell whether the last checkpoint is too old, by rank 0's clock."""
     minutes = life.run.checkpoint.minutes
-    return minutes is not None and bool(life.process.ranks.broadcast(time.monotonic() - life.kept > 60 * minutes))
+    return minutes is not None and bool(
+        life.process.ranks.broadcast(time.monotonic() - life.checkpointed_at > 60 * minutes)
+    )
 
 
 def keep_evidence(life: Life, step: int, error: NotFiniteError) -> RunError:

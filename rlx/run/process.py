@@ -22,7 +22,7 @@ class Process:
     ranks: Ranks = ALONE
     pulse: Pulse = field(default_factory=Pulse)
     fleet: Fleet | None = None
-    """The run's rollout servers, if it has any."""
+    """Rollout servers that this process talks to."""
     engine: Engine | None = None
     """Engine that samples: started by the first stage, given to the next with other weights, ended with the run."""
 

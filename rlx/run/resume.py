@@ -15,9 +15,9 @@ from rlx.record.store import load as load_groups
 from rlx.record.store import step_path
 from rlx.record.track import metrics_gap, truncate_metrics
 from rlx.run import curriculum
-from rlx.run.agent import Agent
 from rlx.run.life import Life, RunError, finished_before, read_finished
 from rlx.run.progress import Progress, ProgressError, read_progress
+from rlx.run.trainee import Trainee
 from rlx.types import Group
 from rlx.world import data_version_of
 
@@ -25,7 +25,7 @@ RESTORE = "restore it, or choose another hydra.run.dir"
 BEGIN_AGAIN = "restore one, or move what is there away to begin again"
 
 
-def resume(life: Life, agent: Agent) -> dict[int, list[Group]]:
+def resume(life: Life, trainee: Trainee) -> dict[int, list[Group]]:
     """Load the newest good checkpoint and its progress, and cut the metrics back to it. Return the rollouts that were
     played ahead, by step."""
     newest = newest_of(life)
@@ -35,7 +35,7 @@ def resume(life: Life, agent: Agent) -> dict[int, list[Group]]:
         life.progress = start
     else:
         progress = continued(life, newest, start)
-        agent.learner.load(newest, life.process.pulse.beat)
+        trainee.learner.load(newest, life.process.pulse.beat)
         life.progress = progress
         life.process.screen.say(f"resumed from {newest}")
     step = life.progress.step

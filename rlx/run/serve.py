@@ -13,7 +13,7 @@ from rlx.hardware.profile import Hardware
 from rlx.model.load import Model, load_base, load_tokenizer
 from rlx.rollout.remote.link import token_here
 from rlx.rollout.remote.server import RolloutServer
-from rlx.run.agent import build_engine
+from rlx.run.trainee import build_engine
 
 GRACE = 20.0
 """Seconds that a server may take to end after its parent's end, before it is killed."""

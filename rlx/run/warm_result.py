@@ -19,10 +19,10 @@ from rlx.record.store import save
 from rlx.record.track import is_number, read_metrics
 from rlx.rollout.measure import measure
 from rlx.rollout.together import together
-from rlx.run.agent import Agent
 from rlx.run.life import Life
 from rlx.run.process import Process
 from rlx.run.run import Run
+from rlx.run.trainee import Trainee
 from rlx.types import Group
 
 NUM_TASKS = 8
@@ -107,14 +107,14 @@ def result_of(steps: int, lines: Sequence[Mapping[str, Any]], groups: Sequence[G
     )
 
 
-def try_out(life: Life, stage: Run, agent: Agent) -> WarmResult:
+def try_out(life: Life, stage: Run, trainee: Trainee) -> WarmResult:
     """Play a few training tasks with the policy of a warm start, sampled as in training, and store what came of it."""
     life.process.pulse.at("episodes of the warm start's policy")
-    act = agent.policy.rollout(
+    act = trainee.policy.rollout(
         stage.env,
         stage.sampling,
         ("warm start", stage.seed),
-        prepare=agent.sync,
+        prepare=trainee.sync,
         check=life.process.interrupt.check,
         progress=life.process.note_end,
     )

@@ -26,8 +26,8 @@ from rlx.hardware.ranks import PATIENCE, join
 from rlx.learner.batch import Batch
 from rlx.learner.deepspeed import DeepSpeedLearner
 from rlx.learner.torch import TorchLearner
-from rlx.run.agent import build_agent
 from rlx.run.policies import Frozen
+from rlx.run.trainee import build_trainee
 from rlx.train import train
 from rlx.types import Group, Turn
 
@@ -81,7 +81,7 @@ def compare_export(folder: str, words: list[str]) -> None:
 
     run = build_run(compose(words), Path(folder))
     with join(run.hardware) as ranks:
-        agent = build_agent(run, run.model, ranks)
+        agent = build_trainee(run, run.model, ranks)
         agent.learner.load(Path(folder) / "checkpoints" / "step-2")
         weights = agent.learner.weights()
         loaded = AutoModelForCausalLM.from_pretrained(Path(folder) / "checkpoints" / "step-2").state_dict()

@@ -27,11 +27,11 @@ def run(small_run: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory)
 
 @pytest.fixture(scope="module")
 def agent(run: Any) -> Iterator[Any]:
-    from rlx.run.agent import build_agent
     from rlx.run.fleet import open_fleet
+    from rlx.run.trainee import build_trainee
 
     with open_fleet(run) as fleet:
-        yield build_agent(run, run.model, fleet=fleet)
+        yield build_trainee(run, run.model, fleet=fleet)
 
 
 def test_its_log_probs_are_the_learner_s_before_and_after_three_updates(run: Any, agent: Any) -> None:

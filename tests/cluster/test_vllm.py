@@ -41,9 +41,9 @@ def run(small_run: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory)
 
 @pytest.fixture(scope="module")
 def agent(run: Any) -> Any:
-    from rlx.run.agent import build_agent
+    from rlx.run.trainee import build_trainee
 
-    return build_agent(run, run.model)
+    return build_trainee(run, run.model)
 
 
 @pytest.fixture(scope="module")

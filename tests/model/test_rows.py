@@ -16,8 +16,8 @@ from torch import Tensor
 from rlx.model.ground import Ground
 from rlx.model.load import Added, Model, load_base, load_tokenizer
 from rlx.model.rows import RIDGE, Reader, Way, fit_rows, rests_of, ridge
-from rlx.run.agent import added_in
 from rlx.run.grounds import grounds_of
+from rlx.run.trainee import added_in
 
 Build = Callable[..., Any]
 NANO = Model(path="nano")

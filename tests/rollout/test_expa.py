@@ -18,7 +18,7 @@ from rlx.protocol.drawn import added_by, drawn_by
 from rlx.protocol.expa import ExpA
 from rlx.rollout.automaton import mask
 from rlx.rollout.episode import play_episode, worlds_of
-from rlx.rollout.row import Row, Vocabulary, open_row
+from rlx.rollout.row import RequestRow, Vocabulary, open_row
 from rlx.rollout.speech import Speech, speech_of
 from rlx.rollout.stops import token_bytes
 from rlx.types import Request, Sampling, Start, Stop, Trajectory
@@ -63,7 +63,7 @@ class Agent(Episode):
         while not isinstance(asked, Request):
             asked = self.life.send(asked())
         self.request = asked
-        self.row: Row = open_row(0, asked, self.automaton, self.vocabulary)
+        self.row: RequestRow = open_row(0, asked, self.automaton, self.vocabulary)
 
     @property
     def free(self) -> list[int]:

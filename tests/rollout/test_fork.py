@@ -29,9 +29,9 @@ def run(tmp_path_factory: pytest.TempPathFactory, small_run: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def agent(run: Any) -> Any:
-    from rlx.run.agent import build_agent
+    from rlx.run.trainee import build_trainee
 
-    return build_agent(run, run.model)
+    return build_trainee(run, run.model)
 
 
 def tree(context: SamplerContext) -> Growth:

@@ -15,7 +15,7 @@ from rich.console import Console
 from rlx.console import Screen
 from rlx.model.load import SHIPPED, Model
 from rlx.record import sources
-from rlx.run.kept import evaluation_key
+from rlx.run.stored_evaluation import evaluation_key
 from rlx.run.warm import model_digest, start_digest
 from rlx.train import train
 

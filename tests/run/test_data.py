@@ -16,8 +16,8 @@ from rlx.env.countdown.countdown import Countdown
 from rlx.env.mixed.mixture import Mixture, Portion
 from rlx.env.questions.qa import QA
 from rlx.run.inputs import data_of
-from rlx.run.kept import evaluation_key
 from rlx.run.life import RunError
+from rlx.run.stored_evaluation import evaluation_key
 from rlx.run.warm import warm_config
 from rlx.tool.lend import Lend
 from rlx.tool.search import Search

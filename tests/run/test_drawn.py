@@ -24,7 +24,7 @@ from rlx.protocol.automaton import Actions, Automaton, State
 from rlx.protocol.drawn import Choosing, Encode, Said, added_by, split_choices
 from rlx.protocol.tags import Tags
 from rlx.record.folder import CHECKPOINTS
-from rlx.run.agent import build_agent, build_policy
+from rlx.run.trainee import build_policy, build_trainee
 from rlx.train import train
 from rlx.types import Action, Completion, Group, Step, Stop, Task, Text
 
@@ -105,7 +105,7 @@ def names_in(group: Group, agent: Any) -> Iterator[tuple[str, ...]]:
 
 
 def test_what_a_protocol_draws_reaches_engine_learner_and_environment(run: Any) -> None:
-    agent = build_agent(run, run.model)
+    agent = build_trainee(run, run.model)
     groups = play(run, agent.policy)
     for group in groups:
         for episode, names in zip(group.trajectories, names_in(group, agent)):

@@ -19,7 +19,7 @@ from rlx.gym.named import build_protocol
 from rlx.learner.batch import collate
 from rlx.learner.rows import rows
 from rlx.model.load import SHIPPED, Model
-from rlx.run.agent import Agent, build_agent
+from rlx.run.trainee import Trainee, build_trainee
 from rlx.types import Action, Move, Sampling, Start, Step, Task, Text, ToolUse, Verb
 
 CHAT = (
@@ -94,9 +94,9 @@ def spoken_in(name: str) -> Portion:
     return Portion(env=Sums(name=name, lines="; " if "\n" in protocol.stops else "\n"), protocol=protocol)
 
 
-def imitating(run: Any, model: Model) -> Agent:
+def imitating(run: Any, model: Model) -> Trainee:
     """An agent that copied the expert so many times that nothing else is left to say."""
-    agent, tasks = build_agent(run, model), list(run.env.tasks("train", 0))
+    agent, tasks = build_trainee(run, model), list(run.env.tasks("train", 0))
     groups = agent.policy.rollout(run.env, run.sampling, ("copy",)).sample(run.algo.sample, tasks)
     batch = agent.learner.annotate(collate(groups), run.algo.needs)
     for _ in range(run.steps):

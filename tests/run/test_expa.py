@@ -13,7 +13,7 @@ import torch
 from rlx.algo.twins import IMPOSSIBLE, Twins, watched_of, with_twins
 from rlx.environment import Environment, Episode
 from rlx.learner.batch import collate
-from rlx.run.agent import build_agent
+from rlx.run.trainee import build_trainee
 from rlx.types import Action, Group, Move, Step, Task, Text, Trajectory, Verb
 from rlx.world import legal_sets
 
@@ -91,7 +91,7 @@ def play(run: Any, agent: Any, num: int = 6) -> list[Group]:
 
 
 def test_what_is_legal_now_is_masked_in_engine_and_learner_alike(house: Any) -> None:
-    agent = build_agent(house, house.model)
+    agent = build_trainee(house, house.model)
     likely(agent)
     groups = play(house, agent)
     speech = agent.policy.speech

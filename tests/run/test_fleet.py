@@ -20,8 +20,8 @@ from rlx.hardware.ranks import Ranks
 from rlx.learner.batch import collate
 from rlx.rollout.remote.engine import RemoteEngine
 from rlx.rollout.remote.link import ServerError, link_all
-from rlx.run.agent import Agent, Policy, build_agent, build_policy
 from rlx.run.fleet import Fleet, devices_of, given_addresses, last_words, open_fleet, servers_of
+from rlx.run.trainee import Policy, Trainee, build_policy, build_trainee
 from rlx.types import Group
 
 Build = Callable[..., Any]
@@ -112,7 +112,7 @@ def said(groups: list[Group]) -> list[list[tuple]]:
 
 
 def test_processes_play_what_this_one_would_and_one_may_be_killed(run: Any, local: Policy, fleet: Fleet) -> None:
-    agent: Agent = build_agent(run, run.model, fleet=fleet)
+    agent: Trainee = build_trainee(run, run.model, fleet=fleet)
     engine = agent.policy.engine
     assert isinstance(engine, RemoteEngine)
     undisturbed = play(run, local)

@@ -15,7 +15,7 @@ from rlx.algo.entry import Probe
 from rlx.algo.parts import Sampler, SamplerContext
 from rlx.algo.twins import Twin, Twins, begin_twins, places_of, watched_of, weigh_places, with_twins
 from rlx.model.load import load_base
-from rlx.run.agent import build_agent
+from rlx.run.trainee import build_trainee
 from rlx.types import Group, Start, Turn
 
 Build = Callable[..., Any]
@@ -63,7 +63,7 @@ def teacher_forced(model: Any, run: Any, agent: Any, turn: Turn, token: int, ids
 
 
 def test_a_place_s_weight_is_the_probability_of_all_tokens_of_the_description(run: Any) -> None:
-    agent = build_agent(run, run.model)
+    agent = build_trainee(run, run.model)
     model = load_base(run.model, dtype="float32", attention="sdpa", added=agent.added)
     rollout = agent.policy.rollout(run.env, run.sampling, ("test",))
     left: list[Twin] = []
@@ -83,7 +83,7 @@ def test_a_place_s_weight_is_the_probability_of_all_tokens_of_the_description(ru
 
 
 def test_a_context_without_room_for_the_description_is_no_place(run: Any, tmp_path: Path) -> None:
-    agent = build_agent(run, run.model)
+    agent = build_trainee(run, run.model)
     rollout = agent.policy.rollout(run.env, run.sampling, ("test",))
     tasks = list(islice(run.env.tasks("train", 0), 2))
     groups = rollout.sample(with_twins(2, Twins()), tasks)
@@ -103,7 +103,7 @@ def test_a_context_without_room_for_the_description_is_no_place(run: Any, tmp_pa
 
 
 def test_what_the_release_weighs_asks_for_no_probe(run: Any) -> None:
-    agent = build_agent(run, run.model)
+    agent = build_trainee(run, run.model)
     rollout = agent.policy.rollout(run.env, run.sampling, ("test",))
     (group,) = rollout.sample(with_twins(2, Twins()), list(islice(run.env.tasks("train", 0), 1)))
     entries = rollout.worlds[""].speech.entries

@@ -15,9 +15,9 @@ from rlx.hardware.interrupt import InterruptedRunError
 from rlx.preflight.prospect import Prospect
 from rlx.preflight.tasks import check_tasks
 from rlx.record.track import is_clock
-from rlx.run.agent import Agent
 from rlx.run.curriculum import TaskError
 from rlx.run.life import Life
+from rlx.run.trainee import Trainee
 from rlx.train import take_step, train
 
 Build = Callable[..., Any]
@@ -83,7 +83,7 @@ def test_each_stage_is_a_run_of_its_own_kept_by_its_own_content(cache: Path, bui
 def test_a_curriculum_cut_off_in_its_second_stage_goes_on_to_the_same_bits(
     cache: Path, build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def cut_off(life: Life, agent: Agent, step: int, *told: Any) -> Any:
+    def cut_off(life: Life, agent: Trainee, step: int, *told: Any) -> Any:
         if (life.run.steps, step) == (2, 1):
             raise InterruptedRunError(15)
         return take_step(life, agent, step, *told)

@@ -16,10 +16,10 @@ from rlx.hardware.interrupt import InterruptedRunError
 from rlx.record.folder import open_folder
 from rlx.record.lock import who
 from rlx.run import warm_result
-from rlx.run.agent import Agent
 from rlx.run.life import Life
 from rlx.run.process import Process
 from rlx.run.run import Run
+from rlx.run.trainee import Trainee
 from rlx.run.warm_result import (
     WarmResult,
     advice,
@@ -113,7 +113,7 @@ def test_a_warm_start_shows_its_loss_and_its_policy_s_own_success_and_is_found_w
         train(small_run(tmp_path / name, *WARM), screen)
         return (tmp_path / name / "log.txt").read_text()
 
-    def cut_off(life: Life, agent: Agent, step: int, *told: Any) -> Any:
+    def cut_off(life: Life, agent: Trainee, step: int, *told: Any) -> Any:
         if (life.run.steps, step) == (4, 3):
             raise InterruptedRunError(15)
         return take_step(life, agent, step, *told)

@@ -35,7 +35,7 @@ from rlx.model.masks import Masks
 from rlx.protocol.automaton import Automaton
 from rlx.rollout.choice import Chooser
 from rlx.rollout.engine import Counts, WeightsError
-from rlx.rollout.row import Row, Vocabulary, open_row
+from rlx.rollout.row import RequestRow, Vocabulary, open_row
 from rlx.rollout.stops import token_bytes
 from rlx.rollout.torch.decoder import Decoder, build_decoder
 from rlx.rollout.torch.prefix_store import PrefixStore, Saved
@@ -77,9 +77,9 @@ class TorchEngine:
         )
         self.counts = Counts()
         self.tick = self._num_added = 0
-        self._waiting: deque[Row] = deque()
-        self._rows: list[Row] = []
-        self._active: dict[int, Row | None] = {}
+        self._waiting: deque[RequestRow] = deque()
+        self._rows: list[RequestRow] = []
+        self._active: dict[int, RequestRow | None] = {}
         """Sessions with a request under way; None while it waits."""
         self._store = PrefixStore()
         self._longest = 0
@@ -157,9 +157,9 @@ class TorchEngine:
                 self._runner.cache.move(len(self._rows), index, len(last.ids) - 1)
                 self._rows[index] = last
 
-    def _admit(self) -> tuple[list[Row], list[Finished]]:
+    def _admit(self) -> tuple[list[RequestRow], list[Finished]]:
         """Requests from the queue's head while there are slots; those without a token to sample end at once."""
-        admitted: list[Row] = []
+        admitted: list[RequestRow] = []
         refused: list[Finished] = []
         while self._waiting and len(self._rows) + len(admitted) < self.num_slots:
             row = self._waiting.popleft()
@@ -170,10 +170,10 @@ class TorchEngine:
                 admitted.append(row)
         return admitted, refused
 
-    def _prefill(self, admitted: list[Row]) -> list[Tensor]:
+    def _prefill(self, admitted: list[RequestRow]) -> list[Tensor]:
         """Append admitted rows and compute their logits: first those with something to compute, then the copies."""
-        computed: list[tuple[Row, Saved | None, int]] = []
-        copies: dict[tuple[int, ...], list[Row]] = {}
+        computed: list[tuple[RequestRow, Saved | None, int]] = []
+        copies: dict[tuple[int, ...], list[RequestRow]] = {}
         first_here: set[tuple[int, ...]] = set()
         for row in admitted:
             context = tuple(row.ids)
@@ -197,7 +197,7 @@ class TorchEngine:
         self.counts.num_reused += found if is_own else 0
         self.counts.num_shared += 0 if is_own else found
 
-    def _compute(self, computed: list[tuple[Row, Saved | None, int]]) -> Tensor:
+    def _compute(self, computed: list[tuple[RequestRow, Saved | None, int]]) -> Tensor:
         """Prefill what is new to each row, after what is kept of it."""
         first = len(self._rows)
         cache = self._runner.cache
@@ -217,7 +217,7 @@ class TorchEngine:
                 self._prompts[prompt] = Saved(prompt, cache.save(first + place, len(prompt)), logits[place].clone())
         return logits
 
-    def _copy(self, saved: Saved, rows: list[Row]) -> Tensor:
+    def _copy(self, saved: Saved, rows: list[RequestRow]) -> Tensor:
         """Give rows the cache and the logits of an equal prompt."""
         assert saved.logits is not None
         first, length = len(self._rows), len(saved.ids)
@@ -243,7 +243,7 @@ class TorchEngine:
             f"session {sessions[0]}: policy version {self.version} gives logits that are not finite; load good weights"
         )
 
-    def _end(self, row: Row, stop: Stop) -> Finished:
+    def _end(self, row: RequestRow, stop: Stop) -> Finished:
         row.over = True
         del self._active[row.request.session]
         return row.order, row.request, row.complete(stop, self.version)

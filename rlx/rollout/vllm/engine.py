@@ -32,7 +32,7 @@ from rlx.hardware.profile import SPLIT_TEMPERATURES
 from rlx.protocol.automaton import Automaton
 from rlx.record.codec import common_prefix
 from rlx.rollout.engine import Counts, RequestError, WeightsError
-from rlx.rollout.row import Row, Vocabulary, open_row
+from rlx.rollout.row import RequestRow, Vocabulary, open_row
 from rlx.rollout.stops import listen, token_bytes
 from rlx.rollout.vllm.llm import end_idle, give_back, lend
 from rlx.rollout.vllm.settings import Settings, check_vllm, config_of
@@ -68,7 +68,7 @@ class VllmEngine:
         )
         self.counts = Counts()
         self.tick = self._num_added = 0
-        self._refused: list[Row] = []
+        self._refused: list[RequestRow] = []
         """Without room for a token; they end at the next step."""
         self._known: dict[int, list[int]] = {}
         """Sessions that were not released, and the context they have had computed."""
@@ -118,7 +118,7 @@ class VllmEngine:
         else:
             self._vllm.add(row)
 
-    def _under_way(self, session: int) -> list[Row]:
+    def _under_way(self, session: int) -> list[RequestRow]:
         return [row for row in (*self._vllm.rows.values(), *self._refused) if row.request.session == session]
 
     def _check(self, request: Request) -> None:
@@ -156,7 +156,7 @@ class VllmEngine:
                 finished.append((row, completion))
         return [(row.request, completion) for row, completion in sorted(finished, key=lambda item: item[0].order)]
 
-    def _hear(self, row: Row, output: Any, sampled: Sequence[tuple[int, float]]) -> Completion | None:
+    def _hear(self, row: RequestRow, output: Any, sampled: Sequence[tuple[int, float]]) -> Completion | None:
         """Take what a row has sampled; its completion, if it ends with it."""
         if len(row.logprobs) == len(row.request.given):
             self._count(row, output.num_cached_tokens or 0)
@@ -174,7 +174,7 @@ class VllmEngine:
         self._known[row.request.session] = row.ids
         return row.complete(stop, self.version)
 
-    def _finite(self, row: Row, logprob: float) -> float:
+    def _finite(self, row: RequestRow, logprob: float) -> float:
         if not math.isfinite(logprob):
             raise WeightsError(
                 f"session {row.request.session}: policy version {self.version} gives logits that are not finite; "
@@ -182,7 +182,7 @@ class VllmEngine:
             )
         return logprob
 
-    def _count(self, row: Row, cached: int) -> None:
+    def _count(self, row: RequestRow, cached: int) -> None:
         own = min(cached, common_prefix(self._known[row.request.session], row.ids))
         self.counts.num_reused += own
         self.counts.num_shared += cached - own

@@ -43,7 +43,7 @@ from rlx.protocol.automaton import Automaton
 from rlx.record.cache import cache_folder, refusal, scratch_folder
 from rlx.record.folder import digest_of, write_aside
 from rlx.rollout.choice import Chooser, force
-from rlx.rollout.row import Row
+from rlx.rollout.row import RequestRow
 from rlx.rollout.vllm.settings import Settings, launch_settings, memory_settings, set_environment
 from rlx.rollout.vllm.weights import take_weights, take_weights_file, weights_file, widen
 from rlx.types import Request
@@ -57,7 +57,7 @@ class Vllm:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.rows: dict[str, Row] = {}
+        self.rows: dict[str, RequestRow] = {}
         """Requests under way, by their id in vLLM: their place in the order of `add`."""
         self.chooser = Chooser()
         self.added: list[Tensor] = []
@@ -97,7 +97,7 @@ class Vllm:
             raise ValueError(f"vLLM engine: {has} action rows for an automaton of {self.num_added} actions")
         return rows_AH.detach().to(self.settings.device, self.settings.dtype, copy=True)
 
-    def add(self, row: Row) -> None:
+    def add(self, row: RequestRow) -> None:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
@@ -116,7 +116,7 @@ class Vllm:
         self._llm.llm_engine.add_request(name, prompt, parameters)
         self.rows[name] = row
 
-    def step(self) -> list[tuple[Row, Any, list[tuple[int, float]]]]:
+    def step(self) -> list[tuple[RequestRow, Any, list[tuple[int, float]]]]:
         """Advance one tick; return each sampled row, vLLM's output, and the new tokens with their log-probs."""
         if not self.rows:
             return []
@@ -134,7 +134,7 @@ class Vllm:
             raise RuntimeError(f"vLLM engine: {chosen} was chosen and vLLM says {list(result.token_ids)}")
         return chosen
 
-    def drop(self, row: Row, abort: bool) -> None:
+    def drop(self, row: RequestRow, abort: bool) -> None:
         """Remove a row. `abort` also cancels it in vLLM."""
         name = str(row.order)
         self.chosen.pop(name, None)
@@ -311,17 +311,17 @@ def sampling_parameters(request: Request) -> dict[str, Any]:
     }
 
 
-def processor_type(rows: Mapping[str, Row], chooser: Chooser, chosen: dict[str, tuple[int, float]]) -> type:
+def processor_type(rows: Mapping[str, RequestRow], chooser: Chooser, chosen: dict[str, tuple[int, float]]) -> type:
     """Build vLLM's logits processor for one engine. It chooses a token and leaves vLLM no other."""
     from vllm.v1.sample.logits_processor import LogitsProcessor
     from vllm.v1.sample.logits_processor.builtin import process_dict_updates
 
-    def row_of(params: Any, *_: object) -> Row | None:
+    def row_of(params: Any, *_: object) -> RequestRow | None:
         return rows.get((params.extra_args or {}).get("row", ""))
 
     class Processor(LogitsProcessor):
         def __init__(self, vllm_config: Any, device: Any, is_pin_memory: bool) -> None:
-            self.places: dict[int, Row] = {}
+            self.places: dict[int, RequestRow] = {}
 
         def is_argmax_invariant(self) -> bool:
             return False

@@ -1,4 +1,4 @@
-"""Policy and learner: one model, as a policy that samples from it and a learner that moves it."""
+"""Build the policy and the learner of one model: an engine that samples from it, and a learner that moves it."""
 
 from __future__ import annotations
 
@@ -95,8 +95,8 @@ class Policy:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Agent:
-    """A policy and the learner that moves it."""
+class Trainee:
+    """A model under training: the policy that acts and the learner that moves it. Not an agent of an environment."""
 
     policy: Policy
     learner: Learner
@@ -130,9 +130,9 @@ class Agent:
             self.tokenizer.save_pretrained(folder)
 
 
-def build_agent(
+def build_trainee(
     run: Run, model: Model, ranks: Ranks = ALONE, fleet: Fleet | None = None, engine: Engine | None = None
-) -> Agent:
+) -> Trainee:
     """Load `model` once, and make of it what acts and what learns; `engine`, of the stage before, takes its weights."""
     tokenizer = load_tokenizer(model)
     added = added_in(run, tokenizer)
@@ -141,7 +141,7 @@ def build_agent(
     learner = learner_of(run, loaded, ranks, speech.drawn.automaton)
     policy = policy_of(run, model, loaded, learner.weights(), tokenizer, speech, fleet, engine)
     policy.engine.rest(keep=run.algo.frozen_policy)
-    return Agent(policy=policy, learner=learner, tokenizer=tokenizer, start=model, added=added)
+    return Trainee(policy=policy, learner=learner, tokenizer=tokenizer, start=model, added=added)
 
 
 def added_in(run: Run, tokenizer: Any) -> Added:
