@@ -37,7 +37,7 @@ QUIET = (
 EPISODE = """
 rollout/waves:sample_turns
 rollout/play:Rollout.sample
-run/agent:Agent.sync
+run/trainee:Trainee.sync
 rollout/stage:Stage.run
 rollout/episode:play_episode
 rollout/episode:Scene.begin
@@ -53,8 +53,8 @@ rollout/torch/engine:TorchEngine.add
 rollout/row:open_row
 rollout/torch/engine:TorchEngine.step
 rollout/choice:Chooser.choose
-rollout/row:Row.take
-rollout/row:Row.complete
+rollout/row:RequestRow.take
+rollout/row:RequestRow.complete
 rollout/episode:Scene.act
 rollout/speech:Speech.hear
 protocol/blocks:Blocks.parse

@@ -7,4 +7,6 @@
     scorer.py   columns of tokens; logprob.py: log-probs in chunks
     learner.py  the update, for all learners
     torch.py    a learner of one process; deepspeed.py: one of many
+
+A new learner is a subclass of `Learner` in learner.py.
 """

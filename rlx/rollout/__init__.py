@@ -5,4 +5,6 @@ episode.py    one episode                               stage.py     scheduler o
 engine.py     interface of engines                      row.py       one request; choice.py and sampling.py: a token
 torch/, vllm/, remote/, routed.py, table.py: engines    together.py  ranks
 fork.py       replays and forced tokens                 measure.py   metrics of a step
+
+A new engine implements `Engine` in engine.py.
 """

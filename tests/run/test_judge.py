@@ -16,7 +16,7 @@ from rlx.env.countdown.countdown import Countdown
 from rlx.hardware.interrupt import Interrupt
 from rlx.hardware.ranks import ALONE
 from rlx.record.folder import RANKS
-from rlx.run import agent
+from rlx.run import trainee
 from rlx.run.judge import floor_beside, in_turn
 from rlx.run.life import Life
 from rlx.run.process import Process
@@ -30,14 +30,14 @@ def test_the_start_is_loaded_in_the_engine_s_dtype(
     small_run: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RLX_CACHE", str(tmp_path / "cache"))
-    load, dtypes = agent.load_weights, set()
+    load, dtypes = trainee.load_weights, set()
 
     def spy(*told: Any) -> Any:
         weights = load(*told)
         dtypes.update(tensor.dtype for tensor in weights.values())
         return weights
 
-    monkeypatch.setattr(agent, "load_weights", spy)
+    monkeypatch.setattr(trainee, "load_weights", spy)
     train(small_run(tmp_path / "run", "steps=1", "hardware.dtype=bfloat16", without=("steps",)), QUIET)
     assert dtypes == {torch.bfloat16}
 

@@ -20,8 +20,8 @@ from rlx.check.remains import left, present
 from rlx.console import Screen
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.rollout.remote.engine import RemoteEngine
-from rlx.run import agent as agents
 from rlx.run import judge
+from rlx.run import trainee as trainees
 from rlx.run.judge import evaluate_model
 from rlx.run.life import RunError
 from rlx.run.run import WarmStart
@@ -51,7 +51,7 @@ class Census:
 def census(monkeypatch: pytest.MonkeyPatch) -> Iterator[Census]:
     """Of learners and engines, while references alone are counted and no garbage is collected."""
     found = Census()
-    learner_of, build_engine = agents.learner_of, agents.build_engine
+    learner_of, build_engine = trainees.learner_of, trainees.build_engine
 
     def learner(*told: Any) -> Any:
         found.alive_at_birth.append(("learner", found.alive()))
@@ -65,8 +65,8 @@ def census(monkeypatch: pytest.MonkeyPatch) -> Iterator[Census]:
         found.add("engine", made)
         return made
 
-    monkeypatch.setattr(agents, "learner_of", learner)
-    monkeypatch.setattr(agents, "build_engine", engine)
+    monkeypatch.setattr(trainees, "learner_of", learner)
+    monkeypatch.setattr(trainees, "build_engine", engine)
     gc.collect()
     gc.disable()
     monkeypatch.setattr(gc, "collect", lambda: 0)
