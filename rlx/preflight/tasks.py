@@ -5,6 +5,7 @@ A fault of a user's own environment is one line with its place, as a wrong value
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 
 from rlx.evaluate.evaluate import EvaluateError
@@ -14,6 +15,7 @@ from rlx.preflight.prospect import Prospect
 from rlx.preflight.stage import Stage
 from rlx.random_play import try_once
 from rlx.run.curriculum import TaskError
+from rlx.types import Task
 
 
 def check_tasks(prospect: Prospect, *, fetch: bool = True) -> None:
@@ -40,6 +42,8 @@ def open_stage(prospect: Prospect, stage: Stage) -> list[Opening]:
     is_own = stage is prospect.main
     try:
         openings = [*(prospect.held_out_openings if is_own else ()), *(stage.openings if prospect.trains else ())]
+        for opening in openings:
+            check_data(opening.task)
         for opening in openings if is_own and prospect.run.evaluate.num_tries else ():
             try_once(opening.env, opening.task, prospect.run.evaluate.seed)
         return openings
@@ -47,6 +51,14 @@ def open_stage(prospect: Prospect, stage: Stage) -> list[Opening]:
         raise
     except Exception as error:
         raise TaskError(describe_error(error)) from error
+
+
+def check_data(task: Task) -> None:
+    """Refuse data of a task that a file of trajectories cannot hold."""
+    try:
+        json.dumps(dict(task.data), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise TaskError(f"env: the data of task {task.id!r:.60} is no JSON: {error}") from error
 
 
 def describe_error(error: Exception) -> str:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from math import isfinite
 from typing import Any, Literal
 
 from rlx.evaluate.intervals import Estimate
@@ -264,4 +265,6 @@ def decline(figures: Mapping[str, Estimate]) -> str:
 
 
 def text_of(gain: Estimate) -> str:
-    return f"{gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}]"
+    """Return a gain with its interval; one problem has none."""
+    interval = f" [{gain.low:+.3f}, {gain.high:+.3f}]" if isfinite(gain.low) and isfinite(gain.high) else ""
+    return f"{gain.value:+.3f}{interval}"

@@ -33,7 +33,7 @@ from rlx.rollout.stage import Stage, answer_at_once
 from rlx.run.life import Life, RunError
 from rlx.run.rehearsed import NUM_REHEARSED, rehearsed
 from rlx.run.run import Run
-from rlx.run.task_warnings import task_warnings
+from rlx.run.task_warnings import expert_failure, task_warnings
 from rlx.types import Action, Completion, Move, Request, Start, Task, Trajectory, Turn
 
 MOST_TURNS = 6
@@ -144,6 +144,8 @@ def rehearse_one(life: Life, run: Run, name: str, env: Environment) -> None:
     if broken:
         life.warn(f"{where}: an episode played before training ended in an error: {broken[0]}")
         return
+    if tasks and (fault := expert_failure(env, run.dialects[name], tasks[0], run.seed)):
+        life.warn(f"{where}: {fault}")
     ahead = run.hardware.staleness > 0
     together = play_together(rollout(), starts, ahead=ahead)
     if errors_in(together) and errors_in(again := play_together(rollout(), starts, ahead=ahead)):

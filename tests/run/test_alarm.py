@@ -89,6 +89,7 @@ def test_a_policy_that_ended_worse_than_its_start_is_told_and_noise_is_called_no
     assert not decline(gain(0.1, -0.1, 0.3))
     assert not decline({"gain/pass@1": Estimate(value=0.1, low=0.05, high=0.2), **gain(-0.1, -0.3, 0.1)})
     assert not decline({})
+    assert "inf" not in decline(gain(-0.1, float("-inf"), float("inf")))
 
 
 def test_metrics_that_are_no_numbers_are_no_trouble(run: Run) -> None:
