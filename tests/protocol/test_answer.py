@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from rlx.env.countdown.countdown import Countdown
 from rlx.protocol.answer import Answer
 from rlx.types import Action, Move, Text
+from tests.errors import raises_naming
 
 ANSWER = Answer(reasoning=False)
 
@@ -35,7 +36,7 @@ def test_parse_is_total(text: str) -> None:
 
 def test_there_is_no_tool() -> None:
     assert (ANSWER.tools, ANSWER.stops) == ((), ("</answer>",))
-    with pytest.raises(ValueError, match="no turn says this"):
+    with raises_naming(ValueError, "protocol:", "no turn"):
         ANSWER.write(Move(thought="", action=Action(kind="call", name="python", text="1")))
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from rlx.protocol.boxed import Boxed, last_box
 from rlx.types import Action, Move, Task, Text, Verb
+from tests.errors import raises_naming
 
 GUESS = Verb(name="guess", description="guess", argument="number")
 CELLS = (
@@ -51,7 +52,7 @@ def test_a_tool_is_called_in_its_tag_and_its_end_ends_the_turn() -> None:
     assert boxed.parse("print(1)</python>", "stop") == Action(kind="invalid", text="<python> is not opened")
     assert boxed.parse(r"\boxed{9}", "eos") == Action(kind="answer", text="9")
     assert boxed.write(Move(thought="Let me see.", action=call)) == "Let me see. <python>print(1)</python>"
-    with pytest.raises(ValueError, match=r"^env: an action named 'a b'"):
+    with raises_naming(ValueError, "env:", "'a b'"):
         Boxed().bound((Verb(name="a b", description="go"),), ())
 
 

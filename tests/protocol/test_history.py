@@ -18,6 +18,7 @@ from rlx.protocol.history import History, first_prompt
 from rlx.protocol.tags import Tags
 from rlx.rollout.speech import Speech
 from rlx.types import Action, Completion, Stop, Task, Text, Turn, Verb
+from tests.errors import raises_naming
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "contexts.md").read_text(encoding="utf-8")
 SHOWN = dict(re.findall(r"^```text view=(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
@@ -167,15 +168,15 @@ def test_an_expert_retells_what_it_did_the_latest_of_it_where_that_is_too_long()
 
 
 @pytest.mark.parametrize(
-    ("keys", "message"),
+    ("keys", "place"),
     [
-        ({"summarise_at": 0}, "^summarise_at=0: expected an integer, at least 1$"),
-        ({"summary_tokens": 0}, "^summary_tokens=0: expected an integer, at least 1$"),
-        ({"window": 2, "summarise_at": 9}, "^window=2: expected null with summarise_at"),
+        ({"summarise_at": 0}, "summarise_at=0"),
+        ({"summary_tokens": 0}, "summary_tokens=0"),
+        ({"window": 2, "summarise_at": 9}, "window=2"),
     ],
 )
-def test_what_cannot_be_is_refused(keys: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_what_cannot_be_is_refused(keys: dict[str, int], place: str) -> None:
+    with raises_naming(ValueError, place):
         Direct(**keys)  # type: ignore[arg-type]
 
 

@@ -18,6 +18,7 @@ from rlx.protocol.history import first_prompt
 from rlx.protocol.standalone import Standalone
 from rlx.protocol.tags import Tags
 from rlx.types import Piece, Task, Text, Verb
+from tests.errors import raises_naming
 
 TASK = Task(id="t", prompt=(Text("Fetch the {actions}."),), data={"goal": "fetch the {actions}"})
 OPENING = (Text("You see a ball."),)
@@ -62,18 +63,18 @@ def test_an_instruction_without_places_stays_as_it_is() -> None:
 @pytest.mark.parametrize("data", [{}, {"goal": ""}, {"goal": 5}])
 def test_a_goal_that_no_task_tells_is_refused_by_the_name_of_the_key_and_tells_no_answer(data: dict[str, Any]) -> None:
     task = Task(id="secret", prompt=(), data=data)
-    with pytest.raises(MistakeError, match=r"^protocol\.instruction: [^\n]*task\.data\['goal'\]") as error:
+    with raises_naming(MistakeError, "protocol.instruction:", "task.data['goal']") as error:
         first_prompt(Direct(instruction="Reach {goal}.").bound((), VERBS), task)
     assert "secret" not in str(error.value), "a task of a word game is named by its answer"
 
 
 def test_a_goal_that_a_part_of_a_mixture_does_not_tell_is_refused_by_the_name_of_the_part() -> None:
-    with pytest.raises(MistakeError, match=r"^protocol\.instruction: [^\n]*game_hangman"):
+    with raises_naming(MistakeError, "protocol.instruction:", "game_hangman"):
         first_prompt(Direct(instruction="{goal}"), Task(id="t", env="game_hangman", prompt=(), data={}))
 
 
 def test_actions_that_no_environment_declares_are_refused_by_the_name_of_the_key() -> None:
-    with pytest.raises(MistakeError, match=r"^protocol\.instruction: the environment declares no actions[^\n]*$"):
+    with raises_naming(MistakeError, "protocol.instruction:", "actions"):
         first_prompt(Direct(instruction="{actions}"), TASK)
 
 

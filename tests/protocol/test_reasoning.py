@@ -19,6 +19,7 @@ from rlx.protocol.fenced import Fenced
 from rlx.protocol.tags import Tags
 from rlx.protocol.thought import outside, up_to_stop
 from rlx.types import Action, Move, Task, Text, Verb
+from tests.errors import raises_naming
 
 PYTHON = Verb(name="python", description="run Python", argument="code")
 GUESS = Verb(name="guess", description="guess", argument="number")
@@ -161,7 +162,7 @@ def test_the_fenced_protocol_says_where_the_program_goes_and_is_read_back() -> N
     assert lent.stops == ("</python>",)
     assert lent.parse(f"<python>{SHOWN}</python>", "stop") == call(PROGRAM)
     assert lent.parse(SHOWN, "eos") == answer(PROGRAM)  # no call: the answer
-    with pytest.raises(ValueError, match="no turn says this"):
+    with raises_naming(ValueError, "protocol:", "no turn"):
         Fenced().write(Move(thought="", action=answer("a\n```\nb")))
 
 

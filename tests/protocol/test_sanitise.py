@@ -26,6 +26,7 @@ from rlx.rollout.measure import measure
 from rlx.rollout.speech import Speech
 from rlx.types import Action, Completion, Fork, Group, Start, Step, Stop, Task, Text, Trajectory, Turn, Verb
 from rlx.world import dialect_of
+from tests.errors import raises_naming
 
 ACTIONS = """\
 - turn left
@@ -154,10 +155,10 @@ def test_a_correction_lists_the_real_actions() -> None:
 
 
 def test_keys_that_contradict_each_other_are_refused_by_name() -> None:
-    with pytest.raises(ValueError, match=r"^window=0: expected 1 or more with correction, "):
+    with raises_naming(ValueError, "window=0", "correction"):
         Direct(window=0, correction="No.")
-    for keys in ({"sanitise": True}, {"correction": "No."}):
-        with pytest.raises(ValueError, match=r"^(sanitise=True|correction=No\.): expected .* with protocol=standalone"):
+    for keys, place in (({"sanitise": True}, "sanitise=True"), ({"correction": "No."}, "correction=No.")):
+        with raises_naming(ValueError, place, "protocol=standalone"):
             Standalone(**keys)
 
 

@@ -11,6 +11,7 @@ from rlx.env.search.search_qa import ACCESS, ANSWER, READ, SEARCH
 from rlx.protocol.history import text_of
 from rlx.protocol.standalone import Standalone
 from rlx.types import Action, Completion, Task, Text, Turn
+from tests.errors import raises_naming
 
 TASK = Task(id="t", prompt=(Text("Question: Where?"),), data={})
 FREE, DUE = ("answer",), ("read",)
@@ -91,5 +92,5 @@ def test_what_is_written_is_read_again() -> None:
     ],
 )
 def test_a_wrong_value_is_refused_with_its_key(key: str, value: Any) -> None:
-    with pytest.raises(ValueError, match=key):
+    with raises_naming(ValueError, key):
         Standalone(reasoning=True, **{key: value})

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from rlx.env.countdown.countdown import Countdown, describe
 from rlx.protocol.tags import Tags
 from rlx.types import Action, Move, Text
+from tests.errors import raises_naming
 
 TAGS = Tags(reasoning=False).bound(Countdown.tools, ())
 PIECES = st.sampled_from(
@@ -114,7 +115,7 @@ def test_written_form_is_the_papers() -> None:
     "action", [call("</python>"), answer("<think>"), invalid("why"), Action(kind="call", name="search", text="x")]
 )
 def test_what_tags_cannot_say_is_not_written(action: Action) -> None:
-    with pytest.raises(ValueError, match="no turn says this"):
+    with raises_naming(ValueError, "protocol:", "no turn"):
         TAGS.write(Move(thought="", action=action))
 
 

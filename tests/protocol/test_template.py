@@ -15,6 +15,7 @@ from rlx.protocol.fenced import Fenced
 from rlx.protocol.history import History
 from rlx.rollout.speech import Speech
 from rlx.types import Action, Completion, Stop, Task, Text, Turn, Verb
+from tests.errors import raises_naming
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "contexts.md").read_text(encoding="utf-8")
 SHOWN = dict(re.findall(r"^```text view=(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
@@ -129,15 +130,15 @@ def test_texts_in_a_row_are_encoded_as_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "message"),
+    ("keys", "names"),
     [
-        ({"prompt_template": "qwen3"}, r"^prompt_template='qwen3': expected null, plain, qwen3_general, qwen3_game, "),
-        ({"prompt_template": "{episode}{episode}"}, r"or a text with \{episode\} in it once$"),
-        ({"prompt_template": "plain", "summarise_at": 9}, r"^prompt_template=plain: expected null with summarise_at"),
+        ({"prompt_template": "qwen3"}, ("prompt_template='qwen3'", "plain", "qwen3_general", "qwen3_game")),
+        ({"prompt_template": "{episode}{episode}"}, ("prompt_template='{episode}{episode}'", "{episode}", "once")),
+        ({"prompt_template": "plain", "summarise_at": 9}, ("prompt_template=plain", "summarise_at")),
     ],
 )
-def test_a_template_that_cannot_be_is_refused(keys: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_a_template_that_cannot_be_is_refused(keys: dict[str, Any], names: tuple[str, ...]) -> None:
+    with raises_naming(ValueError, *names):
         Direct(**keys)
 
 
