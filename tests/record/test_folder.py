@@ -19,6 +19,7 @@ from rlx.record.folder import (
     read_config,
     write_aside,
 )
+from tests.errors import raises_naming
 
 
 def test_a_file_is_whole_or_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,7 +30,7 @@ def test_a_file_is_whole_or_as_it_was(tmp_path: Path, monkeypatch: pytest.Monkey
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match=r"summary\.json could not be written: No space left on device"):
+    with raises_naming(OSError, "summary.json", "No space"):
         write_aside(path, "after")
     assert path.read_text() == "before"
     assert list(tmp_path.iterdir()) == [path]
@@ -87,7 +88,7 @@ def test_a_second_run_is_refused_or_waits(tmp_path: Path) -> None:
             order.append("second")
 
     with open_folder(tmp_path, {}):
-        with pytest.raises(FolderError, match="in use"), open_folder(tmp_path, {}):
+        with raises_naming(FolderError, tmp_path, "in use"), open_folder(tmp_path, {}):
             pass
         waiting = threading.Thread(target=second)
         waiting.start()
@@ -119,5 +120,5 @@ def test_a_folder_from_before_a_key_is_as_the_keys_default(key: str, tmp_path: P
 )
 def test_a_key_that_is_newer_and_changes_something_is_refused(changed: dict[str, Any], tmp_path: Path) -> None:
     claim_config(tmp_path, NEW)
-    with pytest.raises(FolderError, match="another configuration"):
+    with raises_naming(FolderError, tmp_path, "another configuration"):
         claim_config(tmp_path, {**NEW, **changed})

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from rlx.record import index
 from rlx.record.index import NoLineError, index_path, line_at, line_starts, write_index
+from tests.errors import raises_naming
 
 LINES = st.lists(st.binary(max_size=9).map(lambda raw: raw.replace(b"\n", b"") + b"\n"), min_size=1, max_size=20)
 
@@ -40,7 +41,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_a_line_that_is_not_there_is_refused_with_how_many_there_are(file: Path) -> None:
-    with pytest.raises(NoLineError, match=r"x\.jsonl has no line 4: it has 3 of them"):
+    with raises_naming(NoLineError, "x.jsonl", "line 4", "has 3"):
         line_at(file, 4)
 
 

@@ -11,16 +11,17 @@ import pytest
 from rlx.config.compose import ConfigError, compose, launch
 from rlx.record.folder import FolderError, open_folder, refuse_place
 from rlx.record.lock import STALE, HeldError, hold, read_holder
+from tests.errors import raises_naming
 
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", "trajectories", ".git"])
 def test_a_folder_of_something_else_is_refused_and_stays(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir() if name in ("trajectories", ".git") else (tmp_path / name).write_text("mine")
-    with pytest.raises(FolderError, match=f"{name} and is no run"), open_folder(tmp_path, {"seed": 0}):
+    with raises_naming(FolderError, tmp_path, name), open_folder(tmp_path, {"seed": 0}):
         pass
-    with pytest.raises(FolderError, match="choose another"):
+    with raises_naming(FolderError, tmp_path, "hydra.run.dir"):
         launch([f"hydra.run.dir={tmp_path}", "steps=1"], lambda run: None)
-    with pytest.raises(FolderError, match="choose another"):
+    with raises_naming(FolderError, tmp_path, "hydra.run.dir"):
         compose([f"hydra.run.dir={tmp_path}"], writes=True)
     assert os.listdir(tmp_path) == [name]
 
@@ -28,7 +29,7 @@ def test_a_folder_of_something_else_is_refused_and_stays(tmp_path: Path, name: s
 def test_the_current_folder_is_refused_where_it_is_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "results.md").write_text("mine")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(FolderError, match=r"results\.md"):
+    with raises_naming(FolderError, "results.md"):
         launch(["hydra.run.dir=.", "steps=1"], lambda run: None)
 
 
@@ -49,25 +50,25 @@ def test_places_that_can_be_no_folder_are_mistakes(tmp_path: Path, monkeypatch: 
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     (tmp_path / "file").write_text("")
     for place in ("link", "loop", "file", "file/run", "x" * 300, "link/run"):
-        with pytest.raises(FolderError, match="choose another place") as caught:
+        with raises_naming(FolderError, "another place") as caught:
             refuse_place(tmp_path / place)
         assert caught.value.exit_code == 2
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # as of a read-only file system, for root too
-    with pytest.raises(FolderError, match="cannot be written"):
+    with raises_naming(FolderError, tmp_path, "written"):
         refuse_place(tmp_path / "run")
 
 
 @pytest.mark.parametrize("word", ["hydra.run.dir=", "--config-name=x", "--config-path=/tmp", "--experimental-rerun=x"])
 def test_a_plan_refuses_the_words_that_training_refuses(word: str) -> None:
     for command in (lambda: compose([word]), lambda: launch([word], lambda run: None)):
-        with pytest.raises(ConfigError, match=word.partition("=")[0]):
+        with raises_naming(ConfigError, word.partition("=")[0]):
             command()
 
 
 def test_a_lock_from_the_future_holds_nobody_off(tmp_path: Path) -> None:
     path = tmp_path / ".lock"
     path.write_text('{"host": "elsewhere", "pid": 1, "job": ""}')
-    with pytest.raises(HeldError, match="elsewhere"), hold(path):
+    with raises_naming(HeldError, "elsewhere"), hold(path):
         pass
     later = time.time() + STALE + 36_000
     os.utime(path, (later, later))

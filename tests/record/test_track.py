@@ -25,6 +25,7 @@ from rlx.record.track import (
     read_metrics,
     truncate_metrics,
 )
+from tests.errors import raises_naming
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -89,13 +90,13 @@ def test_no_file_is_an_empty_run(tmp_path: Path) -> None:
 
 
 def test_step_is_not_a_metric(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="'step'"):
+    with raises_naming(ValueError, "'step'"):
         append_metrics(tmp_path / "m", 1, {"step": 1.0})
 
 
 @pytest.mark.parametrize("bad", [{"timeout": 0}, {"timeout": math.nan}, {"timeout": 1e9}])
 def test_a_wrong_setting_is_refused(bad: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"^timeout="):
+    with raises_naming(ValueError, "timeout="):
         Track(**bad)
 
 
