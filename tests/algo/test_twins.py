@@ -30,6 +30,7 @@ from rlx.algo.twins import (
     with_twins,
 )
 from rlx.types import Action, Completion, Fork, Group, Task, Trajectory, Turn
+from tests.errors import raises_naming
 
 TASK = Task(id="t", prompt=(), data={})
 COMPARE = Entry(name="compare", chosen=(100,), words=(7,))
@@ -168,7 +169,7 @@ def test_an_episode_that_failed_by_an_error_has_no_twin() -> None:
 
 
 def test_a_protocol_without_a_way_in_is_refused() -> None:
-    with pytest.raises(SamplerError, match="the protocol has no way into an environment; use expa or tags"):
+    with raises_naming(SamplerError, f"task {TASK.id!r}", "expa", "tags"):
         next(with_twins(2, Twins()).grow(SamplerContext(task=TASK, entries=())))
 
 
@@ -227,7 +228,7 @@ def test_gains_follow_the_twins_of_each_entry_and_choose_the_next() -> None:
     "bad", [{"temperature": 0.0}, {"top_k": -1}, {"top_p": 0.0}, {"top_p": 1.5}, {"gain_rate": 0.0}]
 )
 def test_settings_that_mean_nothing_are_refused(bad: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=next(iter(bad))):
+    with raises_naming(ValueError, f"{next(iter(bad))}="):
         Twins(**bad)
 
 
