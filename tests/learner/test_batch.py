@@ -11,6 +11,7 @@ from rlx.learner.batch import collate
 from rlx.learner.rows import rows
 from rlx.learner.shares import count, units
 from rlx.types import Completion, Fork, Group, Task, Text, Trajectory
+from tests.errors import raises_naming
 
 TASK = Task(id="t", prompt=(), data={})
 
@@ -56,7 +57,7 @@ def test_episodes_that_ended_in_an_error_are_left_out(turn):
     groups = [Group(task=TASK, trajectories=(bad, good))]
     assert segments(collate(groups)) == [[1], [2]]
     assert rows(groups, collate(groups)).trajectory == (0,)
-    with pytest.raises(ValueError, match="no episode"):
+    with raises_naming(ValueError, "collate:", "no episode"):
         collate([Group(task=TASK, trajectories=(bad,))])
 
 
@@ -132,20 +133,20 @@ def test_advantages_come_per_row_or_per_token_by_name(turn):
 
 
 @pytest.mark.parametrize(
-    ("given", "wrong"),
+    ("given", "names"),
     [
-        (Credited(advantage=PerRow([0.0] * 3)), "credit gave advantage of 3 rows, and the batch has 2"),
-        (Credited(advantage=PerToken([(0.0,) * 3])), "credit gave advantage of 1 rows, and the batch has 2"),
+        (Credited(advantage=PerRow([0.0] * 3)), ["advantage", "3 rows", "has 2"]),
+        (Credited(advantage=PerToken([(0.0,) * 3])), ["advantage", "1 rows", "has 2"]),
         (
             Credited(advantage=PerToken([(0.0,), (0.0, 0.0)])),
-            "gave advantage of 1 tokens for row 0, which has 2",
+            ["advantage", "1 tokens", "row 0", "has 2"],
         ),
-        (Credited(advantage=PerRow([0.0] * 2), keep=PerRow([1])), "credit gave keep of 1 rows, and the batch has 2"),
+        (Credited(advantage=PerRow([0.0] * 2), keep=PerRow([1])), ["keep", "1 rows", "has 2"]),
     ],
 )
-def test_credit_of_another_shape_is_refused(turn, given, wrong):
+def test_credit_of_another_shape_is_refused(turn, given, names):
     batch = collate([Group(task=TASK, trajectories=(trajectory(turn([1], [2, 3]), turn([1, 2, 3], [4])),))])
-    with pytest.raises(ValueError, match=wrong):
+    with raises_naming(ValueError, *names):
         batch.with_credit(given)
 
 

@@ -8,6 +8,7 @@ from rlx.learner import logprob
 from rlx.learner.logprob import Head, log_probs
 from rlx.model.masks import Masks
 from rlx.protocol.automaton import Actions, Automaton, State
+from tests.errors import raises_naming
 
 
 def naive(hidden, weight, bias, target, temperature, allowed=None):
@@ -100,7 +101,7 @@ def test_a_frozen_head_gets_no_gradient_but_passes_it_on():
 def test_a_token_outside_its_mask_is_refused():
     masks = Masks(Automaton(states=(State(allowed=frozenset({1})),)), 3, torch.device("cpu"))
     head = Head(weight_VH=torch.zeros(3, 2), masks=masks)
-    with pytest.raises(ValueError, match="outside its mask"):
+    with raises_naming(ValueError, "log_probs:", "mask"):
         log_probs(head, torch.zeros(1, 2), torch.tensor([2]), torch.tensor([0]))
     logp, entropy, _ = log_probs(head, torch.zeros(1, 2), torch.tensor([1]), torch.tensor([0]))
     assert logp.item() == 0.0
