@@ -30,6 +30,7 @@ from rlx.rollout.episode import demonstrate_episode, worlds_of
 from rlx.rollout.speech import speech_of
 from rlx.run.run import Run
 from rlx.types import Action, Completion, Task, Trajectory, Turn
+from tests.errors import raises_naming
 
 SUDOKU = ("env=game/sudoku", "algo=grpo", "warm_start=none")
 
@@ -114,10 +115,10 @@ def test_what_the_user_gives_wins_and_must_be_possible() -> None:
     given = expect_lengths(run, Given(tokens=600, turns=3))
     assert (given.usual.sampled, given.usual.turns, given.source) == (600, 3, "--tokens")
     assert given.usual.observed < expect_lengths(run).usual.observed, "two of four further turns see half"
-    with pytest.raises(LengthError, match="--tokens"):
+    with raises_naming(LengthError, "--tokens"):
         expect_lengths(run, Given(tokens=given.most + 1))
     for bad in (float("nan"), float("inf"), -1.0):
-        with pytest.raises(LengthError, match="--turns"):
+        with raises_naming(LengthError, "--turns"):
             Given(turns=bad)
     measured = expect_lengths(run, Given(tokens=1e6, source="a run"))
     assert measured.usual.sampled == measured.most, "figures of a folder are bounded, not refused"

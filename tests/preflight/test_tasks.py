@@ -17,6 +17,7 @@ from rlx.preflight import tasks
 from rlx.preflight.prospect import Prospect
 from rlx.run.run import Run
 from rlx.types import Action, Move
+from tests.errors import raises_naming
 
 
 def check_tasks(run: Run, *, fetch: bool = True) -> None:
@@ -24,30 +25,32 @@ def check_tasks(run: Run, *, fetch: bool = True) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "names"),
     [
-        (["env.target_low=100000000", "env.target_high=100000001"], "^env: 20000 draws gave no problem"),
-        (["env.numbers=[2]", "env.low=10", "env.high=10", "env.target_low=100"], "^env: only 1 test problems exist in"),
-        (["env.numbers=[2]", "env.low=9", "env.high=9", "env.target_low=81"], "^env: all problems of these ranges"),
-        (["sampling.max_context=20", "sampling.max_new_tokens=4", "evaluate.max_new_tokens=4"], "than a prompt, which"),
-        (["protocol.instruction='Reach {goal}.'"], "^protocol.instruction: .* has a task without a goal"),
-        (["protocol.instruction='Use {actions}.'"], "^protocol.instruction: the environment declares no actions"),
-        (["model.max_context=100000"], "^model.max_context=100000: expected at most 2048, as nano was made for"),
+        (["env.target_low=100000000", "env.target_high=100000001"], ("env:", "20000 draws")),
+        (["env.numbers=[2]", "env.low=10", "env.high=10", "env.target_low=100"], ("env:", "1 test problems")),
+        (["env.numbers=[2]", "env.low=9", "env.high=9", "env.target_low=81"], ("env:", "train split")),
+        (
+            ["sampling.max_context=20", "sampling.max_new_tokens=4", "evaluate.max_new_tokens=4"],
+            ("sampling.max_context=20",),
+        ),
+        (["protocol.instruction='Reach {goal}.'"], ("protocol.instruction:", "goal")),
+        (["protocol.instruction='Use {actions}.'"], ("protocol.instruction:", "actions")),
+        (["model.max_context=100000"], ("model.max_context=100000", 2048, "nano")),
     ],
 )
 def test_what_cannot_be_had_is_told_before_a_run(
-    small_run: Callable[..., Any], tmp_path: Path, words: list[str], message: str
+    small_run: Callable[..., Any], tmp_path: Path, words: list[str], names: tuple[object, ...]
 ) -> None:
-    with pytest.raises(ValueError, match=message) as error:
+    with raises_naming(ValueError, *names) as error:
         check_tasks(small_run(tmp_path, *words))
     assert error.value.exit_code == 2
-    assert "\n" not in str(error.value)
 
 
 def test_tasks_that_come_from_elsewhere_are_not_waited_for(small_run: Callable[..., Any], tmp_path: Path) -> None:
     run = small_run(tmp_path, "env.source=hub", f"env.hub={tmp_path / 'nothing.jsonl'}")
     check_tasks(run, fetch=False)
-    with pytest.raises(ValueError, match=r"^env\.hub="):
+    with raises_naming(ValueError, "env.hub="):
         check_tasks(run)
 
 
@@ -76,20 +79,20 @@ class Hasty(Countdown):
 
 
 @pytest.mark.parametrize(
-    ("env", "message"),
+    ("env", "names"),
     [
-        (Broken(), "^env: its tasks fail with KeyError: 'maze'$"),
-        (Silent(), "expected an rlx.environment.Episode"),
-        (Told(), r"^env: the prompt of task '.*' is 'Count down.': expected \(Text\(…\),\)$"),
-        (Hasty(), "^env: its tasks fail with KeyError: 'tries'$"),
+        (Broken(), ("env:", "KeyError: 'maze'")),
+        (Silent(), ("env:", "rlx.environment.Episode")),
+        (Told(), ("env:", "'Count down.'", "(Text(…),)")),
+        (Hasty(), ("env:", "KeyError: 'tries'")),
     ],
 )
 def test_a_fault_of_an_environment_is_one_line(
-    small_run: Callable[..., Any], tmp_path: Path, env: Countdown, message: str
+    small_run: Callable[..., Any], tmp_path: Path, env: Countdown, names: tuple[str, ...]
 ) -> None:
     run = small_run(tmp_path)
     object.__setattr__(run, "env", env)
-    with pytest.raises(ValueError, match=message):
+    with raises_naming(ValueError, *names):
         check_tasks(run)
 
 
@@ -120,28 +123,22 @@ class Stuck(Countdown):
         raise KeyError("next")
 
 
-COPIED = r"^env: the expert"
-
-
 @pytest.mark.parametrize(
-    ("env", "message"),
+    ("env", "names"),
     [
-        (Confused(), COPIED + "'s move 1 in task '.*' is act jump '': protocol: no turn says this act: "),
-        (
-            Bare(),
-            COPIED + r" fails in task '.*': an expert's move is Action\(.*: expected Move\(thought=…, action=Action",
-        ),
-        (Idle(), COPIED + " makes no move in task '.*', and there is none to copy$"),
-        (Stuck(), COPIED + " fails in task '.*' after 1 move: KeyError at .*test_tasks.py:.*: 'next'$"),
+        (Confused(), ("env:", "expert's move 1", "act jump ''", "protocol:")),
+        (Bare(), ("env:", "expert fails", "Action(", "Move(thought=…, action=Action")),
+        (Idle(), ("env:", "expert", "no move")),
+        (Stuck(), ("env:", "expert fails", "1 move", "KeyError", "test_tasks.py", "'next'")),
     ],
 )
 def test_an_expert_is_tried_where_it_is_to_be_copied(
-    small_run: Callable[..., Any], tmp_path: Path, env: Countdown, message: str
+    small_run: Callable[..., Any], tmp_path: Path, env: Countdown, names: tuple[str, ...]
 ) -> None:
     for words, fails in ((["warm_start=none"], False), (["warm_start=tool_sft", "warm_start.steps=1"], True)):
         run = small_run(tmp_path, *words)
         object.__setattr__(run, "env", env)
-        with pytest.raises(ValueError, match=message) if fails else nullcontext() as error:
+        with raises_naming(ValueError, *names) if fails else nullcontext() as error:
             check_tasks(run)
         assert "\n" not in str(error and error.value)
 
@@ -150,5 +147,5 @@ def test_every_part_of_a_mixture_is_looked_at(small_run: Callable[..., Any], tmp
     run = small_run(tmp_path)
     parts = {"good": Portion(env=Countdown(), weight=9.0), "bad": Portion(env=Broken())}
     object.__setattr__(run, "env", Mixture(parts=parts))
-    with pytest.raises(ValueError, match="KeyError"):
+    with raises_naming(ValueError, "KeyError"):
         check_tasks(run)
