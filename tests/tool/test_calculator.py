@@ -16,6 +16,7 @@ from rlx.tool.calculator import DEEPEST, LARGEST, Calculator, show
 from rlx.tool.lend import Lend
 from rlx.types import Action, Move
 from rlx.world import dialect_of
+from tests.errors import raises_naming
 from tests.tool.test_lend import GAME, TASK
 
 NAMED = (
@@ -143,7 +144,7 @@ def test_the_longest_and_the_deepest_can_be_pressed() -> None:
     for text in ("1 + 2 + 3456 = ", "((1)) + 2 = ", "10.5 * 20 = "):
         assert presses.write(Move(thought="", action=call(text))) == f" calculate {text}"
     for text in ("1 + 2 + 34567 = ", "(((1))) = ", "05 = ", "1.2.3 = ", "(0) = ", "(1 = "):
-        with pytest.raises(ValueError, match=r"^protocol=expa: no buttons write"):
+        with raises_naming(ValueError, "protocol=expa", "buttons"):
             presses.write(Move(thought="", action=call(text)))
 
 
@@ -204,12 +205,12 @@ def test_it_can_be_lent_to_any_environment_in_any_protocol() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "message"),
+    ("keys", "place"),
     [
-        ({"max_length": 1}, "^max_length=1: expected an integer from 2 to 200"),
-        ({"max_depth": 9}, "^max_depth=9: expected an integer from 0 to 8"),
+        ({"max_length": 1}, "max_length=1"),
+        ({"max_depth": 9}, "max_depth=9"),
     ],
 )
-def test_what_is_no_calculator_is_refused(keys: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_what_is_no_calculator_is_refused(keys: dict[str, int], place: str) -> None:
+    with raises_naming(ValueError, place):
         Calculator(**keys)  # type: ignore[arg-type]

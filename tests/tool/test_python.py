@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from rlx.tool.python import Python, pool
 from rlx.tool.tool import Result
+from tests.errors import raises_naming
 
 PYTHON = Python(seconds=0.3, memory_mb=16, depth=100, max_characters=500)
 
@@ -222,5 +223,5 @@ def test_first_calls_of_several_threads_start_one_pool() -> None:
 
 @pytest.mark.parametrize("key", ["seconds", "memory_mb", "depth", "max_characters", "processes"])
 def test_limits_must_be_positive(key: str) -> None:
-    with pytest.raises(ValueError, match=f"^{key}=0: expected"):
+    with raises_naming(ValueError, f"{key}=0"):
         Python(**{key: 0})
