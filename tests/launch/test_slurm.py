@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlx.launch.slurm import Record, SlurmError, call, find_job, read_jobs
+from tests.errors import raises_naming
 
 WAITING = (
     "JobId=12 ArrayJobId=12 ArrayTaskId=2-3%2 JobName=rlx UserId=root(0) JobState=PENDING Reason=Resources "
@@ -45,7 +46,7 @@ def test_a_job_knows_its_own_name() -> None:
 
 
 def test_a_missing_or_failing_program_is_one_line() -> None:
-    with pytest.raises(SlurmError, match="no-such-program is not on PATH"):
+    with raises_naming(SlurmError, "no-such-program", "PATH"):
         call("no-such-program")
-    with pytest.raises(SlurmError, match="first second"):
+    with raises_naming(SlurmError, "first second"):
         call("sh", "-c", "printf 'first\nsecond' >&2; exit 1")
