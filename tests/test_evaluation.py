@@ -25,6 +25,7 @@ from rlx.rollout.play import Rollout
 from rlx.run.judge import evaluate_model
 from rlx.run.process import Process
 from rlx.train import train
+from tests.errors import raises_naming
 
 Build = Callable[..., Any]
 QUIET = Screen(silent=True)
@@ -49,7 +50,7 @@ def test_a_run_without_a_checkpoint_is_not_evaluated(run_copy: Path, lost: str) 
         (run_copy / "summary.json").unlink()
         shutil.rmtree(run_copy / "trajectories")
     before = contents(run_copy)
-    with pytest.raises(EvaluateError, match="has no checkpoint to evaluate: go on with it by its own rlx train"):
+    with raises_naming(EvaluateError, run_copy, "no checkpoint", "rlx train"):
         rlx_eval([f"run={run_copy}"])
     assert contents(run_copy) == before
 
@@ -83,22 +84,20 @@ def test_an_option_takes_its_values_from_the_run_and_not_from_the_defaults(run_c
 
 
 @pytest.mark.parametrize(
-    ("word", "message"),
+    ("word", "names"),
     [
-        ("evaluate=quik", "evaluate has no option 'quik'; did you mean quick"),
-        ("~evaluate", "~evaluate: a run's own configuration takes KEY=VALUE alone"),
-        ("seed=1,2", "seed=1,2: a run's own configuration takes KEY=VALUE alone"),
-        ("evaluate.ks.x=1", "evaluate.ks.x=1: "),
-        ("sampling=[1]", "sampling=[1]: "),
-        ("evaluate.num_tasks=${sampling.nothing}", "Interpolation key 'sampling.nothing' not found"),
-        ("model.path=/elsewhere", "run= evaluates the run's own checkpoint: leave out the model, or run="),
+        ("evaluate=quik", ["evaluate", "'quik'", "quick"]),
+        ("~evaluate", ["~evaluate:", "KEY=VALUE"]),
+        ("seed=1,2", ["seed=1,2", "KEY=VALUE"]),
+        ("evaluate.ks.x=1", ["evaluate.ks.x=1"]),
+        ("sampling=[1]", ["sampling=[1]"]),
+        ("evaluate.num_tasks=${sampling.nothing}", ["Interpolation key", "'sampling.nothing'"]),
+        ("model.path=/elsewhere", ["run=", "own checkpoint"]),
     ],
 )
-def test_a_word_that_cannot_be_applied_is_one_line(run_copy: Path, word: str, message: str) -> None:
-    with pytest.raises(ConfigError) as caught:
+def test_a_word_that_cannot_be_applied_is_one_line(run_copy: Path, word: str, names: list[str]) -> None:
+    with raises_naming(ConfigError, *names):
         rlx_eval([f"run={run_copy}", word])
-    assert str(caught.value).startswith(message)
-    assert "\n" not in str(caught.value)
 
 
 def test_an_evaluation_is_told_again_and_not_played_again(
@@ -116,7 +115,7 @@ def test_a_model_is_called_by_its_own_name_and_never_in_a_runs_folder(
     run_copy: Path, small_run: Build, tmp_path: Path
 ) -> None:
     before = contents(run_copy)
-    with pytest.raises(EvaluateError, match="is a run's own folder"):
+    with raises_naming(EvaluateError, run_copy, "own folder"):
         evaluate_model(small_run(run_copy, "steps=0"), QUIET)
     assert contents(run_copy) == before
     evaluate_model(small_run(tmp_path / "model", "steps=0", "evaluate.num_tasks=1"), QUIET)
@@ -135,7 +134,7 @@ def test_a_run_whose_checkpoints_are_gone_keeps_what_it_found(
     assert "has no good checkpoint: the run can be neither evaluated nor made longer" in capsys.readouterr().err
     after = contents(run_copy)
     assert {name: after[name] for name in before} == before
-    with pytest.raises(Exception, match="of a finished run, of which no checkpoint is left"):
+    with raises_naming(Exception, run_copy, "finished run", "no checkpoint"):
         train(small_run(run_copy, "steps=3"), QUIET)
     assert contents(run_copy)["summary.json"] == before["summary.json"]
     assert contents(run_copy)["metrics.jsonl"] == before["metrics.jsonl"]
@@ -143,7 +142,7 @@ def test_a_run_whose_checkpoints_are_gone_keeps_what_it_found(
 
 def test_what_changes_no_weight_may_change_until_the_run_is_finished(small_run: Build, tmp_path: Path) -> None:
     train(small_run(tmp_path, "steps=1"), QUIET)
-    with pytest.raises(FolderError, match=r"is finished, and was evaluated otherwise \(evaluate.num_tasks: 2 -> 1\)"):
+    with raises_naming(FolderError, tmp_path, "(evaluate.num_tasks: 2 -> 1)"):
         train(small_run(tmp_path, "steps=1", "evaluate.num_tasks=1"), QUIET)
     assert load_tree(tmp_path)["evaluate"]["num_tasks"] == 2
     summary = train(small_run(tmp_path, "steps=2", "evaluate.num_tasks=1", "checkpoint.every=2"), QUIET)

@@ -17,6 +17,7 @@ from rlx.evaluate.benchmarks import BenchmarkError, Score, benchmark_table, row_
 from rlx.evaluate.intervals import difference, intervals, share_of
 from rlx.evaluate.summary import without_infinities
 from rlx.evaluate.task_file import digest_of_files, read_task, task_files
+from tests.errors import raises_naming
 
 KEY = ("sums", "acc", "none")
 METRICS = {"acc", "acc_norm"}
@@ -58,7 +59,7 @@ def test_differences_are_paired_by_example() -> None:
 
 
 def test_prompts_that_differ_are_not_paired() -> None:
-    with pytest.raises(BenchmarkError, match="its prompts differ"):
+    with raises_naming(BenchmarkError, "prompts", "benchmark="):
         rows_of(score(1.0, prompts="a"), score(1.0, prompts="b"), num_resamples=10, seed=0)
 
 
@@ -93,24 +94,23 @@ def test_words_of_benchmarks_are_separated_from_the_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "names"),
     [
-        (["benchmark="], "benchmark= needs a name"),
-        (["benchmark=a,,b"], "needs a name"),
-        (["benchmark=a,a"], "expected each name once"),
-        (["benchmark_limit=5"], "benchmark_limit=5 needs benchmark=NAME"),
-        (["benchmark=a", "benchmark_limit=0"], "benchmark_limit=0: expected an integer from 1"),
-        (["benchmark=a", "benchmark_limit=half"], "benchmark_limit=half: expected an integer"),
-        (["benchmark=a", "benchmark_limit=" + "9" * 5000], "expected an integer"),
-        (["benchmark=a", "benchmark_batch_size=0"], "benchmark_batch_size=0: expected"),
-        (["benchmark=a", "benchmark_code=perhaps"], "benchmark_code=perhaps: expected true or false"),
-        (["benchmark=a", "benchmark_limt=5"], "did you mean benchmark_limit"),
+        (["benchmark="], ["benchmark=", "name"]),
+        (["benchmark=a,,b"], ["benchmark=", "name"]),
+        (["benchmark=a,a"], ["benchmark=", "once"]),
+        (["benchmark_limit=5"], ["benchmark_limit=5", "benchmark=NAME"]),
+        (["benchmark=a", "benchmark_limit=0"], ["benchmark_limit=0"]),
+        (["benchmark=a", "benchmark_limit=half"], ["benchmark_limit=half"]),
+        (["benchmark=a", "benchmark_limit=" + "9" * 5000], ["benchmark_limit=", "integer"]),
+        (["benchmark=a", "benchmark_batch_size=0"], ["benchmark_batch_size=0"]),
+        (["benchmark=a", "benchmark_code=perhaps"], ["benchmark_code=perhaps"]),
+        (["benchmark=a", "benchmark_limt=5"], ["benchmark_limt", "benchmark_limit"]),
     ],
 )
-def test_words_that_cannot_be_are_one_line(words: list[str], message: str) -> None:
-    with pytest.raises(ConfigError, match=message) as error:
+def test_words_that_cannot_be_are_one_line(words: list[str], names: list[str]) -> None:
+    with raises_naming(ConfigError, *names) as error:
         split_benchmarks(words)
-    assert "\n" not in str(error.value)
     assert len(str(error.value)) < 300
 
 
@@ -132,64 +132,63 @@ CODE = "import os\nos.system('touch /tmp/rlx-task-file-ran')\n"
 
 
 @pytest.mark.parametrize(
-    ("changes", "more", "message"),
+    ("changes", "more", "names"),
     [
-        ({}, "process_docs: !function os.system\n", "the tag !function in line .* imports code; .*benchmark_code=true"),
-        ({}, "process_docs: !!python/name:os.system\n", "imports code"),
-        ({}, "x: !!python/object/apply:os.system ['true']\n", "imports code"),
-        ({}, "a: &a [x]\nb: *a\n", "aliases"),
-        ({}, "task: [\n", "no plain YAML"),
-        ({"class": "utils.Task"}, "", "its key class runs code"),
-        ({"custom_dataset": "utils.load"}, "", "its key custom_dataset runs code"),
-        ({"unsafe_code": True}, "", "its key unsafe_code runs code"),
-        ({"use_prompt": "promptsource:x"}, "", "its key use_prompt"),
-        (
-            {"metric_list": [{"metric": "evil"}]},
-            "",
-            "metric 'evil' would be loaded as a program; there is acc",
-        ),
-        ({"metric_list": [{"metric": "acc", "hf_evaluate": True}]}, "", "would be loaded as a program"),
-        ({"metric_list": "acc"}, "", "metric_list: expected a list"),
-        ({"dataset_path": "pandas"}, "", "dataset_path='pandas': expected json, csv, parquet, text, or a hub's"),
-        ({"dataset_path": "./evil.py"}, "", "dataset_path='./evil.py': expected"),
-        ({"dataset_path": None}, "", "dataset_path=None: expected"),
+        ({}, "process_docs: !function os.system\n", ["!function", "imports code", "benchmark_code=true"]),
+        ({}, "process_docs: !!python/name:os.system\n", ["imports code"]),
+        ({}, "x: !!python/object/apply:os.system ['true']\n", ["imports code"]),
+        ({}, "a: &a [x]\nb: *a\n", ["aliases"]),
+        ({}, "task: [\n", ["YAML"]),
+        ({"class": "utils.Task"}, "", ["key class"]),
+        ({"custom_dataset": "utils.load"}, "", ["key custom_dataset"]),
+        ({"unsafe_code": True}, "", ["key unsafe_code"]),
+        ({"use_prompt": "promptsource:x"}, "", ["key use_prompt"]),
+        ({"metric_list": [{"metric": "evil"}]}, "", ["metric 'evil'", "acc"]),
+        ({"metric_list": [{"metric": "acc", "hf_evaluate": True}]}, "", ["program"]),
+        ({"metric_list": "acc"}, "", ["metric_list:"]),
+        ({"dataset_path": "pandas"}, "", ["dataset_path='pandas'", "json, csv, parquet, text"]),
+        ({"dataset_path": "./evil.py"}, "", ["dataset_path='./evil.py'"]),
+        ({"dataset_path": None}, "", ["dataset_path=None"]),
         (
             {"dataset_kwargs": {"data_files": "http://127.0.0.1:9/x.json"}},
             "",
-            "no file 'http.*a server is not",
+            ["'http://127.0.0.1:9/x.json'", "server"],
         ),
-        ({"dataset_kwargs": {"data_files": "zip://x::evil.zip"}}, "", "there is no file"),
-        ({"dataset_kwargs": {"data_files": "gone.jsonl"}}, "", "there is no file 'gone.jsonl'"),
-        ({"dataset_kwargs": {}}, "", "needs dataset_kwargs.data_files"),
-        ({"dataset_kwargs": {"data_files": "sums.jsonl", "storage_options": {}}}, "", "dataset_kwargs.storage_options"),
-        ({"dataset_path": "a/b"}, "", "dataset_kwargs.data_files: expected data_dir"),
-        ({"task": ["a", "b"]}, "", "groups are not read from files"),
-        ({"group": "all"}, "", "groups are not read from files"),
-        ({"include": "sums.yaml"}, "", "it includes itself"),
-        ({"include": "gone.yaml"}, "", "gone.yaml cannot be read"),
-        ({"include": {"a": 1}}, "", "expected a file's name"),
+        ({"dataset_kwargs": {"data_files": "zip://x::evil.zip"}}, "", ["no file", "'zip://x::evil.zip'"]),
+        ({"dataset_kwargs": {"data_files": "gone.jsonl"}}, "", ["no file", "'gone.jsonl'"]),
+        ({"dataset_kwargs": {}}, "", ["dataset_kwargs.data_files"]),
+        (
+            {"dataset_kwargs": {"data_files": "sums.jsonl", "storage_options": {}}},
+            "",
+            ["dataset_kwargs.storage_options"],
+        ),
+        ({"dataset_path": "a/b"}, "", ["dataset_kwargs.data_files:", "data_dir"]),
+        ({"task": ["a", "b"]}, "", ["groups"]),
+        ({"group": "all"}, "", ["groups"]),
+        ({"include": "sums.yaml"}, "", ["includes itself"]),
+        ({"include": "gone.yaml"}, "", ["gone.yaml"]),
+        ({"include": {"a": 1}}, "", ["file's name"]),
     ],
 )
 def test_a_task_file_of_a_stranger_runs_nothing(
-    tmp_path: Path, changes: dict[str, Any], more: str, message: str
+    tmp_path: Path, changes: dict[str, Any], more: str, names: list[str]
 ) -> None:
     ran = Path("/tmp/rlx-task-file-ran")
     ran.unlink(missing_ok=True)
     for name in ("evil.py", "utils.py"):
         (tmp_path / name).write_text(CODE)
-    with pytest.raises(BenchmarkError, match=message) as error:
+    with raises_naming(BenchmarkError, *names):
         read_task(write(tmp_path, changes, more=more), METRICS)
-    assert "\n" not in str(error.value)
     assert not ran.exists()
 
 
 def test_what_is_no_task_file_is_one_line(tmp_path: Path) -> None:
-    for name, message in (("gone.yaml", "there is no such file"), ("", "no file in it is a task")):
-        with pytest.raises(BenchmarkError, match=message):
+    for name, names in (("gone.yaml", ["such file"]), ("", ["no file"])):
+        with raises_naming(BenchmarkError, tmp_path / name, *names):
             task_files(str(tmp_path / name))
     os.mkfifo(tmp_path / "pipe.yaml")
-    with pytest.raises(BenchmarkError, match="no regular file"):
+    with raises_naming(BenchmarkError, "pipe.yaml", "regular"):
         read_task(tmp_path / "pipe.yaml", METRICS)
     (tmp_path / "raw.yaml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(BenchmarkError, match="no plain YAML"):
+    with raises_naming(BenchmarkError, "raw.yaml", "YAML"):
         read_task(tmp_path / "raw.yaml", METRICS)

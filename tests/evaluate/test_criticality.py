@@ -21,6 +21,7 @@ from rlx.evaluate.criticality import (
     uncertainty_ratio,
 )
 from rlx.types import Action, Completion, Sampling, Start, Task, Text, Trajectory, Turn
+from tests.errors import raises_naming
 
 TASK = Task(id="t", prompt=(Text("?"),), data={})
 
@@ -97,5 +98,5 @@ def test_intervals_hold_the_figures_and_depend_on_the_seed_alone() -> None:
 
 @pytest.mark.parametrize(("key", "value"), [("tasks", 0), ("draws", 1)])
 def test_a_wrong_size_is_refused_with_its_key(key: str, value: int) -> None:
-    with pytest.raises(ValueError, match=key):
+    with raises_naming(ValueError, f"{key}={value}"):
         Inspection(**{key: value})

@@ -14,6 +14,7 @@ from rlx.limits import MistakeError
 from rlx.protocol.direct import Direct
 from rlx.types import Completion, Trajectory, Turn
 from rlx.world import dialect_of
+from tests.errors import raises_naming
 
 NOTHING = Completion(token_ids=(), logprobs=(), stop="stop")
 
@@ -61,7 +62,7 @@ def test_what_is_always_seen_alike_parts_nothing() -> None:
 
 
 def test_a_policy_that_is_not_greedy_has_no_tree() -> None:
-    with pytest.raises(MistakeError, match=r"after the same, 'a' and 'b' were done: evaluate greedily"):
+    with raises_naming(MistakeError, "'a' and 'b'", "(evaluate.temperature=0)"):
         grow([((("a", "x"),), True), ((("b", "x"),), True)])
 
 

@@ -24,6 +24,7 @@ from rlx.evaluate.intervals import Estimate, Ratio
 from rlx.evaluate.passk import estimates
 from rlx.rollout.measure import measure
 from rlx.types import Action, Completion, Group, Status, Task, ToolUse, Trajectory, Turn
+from tests.errors import raises_naming
 
 
 def turn(num_tokens: int, reward: float, tool: ToolUse) -> Turn:
@@ -98,7 +99,7 @@ def test_figures_of_several_runs_are_the_mean_of_theirs_and_not_those_of_one_hea
     found = {name: estimate.value for name, estimate in estimates(mean_ratios([able, unable], (1, 2))).items()}
     assert found["pass@1"] == found["pass@2"] == 1 / 2, "one heap of four samples would pass five times in six"
     assert found["tool/failed_rate"] == (1 / 4 + 2 / 2) / 2, "the mean of their rates, whoever calls more"
-    with pytest.raises(ValueError, match="tasks"):
+    with raises_naming(ValueError, "tasks"):
         mean_ratios([able, unable[:1]], (1,))
 
 
@@ -207,7 +208,7 @@ def test_gains_of_twice_the_runs_draw_twice_as_many_figures(monkeypatch: pytest.
 
 
 def test_gains_refuse_other_tasks() -> None:
-    with pytest.raises(ValueError, match="same tasks"):
+    with raises_naming(ValueError, "same tasks"):
         gains([row("a", 1)], [row("b", 1)], ks=(1,))
 
 
@@ -276,7 +277,7 @@ def test_a_mean_over_runs_is_of_what_all_of_them_say() -> None:
 
 
 def test_a_group_without_samples_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="'a'"):
+    with raises_naming(ValueError, "'a'"):
         score(Group(task=TASK, trajectories=()))
 
 

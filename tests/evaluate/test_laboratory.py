@@ -33,6 +33,7 @@ from rlx.reproduce.measurements import check_study, named_figures, study_reports
 from rlx.reproduce.reproduction import Arm, Reproduction, Study
 from rlx.types import Group, Start
 from rlx.world import dialect_of
+from tests.errors import assert_mistake, raises_naming
 
 ENV = Bifurcation()
 TASKS = list(islice(ENV.tasks("train", 0), 6))
@@ -265,21 +266,20 @@ def test_every_state_s_share_of_actions_is_the_table_s(played: Measured) -> None
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "name"),
     [
-        ({"sample": demonstrations()}, "learns from demonstrations"),
-        ({"credit": imitate, "imitates": True}, "learns from demonstrations"),
-        ({"sample": replace(independent(2), forces=True)}, "forces tags"),
+        ({"sample": demonstrations()}, "demonstrations"),
+        ({"credit": imitate, "imitates": True}, "demonstrations"),
+        ({"sample": replace(independent(2), forces=True)}, "tags"),
     ],
 )
-def test_what_cannot_be_measured_is_refused_in_one_line(change: dict[str, Any], told: str) -> None:
-    with pytest.raises(LaboratoryError, match=told) as error:
+def test_what_cannot_be_measured_is_refused_in_one_line(change: dict[str, Any], name: str) -> None:
+    with raises_naming(LaboratoryError, "algo:", name):
         measured(replace(grpo(optimizer=OPTIMIZER), **change))
-    assert "\n" not in str(error.value)
 
 
 def test_a_policy_needs_a_share_of_invalid_turns_that_is_one() -> None:
-    with pytest.raises(ValueError, match=r"^invalid=1.0: expected a number from 0 to 0.9$"):
+    with raises_naming(ValueError, "invalid=1.0", 0.9):
         replace(POLICY, invalid=1.0)
 
 
@@ -309,23 +309,20 @@ def test_the_command_shows_tables_or_json(rlx_here: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "names"),
     [
-        ((), "algo=…: name one or more, as in algo=grpo,carl"),
-        (("algo=grpo,",), "algo=…: name one or more, as in algo=grpo,carl"),
-        (("algo=grpo,carlo",), "algo=carlo: there is no such option; did you mean carl"),
-        (("algo=grpo", "env=countdown"), "env: its exact values are not known; choose env=bifurcation"),
-        (("algo=sft",), "algo: it learns from demonstrations"),
-        (("algo=grpo", "env.slip=2"), "slip=2"),
+        ((), ["algo=…", "algo=grpo,carl"]),
+        (("algo=grpo,",), ["algo=…", "algo=grpo,carl"]),
+        (("algo=grpo,carlo",), ["algo=carlo", "carl"]),
+        (("algo=grpo", "env=countdown"), ["env:", "env=bifurcation"]),
+        (("algo=sft",), ["algo:", "demonstrations"]),
+        (("algo=grpo", "env.slip=2"), ["env.slip=2"]),
     ],
 )
-def test_wrong_words_are_one_line(rlx_here: Any, words: tuple[str, ...], told: str) -> None:
+def test_wrong_words_are_one_line(rlx_here: Any, words: tuple[str, ...], names: list[str]) -> None:
     done = rlx_here(*SHORT, *words)
-    assert done.returncode == 2
     assert done.stdout == ""
-    *_, last = done.stderr.splitlines()
-    assert told in last
-    assert "Traceback" not in done.stderr
+    assert_mistake(done, *names)
 
 
 def test_a_reproduction_measures_its_runs_and_refuses_figures_that_there_will_not_be(
@@ -338,15 +335,15 @@ def test_a_reproduction_measures_its_runs_and_refuses_figures_that_there_will_no
     check_study(what, {"own": run})
     figures = named_figures(study_reports(study, {"own": run}, lambda text: None))
     assert set(figures["credit of own"]) == {f"eval/{stat}" for stat in STATS}
-    for wrong, told in (
+    for wrong, names in (
         (
             replace(what, expected={"credit of own": {"turn/bios": (0, 1)}}),
-            "no figure 'turn/bios'; did you mean turn/bias",
+            ("'turn/bios'", "turn/bias"),
         ),
-        (what, "exact values are not known"),
+        (what, ("exact values",)),
     ):
         bad = small_run(tmp_path / "other") if wrong is what else run
-        with pytest.raises(MistakeError, match=told):
+        with raises_naming(MistakeError, *names):
             check_study(wrong, {"own": bad})
 
 

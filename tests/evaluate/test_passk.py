@@ -14,6 +14,7 @@ from rlx.evaluate.intervals import mean_of
 from rlx.evaluate.passk import UnpairedError, compare, pass_at_k, require_same_tasks
 from rlx.record.store import save
 from rlx.types import Group, Task, Trajectory
+from tests.errors import raises_naming
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,7 @@ def test_pass_at_k_keeps_its_precision_for_many_samples() -> None:
 
 @pytest.mark.parametrize(("num_samples", "num_correct", "k"), [(4, 5, 1), (4, -1, 1), (4, 1, 0), (4, 1, 5)])
 def test_pass_at_k_refuses_what_cannot_be(num_samples: int, num_correct: int, k: int) -> None:
-    with pytest.raises(ValueError, match="pass@"):
+    with raises_naming(ValueError, "pass@"):
         pass_at_k(num_samples, num_correct, k)
 
 
@@ -68,7 +69,7 @@ def test_pairing_cancels_what_makes_a_problem_hard() -> None:
 
 @pytest.mark.parametrize("theirs", [("a", "b", "c"), ("a", "a")])
 def test_other_tasks_are_refused_by_name(theirs: tuple[str, ...]) -> None:
-    with pytest.raises(ValueError, match=r"same tasks"):
+    with raises_naming(ValueError, "same tasks"):
         require_same_tasks(("a", "b"), theirs)
 
 
@@ -80,7 +81,7 @@ def test_runs_on_other_tasks_are_told_apart_in_one_line(tmp_path: Path) -> None:
         (folder / "trajectories" / "eval-mine.jsonl").write_text("not a run's")
         episode = Trajectory(task=asked, sample=0, turns=(), status="done", success=False, error="")
         save(folder / "trajectories" / "eval-8.jsonl", [Group(task=asked, trajectories=(episode,))], max_rounds=8)
-    with pytest.raises(UnpairedError, match="1 and 1 tasks, 2 in one only") as refused:
+    with raises_naming(UnpairedError, "1 and 1 tasks", 2) as refused:
         find_gains(tmp_path / "ours", tmp_path / "theirs")
     told = one_line_of(refused.value)
     assert told is not None

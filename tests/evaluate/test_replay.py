@@ -13,6 +13,7 @@ from rlx.record.store import save, step_path
 from rlx.rollout.speech import Speech
 from rlx.types import Action, Completion, Group, Move, Part, Step, Stop, Task, Text, ToolUse, Trajectory, Turn, Verb
 from rlx.world import step_within
+from tests.errors import raises_naming
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,7 +206,7 @@ def test_a_report_is_short_and_obeyed_by_no_terminal(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_trajectories_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="kept no trajectories"):
+    with raises_naming(ValueError, tmp_path, "trajectories"):
         replay(tmp_path, ENV)
 
 

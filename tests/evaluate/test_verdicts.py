@@ -26,6 +26,7 @@ from rlx.evaluate.verdicts import (
 from rlx.limits import MistakeError
 from rlx.record.store import save
 from rlx.types import Action, Completion, Group, Task, Text, Trajectory, Turn
+from tests.errors import raises_naming
 
 
 class Endpoint(ThreadingHTTPServer):
@@ -127,11 +128,11 @@ def test_a_busy_endpoint_is_asked_again_and_a_wrong_one_is_refused(
     endpoint.statuses = [429, 503]
     assert Judge(url=endpoint.url, model="judge").ask("Answer: meow").endswith("Yes.")
     endpoint.statuses = [401]
-    with pytest.raises(MistakeError, match="status 401"):
+    with raises_naming(MistakeError, "status 401"):
         Judge(url=endpoint.url, model="judge").ask("x")
-    with pytest.raises(MistakeError, match="--url"):
+    with raises_naming(MistakeError, "--url"):
         Judge(url="http://127.0.0.1:9", model="judge").ask("x")
-    with pytest.raises(MistakeError, match="--url"):
+    with raises_naming(MistakeError, "--url"):
         Judge(url="file:///etc/passwd", model="judge")
 
 
@@ -173,7 +174,7 @@ def test_verdicts_are_kept_where_the_judge_is_lost(
     monkeypatch.setattr(verdicts, "PAUSES", ())
     judge, file = Judge(url=endpoint.url, model="judge"), tmp_path / "verdicts.json"
     endpoint.statuses = [500, 200]
-    with pytest.raises(MistakeError, match="status 500"):
+    with raises_naming(MistakeError, "status 500"):
         judged([answer("meow"), answer("woof"), answer("bark")], judge, file, 1)
     assert len(read_verdicts(file, judge)) == 1
     assert len(judged([answer("meow"), answer("woof"), answer("bark")], judge, file, 1)) == 3
