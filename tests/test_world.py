@@ -23,6 +23,7 @@ from rlx.tool.lend import Lend
 from rlx.tool.python import Python
 from rlx.types import Action, Move, Step, Task, Text, ToolUse, Verb
 from rlx.world import cost_of, dialect_of, lawful, legal_sets, reward_range_of, step_within
+from tests.errors import raises_naming
 
 TASK = Task(id="7", prompt=(), data={})
 
@@ -64,23 +65,23 @@ def act(name: str, text: str = "") -> Action:
 
 
 @pytest.mark.parametrize(
-    ("legal", "message"),
+    ("legal", "names"),
     [
-        (("lft",), "^env: a step calls 'lft' legal, and its actions are left, right$"),
-        ((), "^env: a step calls nothing legal and goes on: end the episode, or give None"),
-        ([], "^env: a step calls nothing legal and goes on: end the episode, or give None"),
+        (("lft",), ["'lft'", "left, right"]),
+        ((), ["nothing legal", "None"]),
+        ([], ["nothing legal", "None"]),
     ],
 )
-def test_what_is_legal_is_declared_and_something_is(legal: tuple[str, ...], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_what_is_legal_is_declared_and_something_is(legal: tuple[str, ...], names: list[str]) -> None:
+    with raises_naming(ValueError, "env:", *names):
         lawful(Hall(), Step(legal=legal))
 
 
 @pytest.mark.parametrize("seen", ["warm", ("warm",), (Text(5),), [Text("warm")]])  # type: ignore[arg-type]
 def test_what_is_no_step_and_what_is_no_observation_is_told_of_the_environment(seen: Any) -> None:
-    with pytest.raises(ValueError, match=r"^env: a step of Hall is None: expected Step\(observation="):
+    with raises_naming(ValueError, "env:", "of Hall", "None", "Step(observation="):
         lawful(Hall(), None)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"^env: a step of Hall has the observation .*: expected a tuple of Text"):
+    with raises_naming(ValueError, "env:", "Hall", "observation", "Text"):
         lawful(Hall(), Step(observation=seen))
 
 
@@ -100,9 +101,9 @@ def test_a_step_that_is_none_is_told_so_where_it_would_have_been_the_last() -> N
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf"), "1", None, 10**400])
 def test_a_number_that_is_none_is_no_reward_and_no_metric(number: Any) -> None:
-    with pytest.raises(ValueError, match=r"^env: a step's reward is (nan|-?inf|'1'|None|10+): expected a finite"):
+    with raises_naming(ValueError, "env:", "reward", f"{number!r:.60}"):
         lawful(Hall(), Step(reward=number))
-    with pytest.raises(ValueError, match=r"^env: a step's metrics are .*: expected finite numbers$"):
+    with raises_naming(ValueError, "env:", "metrics"):
         lawful(Hall(), Step(metrics={"distance": number}))
 
 
@@ -112,15 +113,13 @@ def test_a_cost_that_is_no_number_is_a_mistake_of_the_environment(number: Any) -
         def tool_cost(self, tool: ToolUse) -> Any:
             return number
 
-    with pytest.raises(
-        MistakeError, match=r"^env: tool_cost of Priced is (nan|inf|'1'|None): expected a finite number$"
-    ):
+    with raises_naming(MistakeError, "env:", "tool_cost of Priced", repr(number)):
         cost_of(Priced(), ToolUse())
 
 
 def test_a_task_whose_prompt_is_a_string_is_a_mistake_of_the_environment() -> None:
     wrong: Any = "Go."
-    with pytest.raises(MistakeError, match=r"^env: the prompt of task 'one' is 'Go\.'"):
+    with raises_naming(MistakeError, "env:", "task 'one'", "'Go.'"):
         Task(id="one", prompt=wrong, data={})
 
 
@@ -137,7 +136,7 @@ def test_what_is_legal_together_is_so_in_a_situation() -> None:
     hall = Near()
     for legal in (("wait", "near"), ("near", "far", "wait"), None):
         assert lawful(hall, Step(legal=legal)) == Step(legal=legal)
-    with pytest.raises(ValueError, match="calls near legal, which its actions are in no situation; name one in their"):
+    with raises_naming(ValueError, "near legal", "actions"):
         lawful(hall, Step(legal=("near",)))
 
 
@@ -159,32 +158,27 @@ def test_an_expert_is_shown_with_what_came_of_each_move() -> None:
 
 
 @pytest.mark.parametrize(
-    ("env", "message"),
+    ("env", "names"),
     [
         (
             Hall(legal=(("left",), ("right",)), moves=(act("left"), act("left"))),
-            "env: the expert's move 2 in task '7' is act left '', where right may come: left is not possible now",
+            ["expert's move 2", "task '7'", "act left ''", "right"],
         ),
-        (Hall(moves=(act("up", "stairs"),)), "env: the expert's move 1 in task '7' is act up 'stairs': "),
-        (
-            Hall(moves=(act("left"), act("left"))),
-            f"env: the expert's move 2 in task '7' is act left '': KeyError at {__file__}:",
-        ),
-        (Hall(legal=(None, ("lft",)), moves=(act("left"),)), "move 1 in task '7' is act left '': a step calls 'lft'"),
+        (Hall(moves=(act("up", "stairs"),)), ["expert's move 1", "task '7'", "act up 'stairs'"]),
+        (Hall(moves=(act("left"), act("left"))), ["expert's move 2", "task '7'", "act left ''", "KeyError", __file__]),
+        (Hall(legal=(None, ("lft",)), moves=(act("left"),)), ["move 1", "task '7'", "act left ''", "'lft'"]),
     ],
 )
-def test_an_experts_wrong_move_is_a_line_that_names_it(env: Hall, message: str) -> None:
+def test_an_experts_wrong_move_is_a_line_that_names_it(env: Hall, names: list[str]) -> None:
     for protocol in (Tags(), Direct()):
-        with pytest.raises(DemonstrationError) as error:
+        with raises_naming(DemonstrationError, "env:", *names) as error:
             demonstration(env, dialect_of(env, protocol), TASK, 0)
-        assert message in str(error.value)
-        assert "\n" not in str(error.value)
         assert error.value.exit_code == 2
 
 
 def test_an_answer_that_is_an_act_is_told_what_it_should_be() -> None:
     env = Hall(moves=(act("answer", "10.05"),))
-    with pytest.raises(DemonstrationError, match=r"no turn says this act: an answer is of kind='answer'"):
+    with raises_naming(DemonstrationError, "env:", "move 1", "task '7'", "kind='answer'"):
         demonstration(env, Tags(), TASK, 0)
 
 
@@ -200,5 +194,5 @@ def test_the_possible_rewards_of_a_mixture_are_those_of_all_its_parts() -> None:
 
 @pytest.mark.parametrize("tools", [("sql",), Verb(name="sql", description="run a query"), "sql"])
 def test_tools_that_are_no_tuple_of_verbs_are_refused(tools: Any) -> None:
-    with pytest.raises(MistakeError, match=r"tools of Hall is .*: expected a tuple, as in tools = \(Verb\("):
+    with raises_naming(MistakeError, "env:", "tools", "Hall", "(Verb("):
         dialect_of(Hall(tools=tools), Tags())

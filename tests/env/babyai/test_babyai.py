@@ -23,6 +23,7 @@ from rlx.protocol.final_answer import FinalAnswer
 from rlx.protocol.tags import Tags
 from rlx.types import Action, Move, Step, Task, Text
 from rlx.world import dialect_of, reward_range_of
+from tests.errors import raises_naming
 
 LEFT, RIGHT, FORWARD, PICK_UP, DROP, TOGGLE = (Action(kind="act", name=name, text="") for name in grid.ACTIONS)
 NONSENSE = Action(kind="invalid", text="say something else")
@@ -457,7 +458,7 @@ def test_the_expert_thinks_of_where_the_wanted_thing_is(level: str, order: str, 
 
 def test_a_failure_of_the_expert_names_level_and_seed() -> None:
     start = layout("open", ("", "door"), agent=(1, 1, 0), things=[], door=("blue", 7, 3))
-    with pytest.raises(ValueError, match=r"^env: minigrid's expert fails in level Open, seed 3, task 1: \S[^\n]+$"):
+    with raises_naming(ValueError, "env:", "minigrid's expert", "level Open", "seed 3", "task 1"):
         list(BabyAI(level="Open").demonstrate(Task(id="1", prompt=(), data=start.as_json()), 3, ()))
 
 
@@ -500,32 +501,31 @@ def test_a_picture_shows_the_whole_room() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "told"),
+    ("keys", "place"),
     [
-        ({"level": "GoTwo"}, "level=GoTwo: expected a level of BabyAI-Text; did you mean GoTo"),
-        ({"level": "OpenRedDoor"}, "level=OpenRedDoor: expected a level of BabyAI-Text"),
-        ({"level": "PickupDist", "held_out": True}, "held_out=True: expected false: missions of PickupDist name no"),
-        ({"penalty": float("nan")}, "penalty=nan: expected a number from 0"),
-        ({"penalty": float("inf")}, "penalty=inf: expected a number from 0"),
-        ({"noise": float("nan")}, "noise=nan: expected a number from 0 to 1"),
-        ({"num_noisy": -1}, "num_noisy=-1: expected an integer from 0"),
-        ({"num_distractors": 13}, "num_distractors=13: expected an integer from 0 to 12"),
-        ({"num_distractors": -1}, "num_distractors=-1: expected an integer from 0 to 12"),
-        ({"penalty": -1.0}, "penalty=-1.0: expected a number from 0"),
-        ({"max_penalty": float("nan")}, "max_penalty=nan: expected a number from 0"),
-        ({"max_invalid": 0}, "max_invalid=0: expected an integer from 1"),
-        ({"noise": 1.5}, "noise=1.5: expected a number from 0 to 1"),
-        ({"num_test": 0}, "num_test=0: expected an integer from 1"),
+        ({"level": "GoTwo"}, "level=GoTwo"),
+        ({"level": "OpenRedDoor"}, "level=OpenRedDoor"),
+        ({"level": "PickupDist", "held_out": True}, "held_out=True"),
+        ({"penalty": float("nan")}, "penalty=nan"),
+        ({"penalty": float("inf")}, "penalty=inf"),
+        ({"noise": float("nan")}, "noise=nan"),
+        ({"num_noisy": -1}, "num_noisy=-1"),
+        ({"num_distractors": 13}, "num_distractors=13"),
+        ({"num_distractors": -1}, "num_distractors=-1"),
+        ({"penalty": -1.0}, "penalty=-1.0"),
+        ({"max_penalty": float("nan")}, "max_penalty=nan"),
+        ({"max_invalid": 0}, "max_invalid=0"),
+        ({"noise": 1.5}, "noise=1.5"),
+        ({"num_test": 0}, "num_test=0"),
     ],
 )
-def test_impossible_values_are_refused(keys: dict[str, Any], told: str) -> None:
-    with pytest.raises(ValueError, match=told.split(":")[0]) as caught:
+def test_impossible_values_are_refused(keys: dict[str, Any], place: str) -> None:
+    with raises_naming(ValueError, place):
         BabyAI(**keys)
-    assert str(caught.value).startswith(told)
 
 
 def test_distractors_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ValueError, match="no layout of GoTo has room for num_distractors=36"):
+    with raises_naming(ValueError, "env:", "GoTo", "num_distractors=36"):
         draw_layout(Random(0), "GoTo", 36, held_out=False)
 
 
@@ -533,7 +533,7 @@ def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "minigrid.envs.babyai.core.roomgrid_level", None)
     for cached in (grid.package, grid.level_class):
         cached.cache_clear()
-    with pytest.raises(MistakeError, match=r"^env: minigrid is not installed \([^\n]+\): pip install 'rlx\[babyai\]'$"):
+    with raises_naming(MistakeError, "env:", "minigrid", "pip install 'rlx[babyai]'"):
         BabyAI().check_inputs()
 
 

@@ -17,6 +17,7 @@ from rlx.env.bifurcation.exact_values import Histories, Outcome, exact_values
 from rlx.env.bifurcation.rules import INVALID, STOP, Rules, State
 from rlx.types import Action, Step, Task
 from rlx.world import lawful, legal_sets, moves_of
+from tests.errors import raises_naming
 
 
 def act(name: str) -> Action:
@@ -195,33 +196,31 @@ def test_every_episode_ends_within_its_turns_and_pays_within_its_range(names: li
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"num_doors": 0}, "num_doors=0: expected an integer from 1 to 20"),
-    ({"num_moves": 1}, "num_moves=1: expected an integer from 2 to 6"),
-    ({"num_letters": 1}, "num_letters=1: expected an integer from 2 to 26"),
-    ({"critical": (7,)}, "critical=[7]: expected different integers from 1 to 6"),
-    ({"critical": ()}, "critical=[]: expected 1 to 8 doors"),
-    ({"cycles": (1,)}, "cycles=[1]: expected different integers from 2 to 6"),
-    ({"cycles": (5,)}, "cycles=[5]: expected doors other than critical=[2, 5]"),
-    ({"slip": 1.5}, "slip=1.5: expected a number from 0 to 1"),
-    ({"alignment": -1.0}, "alignment=-1.0: expected a number from 0 to 1"),
-    ({"misleading": float("nan")}, "misleading=nan: expected a number from 0 to 1"),
-    ({"mark_reward": -0.1}, "mark_reward=-0.1: expected a number from 0 to"),
-    ({"stop_reward": float("inf")}, "stop_reward=inf: expected a number from -"),
-    ({"invalid_penalty": -1.0}, "invalid_penalty=-1.0: expected a number from 0 to"),
-    ({"long_word": 0}, "long_word=0: expected an integer from 1 to 20"),
-    ({"max_turns": 0}, "max_turns=0: expected an integer from 1 to 100"),
-    ({"sureness": 2.0}, "sureness=2.0: expected a number from 0 to 1"),
-    ({"stops": 2.0}, "stops=2.0: expected a number from 0 to 1"),
-    ({"num_test": 0}, "num_test=0: expected an integer from 1 to 1000000"),
+    ({"num_doors": 0}, "num_doors=0"),
+    ({"num_moves": 1}, "num_moves=1"),
+    ({"num_letters": 1}, "num_letters=1"),
+    ({"critical": (7,)}, "critical=[7]"),
+    ({"critical": ()}, "critical=[]"),
+    ({"cycles": (1,)}, "cycles=[1]"),
+    ({"cycles": (5,)}, "cycles=[5]"),
+    ({"slip": 1.5}, "slip=1.5"),
+    ({"alignment": -1.0}, "alignment=-1.0"),
+    ({"misleading": float("nan")}, "misleading=nan"),
+    ({"mark_reward": -0.1}, "mark_reward=-0.1"),
+    ({"stop_reward": float("inf")}, "stop_reward=inf"),
+    ({"invalid_penalty": -1.0}, "invalid_penalty=-1.0"),
+    ({"long_word": 0}, "long_word=0"),
+    ({"max_turns": 0}, "max_turns=0"),
+    ({"sureness": 2.0}, "sureness=2.0"),
+    ({"stops": 2.0}, "stops=2.0"),
+    ({"num_test": 0}, "num_test=0"),
 ]
 
 
-@pytest.mark.parametrize(("keys", "told"), WRONG, ids=str)
-def test_wrong_values_are_one_line_with_key_and_value(keys: dict[str, Any], told: str) -> None:
-    with pytest.raises(ValueError, match=r"expected") as error:
+@pytest.mark.parametrize(("keys", "place"), WRONG, ids=str)
+def test_wrong_values_are_one_line_with_key_and_value(keys: dict[str, Any], place: str) -> None:
+    with raises_naming(ValueError, place):
         Bifurcation(**keys)
-    assert str(error.value).startswith(told)
-    assert "\n" not in str(error.value)
 
 
 class Tree:

@@ -19,6 +19,7 @@ from rlx.env.questions.word_problems import KINDS
 from rlx.limits import MistakeError
 from rlx.types import Action
 from rlx.world import moves_of, open_episode
+from tests.errors import raises_naming
 
 STORY = "Natalia sold 48 clips in April, and half as many in May, and gave away 13. How many are left?"
 TOLD = "In May <<48/2=24>>24. In all <<48+24=72>>72. She has <<72-13=59>>59.\n#### 59"
@@ -115,14 +116,14 @@ def test_a_data_set_in_the_form_of_gsm8k_is_scaled(tmp_path: Path) -> None:
 def test_a_data_set_without_steps_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text(json.dumps({"question": "6 * 7?", "answer": "42"}) + "\n")
-    with pytest.raises(MistakeError, match=r"^env.hub=.*no row has steps, such as <<6\*7=42>>"):
+    with raises_naming(MistakeError, "env.hub=", "<<6*7=42>>"):
         GSM8KStar(source="hub", hub=str(path)).check_inputs()
-    with pytest.raises(MistakeError, match=r"^env.question_key=problem: no column of row 0"):
+    with raises_naming(MistakeError, "env.question_key=problem", "row 0"):
         GSM8KStar(source="hub", hub=str(path), question_key="problem").check_inputs()
 
 
 def test_what_cannot_be_made_larger_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^env: no problem was found that can be scaled"):
+    with raises_naming(ValueError, "env:", "`largest`", "`high`"):
         next(GSM8KStar(largest=10, high=1000).tasks("train", 0))
 
 

@@ -26,6 +26,7 @@ from rlx.protocol.tags import Tags
 from rlx.types import Action, Move, Step, Task
 from rlx.world import dialect_of, open_episode, parts_of
 from tests.env.questions.test_questions import CALC, HOSTILE, make, some
+from tests.errors import raises_naming
 
 JOINT = ("calc_bench", "calc_bench_small")
 
@@ -55,11 +56,11 @@ def test_an_expert_that_does_anything_calls_and_answers_and_is_right_only_by_cha
 
 @pytest.mark.parametrize("kind", [Repeat, CalcSudoku])
 def test_what_nothing_could_answer_by_chance_has_no_such_expert(kind: Any) -> None:
-    with pytest.raises(ValueError, match=r"^expert=any: expected worked"):
+    with raises_naming(ValueError, "expert=any"):
         kind(expert="any")
-    with pytest.raises(ValueError, match=r"^any_calls=-1: "):
+    with raises_naming(ValueError, "any_calls=-1"):
         kind(any_calls=-1)
-    with pytest.raises(ValueError, match=r"^any_known=1.1: "):
+    with raises_naming(ValueError, "any_known=1.1"):
         kind(any_known=1.1)
 
 

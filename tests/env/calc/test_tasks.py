@@ -17,6 +17,7 @@ from rlx.env.calc.modulo import Modulo
 from rlx.env.calc.symbols import Count, Repeat
 from rlx.env.game.sudoku_grids import solutions, units_of
 from rlx.types import Action, Step, Task, ToolUse
+from tests.errors import raises_naming
 
 
 def say(env: CalcQuestions, key: Any, text: str, kind: Any = "answer") -> Step:
@@ -141,19 +142,19 @@ def test_boxes_of_six_are_two_by_three() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("make", "place"),
     [
-        (lambda: Arithmetic(min_operations=5), "^min_operations=5: expected an integer from 1 to 4"),
-        (lambda: Arithmetic(digits=9), "^digits=9: expected an integer from 1 to 6"),
-        (lambda: Arithmetic(words=2.0), "^words=2.0: expected a number from 0 to 1"),
-        (lambda: CalcCountdown(max_operations=9), "^max_operations=9: expected an integer from 1 to 5"),
-        (lambda: Count(symbols="AAB"), "^symbols=AAB: expected two or more characters"),
-        (lambda: Repeat(symbols="a:"), "^symbols=a:: expected two or more characters"),
-        (lambda: CalcSudoku(test_size=5), "^test_size=5: expected 4, 6 or 9"),
-        (lambda: CalcSudoku(clues=36), "^clues=36: expected an integer from 6 to 35"),
-        (lambda: Count(num_train=0), "^num_train=0: expected an integer from 1"),
+        (lambda: Arithmetic(min_operations=5), "min_operations=5"),
+        (lambda: Arithmetic(digits=9), "digits=9"),
+        (lambda: Arithmetic(words=2.0), "words=2.0"),
+        (lambda: CalcCountdown(max_operations=9), "max_operations=9"),
+        (lambda: Count(symbols="AAB"), "symbols=AAB"),
+        (lambda: Repeat(symbols="a:"), "symbols=a:"),
+        (lambda: CalcSudoku(test_size=5), "test_size=5"),
+        (lambda: CalcSudoku(clues=36), "clues=36"),
+        (lambda: Count(num_train=0), "num_train=0"),
     ],
 )
-def test_what_cannot_be_asked_is_refused(make: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_what_cannot_be_asked_is_refused(make: Any, place: str) -> None:
+    with raises_naming(ValueError, place):
         make()

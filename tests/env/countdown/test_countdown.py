@@ -14,6 +14,7 @@ from rlx.env.countdown.traces import ROUNDED, random_tries
 from rlx.env.hub import DataError
 from rlx.protocol.tags import Tags
 from rlx.types import Action, Step, Task, Text, ToolUse
+from tests.errors import raises_naming
 
 ENV = Countdown()
 HARD = Countdown(numbers=(4,), high=20, require_product=True)
@@ -100,39 +101,39 @@ def test_sums_try_every_sign() -> None:
 
 
 def test_presets_without_enough_problems_say_so() -> None:
-    with pytest.raises(ValueError, match="draws gave no problem"):
+    with raises_naming(ValueError, "target_low..target_high", "draws"):
         draw(Countdown(numbers=(2,), high=2, target_low=90), 1)
-    with pytest.raises(ValueError, match="belong to the test split"):
+    with raises_naming(ValueError, "test split", "ranges"):
         draw(Countdown(numbers=(2,), low=10, high=10, target_low=100), 1)
-    with pytest.raises(ValueError, match="belong to the train split"):
+    with raises_naming(ValueError, "train split", "ranges"):
         list(Countdown(numbers=(2,), low=9, high=9, target_low=81).tasks("test", 0))
-    with pytest.raises(ValueError, match=r"only .* test problems exist"):
+    with raises_naming(ValueError, "test problems", "ranges"):
         list(Countdown(numbers=(2,), high=3, target_low=1).tasks("test", 0))
 
 
 @pytest.mark.parametrize(
-    ("keys", "message"),
+    ("keys", "place"),
     [
-        ({"numbers": ()}, "^numbers="),
-        ({"numbers": (7,)}, "^numbers="),
-        ({"low": 0}, "^low=0: expected an integer from 1 to 99"),
-        ({"low": 5, "high": 4}, "^low=5: expected an integer from 1 to 4"),
-        ({"high": 10**10}, "^high="),
-        ({"target_low": 20, "target_high": 10}, "^target_low=20: expected an integer from 1 to 10"),
-        ({"max_rounds": -1}, "^max_rounds="),
-        ({"num_test": 0}, "^num_test="),
-        ({"lambda_call": math.nan}, "^lambda_call=nan: expected a number from 0 to 1000000"),
-        ({"lambda_mismatch": -0.1}, "^lambda_mismatch="),
-        ({"source": "hub", "hub": " "}, "^hub="),
+        ({"numbers": ()}, "numbers="),
+        ({"numbers": (7,)}, "numbers="),
+        ({"low": 0}, "low=0"),
+        ({"low": 5, "high": 4}, "low=5"),
+        ({"high": 10**10}, "high="),
+        ({"target_low": 20, "target_high": 10}, "target_low=20"),
+        ({"max_rounds": -1}, "max_rounds="),
+        ({"num_test": 0}, "num_test="),
+        ({"lambda_call": math.nan}, "lambda_call=nan"),
+        ({"lambda_mismatch": -0.1}, "lambda_mismatch="),
+        ({"source": "hub", "hub": " "}, "hub="),
     ],
 )
-def test_bad_settings_are_refused(keys: dict, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_bad_settings_are_refused(keys: dict, place: str) -> None:
+    with raises_naming(ValueError, place):
         Countdown(**keys)
 
 
 def test_unknown_split_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"split=.*: expected train or test"):
+    with raises_naming(ValueError, "split=validation", "train", "test"):
         ENV.tasks("validation", 0)
 
 
@@ -164,35 +165,33 @@ def test_data_set_may_be_a_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "names"),
     [
-        ('{"question": 1}\n', "has columns"),
-        ('{"nums": ["x"], "target": 3}\n', "row 0"),
-        ('{"nums": [], "target": 3}\n', "row 0"),
-        ('{"nums": [1, 1], "target": 3}\n', "no solvable problem"),
-        ("not json", "line 1 is not JSON"),
-        ("", "no rows"),
-        ('{"nums": [1.5, 2], "target": 3}\n', "row 0 is not a list of integers"),
-        ("[1]\n", "row 0 is not an object"),
-        ('{"nums": [1, 1], "target": 2}\n{"nums": 3}\n', "row 1"),
+        ('{"question": 1}\n', ("columns",)),
+        ('{"nums": ["x"], "target": 3}\n', ("row 0",)),
+        ('{"nums": [], "target": 3}\n', ("row 0",)),
+        ('{"nums": [1, 1], "target": 3}\n', ("solvable",)),
+        ("not json", ("line 1", "JSON")),
+        ("", ("no rows",)),
+        ('{"nums": [1.5, 2], "target": 3}\n', ("row 0", "integers")),
+        ("[1]\n", ("row 0", "object")),
+        ('{"nums": [1, 1], "target": 2}\n{"nums": 3}\n', ("row 1",)),
     ],
 )
-def test_bad_data_sets_are_named(tmp_path: Path, text: str, message: str) -> None:
+def test_bad_data_sets_are_named(tmp_path: Path, text: str, names: tuple[str, ...]) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text(text)
     env = Countdown(source="hub", hub=str(path))
     for look in (env.check_inputs, lambda: draw(env, 1)):
-        with pytest.raises(DataError, match=message) as caught:
+        with raises_naming(DataError, path, *names):
             look()
-        assert str(path) in str(caught.value)
-        assert "\n" not in str(caught.value)
 
 
 def test_a_data_set_of_one_split_ends_and_does_not_hang(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     task = next(ENV.tasks("test", 0))
     path.write_text(json.dumps({"nums": task.data["numbers"], "target": task.data["target"]}) + "\n")
-    with pytest.raises(DataError, match="all problems of these ranges belong to the test split"):
+    with raises_naming(DataError, "test split", "ranges"):
         draw(Countdown(source="hub", hub=str(path)), 1)
 
 
@@ -285,7 +284,7 @@ def test_a_reasoning_models_thought_is_no_malformed_call() -> None:
 
 
 def test_an_episode_is_used_once() -> None:
-    with pytest.raises(RuntimeError, match="the episode is over"):
+    with raises_naming(RuntimeError, "over"):
         play(ENV, TASK, answer("1"), answer("1"))
 
 
@@ -380,7 +379,7 @@ def test_without_the_tool_the_candidates_are_in_the_thought() -> None:
 
 
 def test_a_problem_without_a_solution_has_no_expert() -> None:
-    with pytest.raises(ValueError, match="no solution to demonstrate"):
+    with raises_naming(ValueError, "countdown:", "solution"):
         ENV.demonstrate(describe([1, 1], 50), 0, ("python",))
 
 

@@ -26,6 +26,7 @@ from rlx.record.track import read_metrics
 from rlx.train import train
 from rlx.types import Action, Step, Task, Text
 from rlx.world import is_reproducible
+from tests.errors import raises_naming
 
 PACKAGE = """
 import os, random, sys, time
@@ -172,24 +173,24 @@ def test_seeds_of_the_splits_are_apart(env: Foreign) -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "error"),
+    ("word", "names"),
     [
-        ("hang", r"^it took longer than 0\.3 s$"),
-        ("spin", r"^it took longer than 0\.3 s$"),
-        ("raise", r"^RuntimeError: boom \[31mboom$"),
-        ("leave", r"^SystemExit: 3$"),
-        ("die", r"^its process ended$"),
-        ("nonsense", r"^the package answers nonsense: .*None"),
-        ("nan", r"^the package answers nonsense: reward=nan$"),
-        ("rich", r"^the package answers nonsense: reward='1'$"),
-        ("pickle", r"^TypeError: .*not JSON serializable$"),
-        ("much", r"^its process ended$|took longer"),
+        ("hang", ["0.3 s"]),
+        ("spin", ["0.3 s"]),
+        ("raise", ["RuntimeError: boom [31mboom"]),
+        ("leave", ["SystemExit: 3"]),
+        ("die", ["process ended"]),
+        ("nonsense", ["nonsense", "None"]),
+        ("nan", ["nonsense", "reward=nan"]),
+        ("rich", ["nonsense", "reward='1'"]),
+        ("pickle", ["TypeError:", "JSON"]),
+        ("much", []),
     ],
 )
-def test_what_goes_wrong_ends_its_own_episode_alone(env: Foreign, word: str, error: str) -> None:
+def test_what_goes_wrong_ends_its_own_episode_alone(env: Foreign, word: str, names: list[str]) -> None:
     quick = replace(env, seconds=0.3 if word in ("hang", "spin") else 20.0)
     other, broken = env.start(first(env)), quick.start(first(env))
-    with pytest.raises((ChildError, ValueError), match=error):
+    with raises_naming((ChildError, ValueError), *names) if names else pytest.raises(ChildError):
         broken.step(say(word))
     broken.close()
     assert text_of(other.step(say("print"))) == "1 'print'"
@@ -263,7 +264,7 @@ def test_text_that_is_evaluated_does_not_get_out(env: Foreign, tmp_path: Path) -
 def test_an_episode_sees_the_folders_that_it_was_given_alone(env: Foreign, tmp_path: Path) -> None:
     (tmp_path / "words.txt").write_text("seven")
     code = f"eval open({str(tmp_path / 'words.txt')!r}).read()"
-    with pytest.raises(ChildError, match="FileNotFoundError"):
+    with raises_naming(ChildError, "FileNotFoundError"):
         play(env, first(env), code)
     given = replace(env, files=(str(tmp_path),))
     assert text_of(play(given, first(given), code)[-1]) == "'seven'"
@@ -271,14 +272,13 @@ def test_an_episode_sees_the_folders_that_it_was_given_alone(env: Foreign, tmp_p
 
 def test_what_does_not_begin_is_an_episode_that_fails(env: Foreign) -> None:
     never = replace(env, task="never_begins", seconds_to_begin=0.3)
-    with pytest.raises(ChildError, match=r"took longer than 0\.3 s"):
+    with raises_naming(ChildError, "0.3 s"):
         never.start(first(never))
 
 
 def test_a_package_that_hangs_is_told_of_no_further(env: Foreign) -> None:
     never = replace(env, task="never_begins", seconds_to_begin=0.3)
-    told = r"^env\.task=never_begins: 2 of the first 2 seeds did not begin within 0\.3 s: give them more with env\."
-    with pytest.raises(HangError, match=told):
+    with raises_naming(HangError, "env.task=never_begins", "2 seeds", "0.3 s"):
         list(never.tasks("test", 0))
 
 
@@ -295,13 +295,13 @@ def test_one_hang_and_one_in_a_hundred_are_episodes_that_fail(package: Path) -> 
     seldom = Hanging(**SETTINGS)
     told = list(seldom.describe([0, 3, *range(5, 105), 4, 1]))
     assert [task.id for task in told if not task.prompt] == ["3", "4"]
-    with pytest.raises(HangError, match="2 of the first 5 seeds"):
+    with raises_naming(HangError, "env.task=", "5 seeds"):
         list(seldom.tasks("test", 0))
 
 
 def test_what_cannot_be_replayed_says_so(env: Foreign) -> None:
     changes = replace(env, task="changes")
-    with pytest.raises(ValueError, match=r"^env\.replayable=true: seed \d+ did not begin as it did before$"):
+    with raises_naming(ValueError, "env.replayable=true", f"seed {first(changes).id}"):
         changes.start(first(changes))
     honest = replace(changes, replayable=False)
     assert not honest.replayable
@@ -311,26 +311,25 @@ def test_what_cannot_be_replayed_says_so(env: Foreign) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "names"),
     [
-        ({"task": "gess"}, r"^env\.task=gess: there is none; did you mean guess"),
-        ({"adapter": "nowhere"}, r"^env\.adapter=nowhere: there is no such module: is its folder on PYTHONPATH\?$"),
-        ({"adapter": "no.where"}, r"^env\.adapter=no\.where: there is no such module"),
-        ({"adapter": "..where"}, r"^env\.adapter=\.\.where: there is no such module"),
-        ({"adapter": "rlx.env.foreign"}, r"^env\.adapter=rlx\.env\.foreign: AttributeError: .* no attribute 'tasks'$"),
-        ({"python": "/nowhere/python"}, r"^env\.python=/nowhere/python: No such file"),
-        ({"python": "/dev/null"}, r"^env\.python=/dev/null: Permission denied$"),
-        ({"python": "a\0b"}, r"^env\.python=a\0b: embedded null byte$"),
-        ({"python": "~nobody-is-called-so/python"}, r"^env\.python=~nobody-is-called-so/python: No such file"),
-        ({"python": "/bin/true"}, r"^env\.python=/bin/true: .* did not start to run .*: it ended$"),
-        (
-            {"adapter": "no_adapter", "package": "odd"},
-            r"^env: no_such_games is not installed: pip install odd, or",
-        ),
+        ({"task": "gess"}, ("env.task=gess", "guess")),
+        ({"adapter": "nowhere"}, ("env.adapter=nowhere", "module", "PYTHONPATH")),
+        ({"adapter": "no.where"}, ("env.adapter=no.where", "module")),
+        ({"adapter": "..where"}, ("env.adapter=..where", "module")),
+        ({"adapter": "rlx.env.foreign"}, ("env.adapter=rlx.env.foreign", "AttributeError:", "'tasks'")),
+        ({"python": "/nowhere/python"}, ("env.python=/nowhere/python", "No such")),
+        ({"python": "/dev/null"}, ("env.python=/dev/null", "Permission denied")),
+        ({"python": "a\0b"}, ("env.python=a\0b", "null byte")),
+        ({"python": "~nobody-is-called-so/python"}, ("env.python=~nobody-is-called-so/python", "No such")),
+        ({"python": "/bin/true"}, ("env.python=/bin/true", "ended")),
+        ({"adapter": "no_adapter", "package": "odd"}, ("env:", "no_such_games", "install odd")),
     ],
 )
-def test_what_cannot_be_played_is_refused_in_one_line(env: Foreign, settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(MistakeError, match=message):
+def test_what_cannot_be_played_is_refused_in_one_line(
+    env: Foreign, settings: dict[str, Any], names: tuple[str, ...]
+) -> None:
+    with raises_naming(MistakeError, *names):
         replace(env, **settings).tasks("train", 0)
 
 
@@ -338,7 +337,7 @@ def test_what_cannot_be_played_is_refused_in_one_line(env: Foreign, settings: di
     "settings", [{"seconds": 0}, {"num_test": 0}, {"form": "boxed"}, {"max_rounds": -1}, {"num_tasks": 500}]
 )
 def test_values_that_cannot_be_are_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="expected"):
+    with raises_naming(ValueError, "{}={}".format(*next(iter(settings.items())))):
         Foreign(**{**SETTINGS, **settings})
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from rlx.env.questions import logic
 from rlx.env.questions.logic import Logic
 from rlx.types import Action, Task
+from tests.errors import raises_naming
 
 RULE = re.compile(r"If someone is (\w+)(?: and (\w+))? then they are (\w+)\.")
 FACT = re.compile(r"([A-Z]\w+) is (\w+)\.")
@@ -98,5 +99,5 @@ def test_questions_have_the_depths_that_are_asked_for(depths: list[int], num_dis
 
 @pytest.mark.parametrize("depths", [(), (-1,), (21,)])
 def test_depths_that_cannot_be_are_refused(depths: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match=r"^depths=.*: expected integers from 0 to 20"):
+    with raises_naming(ValueError, "depths=", 0, 20):
         Logic(depths=depths)

@@ -15,6 +15,7 @@ from rlx.env.questions.wording import right_answers
 from rlx.tool.lend import Lend
 from rlx.tool.search import Search
 from rlx.types import Action, Task
+from tests.errors import raises_naming
 
 
 def look_up(told: str, asked: str) -> str | None:
@@ -137,16 +138,16 @@ def test_right_answers_may_be_one_or_several(cell: object, golds: list[str]) -> 
 
 
 @pytest.mark.parametrize(
-    ("keys", "message"),
+    ("keys", "place"),
     [
-        ({"hops": ()}, "^hops="),
-        ({"hops": (5,)}, "^hops=.*integers from 1 to 4"),
-        ({"num_distractors": -1}, "^num_distractors=-1"),
-        ({"num_test": 0}, "^num_test=0"),
-        ({"max_rounds": -1}, "^max_rounds=-1"),
-        ({"source": "hub"}, "^hub=: expected a data set"),
+        ({"hops": ()}, "hops="),
+        ({"hops": (5,)}, "hops=[5]"),
+        ({"num_distractors": -1}, "num_distractors=-1"),
+        ({"num_test": 0}, "num_test=0"),
+        ({"max_rounds": -1}, "max_rounds=-1"),
+        ({"source": "hub"}, "hub="),
     ],
 )
-def test_what_cannot_be_is_refused(keys: dict, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_what_cannot_be_is_refused(keys: dict, place: str) -> None:
+    with raises_naming(ValueError, place):
         QA(**keys)

@@ -21,6 +21,7 @@ from rlx.contain.process import ChildError
 from rlx.env.questions.reasoning_gym import LIMITS, ReasoningGym
 from rlx.limits import MistakeError
 from rlx.types import Action, Task
+from tests.errors import raises_naming
 
 pytest.importorskip("reasoning_gym", reason="reasoning-gym is not installed")
 from rlx.env.questions.reasoning_gym_scorer import FORMULAS, LISTS, is_harmless
@@ -80,18 +81,17 @@ def test_options_are_the_tasks_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "message"),
+    ("keys", "names"),
     [
-        ({"task": "leg_countin"}, r"^env.task=leg_countin: .* no such task; did you mean leg_counting"),
-        ({"task": "composite"}, r"^env.task=composite: .* no such task"),
-        ({"options": {"min_animal": 3}}, r"^env.options.min_animal: leg_counting has none; did you mean min_animals"),
-        ({"options": {"min_animals": -1}}, r"^env.task=leg_counting: AssertionError: min_animals must be positive"),
+        ({"task": "leg_countin"}, ("env.task=leg_countin", "leg_counting")),
+        ({"task": "composite"}, ("env.task=composite", "task")),
+        ({"options": {"min_animal": 3}}, ("env.options.min_animal:", "leg_counting", "min_animals")),
+        ({"options": {"min_animals": -1}}, ("env.task=leg_counting", "AssertionError:", "min_animals")),
     ],
 )
-def test_what_reasoning_gym_does_not_have_is_told_in_one_line(keys: dict[str, Any], message: str) -> None:
-    with pytest.raises(MistakeError, match=message) as caught:
+def test_what_reasoning_gym_does_not_have_is_told_in_one_line(keys: dict[str, Any], names: tuple[str, ...]) -> None:
+    with raises_naming(MistakeError, *names):
         next(ReasoningGym(**keys).tasks("train", 0))
-    assert "\n" not in str(caught.value)
 
 
 def test_part_of_an_answer_may_be_part_of_the_reward() -> None:
@@ -186,7 +186,7 @@ def test_other_formulas_are_not(text: str) -> None:
 
 def test_without_the_package_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rlx.env.questions.reasoning_gym.find_spec", lambda name: None)
-    with pytest.raises(MistakeError, match=r"^env: reasoning_gym is not installed: pip install 'rlx\[rg\]'$"):
+    with raises_naming(MistakeError, "env:", "reasoning_gym", "pip install 'rlx[rg]'"):
         ReasoningGym().tasks("train", 0)
 
 

@@ -14,6 +14,7 @@ import pytest
 from rlx.env.hub import DataError
 from rlx.env.questions.qa import QA
 from rlx.types import Action
+from tests.errors import raises_naming
 
 ROWS = [
     {"question": f"Who is number {i}?", "answer": [f"Person {i}", str(i)], "told": f"{i} is it."} for i in range(60)
@@ -67,40 +68,40 @@ def test_what_is_all_held_out_trains_nobody(tmp_path: Path) -> None:
     write(tmp_path / "test.jsonl", ROWS)
     env = QA(source="hub", hub=str(tmp_path), split="test", test_split="test")
     assert len(list(env.tasks("test", 0))) == 60
-    with pytest.raises(DataError, match="all of split 'test' is held out"):
+    with raises_naming(DataError, "env.hub=", "'test'"):
         next(env.tasks("train", 0))
 
 
 @pytest.mark.parametrize(
-    ("rows", "message"),
+    ("rows", "names"),
     [
         (
             [{"Question": "?", "answers": "x"}],
-            r"^env.question_key=question: no column of row 0 .*; did you mean Que",
+            ("env.question_key=question", "row 0", "Question"),
         ),
-        ([{"question": "?", "answers": "x"}], r"^env.answer_key=answer: no column of row 0 .*; did you mean answers"),
-        ([*ROWS, {"question": "?", "answer": []}], "row 60 has no question with an answer"),
-        ([{"question": "?", "answer": float("nan")}], "row 0 has no question with an answer"),
+        ([{"question": "?", "answers": "x"}], ("env.answer_key=answer", "row 0", "answers")),
+        ([*ROWS, {"question": "?", "answer": []}], ("row 60", "answer")),
+        ([{"question": "?", "answer": float("nan")}], ("row 0", "answer")),
         *(
-            ([{"question": what, "answer": "x"}], "row 0 has no question with an answer")
+            ([{"question": what, "answer": "x"}], ("row 0", "answer"))
             for what in (None, float("nan"), [], [{"role": "user", "content": "?"}], {}, "", " ")
         ),
-        ([[1]], "row 0 is not an object"),
-        ([], "it has no rows"),
+        ([[1]], ("row 0", "object")),
+        ([], ("no rows",)),
     ],
 )
-def test_a_data_set_that_cannot_be_asked_is_told_in_one_line(tmp_path: Path, rows: list[Any], message: str) -> None:
+def test_a_data_set_that_cannot_be_asked_is_told_in_one_line(
+    tmp_path: Path, rows: list[Any], names: tuple[str, ...]
+) -> None:
     env = open_set(tmp_path, rows)
     for look in (env.check_inputs, lambda: list(islice(env.tasks("train", 0), 100))):
-        with pytest.raises(DataError, match=message) as caught:
+        with raises_naming(DataError, *names, tmp_path):
             look()
-        assert str(tmp_path) in str(caught.value)
-        assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["nowhere", "./no/where", "/no/where", "a/b/c"])
 def test_what_is_neither_here_nor_a_hubs_name_is_refused(name: str) -> None:
-    with pytest.raises(DataError, match=r"^env.hub=.*there is no such file or folder"):
+    with raises_naming(DataError, f"env.hub={name}", "file"):
         QA(source="hub", hub=name).check_inputs()
 
 
@@ -112,23 +113,22 @@ def test_a_json_file_may_be_a_list(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw", "message"),
+    ("raw", "names"),
     [
-        (b"[]", "it has no rows"),
-        (b'{"data": [\n{"question": "?"}]}', "env.question_key=question: no column of row 0 .*; there is data"),
-        (b'[{"question": "?", "answer"', "line 1 is not JSON"),
-        (b'{"question": "?", "answer": ' + 5000 * b"9" + b"}", "line 1 has a number of too many digits"),
-        (b"\n" + 100_000 * b"[", "line 2 is nested too deeply"),
-        (b"\0\0", "line 1 is not JSON"),
-        ('{"question": "?"}'.encode("utf-16"), "it is not text in UTF-8"),
+        (b"[]", ("no rows",)),
+        (b'{"data": [\n{"question": "?"}]}', ("env.question_key=question", "row 0", "data")),
+        (b'[{"question": "?", "answer"', ("line 1", "JSON")),
+        (b'{"question": "?", "answer": ' + 5000 * b"9" + b"}", ("line 1", "digits")),
+        (b"\n" + 100_000 * b"[", ("line 2", "nested")),
+        (b"\0\0", ("line 1", "JSON")),
+        ('{"question": "?"}'.encode("utf-16"), ("UTF-8",)),
     ],
 )
-def test_a_damaged_file_is_told_in_one_line(tmp_path: Path, raw: bytes, message: str) -> None:
+def test_a_damaged_file_is_told_in_one_line(tmp_path: Path, raw: bytes, names: tuple[str, ...]) -> None:
     path = tmp_path / "rows.json"
     path.write_bytes(raw)
-    with pytest.raises(DataError, match=message) as caught:
+    with raises_naming(DataError, *names):
         QA(source="hub", hub=str(path)).check_inputs()
-    assert "\n" not in str(caught.value)
 
 
 def test_what_is_no_file_is_neither_waited_for_nor_read(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from rlx.retrieval.memory import MemoryRetriever
 from rlx.retrieval.page import Page
 from rlx.types import Action, Step, Task
 from rlx.world import step_within
+from tests.errors import raises_naming
 
 KNOWN = SearchQA(names="known", reads=False, thoughts=False, max_rounds=9)
 READING = SearchQA(names="known", reads=True, result_characters=0, max_rounds=12)
@@ -183,27 +184,27 @@ def test_any_turns_are_answered(turns: list[tuple[str, str]]) -> None:
     ],
 )
 def test_a_wrong_value_is_refused_with_its_key(key: str, value: Any) -> None:
-    with pytest.raises(ValueError, match=key):
+    with raises_naming(ValueError, key):
         SearchQA(**{key: value})
 
 
 def test_a_limit_that_leaves_no_way_to_an_answer_is_refused() -> None:
-    with pytest.raises(ValueError, match="max_rounds=7: expected 8"):
+    with raises_naming(ValueError, "max_rounds=7", 8):
         replace(READING, max_rounds=7, hops=(2,))
     assert replace(READING, max_rounds=8, hops=(2,)).longest_way == 8
     assert SearchQA(hops=(4,), result_characters=1000).longest_way == 8
 
 
 def test_what_cannot_go_together_is_refused() -> None:
-    with pytest.raises(ValueError, match="index"):
+    with raises_naming(ValueError, "index=None", "source=hub"):
         SearchQA(source="hub", hub="x.jsonl")
-    with pytest.raises(ValueError, match="index"):
+    with raises_naming(ValueError, "index=folder", "search_url"):
         SearchQA(index="folder", search_url="http://127.0.0.1:1")
-    with pytest.raises(ValueError, match="result_characters"):
+    with raises_naming(ValueError, "result_characters=0", "access=false"):
         SearchQA(access=False, result_characters=0)
-    with pytest.raises(ValueError, match="hops"):
+    with raises_naming(ValueError, "hops"):
         SearchQA(relations=("born",), hops=(2,))
-    with pytest.raises(ValueError, match="hops"):
+    with raises_naming(ValueError, "hops"):
         next(iter(SearchQA(relations=("teacher",), hops=(4,), sizes={"person": 2}).tasks("train", 0)))
 
 
@@ -235,7 +236,7 @@ def test_a_data_set_is_asked_with_the_pages_of_an_index(tmp_path: Path) -> None:
     assert episode.step(answer("miaow")).reward == 1.0
     assert "bm25s" in env.data_version()
     outside = replace(env, table="../questions/rows.jsonl")
-    with pytest.raises(MistakeError, match="table"):
+    with raises_naming(MistakeError, "table"):
         list(outside.tasks("test", 0))
-    with pytest.raises(MistakeError, match="index"):
+    with raises_naming(MistakeError, "index"):
         replace(env, index=str(tmp_path)).check_inputs()

@@ -26,6 +26,7 @@ from rlx.protocol.expa import ExpA
 from rlx.protocol.tags import Tags
 from rlx.types import Action, Step
 from rlx.world import dialect_of, lawful
+from tests.errors import raises_naming
 
 OPTIONS = [name for name in list_options("env", [shipped_folder("conf")]) if name.startswith("sorting/")]
 SORT = Sorting()
@@ -178,7 +179,7 @@ def test_the_end_must_be_said_and_a_limit_is_the_tasks_own() -> None:
     assert not play(Sorting(spare_turns=1), [2, 1], *["compare A B"] * 4)[-1].done
     episode = SORT.start(SORT.describe("sort", [1, 2]))
     assert episode.step(act("answer sorted")).success
-    with pytest.raises(RuntimeError, match="the episode is over"):
+    with raises_naming(RuntimeError, "over"):
         episode.step(act("answer sorted"))
 
 
@@ -212,7 +213,7 @@ def test_splits_never_overlap_and_the_test_is_the_same_for_every_seed(name: str)
     assert set(test).isdisjoint(train)
     assert train == [task.id for task in islice(env.tasks("train", 0), 2000)]
     assert train != [task.id for task in islice(env.tasks("train", 1), 2000)]
-    with pytest.raises(ValueError, match=r"^split=other: expected train or test"):
+    with raises_naming(ValueError, "split=other", "train", "test"):
         env.tasks("other", 0)
 
 
@@ -430,22 +431,22 @@ def test_both_families_declare_the_same_actions_whose_buttons_press_two_items() 
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
+    ("wrong", "place"),
     [
-        ({"sizes": (1,), "shares": (1,)}, r"^sizes=\[1\]: expected different integers from 2 to 12"),
-        ({"sizes": (), "shares": ()}, r"^sizes=\[\]"),
-        ({"sizes": (3, 3), "shares": (1, 1)}, "^sizes="),
-        ({"shares": (1,)}, r"^shares=\[1\]: expected as many numbers from 0"),
-        ({"shares": (0, 0, 0, 0)}, "^shares="),
-        ({"test_shares": (1,)}, "^test_shares="),
-        ({"compare_share": 1.5}, "^compare_share=1.5"),
-        ({"any_orders": 1.5}, "^any_orders=1.5"),
-        ({"high": 3}, "^high=3"),
-        ({"num_test": 0}, "^num_test=0"),
-        ({"sizes": (7,), "shares": (1,), "expert": "optimum"}, "^expert=optimum: expected insertion or any"),
-        ({"test_sizes": (7,), "test_shares": (1,), "test": "orders"}, "^test=orders: expected drawn"),
+        ({"sizes": (1,), "shares": (1,)}, "sizes=[1]"),
+        ({"sizes": (), "shares": ()}, "sizes=[]"),
+        ({"sizes": (3, 3), "shares": (1, 1)}, "sizes="),
+        ({"shares": (1,)}, "shares=[1]"),
+        ({"shares": (0, 0, 0, 0)}, "shares="),
+        ({"test_shares": (1,)}, "test_shares="),
+        ({"compare_share": 1.5}, "compare_share=1.5"),
+        ({"any_orders": 1.5}, "any_orders=1.5"),
+        ({"high": 3}, "high=3"),
+        ({"num_test": 0}, "num_test=0"),
+        ({"sizes": (7,), "shares": (1,), "expert": "optimum"}, "expert=optimum"),
+        ({"test_sizes": (7,), "test_shares": (1,), "test": "orders"}, "test=orders"),
     ],
 )
-def test_what_cannot_be_is_refused(wrong: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_what_cannot_be_is_refused(wrong: dict[str, Any], place: str) -> None:
+    with raises_naming(ValueError, place):
         Sorting(**wrong)
