@@ -24,6 +24,7 @@ from rlx.model.expand import expand
 from rlx.protocol.automaton import Automaton, State, spell_out
 from rlx.rollout.vllm.settings import CPU_BLOCK as BLOCK
 from rlx.types import Completion, Request, Sampling, Start
+from tests.errors import raises_naming
 
 pytestmark = [
     pytest.mark.cluster,
@@ -437,16 +438,16 @@ def test_an_engine_without_an_automaton_leaves_added_rows_aside(engine: Any, nan
 
 def test_a_sample_outside_its_automaton_raises(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(start._vllm.chooser, "masks", None)
-    with pytest.raises(RuntimeError, match=r"session 5: sampled id .*, which state 0 forbids"):
+    with raises_naming(RuntimeError, "session 5", "state 0"):
         finish(start, ask(5, ids(5, 10), state=0))
 
 
 def test_a_released_request_leaves_the_others_alone(start: Any) -> None:
     start.add(ask(0, ids(0, 10), max_new_tokens=20))
     start.step()
-    with pytest.raises(ValueError, match="session 0 has a request under way"):
+    with raises_naming(ValueError, "session 0", "under way"):
         start.add(ask(0, ids(0, 10)))
-    with pytest.raises(ValueError, match="a request is being decoded"):
+    with raises_naming(ValueError, "being decoded"):
         start.load({}, 1)
     start.add(ask(1, ids(1, 10), max_new_tokens=3))
     start.release(0)
@@ -456,29 +457,29 @@ def test_a_released_request_leaves_the_others_alone(start: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("prompt", "options", "told"),
+    ("prompt", "options", "names"),
     [
-        ([], {}, "session 7: the prompt is empty"),
-        ([10**6], {}, "outside the model's vocabulary"),
-        ([50], {"max_context": 10**6}, "max_context is 1000000"),
-        ([50], {"stops": ("",)}, "empty stop string"),
+        ([], {}, ["session 7:", "empty"]),
+        ([10**6], {}, ["session 7:", "vocabulary"]),
+        ([50], {"max_context": 10**6}, ["session 7:", "max_context is 1000000"]),
+        ([50], {"stops": ("",)}, ["stops:", "empty"]),
     ],
 )
 def test_requests_that_cannot_be_sampled_are_refused(
-    start: Any, prompt: list[int], options: dict[str, Any], told: str
+    start: Any, prompt: list[int], options: dict[str, Any], names: list[str]
 ) -> None:
-    with pytest.raises(ValueError, match=told):
+    with raises_naming(ValueError, *names):
         start.add(ask(7, prompt, **options))
     assert finish(start, ask(7, [50], max_new_tokens=1))[7].stop == "length"
 
 
 def test_weights_that_are_missing_or_broken_are_told(start: Any, nano: Any) -> None:
     some = {name: tensor for name, tensor in nano.state_dict().items() if "layers.2.mlp" not in name}
-    with pytest.raises(RuntimeError, match=r"of its weights were not given, such as model.layers.2.mlp"):
+    with raises_naming(RuntimeError, "weights", "model.layers.2.mlp."):
         start.load(some, 8)
     broken = {**nano.state_dict(), "model.norm.weight": torch.full((nano.config.hidden_size,), math.nan)}
     start.load(broken, 9)
-    with pytest.raises(FloatingPointError, match="policy version 9 gives logits that are not finite"):
+    with raises_naming(FloatingPointError, "version 9", "not finite"):
         finish(start, ask(0, ids(0, 10)))
     start.release(0)
     start.load(nano.state_dict(), 10)

@@ -12,6 +12,7 @@ import pytest
 from rlx.environment import Environment, Episode, Pace
 from rlx.rollout.play import Rollout
 from rlx.types import Action, Sampling, Start, Step, Task, Text, Trajectory
+from tests.errors import raises_naming
 
 HERE = threading.get_ident
 
@@ -141,5 +142,5 @@ def test_episodes_that_were_started_ahead_are_closed_when_nobody_plays_them(buil
 
 
 def test_a_pace_that_is_none_is_refused(build: Any) -> None:
-    with pytest.raises(ValueError, match=r"^env.pace=fast: expected inline, ticks or live"):
+    with raises_naming(ValueError, "env.pace=fast", "inline", "ticks", "live"):
         build(Hooked(pace="fast")).play(starts(1))  # type: ignore[arg-type]

@@ -19,6 +19,7 @@ from rlx.rollout.play import Rollout
 from rlx.rollout.speech import Speech
 from rlx.stream import stream_of
 from rlx.types import Action, Completion, Move, Request, Sampling, Start, Step, Stop, Task, Text, ToolUse, Verb
+from tests.errors import raises_naming
 
 
 @dataclass(frozen=True)
@@ -341,7 +342,7 @@ def test_an_interrupt_closes_what_was_under_way() -> None:
 def test_what_needs_replay_refuses_an_environment_that_does_not(tmp_path: Any) -> None:
     (whole,) = rollout(Script({0: ["ab", "cd", "!e"]})).play(starts(1))
     again = Start(task=whole.task, sample=0, prefix=whole.turns[:1])
-    with pytest.raises(ValueError, match=r"^env: Door does not replay: task train0 cannot go on from turn 1$"):
+    with raises_naming(ValueError, "env:", "Door", "task train0", "turn 1"):
         rollout(Script({0: ["cd", "!e"]}), env=Door(replayable=False)).play([again])
 
 

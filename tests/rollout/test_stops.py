@@ -11,6 +11,7 @@ from rlx.model.load import Model, load_tokenizer
 from rlx.protocol.tags import Tags
 from rlx.protocol.thought import up_to_stop
 from rlx.rollout.stops import decoder, listen, token_bytes
+from tests.errors import raises_naming
 
 
 def test_token_bytes_concatenate_to_the_decoded_text(tokenizer, kit):
@@ -31,7 +32,7 @@ def test_sentencepiece_pieces_are_spelled():
 
 def test_a_tokenizer_it_cannot_spell_is_refused():
     words = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.WordLevel({"a": 0}, unk_token="a")))
-    with pytest.raises(ValueError, match="need a byte-level or SentencePiece decoder"):
+    with raises_naming(ValueError, "byte-level", "SentencePiece"):
         token_bytes(words)
 
 
@@ -110,5 +111,5 @@ def test_text_comes_back_from_its_tokens(nano, text):
 
 def test_nothing_to_listen_for():
     assert listen(()) is None
-    with pytest.raises(ValueError, match="empty stop string"):
+    with raises_naming(ValueError, "empty stop"):
         listen(("a", ""))

@@ -22,6 +22,7 @@ from rlx.rollout.play import Rollout
 from rlx.rollout.table import TableEngine, Words
 from rlx.rollout.together import together
 from rlx.types import Group, Request, Sampling, Start, Turn
+from tests.errors import raises_naming
 
 ENV = Bifurcation(slip=0.5)
 TABLE = {"left\n": 0.3, "right\n": 0.3, "up_up_up\n": 0.3, "?\n": 0.1}
@@ -158,7 +159,7 @@ def test_a_completion_goes_on_from_what_it_is_given_and_watches_tokens() -> None
     engine.add(request(words, stream=1, sampling=Sampling(temperature=0.0)))
     assert words.decode(engine.step()[0][1].token_ids) == "up\n"
     engine.add(request(words, stream=1, given=(words.id_of("z"),)))
-    with pytest.raises(RequestError, match="no completion that begins"):
+    with raises_naming(RequestError, "no completion"):
         engine.step()
-    with pytest.raises(RequestError, match="without top_k"):
+    with raises_naming(RequestError, "top_k"):
         engine.add(request(words, stream=1, sampling=Sampling(top_k=3)))

@@ -10,6 +10,7 @@ import torch
 from rlx.protocol.automaton import Automaton, State
 from rlx.rollout.engine import Counts, Engine
 from rlx.rollout.sampling import uniforms
+from tests.errors import raises_naming
 
 
 def spell(kit, *pieces: str) -> Automaton:
@@ -220,7 +221,7 @@ def test_load_waits_for_requests_being_decoded(qwen2, tokenizer, kit):
     engine = kit.engine(qwen2, tokenizer)
     engine.add(kit.ask(0, [1]))
     engine.step()
-    with pytest.raises(ValueError, match="being decoded"):
+    with raises_naming(ValueError, "being decoded"):
         engine.load(qwen2.state_dict(), 1)
     engine.release(0)
     engine.load(qwen2.state_dict(), 1)
@@ -268,17 +269,17 @@ def test_limits_of_tokens_and_of_context(qwen2, tokenizer, kit):
 
 
 @pytest.mark.parametrize(
-    ("prompt", "options", "told"),
+    ("prompt", "options", "names"),
     [
-        ([], {}, "session 7: the prompt is empty"),
-        ([280], {}, "outside the model's vocabulary"),
-        ([-1], {}, "outside the model's vocabulary"),
-        ([1], {"stops": ("",)}, "empty stop string"),
+        ([], {}, ["session 7:", "empty"]),
+        ([280], {}, ["session 7:", "vocabulary"]),
+        ([-1], {}, ["session 7:", "vocabulary"]),
+        ([1], {"stops": ("",)}, ["stops:", "empty"]),
     ],
 )
-def test_requests_that_cannot_be_sampled_are_refused(qwen2, tokenizer, kit, prompt, options, told):
+def test_requests_that_cannot_be_sampled_are_refused(qwen2, tokenizer, kit, prompt, options, names):
     engine = kit.engine(qwen2, tokenizer)
-    with pytest.raises(ValueError, match=told):
+    with raises_naming(ValueError, *names):
         engine.add(kit.ask(7, prompt, **options))
     assert kit.finish(engine, kit.ask(7, [1]))[7].stop == "length"
 
@@ -286,10 +287,10 @@ def test_requests_that_cannot_be_sampled_are_refused(qwen2, tokenizer, kit, prom
 def test_one_request_of_a_session_at_a_time(qwen2, tokenizer, kit):
     engine = kit.engine(qwen2, tokenizer)
     engine.add(kit.ask(0, [1]))
-    with pytest.raises(ValueError, match="session 0 has a request under way"):
+    with raises_naming(ValueError, "session 0", "under way"):
         engine.add(kit.ask(0, [1]))
     engine.step()
-    with pytest.raises(ValueError, match="session 0 has a request under way"):
+    with raises_naming(ValueError, "session 0", "under way"):
         engine.add(kit.ask(0, [1]))
 
 
@@ -298,7 +299,7 @@ def test_broken_weights_are_told_and_leave_nothing_behind(qwen2, tokenizer, kit)
     engine, prompt = kit.engine(qwen2, tokenizer), kit.ids(1, 10)
     engine.load(broken, 3)
     engine.add(kit.ask(0, prompt))
-    with pytest.raises(FloatingPointError, match="session 0: policy version 3 gives logits that are not finite"):
+    with raises_naming(FloatingPointError, "session 0:", "version 3", "not finite"):
         engine.step()
     engine.release(0)
     engine.load(qwen2.state_dict(), 4)
