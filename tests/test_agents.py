@@ -65,6 +65,7 @@ from rlx.types import (
 )
 from rlx.world import lawful, open_episode
 from tests.duel import Duel
+from tests.errors import raises_naming
 
 QUIET = Screen(silent=True)
 WORDS = (
@@ -170,7 +171,7 @@ def test_an_episode_of_two_agents_is_stored_whole() -> None:
     ],
 )
 def test_an_agent_that_is_none_of_the_environments_is_named(step: Step) -> None:
-    with pytest.raises(ValueError, match="green"):
+    with raises_naming(ValueError, "green"):
         lawful(Duel(), step)
 
 
@@ -238,12 +239,12 @@ def test_episodes_of_two_agents_are_forked(duel: Callable[..., Any], tmp_path: P
 
 @pytest.mark.parametrize("name", ["green", "agent"])
 def test_a_policy_of_an_agent_that_is_not_there_is_refused(duel: Callable[..., Any], tmp_path: Path, name: str) -> None:
-    with pytest.raises(MistakeError, match=rf"^policies\.{name}: .*blue, red"):
+    with raises_naming(MistakeError, f"policies.{name}:", "blue, red"):
         duel(tmp_path, policies={name: Frozen()})
 
 
 def test_a_training_of_nobody_is_refused(duel: Callable[..., Any], tmp_path: Path) -> None:
-    with pytest.raises(MistakeError, match=r"^policies: "):
+    with raises_naming(MistakeError, "policies:"):
         duel(tmp_path, policies={"red": Frozen(), "blue": Frozen()})
 
 
@@ -368,7 +369,7 @@ def test_random_play_of_two_agents_measures_the_first() -> None:
 
 
 def test_a_gym_environment_of_several_agents_is_refused() -> None:
-    with pytest.raises(MistakeError, match="Duel has several agents"):
+    with raises_naming(MistakeError, "Duel", "several agents"):
         SpokenPart(Duel(), Direct())
 
 
@@ -421,7 +422,7 @@ def test_agents_with_equal_policies_share_an_engine(duel: Callable[..., Any], tm
 def test_a_server_is_refused_where_several_processes_would_ask_it(duel: Callable[..., Any], tmp_path: Path) -> None:
     run = duel(tmp_path)
     two = replace(run.hardware, learner="deepspeed", num_processes=2)
-    with pytest.raises(ValueError, match=r"hardware\.num_processes=2: expected 1 with policies\.blue"):
+    with raises_naming(ValueError, "hardware.num_processes=2", "policies.blue"):
         replace(run, hardware=two, policies={"blue": Served(address="localhost:1")})
 
 

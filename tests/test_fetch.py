@@ -19,6 +19,7 @@ from rlx.hardware.ranks import ALONE
 from rlx.run.inputs import fetch_inputs
 from rlx.run.life import Life, fetch_first
 from rlx.run.process import Process
+from tests.errors import raises_naming
 
 
 @pytest.fixture(autouse=True)
@@ -29,25 +30,24 @@ def nothing_fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "offline", "message"),
+    ("name", "kind", "offline", "names"),
     [
-        (
-            "owner/name",
-            "model",
-            "",
-            "model.path=owner/name: the hub cannot be reached, and it was not fetched",
-        ),
-        ("owner/name", "dataset", "1", "env.hub=owner/name: HF_HUB_OFFLINE is set, and it was not fetched before; "),
-        ("owner/na me", "model", "", "model.path=owner/na me: that is no owner/name of a hub; "),
+        ("owner/name", "model", "", ["model.path=owner/name", "hub"]),
+        ("owner/name", "dataset", "1", ["env.hub=owner/name", "HF_HUB_OFFLINE"]),
+        ("owner/na me", "model", "", ["model.path=owner/na me", "owner/name"]),
     ],
 )
 def test_without_a_hub_it_is_one_line(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], name: str, kind: Any, offline: str, message: str
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    name: str,
+    kind: Any,
+    offline: str,
+    names: list[str],
 ) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", offline or "0")
-    with pytest.raises(FetchError) as caught:
+    with raises_naming(FetchError, *names) as caught:
         snapshot(name, kind)
-    assert str(caught.value).startswith(message)
     assert caught.value.exit_code == 2
     assert "".join(capfd.readouterr()) == ""
 

@@ -28,6 +28,7 @@ from rlx.rollout.remote.link import link_all
 from rlx.rollout.remote.server import RolloutServer
 from rlx.rollout.torch.engine import TorchEngine
 from rlx.types import Action, Completion, Group, Request, Sampling, Task, Trajectory, Turn
+from tests.errors import raises_naming
 
 NANO = Model(path="nano")
 WANTED = {"calculate": (312,), "sum": (435, 410), "equals": (29,)}
@@ -217,9 +218,9 @@ def test_an_automaton_of_other_actions_is_refused(nano: tuple[Any, Automaton]) -
     model, automaton = nano
     assert automaton.actions is not None
     fewer = Actions(first=automaton.actions.first, names=("a",), descriptions=((1,),))
-    with pytest.raises(ValueError, match="not of the model's added actions"):
+    with raises_naming(ValueError, "added actions"):
         learner_of(model, Automaton(states=(State(),), actions=fewer))
-    with pytest.raises(ValueError, match="3 action rows for an automaton of 1 actions"):
+    with raises_naming(ValueError, "3 action rows", "1 actions"):
         engine_of(model, model.state_dict(), Automaton(states=(State(),), actions=fewer))
 
 

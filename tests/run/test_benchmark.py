@@ -16,6 +16,7 @@ from rlx.evaluate.benchmarks import BenchmarkError
 from rlx.preflight import checks
 from rlx.run import benchmark
 from rlx.train import train
+from tests.errors import raises_naming
 
 Build = Callable[..., Any]
 TASK = """
@@ -61,7 +62,7 @@ def test_without_the_extra_it_is_said_how_to_install_it(
     task: Path, run_copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checks, "lacks", lambda extra: "lm-eval is missing")
-    with pytest.raises(BenchmarkError, match=r"lm-eval is missing: pip install -e .*benchmarks\]"):
+    with raises_naming(BenchmarkError, "lm-eval", "pip install", "[benchmarks]'"):
         rlx_eval([f"run={run_copy}", f"benchmark={task}"])
     assert not (run_copy / "evaluations").exists()
 
@@ -103,7 +104,7 @@ def test_a_model_as_it_stands_has_one_value(harness: Any, task: Path, tmp_path: 
     rlx_eval(words)
     (row,) = json.loads((tmp_path / "out" / "benchmarks.json").read_text())["rows"]
     assert (row["examples"], row["before"], row["difference"]) == (20, None, None)
-    with pytest.raises(BenchmarkError, match=r"of other benchmarks or models: choose another hydra\.run\.dir"):
+    with raises_naming(BenchmarkError, "other benchmarks", "hydra.run.dir"):
         rlx_eval([*words, "benchmark_limit=3"])
 
 
@@ -165,27 +166,26 @@ def test_a_prompt_whose_tokens_join_its_answers_loses_nothing_of_them(harness: A
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("line", "message"),
+    ("line", "names"),
     [
-        ("doc_to_text: \"{{ cycler.__init__.__globals__.os.system('touch RAN') }}\"", "is unsafe"),
-        ("doc_to_text: \"{{ ''.__class__.__mro__[1].__subclasses__() }}\"", "is unsafe"),
-        ("process_docs: !function evil.work", "the tag !function .* imports code"),
-        ('doc_to_text: "{{ no_such_column }}"', "'no_such_column' is undefined"),
-        ("test_split: gone", "cannot be loaded"),
-        ("no_such_key: 1", "no_such_key"),
+        ("doc_to_text: \"{{ cycler.__init__.__globals__.os.system('touch RAN') }}\"", ["unsafe"]),
+        ("doc_to_text: \"{{ ''.__class__.__mro__[1].__subclasses__() }}\"", ["unsafe"]),
+        ("process_docs: !function evil.work", ["!function", "imports code"]),
+        ('doc_to_text: "{{ no_such_column }}"', ["'no_such_column'"]),
+        ("test_split: gone", ["loaded"]),
+        ("no_such_key: 1", ["no_such_key"]),
     ],
 )
 def test_a_task_file_of_a_stranger_runs_nothing_in_the_harness(
-    harness: Any, task: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, message: str
+    harness: Any, task: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, names: list[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     ran = tmp_path / "RAN"
     (task.parent / "evil.py").write_text(f"open({str(ran)!r}, 'w').close()\ndef work(docs):\n    return docs\n")
     own = task.with_name("own.yaml")
     own.write_text(f"include: sums.yaml\ntask: own\n{line}\n")
-    with pytest.raises(BenchmarkError, match=message) as error:
+    with raises_naming(BenchmarkError, *names):
         rlx_eval(["model=nano", f"benchmark={own}", f"hydra.run.dir={tmp_path / 'out'}"])
-    assert "\n" not in str(error.value)
     assert not ran.exists()
 
 
@@ -202,7 +202,7 @@ def test_code_of_a_task_file_runs_where_the_user_says_so(harness: Any, task: Pat
 
 @pytest.mark.slow
 def test_an_unknown_benchmark_is_one_line_with_near_names(harness: Any, tmp_path: Path) -> None:
-    with pytest.raises(BenchmarkError, match=r"hellaswg: there is no such benchmark; did you mean hellaswag,"):
+    with raises_naming(BenchmarkError, "hellaswg", "hellaswag"):
         rlx_eval(["model=nano", "benchmark=hellaswg", f"hydra.run.dir={tmp_path / 'out'}"])
 
 
@@ -214,5 +214,5 @@ def test_a_hub_that_does_not_answer_is_one_line(harness: Any, tmp_path: Path, mo
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
-    with pytest.raises(BenchmarkError, match=r"arc_easy: its task or data set cannot be .*; run the same command"):
+    with raises_naming(BenchmarkError, "arc_easy", "same command"):
         harness.load_tasks(harness.Benchmarks(names=("arc_easy",)))

@@ -27,6 +27,7 @@ from rlx.record.folder import CHECKPOINTS
 from rlx.run.trainee import build_policy, build_trainee
 from rlx.train import train
 from rlx.types import Action, Completion, Group, Step, Stop, Task, Text
+from tests.errors import raises_naming
 
 KEYS = {"one": "1", "two": " two", "enter": "="}
 Build = Callable[..., Any]
@@ -153,7 +154,7 @@ def test_parts_share_an_action_or_name_it_otherwise() -> None:
 
     parts = {"a": Keys(), "b": Keys(keys=("one",)), "c": Tags()}
     assert added_by(parts) == {"one": "1", "two": " two", "enter": "="}
-    with pytest.raises(ValueError, match="part 'd' describes action 'enter' unlike another; rename it"):
+    with raises_naming(ValueError, "part 'd'", "action 'enter'"):
         added_by(parts | {"d": Other()})
 
 

@@ -27,6 +27,7 @@ from rlx.run.life import RunError
 from rlx.run.run import WarmStart
 from rlx.tool.python import Python, end_sandboxes
 from rlx.train import train
+from tests.errors import raises_naming
 
 Build = Callable[..., Any]
 QUIET = Screen(silent=True)
@@ -115,7 +116,7 @@ def interrupt(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def break_the_environment(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(RunError, match="on purpose"):
+    with raises_naming(RunError, "on purpose"):
         train(replace(run, env=tearing(run.env, torn), warm_start=WarmStart()), QUIET)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from rlx.evaluate.summary import Cost
 from rlx.run.progress import RUN_FILE, Progress, ProgressError, read_progress, write_progress
+from tests.errors import raises_naming
 
 COST = {"tokens": 7, "tool_calls": 2, "seconds": 1.5, "device_hours": 0.25}
 WHOLE = Progress(
@@ -42,5 +43,5 @@ def test_a_file_of_the_first_versions_has_a_step_and_a_cost_alone(tmp_path: Path
 @pytest.mark.parametrize("state", ["{", "[]", "null", {"step": 3}, {"cost": COST}, {"step": "x", "cost": COST}])
 def test_a_file_that_is_no_progress_is_named(tmp_path: Path, state: Any) -> None:
     (tmp_path / RUN_FILE).write_text(state if isinstance(state, str) else json.dumps(state))
-    with pytest.raises(ProgressError, match=RUN_FILE):
+    with raises_naming(ProgressError, RUN_FILE):
         read_progress(tmp_path)

@@ -22,6 +22,7 @@ from rlx.run.rehearsal import rehearse
 from rlx.run.run import Run
 from rlx.train import train
 from rlx.types import Action, Move, Step, Task, Text, Verb
+from tests.errors import raises_naming
 
 Build = Callable[..., Run]
 
@@ -119,7 +120,7 @@ def test_state_that_episodes_share_is_told_at_every_pace_and_else_nothing(run: C
 
 def test_a_run_that_cannot_be_played_fails_before_it_trains_and_says_so(run: Callable[..., Run]) -> None:
     chosen = run(keeps="connection")
-    with pytest.raises(RunError, match="ProgrammingError"):
+    with raises_naming(RunError, "ProgrammingError"):
         train(chosen, Screen(silent=True))
     assert read_json(chosen.folder / "summary.json")["status"] == "failed"
     assert not (chosen.folder / "metrics.jsonl").exists()

@@ -19,6 +19,7 @@ from rlx.run.curriculum import TaskError
 from rlx.run.life import Life
 from rlx.run.trainee import Trainee
 from rlx.train import take_step, train
+from tests.errors import raises_naming
 
 Build = Callable[..., Any]
 QUIET = Screen(silent=True)
@@ -103,21 +104,21 @@ def test_a_curriculum_cut_off_in_its_second_stage_goes_on_to_the_same_bits(
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "names"),
     [
-        (("algo@warm_start.before.algo=expa_grpo",), "warm_start.before.algo.space=expanded: expected protocol=expa"),
+        (("algo@warm_start.before.algo=expa_grpo",), ["warm_start.before.algo.space=expanded", "protocol=expa"]),
         (("+sampling@warm_start.before.sampling=long", "warm_start.before.sampling.max_context=9999"),
-         "warm_start.before.sampling.max_context=9999: expected an integer up to"),
+         ["warm_start.before.sampling.max_context=9999"]),
     ],
 )  # fmt: skip
 def test_what_a_stage_cannot_be_is_told_with_its_place(
-    build: Build, tmp_path: Path, words: tuple[str, ...], message: str
+    build: Build, tmp_path: Path, words: tuple[str, ...], names: list[str]
 ) -> None:
-    with pytest.raises(ConfigError, match=message):
+    with raises_naming(ConfigError, *names):
         build(tmp_path, *words)
 
 
 def test_a_stage_without_tasks_is_refused_before_anything_is_trained(build: Build, tmp_path: Path) -> None:
     words = ("warm_start.before.env.source=hub", f"warm_start.before.env.hub={tmp_path}/none.jsonl")
-    with pytest.raises(TaskError, match=r"^warm_start\.before\.env"):
+    with raises_naming(TaskError, "warm_start.before.env.hub="):
         check_tasks(Prospect(run=build(tmp_path, *words)))
