@@ -20,6 +20,7 @@ from rlx.config.compose import ConfigError, compose
 from rlx.hardware.profile import Hardware
 from rlx.rollout import choice
 from rlx.rollout.torch import engine as torch_engine
+from tests.errors import raises_naming
 
 Build = Callable[..., Any]
 SMALL = ("env.max_rounds=2", "sampling.max_new_tokens=40", "algo.num_prompts=2", "warm_start.steps=1")
@@ -179,7 +180,7 @@ def test_memory_is_of_the_processes_of_one_moment() -> None:
 def test_a_folder_that_holds_something_is_not_written_to(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("kept")
     for place in (tmp_path, tmp_path / "mine"):
-        with pytest.raises(ConfigError, match="is there already: name a new folder"):
+        with raises_naming(ConfigError, f"--keep {place}", "already"):
             check([], lambda run: None, minutes=1, kept=place)
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 

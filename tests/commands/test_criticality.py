@@ -14,6 +14,7 @@ from rlx.commands.criticality import measure_or_read, read_states, trained_model
 from rlx.config.compose import build_run
 from rlx.config.saved import load_tree
 from rlx.evaluate.criticality import Inspection
+from tests.errors import assert_mistake
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -28,8 +29,7 @@ def test_a_run_is_measured_in_each_state_of_an_episode(rlx_here: Command, finish
     assert {state["turn"] for state in found["states"]} >= {0}
     assert picture.read_text().startswith("<?xml")
     again = rlx_here(*words, "--picture", str(picture), cwd=tmp_path)
-    assert again.returncode == 2
-    assert "--picture" in again.stderr
+    assert_mistake(again, "--picture")
 
 
 def test_measured_states_are_kept_for_the_same_weights_alone(finished_run: Path, tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_a_damaged_file_of_states_is_none(text: str, tmp_path: Path) -> None:
     [
         ([], "run="),
         (["run=nowhere"], "nowhere"),
-        (["run={folder}", "env.max_rounds=-1"], "max_rounds"),
+        (["run={folder}", "env.max_rounds=-1"], "env.max_rounds=-1"),
         (["run={folder}", "--picture", "nowhere/at/all.svg"], "--picture"),
     ],
 )
@@ -78,6 +78,4 @@ def test_what_cannot_be_measured_is_one_line(
 ) -> None:
     told = [word.format(folder=finished_run) for word in words]
     done = rlx_here("analyze", "criticality", *told, cwd=tmp_path)
-    assert done.returncode == 2
-    assert key in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+    assert_mistake(done, key)

@@ -8,6 +8,7 @@ import pytest
 
 from rlx.commands.keys import describe_keys
 from rlx.config.compose import ConfigError
+from tests.errors import raises_naming
 
 
 def test_one_key_is_told_whole(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,5 +37,5 @@ def test_what_a_file_leaves_out_is_named(tmp_path: Path) -> None:
     (tmp_path / "track" / "mine.yaml").write_text("# Mine\n_target_: rlx.record.track.Track\nproject: x\n")
     told = describe_keys(["track=mine", "track"], tmp_path)
     assert "It also takes +track.mode" in told
-    with pytest.raises(ConfigError, match="-cd /nowhere: there is no such folder"):
+    with raises_naming(ConfigError, "-cd /nowhere:", "folder"):
         describe_keys([], Path("/nowhere"))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rlx.commands.new import NewError, describe_new, fill, write_new
+from tests.errors import raises_naming
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -41,7 +42,7 @@ def test_nothing_is_overwritten_and_nothing_half_written(tmp_path: Path) -> None
     yaml = tmp_path / "conf" / "env" / "guess_it.yaml"
     yaml.parent.mkdir(parents=True)
     yaml.write_text("mine")
-    with pytest.raises(NewError, match=r"guess_it\.yaml is there already"):
+    with raises_naming(NewError, "guess_it.yaml", "already"):
         write_new("env", "guess_it", tmp_path)
     assert yaml.read_text() == "mine"
     assert not (tmp_path / "my_envs").exists()
@@ -55,23 +56,23 @@ def test_nothing_is_written_where_a_folder_cannot_be_made(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "message"),
+    ("kind", "name", "names"),
     [
-        ("tool", "x", "no scaffold of 'tool'"),
-        ("env", "countdown", "env has an option 'countdown' already"),
-        ("env", "../x", "no name for a Python file"),
-        ("env", "class", "no name for a Python file"),
-        ("algo", "Mine", "no name for a Python file"),
-        ("env", "", "no name for a Python file"),
-        ("env", "task", "names something else in what would be written"),
-        ("env", "none", "names something else in what would be written"),
-        ("algo", "credit", "names something else in what would be written"),
-        ("env", "null", "`env=null` would be read as a value"),
-        ("algo", "on", "`algo=on` would be read as a value"),
+        ("tool", "x", ["'tool'", "scaffold"]),
+        ("env", "countdown", ["env", "'countdown'", "already"]),
+        ("env", "../x", ["'../x'", "Python"]),
+        ("env", "class", ["'class'", "Python"]),
+        ("algo", "Mine", ["'Mine'", "Python"]),
+        ("env", "", ["''", "Python"]),
+        ("env", "task", ["'task'", "something else"]),
+        ("env", "none", ["'none'", "something else"]),
+        ("algo", "credit", ["'credit'", "something else"]),
+        ("env", "null", ["`env=null`", "value"]),
+        ("algo", "on", ["`algo=on`", "value"]),
     ],
 )
-def test_a_wrong_name_is_refused(kind: str, name: str, message: str, tmp_path: Path) -> None:
-    with pytest.raises(NewError, match=message):
+def test_a_wrong_name_is_refused(kind: str, name: str, names: list[str], tmp_path: Path) -> None:
+    with raises_naming(NewError, *names):
         write_new(kind, name, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
