@@ -8,6 +8,7 @@ import pytest
 
 from rlx.contain.box import Box, Limits
 from rlx.contain.process import ChildError
+from tests.errors import raises_naming
 
 pytestmark = pytest.mark.usefixtures("container")
 MODULE, SHORT = (str(Path(__file__).with_name(name)) for name in ("hostile.py", "short.py"))
@@ -19,7 +20,7 @@ def test_a_machine_short_of_processes_ends_no_server() -> None:
     assert own.ask(2, 60, LIMITS) == 2, "two forks fail"
     assert own.server is not None
     server = own.server.pid
-    with pytest.raises(ChildError, match="BlockingIOError"):
+    with raises_naming(ChildError, "BlockingIOError"):
         own.ask(99, 60, LIMITS)
     assert own.ask(0, 60, LIMITS) == 0
     assert own.server.pid == server

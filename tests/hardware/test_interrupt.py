@@ -17,6 +17,7 @@ import pytest
 
 from rlx.hardware.interrupt import InterruptedRunError, listen
 from rlx.record.track import is_clock
+from tests.errors import raises_naming
 
 
 @pytest.fixture(autouse=True)
@@ -117,6 +118,6 @@ def test_a_signal_that_came_before_the_run_began_is_not_lost() -> None:
     before = signal.getsignal(signal.SIGUSR2)
     with listen():
         signal.raise_signal(signal.SIGUSR2)
-        with listen() as inner, pytest.raises(InterruptedRunError, match="SIGUSR2"):
+        with listen() as inner, raises_naming(InterruptedRunError, "SIGUSR2"):
             inner.check()
     assert signal.getsignal(signal.SIGUSR2) == before
