@@ -9,6 +9,7 @@ import pytest
 
 from rlx.limits import MistakeError
 from rlx.reproduce.comparisons import Comparison
+from tests.errors import raises_naming
 
 
 def folder(path: Path, **metrics: list[float]) -> Path:
@@ -40,7 +41,7 @@ def test_a_difference_is_paired_by_seed(runs: dict[str, list[Path]]) -> None:
 
 
 def test_what_has_no_ratio_or_no_metric_is_named(runs: dict[str, list[Path]]) -> None:
-    with pytest.raises(MistakeError, match="none turns"):
+    with raises_naming(MistakeError, "none turns"):
         Comparison(of=("carl turns", "none turns")).figure(runs)
-    with pytest.raises(MistakeError, match="'reward'"):
+    with raises_naming(MistakeError, "'reward'"):
         Comparison(of=("carl reward", "grpo turns")).figure(runs)
