@@ -33,7 +33,7 @@ from rlx.reproduce.measurements import check_study, named_figures, study_reports
 from rlx.reproduce.reproduction import Arm, Reproduction, Study
 from rlx.types import Group, Start
 from rlx.world import dialect_of
-from tests.errors import assert_mistake, raises_naming
+from tests.errors import check_message, raises_naming
 
 ENV = Bifurcation()
 TASKS = list(islice(ENV.tasks("train", 0), 6))
@@ -322,7 +322,11 @@ def test_the_command_shows_tables_or_json(rlx_here: Any) -> None:
 def test_wrong_words_are_one_line(rlx_here: Any, words: tuple[str, ...], names: list[str]) -> None:
     done = rlx_here(*SHORT, *words)
     assert done.stdout == ""
-    assert_mistake(done, *names)
+    *_, last = done.stderr.splitlines()
+    assert done.returncode == 2
+    assert last.startswith("rlx: ")
+    check_message(last.removeprefix("rlx: "), tuple(names))
+    assert "Traceback" not in done.stderr
 
 
 def test_a_reproduction_measures_its_runs_and_refuses_figures_that_there_will_not_be(
