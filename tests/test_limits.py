@@ -1,5 +1,4 @@
 import math
-import re
 from collections.abc import Callable
 from functools import partial
 
@@ -8,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlx.limits import LARGEST, above, at_least, refuse, within
+from tests.errors import raises_naming
 
 
 @given(st.floats() | st.integers())
@@ -33,28 +33,30 @@ def test_what_may_be_null_passes_as_null() -> None:
 @pytest.mark.parametrize("value", [-0.1, 1.1, math.nan, math.inf])
 def test_a_share_is_from_zero_to_one(value: float) -> None:
     within(0, 1, share=0.0, other=1.0)
-    with pytest.raises(ValueError, match=f"^share={value}: expected a number from 0 to 1$"):
+    with raises_naming(ValueError, f"share={value}", "0 to 1"):
         within(0, 1, share=value)
 
 
 @pytest.mark.parametrize(
     ("check", "value", "expected"),
     [
-        (partial(at_least, 1), 0, "an integer, at least 1"),
-        (partial(at_least, 0.0), -1, "a number, at least 0"),
-        (partial(at_least, 0), math.inf, "a number, at least 0 and at most 1e+30"),
-        (partial(above, 0, 1), 2, "a number above 0 and at most 1"),
-        (partial(within, 1, 10**6), 10**7, "an integer from 1 to 1000000"),
-        (partial(within, 0.01, 1.0), 3, "a number from 0.01 to 1"),
+        (partial(at_least, 1), 0, ["integer", 1]),
+        (partial(at_least, 0.0), -1, ["number", 0]),
+        (partial(at_least, 0), math.inf, ["number", 0, "1e+30"]),
+        (partial(above, 0, 1), 2, ["number", 0, 1]),
+        (partial(within, 1, 10**6), 10**7, ["integer", "1 to 1000000"]),
+        (partial(within, 0.01, 1.0), 3, ["number", "0.01 to 1"]),
     ],
 )
-def test_what_was_expected_is_said_as_one_writes_it(check: Callable[..., None], value: float, expected: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(f"key={value}: expected {expected}") + "$"):
+def test_what_was_expected_is_said_as_one_writes_it(
+    check: Callable[..., None], value: float, expected: list[object]
+) -> None:
+    with raises_naming(ValueError, f"key={value}", *expected):
         check(key=value)
 
 
 def test_a_large_whole_limit_is_written_in_full() -> None:
-    with pytest.raises(ValueError, match=rf"^seed=-1: .*{2**63 - 1}$"):
+    with raises_naming(ValueError, "seed=-1", 2**63 - 1):
         within(0, 2**63 - 1, seed=-1)
 
 
