@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import islice, zip_longest
-from random import Random
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlx.env.game.game_2048 import DIRECTIONS, Game2048, describe, merged, slide, slides
-from rlx.types import Action, Task
+from rlx.types import Action
 
 ENV = Game2048()
 ROWS = st.lists(st.sampled_from([0, 0, 2, 2, 4, 8, 16]), min_size=2, max_size=6).map(tuple)
@@ -95,32 +94,3 @@ def test_a_full_board_in_which_nothing_moves_ends_the_game() -> None:
 
 def slides_are_over(episode: Any) -> bool:
     return not slides(episode.board)
-
-
-@pytest.mark.parametrize(
-    ("name", "target", "max_turns"), [("easy", 64, 50), ("hard", 512, 50), ("extreme-hard", 2048, 100)]
-)
-def test_gem_plays_the_same_and_draws_the_same_tiles(gem: Any, name: str, target: int, max_turns: int) -> None:
-    env = Game2048(target=target, max_turns=max_turns)
-    for _, ours, theirs in gem.beside(env, f"game:Game2048-v0-{name}", gem_state, gem_words):
-        for step, answer in zip_longest(ours, theirs):
-            said = step.observation[0].text
-            if "\n" in said:
-                assert said.split()[-16:] == answer["suffix"].split()[2:18]
-            assert said.startswith("reached") == ("Congratulations" in answer["text"])
-            assert said.startswith("nothing can move") == ("Game over" in answer["text"])
-            assert step.done or said.startswith("nothing moves") == ("doesn't change" in answer["text"])
-
-
-def gem_state(task: Task) -> dict[str, Any]:
-    return {"seed": task.data["seed"]}
-
-
-def gem_words(rng: Random, task: Task) -> list[str]:
-    """Directions, mostly two of them, so that games are long; in half of them the expert's; sometimes none."""
-    words = rng.choices(DIRECTIONS, (1, 5, 5, 1), k=task.data["max_turns"])
-    if rng.random() < 0.5:
-        words = [move.action.name for move in ENV.demonstrate(task, 0, ())]
-    if rng.random() < 0.2:
-        words[rng.randrange(len(words))] = rng.choice(["", "x", "up down", "1"])
-    return words

@@ -3,10 +3,7 @@ it need not take."""
 
 from __future__ import annotations
 
-import re
 from itertools import islice
-from random import Random
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,7 +11,7 @@ from hypothesis import strategies as st
 
 from rlx.env.game.minefield import risks
 from rlx.env.game.minesweeper import CLEARED, Minesweeper, describe, reveal
-from rlx.types import Action, Step, Task
+from rlx.types import Action, Step
 
 ENV = Minesweeper(rows=5, cols=5, num_mines=5, max_turns=25)
 TASK = describe([0, 1, 9, 20, 24, *range(2, 11)], 5, 5, 5, 25)
@@ -137,70 +134,3 @@ def test_the_expert_takes_the_least_risk_and_wins_most_games() -> None:
             step = episode.step(move.action)
         wins += bool(step.success)
     assert wins >= 18
-
-
-@pytest.mark.parametrize(
-    ("name", "env"),
-    [("easy", ENV), ("hard", Minesweeper(num_mines=12, max_turns=64)), ("random", Minesweeper(random=True))],
-)
-def test_gem_plays_the_same(gem: Any, name: str, env: Minesweeper) -> None:
-    for _, ours, theirs in gem.beside(env, f"game:Minesweeper-v0-{name}", gem_state, random_words, is_won):
-        for step, answer in zip(ours[1:], theirs[1:]):
-            if not step.done:
-                assert board(step).split() == re.findall(
-                    r"[\d.F]+", answer["suffix"].partition("\n")[2].rpartition("\n")[0]
-                )
-            for hint, own in AS_OURS.items():
-                assert (hint in answer["text"]) == (own in said(step) and not (own not in ENDS and step.truncated))
-
-
-AS_OURS = {
-    "outside the bounds": "is not on the board",
-    "already been revealed": "is revealed already",
-    "added a flag": "flag put",
-    "removed a flag": "flag taken",
-    "hit a mine": "that was a mine",
-}
-ENDS = {"that was a mine"}
-
-
-def is_won(step: Step, answer: dict[str, Any]) -> bool:
-    """All that is safe is revealed: GEM goes on, unless every mine has a flag too."""
-    return bool(step.success)
-
-
-def first_cell(task: Task) -> int:
-    return Random(task.id).randrange(task.data["rows"] * task.data["cols"])
-
-
-def gem_state(task: Task) -> dict[str, Any]:
-    """GEM's board, mined as ours once the first cell is revealed."""
-    episode = ENV.start(task)
-    episode.lay(first_cell(task))
-    rows, cols = task.data["rows"], task.data["cols"]
-    counts = [-1 if cell in episode.mines else count for cell, count in enumerate(episode.counts)]
-    grid = [counts[row * cols : row * cols + cols] for row in range(rows)]
-    sizes = {name: task.data[name] for name in ("rows", "cols", "num_mines", "max_turns")}
-    blank = [[False] * cols for _ in range(rows)]
-    return {"grid": grid, "first_reveal": False, "revealed": blank, "flags": blank, **sizes}
-
-
-def random_words(rng: Random, task: Task) -> list[str]:
-    """Cells in random order, most of them safe, some of them flagged for a while or for good; none that has a flag is
-    revealed, as GEM's flags do not protect mines."""
-    cols, first = task.data["cols"], first_cell(task)
-    episode = ENV.start(task)
-    episode.lay(first)
-    cells = rng.sample(range(task.data["rows"] * cols), task.data["rows"] * cols)
-    safe = [cell for cell in cells if cell not in episode.mines]
-    mined = rng.sample(sorted(episode.mines), rng.choice([0, 3, len(episode.mines)]))
-    words = [("flag", mine) for mine in mined] + [("reveal", first)]
-    for cell in safe + cells[: rng.choice([0, 3])]:
-        kind = rng.random()
-        twice = [("flag", cell), ("flag", cell)] if kind < 0.1 else []
-        words += [*twice, ("reveal", cell)] if cell not in mined else []
-    spelled = [f"{verb} {cell // cols} {cell % cols}" for verb, cell in words]
-    for wrong in ("reveal 0 99", "flag 99 0", "flag 0 0 0", "reveal"):
-        if rng.random() < 0.1:
-            spelled.insert(rng.randrange(len(spelled)), wrong)
-    return spelled

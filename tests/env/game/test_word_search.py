@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from itertools import islice
-from random import Random
-from typing import Any
 
 import pytest
 
 from rlx.env.game.crossing import Laid
 from rlx.env.game.word_search import WordSearch, describe, is_plain, mark, words_on
-from rlx.types import Action, Step, Task
+from rlx.types import Action, Step
 
 ENV = WordSearch()
 TASK = describe(["xhxx", "ionx", "xtxz", "zzzz"], [Laid("hot", 0, 1, "down"), Laid("ion", 1, 0, "across")], 20)
@@ -96,59 +93,3 @@ def test_random_games_have_short_words_or_long_ones() -> None:
 
 def test_random_tries_are_rows_of_letters_of_the_words_lengths() -> None:
     assert mark(Laid("hot", 0, 1, "down")) in ENV.random_tries(TASK, 99, 0)
-
-
-@pytest.mark.parametrize(
-    ("name", "env"),
-    [("easy", ENV), ("hard", WordSearch(shortest=6, longest=8)), ("random", WordSearch(random=True))],
-)
-def test_gem_plays_the_same(gem: Any, name: str, env: WordSearch) -> None:
-    for _, ours, theirs in gem.beside(env, f"game:WordSearch-v0-{name}", gem_state, random_words):
-        for step, answer in zip(ours[1:], theirs[1:]):
-            if "\n" in step.observation[0].text:
-                _, *rows = step.observation[0].text.split("\n")[1:]
-                grid = re.sub(r"\[(.)\]|(\w)", r"\1\2", answer["suffix"]).split("Words Found")[0].split("\n")[2:]
-                found = re.findall(r"\[(.)\]", answer["suffix"])
-                assert " ".join(rows).upper().split() == re.sub(r"R0?(\d+)", r"\1", " ".join(grid)).split()
-                assert len(found) == sum(map(str.isupper, " ".join(rows)))
-            if not step.truncated:
-                for hint, own in AS_OURS.items():
-                    assert (
-                        hint not in answer["text"]
-                        or own in said(step)
-                        or (hint in BACKWARDS and "before" in said(step))
-                    )
-
-
-AS_OURS = {
-    "out of bounds": "not on the board",
-    "already tried": "you tried",
-    "not valid": "across or down",
-    "correct! You found": "found ",
-    "Congratulations": "found ",
-    "incorrect attempt": "no hidden word",
-}
-
-
-BACKWARDS = {"not valid", "incorrect attempt"}
-"""What GEM answers to a try that was made the other way round."""
-
-
-def gem_state(task: Task) -> dict[str, Any]:
-    placed = {word.upper(): [row, col, way] for word, row, col, way in task.data["words"]}
-    board = [list(row.upper()) for row in task.data["rows"]]
-    return {"game_board": board, "placed_words": placed, "max_turns": task.data["max_turns"]}
-
-
-def random_words(rng: Random, task: Task) -> list[str]:
-    """Cells at random and words, some backwards; none that was found is marked backwards, as GEM pays it again."""
-    side = len(task.data["rows"])
-    ends = [Laid(*word).ends() for word in task.data["words"]]
-    right = [(*one[2:], *one[:2]) if rng.random() < 0.5 else one for one in ends]
-    words = [tuple(rng.randrange(side + (rng.random() < 0.1)) for _ in range(4)) for _ in range(14)]
-    words = [one for one in words if one not in ends and (*one[2:], *one[:2]) not in ends]
-    words += [one for one in right for _ in range(rng.choice([1, 1, 2])) if rng.random() < 0.9]
-    spelled = [" ".join(map(str, one)) for one in rng.sample(words, len(words))]
-    if rng.random() < 0.2:
-        spelled[rng.randrange(len(spelled))] = rng.choice(["", "1 2 3", "a", "[0 0 0 2]"])
-    return spelled

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from itertools import islice
-from random import Random
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,7 +11,7 @@ from hypothesis import strategies as st
 
 from rlx.env.game.wordle import Wordle, describe, guess, marks
 from rlx.env.game.words import words_of
-from rlx.types import Step, Task, Text
+from rlx.types import Step, Text
 from tests.loops import for_each
 
 ENV = Wordle()
@@ -79,41 +76,3 @@ def test_the_guesses_of_the_expert_fit_all_marks(length: int) -> None:
 
 def test_random_tries_are_words() -> None:
     assert {action.text for action in ENV.random_tries(TASK, 50, 0)} <= set(words_of(5))
-
-
-@pytest.mark.parametrize(
-    ("name", "env"),
-    [("easy", Wordle(length=3, max_turns=15)), ("hard", Wordle(max_turns=25)), ("random", Wordle(random=True))],
-)
-def test_gem_plays_the_same(gem: Any, name: str, env: Wordle) -> None:
-    for _, ours, theirs in gem.beside(env, f"game:Wordle-v0-{name}", gem_state, random_words):
-        for step, answer in zip(ours[1:], theirs[1:]):
-            text = step.observation[0].text
-            found = re.search(r"Feedback:\n(\w+)\n(.*)", answer["text"])
-            if found:
-                assert text == f"{' '.join(found[1].lower())}\n{' '.join(re.findall('[GYX]', found[2]))}"
-            if not step.truncated:
-                assert ("guessed before" in answer["text"]) == ("you guessed" in text)
-                assert ("but the secret word has" in answer["text"]) == ("the word has" in text)
-
-
-def gem_state(task: Task) -> dict[str, Any]:
-    word = task.data["word"]
-    sizes = {"word_length": len(word), "max_turns": task.data["max_turns"]}
-    return {"secret_word": word.upper(), "milestones": [0] * len(word), **sizes}
-
-
-def random_words(rng: Random, task: Task) -> list[str]:
-    """Words, letters drawn from the word's own, some of another length, the word itself in half of the games."""
-    word = task.data["word"]
-
-    def one() -> str:
-        drawn = "".join(rng.choices(word + "es", k=len(word)))
-        return rng.choice([drawn, rng.choice(words_of(len(word))), rng.choice(words_of(rng.randint(3, 6))).upper()])
-
-    said = [one() for _ in range(task.data["max_turns"])]
-    if rng.random() < 0.5:
-        said[rng.randrange(len(said))] = rng.choice([word, word.upper(), " ".join(word)])
-    if rng.random() < 0.2:
-        said[rng.randrange(len(said))] = rng.choice(["", "1", "cr4ne", "a, b"])
-    return said
