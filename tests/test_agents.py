@@ -42,6 +42,7 @@ from rlx.rollout.routed import RoutedEngine
 from rlx.rollout.speech import Speech
 from rlx.run.policies import Frozen, Served, measured_agents
 from rlx.run.trainee import build_engine, build_policy
+from rlx.run.warm_result import result_of_stage, result_path
 from rlx.tool.lend import Lend
 from rlx.tool.tool import Result, Tool
 from rlx.train import train
@@ -184,6 +185,37 @@ def versions(folder: Path, step: int) -> set[tuple[str, int]]:
     """Agents, and the versions of the policies that played them."""
     turns = [one for group in load_groups(step_path(folder, step)) for t in group.trajectories for one in t.turns]
     return {(one.agent, one.completion.version) for one in turns}
+
+
+def test_a_warm_start_is_judged_by_the_turns_of_the_agents_that_it_trains(
+    duel: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Blue, which is frozen, says nothing that can be read."""
+    stage = duel(tmp_path)
+    group = group_of("answer", "invalid")
+    found = result_of_stage(stage, [], [group])
+    assert (found.invalid, found.success) == (0.0, 1.0)
+    assert result_of_stage(replace(stage, policies={}), [], [group]).invalid == 0.5
+
+
+def test_the_results_of_a_warm_start_are_of_its_policies(duel: Callable[..., Any], tmp_path: Path) -> None:
+    stage = duel(tmp_path)
+    frozen = replace(stage, config={**stage.config, "policies": {"blue": {"_target_": "Frozen"}}})
+    alone = replace(stage, config={**stage.config, "policies": {}})
+    assert result_path(frozen) != result_path(alone)
+    assert result_path(alone).name == f"result-{stage.steps}.json"
+
+
+def group_of(*kinds: Any) -> Group:
+    """An episode of red and blue, who take turns; red wins."""
+    done = Completion(token_ids=(1,), logprobs=(0.0,), stop="stop")
+    turns = tuple(
+        Turn(prompt_ids=(0,), completion=done, action=Action(kind=kind, text="1"), agent=agent)
+        for agent, kind in zip(("red", "blue"), kinds, strict=True)
+    )
+    task = next(Duel().tasks("train", 0))
+    episode = Trajectory(task=task, sample=0, turns=turns, status="done", success=True)
+    return Group(task=task, trajectories=(episode,))
 
 
 @pytest.fixture

@@ -11,15 +11,17 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from rlx.agents import groups_of_agents
 from rlx.algo.samplers import independent
 from rlx.console import counted
 from rlx.learner.checkpoint import newest_good
-from rlx.record.folder import METRICS, STEP, TRAJECTORIES, read_json, write_aside
+from rlx.record.folder import METRICS, STEP, TRAJECTORIES, digest_of, read_json, write_aside
 from rlx.record.store import save
 from rlx.record.track import is_number, read_metrics
 from rlx.rollout.measure import measure
 from rlx.rollout.together import together
 from rlx.run.life import Life
+from rlx.run.policies import chosen
 from rlx.run.process import Process
 from rlx.run.run import Run
 from rlx.run.trainee import Trainee
@@ -76,18 +78,26 @@ class WarmResult:
         return f"loss {self.loss:.3f}; its policy {solved}, {self.invalid:.0%} of its turns were invalid{part}{cut}"
 
 
-def result_path(folder: Path, steps: int) -> Path:
-    """Return the file of a warm start's result after `steps` updates."""
-    return folder / f"result-{steps}.json"
+def result_path(stage: Run) -> Path:
+    """Return the file of a warm start's result. Weights that only imitate do not depend on the policies of other
+    agents, and the result does."""
+    others = chosen(stage.config)
+    return stage.folder / f"result-{stage.steps}{f'-{digest_of(others)}' if others else ''}.json"
 
 
-def read_result(folder: Path, steps: int) -> WarmResult | None:
+def read_result(stage: Run) -> WarmResult | None:
     """Return a stored result; None where there is none that can be read."""
-    found = read_json(result_path(folder, steps))
+    found = read_json(result_path(stage))
     names = ("loss", "success", "invalid", "most_invalid", "least_earned", "truncated")
     if not all(is_number(found.get(name)) for name in names) or not isinstance(found.get("episodes"), int):
         return None
-    return WarmResult(steps=steps, episodes=found["episodes"], **{name: float(found[name]) for name in names})
+    return WarmResult(steps=stage.steps, episodes=found["episodes"], **{name: float(found[name]) for name in names})
+
+
+def result_of_stage(stage: Run, lines: Sequence[Mapping[str, Any]], groups: Sequence[Group]) -> WarmResult:
+    """Return the result of a stage that played these groups, for the agents that it trains: others may have another
+    policy."""
+    return result_of(stage.steps, lines, groups_of_agents(groups, stage.trained_agents))
 
 
 def result_of(steps: int, lines: Sequence[Mapping[str, Any]], groups: Sequence[Group]) -> WarmResult:
@@ -121,18 +131,18 @@ def try_out(life: Life, stage: Run, trainee: Trainee) -> WarmResult:
     player = together(act, life.process.ranks, stage.hardware.players(life.process.ranks.size))
     tasks = list(islice(stage.env.tasks("train", stage.seed + 1), NUM_DECIDING if stage.extend else NUM_TASKS))
     groups = player.sample(independent(1), tasks)
-    told = asdict(result_of(stage.steps, read_metrics(stage.folder / METRICS), groups))
+    told = asdict(result_of_stage(stage, read_metrics(stage.folder / METRICS), groups))
     result = WarmResult(**life.process.ranks.broadcast(told))
     if life.process.ranks.is_first:
-        path = stage.folder / TRAJECTORIES / f"result-{stage.steps}.jsonl"
+        path = stage.folder / TRAJECTORIES / f"{result_path(stage).stem}.jsonl"
         save(path, groups, max_rounds=stage.env.max_rounds)
-        write_aside(result_path(stage.folder, stage.steps), json.dumps(asdict(result)) + "\n")
+        write_aside(result_path(stage), json.dumps(asdict(result)) + "\n")
     return result
 
 
 def stored_result(life: Life, stage: Run) -> WarmResult | None:
     """Return rank 0's stored result on every rank."""
-    found = read_result(stage.folder, stage.steps) if life.process.ranks.is_first else None
+    found = read_result(stage) if life.process.ranks.is_first else None
     told = life.process.ranks.broadcast(None if found is None else asdict(found))
     return None if told is None else WarmResult(**told)
 

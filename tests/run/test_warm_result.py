@@ -93,10 +93,11 @@ def test_a_result_has_the_worst_environment_of_a_mixture() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"loss": "x"}', '{"loss": 1, "success": null}', "9" * 9999])
-def test_a_result_that_cannot_be_read_is_none(text: str, tmp_path: Path) -> None:
-    result_path(tmp_path, 3).write_text(text)
-    assert read_result(tmp_path, 3) is None
-    assert read_result(tmp_path, 4) is None
+def test_a_result_that_cannot_be_read_is_none(small_run: Build, text: str, tmp_path: Path) -> None:
+    stage = replace(small_run(tmp_path), folder=tmp_path, steps=3)
+    result_path(stage).write_text(text)
+    assert read_result(stage) is None
+    assert read_result(replace(stage, steps=4)) is None
 
 
 def test_a_warm_start_shows_its_loss_and_its_policy_s_own_success_and_is_found_with_them(
@@ -124,7 +125,7 @@ def test_a_warm_start_shows_its_loss_and_its_policy_s_own_success_and_is_found_w
             run("cut")
     first = run("cut")
     (folder,) = (tmp_path / "cache" / "warm").iterdir()
-    results = [read_result(folder, steps) for steps in (2, 4)]
+    results = [read_result(replace(small_run(tmp_path), folder=folder, steps=steps)) for steps in (2, 4)]
     assert [result is not None for result in results] == [True, True]
     assert f"warm start: {results[1]}" in first
     assert "warning: after the warm start" in first
