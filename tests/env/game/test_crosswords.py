@@ -53,22 +53,6 @@ def test_a_game_by_hand() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "answer"),
-    [
-        ("0 4 h", "0 4 is not on the board"),
-        ("0 0 h", "no letter belongs at 0 0"),
-        ("1 1 o", "1 1 is filled already"),
-        ("0 1 x", "0 1 is not x"),
-    ],
-)
-def test_what_is_no_right_letter_costs_a_turn(text: str, answer: str) -> None:
-    episode = ENV.start(TASK)
-    episode.step(act("1 1 o"))
-    step = episode.step(act(text))
-    assert (said(step), step.reward, step.done) == (answer, 0.0, False)
-
-
-@pytest.mark.parametrize(
     "env", [ENV, HARD, Crosswords(num_words=3, max_turns=20, random=True), Crosswords(num_words=9)]
 )
 def test_a_puzzle_has_so_many_words_their_clues_and_a_turn_for_each_letter(env: Crosswords) -> None:

@@ -79,13 +79,6 @@ def test_numbers_of_two_digits_stand_in_columns() -> None:
     assert start == " 1  2  3  4\n 5  6  7  8\n 9 10 11 12\n13 14 15  ."
 
 
-def test_the_last_slide_is_paid_by_the_cells_that_are_right() -> None:
-    episode = ENV.start(describe((1, 2, 3, 4, 5, 6, 0, 7, 8), 3, 2))
-    assert episode.step(slide("down")).reward == 0.0
-    step = episode.step(slide("right"))
-    assert (step.reward, step.done, step.truncated, step.success) == (5 / 9, True, True, False)
-
-
 @pytest.mark.parametrize("size", [(2, 10), (3, 20), (4, 50)])
 def test_starts_are_near_enough_and_never_in_order(size: tuple[int, int]) -> None:
     num_rows, max_turns = size

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rlx.env.game.guess_the_number import GuessTheNumber, describe, guess
 from rlx.expert import demonstration
 from rlx.protocol.direct import Direct
-from rlx.types import Action, Step, Text
+from rlx.types import Action, Text
 from rlx.world import dialect_of
 
 ENV = GuessTheNumber()
@@ -69,15 +69,6 @@ def test_hints_point_to_the_number() -> None:
     said = [episode.step(guess(number)).observation[0].text for number in (10, 30, 10, 51)]
     assert said == ["higher than 10", "lower than 30", "you guessed 10 before", "51 is not from 1 to 50"]
     assert episode.step(guess(20)).success
-
-
-@pytest.mark.parametrize(("last", "reward"), [(20, 1.0), (30, 1 - 10 / 49), (50, 1 - 30 / 49), (51, 0.0)])
-def test_the_last_guess_is_paid_by_how_near_it_is(last: int, reward: float) -> None:
-    episode = ENV.start(describe(20, 1, 50, 2))
-    assert episode.step(guess(30)) == Step(observation=(Text("lower than 30"),))
-    step = episode.step(guess(last))
-    assert step.reward == pytest.approx(reward)
-    assert (step.done, step.truncated, step.success) == (True, last != 20, last == 20)
 
 
 @given(st.integers(1, 60), st.integers(0, 3))

@@ -41,10 +41,6 @@ def test_all_letters_shown_do_not_win_before_the_word_is_said() -> None:
     assert steps[-1].reward == 0.5
 
 
-def test_the_word_at_once_is_worth_all() -> None:
-    assert ENV.start(TASK).step(guess("geese")).reward == 1.0
-
-
 def test_random_tries_are_letters_and_words() -> None:
     tries = [action.text for action in ENV.random_tries(TASK, 40, 0)]
     assert len([text for text in tries if len(text) == 1]) == 20

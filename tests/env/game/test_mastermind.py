@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlx.env.game.mastermind import Code, Mastermind, describe, guess, pegs
-from rlx.types import Action, Step, Text
 
 ENV = Mastermind(highest=8, max_turns=30)
 TASK = describe((3, 1, 4, 2), 8, False, 30)
@@ -51,27 +50,6 @@ def test_only_more_digits_in_place_than_ever_before_are_paid() -> None:
         "correct",
     ]
     assert steps[-1].success
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [("1 2 3", "the code has 4 digits"), ("1 2 3 9", "digits are from 1 to 8"), ("0 1 2 3", "digits are from 1 to 8")],
-)
-def test_what_is_no_code_costs_a_turn(text: str, said: str) -> None:
-    assert ENV.start(TASK).step(Action(kind="act", name="guess", text=text)) == Step(observation=(Text(said),))
-
-
-def test_a_guess_made_before_costs_a_turn() -> None:
-    episode = ENV.start(TASK)
-    assert episode.step(guess((3, 1, 5, 6))).reward == 0.5
-    assert episode.step(guess((3, 1, 5, 6))) == Step(observation=(Text("you guessed 3 1 5 6 before"),))
-
-
-def test_the_last_turn_keeps_what_it_earned() -> None:
-    step = ENV.start(describe((3, 1, 4, 2), 8, False, 1)).step(guess((3, 1, 2, 4)))
-    assert step == Step(
-        observation=(Text("3 1 2 4: black 2 white 2"),), reward=0.5, done=True, truncated=True, success=False
-    )
 
 
 def test_codes_have_no_digit_twice_unless_they_may() -> None:

@@ -53,10 +53,3 @@ def test_a_box_stays_before_walls_and_boxes() -> None:
     assert episode.drawn() == before
     episode.step(move("down"))
     assert said(episode.step(move("down")))[0] == "the box cannot move"
-
-
-def test_the_last_move_is_paid_by_the_boxes_on_targets() -> None:
-    episode = ENV.start(task_of(ROWS, 2))
-    episode.step(move("right"))
-    step = episode.step(move("up"))
-    assert (step.reward, step.done, step.truncated, step.success) == (0.5, True, True, False)

@@ -77,13 +77,6 @@ def test_no_disk_ever_lies_on_a_smaller_one(places: str, moves: list[tuple[str, 
         assert sorted(chain(*towers)) == list(range(1, len(places) + 1))
 
 
-def test_the_last_move_is_paid_by_the_disks_on_the_goal() -> None:
-    episode = ENV.start(describe("CACC", 2))
-    assert episode.step(move("A", "B")).reward == 0.0
-    step = episode.step(move("A", "B"))
-    assert (step.reward, step.done, step.truncated, step.success) == (0.75, True, True, False)
-
-
 def test_the_usual_start_is_a_task_for_each_number_of_disks_and_both_splits_have_them() -> None:
     env = TowerOfHanoi(num_disks=3, scattered=False)
     assert [task.id for task in env.tasks("test", 0)] == ["AAA"]

@@ -31,27 +31,6 @@ def test_a_game_by_hand() -> None:
     assert episode.step(act("1 0 1 2")).success
 
 
-def test_a_word_is_paid_once_whichever_way_it_is_marked() -> None:
-    episode = ENV.start(TASK)
-    steps = [episode.step(act(text)) for text in ("0 1 2 1", "2 1 0 1", "0 1 2 1")]
-    assert [step.reward for step in steps] == [0.5, 0.0, 0.0]
-    assert [said(step) for step in steps[1:]] == ["you tried 2 1 0 1 before", "you tried 0 1 2 1 before"]
-
-
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
-        ("0 1 0 4", "0 1 0 4 is not on the board"),
-        ("0 1 2 3", "words are across or down, not 0 1 2 3"),
-        ("0 0 0 2", "no hidden word is at 0 0 0 2"),
-        ("1 1 1 1", "no hidden word is at 1 1 1 1"),
-    ],
-)
-def test_what_is_no_hidden_word_costs_a_turn(text: str, answer: str) -> None:
-    step = ENV.start(TASK).step(act(text))
-    assert (said(step), step.reward, step.done) == (answer, 0.0, False)
-
-
 @pytest.mark.parametrize("env", [ENV, WordSearch(shortest=6, longest=8), WordSearch(num_words=10, longest=3)])
 def test_words_stand_where_the_task_says_and_nowhere_else(env: WordSearch) -> None:
     for task in islice(env.tasks("train", 0), 20):

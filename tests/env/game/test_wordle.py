@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from rlx.env.game.wordle import Wordle, describe, guess, marks
 from rlx.env.game.words import words_of
-from rlx.types import Step, Text
 from tests.loops import for_each
 
 ENV = Wordle()
@@ -50,17 +49,6 @@ def test_a_letter_in_place_is_paid_once_and_the_word_by_the_rest() -> None:
     assert [step.reward for step in steps] == pytest.approx([0.2, 0.0, 0.3, 0.5])
     assert steps[0].observation[0].text == "c r o w n\nG G X X Y"
     assert steps[-1].success
-
-
-@pytest.mark.parametrize(("text", "said"), [("cranes", "the word has 5 letters"), ("a", "the word has 5 letters")])
-def test_words_of_other_lengths_cost_a_turn(text: str, said: str) -> None:
-    assert ENV.start(TASK).step(guess(text)) == Step(observation=(Text(said),))
-
-
-def test_a_guess_made_before_costs_a_turn_however_it_is_spelled() -> None:
-    episode = ENV.start(TASK)
-    episode.step(guess("react"))
-    assert episode.step(guess("R e a c t")) == Step(observation=(Text("you guessed react before"),))
 
 
 @for_each("length", (3, 5, 8))
