@@ -4,32 +4,31 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from rlx.agents import briefed, episode_of_agent, is_alone, spans
 from rlx.dialect import Dialect
 from rlx.environment import Environment
 from rlx.expert import PlayedMove, demonstration
 from rlx.limits import MistakeError
 from rlx.protocol.history import first_prompt
-from rlx.types import Task
+from rlx.rollout.episode import turn_of
+from rlx.types import Action, Completion, Part, Task, Trajectory
 from rlx.world import cost_of, dialect_of, open_episode, part_of
 
 Row = dict[str, Any]
 
 
 def build_rows(env: Environment, protocol: Dialect, split: str, seed: int, num: int) -> Iterator[Row]:
-    """The first `num` tasks of a split, each with the expert's trace as text, turn by turn."""
+    """The first `num` tasks of a split, each with the expert's trace as text, turn by turn: a row for each agent."""
     for task in islice(env.tasks(split, seed), num):
-        dialect = dialect_of(env, protocol, task.env)
-        yield {
-            "id": task.key,
-            "data": dict(task.data),
-            **trace(part_of(env, task), dialect, task, seed),
-        }
+        part, dialect = part_of(env, task), dialect_of(env, protocol, task.env)
+        for row in [trace(part, dialect, task, seed)] if is_alone(part) else traces(part, dialect, task, seed):
+            yield {"id": task.key, "data": dict(task.data), **row}
 
 
 def trace(env: Environment, protocol: Dialect, task: Task, seed: int) -> Row:
@@ -41,7 +40,7 @@ def trace(env: Environment, protocol: Dialect, task: Task, seed: int) -> Row:
         _, moves = demonstration(env, protocol, task, seed)
     except ValueError as error:
         return {"prompt": prompt, "turns": [], "error": str(error)}
-    turns = [turn_of(shown, protocol) for shown in moves]
+    turns = [row_of_turn(shown.text, shown.step.observation, shown.move.action, protocol) for shown in moves]
     reward = sum(shown.step.reward - cost_of(env, shown.step.tool) for shown in moves)
     return {
         "prompt": prompt,
@@ -51,16 +50,56 @@ def trace(env: Environment, protocol: Dialect, task: Task, seed: int) -> Row:
     }
 
 
-def turn_of(shown: PlayedMove, protocol: Dialect) -> Row:
-    observation = protocol.render(shown.step.observation) if shown.step.observation else ""
-    return {"text": shown.text, "observation": observation, "action": asdict(shown.move.action)}
+NOT_SAMPLED = Completion(token_ids=(), logprobs=(), stop="stop")
+
+
+def traces(env: Environment, protocol: Dialect, task: Task, seed: int) -> list[Row]:
+    """The same of several agents: each one's own episode, as the learner sees it (rlx.agents)."""
+    prompts = {agent: protocol.open(briefed(env, task, agent)) for agent in env.agents}
+    try:
+        opening, moves = demonstration(env, protocol, task, seed)
+    except ValueError as error:
+        return [
+            {"agent": agent, "prompt": prompt, "turns": [], "error": str(error)} for agent, prompt in prompts.items()
+        ]
+    actors = [opening.next_agent, *(shown.step.next_agent for shown in moves)]
+    turns = [
+        turn_of(env, NOT_SAMPLED, shown.move.action, shown.step, luck=0, agent=agent)
+        for agent, shown in zip(actors, moves)
+    ]
+    success = bool(moves and moves[-1].step.success)
+    episode = Trajectory(
+        task=task, sample=0, turns=tuple(turns), status="done", success=success, opening=opening.observation
+    )
+    return [trace_of_agent(env, protocol, agent, episode, moves) for agent in env.agents]
+
+
+def trace_of_agent(
+    env: Environment, protocol: Dialect, agent: str, episode: Trajectory, moves: Sequence[PlayedMove]
+) -> Row:
+    own, places = episode_of_agent(agent, episode), [place for place, _ in spans(agent, episode.turns)]
+    return {
+        "agent": agent,
+        "prompt": first_prompt(protocol, briefed(env, episode.task, agent), own.opening),
+        "turns": [
+            row_of_turn(moves[place].text, turn.observation, turn.action, protocol)
+            for place, turn in zip(places, own.turns)
+        ],
+        "reward": round(own.reward, 6),
+        "success": own.success,
+    }
+
+
+def row_of_turn(text: str, observation: tuple[Part, ...], action: Action, protocol: Dialect) -> Row:
+    return {"text": text, "observation": protocol.render(observation) if observation else "", "action": asdict(action)}
 
 
 def show_row(row: Row) -> str:
     """One row for a person."""
     text = "".join(turn["text"] + turn["observation"] for turn in row["turns"])
     end = f"no demonstration: {row['error']}" if "error" in row else f"reward {row['reward']}, success {row['success']}"
-    return f"--- {row['id']}\n{row['prompt']}{text}\n[{end}]"
+    who = f" {row['agent']}" if "agent" in row else ""
+    return f"--- {row['id']}{who}\n{row['prompt']}{text}\n[{end}]"
 
 
 def write_rows(rows: Iterable[Row], path: Path) -> int:

@@ -58,7 +58,7 @@ def data(
     split: Annotated[Literal["train", "test"], typer.Option(help="Which tasks.")] = "train",
     out: Annotated[Path | None, typer.Option(help="Write JSON lines there instead of showing them.")] = None,
 ) -> None:
-    """Tasks and an expert's traces of them, shown or written.
+    """Tasks and an expert's traces of them, shown or written. Of several agents, each has a trace of its own.
 
     `rlx data env=countdown protocol=tags --num 3`; words are those of `rlx train`. `rlx data build-index --help`
     describes indexes of pages for a search.
@@ -152,6 +152,8 @@ def show_episode(
     """An episode: what the agent saw and did, turn by turn.
 
     `rlx show DIR` is the first of the last evaluation, `rlx show DIR 12 --failed` the first of step 12 that failed.
+    With several agents, --best, --worst, --solved and --failed go by the first agent that the run trains: `agents` in
+    summary.json; before the run has ended, the first to act that is not in `policies`.
     """
     from rlx.commands.show import Wanted, show_episodes
     from rlx.config.check import ConfigError

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from rlx.commands.by_agent import describe_end, describe_rewards, name_of
 from rlx.commands.show import block, totals
 from rlx.console import counted, one_line
 from rlx.environment import Environment
@@ -100,8 +101,8 @@ class Play:
     """Flag of an episode that the environment's expert plays."""
     status: Status | str = UNCLOSED
     error: str = ""
-    known: tuple[int, ...] = field(default=(), init=False)
-    """Ids that were shown."""
+    known: dict[str, tuple[int, ...]] = field(default_factory=dict, init=False)
+    """Ids that were shown, by the agent that saw them."""
 
     def run(self, turns: Iterator[str], tell: Callable[[str], None]) -> None:
         """Tell what there is to see, and at last how it ended, if by an interrupt."""
@@ -120,14 +121,14 @@ class Play:
         context = scene.begin()
         while True:
             yield from self.describe_state(scene)
-            yield self.describe_context(context)
+            yield self.describe_context(context, scene.agent)
             if len(context) >= self.sampling.max_context:
                 self.status = "context"
                 return
             completion = self.next_turn(scene, turns)
             if completion is None:
                 return
-            self.known = context + completion.token_ids
+            self.known[scene.agent] = context + completion.token_ids
             context = scene.act(context, completion)
             yield self.describe_turn(scene)
             if scene.step.done:
@@ -149,20 +150,22 @@ class Play:
         if picture:
             yield block("the environment, which the model does not see", picture)
 
-    def describe_context(self, context: tuple[int, ...]) -> str:
-        """All that a model would see, or what is new of it."""
-        shown = len(self.known)
-        if not shown or context[:shown] != self.known:
-            return block(f"the model sees {counted(len(context), 'token')}", self.text(context))
+    def describe_context(self, context: tuple[int, ...], agent: str) -> str:
+        """All that a model would see as this agent, or what is new of it."""
+        known, who = self.known.get(agent, ()), one_line(agent, 30) or "the model"
+        shown = len(known)
+        if not shown or context[:shown] != known:
+            return block(f"{who} sees {counted(len(context), 'token')}", self.text(context))
         new = counted(len(context) - shown, "token")
-        return block(f"the model sees {new} more, {len(context):,} in all", self.text(context[shown:]))
+        return block(f"{who} sees {new} more, {len(context):,} in all", self.text(context[shown:]))
 
     def describe_turn(self, scene: Scene) -> str:
         """A turn that was made; its observation only where no context follows that has it."""
         turn, num = scene.turns[-1], len(scene.turns)
         ids = turn.completion.token_ids
         cut = " (a model's would be cut)" if len(ids) > self.sampling.max_new_tokens else ""
-        title = f"turn {num}: {meaning(turn.action)}, {counted(len(ids), 'token')}{cut}, reward {turn.reward:.3f}"
+        name = name_of(f"turn {num}", turn.agent)
+        title = f"{name}: {meaning(turn.action)}, {counted(len(ids), 'token')}{cut}, {describe_rewards(turn)}"
         parts = [block(title, self.text(ids))]
         if scene.step.done and turn.observation:
             parts.append(block("observation", "".join(part.text for part in turn.observation)))
@@ -175,9 +178,8 @@ class Play:
     def summary(self, scene: Scene) -> str:
         """Return the outcome of the episode, its reward and its cost."""
         turns = scene.turns
-        reward, num_tokens = sum(turn.reward for turn in turns), sum(len(t.completion.token_ids) for t in turns)
-        outcome = "solved" if scene.step.success else "not solved"
-        ended = f"{outcome} ({self.status}), reward {reward:.3f}, {totals(turns, num_tokens)}"
+        counts = totals(turns, sum(len(turn.completion.token_ids) for turn in turns))
+        ended = describe_end(turns, bool(scene.step.success), f" ({self.status})", counts)
         return f"{ended}\nerror: {one_line(self.error)}" if self.error else ended
 
 

@@ -14,6 +14,18 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+from rlx.commands.by_agent import (
+    UNKNOWN,
+    AgentResult,
+    Measured,
+    describe_end,
+    describe_rewards,
+    is_one,
+    measured_in,
+    name_of,
+    results_of_agents,
+    stored_earned,
+)
 from rlx.commands.tokens import LEGEND, describe_tokens, whose
 from rlx.console import clean, counted, one_line
 from rlx.limits import MistakeError
@@ -46,6 +58,7 @@ class StoredLine:
     task: str
     sample: int
     success: bool
+    """Success of the measured agent, and its `reward`."""
     status: str
     reward: float
     num_turns: int
@@ -53,6 +66,8 @@ class StoredLine:
     """Sample that a fork left."""
     replies: frozenset[str] = frozenset()
     """Metrics of the protocol that are above 0 in a turn, by their names without `reply/`."""
+    results: tuple[AgentResult, ...] = ()
+    """Results of the agents, the measured one first; empty where there is one agent."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +109,7 @@ def show_episodes(
 def read_line(file: Path, number: int) -> StoredLine:
     """A line of a file, whatever its length, at once."""
     try:
-        return glance(line_at(file, number), number)
+        return glance(line_at(file, number), number, measured_in(file.parent.parent))
     except NoLineError as error:
         raise ShowError(str(error)) from None
     except UNREADABLE:
@@ -114,27 +129,35 @@ def find_file(folder: Path, what: str = "") -> Path:
 
 def scan(file: Path, wanted: Wanted) -> Iterator[StoredLine]:
     """The episodes that are chosen, one at a time."""
+    measured = measured_in(file.parent.parent)
     with open(file, "rb") as lines:
         for number, raw in enumerate(lines, start=1):
             try:
-                line = glance(raw, number)
+                line = glance(raw, number, measured)
             except UNREADABLE:
                 raise StoreError(f"{file}:{number}: {FOREIGN}") from None
             if wanted.takes(line):
                 yield line
 
 
-def glance(raw: bytes, number: int) -> StoredLine:
+def glance(raw: bytes, number: int, measured: Measured = UNKNOWN) -> StoredLine:
     """Return what a line may be chosen by, without reading its tokens' columns."""
     found = json.loads(raw)["trajectory"]
+    success, turns = bool(found["success"]), [stored_earned(turn) for turn in found["turns"]]
+    results = results_of_agents(turns, success)
+    reward = sum(turn.reward for turn in turns)
+    if not is_one(results):
+        agent = measured.of(str(found["task"].get("env", "")), results)
+        results.sort(key=lambda result: result.agent != agent)
+        reward, success = results[0].reward, results[0].success
     return StoredLine(
         number=number,
         raw=raw,
         task=str(found["task"]["id"]),
         sample=int(found["sample"]),
-        success=bool(found["success"]),
+        success=success,
         status=str(found["status"]),
-        reward=sum(float(turn["reward"]) for turn in found["turns"]),
+        reward=reward,
         num_turns=len(found["turns"]),
         parent=int(found["fork"]["parent"]) if "fork" in found else None,
         replies=frozenset(
@@ -143,6 +166,7 @@ def glance(raw: bytes, number: int) -> StoredLine:
             for name, value in turn.get("reply", {}).items()
             if value > 0
         ),
+        results=() if is_one(results) else tuple(results),
     )
 
 
@@ -163,11 +187,18 @@ def extreme(lines: Iterable[StoredLine], sign: int) -> StoredLine | None:
 
 def describe_line(line: StoredLine) -> str:
     """One episode of a list."""
-    outcome = "solved" if line.success else line.status if line.status != "done" else "failed"
     turns = counted(line.num_turns, "turn")
     which = f"/{line.sample}" if line.parent is None else f"/{line.sample}, a fork of {line.parent}"
-    told = f"{line.number:>6}  {outcome:<9}  {line.reward:>7.3f}  {turns:<8}  "
+    alone = f"{outcome_of(line, line.success):<9}  {line.reward:>7.3f}"
+    each = ", ".join(
+        f"{one_line(one.agent, 30)} {outcome_of(line, one.success)} {one.reward:.3f}" for one in line.results
+    )
+    told = f"{line.number:>6}  {each or alone}  {turns:<8}  "
     return told + one_line(line.task, max(4, min(30, WIDTH - len(told) - len(which)))) + which
+
+
+def outcome_of(line: StoredLine, success: bool) -> str:
+    return "solved" if success else line.status if line.status != "done" else "failed"
 
 
 def describe_episode(file: Path, line: StoredLine, decode: Decode | None, *, tokens: bool = False) -> str:
@@ -181,21 +212,20 @@ def describe_episode(file: Path, line: StoredLine, decode: Decode | None, *, tok
         ]
     except CodecError as error:
         raise StoreError(f"{file}:{line.number}: {error}") from None
-    parts = [heading(file, line, episode), opening(episode, decode)]
+    parts = [heading(file, line, episode), *openings(episode, decode)]
     for index, turn in enumerate(episode.turns):
-        parts.append(describe_turn(index, turn, episode.fork, decode, below[index] if below else ""))
+        reader = episode.turns[index + 1].agent if index + 1 < len(episode.turns) else ""
+        parts.append(describe_turn(index, turn, episode.fork, decode, below[index] if below else "", reader))
     parts += [LEGEND] * bool(below)
     return "\n\n".join(part for part in [*parts, *([f"error: {one_line(episode.error)}"] * bool(episode.error))])
 
 
 def heading(file: Path, line: StoredLine, episode: Trajectory) -> str:
-    outcome = "solved" if episode.success else "not solved"
     how = "" if episode.status == "done" else f" ({episode.status})"
     counts = totals(episode.turns, episode.num_tokens)
     title = f"{file.name}, episode {line.number}: task {one_line(episode.task.id, 60)}, sample {episode.sample}"
-    return "\n".join(
-        [textwrap.fill(title, WIDTH), f"{outcome}{how}, reward {episode.reward:.3f}, {counts}", *describe_fork(episode)]
-    )
+    end = describe_end(episode.turns, episode.success, how, counts)
+    return "\n".join([textwrap.fill(title, WIDTH), end, *describe_fork(episode)])
 
 
 def totals(turns: Sequence[Turn], num_tokens: int) -> str:
@@ -216,27 +246,34 @@ def describe_fork(episode: Trajectory) -> Iterator[str]:
     yield f"its own: {totals(episode.new_turns, episode.num_sampled)}; the rest is replayed or forced"
 
 
-def opening(episode: Trajectory, decode: Decode | None) -> str:
-    """Return the text that the agent was given: the prompt's own tokens, or the task where they cannot be decoded."""
-    if decode is not None and episode.turns:
-        return block("prompt", decode(episode.turns[0].prompt_ids))
-    return block("task", "".join(part.text for part in episode.task.prompt))
+def openings(episode: Trajectory, decode: Decode | None) -> Iterator[str]:
+    """Yield the text that each agent was given before its first turn: the prompt's own tokens, or the task where they
+    cannot be decoded."""
+    if decode is None or not episode.turns:
+        yield block("task", "".join(part.text for part in episode.task.prompt))
+        return
+    for agent in dict.fromkeys(turn.agent for turn in episode.turns):
+        first = next(turn for turn in episode.turns if turn.agent == agent)
+        yield block(name_of("prompt", agent), decode(first.prompt_ids))
 
 
-def describe_turn(index: int, turn: Turn, fork: Fork | None, decode: Decode | None, below: str = "") -> str:
-    """`below` is what follows the turn's text."""
+def describe_turn(
+    index: int, turn: Turn, fork: Fork | None, decode: Decode | None, below: str = "", reader: str = ""
+) -> str:
+    """`below` is what follows the turn's text; `reader` is the agent that reads the observation."""
     action = turn.action
     named = f"call {one_line(action.name, 30)}" if action.kind == "call" else action.kind
     ended = "" if turn.completion.stop == "stop" else f", cut off by {turn.completion.stop}"
     again = ", replayed" if fork and index < fork.turn else ""
     measured = "".join(f", {one_line(name.rpartition('/')[2], 30)} {value:g}" for name, value in turn.reply.items())
-    title = f"turn {index + 1}: {named}, reward {turn.reward:.3f}{measured}{ended}{again}"
+    name = name_of(f"turn {index + 1}", turn.agent)
+    title = f"{name}: {named}, {describe_rewards(turn)}{measured}{ended}{again}"
     parts = [
         *([block(title, action.text)] if decode is None else describe_completion(title, index, turn, fork, decode)),
         *([below] * bool(below)),
     ]
     if turn.observation:
-        parts.append(block("observation", "".join(part.text for part in turn.observation)))
+        parts.append(block(name_of("observation", reader), "".join(part.text for part in turn.observation)))
     return "\n".join(parts)
 
 
