@@ -101,9 +101,9 @@ NOTHING_SEEN = Step()
 """Before the first action of an episode without an opening."""
 
 
-def lawful(env: Environment, step: Step) -> Step:
+def lawful(env: Environment, step: Step, place: str = "a step") -> Step:
     """The step, if it is one, its numbers are finite, what it calls legal is declared, and something can be done
-    next."""
+    next. `place` names the step in an error: the opening, or a turn."""
     if not isinstance(step, Step):
         told = f"env: a step of {type(env).__name__} is {step!r:.60}"
         raise ValueError(f"{told}: expected Step(observation=(Text(…),), …)")
@@ -117,8 +117,7 @@ def lawful(env: Environment, step: Step) -> Step:
     if step.metrics and not all(map(is_finite, step.metrics.values())):
         raise ValueError(f"env: a step's metrics are {dict(step.metrics)!r:.80}: expected finite numbers")
     if not step.done and step.next_agent not in env.agents:
-        expected = ", ".join(map(repr, env.agents))
-        raise ValueError(f"env: a step names {step.next_agent!r:.60} as the next agent, and its agents are {expected}")
+        raise ValueError(f"env: {place} {wrong_agent(env, step.next_agent)}")
     if step.rewards and not all(name in env.agents and is_finite(reward) for name, reward in step.rewards.items()):
         raise ValueError(f"env: a step's rewards are {dict(step.rewards)!r:.80}: expected finite numbers of its agents")
     if not all(name in env.agents and isinstance(outcome, bool) for name, outcome in step.outcomes.items()):
@@ -138,6 +137,14 @@ def lawful(env: Environment, step: Step) -> Step:
         told = f"env: a step calls {', '.join(step.legal) or 'nothing'} legal"
         raise ValueError(f"{told}, which its actions are in no situation; name one in their `when`")
     return step
+
+
+def wrong_agent(env: Environment, name: str) -> str:
+    """Describe a next agent that the environment does not have, and what to write instead."""
+    told = f"names {name!r:.60} as the next agent" if name else "names no next agent"
+    if env.agents == ("",):
+        return f"{told}, and {type(env).__name__} names no agents: leave next_agent out, or define `agents`"
+    return f"{told}: expected Step(next_agent=…) with {' or '.join(map(repr, env.agents))}"
 
 
 def legal_sets(actions: Sequence[Verb]) -> tuple[frozenset[str], ...]:

@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from rlx.config.build import ROOT_KEYS
-from rlx.config.check import ConfigError, UnknownKeyError, spell
+from rlx.config.check import ConfigError, UnknownKeyError, show, spell
 from rlx.config.check import check_tree as compare_tree
 from rlx.config.folders import FAMILIES, list_groups, option_files
 from rlx.config.keys import list_keys, suggest
@@ -31,12 +31,22 @@ UNFIT = "Error merging override"
 
 def check_tree(tree: Mapping[str, Any], parts: Sequence[str] = ROOT_KEYS) -> None:
     """Compare a tree with the signatures it calls; for an unknown key, name what may have been meant."""
+    refuse_policy_names(tree.get("policies"))
     try:
         compare_tree(tree, parts)
     except UnknownKeyError as error:
         keys = list_keys(tree, [])
         known = [key for key in keys if key.path != error.path]
         raise ConfigError(f"unknown key {error.path!r}{suggest(error.path, known, error.names)}") from None
+
+
+def refuse_policy_names(policies: Any) -> None:
+    """Refuse the name of an option in a policy's place, and name the word that chooses the option."""
+    for agent, policy in policies.items() if isinstance(policies, Mapping) else ():
+        if isinstance(policy, str):
+            options = option_files("policy")
+            word = f"+policy@policies.{agent}={policy if policy in options else '|'.join(sorted(options))}"
+            raise ConfigError(f"policies.{agent}={show(policy)}: an option of policies is chosen with {word}")
 
 
 def explain(error: Exception, loader: ConfigLoader, overrides: Sequence[str]) -> str:

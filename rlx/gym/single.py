@@ -113,7 +113,7 @@ class TextEnv(gymnasium.Env[Any, str]):
         self.said: list[str] = []
         self.past: list[Turn] = []
         self.episode = start_episode(self.world, task)
-        self.opening = self.seen = lawful(spoken.env, self.episode.opening())
+        self.opening = self.seen = lawful(spoken.env, self.episode.opening(), "the opening")
 
     def step(self, action: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """One turn; `Cut(text)` is one that was cut off."""

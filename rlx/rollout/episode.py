@@ -94,8 +94,8 @@ class World:
     def speech_of(self, agent: str) -> Speech:
         return self.others.get(agent, self.speech)
 
-    def step(self, episode: Episode, action: Action, num_turns: int, before: Step) -> Step:
-        return lawful(self.env, step_within(episode, action, num_turns, self.max_rounds, before))
+    def step(self, episode: Episode, action: Action, num_turns: int, before: Step, place: str) -> Step:
+        return lawful(self.env, step_within(episode, action, num_turns, self.max_rounds, before), place)
 
     def close_turn(
         self,
@@ -180,11 +180,11 @@ class Scene:
     def begin(self) -> tuple[int, ...]:
         """Start, and repeat recorded actions; return the first context."""
         self.episode = self.stack.enter_context(open_episode(self.world.env, self.start.task))
-        self.opening = self.step = lawful(self.world.env, self.episode.opening())
+        self.opening = self.step = lawful(self.world.env, self.episode.opening(), "the opening")
         for index, turn in enumerate(self.turns):
             if turn.agent != self.agent:
                 raise ValueError(f"the environment does not replay: turn {index} was another agent's")
-            self.take(turn.action, turn.luck)
+            self.take(turn.action, turn.luck, index)
             if self.step.observation != turn.observation:
                 raise ValueError(f"the environment does not replay: turn {index} was answered otherwise")
         forked = left(self.start)
@@ -196,14 +196,15 @@ class Scene:
         action = only_legal(self.speech.hear(completion, self.seen()[1]), self.step.legal)
         is_chance = self.episode.has_chance and is_for_environment(action)
         luck = luck_of_turn(self.stream, self.start, len(self.turns)) if is_chance else 0
-        self.take(action, luck)
+        self.take(action, luck, len(self.turns))
         encode = self.encoders[agent]
         self.turns.append(self.world.close_turn(prompt, completion, action, self.step, encode, luck, agent))
         return () if self.step.done else self.context()
 
-    def take(self, action: Action, luck: int) -> None:
+    def take(self, action: Action, luck: int, index: int) -> None:
+        """Take the step of the turn at `index`."""
         give_luck(self.episode, luck)
-        self.step = self.world.step(self.episode, action, self.num_passed, self.step)
+        self.step = self.world.step(self.episode, action, self.num_passed, self.step, f"turn {index + 1}")
         self.num_passed += is_for_environment(action)
 
     def context(self) -> tuple[int, ...]:

@@ -172,6 +172,8 @@ def test_equal_words_give_equal_trees() -> None:
         (["-cd", "/nowhere"], ("/nowhere",)),
         (["seed=1,2"], ("'seed=1,2'", "Ambiguous")),
         (["seed='1\x1b[2Jx'"], ("seed=1\\x1b[2Jx",)),
+        (["policies.agent=frozen"], ("policies.agent=frozen", "+policy@policies.agent=frozen")),
+        (["+policies.agent=frozn"], ("policies.agent=frozn", "+policy@policies.agent=frozen|served")),
     ],
 )
 def test_a_mistake_is_one_line_with_names_near_it(words: list[str], names: tuple[str, ...]) -> None:
