@@ -20,6 +20,7 @@ from rlx.run.life import Life
 from rlx.run.process import Process
 from rlx.run.run import Run
 from rlx.run.trainee import Trainee
+from rlx.run.warm import start_digest
 from rlx.run.warm_result import (
     WarmResult,
     advice,
@@ -60,6 +61,17 @@ def test_steps_of_the_recipe_may_be_extended_and_steps_of_ones_own_are_exact(sma
     assert lengths("warm_start=tool_sft", "warm_start.steps=7") == [7]
     assert lengths("warm_start=tool_sft", "warm_start.steps=7", "warm_start.extend=1") == [7, 14]
     assert lengths("warm_start=brief") == [20, 40, 80, 160]
+
+
+@pytest.mark.parametrize("extend", [0, 1])
+def test_a_warm_start_that_may_be_extended_is_of_its_policies(small_run: Build, tmp_path: Path, extend: int) -> None:
+    """Its number of steps follows from results with these policies, so weights may differ."""
+    words = ("warm_start=tool_sft", "warm_start.steps=7", f"warm_start.extend={extend}")
+    run = small_run(tmp_path, *words, without=("warm_start",))
+    others = replace(run, config={**run.config, "policies": {"blue": {"_target_": "Frozen"}}})
+    none = replace(run, config={**run.config, "policies": {}})
+    assert (start_digest(others) != start_digest(none)) == bool(extend)
+    assert start_digest(none) == start_digest(run)
 
 
 def test_advice_is_for_a_policy_that_does_not_speak() -> None:
