@@ -85,7 +85,10 @@ Columns = Annotated[
     str, typer.Option("--columns", help="Such as pass@1,episode/tokens,reward/mean: any figure or metric.")
 ]
 Folder = Annotated[Path, typer.Argument(exists=True, file_okay=False, help="A run's folder.")]
-Tokens = Annotated[float | None, typer.Option("--tokens", min=1, help="Tokens sampled in an episode, on average.")]
+Tokens = Annotated[
+    float | None,
+    typer.Option("--tokens", min=1, help="Tokens sampled in an episode, on average; of several agents, by each."),
+]
 Turns = Annotated[float | None, typer.Option("--turns", min=1, help="Turns of an episode, on average.")]
 Prompt = Annotated[float | None, typer.Option("--prompt", min=1, help="Tokens before the first turn.")]
 Seen = Annotated[float | None, typer.Option("--seen", min=0, help="Tokens of all answers of tools or environment.")]

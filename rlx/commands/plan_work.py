@@ -44,7 +44,8 @@ def describe_stage(stage: Stage) -> str:
     amount = f"about {tokens[0]}" if len(tokens) == 1 else f"{tokens[0]} to {tokens[-1]}"
     most = f"up to {stage.num_extended} while its policy does not speak or earns nothing"
     longer = f" ({most})" if stage.run.extend else ""
-    return f"{counted(steps, 'step')}{longer}, {counted(episodes, 'episode')}{forks}, {amount} tokens"
+    learned = f", {stage.load.learned_share:.0%} of them trained agents'" if stage.load.agents > 1 else ""
+    return f"{counted(steps, 'step')}{longer}, {counted(episodes, 'episode')}{forks}, {amount} tokens{learned}"
 
 
 def describe_episode(stage: Stage) -> str:
@@ -52,13 +53,14 @@ def describe_episode(stage: Stage) -> str:
     load, expected = stage.load, stage.expected
     turns = f" in {counted(load.turns, 'turn')}" if load.turns > 1 else ""
     seen = f", {load.observed:,} seen after the first turn" if load.observed else ""
-    prompt = f"{load.prompt:,} tokens of prompt{seen}"
+    each = f"for each of {load.agents:g} agents " if load.agents > 1 else ""
+    prompt = f"{each}{load.prompt:,} tokens of prompt{seen}"
     if expected.is_certain:
         is_copy = expected.source == "demonstrations" and load.plays
         source = f"{AFTER_COPYING:g} times its demonstrations, as nano's were" if is_copy else expected.source
         return f"{prompt}, {load.sampled:,} sampled{turns} ({source})"
-    each = [f"{one.sampled:,}" for one in stage.loads]
-    return f"{prompt}; sampled{turns}: unknown, taken as {', '.join(each[:-1])} or {each[-1]}, which is all that fits"
+    three = [f"{one.sampled:,}" for one in stage.loads]
+    return f"{prompt}; sampled{turns}: unknown, taken as {', '.join(three[:-1])} or {three[-1]}, which is all that fits"
 
 
 def describe_evaluations(prospect: Prospect) -> list[str]:

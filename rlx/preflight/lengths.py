@@ -6,6 +6,7 @@ a model that reasons: elsewhere the tokens of an episode are unknown, and three 
 
     --tokens | metrics.jsonl | copied demonstrations -> one length     otherwise -> a quarter, half and all that fits
 
+With several agents, lengths are those of one agent's own episode, which has a context of its own (rlx.agents).
 An episode has as many turns as its expert takes, or more where its tokens need them (`sampling.max_new_tokens` each).
 Prompts, turns and observations are measured on the environment itself, by its expert or by its openings.
 """
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from zlib import crc32
 
+from rlx.agents import briefed
 from rlx.dialect import Dialect
 from rlx.environment import Environment
 from rlx.limits import MANY, MistakeError
@@ -29,10 +31,10 @@ from rlx.record.codec import common_prefix
 from rlx.rollout.episode import World, demonstrate_episode, worlds_of
 from rlx.rollout.speech import Speech
 from rlx.run.run import Run
-from rlx.types import Move, Sampling, Task, Trajectory
+from rlx.types import Move, Sampling, Task, Trajectory, Turn
 from rlx.world import open_episode, trained_parts
 
-MEANS = ("prompt", "sampled", "observed", "contexts", "turns")
+MEANS = ("prompt", "sampled", "observed", "contexts", "turns", "agents", "learners")
 TASKS, TURNS = 32, 96
 """An expert plays so many tasks of each part at most, and no further one after so many turns."""
 OPENINGS = 4
@@ -56,7 +58,7 @@ class LengthError(MistakeError):
 
 @dataclass(frozen=True, kw_only=True)
 class Lengths:
-    """Tokens of an episode, on average."""
+    """Tokens of an episode, on average; with several agents, of one agent's own episode."""
 
     prompt: float = 150
     sampled: float = 200
@@ -67,6 +69,14 @@ class Lengths:
     turns: float = 1
     longest: int = 0
     """Tokens of the longest context, with what is said in it."""
+    agents: float = 1
+    """Agents of an episode."""
+    learners: float = 1
+    """Own episodes of such a length that the update learns from, per episode: those of trained agents."""
+
+    @property
+    def tokens(self) -> float:
+        return self.prompt + self.sampled + self.observed
 
     def within(self, context: int) -> Lengths:
         """Cut the episode where its context ends."""
@@ -128,11 +138,11 @@ class Expected:
 
 def expect_lengths(run: Run, given: Given = NOTHING_GIVEN) -> Expected:
     """Tell the lengths of a stage's episodes, as far as anything tells them; `run` is the stage as a run."""
-    worlds, context = worlds_in(run), run.sampling.max_context
-    played = play_experts(worlds, run.seed)
+    worlds, context, trained = worlds_in(run), run.sampling.max_context, run.trained_agents
+    played = play_experts(worlds, run.seed, trained)
     experts = {name: one.lengths for name, one in played.items()}
     weights = {name: portion.weight for name, portion in run.env.components.items() if portion.weight} or {"": 1.0}
-    each = {name: experts.get(name) or unplayed_lengths(worlds[name], run.seed) for name in weights}
+    each = {name: experts.get(name) or unplayed_lengths(worlds[name], run.seed, len(trained[name])) for name in weights}
     mean = mean_of([lengths.within(context) for lengths in each.values()], list(weights.values()))
     mean = given_lengths(mean, given)
     most = max(sampled_most(worlds[name].env, run.sampling, lengths) for name, lengths in each.items())
@@ -214,7 +224,8 @@ def has_room(dialect: Dialect, played: Trajectory) -> bool:
 
 def sampled_most(env: Environment, sampling: Sampling, lengths: Lengths) -> int:
     """Count the tokens that an episode of a part may sample: its turns' limits, in the room of its contexts."""
-    turns = turn_limit(env)
+    limit = turn_limit(env)
+    turns = None if limit is None else -(-limit // len(env.agents))
     contexts = lengths.contexts if turns is None else max(lengths.contexts, with_turns(lengths, turns).contexts)
     room = sampling.max_context * contexts - lengths.prompt
     if turns is None or turns > 1:
@@ -231,15 +242,15 @@ def turn_limit(env: Environment) -> int | None:
     return own if isinstance(own, int) else None
 
 
-def play_experts(worlds: Mapping[str, World], seed: int) -> dict[str, Played]:
-    """Measure episodes that the environment's own expert plays, by part, where one can play here and now. It takes
-    0.01 to 0.2 s of a core a part."""
+def play_experts(worlds: Mapping[str, World], seed: int, trained: Mapping[str, Sequence[str]]) -> dict[str, Played]:
+    """Measure episodes that the environment's own expert plays, by part, where one can play here and now; `trained` are
+    the trained agents of each part. It takes 0.01 to 0.2 s of a core a part."""
     found = {}
     for name, world in worlds.items():
         if can_play(world.env) and world.env.has_expert:
             with suppress(Exception):  # tasks are checked elsewhere, which names an expert that fails
                 played = list(demonstrations(world, seed))
-                mean = mean_of([length_of(one) for one in played], [1] * len(played))
+                mean = mean_of([length_of_agents(one, trained[name]) for one in played], [1] * len(played))
                 found[name] = Played(lengths=mean, is_terse=not has_room(world.speech.dialect, played[0]))
     return found
 
@@ -255,9 +266,9 @@ def demonstrations(world: World, seed: int) -> Iterator[Trajectory]:
             return
 
 
-def unplayed_lengths(world: World, seed: int) -> Lengths:
+def unplayed_lengths(world: World, seed: int, num_trained: int) -> Lengths:
     """Measure the prompts of a part without an expert, where its tasks are here; one turn, no observation."""
-    lengths = Lengths(observed=0)
+    lengths = Lengths(observed=0, agents=len(world.env.agents), learners=num_trained)
     if not can_play(world.env):
         return lengths
     with suppress(Exception):
@@ -267,10 +278,11 @@ def unplayed_lengths(world: World, seed: int) -> Lengths:
 
 
 def prompt_tokens(world: World, task: Task) -> int:
-    """Count the tokens before the first turn."""
+    """Count the tokens before the first turn; with several agents, those of the agent that begins."""
     with open_episode(world.env, task) as episode:
         opening = episode.opening()
-    return len(world.speech.context(task, opening.observation, (), world.remembering(), opening.legal))
+    told = briefed(world.env, task, opening.next_agent)
+    return len(world.speech.context(told, opening.observation, (), world.remembering(), opening.legal))
 
 
 def worlds_in(run: Run) -> dict[str, World]:
@@ -304,16 +316,25 @@ def split_roughly(text: str) -> list[int]:
     return [crc32(piece.encode(errors="replace")) for piece in PIECE.findall(text)]
 
 
-def length_of(episode: Trajectory) -> Lengths:
-    """Measure one episode."""
-    wholes = [turn.prompt_ids + turn.completion.token_ids for turn in episode.turns]
-    pairs = [(whole, turn.prompt_ids) for whole, turn in zip(wholes, episode.turns[1:])]
+def length_of_agents(episode: Trajectory, trained: Sequence[str]) -> Lengths:
+    """Measure the own episodes of all agents that act in an episode, on average."""
+    names = dict.fromkeys(turn.agent for turn in episode.turns)
+    each = {name: length_of([turn for turn in episode.turns if turn.agent == name]) for name in names}
+    mean = mean_of(list(each.values()), [1] * len(each))
+    learned = sum(lengths.tokens for name, lengths in each.items() if name in trained)
+    return replace(mean, agents=len(each), learners=learned / mean.tokens)
+
+
+def length_of(turns: Sequence[Turn]) -> Lengths:
+    """Measure the turns of one agent."""
+    wholes = [turn.prompt_ids + turn.completion.token_ids for turn in turns]
+    pairs = [(whole, turn.prompt_ids) for whole, turn in zip(wholes, turns[1:])]
     return Lengths(
-        prompt=len(episode.turns[0].prompt_ids),
-        sampled=episode.num_tokens,
+        prompt=len(turns[0].prompt_ids),
+        sampled=sum(len(turn.completion.token_ids) for turn in turns),
         observed=sum(len(prompt) - common_prefix(whole, prompt) for whole, prompt in pairs),
         contexts=1 + sum(common_prefix(whole, prompt) < len(whole) for whole, prompt in pairs),
-        turns=len(episode.turns),
+        turns=len(turns),
         longest=max(map(len, wholes)),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from rlx.agents import briefed
 from rlx.dialect import Dialect
 from rlx.environment import Environment
 from rlx.protocol.history import first_prompt
@@ -34,10 +35,11 @@ def first_tasks(env: Environment, seed: int) -> Iterator[Task]:
 
 
 def open_task(env: Environment, dialects: Mapping[str, Dialect], task: Task) -> Opening:
-    """Open an episode, and write its first prompt."""
+    """Open an episode, and write the first prompt of the agent that begins."""
     part = part_of(env, task)
     step = first_step(part, task)
-    return Opening(task=task, env=part, step=step, prompt=first_prompt(dialects[task.env], task, step.observation))
+    told = briefed(part, task, step.next_agent)
+    return Opening(task=task, env=part, step=step, prompt=first_prompt(dialects[task.env], told, step.observation))
 
 
 def first_step(env: Environment, task: Task) -> Step:

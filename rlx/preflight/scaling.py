@@ -38,7 +38,7 @@ def estimate_step(
         messages=message_bytes(shape, hardware, load) / ring(hardware, machine, shares),
         optimizer=load.updates * optimizer_seconds(adam, hardware, machine, shares),
         sync=sync_seconds(shape, hardware, machine, shares) if load.plays else 0.0,
-        host=shares.host * load.episodes * load.sampled,
+        host=shares.host * load.episodes * load.learners * load.sampled,
         overlaps=hardware.staleness > 0,
     )
 
@@ -69,7 +69,7 @@ def decode_seconds(shape: Shape, hardware: Hardware, machine: Machine, load: Loa
     full = tick_seconds(shape, hardware, machine, rows, load.context, shares)
     ending = load.prompt + load.observed + max(load.longest, load.sampled)
     few = tick_seconds(shape, hardware, machine, -(-rows // TAIL_ROWS), ending, shares)
-    return load.sampled * episodes / rows * full + max(0, load.longest - load.sampled) * few
+    return load.agents * (load.sampled * episodes / rows * full + max(0, load.longest - load.sampled) * few)
 
 
 def busiest(hardware: Hardware, load: Load) -> int:
@@ -109,14 +109,14 @@ def prefill_seconds(shape: Shape, hardware: Hardware, machine: Machine, load: Lo
     """Estimate the prefill on the busiest engine: each group's prompt once, every observation, and at each further
     turn the whole context of an episode whose cache was given to others."""
     again = (load.turns - 1) * load.context * evicted(shape, hardware, machine, load)
-    tokens = busiest(hardware, load) * (load.prompt / load.samples + load.observed + again)
+    tokens = busiest(hardware, load) * load.agents * (load.prompt / load.samples + load.observed + again)
     flops = tokens * (2 * body_parameters(shape) + attention_flops(shape, load.context))
     return flops / hardware.tensor_parallel / machine.flops / shares.prefill
 
 
 def evicted(shape: Shape, hardware: Hardware, machine: Machine, load: Load) -> float:
     """Return the share of episodes under way whose context does not stay in a vLLM engine's cache."""
-    live = min(hardware.num_live, busiest(hardware, load))
+    live = load.agents * min(hardware.num_live, busiest(hardware, load))
     if hardware.engine != "vllm":
         return 0.0
     return max(0.0, 1 - cached_rows(shape, hardware, machine, load) / live)
@@ -137,7 +137,7 @@ def update_flops(shape: Shape, hardware: Hardware, load: Load) -> float:
     body = body_parameters(shape) + attention_flops(shape, load.context) / 2
     passes = load.epochs * ((8 if hardware.recompute else 6) - frozen) + measured
     of_head = load.epochs * (8 - frozen) + measured
-    return load.tokens * passes * body + load.episodes * load.sampled * of_head * head_parameters(shape)
+    return load.tokens * passes * body + load.episodes * load.learners * load.sampled * of_head * head_parameters(shape)
 
 
 def num_measured(hardware: Hardware, load: Load) -> int:

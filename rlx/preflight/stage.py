@@ -90,14 +90,17 @@ class Stage:
 def load_of(algo: Algorithm, lengths: Lengths, most: int, num_adapted: int | None) -> Load:
     """Build the load of a step whose episodes have such lengths."""
     sampled, turns = max(1, round(lengths.sampled)), max(1, round(lengths.turns))
+    of_all = max(1, round(lengths.agents * lengths.turns))
     return Load(
-        episodes=episodes_of(algo, turns),
-        samples=max(1, round(episodes_a_task(algo.sample, turns))),
+        episodes=episodes_of(algo, of_all),
+        samples=max(1, round(episodes_a_task(algo.sample, of_all))),
         prompt=round(lengths.prompt),
         sampled=sampled,
         observed=round(lengths.observed),
         turns=turns,
         longest=min(most, TAIL * sampled),
+        agents=lengths.agents,
+        learners=lengths.learners,
         reference="reference" in algo.needs,
         critic=algo.critic is not None,
         plays=not algo.imitates,
@@ -125,5 +128,5 @@ def episodes_a_task(sampler: Sampler, turns: int) -> float:
 
 
 def num_tokens(load: Load) -> int:
-    """Count the tokens of a step's episodes, prompts in each."""
-    return load.episodes * (load.prompt + load.sampled + load.observed)
+    """Count the tokens of a step's episodes, prompts in each, in the contexts of all agents."""
+    return round(load.agents * load.episodes * (load.prompt + load.sampled + load.observed))

@@ -43,7 +43,8 @@ class Efficiency:
 
 @dataclass(frozen=True, kw_only=True)
 class Load:
-    """Episodes of one step: their tokens, and how many share a prompt."""
+    """Episodes of one step: their tokens, and how many share a prompt. With several agents, tokens and turns are those
+    of one agent's own episode."""
 
     episodes: int = 256
     samples: int = 16
@@ -55,6 +56,10 @@ class Load:
     """Turns of an episode."""
     longest: int = 0
     """Sampled tokens of the longest episode; 0: all are alike."""
+    agents: float = 1.0
+    """Agents of an episode, each with a context of its own."""
+    learners: float = 1.0
+    """Own episodes per episode that the update learns from."""
     reference: bool = False
     critic: bool = False
     plays: bool = True
@@ -72,9 +77,14 @@ class Load:
         return self.prompt + (self.sampled + self.observed) / 2
 
     @property
+    def learned_share(self) -> float:
+        """Share of the episodes' tokens that the update learns from: those in the contexts of trained agents."""
+        return self.learners / self.agents
+
+    @property
     def tokens(self) -> float:
         """Tokens that an update passes over: a group's prompt stands once."""
-        return self.episodes * (self.prompt / self.samples + self.sampled + self.observed)
+        return self.episodes * self.learners * (self.prompt / self.samples + self.sampled + self.observed)
 
 
 @dataclass(frozen=True, kw_only=True)

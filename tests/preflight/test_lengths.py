@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rlx.commands.plan import describe_plan
+from rlx.commands.plan_work import describe_episode, describe_stage
 from rlx.config.compose import build_run, compose
 from rlx.env.game.guess_the_number import GuessTheNumber
 from rlx.model.load import Model, load_tokenizer
@@ -20,17 +21,21 @@ from rlx.preflight.lengths import (
     encoder,
     expect_lengths,
     length_of,
+    length_of_agents,
     mean_of,
     play_experts,
     split_roughly,
     worlds_in,
 )
 from rlx.preflight.prospect import Prospect
+from rlx.preflight.stage import num_tokens
 from rlx.rollout.episode import demonstrate_episode, worlds_of
 from rlx.rollout.speech import speech_of
+from rlx.run.policies import Frozen
 from rlx.run.run import Run
 from rlx.types import Action, Completion, Task, Trajectory, Turn
 from tests.errors import raises_naming
+from tests.test_agents import Mirrored
 
 SUDOKU = ("env=game/sudoku", "algo=grpo", "warm_start=none")
 
@@ -40,7 +45,7 @@ def run_of(*words: str) -> Run:
 
 
 def experts_of(run: Run) -> dict[str, Played]:
-    return play_experts(worlds_in(run), run.seed)
+    return play_experts(worlds_in(run), run.seed, run.trained_agents)
 
 
 def turn(prompt: tuple[int, ...], *said: int) -> Turn:
@@ -49,10 +54,9 @@ def turn(prompt: tuple[int, ...], *said: int) -> Turn:
 
 
 def test_what_turns_see_anew_is_counted_by_hand() -> None:
-    task = Task(id="t", prompt=(), data={})
     grows = (turn((1, 2, 3), 4), turn((1, 2, 3, 4, 5, 6), 7, 8))
     forgets = (turn((1, 2, 3), 4), turn((1, 9, 9, 9), 7, 8))
-    whole, short = (length_of(Trajectory(task=task, sample=0, turns=t, status="done")) for t in (grows, forgets))
+    whole, short = length_of(grows), length_of(forgets)
     assert whole == Lengths(prompt=3, sampled=3, observed=2, contexts=1, turns=2, longest=8)
     assert short == Lengths(prompt=3, sampled=3, observed=3, contexts=2, turns=2, longest=6)
     assert mean_of([whole, short], [1, 3]) == Lengths(
@@ -66,8 +70,30 @@ def test_an_episode_is_as_long_as_the_expert_plays_it(words: tuple[str, ...]) ->
     world = worlds_of(run.env, speech_of(run.protocol, load_tokenizer(Model(path="nano"))))[""]
     played = demonstrate_episode(world, next(run.env.tasks("train", 0)), 0)
     found = experts_of(run)[""].lengths
-    assert found.prompt == pytest.approx(length_of(played).prompt, rel=0.1)
-    assert found.observed == pytest.approx(length_of(played).observed, rel=0.1)
+    assert found.prompt == pytest.approx(length_of(played.turns).prompt, rel=0.1)
+    assert found.observed == pytest.approx(length_of(played.turns).observed, rel=0.1)
+
+
+def test_each_of_several_agents_has_a_context_of_its_own() -> None:
+    turns = (turn((1, 2, 3), 4), turn((5, 6), 7, 8), turn((1, 2, 3, 4, 9), 1))
+    turns = tuple(replace(one, agent=agent) for one, agent in zip(turns, "ABA"))
+    task = Task(id="t", prompt=(), data={})
+    episode = Trajectory(task=task, sample=0, turns=turns, status="done")
+    own = Lengths(prompt=2.5, sampled=2, observed=0.5, contexts=1, turns=1.5, longest=6, agents=2, learners=2)
+    assert length_of_agents(episode, ("A", "B")) == own
+    assert length_of_agents(episode, ("A",)) == replace(own, learners=6 / 5), "A has 6 tokens of 5 on average"
+    alone = replace(episode, turns=turns[::2])
+    assert length_of_agents(alone, ("A",)) == length_of(alone.turns)
+
+
+def test_a_plan_learns_from_the_tokens_of_trained_agents_alone() -> None:
+    run = replace(run_of("env=countdown", "algo=grpo", "protocol=direct", "warm_start=none"), env=Mirrored())
+    both, one = (Prospect(run=replace(run, policies=others)) for others in ({}, {"blue": Frozen()}))
+    assert num_tokens(one.main.load) == num_tokens(both.main.load)
+    assert one.main.load.tokens == pytest.approx(both.main.load.tokens / 2, rel=0.05)
+    assert both.main.expected.experts[""].turns == 2, "each agent has half of the episode's turns"
+    assert "100% of them" in describe_stage(both.main)
+    assert "for each of 2 agents" in describe_episode(both.main)
 
 
 def test_an_expert_tells_nothing_of_a_model_that_may_think() -> None:
@@ -131,7 +157,7 @@ def test_an_episode_has_the_turns_that_its_tokens_need_and_no_more_tokens_than_i
     """GoTo has 64 valid turns, and its expert takes about 5 of them."""
     pytest.importorskip("minigrid")
     run = run_of(*ROOM, "sampling.max_new_tokens=64")
-    expert, found = play_experts(worlds_in(run), run.seed)[""].lengths, expect_lengths(run)
+    expert, found = experts_of(run)[""].lengths, expect_lengths(run)
     assert found.most == 64 * 64
     assert [(one.sampled, one.turns) for one in found.lengths] == [(1024, 16), (2048, 32), (4096, 64)]
     for one in found.lengths:
