@@ -8,7 +8,8 @@ is read by the agent that acts next:
     A has seen  opening, raise, "B folded", show
 
 So an agent's own episode is its turns, each with the observation before its next turn. Its reward is what the
-environment gave it in all turns: a reward in a turn of another agent belongs to its own last turn before that one.
+environment gave it in all turns: a reward in a turn of another agent belongs to its own last turn before that
+one, and to its first turn where it has not acted yet. An agent that never acts has no turn, and earns nothing.
 """
 
 from __future__ import annotations
@@ -54,10 +55,13 @@ def seen_in(env: Environment, agent: str, opening: Seen, turns: Sequence[Turn]) 
 def turns_of_agent(agent: str, opening: Seen, turns: Sequence[Turn]) -> tuple[Seen, list[Turn]]:
     """Return what `seen_by` returns, with all that the agent earned in each turn's reward."""
     first, seen = seen_by(agent, opening, turns)
+    own = spans(agent, turns)
     earned = [
         sum((turn.rewards.get(agent, 0.0) for turn in turns[place + 1 : end]), turns[place].reward)
-        for place, end in spans(agent, turns)
+        for place, end in own
     ]
+    if own:
+        earned[0] += sum(turn.rewards.get(agent, 0.0) for turn in turns[: own[0][0]])
     return first, [replace(turn, reward=reward, rewards={}, outcomes={}) for turn, reward in zip(seen, earned)]
 
 

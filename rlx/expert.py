@@ -35,13 +35,13 @@ def demonstration(env: Environment, dialect: Dialect, task: Task, seed: int) -> 
     move, legal = None, None
     try:
         with open_episode(env, task) as episode:
-            opening = lawful(env, episode.opening(), "the opening")
+            opening = step = lawful(env, episode.opening())
             legal = opening.legal
             for move in moves_of(env, task, seed, dialect.tools):
                 told = only_legal(move.action, legal)
                 if told != move.action:
                     raise ValueError(told.text)
-                step = lawful(env, episode.step(move.action), f"turn {len(shown) + 1}")
+                step = lawful(env, episode.step(move.action), step, len(shown) + 1)
                 shown.append(PlayedMove(move=move, text=dialect.write(move), step=step, legal=legal))
                 move, legal = None, step.legal
                 if step.done:

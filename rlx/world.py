@@ -101,50 +101,69 @@ NOTHING_SEEN = Step()
 """Before the first action of an episode without an opening."""
 
 
-def lawful(env: Environment, step: Step, place: str = "a step") -> Step:
-    """The step, if it is one, its numbers are finite, what it calls legal is declared, and something can be done
-    next. `place` names the step in an error: the opening, or a turn."""
-    if not isinstance(step, Step):
-        told = f"env: a step of {type(env).__name__} is {step!r:.60}"
-        raise ValueError(f"{told}: expected Step(observation=(Text(…),), …)")
-    seen = step.observation
-    for one in seen if isinstance(seen, tuple) else (seen,):
-        if not isinstance(seen, tuple) or not isinstance(one, Text) or not isinstance(one.text, str):
-            told = f"env: a step of {type(env).__name__} has the observation {seen!r:.60}"
-            raise ValueError(f"{told}: expected a tuple of Text, as in (Text('warm'),)")
-    if not is_finite(step.reward):
-        raise ValueError(f"env: a step's reward is {step.reward!r:.60}: expected a finite number")
-    if step.metrics and not all(map(is_finite, step.metrics.values())):
-        raise ValueError(f"env: a step's metrics are {dict(step.metrics)!r:.80}: expected finite numbers")
-    if not step.done and step.next_agent not in env.agents:
-        raise ValueError(f"env: {place} {wrong_agent(env, step.next_agent)}")
-    if step.rewards and not all(name in env.agents and is_finite(reward) for name, reward in step.rewards.items()):
-        raise ValueError(f"env: a step's rewards are {dict(step.rewards)!r:.80}: expected finite numbers of its agents")
-    if not all(name in env.agents and isinstance(outcome, bool) for name, outcome in step.outcomes.items()):
-        raise ValueError(
-            f"env: a step's outcomes are {dict(step.outcomes)!r:.80}: expected true or false of its agents"
-        )
-    if step.legal is None:
-        return step
-    names = [verb.name for verb in env.actions]
-    for name in step.legal:
-        if name not in names:
-            raise ValueError(f"env: a step calls {name!r:.60} legal, and its actions are {', '.join(names) or 'none'}")
-    if not step.legal and not step.done and not env.tools:
-        raise ValueError("env: a step calls nothing legal and goes on: end the episode, or give None for all actions")
-    sets = legal_sets(env.actions)
-    if sets and not step.done and frozenset(step.legal) not in sets:
-        told = f"env: a step calls {', '.join(step.legal) or 'nothing'} legal"
-        raise ValueError(f"{told}, which its actions are in no situation; name one in their `when`")
+def lawful(env: Environment, step: Step, before: Step | None = None, turn: int = 0) -> Step:
+    """Return the step; ValueError where no player could go on from it.
+
+    It is the answer to turn number `turn` (from 1), whose agent the step `before` names; without both, the opening.
+    """
+    wrong = wrong_values(step) or wrong_agents(env, step, before) or wrong_legal(env, step)
+    if wrong:
+        place = f"turn {turn}" if turn else "the opening"
+        raise ValueError(f"env: {place} of {type(env).__name__} {wrong}")
     return step
 
 
-def wrong_agent(env: Environment, name: str) -> str:
+def wrong_values(step: Step) -> str:
+    """Describe a step that is none, an observation that is no text, or a number that is not finite."""
+    if not isinstance(step, Step):
+        return f"is {step!r:.60}: expected Step(observation=(Text(…),), …)"
+    seen = step.observation
+    if not isinstance(seen, tuple) or not all(isinstance(one, Text) and isinstance(one.text, str) for one in seen):
+        return f"has the observation {seen!r:.60}: expected a tuple of Text, as in (Text('warm'),)"
+    if not is_finite(step.reward):
+        return f"has the reward {step.reward!r:.60}: expected a finite number"
+    if not all(map(is_finite, step.metrics.values())):
+        return f"has the metrics {dict(step.metrics)!r:.80}: expected finite numbers"
+    return ""
+
+
+def wrong_agents(env: Environment, step: Step, before: Step | None) -> str:
+    """Describe names that are no agent's, and a reward in the wrong place."""
+    if not step.done and step.next_agent not in env.agents:
+        return wrong_next_agent(env, step.next_agent)
+    if before is not None and before.next_agent in step.rewards:
+        told = f"has the rewards {dict(step.rewards)!r:.80}, and {before.next_agent!r:.60} itself acted"
+        return f"{told}: give its reward as Step(reward=…), and in `rewards` those of the other agents"
+    if not all(name in env.agents and is_finite(reward) for name, reward in step.rewards.items()):
+        return f"has the rewards {dict(step.rewards)!r:.80}: expected finite numbers of its agents"
+    if not all(name in env.agents and isinstance(outcome, bool) for name, outcome in step.outcomes.items()):
+        return f"has the outcomes {dict(step.outcomes)!r:.80}: expected true or false of its agents"
+    return ""
+
+
+def wrong_next_agent(env: Environment, name: str) -> str:
     """Describe a next agent that the environment does not have, and what to write instead."""
     told = f"names {name!r:.60} as the next agent" if name else "names no next agent"
     if env.agents == ("",):
         return f"{told}, and {type(env).__name__} names no agents: leave next_agent out, or define `agents`"
     return f"{told}: expected Step(next_agent=…) with {' or '.join(map(repr, env.agents))}"
+
+
+def wrong_legal(env: Environment, step: Step) -> str:
+    """Describe legal actions that are not declared, or that leave nothing to do."""
+    if step.legal is None:
+        return ""
+    names = [verb.name for verb in env.actions]
+    for name in step.legal:
+        if name not in names:
+            return f"calls {name!r:.60} legal, and its actions are {', '.join(names) or 'none'}"
+    if not step.legal and not step.done and not env.tools:
+        return "calls nothing legal and goes on: end the episode, or give None for all actions"
+    sets = legal_sets(env.actions)
+    if sets and not step.done and frozenset(step.legal) not in sets:
+        told = f"calls {', '.join(step.legal) or 'nothing'} legal"
+        return f"{told}, which its actions are in no situation; name one in their `when`"
+    return ""
 
 
 def legal_sets(actions: Sequence[Verb]) -> tuple[frozenset[str], ...]:

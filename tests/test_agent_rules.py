@@ -68,4 +68,4 @@ def test_a_wrong_next_agent_is_told_with_the_turn_that_names_it(turn: int, place
 
 def test_an_environment_of_one_agent_is_told_to_leave_its_next_agent_out() -> None:
     with raises_naming(ValueError, "env:", "turn 1", "'red'", "next_agent", "`agents`"):
-        lawful(Alone(), Step(next_agent="red"), "turn 1")
+        lawful(Alone(), Step(next_agent="red"), Step(), turn=1)

@@ -65,7 +65,7 @@ from rlx.types import (
     Verb,
 )
 from rlx.world import lawful, open_episode
-from tests.duel import Duel
+from tests.duel import Duel, DuelEpisode
 from tests.errors import raises_naming
 
 QUIET = Screen(silent=True)
@@ -174,6 +174,38 @@ def test_an_episode_of_two_agents_is_stored_whole() -> None:
 def test_an_agent_that_is_none_of_the_environments_is_named(step: Step) -> None:
     with raises_naming(ValueError, "green"):
         lawful(Duel(), step)
+
+
+def test_a_reward_of_the_acting_agent_among_those_of_others_is_refused() -> None:
+    with raises_naming(ValueError, "'red'", "rewards", "Step(reward="):
+        lawful(Duel(), Step(done=True, rewards={"red": 1.0}), Step(next_agent="red"))
+    assert lawful(Duel(), Step(done=True, rewards={"blue": 1.0}), Step(next_agent="red"))
+
+
+class Twice(Duel):
+    """The same, with a reward of the first player in `rewards`, whoever acts."""
+
+    def start(self, task: Task) -> Any:
+        return TwiceEpisode(self)
+
+
+class TwiceEpisode(DuelEpisode):
+    def step(self, action: Action) -> Step:
+        return replace(super().step(action), rewards={"red": 1.0})
+
+
+def test_an_own_reward_in_the_wrong_place_ends_the_episode() -> None:
+    rollout = Rollout(env=Twice(), speech=SPEECH, engine=Saying(), sampling=Sampling())  # type: ignore[arg-type]
+    (played,) = rollout.play([Start(task=TASK, sample=0)])
+    assert played.status == "error"
+    assert "'red'" in played.error
+
+
+def test_a_reward_before_an_agents_first_turn_belongs_to_that_turn() -> None:
+    first = replace(TURNS[0], agent="A", reward=0.0, rewards={"B": -0.5})
+    turns = (first, replace(TURNS[0], agent="B", reward=2.0, rewards={}))
+    episode = Trajectory(task=TASK, sample=0, turns=turns, status="done")
+    assert [turn.reward for turn in episode_of_agent("B", episode).turns] == [1.5]
 
 
 def told(folder: Path) -> list[dict[str, float]]:

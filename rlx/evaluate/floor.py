@@ -150,13 +150,13 @@ def walk(env: Environment, start: Start, limit: int, seed: int) -> tuple[list[Tu
     rng, stream = Random(stream_of("floor", seed, start.task.key, start.sample)), ("floor", seed)
     turns: list[Turn] = []
     with open_episode(env, start.task) as episode:
-        opening = step = lawful(env, episode.opening(), "the opening")
+        opening = step = lawful(env, episode.opening())
         while not step.done:
             action = random_act(env, start.task, step.legal, rng)
             if action is None:
                 break
             luck, agent = luck_of_turn(stream, start, len(turns)) if episode.has_chance else 0, step.next_agent
             give_luck(episode, luck)
-            step = lawful(env, step_within(episode, action, len(turns), limit, step), f"turn {len(turns) + 1}")
+            step = lawful(env, step_within(episode, action, len(turns), limit, step), step, len(turns) + 1)
             turns.append(turn_of(env, SILENT, action, step, luck, agent))
     return turns, step, opening

@@ -113,7 +113,7 @@ class TextEnv(gymnasium.Env[Any, str]):
         self.said: list[str] = []
         self.past: list[Turn] = []
         self.episode = start_episode(self.world, task)
-        self.opening = self.seen = lawful(spoken.env, self.episode.opening(), "the opening")
+        self.opening = self.seen = lawful(spoken.env, self.episode.opening())
 
     def step(self, action: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """One turn; `Cut(text)` is one that was cut off."""
@@ -123,7 +123,8 @@ class TextEnv(gymnasium.Env[Any, str]):
         check_text(action)
         spoken = self.spoken
         meant = only_legal(spoken.hear(action), self.seen.legal)
-        step = self.seen = lawful(spoken.env, step_within(episode, meant, len(self.said), self.max_rounds))
+        answer = step_within(episode, meant, len(self.said), self.max_rounds)
+        step = self.seen = lawful(spoken.env, answer, self.seen, len(self.said) + 1)
         self.said.append(action)
         info = info_of(step)
         if meant.kind == "invalid":

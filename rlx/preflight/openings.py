@@ -45,4 +45,4 @@ def open_task(env: Environment, dialects: Mapping[str, Dialect], task: Task) -> 
 def first_step(env: Environment, task: Task) -> Step:
     """Return the first step of an episode."""
     with open_episode(env, task) as episode:
-        return lawful(env, episode.opening(), "the opening")
+        return lawful(env, episode.opening())

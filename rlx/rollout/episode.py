@@ -94,8 +94,8 @@ class World:
     def speech_of(self, agent: str) -> Speech:
         return self.others.get(agent, self.speech)
 
-    def step(self, episode: Episode, action: Action, num_turns: int, before: Step, place: str) -> Step:
-        return lawful(self.env, step_within(episode, action, num_turns, self.max_rounds, before), place)
+    def step(self, episode: Episode, action: Action, num_turns: int, before: Step, turn: int) -> Step:
+        return lawful(self.env, step_within(episode, action, num_turns, self.max_rounds, before), before, turn)
 
     def close_turn(
         self,
@@ -180,7 +180,7 @@ class Scene:
     def begin(self) -> tuple[int, ...]:
         """Start, and repeat recorded actions; return the first context."""
         self.episode = self.stack.enter_context(open_episode(self.world.env, self.start.task))
-        self.opening = self.step = lawful(self.world.env, self.episode.opening(), "the opening")
+        self.opening = self.step = lawful(self.world.env, self.episode.opening())
         for index, turn in enumerate(self.turns):
             if turn.agent != self.agent:
                 raise ValueError(f"the environment does not replay: turn {index} was another agent's")
@@ -204,7 +204,7 @@ class Scene:
     def take(self, action: Action, luck: int, index: int) -> None:
         """Take the step of the turn at `index`."""
         give_luck(self.episode, luck)
-        self.step = self.world.step(self.episode, action, self.num_passed, self.step, f"turn {index + 1}")
+        self.step = self.world.step(self.episode, action, self.num_passed, self.step, index + 1)
         self.num_passed += is_for_environment(action)
 
     def context(self) -> tuple[int, ...]:

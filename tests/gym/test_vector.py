@@ -182,8 +182,8 @@ def test_a_mapping_steps_only_whom_it_names() -> None:
     [
         ("raise", f"RuntimeError at {__file__}:"),
         ("exit", f"SystemExit at {__file__}:"),
-        ("nonsense", "ValueError: env: a step of Count is None: expected Step(observation=(Text(…),), …)"),
-        ("nan", "ValueError: env: a step"),
+        ("nonsense", "ValueError: env: turn 1 of Count is None: expected Step(observation=(Text(…),), …)"),
+        ("nan", "ValueError: env: turn 1"),
     ],
 )
 @pytest.mark.parametrize("pace", ["inline", "live"])
