@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -37,11 +38,16 @@ from rlx.evaluate.laboratory import refuse_algorithm
 from rlx.evaluate.tables import Table
 from rlx.hardware.packages import lacks
 from rlx.limits import near
-from rlx.record.folder import write_aside
+from rlx.record.folder import digest_of, read_json, write_aside
+from rlx.record.form import NUMBER, CodecError, made, named
+from rlx.record.sources import code_digest
 from rlx.reproduce.comparisons import comparison_table
 from rlx.reproduce.members import Runs
 from rlx.reproduce.reproduction import Policies, Reproduction, ReproductionError, Study, credit_row, criticality_row
 from rlx.run.run import Run
+
+ESTIMATE = made(Estimate, value=NUMBER, low=NUMBER, high=NUMBER)
+REPORT = made(Report, figures=named(named(ESTIMATE)), gradient=ESTIMATE, cost=named(NUMBER))
 
 Figures = dict[str, dict[str, Estimate]]
 Say = Callable[[str], None]
@@ -79,10 +85,10 @@ def measure_more(what: Reproduction, built: Mapping[str, Run], runs: Runs, folde
 
 
 def measured_credit(what: Reproduction, built: Mapping[str, Run], folder: Path, say: Say) -> Findings:
-    """Measure credit in the laboratory."""
+    """Measure credit in the laboratory, or read what was measured by the same code and settings."""
     if what.credit is None:
         return Findings()
-    reports, settings = study_reports(what.credit, built, say), study_settings(what.credit)
+    reports, settings = study_reports(what.credit, built, folder / "credit", say), study_settings(what.credit)
     write_aside(folder / "credit.json", json.dumps(credit_values(0, reports, settings), indent=2) + "\n")
     return Findings(
         figures=named_figures(reports), tables=tuple(credit_tables(0, reports, settings)), files=("credit.json",)
@@ -136,15 +142,33 @@ def check_study(what: Reproduction, runs: Mapping[str, Run]) -> None:
             raise ConfigError(f"{credit_row(name)}: expected has no figure {stat!r:.60}{near(stat, STATS)}")
 
 
-def study_reports(study: Study, runs: Mapping[str, Run], say: Callable[[str], None]) -> dict[str, Report]:
-    """Measure the algorithms of a reproduction's runs, with seed 0."""
-    reports: dict[str, Report] = {}
-    for name in study.of:
-        say(f"credit of {name}: {study.tokens} tokens")
-        run = runs[name]
-        assert isinstance(run.env, Bifurcation)
-        reports[name] = measure_algorithm(run.algo, run.env, run.dialects[""], study_settings(study), run.seed)
-    return reports
+def study_reports(study: Study, runs: Mapping[str, Run], folder: Path, say: Say) -> dict[str, Report]:
+    """Measure the algorithms of a reproduction's runs, with seed 0; each report is kept in a file of the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return {name: study_report(study, name, runs[name], folder / f"{name}.json", say) for name in study.of}
+
+
+def study_report(study: Study, name: str, run: Run, file: Path, say: Say) -> Report:
+    """Measure one algorithm, or read the report of the same code, configuration and settings."""
+    settings, parts = study_settings(study), {part: run.config[part] for part in ("env", "algo", "protocol", "seed")}
+    key = digest_of({"config": parts, "settings": asdict(settings), "code": code_digest(parts)})
+    known = read_report(file, key)
+    if known is not None:
+        return known
+    say(f"credit of {name}: {study.tokens} tokens")
+    assert isinstance(run.env, Bifurcation)
+    report = measure_algorithm(run.algo, run.env, run.dialects[""], settings, run.seed)
+    write_aside(file, json.dumps({"key": key, "report": REPORT.write(report)}) + "\n")
+    return report
+
+
+def read_report(file: Path, key: str) -> Report | None:
+    """Return the report in a file, where it is whole and of this key."""
+    found = read_json(file)
+    with suppress(CodecError):
+        report: Report = REPORT.read(found.get("report"), file.name)
+        return report if found.get("key") == key else None
+    return None
 
 
 def named_figures(reports: Mapping[str, Report]) -> dict[str, dict[str, Estimate]]:

@@ -337,7 +337,15 @@ def test_a_reproduction_measures_its_runs_and_refuses_figures_that_there_will_no
     study = Study(of=("own",), tokens=500, tasks=2, budget=100)
     what = Reproduction(source="x", runs={"own": Arm()}, rows={}, credit=study)
     check_study(what, {"own": run})
-    figures = named_figures(study_reports(study, {"own": run}, lambda text: None))
+    told: list[str] = []
+    reports = study_reports(study, {"own": run}, tmp_path / "credit", told.append)
+    figures = named_figures(reports)
+    assert study_reports(study, {"own": run}, tmp_path / "credit", told.append) == reports
+    assert len(told) == 1, "the second time the report is read"
+    study_reports(replace(study, tokens=600), {"own": run}, tmp_path / "credit", told.append)
+    (tmp_path / "credit" / "own.json").write_text('{"key": 1, "report": {"figures": 3}}')
+    assert study_reports(study, {"own": run}, tmp_path / "credit", told.append) == reports
+    assert len(told) == 3, "other settings and a damaged file are measured again"
     assert set(figures["credit of own"]) == {f"eval/{stat}" for stat in STATS}
     for wrong, names in (
         (
