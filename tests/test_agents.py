@@ -42,7 +42,7 @@ from rlx.rollout.routed import RoutedEngine
 from rlx.rollout.speech import Speech
 from rlx.run.policies import Frozen, Served, measured_agents
 from rlx.run.trainee import build_engine, build_policy
-from rlx.run.warm_result import result_of_stage, result_path
+from rlx.run.warm_result import result_of_stage
 from rlx.tool.lend import Lend
 from rlx.tool.tool import Result, Tool
 from rlx.train import train
@@ -228,14 +228,6 @@ def test_a_warm_start_is_judged_by_the_turns_of_the_agents_that_it_trains(
     found = result_of_stage(stage, [], [group])
     assert (found.invalid, found.success) == (0.0, 1.0)
     assert result_of_stage(replace(stage, policies={}), [], [group]).invalid == 0.5
-
-
-def test_the_results_of_a_warm_start_are_of_its_policies(duel: Callable[..., Any], tmp_path: Path) -> None:
-    stage = duel(tmp_path)
-    frozen = replace(stage, config={**stage.config, "policies": {"blue": {"_target_": "Frozen"}}})
-    alone = replace(stage, config={**stage.config, "policies": {}})
-    assert result_path(frozen) != result_path(alone)
-    assert result_path(alone).name == f"result-{stage.steps}.json"
 
 
 def group_of(*kinds: Any) -> Group:

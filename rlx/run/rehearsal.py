@@ -33,7 +33,7 @@ from rlx.rollout.stage import Stage, answer_at_once
 from rlx.run.life import Life, RunError
 from rlx.run.rehearsed import NUM_REHEARSED, rehearsed
 from rlx.run.run import Run
-from rlx.run.task_warnings import expert_failure, task_warnings
+from rlx.run.task_warnings import task_warnings
 from rlx.types import Action, Completion, Move, Request, Start, Task, Trajectory, Turn
 
 MOST_TURNS = 6
@@ -133,7 +133,8 @@ def rehearse_one(life: Life, run: Run, name: str, env: Environment) -> None:
     """Play one environment alone and together, and compare."""
     tasks = [replace(task, env=name) for task in islice(env.tasks("train", run.seed), NUM_REHEARSED)]
     starts = [Start(task=task, sample=sample) for sample, task in enumerate([*tasks, *tasks[:1]])]
-    texts = [script_of(env, run.dialects[name], start.task, run.seed) for start in starts]
+    scripts = [script_of(env, run.dialects[name], start.task, run.seed) for start in starts]
+    texts, faults = [text for text, _ in scripts], [fault for _, fault in scripts if fault]
     where = f"env {name}" if name else "env"
 
     def rollout() -> Rollout:
@@ -144,8 +145,8 @@ def rehearse_one(life: Life, run: Run, name: str, env: Environment) -> None:
     if broken:
         life.warn(f"{where}: an episode played before training ended in an error: {broken[0]}")
         return
-    if tasks and (fault := expert_failure(env, run.dialects[name], tasks[0], run.seed)):
-        life.warn(f"{where}: {fault}")
+    if faults:
+        life.warn(f"{where}: {faults[0]}")
     ahead = run.hardware.staleness > 0
     together = play_together(rollout(), starts, ahead=ahead)
     if errors_in(together) and errors_in(again := play_together(rollout(), starts, ahead=ahead)):
@@ -269,14 +270,18 @@ def isolated_in_threads(
     return [play_together(one, [start], ahead=False)[0] for one, start in zip(rollouts, starts, strict=True)]
 
 
-def script_of(env: Environment, dialect: Dialect, task: Task, seed: int) -> list[str]:
-    """Return what to say in an episode: an expert's turns, or plausible ones where there is no expert."""
+def script_of(env: Environment, dialect: Dialect, task: Task, seed: int) -> tuple[list[str], str]:
+    """Return the turns to say in an episode, those of an expert or plausible ones, and a fault that the expert met.
+
+    An expert that refuses (ValueError) may only need tools that this protocol does not lend.
+    """
+    fault = ""
     if env.has_expert:
         try:
-            return [shown.text for shown in demonstration(env, dialect, task, seed)[1]]
-        except DemonstrationError:
-            pass  # it may need tools that this protocol does not lend
-    return list(islice(plausible(env, dialect, task, seed), MOST_TURNS))
+            return [shown.text for shown in demonstration(env, dialect, task, seed)[1]], ""
+        except DemonstrationError as error:
+            fault = "" if isinstance(error.__cause__, ValueError) else str(error).removeprefix("env: ")
+    return list(islice(plausible(env, dialect, task, seed), MOST_TURNS)), fault
 
 
 def plausible(env: Environment, dialect: Dialect, task: Task, seed: int) -> Iterator[str]:

@@ -37,17 +37,6 @@ def task_warnings(run: Run, name: str, env: Environment) -> Iterator[str]:
         )
 
 
-def expert_failure(env: Environment, dialect: Dialect, task: Task, seed: int) -> str:
-    """Describe a fault that the expert meets; empty where it works, or only lacks a tool."""
-    try:
-        if env.has_expert:
-            demonstration(env, dialect, task, seed)
-    except DemonstrationError as error:
-        is_fault = not isinstance(error.__cause__, ValueError)
-        return str(error).removeprefix("env: ") if is_fault else ""
-    return ""
-
-
 def is_earned(env: Environment, dialect: Dialect, task: Task, seed: int) -> bool:
     """Tell whether the expert solves a task or earns a reward in it; true where there is no expert, or none that this
     protocol suits."""

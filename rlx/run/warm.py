@@ -32,10 +32,8 @@ LEARNING = (MANIFEST, PROGRESS, RUN_FILE)
 def warm_config(stage: Run) -> dict[str, Any]:
     """Return the settings that determine a stage: PARTS, the model, and what it starts from. The model's recipe is left
     out, as the other parts have its values; so are the environment's `reward_only_keys` where the stage only
-    imitates, and the policies of other agents where it imitates for a fixed number of steps: a result decides whether
-    a stage is extended, and depends on them."""
-    depends_on_policies = not stage.algo.imitates or stage.extend > 0
-    config = {part: stage.config[part] for part in PARTS} | (chosen(stage.config) if depends_on_policies else {})
+    imitates. The policies of other agents belong to it always: its result, and so its length, depend on them."""
+    config = {part: stage.config[part] for part in PARTS} | chosen(stage.config)
     if stage.algo.imitates:
         judging = stage.env.reward_only_keys
         config["env"] = {key: value for key, value in config["env"].items() if key not in judging}

@@ -15,13 +15,12 @@ from rlx.agents import groups_of_agents
 from rlx.algo.samplers import independent
 from rlx.console import counted
 from rlx.learner.checkpoint import newest_good
-from rlx.record.folder import METRICS, STEP, TRAJECTORIES, digest_of, read_json, write_aside
+from rlx.record.folder import METRICS, STEP, TRAJECTORIES, read_json, write_aside
 from rlx.record.store import save
 from rlx.record.track import is_number, read_metrics
 from rlx.rollout.measure import measure
 from rlx.rollout.together import together
 from rlx.run.life import Life
-from rlx.run.policies import chosen
 from rlx.run.process import Process
 from rlx.run.run import Run
 from rlx.run.trainee import Trainee
@@ -79,10 +78,8 @@ class WarmResult:
 
 
 def result_path(stage: Run) -> Path:
-    """Return the file of a warm start's result. Weights that only imitate do not depend on the policies of other
-    agents, and the result does."""
-    others = chosen(stage.config)
-    return stage.folder / f"result-{stage.steps}{f'-{digest_of(others)}' if others else ''}.json"
+    """Return the file of the result of a warm start of so many steps."""
+    return stage.folder / f"result-{stage.steps}.json"
 
 
 def read_result(stage: Run) -> WarmResult | None:
@@ -134,7 +131,7 @@ def try_out(life: Life, stage: Run, trainee: Trainee) -> WarmResult:
     told = asdict(result_of_stage(stage, read_metrics(stage.folder / METRICS), groups))
     result = WarmResult(**life.process.ranks.broadcast(told))
     if life.process.ranks.is_first:
-        path = stage.folder / TRAJECTORIES / f"{result_path(stage).stem}.jsonl"
+        path = stage.folder / TRAJECTORIES / f"result-{stage.steps}.jsonl"
         save(path, groups, max_rounds=stage.env.max_rounds)
         write_aside(result_path(stage), json.dumps(asdict(result)) + "\n")
     return result

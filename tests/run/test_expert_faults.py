@@ -1,4 +1,4 @@
-"""Warnings about an environment and its expert before training."""
+"""Faults that an expert meets before training."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from rlx.env.countdown.countdown import Countdown, CountdownEpisode
 from rlx.protocol.direct import Direct
 from rlx.protocol.tags import Tags
-from rlx.run.task_warnings import expert_failure
+from rlx.run.rehearsal import script_of
 from rlx.types import Action, Step, Task
 
 
@@ -24,7 +24,7 @@ class FaultyCountdown(Countdown):
 
 
 def failure_of(env: Countdown, dialect: Any) -> str:
-    return expert_failure(env, dialect, next(env.tasks("train", 0)), 0)
+    return script_of(env, dialect, next(env.tasks("train", 0)), 0)[1]
 
 
 def test_an_environment_that_fails_at_the_experts_first_move_is_named() -> None:
