@@ -33,7 +33,7 @@ from rlx.rollout.measure import gpu_peak, lag_of, measure, peak_memory, with_cre
 from rlx.rollout.together import together
 from rlx.rollout.waves import sample_turns
 from rlx.run import curriculum
-from rlx.run.alarm import alarms_after
+from rlx.run.alarm import alarms_after, drift_warning
 from rlx.run.fleet import open_fleet
 from rlx.run.judge import judge_on_the_way, judge_run, tell_run
 from rlx.run.life import (
@@ -87,6 +87,8 @@ def train(run: Run, screen: Screen | None = None) -> Summary:
             return done
         fetch_first(life)
         held_out(run.evaluate, run.env)
+        if run.steps and run.algo.drifts:
+            life.warn(drift_warning(run))
         with record_end(life):
             rehearse(life)
         life.dashboard = open_dashboard(

@@ -43,4 +43,5 @@ def a2c(
         optimizer=optimizer,
         num_prompts=num_prompts,
         num_turns=num_turns,
+        plain_gradient=True,
     )

@@ -277,6 +277,8 @@ class Algorithm:
     frozen_policy: bool = False
     """Rollouts come from the start policy, whatever has been learned since."""
     unit: Unit = "trajectory"
+    plain_gradient: bool = False
+    """The loss neither clips nor weighs the ratio to the policy that sampled: it is right for one optimizer step."""
     imitates: bool = False
     """Copies demonstrations whatever their reward, so that what only judges episodes changes nothing."""
     start: Beginning = "any"
@@ -290,6 +292,11 @@ class Algorithm:
         if self.optimizer.num_minibatches > self.num_prompts:
             limit = f"an integer up to num_prompts={self.num_prompts}, as a task's episodes stay together"
             refuse("optimizer.num_minibatches", self.optimizer.num_minibatches, limit)
+
+    @property
+    def drifts(self) -> bool:
+        """Tell whether later optimizer steps on a batch learn from episodes of a policy that has moved, uncorrected."""
+        return self.plain_gradient and self.optimizer.num_epochs * self.optimizer.num_minibatches > 1
 
 
 State = Mapping[str, Any]

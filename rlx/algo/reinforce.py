@@ -41,4 +41,5 @@ def reinforce(
         optimizer=optimizer,
         num_prompts=num_prompts,
         num_turns=num_turns,
+        plain_gradient=clip is None,
     )

@@ -39,6 +39,7 @@ def rloo(
         **loss_parts(token_loss, loss),
         optimizer=optimizer,
         num_prompts=num_prompts,
+        plain_gradient=sequence_cap is None,
         start="demonstrations",
         space="text",
     )

@@ -60,5 +60,6 @@ def tool_rloo(
         **losses.loss_parts(token_loss, loss),
         optimizer=optimizer,
         num_prompts=num_prompts,
+        plain_gradient=clip is None and sequence_cap is None,
         start="demonstrations",
     )

@@ -14,6 +14,7 @@ from rlx.preflight.lengths import TAIL
 from rlx.preflight.measured import ENOUGH
 from rlx.preflight.prospect import Prospect
 from rlx.preflight.step import Load, StepTime
+from rlx.run.alarm import drift_warning
 
 REFUSED = "it will NOT"
 """Beginning of the verdict on a run that cannot start."""
@@ -167,6 +168,8 @@ def faster_update(prospect: Prospect) -> str:
 def describe_warnings(prospect: Prospect) -> list[str]:
     """Name what ends episodes early, and memory and engines that are paid for and not used."""
     lines = describe_cut(prospect)
+    if prospect.run.algo.drifts:
+        lines += row("DRIFT", drift_warning(prospect.run))
     if prospect.main.load.plays:
         lines += describe_unused(prospect) + describe_crowd(prospect) + describe_idle(prospect)
     return lines

@@ -264,6 +264,16 @@ def decline(figures: Mapping[str, Estimate]) -> str:
     return f"{verdict} ({told}): try a lower algo.optimizer.lr, or more tasks a step (algo.num_prompts)"
 
 
+def drift_warning(run: Run) -> str:
+    """Explain what several optimizer steps on a batch do to a plain policy gradient."""
+    optimizer = run.algo.optimizer
+    keys = f"algo.optimizer.num_epochs={optimizer.num_epochs} and num_minibatches={optimizer.num_minibatches}"
+    return (
+        f"with {keys} this algorithm takes several optimizer steps a batch, and its loss has no clip: later steps may "
+        "undo what was learned; set both to 1, or choose algo.clip or algo.sequence_cap where it has one"
+    )
+
+
 def text_of(gain: Estimate) -> str:
     """Return a gain with its interval; one problem has none."""
     interval = f" [{gain.low:+.3f}, {gain.high:+.3f}]" if isfinite(gain.low) and isfinite(gain.high) else ""
