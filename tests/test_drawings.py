@@ -30,13 +30,6 @@ def test_the_floors_are_those_of_the_imports() -> None:
     assert without_sizes(drawn("floors")) == without_sizes(drawings.draw_floors()), "make drawings"
 
 
-def test_no_room_imports_from_its_own_floor_or_above() -> None:
-    floor_of = {room: number for number, floor in enumerate(drawings.floors()) for room in floor}
-    for room, files in drawings.rooms().items():
-        others = drawings.imported(files) & floor_of.keys() - {room}
-        assert all(floor_of[other] < floor_of[room] for other in others)
-
-
 def test_the_paths_are_the_calls_of_a_step() -> None:
     done = subprocess.run([sys.executable, "-m", "scripts.drawings"], cwd=ROOT, capture_output=True, text=True)
     assert not done.returncode, done.stderr

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rlx.agents import episode_of_agent
 from rlx.commands.by_agent import AgentResult, earned, results_of_agents
@@ -55,6 +58,28 @@ def test_the_results_are_those_of_the_learner(task: Task) -> None:
     assert results_of_agents([earned(turn) for turn in episode.turns], episode.success) == [
         AgentResult(agent, pytest.approx(one.reward), one.success) for agent, one in own.items()
     ]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["red", "blue"]),
+            st.integers(-9, 9),
+            st.dictionaries(st.sampled_from(["red", "blue"]), st.integers(-9, 9)),
+        ),
+        min_size=1,
+    )
+)
+def test_rewards_add_up_to_those_of_the_learner(turns: list[tuple[str, int, dict[str, float]]]) -> None:
+    """Also rewards that others' turns give before an agent's first."""
+    (turn,) = played(TASKS[0]).turns[:1]
+    made = tuple(
+        replace(turn, agent=agent, reward=reward, rewards={name: x for name, x in rewards.items() if name != agent})
+        for agent, reward, rewards in turns
+    )
+    episode = replace(played(TASKS[0]), turns=made)
+    found = {result.agent: result.reward for result in results_of_agents([earned(one) for one in made], True)}
+    assert found == {agent: episode_of_agent(agent, episode).reward for agent in found}
 
 
 def test_an_episode_is_chosen_by_the_agent_that_the_run_trains(run: Path) -> None:

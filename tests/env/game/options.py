@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import import_module
 from itertools import islice
 from typing import Any
 
 from rlx.config.folders import list_options, read_option, shipped_folder
-from rlx.types import Action, Step, Task
+from rlx.types import Task
 
 GAMES = [name for name in list_options("env", [shipped_folder("conf")]) if name.startswith("game/")]
 NUM = 4
@@ -26,12 +25,3 @@ def make(name: str) -> Any:
 @cache
 def some(name: str, split: str) -> tuple[Task, ...]:
     return tuple(islice(make(name).tasks(split, 0), NUM))
-
-
-def played(episode: Any, moves: Iterable[Action]) -> Iterator[Step]:
-    """Yield the steps up to the end."""
-    for action in moves:
-        step: Step = episode.step(action)
-        yield step
-        if step.done:
-            return

@@ -22,7 +22,7 @@ from rlx.env.game.sudoku import Sudoku
 from rlx.env.game.word_search import WordSearch
 from rlx.env.game.wordle import Wordle
 from rlx.types import Task
-from tests.env.game.options import played
+from tests.env.steps import played
 from tests.loops import for_each
 
 Size = Callable[[Mapping[str, Any]], object]

@@ -17,7 +17,8 @@ from rlx.protocol.direct import Direct
 from rlx.random_play import tries_of
 from rlx.types import Action, Step
 from rlx.world import dialect_of, moves_of
-from tests.env.game.options import GAMES, NUM, make, played, some
+from tests.env.game.options import GAMES, NUM, make, some
+from tests.env.steps import played
 from tests.errors import raises_naming
 from tests.loops import for_each
 

@@ -20,7 +20,8 @@ from rlx.protocol.boxed import Boxed
 from rlx.types import Step, Task
 from rlx.world import dialect_of
 from tests.env.game import gem_twins as twins
-from tests.env.game.options import make, played
+from tests.env.game.options import make
+from tests.env.steps import played
 
 NUM_GAMES = 100
 """Games of each preset."""

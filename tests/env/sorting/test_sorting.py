@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -26,6 +26,7 @@ from rlx.protocol.expa import ExpA
 from rlx.protocol.tags import Tags
 from rlx.types import Action, Step
 from rlx.world import dialect_of, lawful
+from tests.env.steps import played
 from tests.errors import raises_naming
 
 OPTIONS = [name for name in list_options("env", [shipped_folder("conf")]) if name.startswith("sorting/")]
@@ -401,14 +402,6 @@ def test_whatever_is_said_has_an_answer_and_the_same_one_again(kind: Any, action
         assert step.reward == 0.0 or 0.5 <= step.reward <= 1.0
         assert step.done or step.observation
     assert all(len(part.text) < 300 for step in steps for part in step.observation)
-
-
-def played(episode: Any, actions: Iterable[Action]) -> Iterator[Step]:
-    for action in actions:
-        step: Step = episode.step(action)
-        yield step
-        if step.done:
-            return
 
 
 def test_to_stop_at_once_is_right_for_one_order_in_all() -> None:
