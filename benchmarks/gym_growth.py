@@ -34,7 +34,8 @@ from bench_gym import slow_envs
 from bench_update import resident
 
 import rlx.gym
-from rlx.commands.show import Wanted, describe_line, scan
+from rlx.commands.find import Wanted, scan
+from rlx.commands.show import describe_line
 from rlx.env.game.guess_the_number import GuessTheNumber
 from rlx.env.mixed.mixture import Mixture, Portion
 from rlx.env.questions.code import Code

@@ -155,7 +155,8 @@ def show_episode(
     With several agents, --best, --worst, --solved and --failed go by the first agent that the run trains: `agents` in
     summary.json; before the run has ended, the first to act that is not in `policies`.
     """
-    from rlx.commands.show import Wanted, show_episodes
+    from rlx.commands.find import Wanted
+    from rlx.commands.show import show_episodes
     from rlx.config.check import ConfigError
 
     if best + worst + listed + (index > 1) + (line is not None) > 1:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rlx.commands.show import ShowError, Wanted, describe_line, find_file, glance, pick, scan, show_episodes
+from rlx.commands.find import ShowError, Wanted, find_file, glance, pick, scan
+from rlx.commands.show import describe_line, show_episodes
 from rlx.record.store import StoreError, save, stored_files
 from rlx.types import Action, Completion, Fork, Group, Task, Text, ToolUse, Trajectory, Turn
 from tests.errors import raises_naming

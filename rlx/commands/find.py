@@ -1,0 +1,146 @@
+"""Find stored episodes in a run's folder, line by line, by what they may be chosen by."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlx.commands.by_agent import (
+    UNKNOWN,
+    AgentResult,
+    Measured,
+    is_one,
+    measured_in,
+    results_of_agents,
+    stored_earned,
+)
+from rlx.limits import MistakeError
+from rlx.record.folder import STEP
+from rlx.record.index import NoLineError, line_at
+from rlx.record.store import StoreError, stored_files
+
+UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
+"""Errors that reading a line may raise that no run wrote."""
+FOREIGN = "it is not as a run wrote it"
+
+
+class ShowError(MistakeError):
+    """There is no such episode; the message is one line that says what there is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredLine:
+    """One stored episode before it is read whole: what it may be chosen by."""
+
+    number: int
+    raw: bytes
+    task: str
+    sample: int
+    success: bool
+    """Success of the measured agent, and its `reward`."""
+    status: str
+    reward: float
+    num_turns: int
+    parent: int | None
+    """Sample that a fork left."""
+    replies: frozenset[str] = frozenset()
+    """Metrics of the protocol that are above 0 in a turn, by their names without `reply/`."""
+    results: tuple[AgentResult, ...] = ()
+    """Results of the agents, the measured one first; empty where there is one agent."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """Choice among the episodes of a file: those of a task or sample, solved or failed, with a reply whose metric
+    `reply/NAME` is above 0; all by default."""
+
+    task: str | None = None
+    sample: int | None = None
+    success: bool | None = None
+    reply: str | None = None
+
+    def takes(self, line: StoredLine) -> bool:
+        wanted = ((self.task, line.task), (self.sample, line.sample), (self.success, line.success))
+        is_said = self.reply is None or self.reply.removeprefix("reply/") in line.replies
+        return is_said and all(asked is None or asked == found for asked, found in wanted)
+
+
+def read_line(file: Path, number: int) -> StoredLine:
+    """A line of a file, whatever its length, at once."""
+    try:
+        return glance(line_at(file, number), number, measured_in(file.parent.parent))
+    except NoLineError as error:
+        raise ShowError(str(error)) from None
+    except UNREADABLE:
+        raise StoreError(f"{file}:{number}: {FOREIGN}") from None
+
+
+def find_file(folder: Path, what: str = "") -> Path:
+    """`12` or `step-000012` for a training step, `eval` or `start` for an evaluation; the last there is if not said."""
+    files = stored_files(folder)
+    name = f"{STEP}{what.lstrip('0'):0>6}" if what.isascii() and what.isdigit() else what
+    found = [file for file in files if file.stem == name] or [file for file in files if file.stem.startswith(name)]
+    preferred = [file for file in found if what or not file.stem.startswith(("start", "untrained"))]
+    if not found:
+        raise ShowError(f"{folder} has no episodes of {what!r}; there is {', '.join(file.stem for file in files)}")
+    return (preferred or found)[-1 if not what else 0]
+
+
+def scan(file: Path, wanted: Wanted) -> Iterator[StoredLine]:
+    """The episodes that are chosen, one at a time."""
+    measured = measured_in(file.parent.parent)
+    with open(file, "rb") as lines:
+        for number, raw in enumerate(lines, start=1):
+            try:
+                line = glance(raw, number, measured)
+            except UNREADABLE:
+                raise StoreError(f"{file}:{number}: {FOREIGN}") from None
+            if wanted.takes(line):
+                yield line
+
+
+def glance(raw: bytes, number: int, measured: Measured = UNKNOWN) -> StoredLine:
+    """Return what a line may be chosen by, without reading its tokens' columns."""
+    found = json.loads(raw)["trajectory"]
+    success, turns = bool(found["success"]), [stored_earned(turn) for turn in found["turns"]]
+    results = results_of_agents(turns, success)
+    reward = sum(turn.reward for turn in turns)
+    if not is_one(results):
+        agent = measured.of(str(found["task"].get("env", "")), results)
+        results.sort(key=lambda result: result.agent != agent)
+        reward, success = results[0].reward, results[0].success
+    return StoredLine(
+        number=number,
+        raw=raw,
+        task=str(found["task"]["id"]),
+        sample=int(found["sample"]),
+        success=success,
+        status=str(found["status"]),
+        reward=reward,
+        num_turns=len(found["turns"]),
+        parent=int(found["fork"]["parent"]) if "fork" in found else None,
+        replies=frozenset(
+            name.rpartition("/")[2]
+            for turn in found["turns"]
+            for name, value in turn.get("reply", {}).items()
+            if value > 0
+        ),
+        results=() if is_one(results) else tuple(results),
+    )
+
+
+def pick(file: Path, wanted: Wanted, *, index: int = 1, by: str = "") -> StoredLine:
+    """The `index`-th of the chosen episodes; or the `best` or `worst` by reward, the first of equals."""
+    if by:
+        found = extreme(scan(file, wanted), sign=1 if by == "best" else -1)
+    else:
+        found = next((line for place, line in enumerate(scan(file, wanted), start=1) if place == index), None)
+    if found is None:
+        raise ShowError(f"{file.name} has no such episode: `--list` shows those it has")
+    return found
+
+
+def extreme(lines: Iterable[StoredLine], sign: int) -> StoredLine | None:
+    return max(lines, key=lambda line: sign * line.reward, default=None)
