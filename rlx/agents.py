@@ -84,8 +84,10 @@ def fork_of_agent(agent: str, episode: Trajectory) -> Fork | None:
 
 
 def groups_of_agents(groups: Sequence[Group], agents: Mapping[str, Sequence[str]]) -> list[Group]:
-    """Return a group of every agent's own episodes for each group, `agents` by `Task.env`; of an agent that acts alone
-    the group as it is."""
+    """Split each group into a group of every agent's own episodes; `agents` by `Task.env`.
+
+    The group of an agent that acts alone stays as it is.
+    """
     return [own for group in groups for own in split_group(group, agents[group.task.env])]
 
 

@@ -102,7 +102,7 @@ NOTHING_SEEN = Step()
 
 
 def lawful(env: Environment, step: Step, before: Step | None = None, turn: int = 0) -> Step:
-    """Return the step; ValueError where no player could go on from it.
+    """Check a step and return it; ValueError where no player could go on from it.
 
     It is the answer to turn number `turn` (from 1), whose agent the step `before` names; without both, the opening.
     """
@@ -195,9 +195,12 @@ def is_for_environment(action: Action) -> bool:
 def step_within(
     episode: Episode, action: Action, num_turns: int, max_rounds: int | None, before: Step = NOTHING_SEEN
 ) -> Step:
-    """A step of an episode in which `num_turns` have passed. Where no more may pass it is the last: a call or an
-    invalid turn ends nothing, so it is not made; an act or an answer that does not end the episode is cut off. A
-    summary is none: what was legal after the step `before` it still is."""
+    """Take a step of an episode in which `num_turns` have passed.
+
+    Where no more may pass it is the last: a call or an invalid turn ends nothing, so it is not made; an act or an
+    answer that does not end the episode is cut off. A summary is no step: what was legal after the step `before` still
+    is.
+    """
     if not is_for_environment(action):
         return Step(legal=before.legal, next_agent=before.next_agent)
     if max_rounds is None or num_turns < max_rounds:
@@ -210,7 +213,7 @@ def step_within(
 
 
 def only_legal(action: Action, legal: tuple[str, ...] | None) -> Action:
-    """The action, unless it is a declared one that may not come now."""
+    """Return the action, or an invalid one where it is declared and not legal now."""
     if legal is None:
         return action
     name = {"act": action.name, "answer": "answer"}.get(action.kind)
@@ -235,7 +238,7 @@ def start_episode(env: Environment, task: Task) -> Episode:
 
 @contextmanager
 def open_episode(env: Environment, task: Task) -> Iterator[Episode]:
-    """A fresh episode, closed however the block ends."""
+    """Open a fresh episode, and close it however the block ends."""
     episode = start_episode(env, task)
     try:
         yield episode

@@ -57,7 +57,7 @@ def trajectory_returns(rows: Rows) -> dict[int, float]:
 
 
 def returns_to_go(rows: Rows, gamma: float) -> list[float]:
-    """G_t = sum over k of gamma^k r_(t+k), for each row: what its turn and those after it in its episode earned.
+    """Return the discounted return-to-go of each row: G_t = sum over k of gamma^k r_(t+k) in its own episode.
 
     A fork's rows begin with the turn it left, so what it replays is in none of them, and its parent's are its own.
     """

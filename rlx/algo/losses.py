@@ -169,6 +169,7 @@ def policy_loss(surrogate: Surrogate, loss: PolicyLoss = PLAIN) -> TokenLoss:
     """surrogate + kl * KL(policy || reference) - entropy * H, per token, added up by `loss.normalisation`."""
 
     def policy(tokens: Tokens, totals: Totals) -> Loss:
+        """Compute a micro-batch's share of the policy's loss."""
         per_token, metrics = surrogate(tokens)
         per_token = per_token * tokens.weight
         columns = {"entropy/mean": tokens.now["entropy"], **metrics}

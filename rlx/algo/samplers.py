@@ -20,7 +20,7 @@ class SamplerError(MistakeError):
 
 
 def grouped(tasks: Sequence[Task], trajectories: Sequence[Trajectory], num_samples: int) -> list[Group]:
-    """Cut a flat list, task by task, into groups."""
+    """Cut a flat list of episodes, task by task, into groups."""
     if len(trajectories) != len(tasks) * num_samples:
         raise ValueError(f"asked for {len(tasks) * num_samples} episodes, got {len(trajectories)}")
     return [

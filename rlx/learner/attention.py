@@ -71,7 +71,8 @@ def packed_attention(
     sliding_window: int | None = None,
     **_: Any,
 ) -> tuple[Tensor, None]:
-    """transformers' signature: 1 x heads x T x d in, 1 x T x heads x d out."""
+    """Compute the attention of all packed tokens, with the signature that transformers calls: 1 x heads x T x d in, 1 x
+    T x heads x d out."""
     if sliding_window is not None and attention.longest > sliding_window:
         raise ValueError(f"packed attention: {attention.longest} tokens exceed the sliding window {sliding_window}")
     return attention.attend(query, key, value, scaling, dropout), None

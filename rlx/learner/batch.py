@@ -97,7 +97,7 @@ class Batch:
         return self.engine_logp_M if self.weight_M is None else self.old_M["logp"]
 
     def with_credit(self, credited: Credited) -> Batch:
-        """Return the batch with credit's values for each trained token, reduced to the tokens that credit keeps."""
+        """Add credit's values for each trained token; return the batch of the tokens that credit keeps."""
         returns, after = credited.returns, credited.returns_after
         copies, keep = credited.multiplicity, credited.keep
         multiplicity_M = None if copies is None else self.spread("multiplicity", copies)

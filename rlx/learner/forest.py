@@ -28,6 +28,7 @@ class Forest:
 
 
 def forest_of(batch: Batch) -> Forest:
+    """Return the dependencies between the batch's segments."""
     last_S = batch.token_start_S[1:] - 1
     trained_S = batch.position_M[last_S.clamp(min=0)] + 1 - batch.start_S[:-1]
     return Forest(

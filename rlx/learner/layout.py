@@ -107,7 +107,7 @@ class Layout:
 
 
 def lay_out(placed: Placement, device: str) -> Layout:
-    """For `cpu`, or for another device, where segments must lie depth first."""
+    """Lay tokens out for attention, by device. Except on a `cpu`, segments must lie depth first."""
     longest = max(context + length for context, length in zip(placed.context, placed.length))
     if device != "cpu":
         return Layout(seen=lay_sight(placed), longest=longest)

@@ -167,7 +167,7 @@ class Learner(ABC):
         return score(moved(packed, self.device), batch.mask_M[packed.token_m])
 
     def update(self, batch: Batch, loss: TokenLoss, unit: Unit = "trajectory") -> Metrics:
-        """Pass over the batch `num_epochs` times. A batch in which nothing is credited changes nothing."""
+        """Pass over the batch `num_epochs` times, and move the weights. A batch without credit changes nothing."""
         for group in self.adam_groups():
             group["lr"] = learning_rate(self.optimizer, group["peak"], self.num_updates, self.num_steps)
         lr = learning_rate(self.optimizer, self.optimizer.lr, self.num_updates, self.num_steps)
@@ -189,7 +189,7 @@ class Learner(ABC):
         return {**averaged(steps), **first, **explained(batch), **uncredited(batch), **taken, **told}
 
     def step(self, batch: Batch, part: MiniBatch, loss: TokenLoss) -> Metrics:
-        """One optimizer step on a part of the batch."""
+        """Take one optimizer step on a part of the batch."""
         mine = part.shares[self.ranks.rank]
         self.clear()
         self.scorer.train()
@@ -213,7 +213,7 @@ class Learner(ABC):
     def accumulate(
         self, batch: Batch, what: MicroBatch, packed: Packed, loss: TokenLoss, totals: Totals, is_last: bool
     ) -> Metrics:
-        """Add the gradient of one micro-batch; its shares of the loss and of the metrics."""
+        """Add the gradient of one micro-batch; return its shares of the loss and of the metrics."""
         tokens = self.tokens(batch, packed)
         result = loss(tokens, totals)
         if what.is_filler:

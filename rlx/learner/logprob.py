@@ -57,10 +57,10 @@ class Head:
 
 
 def log_probs(head: Head, hidden_MH: Tensor, target_M: Tensor, state_M: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """log p of each target, the entropy at each position and log p(V) there (0 without added actions), all
-    differentiable in the hidden states and the head.
+    """Compute log p of each target and the entropy at each position, differentiable in the hidden states and the head.
 
-    `state_M` is the automaton state of each position, -1 for none.
+    The third tensor is log p(V) at each position (0 without added actions). `state_M` is the automaton state of each
+    position, -1 for none.
     """
     logp_M, entropy_M, share_M = Chunked.apply(
         hidden_MH, head.weight_VH, head.bias_V, head.rows_AH, target_M, state_M, head

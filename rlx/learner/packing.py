@@ -56,7 +56,7 @@ class MiniBatch:
 
 
 def prepare(batch: Batch, chosen: Sequence[Unit], budget: int, ranks: Ranks, device: str) -> MiniBatch:
-    """Share the units among ranks and pack this rank's, once for all passes over the batch."""
+    """Share the units among ranks and pack those of this rank, once for all passes over the batch."""
     found = shares(batch, chosen, budget, ranks.size)
     packed = [pack(batch, what, device) for what in found[ranks.rank]]
     return MiniBatch(totals=count(batch, chosen), shares=found, packed=packed)

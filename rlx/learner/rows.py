@@ -33,7 +33,7 @@ class Decision:
 
 
 def decisions(groups: Sequence[Group]) -> Iterator[Decision]:
-    """The rows of a batch, in order.
+    """Yield the rows of a batch, in order.
 
     Episodes that ended in an error say nothing about the policy and are left out; turns that a fork replays are rows of
     its parent.

@@ -60,7 +60,10 @@ class Scorer(torch.nn.Module):
         base_of(self.model).set_attn_implementation(PACKED)
 
     def forward(self, packed: Packed, state_m: Tensor) -> Columns:
-        """Compute the columns. `state_m` (always on the CPU): automaton state of each trained token, -1 for none."""
+        """Run the model on a micro-batch and compute its columns.
+
+        `state_m` (always on the CPU): automaton state of each trained token, -1 for none.
+        """
         self.keep_layers(not (self.recompute or packed.recompute))
         for dropout in self.dropouts:
             dropout.at(self.step, packed.token_T)

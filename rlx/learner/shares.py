@@ -94,7 +94,7 @@ def minibatches(chosen: Sequence[Unit], num: int) -> list[list[Unit]]:
 
 
 def shares(batch: Batch, chosen: Sequence[Unit], budget: int, size: int) -> list[list[MicroBatch]]:
-    """Each rank's micro-batches of at most `budget` tokens; all lists are of the same length."""
+    """Return each rank's micro-batches of at most `budget` tokens; all lists are of the same length."""
     if not chosen:
         return [[] for _ in range(size)]
     forest = forest_of(batch)

@@ -87,6 +87,7 @@ class TorchLearner(Learner):
             halve_frozen(self.start, dtype)
 
     def score(self, packed: Packed, state_m: Tensor) -> Columns:
+        """Compute the scorer's columns of a micro-batch."""
         return self.under(self.scorer, packed, state_m)
 
     def score_start(self, packed: Packed, state_m: Tensor) -> Columns:
@@ -105,9 +106,11 @@ class TorchLearner(Learner):
         self.adam.zero_grad()
 
     def backward(self, value: Tensor, is_last: bool) -> None:
+        """Add the gradient of a share of the loss."""
         value.backward()
 
     def move(self) -> float:
+        """Clip the gradient and take the optimizer's step; return the norm before it is clipped."""
         norm = torch.nn.utils.clip_grad_norm_(self.scorer.parameters(), self.optimizer.max_gradient_norm)
         if norm.isfinite():
             self.adam.step()

@@ -56,7 +56,8 @@ class Blocks(History):
         return self.instruction or ""
 
     def parse(self, text: str, stop: Stop) -> Action:
-        """Return the action of a turn. An invalid one names the tool of a call that could not be read or was cut."""
+        """Read the action of a turn from its text. An invalid action names the tool of a call that is malformed or was
+        cut."""
         action = self.read(text)
         return replace(uncut(action, stop), name=action.name) if action.kind == "call" else uncut(action, stop)
 

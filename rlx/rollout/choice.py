@@ -25,7 +25,10 @@ class Chooser:
         self._known: Known | None = None
 
     def choose(self, logits_BV: Tensor, rows: Sequence[RequestRow]) -> tuple[Tensor, list[int], list[float]]:
-        """The ids, (B,), and on the host ids and log-probs: the device is waited for once. Masks overwrite logits."""
+        """Sample the next id of every row. Return the ids, (B,), then ids and log-probs on the host.
+
+        The device is waited for once. Masks overwrite logits.
+        """
         if self.masks is not None:
             mask(self.masks, logits_BV, [row.walk for row in rows])
         uniform = torch.tensor([row.uniform() for row in rows], device=logits_BV.device)

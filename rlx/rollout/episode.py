@@ -95,6 +95,7 @@ class World:
         return self.others.get(agent, self.speech)
 
     def step(self, episode: Episode, action: Action, num_turns: int, before: Step, turn: int) -> Step:
+        """Take a step of the episode within the limit of turns, and check the environment's answer."""
         return lawful(self.env, step_within(episode, action, num_turns, self.max_rounds, before), before, turn)
 
     def close_turn(
@@ -107,7 +108,7 @@ class World:
         luck: int = 0,
         agent: str = "",
     ) -> Turn:
-        """Return the finished turn. What a tool said is counted in the policy's tokens."""
+        """Build the finished turn. A tool's observation is counted in the policy's tokens."""
         speech = self.speech_of(agent)
         said = encode(speech.dialect.render(step.observation)) if step.observation and step.tool.num_calls else ()
         tool = replace(step.tool, num_tokens=len(said))
@@ -178,7 +179,7 @@ class Scene:
         return seen_in(self.world.env, self.agent, self.opening.observation, self.turns)
 
     def begin(self) -> tuple[int, ...]:
-        """Start, and repeat recorded actions; return the first context."""
+        """Start the episode, repeat recorded actions, and return the first context."""
         self.episode = self.stack.enter_context(open_episode(self.world.env, self.start.task))
         self.opening = self.step = lawful(self.world.env, self.episode.opening())
         for index, turn in enumerate(self.turns):
@@ -191,7 +192,7 @@ class Scene:
         return self.context() if forked is None else forked.prompt_ids
 
     def act(self, prompt: tuple[int, ...], completion: Completion) -> tuple[int, ...]:
-        """Do what a completion means; return the next context, or none after the last turn."""
+        """Take the step that a completion asks for; return the next context, empty after the last turn."""
         agent = self.agent
         action = only_legal(self.speech.hear(completion, self.seen()[1]), self.step.legal)
         is_chance = self.episode.has_chance and is_for_environment(action)
@@ -214,7 +215,7 @@ class Scene:
         return self.speech.context(task, opening, past, self.encoders[self.agent], self.step.legal)
 
     def ask(self, context: tuple[int, ...], sampling: Sampling, session: int, group: int | None) -> Request:
-        """Return the request for the next turn. An agent has a session of its own, the first agent `session`."""
+        """Build the request for the next turn. An agent has a session of its own, the first agent `session`."""
         start, speech = self.start, self.speech
         is_first = len(self.turns) == len(replayed(start))
         request = Request(
@@ -234,6 +235,7 @@ class Scene:
         return speech.put(request, self.seen()[1])
 
     def end(self, status: Status, success: bool = False, error: str = "") -> Trajectory:
+        """Build the trajectory of the episode, which has ended."""
         return Trajectory(
             task=self.start.task,
             sample=self.start.sample,
@@ -253,7 +255,7 @@ class RequestFailedError(RuntimeError):
 def play_episode(
     world: World, sampling: Sampling, start: Start, stream: tuple, session: int, group: int | None = None
 ) -> EpisodeCoroutine:
-    """One episode from start to end. It asks for its beginning first. An exception of the environment ends it as
+    """Play one episode from start to end. It asks for its beginning first. An exception of the environment ends it as
     `error`; nothing else is lost. It is closed however it ends, when nobody asks it to go on too."""
     stack = ExitStack()
     scene, sampling = Scene(world, start, stack, stream), start.sampling or sampling

@@ -71,7 +71,7 @@ class RequestRow:
         return self.drawn[position]
 
     def take(self, token: int, logprob: float) -> Stop | None:
-        """Append a sampled token; why the completion ends here, if it does."""
+        """Append a sampled token; return the reason if the completion ends with it."""
         self.logprobs.append(logprob)
         if self.request.watch or self.request.entropy_of:
             self.watched.append(self.watching)
@@ -110,6 +110,7 @@ class RequestRow:
             self.stop = self.take(token, 0.0)
 
     def complete(self, stop: Stop, version: int) -> Completion:
+        """Return the completion of all sampled tokens."""
         token_ids = tuple(self.ids[len(self.request.prompt_ids) :])
         return Completion(
             token_ids=token_ids,
@@ -123,7 +124,7 @@ class RequestRow:
 
 
 def open_row(order: int, request: Request, automaton: Automaton | None, vocabulary: Vocabulary) -> RequestRow:
-    """A request as it begins, with what its completion was given. RequestError if that cannot be."""
+    """Open a row for a request, with the given beginning of its completion. RequestError if that is impossible."""
     try:
         return begun(order, request, automaton, vocabulary)
     except RequestError as error:

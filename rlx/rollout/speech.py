@@ -56,14 +56,14 @@ class Speech:
         encode: Encode | None = None,
         legal: Sequence[str] | None = None,
     ) -> tuple[int, ...]:
-        """Return the context that a turn is sampled after; `encode` may remember what it has encoded."""
+        """Return the ids of the context of the next turn; `encode` may remember what it has encoded."""
         pieces = self.dialect.context(task, opening, past, legal)
         if self.dialect.inline and self.dialect.prompt_template is None:
             pieces = inlined(pieces, past, self.end)
         return tuple(join(pieces, past, encode or self.encode, self.marks, self.end))
 
     def hear(self, completion: Completion, past: Sequence[Turn] = ()) -> Action:
-        """Return the action of a completion after these turns; where nothing is drawn, by its text."""
+        """Read the action that a completion means; `past` holds the turns before it."""
         said = list(split_choices(completion, self.drawn.actions, self.decode))
         if self.dialect.sums_up(past):
             return summed_up("".join(text for _, text in said), self.dialect.summary_end)

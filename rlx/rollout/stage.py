@@ -108,7 +108,7 @@ class Stage(Generic[T]):
         self.num_sessions = self.num_decoding = self.tick = 0
 
     def run(self) -> list[T]:
-        """Until every growth has ended; what they returned."""
+        """Drive all growths until they end; what they returned."""
         for index in range(len(self.growths)):
             self._wake(index, next)
         while len(self.results) < len(self.growths):

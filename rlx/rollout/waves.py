@@ -18,7 +18,7 @@ FIRST = 8
 
 
 def sample_turns(player: Player, sampler: Sampler, tasks: Sequence[Task], num_turns: int | None) -> list[Group]:
-    """Return groups of the first tasks that have `num_turns` turns together, or of all tasks; None plays all."""
+    """Play the first tasks that have `num_turns` turns together, and return their groups; None plays all tasks."""
     if num_turns is None:
         return player.sample(sampler, tasks)
     groups: list[Group] = []

@@ -105,7 +105,7 @@ class Python(Tool):
         return self.max_characters if self.output_characters is None else self.output_characters
 
     def run(self, code: str, /) -> Result:
-        """Run `code`; whatever it is, the answer is a Result and never an exception."""
+        """Run `code` in the sandbox, and return a Result; nothing is raised, whatever the code does."""
         code = code.strip()
         code = unfence(code) if self.fenced else code
         if not code:

@@ -148,6 +148,7 @@ class Countdown(Environment):
         return edition(self.hub) if self.source == "hub" else ""
 
     def start(self, task: Task) -> CountdownEpisode:
+        """Start an episode of the task."""
         return CountdownEpisode(self, task)
 
     def tool_cost(self, tool: ToolUse) -> float:
@@ -185,6 +186,7 @@ class CountdownEpisode(Episode):
         self.done = False
 
     def step(self, action: Action) -> Step:
+        """Run Python, check an answer, or count an invalid turn."""
         if self.done:
             raise RuntimeError("the episode is over: start another one")
         if action.kind == "answer":

@@ -109,6 +109,7 @@ class TorchEngine:
         self._automaton, self._chooser = automaton, Chooser(masks)
 
     def add(self, request: Request) -> None:
+        """Queue a request."""
         if request.session in self._active:
             raise ValueError(f"session {request.session} has a request under way; wait for it or release the session")
         row = open_row(self._num_added, request, self._automaton, self.vocabulary)
@@ -133,6 +134,7 @@ class TorchEngine:
 
     @torch.inference_mode()
     def step(self) -> list[tuple[Request, Completion]]:
+        """Sample one token of every request; return the completions that end with it."""
         self.tick += 1
         self._settle()
         admitted, finished = self._admit()
