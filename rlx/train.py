@@ -165,6 +165,7 @@ def open_pipeline(
             keep=run.algo.frozen_policy,
             check=check,
             progress=life.process.note_end,
+            timed=partial(life.process.note_times, step + 1),
         )
         player = together(act, ranks, run.hardware.players(ranks.size))
         algo = recalled(run.algo, life.progress.memory)

@@ -27,6 +27,7 @@ from rlx.record.codec import FORMAT, NOTES
 from rlx.record.folder import FolderError, open_folder
 from rlx.record.store import load as load_groups
 from rlx.record.store import step_path
+from rlx.record.times import read_times
 from rlx.record.track import is_clock
 from rlx.run import judge
 from rlx.run.life import RunError
@@ -52,6 +53,17 @@ def finished(tmp_path_factory: pytest.TempPathFactory, small_run: Build) -> Path
     folder = tmp_path_factory.mktemp("run")
     train(small_run(folder), Screen(console=Console(file=StringIO())))
     return folder
+
+
+def test_a_run_leaves_the_times_of_every_stored_episode_beside_it(finished: Path) -> None:
+    files = sorted((finished / "trajectories").glob("step-*.jsonl"))
+    for number, file in enumerate(files, start=1):
+        episodes = [episode for group in load_groups(file) for episode in group.trajectories]
+        times = read_times(finished, number)
+        assert {(episode.task.key, episode.sample): len(episode.turns) for episode in episodes} == {
+            (task, sample): len(one.turns) for (task, sample, _), one in times.items()
+        }
+    assert files
 
 
 def test_a_run_leaves_what_it_promises(finished: Path) -> None:

@@ -20,6 +20,7 @@ from typing import TypeVar
 
 from rlx.algo.parts import Growth, Sampler, SamplerContext
 from rlx.environment import Environment
+from rlx.record.times import EpisodeTimes
 from rlx.rollout.engine import Engine
 from rlx.rollout.episode import (
     Seen,
@@ -63,6 +64,8 @@ class Rollout:
     """Called once a tick; raises to interrupt."""
     progress: Callable[[Trajectory], None] = field(default=lambda ended: None)
     """Given every episode as it ends."""
+    timed: Callable[[EpisodeTimes], None] = field(default=lambda times: None)
+    """Given the seconds that every episode spent, as it ends."""
     seen: Seen = field(default_factory=Counter, repr=False, compare=False)
     """Count of the starts that were played under `stream`."""
 

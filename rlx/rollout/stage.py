@@ -27,6 +27,7 @@ from rlx.rollout.engine import RequestError
 from rlx.rollout.episode import Asked, EpisodeCoroutine, play_episode, refuse_replay
 from rlx.rollout.growth import Growing
 from rlx.rollout.probing import Answering, answer_probe
+from rlx.rollout.times import Stopwatch
 from rlx.types import Request, Start, Trajectory
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ class ActiveEpisode:
     place: EpisodePlace
     pace: Pace
     answer: Future[Any] | None = None
+    watch: Stopwatch = field(default_factory=Stopwatch)
 
 
 class Stage(Generic[T]):
@@ -179,6 +181,7 @@ class Stage(Generic[T]):
         while self.queue and len(self.active) < self.rollout.num_live:
             self._start(1)
             one = self.queue.popleft()
+            one.watch.begin()
             self.active[one.sessions.start] = one
             self.owners.update(dict.fromkeys(one.sessions, one))
             if one.answer is None:
@@ -211,6 +214,7 @@ class Stage(Generic[T]):
 
     def _go_on(self, one: ActiveEpisode, send: Callable[[Any], Asked]) -> None:
         """Let an episode say what it waits for, if it does not end."""
+        one.watch.go_on()
         try:
             asked = send(one.coroutine)
             while one.pace == "inline" and not isinstance(asked, Request):
@@ -218,6 +222,7 @@ class Stage(Generic[T]):
         except StopIteration as end:
             self._end(one, end.value)
             return
+        one.watch.wait_for("generate" if isinstance(asked, Request) else "environment")
         if isinstance(asked, Request):
             self._add(one, asked)
             return
@@ -246,6 +251,8 @@ class Stage(Generic[T]):
             if not self.forks:
                 self._release(one.place.growth)
             self.rollout.progress(result)
+            if one.start is not None:
+                self.rollout.timed(one.watch.result(one.start))
         self.waiting[one.place.growth].ended[one.place.number] = result
         self._settle(one.place.growth)
 

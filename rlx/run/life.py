@@ -212,6 +212,7 @@ def record_step(
     life.spend(groups)
     metrics = metrics if life.saving is None else {**metrics, "time/checkpoint": life.saving}
     life.saving = None
+    life.process.store_times(run.folder, step, is_kept=keeps_trajectories(run, step))
     if life.process.ranks.is_first:
         append_metrics(run.folder / METRICS, step, metrics)
         life.alarms = life.alarms.add(line := {**metrics, "step": step}, run)

@@ -24,6 +24,7 @@ from rlx.model.expand import actions_of
 from rlx.model.load import Added, Model, encode_text, load_model, load_tokenizer, load_weights
 from rlx.protocol.automaton import Automaton
 from rlx.protocol.drawn import added_by, drawn_by, initial_by
+from rlx.record.times import EpisodeTimes
 from rlx.rollout.engine import Engine
 from rlx.rollout.play import Rollout
 from rlx.rollout.remote.engine import RemoteEngine
@@ -74,6 +75,7 @@ class Policy:
         keep: bool = True,
         check: Callable[[], None] = nothing,
         progress: Callable[[Trajectory], None] = nothing,
+        timed: Callable[[EpisodeTimes], None] = nothing,
     ) -> Rollout:
         """The policy in an environment, drawing its random numbers from `stream`; `max_rounds` overrides the limit of
         turns that the environment asks for."""
@@ -91,6 +93,7 @@ class Policy:
             keep=keep,
             check=check,
             progress=progress,
+            timed=timed,
         )
 
 

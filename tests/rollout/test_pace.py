@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from rlx.environment import Environment, Episode, Pace
+from rlx.record.times import EpisodeTimes
 from rlx.rollout.play import Rollout
 from rlx.types import Action, Sampling, Start, Step, Task, Text, Trajectory
 from tests.errors import raises_naming
@@ -139,6 +140,17 @@ def test_episodes_that_were_started_ahead_are_closed_when_nobody_plays_them(buil
         replace(rollout, check=interrupt).play(starts(9))
     assert len(env.started) > 2
     assert sorted(env.closed) == sorted(env.started)
+
+
+@pytest.mark.parametrize("pace", ["inline", "ticks", "live"])
+def test_every_episode_has_the_times_of_its_turns(build: Any, pace: Pace) -> None:
+    noted: list[EpisodeTimes] = []
+    build(Hooked(pace=pace, turns=3), num_live=2, timed=noted.append).play(starts(5))
+    assert sorted(times.task for times in noted) == ["0", "1", "2", "3", "4"]
+    assert {len(times.turns) for times in noted} == {3}
+    assert all(turn.generate > 0 and turn.environment >= 0 for times in noted for turn in times.turns)
+    by_task = {times.task: times for times in noted}
+    assert min(by_task[task].queue for task in "234") > max(by_task[task].queue for task in "01")
 
 
 def test_a_pace_that_is_none_is_refused(build: Any) -> None:
