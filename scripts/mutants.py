@@ -146,7 +146,7 @@ def killed_by(mutant: Mutant) -> str:
 
 def first_failure(folder: Path, tests: list[str]) -> str:
     words = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    words += ["-m", "not slow and not cluster", *tests]
+    words += ["-m", "not slow and not cluster and not browser", *tests]
     environment = {**os.environ, "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"}
     try:
         done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=60 * MINUTES, env=environment)
