@@ -45,9 +45,17 @@ export async function get(door, query, options) {
   return answer;
 }
 
-// Return a door's bytes with their ETag, or null where they have not changed since `tag`.
-export async function getBytes(door, query, tag) {
-  const response = await call(door, query);
+const pause = (milliseconds) => new Promise((done) => { setTimeout(done, milliseconds); });
+
+// Return a door's bytes with their ETag, or null where they have not changed since `tag`. While the server reads what
+// it has not seen before, `onWait` gets { done, of } in bytes.
+export async function getBytes(door, query, { tag = null, onWait = () => {} } = {}) {
+  let response = await call(door, query);
+  while (response.status === 202) {
+    onWait((await response.json()).indexing);
+    await pause(300);
+    response = await call(door, query);
+  }
   const fresh = response.headers.get("ETag");
   if (tag && fresh === tag) {
     await response.body?.cancel();

@@ -1,9 +1,12 @@
 // The turns of a group as one tree: a fork's own turns hang on the turn of its parent that they follow.
 
+export const isFork = ({ parent }) => parent !== null && parent !== undefined && parent >= 0;
+
 // Return the root: { depth: -1, children }, and below it { member, turn, index, children, isFork, token, isLast }.
 export function forest(members) {
   const root = { member: null, index: -1, children: [] };
   const bySample = new Map(members.map((member) => [member.sample, member]));
+  const parentOf = (member) => (isFork(member) ? bySample.get(member.parent) : undefined);
   const paths = new Map(); // sample -> its own nodes by turn
   const busy = new Set();
 
@@ -12,7 +15,7 @@ export function forest(members) {
     if (index < 0) return root;
     const own = grow(member);
     if (own.has(index)) return own.get(index);
-    const parent = bySample.get(member.parent);
+    const parent = parentOf(member);
     return parent && !busy.has(parent) ? nodeAt(parent, index) : root;
   }
 
@@ -21,7 +24,7 @@ export function forest(members) {
     const own = new Map();
     paths.set(member.sample, own);
     busy.add(member);
-    const parent = bySample.get(member.parent);
+    const parent = parentOf(member);
     const first = parent ? member.fork_turn ?? 0 : 0;
     let above = parent ? nodeAt(parent, first - 1) : root;
     member.turns.forEach((turn, index) => {

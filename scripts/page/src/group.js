@@ -3,6 +3,7 @@ import { get } from "./api.js";
 import { histogram } from "./columns.js";
 import { h, longText, put } from "./dom.js";
 import { count, fixed, number, percent, plural } from "./format.js";
+import { isFork } from "./forest.js";
 import { go, hashOf } from "./route.js";
 import { segments } from "./segments.js";
 import { legend, signed } from "./shadebar.js";
@@ -31,7 +32,7 @@ function rewardBars(members, onChoose) {
 function summaryLine(members) {
   const mean = members.reduce((sum, { reward }) => sum + reward, 0) / members.length;
   const spread = Math.sqrt(members.reduce((sum, { reward }) => sum + (reward - mean) ** 2, 0) / members.length);
-  const forks = members.filter(({ parent }) => parent >= 0).length;
+  const forks = members.filter(isFork).length;
   return [plural(members.length, "episode"), forks ? plural(forks, "fork") : null, `success ${percent(members.filter(({ success }) => success).length / members.length)}`,
     `reward ${number(mean)} \u00b1 ${number(spread)}`, spread === 0 ? "equal rewards" : null].filter(Boolean).join(" \u00b7 ");
 }
@@ -43,12 +44,13 @@ export function groupView(root, route) {
   let shades = [];
   let choice = null;
   const head = h("div", { class: "page-head" }, h("h1", {}, `Group ${group}`), h("span", { class: "muted" }, file));
+  const notes = h("div", {});
   const bars = h("div", {});
   const bar = h("div", { class: "toolbar" });
   const key = h("span", {});
   const panel = h("aside", { class: "card panel", role: "status", "aria-label": "The selected turn" });
   const place = h("div", {});
-  root.append(head, bars, bar, h("div", { class: "group-body" }, place, panel));
+  root.append(head, notes, bars, bar, h("div", { class: "group-body" }, place, panel));
 
   const episodeHash = ({ member, index }) => hashOf("episode", { run, file, line: member.line }, { turn: index });
   const pairHash = ({ member }) => {
@@ -81,8 +83,12 @@ export function groupView(root, route) {
   }
 
   async function load() {
-    ({ members } = await get("group", { run, file, group }));
+    const answer = await get("group", { run, file, group });
+    ({ members } = answer);
     if (!members.length) throw new Error("this group has no episodes");
+    const damaged = members.filter(({ damage }) => damage);
+    put(notes, damaged.length || answer.more ? h("div", { class: "notice" }, h("ul", {}, damaged.slice(0, 8).map(({ line, damage }) => h("li", {}, `line ${line}: ${damage}`)),
+      answer.more ? h("li", {}, `only the first ${members.length} episodes are shown`) : null)) : null);
     head.append(h("span", { class: "num muted" }, summaryLine(members)));
     tree = new Tree(members, { onSelect: showPanel, onOpen: (node) => go(episodeHash(node)) });
     shades = shadesOf(members);

@@ -52,7 +52,7 @@ export function overviewView(root, route) {
     h("div", { class: "two" }, h("section", {}, h("div", { class: "toolbar" }, h("h2", {}, "Configuration"), findKey), configBox), h("section", {}, h("h2", { class: "toolbar" }, "Results"), results)));
 
   function drawRun(run) {
-    put(head.querySelector("h1"), run.name || run.id);
+    put(head.querySelector("h1"), run.id);
     const place = [run.env, run.algo, run.model, run.seed === null || run.seed === undefined ? null : `seed ${run.seed}`].filter(Boolean).join(" \u00b7 ");
     put(status, stateElement(run), progressElement(run), h("span", {}, place), run.where ? h("span", { class: "muted" }, run.where) : null,
       run.seconds ? h("span", { class: "muted" }, `${duration(run.seconds)} a step`) : null, h("span", { class: "muted" }, ago(run.changed)));

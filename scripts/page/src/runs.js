@@ -79,10 +79,10 @@ export function runsView(root) {
   const chosen = () => runs.filter((run) => selected?.has(run.id));
 
   function rowOf(run) {
-    const box = h("input", { type: "checkbox", checked: selected?.has(run.id) ?? false, "aria-label": `Curves of ${run.name}`, tabindex: "-1", on: { change: () => toggle(run.id) } });
+    const box = h("input", { type: "checkbox", checked: selected?.has(run.id) ?? false, "aria-label": `Curves of ${run.id}`, tabindex: "-1", on: { change: () => toggle(run.id) } });
     const place = [run.env, run.algo, run.model, run.seed === null || run.seed === undefined ? null : `seed ${run.seed}`].filter(Boolean).join(" \u00b7 ");
     const row = h("div", { class: "run", role: "listitem" }, box,
-      h("div", { class: "run-name" }, h("a", { href: hashOf("overview", { run: run.id }) }, run.name || run.id), h("span", { class: "muted small" }, place)),
+      h("div", { class: "run-name" }, h("a", { href: hashOf("overview", { run: run.id }) }, run.id), h("span", { class: "muted small" }, place)),
       h("div", { class: "run-state" }, stateElement(run), progressElement(run)),
       h("div", { class: "run-figure" }, headline(run), h("span", { class: "muted small num" }, ago(run.changed))),
       run.damage?.length ? h("span", { class: "chip bad", title: run.damage.join("\n") }, plural(run.damage.length, "damaged file")) : null);
@@ -142,7 +142,7 @@ export function runsView(root) {
       const own = lines.slice(at, at += members.length).filter((line) => line.some((value) => value !== null));
       const look = { colour: i, dash: Math.floor(i / COLOURS) };
       if (!own.length) return null;
-      if (own.length === 1) return { label: members.length === 1 ? members[0].name || label : label, ys: own[0], ...look };
+      if (own.length === 1) return { label: members.length === 1 ? members[0].id : label, ys: own[0], ...look };
       const { mean, low, high } = band(own);
       return { label: `${label}: mean of ${own.length} runs, lowest to highest`, ys: mean, low, high, ...look };
     });

@@ -10,15 +10,15 @@ export class Metrics {
   // Return true if anything is new.
   async read() {
     const answer = await get("metrics", { run: this.run, from: this.end, mark: this.mark });
+    const isNew = (answer.reset && this.steps.length > 0) || answer.steps.length > 0;
     if (answer.reset) {
       this.steps = [];
       this.columns = new Map();
     }
-    const isNew = answer.reset || answer.steps.length > 0;
     this.append(answer.steps, answer.columns);
     this.end = answer.end;
     this.mark = answer.mark;
-    return isNew;
+    return answer.more ? (await this.read()) || isNew : isNew;
   }
 
   append(steps, columns) {

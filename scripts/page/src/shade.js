@@ -59,7 +59,7 @@ export function facts(tokens, i) {
   say("entropy", "entropies", (value) => fixed(value, 3));
   say("advantage", "advantages", (value) => fixed(value, 3));
   say("value", "values", (value) => fixed(value, 3));
-  say("trained", "trained", (value) => (value === true ? "yes" : value === false || value === 0 ? "no" : number(value)));
+  say("trained", "trained", (value) => (value === true ? "yes" : value === false || value === 0 ? "no" : value === 1 ? "yes" : number(value)));
   say("mask", "masked", (value) => (value ? "limited" : "free"));
   say("origin", "origin", String);
   return out;

@@ -200,9 +200,13 @@ export function tableView(root, route) {
       damage.length > 8 ? h("li", {}, `${damage.length - 8} more files`) : null)) : null);
   }
 
+  function onWait({ done, of }) {
+    if (!table) put(totals, `reading ${percent(of ? done / of : 0)} of the files`);
+  }
+
   async function load() {
     try {
-      const answer = await getBytes("episodes", { run }, tag);
+      const answer = await getBytes("episodes", { run }, { tag, onWait });
       if (answer === null) return;
       const isFirst = table === null;
       tag = answer.tag;

@@ -45,6 +45,7 @@ export function tokenText(tokens, label, { mark = -1 } = {}) {
     put(element, spans);
     const rest = tokens.pieces.length - spans.length;
     if (rest > 0) element.append(h("button", { class: "more", type: "button", on: { click: () => draw(tokens.pieces.length) } }, `show all (${rest.toLocaleString("en")} more tokens)`));
+    else if (tokens.cut) element.append(h("span", { class: "more" }, `${tokens.cut.toLocaleString("en")} more tokens are in the file`));
     paint();
   }
   function over(event) {

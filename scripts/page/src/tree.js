@@ -45,7 +45,8 @@ function boxClass(shade, scale, node) {
   return parts.filter(Boolean).join(" ");
 }
 
-const labelOf = ({ kind, name, text }) => (kind === "act" ? [name, text].filter(Boolean).join(" ") : kind === "invalid" ? `not read: ${text}` : text || name || kind);
+// What fits into a box: a short completion as it is, else the name of what it did.
+const labelOf = ({ kind, name, text }) => (kind === "act" && name && text.length > 24 ? name : text.trim() || name || kind);
 
 // Give every episode a line of its own; what it shares with its parent lies on the parent's line.
 function layOut(root, step) {

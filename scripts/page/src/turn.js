@@ -43,25 +43,25 @@ function measures(turn) {
 }
 
 const observed = (text, cut, label) => h("section", { class: "observation", "aria-label": label },
-  h("h4", { class: "label" }, label), longText(text, { cut: cut ?? 0, className: "mono" }));
+  h("h4", { class: "label" }, label), longText(text, { cut, className: "mono" }));
 
 // A tool call is one line until it is opened.
 function call(turn) {
   const output = turn.observation ?? "";
   return h("details", { class: "call", open: false },
-    h("summary", {}, h("span", { class: "call-name" }, turn.name || "call"), h("code", {}, oneLine(turn.text ?? "", 90)),
+    h("summary", {}, h("span", { class: "call-name" }, turn.name || "call"), h("code", {}, oneLine(turn.action, 90)),
       output ? [h("span", { class: "muted", "aria-hidden": "true" }, " \u2192 "), h("code", { class: "muted" }, oneLine(output, 90))] : null),
-    h("div", { class: "call-body" }, h("h4", { class: "label" }, "call"), longText(turn.text ?? "", { cut: turn.cut ?? 0, className: "mono" }),
-      output ? observed(output, turn.observation_cut, "result") : null));
+    h("div", { class: "call-body" }, h("h4", { class: "label" }, "call"), longText(turn.action, { cut: turn.cut?.action, className: "mono" }),
+      output ? observed(output, turn.cut?.observation, "result") : null));
 }
 
 function meaning(turn) {
   if (turn.kind === "call") return call(turn);
   const label = { answer: "answer", act: turn.name || "action", invalid: "not read", summary: "summary" }[turn.kind] ?? turn.kind;
   return [
-    turn.text || turn.kind === "act" ? h("div", { class: "meaning" }, h("span", { class: turn.kind === "invalid" ? "label bad" : "label" }, label),
-      longText(turn.text ?? "", { most: 600, className: "mono" })) : null,
-    turn.observation ? observed(turn.observation, turn.observation_cut, "environment") : null,
+    turn.action || turn.kind === "act" ? h("div", { class: "meaning" }, h("span", { class: turn.kind === "invalid" ? "label bad" : "label" }, label),
+      longText(turn.action, { most: 600, cut: turn.cut?.action, className: "mono" })) : null,
+    turn.observation ? observed(turn.observation, turn.cut?.observation, "environment") : null,
   ];
 }
 
@@ -74,13 +74,13 @@ export function turnElement(turn, i, { picture = null, split = -1 } = {}) {
     h("header", { class: "turn-head" }, h("h3", { class: "num" }, `Turn ${i}`), chips(turn), figures(turn, mean)),
     h("div", { class: "turn-body" },
       h("div", { class: "turn-text" }, h("section", { class: "completion", "aria-label": "Completion" }, tokens ? tokens.element
-        : h("p", { class: "muted" }, turn.text ? "its tokens are not stored" : "nothing")), meaning(turn), measures(turn)),
+        : longText(turn.text ?? "", { cut: turn.cut?.text, className: "mono" })), meaning(turn), measures(turn)),
       picture));
   return { element, shade: tokens?.shade ?? (() => {}) };
 }
 
 // Return what an agent read before its first turn.
-export const openingElement = ({ agent, text, cut }) => observed(text ?? "", cut, agent ? `opening of ${agent}` : "opening");
+export const openingElement = ({ agent, text, cut }) => observed(text ?? "", cut?.text, agent ? `opening of ${agent}` : "opening");
 
 // Return a picture of the environment.
 export const pictureElement = (text, label) => h("figure", { class: "picture" }, h("figcaption", { class: "label" }, label),
