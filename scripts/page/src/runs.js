@@ -65,7 +65,7 @@ export function runsView(root) {
 
   const heading = h("p", { class: "muted num", role: "status" }, "reading \u2026");
   const problem = h("div", {});
-  const list = h("div", { class: "runs-list", role: "list" });
+  const list = h("div", { class: "runs-list" });
   const search = h("input", { class: "field", type: "search", "data-search": true, placeholder: "find runs", "aria-label": "Find runs", on: { input: () => { words = search.value.toLowerCase(); draw(); } } });
   const find = h("input", { class: "field", type: "search", placeholder: "find metrics", "aria-label": "Find metrics", on: { input: () => { metricWords = find.value.toLowerCase(); drawCharts(); } } });
   const key = h("div", {});
@@ -81,7 +81,7 @@ export function runsView(root) {
   function rowOf(run) {
     const box = h("input", { type: "checkbox", checked: selected?.has(run.id) ?? false, "aria-label": `Curves of ${run.id}`, tabindex: "-1", on: { change: () => toggle(run.id) } });
     const place = [run.env, run.algo, run.model, run.seed === null || run.seed === undefined ? null : `seed ${run.seed}`].filter(Boolean).join(" \u00b7 ");
-    const row = h("div", { class: "run", role: "listitem" }, box,
+    const row = h("div", { class: "run" }, box,
       h("div", { class: "run-name" }, h("a", { href: hashOf("overview", { run: run.id }) }, run.id), h("span", { class: "muted small" }, place)),
       h("div", { class: "run-state" }, stateElement(run), progressElement(run)),
       h("div", { class: "run-figure" }, headline(run), h("span", { class: "muted small num" }, ago(run.changed))),
@@ -95,7 +95,7 @@ export function runsView(root) {
     const wasBox = document.activeElement?.type === "checkbox";
     rows.clear();
     const groups = visible();
-    put(list, groups.map(({ name, members }) => h("div", { class: "run-group", role: "presentation" },
+    put(list, groups.map(({ name, members }) => h("div", { class: "run-group" },
       members.length > 1 ? h("button", { class: "run-group-head", type: "button", title: "curves of these runs", on: { click: () => choose(members) } }, h("span", { class: "text" }, name), h("span", { class: "muted" }, plural(members.length, "run"))) : null,
       members.map((run) => { const row = rowOf(run); rows.set(run.id, row); return row; }))));
     if (!groups.length) put(list, h("p", { class: "empty" }, runs.length ? "no run has these words" : "no runs here yet"));
