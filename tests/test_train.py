@@ -260,7 +260,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_batch(small_run: 
 
     run = small_run(tmp_path)
     algo = replace(run.algo, credit=lambda rows: per_row([math.nan] * len(rows.reward)))
-    with raises_naming(RunError, "step 1:", "not finite"):
+    with raises_naming(RunError, "step 1:", "not finite", "algo.credit"):
         train(replace(run, algo=algo), QUIET)
     kept = load_file(tmp_path / "failed" / "step-000001.safetensors")
     assert kept["advantage"].isnan().all()

@@ -32,6 +32,7 @@ from torch import Tensor
 
 from rlx.algo.parts import Columns, Credited, PerRow, PerToken
 from rlx.learner.rows import Decision, decisions, num_given, num_unknown
+from rlx.limits import MistakeError
 from rlx.record.codec import common_prefix
 from rlx.types import Group, Turn
 
@@ -114,18 +115,13 @@ class Batch:
             keep_M = multiplicity_M > 0 if keep_M is None else keep_M & (multiplicity_M > 0)
         return batch if keep_M is None else batch.reduced_to(keep_M)
 
-    def spread(self, name: str, given: PerRow | PerToken) -> Tensor:
-        """A column of credit over the trained tokens."""
+    def spread(self, name: str, column: PerRow | PerToken) -> Tensor:
+        """Return a column of credit over the trained tokens."""
         num_R = self.row_M.bincount(minlength=len(self.trajectory_R))
-        if len(given.values) != len(num_R):
-            raise ValueError(f"credit gave {name} of {len(given.values)} rows, and the batch has {len(num_R)}")
-        if isinstance(given, PerRow):
-            return torch.as_tensor(given.values, dtype=torch.float32)[self.row_M]
-        wrong = [row for row, (own, num) in enumerate(zip(given.values, num_R.tolist())) if len(own) != num]
-        if wrong:
-            told, num = len(given.values[wrong[0]]), int(num_R[wrong[0]])
-            raise ValueError(f"credit gave {name} of {told} tokens for row {wrong[0]}, which has {num}")
-        return torch.tensor([x for own in given.values for x in own], dtype=torch.float32)
+        check_column(name, column, num_R)
+        if isinstance(column, PerRow):
+            return torch.as_tensor(column.values, dtype=torch.float32)[self.row_M]
+        return torch.tensor([x for values in column.values for x in values], dtype=torch.float32)
 
     def at_ends(self, column_M: Tensor) -> Tensor:
         """A column at the last token of each row alone, not a number elsewhere."""
@@ -139,6 +135,23 @@ class Batch:
         columns = {f.name: getattr(self, f.name) for f in fields(self) if f.name.endswith("_M")}
         chosen: dict[str, Any] = {name: chosen_of(column, keep_M) for name, column in columns.items()}
         return replace(self, token_start_S=starts(num_S.tolist()), **chosen)
+
+
+def check_column(name: str, column: PerRow | PerToken, num_R: Tensor) -> None:
+    """Refuse a column of credit that does not have one value for each row, or for each token of each row."""
+    if not isinstance(column, PerRow | PerToken):
+        got = type(column).__name__
+        raise MistakeError(f"credit: {name} is a {got}; give PerRow([…]), a number a row, or PerToken([[…], …])")
+    if len(column.values) != len(num_R):
+        raise MistakeError(
+            f"credit: {name} has {len(column.values)} rows, and the batch has {len(num_R)}; give each one"
+        )
+    if isinstance(column, PerToken):
+        for row, (values, num) in enumerate(zip(column.values, num_R.tolist())):
+            if len(values) != num:
+                raise MistakeError(
+                    f"credit: {name} has {len(values)} tokens for row {row}, which has {num}; give each one"
+                )
 
 
 def chosen_of(column: Tensor | Columns | None, keep_M: Tensor) -> Tensor | Columns | None:

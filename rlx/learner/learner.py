@@ -42,7 +42,7 @@ class NotFiniteError(RuntimeError):
     """A loss or a gradient that is not finite. The weights are as they were before the step; `micro_batch` did it."""
 
     def __init__(self, what: str, num_updates: int, micro_batch: Mapping[str, Tensor]) -> None:
-        super().__init__(f"the {what} of update {num_updates} is not finite; the step was not taken")
+        super().__init__(f"the {what} of update {num_updates} is not finite, and the weights did not move")
         self.what = what
         self.micro_batch = dict(micro_batch)
         """Named tensors, ready for safetensors."""

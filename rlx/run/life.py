@@ -235,12 +235,14 @@ def is_overdue(life: Life) -> bool:
 
 
 def keep_evidence(life: Life, step: int, error: NotFiniteError) -> RunError:
-    """Save the micro-batch whose loss or gradient was not finite; the error to stop with."""
+    """Save the micro-batch whose loss or gradient was not finite; return the error to stop with."""
     path = life.run.folder / "failed" / f"step-{step + 1:06d}.safetensors"
     if life.process.ranks.is_first:
         path.parent.mkdir(exist_ok=True)
         save_file(error.micro_batch, path)
-    return RunError(f"step {step + 1}: {error} in {path}; try a lower algo.optimizer.lr")
+    is_credit = not error.micro_batch["advantage"].isfinite().all()
+    remedy = "algo.credit gave advantages that are not finite" if is_credit else "try a lower algo.optimizer.lr"
+    return RunError(f"step {step + 1}: {error}; {path} has the micro-batch; {remedy}")
 
 
 def refuse_errors(groups: Sequence[Group], max_share: float) -> None:

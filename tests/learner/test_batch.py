@@ -142,6 +142,7 @@ def test_advantages_come_per_row_or_per_token_by_name(turn):
             ["advantage", "1 tokens", "row 0", "has 2"],
         ),
         (Credited(advantage=PerRow([0.0] * 2), keep=PerRow([1])), ["keep", "1 rows", "has 2"]),
+        (Credited(advantage=[0.0] * 2), ["advantage", "list", "PerRow"]),
     ],
 )
 def test_credit_of_another_shape_is_refused(turn, given, names):
