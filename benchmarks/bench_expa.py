@@ -94,7 +94,9 @@ def asked(ticks: int, state: int | None, given: tuple[int, ...] = ()) -> Iterato
     sampling = Sampling(max_new_tokens=ticks + 1 + len(given), max_context=CONTEXT)
     for row in range(ROWS):
         prompt = tuple(3 + (7 * row + 11 * i) % 100 for i in range(PROMPT))
-        yield Request(session=row, stream=row, prompt_ids=prompt, given=given, sampling=sampling, state=state)
+        yield Request(
+            session=row, stream=row, prompt_ids=prompt, completion_prefix=given, sampling=sampling, state=state
+        )
 
 
 def tick(engine: Any) -> float:
@@ -168,7 +170,7 @@ def main() -> None:
 def show_prefill(name: str, groups: list[Group], engine: Counting) -> None:
     twins = [(one, one.fork) for group in groups for one in group.trajectories if one.fork is not None]
     forced = sum(len(fork.forced) for _, fork in twins)
-    whole = sum(len(one.turns[fork.turn].prompt_ids) + fork.num_given for one, fork in twins)
+    whole = sum(len(one.turns[fork.turn].prompt_ids) + fork.num_prefix for one, fork in twins)
     print(f"prefill  {name}: {len(twins)} twins, {sum(engine.prefilled)} of {whole} tokens, {forced} of them forced")
 
 

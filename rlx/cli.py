@@ -306,7 +306,7 @@ def replay(folder: Folder, words: Words = None, config_dir: ConfigDir = None) ->
     from rlx.config.saved import load_tree
     from rlx.evaluate.replay import replay as replay_folder
     from rlx.record.store import stored_files
-    from rlx.run.heard import stored_speech
+    from rlx.run.stored_speech import stored_speech
 
     tree = load_tree(folder, words or [], config_dir=config_dir)
     stored_files(folder)  # for its error

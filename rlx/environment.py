@@ -270,25 +270,25 @@ class Component(Protocol):
         ...
 
 
-Known = Mapping[str, Any]
+CurriculumState = Mapping[str, Any]
 """Counts of the episodes played: a small JSON object, saved with the run."""
 
 
 class Curriculum(Protocol):
     """Choice of the component of each task: pure functions of the counts of the episodes played."""
 
-    def begin(self) -> Known: ...
+    def begin(self) -> CurriculumState: ...
 
-    def adapt(self, known: Known, groups: Sequence[Group]) -> Known:
+    def adapt(self, known: CurriculumState, groups: Sequence[Group]) -> CurriculumState:
         """Return the counts after a step."""
         ...
 
-    def given(self, known: Known) -> Mapping[str, int]:
+    def num_tasks(self, known: CurriculumState) -> Mapping[str, int]:
         """Return the number of tasks that each component gave."""
         ...
 
-    def choose(self, known: Known, num: int, *key: object) -> list[str]:
+    def choose(self, known: CurriculumState, num: int, *key: object) -> list[str]:
         """Return the component of each of a step's tasks; `key` is what random numbers are for."""
         ...
 
-    def tell(self, known: Known) -> Metrics: ...
+    def tell(self, known: CurriculumState) -> Metrics: ...

@@ -29,8 +29,8 @@ from rlx.model.load import Model
 from rlx.record.cache import in_words, time_of
 from rlx.record.folder import METRICS
 from rlx.record.track import open_dashboard, read_metrics
+from rlx.rollout.distributed import distribute
 from rlx.rollout.measure import gpu_peak, lag_of, measure, peak_memory, with_credit_figures
-from rlx.rollout.together import together
 from rlx.rollout.waves import sample_turns
 from rlx.run import curriculum
 from rlx.run.alarm import alarms_after, drift_warning
@@ -167,7 +167,7 @@ def open_pipeline(
             progress=life.process.note_end,
             timed=partial(life.process.note_times, step + 1),
         )
-        player = together(act, ranks, run.hardware.players(ranks.size))
+        player = distribute(act, ranks, run.hardware.players(ranks.size))
         algo = recalled(run.algo, life.progress.memory)
         return partial(sample_turns, player, algo.sample, tasks(step), algo.num_turns)
 

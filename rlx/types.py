@@ -195,7 +195,7 @@ class Request:
     """Name of the policy that answers; empty: the run's own."""
     stream: int
     prompt_ids: tuple[int, ...]
-    given: tuple[int, ...] = ()
+    completion_prefix: tuple[int, ...] = ()
     """Beginning of the completion, chosen before or forced: as if it were sampled here, with log-probs of 0."""
     group: int | None = None
     """Number of the forking sampler whose sessions may reuse each other's caches; None: no forks. Not a `Group`."""
@@ -282,8 +282,8 @@ class Fork:
     """Learn from the forced tokens too."""
 
     @property
-    def num_given(self) -> int:
-        """Leading ids of turn `turn` that it did not sample."""
+    def num_prefix(self) -> int:
+        """Number of leading ids of turn `turn` that the fork did not sample: its parent's, then the forced ones."""
         return self.token + len(self.forced)
 
 
@@ -324,8 +324,8 @@ class Trajectory:
     @property
     def num_sampled(self) -> int:
         """Tokens sampled for it: none that it replays, takes over from its parent or was forced to say."""
-        given = self.fork.num_given if self.fork and self.new_turns else 0
-        return sum(len(turn.completion.token_ids) for turn in self.new_turns) - given
+        num_prefix = self.fork.num_prefix if self.fork and self.new_turns else 0
+        return sum(len(turn.completion.token_ids) for turn in self.new_turns) - num_prefix
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -164,7 +164,7 @@ def least_likely_tokens(num: int, num_branches: int) -> Choose:
 def sampled_tokens(one: Trajectory) -> Iterator[tuple[float, Place]]:
     """Yield the log-prob and the place of each token that an episode sampled, but for the first."""
     for turn in range(first_sampled(one), len(one.turns)):
-        skip = (one.fork.num_given if one.fork else 0) + 1 if turn == first_sampled(one) else 0
+        skip = (one.fork.num_prefix if one.fork else 0) + 1 if turn == first_sampled(one) else 0
         for token, logp in list(enumerate(one.turns[turn].completion.logprobs))[skip:]:
             yield logp, Place(one, turn, token)
 

@@ -38,15 +38,15 @@ class State:
     turn: int
     uncertainty: float
     """Running mean of the surprise of the edges that were sampled there."""
-    num_known: int = 1
+    num_edges: int = 1
     """Edges whose surprise is in the mean."""
     count: int = 1
     """Edges that were sampled there, or are under way."""
 
     def add(self, surprise: float) -> None:
         """h <- (h' + h n) / (n + 1)."""
-        self.uncertainty = (surprise + self.uncertainty * self.num_known) / (self.num_known + 1)
-        self.num_known += 1
+        self.uncertainty = (surprise + self.uncertainty * self.num_edges) / (self.num_edges + 1)
+        self.num_edges += 1
 
 
 def surprise(done: Completion) -> float:
@@ -91,7 +91,7 @@ def first_states(played: Sequence[Trajectory]) -> list[State]:
         return []
     surprises = [surprise(one.turns[0].completion) for one in whole]
     root = State(
-        parent=whole[0], turn=0, uncertainty=sum(surprises) / len(whole), num_known=len(whole), count=len(whole)
+        parent=whole[0], turn=0, uncertainty=sum(surprises) / len(whole), num_edges=len(whole), count=len(whole)
     )
     return [root, *(state for one in whole for state in later_states(one, 1))]
 

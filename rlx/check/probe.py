@@ -26,7 +26,7 @@ from rlx.hardware.ranks import find_place
 from rlx.learner.batch import Batch, collate
 from rlx.preflight.memory import sleeps
 from rlx.record.folder import write_aside
-from rlx.rollout.together import together
+from rlx.rollout.distributed import distribute
 from rlx.run.fleet import open_fleet
 from rlx.run.life import Life, open_run, save_checkpoint
 from rlx.run.resume import newest_of
@@ -165,7 +165,7 @@ def sample(life: Life, trainee: Trainee, name: str) -> list[Group]:
     act = trainee.policy.rollout(
         run.env, run.sampling, ("check", name), check=life.process.interrupt.check, progress=life.process.note_end
     )
-    player = together(act, life.process.ranks, run.hardware.players(life.process.ranks.size))
+    player = distribute(act, life.process.ranks, run.hardware.players(life.process.ranks.size))
     tasks = list(islice(run.env.tasks("train", run.seed), run.algo.num_prompts))
     return player.sample(independent(NUM_SAMPLES), tasks)
 

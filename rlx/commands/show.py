@@ -146,7 +146,7 @@ def describe_turn(
 def describe_completion(title: str, index: int, turn: Turn, fork: Fork | None, decode: Decode) -> Iterator[str]:
     """A turn's text; of one in which a fork left its parent, what is replayed, what was forced and what is its own."""
     ids = turn.completion.token_ids
-    if fork is None or index != fork.turn or not fork.num_given:
+    if fork is None or index != fork.turn or not fork.num_prefix:
         yield block(title, decode(ids))
         return
     yield title

@@ -25,7 +25,7 @@ def whose(ids: Sequence[int], turn: int, fork: Fork | None) -> list[str]:
         return [""] * len(ids)
     if turn < fork.turn:
         return ["replayed"] * len(ids)
-    return ["replayed"] * fork.token + ["forced"] * len(fork.forced) + [""] * (len(ids) - fork.num_given)
+    return ["replayed"] * fork.token + ["forced"] * len(fork.forced) + [""] * (len(ids) - fork.num_prefix)
 
 
 def describe_tokens(stored: Mapping[str, Any], where: str, whose: Sequence[str]) -> str:

@@ -20,7 +20,7 @@ from rlx.env.bifurcation.bifurcation import Bifurcation
 from rlx.env.bifurcation.exact_values import Values, exact_values
 from rlx.env.bifurcation.rules import INVALID, Rules, State, habit, read_text
 from rlx.learner.batch import collate
-from rlx.learner.rows import Decision, decisions, num_given, rows
+from rlx.learner.rows import Decision, decisions, num_prefix, rows
 from rlx.limits import MistakeError, within
 from rlx.rollout.play import Rollout
 from rlx.rollout.table import TableEngine, Words
@@ -156,7 +156,9 @@ def judge(
     credited = algo.credit(seen)
     copies = spread(credited.multiplicity, seen.num_tokens)
     return [
-        replace(row_of(d, walks[d.group, d.of.sample][d.turn], env, values[d.group], given, number), copies=mean(num))
+        replace(
+            row_of(d, walks[d.group, d.episode.sample][d.turn], env, values[d.group], given, number), copies=mean(num)
+        )
         for d, given, num in zip(table, tokens_of(credited, seen.num_tokens), copies, strict=True)
     ]
 
@@ -185,7 +187,7 @@ def with_exact_values(seen: Rows, table: Sequence[Decision], walks: Walks, value
     """Return the rows with the values of a perfect critic: V of the state before a turn, and of the state after it."""
 
     def value(d: Decision, turn: int) -> float:
-        own = walks[d.group, d.of.sample]
+        own = walks[d.group, d.episode.sample]
         return values[d.group].v[own[turn][0]] if turn < len(own) else 0.0
 
     return replace(
@@ -234,5 +236,5 @@ def row_of(
         estimate=sum(trained) / len(trained) if trained else 0.0,
         num_trained=len(trained),
         num_zero=sum(one == 0 for one in trained),
-        num_tokens=len(d.what.completion.token_ids) - num_given(d),
+        num_tokens=len(d.sampled_turn.completion.token_ids) - num_prefix(d),
     )

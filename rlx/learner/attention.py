@@ -83,7 +83,7 @@ def bias_of(part: Rectangle) -> Tensor | None:
     there is no context: then attention is causal."""
     if not len(part.context_s):
         return None
-    longest, context = part.own_sl.shape[1], part.keys_sk.shape[1] - part.own_sl.shape[1]
+    longest, context = part.queries_sl.shape[1], part.keys_sk.shape[1] - part.queries_sl.shape[1]
     column_k = torch.arange(context + longest, device=part.context_s.device)
     own_lk = (column_k >= context) & (column_k - context <= column_k[:longest, None])
     seen_s1k = column_k < part.context_s.clamp(max=context)[:, None, None]
@@ -111,7 +111,7 @@ def attend_rectangles(
     def attend(part: Rectangle, bias: Tensor | None) -> Tensor:
         """Rows x length x heads x d, flat; without a bias, causal."""
         out = scaled_dot_product_attention(
-            gather(q, part.own_sl),
+            gather(q, part.queries_sl),
             gather(k, part.keys_sk),
             gather(v, part.keys_sk),
             attn_mask=None if bias is None else bias.to(q.dtype),

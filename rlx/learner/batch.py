@@ -31,7 +31,7 @@ import torch
 from torch import Tensor
 
 from rlx.algo.parts import Columns, Credited, PerRow, PerToken
-from rlx.learner.rows import Decision, decisions, num_given, num_unknown
+from rlx.learner.rows import Decision, decisions, num_prefix, num_unknown
 from rlx.limits import MistakeError
 from rlx.record.codec import common_prefix
 from rlx.types import Group, Turn
@@ -196,16 +196,18 @@ def append_trajectory(columns: Draft, numbered: Sequence[tuple[int, Decision]], 
     """Add a trajectory's own turns, numbered by row; `first` is its group's first segment."""
     read: list[int] = []
     for row, d in numbered:
-        given = num_given(d)
-        context = [*d.what.prompt_ids, *d.what.completion.token_ids[:given]]
+        given = num_prefix(d)
+        context = [*d.sampled_turn.prompt_ids, *d.sampled_turn.completion.token_ids[:given]]
         if not context:
-            raise ValueError(f"collate: turn {d.turn} of a trajectory of task {d.of.task.id!r} has an empty prompt")
+            raise ValueError(
+                f"collate: turn {d.turn} of a trajectory of task {d.episode.task.id!r} has an empty prompt"
+            )
         if read and context[: len(read)] == read:
             columns.segments[-1].extend(context[len(read) :])
         else:
             begin_segment(columns, context, d.trajectory, first)
-        append_sampled(columns, d.what, given, row, num_unknown(d))
-        read = [*d.what.prompt_ids, *d.what.completion.token_ids]
+        append_sampled(columns, d.sampled_turn, given, row, num_unknown(d))
+        read = [*d.sampled_turn.prompt_ids, *d.sampled_turn.completion.token_ids]
 
 
 def begin_segment(columns: Draft, context: list[int], trajectory: int, first: int) -> None:

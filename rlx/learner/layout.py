@@ -60,7 +60,7 @@ class Cohort:
 class Rectangle:
     """Segments of like length, for one call of attention; entries beyond a length repeat the last one."""
 
-    own_sl: Tensor
+    queries_sl: Tensor
     keys_sk: Tensor
     """Tokens that a segment's tokens may see: its context, then its own."""
     context_s: Tensor
@@ -159,8 +159,8 @@ def lay_rectangles(placed: Placement, found: Sequence[Cohort]) -> Rectangles:
     rectangles, place, first = [], torch.zeros(len(paths), dtype=torch.long), 0
     for cohort in found:
         part = lay_rectangle(placed, cohort, paths)
-        place[torch.tensor(cohort.members)] = first + torch.arange(len(cohort.members)) * part.own_sl.shape[1]
-        first += part.own_sl.numel()
+        place[torch.tensor(cohort.members)] = first + torch.arange(len(cohort.members)) * part.queries_sl.shape[1]
+        first += part.queries_sl.numel()
         rectangles.append(part)
     return Rectangles(rectangles=tuple(rectangles), restore_T=ragged(place, torch.tensor(placed.length)))
 
@@ -169,13 +169,13 @@ def lay_rectangle(placed: Placement, cohort: Cohort, paths: Sequence[Sequence[Ru
     start_s, length_s, context_s = (
         torch.tensor([column[s] for s in cohort.members]) for column in (placed.start, placed.length, placed.context)
     )
-    own_sl = rectangle(start_s, length_s)
+    queries_sl = rectangle(start_s, length_s)
     if not cohort.context:
-        return Rectangle(own_sl=own_sl, keys_sk=own_sl, context_s=context_s[:0])
+        return Rectangle(queries_sl=queries_sl, keys_sk=queries_sl, context_s=context_s[:0])
     seen = tokens([run for s in cohort.members for run in paths[s]])
     context_sc = seen[rectangle(context_s.cumsum(0) - context_s, context_s, cohort.context)]
     num = num_biases(context_s.tolist())
-    return Rectangle(own_sl=own_sl, keys_sk=torch.cat([context_sc, own_sl], 1), context_s=context_s[:num])
+    return Rectangle(queries_sl=queries_sl, keys_sk=torch.cat([context_sc, queries_sl], 1), context_s=context_s[:num])
 
 
 def path(placed: Placement, segment: int) -> list[Run]:

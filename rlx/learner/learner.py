@@ -29,7 +29,7 @@ from rlx.hardware.ranks import ALONE, Ranks
 from rlx.learner.batch import Batch
 from rlx.learner.lora import adapters_off, is_adapted
 from rlx.learner.optimizer import learning_rate
-from rlx.learner.packing import MiniBatch, Packed, moved, pack, prepare
+from rlx.learner.packing import MiniBatch, Packed, pack, prepare, to_device
 from rlx.learner.scorer import Scorer
 from rlx.learner.shares import MicroBatch, minibatches, shares, units
 from rlx.types import Metrics
@@ -41,9 +41,10 @@ NO_ADVANTAGE = 1e-9
 class NotFiniteError(RuntimeError):
     """A loss or a gradient that is not finite. The weights are as they were before the step; `micro_batch` did it."""
 
-    def __init__(self, what: str, num_updates: int, micro_batch: Mapping[str, Tensor]) -> None:
-        super().__init__(f"the {what} of update {num_updates} is not finite, and the weights did not move")
-        self.what = what
+    def __init__(self, quantity: str, num_updates: int, micro_batch: Mapping[str, Tensor]) -> None:
+        super().__init__(f"the {quantity} of update {num_updates} is not finite, and the weights did not move")
+        self.quantity = quantity
+        """`loss` or `gradient`."""
         self.micro_batch = dict(micro_batch)
         """Named tensors, ready for safetensors."""
 
@@ -164,7 +165,7 @@ class Learner(ABC):
     def scored(self, batch: Batch, packed: Packed, of_start: bool = False) -> Columns:
         """Return the scorer's columns of a micro-batch, on the device. The automaton's states stay on the CPU."""
         score = self.score_start if of_start else self.score
-        return score(moved(packed, self.device), batch.mask_M[packed.token_m])
+        return score(to_device(packed, self.device), batch.mask_M[packed.token_m])
 
     def update(self, batch: Batch, loss: TokenLoss, unit: Unit = "trajectory") -> Metrics:
         """Pass over the batch `num_epochs` times, and move the weights. A batch without credit changes nothing."""
@@ -223,7 +224,7 @@ class Learner(ABC):
         self.backward(result.value, is_last)
         shares = {name: share.item() for name, share in result.metrics.items()}
         if self.optimizer.max_kl is not None:
-            shares["kl/step"] = moved_by(tokens).sum().item() / totals.num_tokens
+            shares["kl/step"] = kl_per_token(tokens).sum().item() / totals.num_tokens
         if batch.sampled:
             gap_m = tokens.now["logp"].detach() - batch.engine_logp_M[packed.token_m].to(self.device)
             shares["gap/engine"] = gap_m.abs().sum().item() / totals.num_tokens
@@ -293,7 +294,7 @@ def added(shares: Sequence[Metrics]) -> Metrics:
     return total
 
 
-def moved_by(tokens: Tokens) -> Tensor:
+def kl_per_token(tokens: Tokens) -> Tensor:
     """KL(policy that sampled || policy) per token: r - 1 - log r, r = pi / pi_old (k3 of Schulman 2020)."""
     log_ratio = (tokens.now["logp"] - tokens.old["logp"]).detach()
     return log_ratio.exp() - 1 - log_ratio

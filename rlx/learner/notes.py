@@ -33,7 +33,7 @@ def notes_of(
     }
     ends = whole.row_M.bincount(minlength=len(whole.trajectory_R)).tolist()
     told = {name: column.split(ends) for name, column in columns.items() if column is not None}
-    row_of = {(id(d.of), d.turn): row for row, d in enumerate(decisions(groups))}
+    row_of = {(id(d.episode), d.turn): row for row, d in enumerate(decisions(groups))}
 
     @cache
     def piece(token: int) -> str:

@@ -102,7 +102,7 @@ def place(batch: Batch, order: Tensor, length_s: Tensor) -> Placement:
     )
 
 
-def moved(packed: Packed, device: torch.device) -> Packed:
+def to_device(packed: Packed, device: torch.device) -> Packed:
     """Move all tensors to another device."""
 
     def move(value: Any) -> Any:

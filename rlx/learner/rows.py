@@ -28,8 +28,9 @@ class Decision:
     group: int
     trajectory: int
     turn: int
-    what: Turn
-    of: Trajectory
+    """Number of the turn in its episode, from 0."""
+    sampled_turn: Turn
+    episode: Trajectory
 
 
 def decisions(groups: Sequence[Group]) -> Iterator[Decision]:
@@ -40,14 +41,14 @@ def decisions(groups: Sequence[Group]) -> Iterator[Decision]:
     """
     kept = ((g, t) for g, group in enumerate(groups) for t in group.trajectories if t.status != "error" and t.turns)
     for number, (group, trajectory) in enumerate(kept):
-        for turn, what in enumerate(trajectory.new_turns, first_new(trajectory)):
-            yield Decision(group=group, trajectory=number, turn=turn, what=what, of=trajectory)
+        for turn, sampled in enumerate(trajectory.new_turns, first_new(trajectory)):
+            yield Decision(group=group, trajectory=number, turn=turn, sampled_turn=sampled, episode=trajectory)
 
 
 def rows(groups: Sequence[Group], batch: Batch) -> Rows:
     """Return the rows that credit sees: one per decision, with the batch's values where they were annotated."""
     table = list(decisions(groups))
-    num_tokens = tuple(len(d.what.completion.token_ids) - num_given(d) for d in table)
+    num_tokens = tuple(len(d.sampled_turn.completion.token_ids) - num_prefix(d) for d in table)
     linked = list(links(table))
 
     def per_token(column_M: Tensor | None) -> tuple[tuple[float, ...], ...]:
@@ -58,48 +59,50 @@ def rows(groups: Sequence[Group], batch: Batch) -> Rows:
         trajectory=tuple(d.trajectory for d in table),
         turn=tuple(d.turn for d in table),
         parent=tuple(parent for parent, _ in linked),
-        reward=tuple(d.what.reward for d in table),
+        reward=tuple(d.sampled_turn.reward for d in table),
         num_tokens=num_tokens,
-        success=tuple(d.of.success for d in table),
+        success=tuple(d.episode.success for d in table),
         fork=tuple(left for _, left in linked),
-        fork_token=tuple(d.of.fork.token if left >= 0 and d.of.fork else 0 for d, (_, left) in zip(table, linked)),
-        status=tuple(d.of.status for d in table),
-        env=tuple(d.of.task.env for d in table),
+        fork_token=tuple(
+            d.episode.fork.token if left >= 0 and d.episode.fork else 0 for d, (_, left) in zip(table, linked)
+        ),
+        status=tuple(d.episode.status for d in table),
+        env=tuple(d.episode.task.env for d in table),
         state=states(table),
         observation=observations(table),
-        invalid=tuple(d.what.is_invalid for d in table),
-        spare=tuple(d.of.spare for d in table) if any(d.of.spare for d in table) else (),
+        invalid=tuple(d.sampled_turn.is_invalid for d in table),
+        spare=tuple(d.episode.spare for d in table) if any(d.episode.spare for d in table) else (),
         logp=per_token(batch.old_logp_M),
         reference_logp=per_token(batch.reference_M.get("logp")),
         value=per_token(batch.old_M.get("value")),
         value_after=tuple(own[-1] if own else math.nan for own in per_token(batch.old_M.get("value_after"))),
-        replayed=tuple(earned_before(d.of) for d in table) if any(d.of.fork for d in table) else (),
+        replayed=tuple(earned_before(d.episode) for d in table) if any(d.episode.fork for d in table) else (),
     )
 
 
 def states(table: Sequence[Decision]) -> tuple[int, ...]:
     """Number the states of rows, from 0 in the order of the rows: a group, and all tokens before the decision."""
     number: dict[tuple[int, tuple[int, ...], tuple[int, ...]], int] = {}
-    keys = ((d.group, d.what.prompt_ids, given_ids(d)) for d in table)
+    keys = ((d.group, d.sampled_turn.prompt_ids, prefix_ids(d)) for d in table)
     return tuple(number.setdefault(key, len(number)) for key in keys)
 
 
 def observations(table: Sequence[Decision]) -> tuple[int, ...]:
     """Number the observations that rows answer, from 0 in the order of the rows; a summary answers apart from turns."""
     number: dict[tuple[Any, ...], int] = {}
-    keys = ((d.group, seen_before(d), d.what.action.kind == "summary", given_ids(d)) for d in table)
+    keys = ((d.group, seen_before(d), d.sampled_turn.action.kind == "summary", prefix_ids(d)) for d in table)
     return tuple(number.setdefault(key, len(number)) for key in keys)
 
 
 def seen_before(d: Decision) -> tuple[Part, ...] | None:
     """Return the environment's last observation before a turn; at an episode's start its opening, or None."""
-    past = [turn.observation for turn in d.of.turns[: d.turn] if turn.action.kind != "summary"]
-    return past[-1] if past else d.of.opening or None
+    past = [turn.observation for turn in d.episode.turns[: d.turn] if turn.action.kind != "summary"]
+    return past[-1] if past else d.episode.opening or None
 
 
-def given_ids(d: Decision) -> tuple[int, ...]:
-    """Leading tokens of the turn that are no part of its trajectory's row."""
-    return d.what.completion.token_ids[: num_given(d)]
+def prefix_ids(d: Decision) -> tuple[int, ...]:
+    """Return the leading tokens of the turn that are no part of its trajectory's row."""
+    return d.sampled_turn.completion.token_ids[: num_prefix(d)]
 
 
 def earned_before(trajectory: Trajectory) -> float:
@@ -114,8 +117,8 @@ def first_new(trajectory: Trajectory) -> int:
 
 def links(table: Sequence[Decision]) -> Iterator[tuple[int, int]]:
     """Each row's row before it in its episode, and for a fork's first row the row it left; -1 where there is none."""
-    row_of = {(d.group, d.of.sample, d.turn): row for row, d in enumerate(table)}
-    fork_of = {(d.group, d.of.sample): d.of.fork for d in table}
+    row_of = {(d.group, d.episode.sample, d.turn): row for row, d in enumerate(table)}
+    fork_of = {(d.group, d.episode.sample): d.episode.fork for d in table}
 
     def find(group: int, sample: int, turn: int) -> int:
         """The row of a turn as this sample's episode has it: its own, or that of the episode that it replays."""
@@ -123,18 +126,20 @@ def links(table: Sequence[Decision]) -> Iterator[tuple[int, int]]:
         return find(group, fork.parent, turn) if fork and turn < fork.turn else row_of.get((group, sample, turn), -1)
 
     for d in table:
-        fork, is_first = d.of.fork, d.turn == first_new(d.of)
+        fork, is_first = d.episode.fork, d.turn == first_new(d.episode)
         row = find(d.group, fork.parent, d.turn) if fork and is_first else -1
-        is_same = row >= 0 and table[row].what.prompt_ids == d.what.prompt_ids  # not after another agent's other turn
-        yield find(d.group, d.of.sample, d.turn - 1), row if is_same else -1
+        # after another agent's other turn a fork has another prompt
+        is_same = row >= 0 and table[row].sampled_turn.prompt_ids == d.sampled_turn.prompt_ids
+        yield find(d.group, d.episode.sample, d.turn - 1), row if is_same else -1
 
 
-def num_given(d: Decision) -> int:
-    """Leading tokens of the turn that are no part of its trajectory's row: a fork's, taken over or forced."""
-    fork = d.of.fork if d.of.fork and d.turn == d.of.fork.turn else None
-    return 0 if fork is None else fork.token if fork.learned else fork.num_given
+def num_prefix(d: Decision) -> int:
+    """Count the leading tokens of the turn that are no part of its trajectory's row: its parent's, and forced ones."""
+    fork = d.episode.fork if d.episode.fork and d.turn == d.episode.fork.turn else None
+    return 0 if fork is None else fork.token if fork.learned else fork.num_prefix
 
 
 def num_unknown(d: Decision) -> int:
-    """Tokens of its own after these whose log-probs nobody knows: forced ones, to be learned from."""
-    return len(d.of.fork.forced) if d.of.fork and d.of.fork.learned and d.turn == d.of.fork.turn else 0
+    """Count the tokens after these whose log-probs nobody knows: forced ones, to be learned from."""
+    fork = d.episode.fork
+    return len(fork.forced) if fork and fork.learned and d.turn == fork.turn else 0

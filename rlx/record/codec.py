@@ -160,7 +160,7 @@ def from_json(value: Any) -> Trajectory:
 
 def fork_from_json(value: Any, turns: Sequence[Turn]) -> Fork:
     fork: Fork = FORK.read(value, "fork")
-    if fork.turn < len(turns) and fork.num_given > len(turns[fork.turn].completion.token_ids):
+    if fork.turn < len(turns) and fork.num_prefix > len(turns[fork.turn].completion.token_ids):
         raise CodecError(f"fork gives turn {fork.turn} more tokens than it has")
     return fork
 

@@ -12,8 +12,8 @@ from rlx.rollout.automaton import mask
 from rlx.rollout.row import RequestRow
 from rlx.rollout.sampling import Knobs, Top, Watch, read_knobs, read_tops, read_watch, sample
 
-Known = tuple[list[RequestRow], Knobs, Watch | None, list[Top]]
-"""Rows, and what is derived from their settings."""
+RowSettings = tuple[list[RequestRow], Knobs, Watch | None, list[Top]]
+"""Rows, and the tensors of their settings."""
 
 
 class Chooser:
@@ -22,7 +22,7 @@ class Chooser:
 
     def __init__(self, masks: Masks | None = None) -> None:
         self.masks = masks
-        self._known: Known | None = None
+        self._row_settings: RowSettings | None = None
 
     def choose(self, logits_BV: Tensor, rows: Sequence[RequestRow]) -> tuple[Tensor, list[int], list[float]]:
         """Sample the next id of every row. Return the ids, (B,), then ids and log-probs on the host.
@@ -35,23 +35,23 @@ class Chooser:
         _, knobs, watch, tops = self._settings(logits_BV, rows)
         ids, logprobs = sample(logits_BV, uniform[:, None], knobs)
         if watch is not None:
-            tell(rows, watch.logprobs(logits_BV, knobs))
+            add_logprobs(rows, watch.logprobs(logits_BV, knobs))
         for top in tops:
             add_entropies([row for row in rows if row.request.entropy_of == top.num], top.entropies(logits_BV, knobs))
         tokens, scores = torch.stack((ids.double(), logprobs.double())).tolist()
         return ids, [int(token) for token in tokens], scores
 
-    def _settings(self, logits_BV: Tensor, rows: Sequence[RequestRow]) -> Known:
-        if self._known is None or not same(self._known[0], rows):
+    def _settings(self, logits_BV: Tensor, rows: Sequence[RequestRow]) -> RowSettings:
+        if self._row_settings is None or not same(self._row_settings[0], rows):
             device, asked = logits_BV.device, [row.request for row in rows]
             knobs = read_knobs([request.sampling for request in asked], logits_BV.shape[1], device)
             watch = read_watch([request.watch for request in asked], device)
-            self._known = list(rows), knobs, watch, read_tops([request.entropy_of for request in asked], device)
-        return self._known
+            self._row_settings = list(rows), knobs, watch, read_tops([request.entropy_of for request in asked], device)
+        return self._row_settings
 
 
-def tell(rows: Sequence[RequestRow], logprobs_BW: Tensor) -> None:
-    """Give the rows that watch ids what these would have been worth."""
+def add_logprobs(rows: Sequence[RequestRow], logprobs_BW: Tensor) -> None:
+    """Give rows the log-probs of the ids that they watch."""
     watching = [row for row in rows if row.request.watch]
     for row, found in zip(watching, logprobs_BW.tolist(), strict=True):
         row.watching = tuple(found[: len(row.request.watch)])

@@ -16,7 +16,7 @@ from rlx.expert import demonstration
 from rlx.fault import LostServiceError, fault
 from rlx.limits import refuse
 from rlx.protocol.drawn import Encode
-from rlx.rollout.fork import given, joined, left, replayed
+from rlx.rollout.fork import add_parent_logprobs, branch_turn, completion_prefix, replayed_turns
 from rlx.rollout.speech import Speech
 from rlx.stream import stream_of
 from rlx.types import Action, Completion, Failed, Part, Request, Sampling, Start, Status, Step, Task, Trajectory, Turn
@@ -32,24 +32,24 @@ from rlx.world import (
     step_within,
 )
 
-Asked = Request | Callable[[], Any]
-"""Thing that an episode waits for: a completion of a request, or what comes of work in its environment."""
-EpisodeCoroutine = Generator[Asked, Any, Trajectory]
+EpisodeDemand = Request | Callable[[], Any]
+"""Thing that an episode waits for: the completion of a request, or the result of a call in its environment."""
+EpisodeCoroutine = Generator[EpisodeDemand, Any, Trajectory]
 
 
-Seen = Counter[tuple[str, int, int]]
+RepeatCounts = Counter[tuple[str, int, int]]
 """Count of a task, sample and repeat in a step."""
 
 
-def tell_apart(starts: Sequence[Start], seen: Seen) -> list[Start]:
-    """The starts, each with its `repeat` among those `seen`: a task may come twice in a step. Counting again what was
-    counted changes nothing."""
-    told = []
+def number_repeats(starts: Sequence[Start], counts: RepeatCounts) -> list[Start]:
+    """Return the starts with their `repeat`, by the `counts` of earlier ones: a task may come twice in a step. Starts
+    that are numbered again keep their numbers."""
+    numbered = []
     for start in starts:
         key = (start.task.key, start.sample, start.repeat)
-        told.append(replace(start, repeat=start.repeat + seen[key]))
-        seen[key] += 1
-    return told
+        numbered.append(replace(start, repeat=start.repeat + counts[key]))
+        counts[key] += 1
+    return numbered
 
 
 def stream_of_turn(stream: tuple, start: Start, turn: int) -> int:
@@ -150,7 +150,7 @@ def bind(env: Environment, speech: Speech, part: str = "") -> Speech:
 def refuse_replay(world: World, start: Start) -> None:
     """A start that repeats recorded actions needs an environment that answers them alike."""
     if (start.prefix or start.fork) and not world.env.replayable:
-        where = f"task {start.task.key} cannot go on from turn {len(replayed(start))}"
+        where = f"task {start.task.key} cannot go on from turn {len(replayed_turns(start))}"
         raise SamplerError(f"env: {type(world.env).__name__} does not replay: {where}")
 
 
@@ -161,7 +161,7 @@ class Scene:
     def __init__(self, world: World, start: Start, stack: ExitStack, stream: tuple = ()) -> None:
         """`stack` closes the episode; `stream` keys its chance."""
         self.world, self.start, self.stack, self.stream = world, start, stack, stream
-        self.turns = list(replayed(start))
+        self.turns = list(replayed_turns(start))
         self.opening, self.step, self.num_passed = Step(), Step(), 0
         self.encoders = {agent: world.remembering(agent) for agent in world.env.agents}
 
@@ -188,7 +188,7 @@ class Scene:
             self.take(turn.action, turn.luck, index)
             if self.step.observation != turn.observation:
                 raise ValueError(f"the environment does not replay: turn {index} was answered otherwise")
-        forked = left(self.start)
+        forked = branch_turn(self.start)
         return self.context() if forked is None else forked.prompt_ids
 
     def act(self, prompt: tuple[int, ...], completion: Completion) -> tuple[int, ...]:
@@ -217,13 +217,13 @@ class Scene:
     def ask(self, context: tuple[int, ...], sampling: Sampling, session: int, group: int | None) -> Request:
         """Build the request for the next turn. An agent has a session of its own, the first agent `session`."""
         start, speech = self.start, self.speech
-        is_first = len(self.turns) == len(replayed(start))
+        is_first = len(self.turns) == len(replayed_turns(start))
         request = Request(
             session=session + self.world.env.agents.index(self.agent),
             policy=self.agent if self.agent in self.world.others else "",
             stream=stream_of_turn(self.stream, start, len(self.turns)),
             prompt_ids=context,
-            given=given(start) if is_first else (),
+            completion_prefix=completion_prefix(start) if is_first else (),
             group=group,
             watch=start.watch,
             entropy_of=start.entropy_of,
@@ -267,7 +267,7 @@ def play_episode(
                 answer: Completion | Failed = yield scene.ask(context, sampling, session, group)
                 if isinstance(answer, Failed):
                     raise RequestFailedError(answer.reason)
-                completion = joined(start, answer) if len(scene.turns) == first else answer
+                completion = add_parent_logprobs(start, answer) if len(scene.turns) == first else answer
                 context = yield partial(scene.act, context, completion)
                 if scene.step.done:
                     return scene.end("truncated" if scene.step.truncated else "done", success=bool(scene.step.success))

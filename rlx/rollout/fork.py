@@ -14,28 +14,28 @@ from dataclasses import replace
 from rlx.types import Completion, Start, Turn
 
 
-def replayed(start: Start) -> tuple[Turn, ...]:
+def replayed_turns(start: Start) -> tuple[Turn, ...]:
     """Return the turns with repeated actions."""
     return start.prefix if start.fork is None else start.prefix[: start.fork.turn]
 
 
-def left(start: Start) -> Turn | None:
+def branch_turn(start: Start) -> Turn | None:
     """Return the parent's turn at which the fork branches; None if it is unknown or there is no fork."""
     return None if start.fork is None else next(iter(start.prefix[start.fork.turn :]), None)
 
 
-def given(start: Start) -> tuple[int, ...]:
+def completion_prefix(start: Start) -> tuple[int, ...]:
     """Return the chosen ids at the beginning of a fork's first completion; empty without a fork."""
-    turn = left(start)
+    turn = branch_turn(start)
     if start.fork is None or turn is None:
         return () if start.fork is None else start.fork.forced
     completion = turn.completion
     return (completion.chosen_ids or completion.token_ids)[: start.fork.token] + start.fork.forced
 
 
-def joined(start: Start, completion: Completion) -> Completion:
-    """Complete a fork's first completion: log-probs of the replayed tokens come from the parent's turn."""
-    turn = left(start)
+def add_parent_logprobs(start: Start, completion: Completion) -> Completion:
+    """Complete a fork's first completion with the log-probs of its parent's tokens; others stay as they are."""
+    turn = branch_turn(start)
     if start.fork is None or turn is None:
         return completion
     token, parent = start.fork.token, turn.completion

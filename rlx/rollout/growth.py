@@ -12,7 +12,7 @@ from typing import Any, NoReturn, TypeVar
 from rlx.algo.entry import Probe
 from rlx.algo.parts import Ask, Growth, Player, Sampler
 from rlx.algo.samplers import SamplerError, grouped, ids
-from rlx.rollout.episode import Seen, tell_apart
+from rlx.rollout.episode import RepeatCounts, number_repeats
 from rlx.types import Group, Start, Task, Trajectory
 
 T = TypeVar("T")
@@ -34,10 +34,10 @@ def sample_flat(player: Player, sampler: Sampler, tasks: Sequence[Task]) -> list
     return grouped(tasks, player.play([Start(task=task, sample=i) for task in tasks for i in range(num)]), num)
 
 
-def growths(grow: Callable[[Task, int], Growth], tasks: Sequence[Task], seen: Seen) -> list[Growing[Group]]:
-    """A sampler at work on every task; what comes again in a step is told how often, and has other random streams."""
-    told = tell_apart([Start(task=task, sample=0) for task in tasks], seen)
-    return [number_starts(grow(start.task, start.repeat), start.task, start.repeat) for start in told]
+def growths(grow: Callable[[Task, int], Growth], tasks: Sequence[Task], repeats: RepeatCounts) -> list[Growing[Group]]:
+    """Begin the sampler's coroutine on every task. A task that comes again in a step has other random streams."""
+    starts = number_repeats([Start(task=task, sample=0) for task in tasks], repeats)
+    return [number_starts(grow(start.task, start.repeat), start.task, start.repeat) for start in starts]
 
 
 def number_starts(growth: Growth, task: Task, repeat: int) -> Growing[Group]:

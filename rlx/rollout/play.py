@@ -23,10 +23,10 @@ from rlx.environment import Environment
 from rlx.record.times import EpisodeTimes
 from rlx.rollout.engine import Engine
 from rlx.rollout.episode import (
-    Seen,
+    RepeatCounts,
     World,
     demonstrate_episode,
-    tell_apart,
+    number_repeats,
     worlds_of,
 )
 from rlx.rollout.growth import Growing, all_at_once, growths, sample_flat
@@ -66,7 +66,7 @@ class Rollout:
     """Given every episode as it ends."""
     timed: Callable[[EpisodeTimes], None] = field(default=lambda times: None)
     """Given the seconds that every episode spent, as it ends."""
-    seen: Seen = field(default_factory=Counter, repr=False, compare=False)
+    repeats: RepeatCounts = field(default_factory=Counter, repr=False, compare=False)
     """Count of the starts that were played under `stream`."""
 
     @cached_property
@@ -78,7 +78,7 @@ class Rollout:
         """Play the sampler on each task; return a group per task."""
         if sampler.grow is None:
             return sample_flat(self, sampler, tasks)
-        return self.grow(growths(self.steer(sampler.grow), tasks, self.seen))
+        return self.grow(growths(self.steer(sampler.grow), tasks, self.repeats))
 
     def steer(self, grow: Callable[[SamplerContext], Growth]) -> Callable[[Task, int], Growth]:
         """Return a function that begins the coroutine on a task that came so often before, with its context."""
@@ -91,7 +91,7 @@ class Rollout:
 
     def play(self, starts: Sequence[Start]) -> list[Trajectory]:
         """All episodes together, in the order of `starts`."""
-        return self.grow([all_at_once(tell_apart(starts, self.seen))], forks=False)[0]
+        return self.grow([all_at_once(number_repeats(starts, self.repeats))], forks=False)[0]
 
     def grow(self, growths: Sequence[Growing[T]], forks: bool = True) -> list[T]:
         """Return the result of each growth; they are driven together, and their starts are numbered. If it `forks`, the

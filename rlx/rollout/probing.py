@@ -32,7 +32,7 @@ def answer_probe(probe: Probe, sampling: Sampling, session: int, group: int | No
             session=session,
             stream=0,
             prompt_ids=context,
-            given=probe.ids[:place],
+            completion_prefix=probe.ids[:place],
             group=group,
             watch=probe.ids[place : place + 1],
             sampling=replace(sampling, max_new_tokens=place + 1),

@@ -19,29 +19,29 @@ if TYPE_CHECKING:
 class RoutedEngine:
     """See the module's docstring, and rlx.rollout.engine.Engine for the methods."""
 
-    def __init__(self, own: Engine, others: Mapping[str, Engine]) -> None:
+    def __init__(self, trained_engine: Engine, others: Mapping[str, Engine]) -> None:
         """`others` by the names of their policies; two names may share an engine."""
-        self.own, self.others = own, others
+        self.trained_engine, self.others = trained_engine, others
         self.tick = 0
         self._waiting: dict[int, str] = {}
         """Policy of the request under way, by session."""
 
     @property
     def counts(self) -> Counts:
-        return self.own.counts
+        return self.trained_engine.counts
 
     @property
     def version(self) -> int:
-        return self.own.version
+        return self.trained_engine.version
 
     def load(self, weights: Mapping[str, Tensor], version: int) -> None:
-        self.own.load(weights, version)
+        self.trained_engine.load(weights, version)
 
     def later(self, weights: Mapping[str, Tensor], version: int) -> Callable[[], None]:
-        return self.own.later(weights, version)  # type: ignore[attr-defined]
+        return self.trained_engine.later(weights, version)  # type: ignore[attr-defined]
 
     def use(self, automaton: Automaton | None) -> None:
-        self.own.use(automaton)
+        self.trained_engine.use(automaton)
 
     def add(self, request: Request) -> None:
         self._engine(request.policy).add(request)
@@ -58,16 +58,16 @@ class RoutedEngine:
 
     def release(self, session: int) -> None:
         self._waiting.pop(session, None)
-        for engine in distinct([self.own, *self.others.values()]):
+        for engine in distinct([self.trained_engine, *self.others.values()]):
             engine.release(session)
 
     def rest(self, keep: bool = True) -> None:
-        self.own.rest(keep)
+        self.trained_engine.rest(keep)
         for engine in distinct(self.others.values()):
             engine.rest()
 
     def close(self) -> None:
-        self.own.close()
+        self.trained_engine.close()
         self.close_others()
 
     def close_others(self) -> None:
@@ -75,7 +75,7 @@ class RoutedEngine:
             engine.close()
 
     def _engine(self, policy: str) -> Engine:
-        return self.others[policy] if policy else self.own
+        return self.others[policy] if policy else self.trained_engine
 
 
 def distinct(engines: Iterable[Engine]) -> list[Engine]:

@@ -58,8 +58,8 @@ class RequestRow:
     drawn: list[float] = field(default_factory=list)
     over: bool = False
     """Finished or released: its cache row is settled at the next tick."""
-    kept: bool = True
-    """Its session may come back."""
+    reusable: bool = True
+    """False once its session is released: its cache is then dropped."""
     stop: Stop | None = None
     """Why it ends without a token of its own, if it does."""
 
@@ -97,11 +97,11 @@ class RequestRow:
         self.chosen_ids.append(token)
         return walk.take(token, self.request.session)
 
-    def take_given(self) -> None:
-        """Take what the completion begins with; RequestError where it ends before the last of it, or cannot be said."""
-        for token in self.request.given:
+    def take_prefix(self) -> None:
+        """Take the ids that the completion begins with; RequestError where one ends it too early or is forbidden."""
+        for token in self.request.completion_prefix:
             if self.stop in ("stop", "eos"):
-                given = len(self.request.given)
+                given = len(self.request.completion_prefix)
                 raise RequestError(
                     f"the {given} ids given end the turn after {len(self.logprobs)}; force no more than one turn"
                 )
@@ -136,7 +136,7 @@ def begun(order: int, request: Request, automaton: Automaton | None, vocabulary:
         raise RequestError("the prompt is empty; give it at least one token")
     num_added = 0 if automaton is None else automaton.num_added
     vocabulary.check("the prompt has ids", request.prompt_ids)
-    vocabulary.check("an id that is given is", request.given, 0 if request.state is None else num_added)
+    vocabulary.check("an id that is given is", request.completion_prefix, 0 if request.state is None else num_added)
     vocabulary.check("an id to watch is", request.watch, num_added)
     start = len(request.prompt_ids)
     room = request.sampling.max_context - start
@@ -151,5 +151,5 @@ def begun(order: int, request: Request, automaton: Automaton | None, vocabulary:
         walk=walk(automaton, request),
         stop="context" if room <= 0 else None,
     )
-    row.take_given()
+    row.take_prefix()
     return row

@@ -24,7 +24,7 @@ from rlx.algo.entry import Probe
 from rlx.algo.parts import Ask
 from rlx.environment import Pace
 from rlx.rollout.engine import RequestError
-from rlx.rollout.episode import Asked, EpisodeCoroutine, play_episode, refuse_replay
+from rlx.rollout.episode import EpisodeCoroutine, EpisodeDemand, play_episode, refuse_replay
 from rlx.rollout.growth import Growing
 from rlx.rollout.probing import Answering, answer_probe
 from rlx.rollout.times import Stopwatch
@@ -149,11 +149,12 @@ class Stage(Generic[T]):
             return
         numbers = self.waiting[index].begin(asked)
         self.queue.extend(
-            self._lived(EpisodePlace(index, number), start) for number, start in zip(numbers, asked.starts, strict=True)
+            self._open_episode(EpisodePlace(index, number), start)
+            for number, start in zip(numbers, asked.starts, strict=True)
         )
         self._settle(index)
 
-    def _lived(self, place: EpisodePlace, start: Start | Probe) -> ActiveEpisode:
+    def _open_episode(self, place: EpisodePlace, start: Start | Probe) -> ActiveEpisode:
         rollout, first = self.rollout, self.num_sessions
         group = place.growth if self.forks else None
         if isinstance(start, Probe):
@@ -212,7 +213,7 @@ class Stage(Generic[T]):
         for one in ready:
             self._admit(one)
 
-    def _go_on(self, one: ActiveEpisode, send: Callable[[Any], Asked]) -> None:
+    def _go_on(self, one: ActiveEpisode, send: Callable[[Any], EpisodeDemand]) -> None:
         """Let an episode say what it waits for, if it does not end."""
         one.watch.go_on()
         try:
@@ -265,7 +266,7 @@ class Stage(Generic[T]):
             self.rollout.engine.release(session)
 
 
-def answer_at_once(coroutine: EpisodeCoroutine | Answering, asked: Callable[[], Any]) -> Asked:
+def answer_at_once(coroutine: EpisodeCoroutine | Answering, asked: Callable[[], Any]) -> EpisodeDemand:
     """Return what an episode waits for after its environment's answer, or after the exception that this raised."""
     try:
         answer = asked()

@@ -105,9 +105,9 @@ class TableEngine:
         """Sample token by token; token i of a request has the uniform number of (stream, i)."""
         chances = self.table(self.words.decode(request.prompt_ids))
         whole = {tuple(self.words.encode(text)): p for text, p in chances.items() if p > 0}
-        ids, num_given = list(request.given), len(request.given)
-        logprobs = [0.0] * num_given
-        watched: list[tuple[float, ...]] = [()] * num_given
+        ids, num_prefix = list(request.completion_prefix), len(request.completion_prefix)
+        logprobs = [0.0] * num_prefix
+        watched: list[tuple[float, ...]] = [()] * num_prefix
         stop: Stop = "stop"
         while tuple(ids) not in whole:
             following = next_tokens(whole, tuple(ids), request.sampling.temperature)
@@ -120,7 +120,7 @@ class TableEngine:
             watched.append((*map(partial(log_of, following), request.watch), *entropies(following, request.entropy_of)))
         self.num_turns += 1
         self.counts.num_prefilled += len(request.prompt_ids)
-        self.counts.num_sampled += len(ids) - num_given
+        self.counts.num_sampled += len(ids) - num_prefix
         return Completion(
             token_ids=tuple(ids),
             logprobs=tuple(logprobs),

@@ -74,7 +74,7 @@ class Collapse:
     first_step: int = 0
     share: float = 0.0
     step: int = 0
-    told: int = 0
+    reported_step: int = 0
     """Step at which the rise was reported; 0: none yet."""
 
     def add(self, line: Mapping[str, Any]) -> Collapse:
@@ -85,12 +85,12 @@ class Collapse:
         if self.first is None:
             return Collapse(first=float(value), first_step=step, share=float(value), step=step)
         has_risen = value >= MOSTLY and value >= self.first + RISE
-        return replace(self, share=float(value), step=step, told=self.told or step * has_risen)
+        return replace(self, share=float(value), step=step, reported_step=self.reported_step or step * has_risen)
 
     @property
     def is_due(self) -> bool:
         """True at the step that reports the rise."""
-        return self.told > 0 and self.told == self.step
+        return self.reported_step > 0 and self.reported_step == self.step
 
 
 @dataclass(frozen=True, slots=True)

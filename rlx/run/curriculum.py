@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import islice
 
 from rlx.algo.parts import as_json
-from rlx.environment import Curriculum, Known
+from rlx.environment import Curriculum, CurriculumState
 from rlx.limits import MistakeError
 from rlx.run.run import Run
 from rlx.types import Group, Metrics, Task
@@ -29,24 +29,24 @@ def curriculum_of(run: Run) -> Curriculum | None:
     return None if run.algo.imitates else run.env.curriculum
 
 
-def begin(run: Run) -> Known:
+def begin(run: Run) -> CurriculumState:
     curriculum = curriculum_of(run)
     return {} if curriculum is None else as_json(curriculum.begin())
 
 
-def adapt(run: Run, known: Known, groups: Sequence[Group]) -> Known:
+def adapt(run: Run, known: CurriculumState, groups: Sequence[Group]) -> CurriculumState:
     """Return the state after a step."""
     curriculum = curriculum_of(run)
     return known if curriculum is None else as_json(curriculum.adapt(known, groups))
 
 
-def tell(run: Run, known: Known) -> Metrics:
+def tell(run: Run, known: CurriculumState) -> Metrics:
     curriculum = curriculum_of(run)
     return {} if curriculum is None else curriculum.tell(known)
 
 
 def open_tasks(
-    run: Run, first: int, played: Mapping[int, Sequence[Group]], known: Callable[[], Known]
+    run: Run, first: int, played: Mapping[int, Sequence[Group]], known: Callable[[], CurriculumState]
 ) -> Callable[[int], list[Task]]:
     """The tasks of each step from `first` on that is not `played` already, asked for in order."""
     curriculum, size = curriculum_of(run), run.algo.num_prompts
@@ -54,7 +54,7 @@ def open_tasks(
         tasks = islice(run.env.tasks("train", run.seed), (first + len(played)) * size, None)
         return lambda step: require_all(list(islice(tasks, size)), step, size)
     ahead = Counter(group.task.env for groups in played.values() for group in groups)
-    streams = {part: open_part(run, part, num + ahead[part]) for part, num in curriculum.given(known()).items()}
+    streams = {part: open_part(run, part, num + ahead[part]) for part, num in curriculum.num_tasks(known()).items()}
     return lambda step: [next(streams[part]) for part in curriculum.choose(known(), size, run.seed, step)]
 
 

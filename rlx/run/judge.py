@@ -38,8 +38,8 @@ from rlx.record.folder import (
 from rlx.record.lock import hold
 from rlx.record.sources import code_digest
 from rlx.record.store import growing, save
+from rlx.rollout.distributed import distribute
 from rlx.rollout.play import Rollout
-from rlx.rollout.together import together
 from rlx.run.fleet import open_fleet
 from rlx.run.inputs import data_of
 from rlx.run.life import Life, end, errors_of, fetch_first, open_run, read_finished, record_end
@@ -228,7 +228,7 @@ def play_rest(
             life.process.note_end(ended)
             advance(ranks.size)
 
-        player = together(
+        player = distribute(
             replace(rollout, check=life.process.interrupt.check, progress=progress),
             ranks,
             life.run.hardware.players(ranks.size),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rlx.algo.parts import State
-from rlx.environment import Known
+from rlx.environment import CurriculumState
 from rlx.evaluate.summary import Cost
 
 RUN_FILE = "run.json"
@@ -32,7 +32,7 @@ class Progress:
     cost: Cost = field(default_factory=Cost)
     memory: State = field(default_factory=dict)
     """State of the stage's algorithm."""
-    counts: Known = field(default_factory=dict)
+    counts: CurriculumState = field(default_factory=dict)
     """State of a mixture's parts, where that decides which tasks come next (rlx/run/curriculum.py)."""
     data: str = ""
     """Edition of the environment's data set; empty where it reads none."""

@@ -14,7 +14,7 @@ from rlx.run.run import Run
 from rlx.types import Task
 from rlx.world import cost_of
 
-NUM_SHOWN = 2
+NUM_TASKS = 2
 """Tasks that the expert is tried on."""
 NUM_COMPARED = 64
 """Training tasks that are compared with the test tasks: one in twenty that is both is found with 96% probability."""
@@ -24,9 +24,9 @@ def task_warnings(run: Run, name: str, env: Environment) -> Iterator[str]:
     """Yield what is wrong with the tasks of an environment, which is the part `name` of a mixture if it has a name."""
     where = f"env {name}" if name else "env"
     tasks = [replace(task, env=name) for task in islice(env.tasks("train", run.seed), NUM_COMPARED)]
-    if tasks and not any(is_earned(env, run.dialects[name], task, run.seed) for task in tasks[:NUM_SHOWN]):
+    if tasks and not any(is_earned(env, run.dialects[name], task, run.seed) for task in tasks[:NUM_TASKS]):
         yield (
-            f"{where}: the expert solves none of the first {len(tasks[:NUM_SHOWN])} training tasks and earns no reward "
+            f"{where}: the expert solves none of the first {len(tasks[:NUM_TASKS])} training tasks and earns no reward "
             "in them: look at it with `rlx play … --expert`"
         )
     held_out = {task.id for task in islice(env.tasks("test", run.evaluate.seed), run.evaluate.num_tasks)}

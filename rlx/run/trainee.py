@@ -57,7 +57,7 @@ class Policy:
     @property
     def trained_engine(self) -> Engine:
         """The engine that takes the run's weights."""
-        return self.engine.own if isinstance(self.engine, RoutedEngine) else self.engine
+        return self.engine.trained_engine if isinstance(self.engine, RoutedEngine) else self.engine
 
     def close_others(self) -> None:
         """Let go of the policies that end with a stage."""

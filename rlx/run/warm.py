@@ -23,17 +23,17 @@ from rlx.run.policies import chosen
 from rlx.run.progress import RUN_FILE
 from rlx.run.run import Run
 
-PARTS = ("env", "protocol", "sampling", "algo", "steps", "seed")
+STAGE_KEYS = ("env", "protocol", "sampling", "algo", "steps", "seed")
 """Keys of a stage's configuration that its weights depend on, beside its start model."""
 LEARNING = (MANIFEST, PROGRESS, RUN_FILE)
 """Files of a checkpoint that are no part of its model."""
 
 
 def warm_config(stage: Run) -> dict[str, Any]:
-    """Return the settings that determine a stage: PARTS, the model, and what it starts from. The model's recipe is left
-    out, as the other parts have its values; so are the environment's `reward_only_keys` where the stage only
+    """Return the settings that determine a stage: STAGE_KEYS, the model, and what it starts from. The model's recipe is
+    left out, as the other keys have its values; so are the environment's `reward_only_keys` where the stage only
     imitates. The policies of other agents belong to it always: its result, and so its length, depend on them."""
-    config = {part: stage.config[part] for part in PARTS} | chosen(stage.config)
+    config = {part: stage.config[part] for part in STAGE_KEYS} | chosen(stage.config)
     if stage.algo.imitates:
         judging = stage.env.reward_only_keys
         config["env"] = {key: value for key, value in config["env"].items() if key not in judging}

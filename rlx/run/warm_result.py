@@ -18,8 +18,8 @@ from rlx.learner.checkpoint import newest_good
 from rlx.record.folder import METRICS, STEP, TRAJECTORIES, read_json, write_aside
 from rlx.record.store import save
 from rlx.record.track import is_number, read_metrics
+from rlx.rollout.distributed import distribute
 from rlx.rollout.measure import measure
-from rlx.rollout.together import together
 from rlx.run.life import Life
 from rlx.run.process import Process
 from rlx.run.run import Run
@@ -125,7 +125,7 @@ def try_out(life: Life, stage: Run, trainee: Trainee) -> WarmResult:
         check=life.process.interrupt.check,
         progress=life.process.note_end,
     )
-    player = together(act, life.process.ranks, stage.hardware.players(life.process.ranks.size))
+    player = distribute(act, life.process.ranks, stage.hardware.players(life.process.ranks.size))
     tasks = list(islice(stage.env.tasks("train", stage.seed + 1), NUM_DECIDING if stage.extend else NUM_TASKS))
     groups = player.sample(independent(1), tasks)
     told = asdict(result_of_stage(stage, read_metrics(stage.folder / METRICS), groups))

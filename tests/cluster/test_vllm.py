@@ -66,7 +66,7 @@ def start(nano: Any, engine: Any) -> Iterator[Any]:
     engine.use(WALK)
     engine.load(nano.state_dict(), 0)
     yield engine
-    for session in list(engine._known):
+    for session in list(engine._session_ids):
         engine.release(session)
 
 
@@ -211,7 +211,7 @@ def test_a_fork_goes_on_from_what_it_is_given_and_finds_it_in_the_cache(start: A
     (parent,) = finish(start, ask(0, prompt, group=0, max_new_tokens=40)).values()
     given = (*parent.token_ids[:5], 60, 61, 62)
     before = start.counts.num_prefilled
-    asked = ask(1, prompt, given=given, group=0, watch=watch, temperature=0.7, max_new_tokens=45)
+    asked = ask(1, prompt, completion_prefix=given, group=0, watch=watch, temperature=0.7, max_new_tokens=45)
     done = finish(start, asked)[1]
     assert (done.token_ids[:8], done.logprobs[:8]) == (given, (0.0,) * 8)
     assert len(done.token_ids) > 8
@@ -372,7 +372,7 @@ def expanded(nano: Any, engine: Any) -> Iterator[tuple[Any, Automaton]]:
     engine.use(automaton)
     engine.load(model.state_dict(), 0)
     yield model, automaton
-    for session in list(engine._known):
+    for session in list(engine._session_ids):
         engine.release(session)
 
 

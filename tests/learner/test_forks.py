@@ -48,9 +48,9 @@ def family(turn):
 def own_tokens(groups):
     """Of each row: what it read, and where what it sampled itself begins."""
     for d in decisions(groups):
-        fork = d.of.fork
+        fork = d.episode.fork
         given = fork.token + len(fork.forced) if fork and fork.turn == d.turn else 0
-        yield d.what.prompt_ids + d.what.completion.token_ids, len(d.what.prompt_ids) + given
+        yield d.sampled_turn.prompt_ids + d.sampled_turn.completion.token_ids, len(d.sampled_turn.prompt_ids) + given
 
 
 def alone(model, groups):

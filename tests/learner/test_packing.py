@@ -92,7 +92,7 @@ def test_attention_sees_rectangles_of_like_length_that_restore_every_token(group
     packed = pack(batch, micro_batch(forest_of(batch), range(len(batch.trajectory_S))))
     seen = packed.layout.seen
     for part in seen.rectangles:
-        lengths = [len(row.unique()) for row in part.own_sl]
+        lengths = [len(row.unique()) for row in part.queries_sl]
         assert max(lengths) <= SPREAD * min(lengths) + (0 if len(part.context_s) else SLACK)
-    outputs = torch.cat([part.own_sl.flatten() for part in seen.rectangles])
+    outputs = torch.cat([part.queries_sl.flatten() for part in seen.rectangles])
     assert outputs[seen.restore_T].tolist() == list(range(packed.input_ids_1T.shape[1]))

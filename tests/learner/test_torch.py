@@ -337,7 +337,7 @@ def test_what_is_not_finite_is_named_kept_and_changes_nothing(model, groups, wha
         loss = exploding(bad)
     with raises_naming(NotFiniteError, what, "update 0") as caught:
         trainer.update(batch, loss)
-    assert caught.value.what == what
+    assert caught.value.quantity == what
     assert bad in caught.value.micro_batch["row"].tolist()
     assert all(torch.equal(before[name], x) for name, x in trainer.model.state_dict().items())
     trainer.update(credited(groups()), LOSS_ALONE)

@@ -74,7 +74,7 @@ FORKS = st.builds(Fork, parent=COUNTS, turn=COUNTS, token=COUNTS, forced=st.list
 def fitted(one: Trajectory) -> Trajectory:
     """A fork gives the turn that it leaves no more tokens than this has."""
     left = one.turns[one.fork.turn :][:1] if one.fork else ()
-    if one.fork is None or all(one.fork.num_given <= len(turn.completion.token_ids) for turn in left):
+    if one.fork is None or all(one.fork.num_prefix <= len(turn.completion.token_ids) for turn in left):
         return one
     return replace(one, fork=replace(one.fork, token=0, forced=()))
 

@@ -12,9 +12,9 @@ from rlx.algo.parts import Ask, Growth, Sampler, SamplerContext
 from rlx.algo.samplers import SamplerError, leave, stable_index
 from rlx.commands.last_words import one_line_of
 from rlx.environment import Environment, Episode, Pace
+from rlx.rollout.distributed import DistributedPlayer
 from rlx.rollout.engine import RequestError
 from rlx.rollout.play import Rollout
-from rlx.rollout.together import Together
 from rlx.types import Action, Group, Sampling, Start, Step, Task, Text
 
 NUM_TASKS, NUM_SAMPLES = 16, 16
@@ -87,7 +87,7 @@ def test_trees_that_grow_a_fork_at_a_time_keep_the_slots_full(
 ) -> None:
     def live(ranks: Any) -> tuple[list[Group], float, int]:
         act = player(num_slots // size, pace)
-        together = Together(player=act, ranks=ranks, players=tuple(range(size)))
+        together = DistributedPlayer(player=act, ranks=ranks, players=tuple(range(size)))
         return together.sample(grown(one_by_one), tasks(NUM_TASKS)), act.engine.occupancy, ranks.num_gathered
 
     first, again = kit.on_ranks(size, live), kit.on_ranks(size, live)
@@ -105,7 +105,7 @@ def test_a_task_that_comes_again_grows_another_tree_the_same_on_any_rank(player:
     task, other = tasks(2)
 
     def live(ranks: Any) -> list[Group]:
-        together = Together(player=player(4), ranks=ranks, players=tuple(range(ranks.size)))
+        together = DistributedPlayer(player=player(4), ranks=ranks, players=tuple(range(ranks.size)))
         return together.sample(grown(two_by_two), [task, other, task])
 
     first, _, third = kit.on_ranks(1, live)[0]
@@ -140,7 +140,7 @@ def window(size: int) -> Callable[[SamplerContext], Growth]:
 @pytest.mark.parametrize("pace", ["inline", "ticks"])
 def test_a_window_of_episodes_gives_the_same_tree_on_any_number_of_ranks(player: Any, kit: Any, pace: Pace) -> None:
     def live(ranks: Any) -> list[Group]:
-        together = Together(player=player(4, pace), ranks=ranks, players=tuple(range(ranks.size)))
+        together = DistributedPlayer(player=player(4, pace), ranks=ranks, players=tuple(range(ranks.size)))
         return together.sample(grown(window(3)), tasks(4))
 
     one, two = kit.on_ranks(1, live)[0], kit.on_ranks(2, live)[1]
@@ -315,7 +315,7 @@ def test_an_error_in_a_sampler_is_told_by_every_rank(player: Any, kit: Any) -> N
 
     def live(ranks: Any) -> str:
         act = player(2)
-        together = Together(player=act, ranks=ranks, players=(0, 1))
+        together = DistributedPlayer(player=act, ranks=ranks, players=(0, 1))
         with pytest.raises(Exception) as told:  # noqa: PT011
             together.sample(grown(broken), tasks(1))
         return f"{type(told.value).__name__}: {told.value}"

@@ -17,10 +17,10 @@ from rlx.env.bifurcation.bifurcation import Bifurcation
 from rlx.evaluate.replay import replay
 from rlx.protocol.direct import Direct
 from rlx.record.store import load, save
+from rlx.rollout.distributed import distribute
 from rlx.rollout.engine import RequestError
 from rlx.rollout.play import Rollout
 from rlx.rollout.table import TableEngine, Words
-from rlx.rollout.together import together
 from rlx.types import Group, Request, Sampling, Start, Turn
 from tests.errors import raises_naming
 
@@ -103,7 +103,7 @@ def test_two_processes_play_the_tree_of_one(kit: Any) -> None:
     assert rollout().sample(SAMPLER, some(5)) == alone
 
     def live(ranks: Any) -> Any:
-        return together(rollout(), ranks, (0, 1)).sample(SAMPLER, some(5))
+        return distribute(rollout(), ranks, (0, 1)).sample(SAMPLER, some(5))
 
     assert all(told(groups) == told(alone) for groups in kit.on_ranks(2, live))
 
@@ -149,7 +149,7 @@ def test_a_completion_goes_on_from_what_it_is_given_and_watches_tokens() -> None
     words = Words()
     engine = TableEngine(table=lambda context: {"up_up\n": 0.24, "up\n": 0.36, "left\n": 0.4}, words=words)
     up, left = words.id_of("up"), words.id_of("left")
-    engine.add(request(words, stream=1, given=(up,), watch=(left, words.id_of("_up"))))
+    engine.add(request(words, stream=1, completion_prefix=(up,), watch=(left, words.id_of("_up"))))
     ((_, done),) = engine.step()
     assert done.token_ids[0] == up
     assert done.logprobs[0] == 0.0
@@ -158,7 +158,7 @@ def test_a_completion_goes_on_from_what_it_is_given_and_watches_tokens() -> None
     assert engine.counts.num_sampled == len(done.token_ids) - 1
     engine.add(request(words, stream=1, sampling=Sampling(temperature=0.0)))
     assert words.decode(engine.step()[0][1].token_ids) == "up\n"
-    engine.add(request(words, stream=1, given=(words.id_of("z"),)))
+    engine.add(request(words, stream=1, completion_prefix=(words.id_of("z"),)))
     with raises_naming(RequestError, "no completion"):
         engine.step()
     with raises_naming(RequestError, "top_k"):

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from random import Random
 
-from rlx.environment import Known
+from rlx.environment import CurriculumState
 from rlx.types import Group, Metrics
 
 NOTHING = {"tasks": 0, "episodes": 0.0, "successes": 0.0}
@@ -36,10 +36,10 @@ class Curriculum:
     floor: float
     decay: float
 
-    def begin(self) -> Known:
+    def begin(self) -> CurriculumState:
         return {part: dict(NOTHING) for part in self.weights}
 
-    def adapt(self, known: Known, groups: Sequence[Group]) -> Known:
+    def adapt(self, known: CurriculumState, groups: Sequence[Group]) -> CurriculumState:
         return {part: self.after(known[part], [g for g in groups if g.task.env == part]) for part in self.weights}
 
     def after(self, known: Mapping[str, float], groups: Sequence[Group]) -> dict[str, float]:
@@ -51,10 +51,10 @@ class Curriculum:
             "successes": self.decay * known["successes"] + sum(told),
         }
 
-    def given(self, known: Known) -> dict[str, int]:
+    def num_tasks(self, known: CurriculumState) -> dict[str, int]:
         return {part: known[part]["tasks"] for part in self.weights}
 
-    def shares(self, known: Known) -> dict[str, float]:
+    def shares(self, known: CurriculumState) -> dict[str, float]:
         """Return each part's share of the next tasks."""
         weighed = {part: weight * self.worth(success(known[part])) for part, weight in self.weights.items()}
         whole = sum(weighed.values())
@@ -63,7 +63,7 @@ class Curriculum:
     def worth(self, p: float) -> float:
         return self.floor + (1 - self.floor) * 4 * p * (1 - p)
 
-    def choose(self, known: Known, num: int, *key: object) -> list[str]:
+    def choose(self, known: CurriculumState, num: int, *key: object) -> list[str]:
         """Choose the part of each task of a step; `key` seeds the random number."""
         shares = self.shares(known)
         parts, ends = list(shares), list(accumulate(shares.values()))
@@ -71,7 +71,7 @@ class Curriculum:
         last = len(ends) - 1
         return [parts[min(last, bisect_right(ends, (first + j) / num))] for j in range(num)]
 
-    def tell(self, known: Known) -> Metrics:
+    def tell(self, known: CurriculumState) -> Metrics:
         """Metrics of each part."""
         rates = {f"{part}/known/success": success(known[part]) for part in self.weights}
         return {**rates, **{f"{part}/known/share": share for part, share in self.shares(known).items()}}

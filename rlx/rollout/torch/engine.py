@@ -130,7 +130,7 @@ class TorchEngine:
             self._waiting = deque(row for row in self._waiting if row.request.session != session)
         for row in self._rows:
             if row.request.session == session:
-                row.over, row.kept = True, False
+                row.over, row.reusable = True, False
 
     @torch.inference_mode()
     def step(self) -> list[tuple[Request, Completion]]:
@@ -152,7 +152,7 @@ class TorchEngine:
         """Park or drop the rows that are over, keeping the others contiguous."""
         for index in reversed([index for index, row in enumerate(self._rows) if row.over]):
             row, last = self._rows[index], self._rows.pop()
-            if row.kept:
+            if row.reusable:
                 most = self.num_slots * self._longest
                 self._store.park(self._runner.cache, index, row.request.session, row.ids[:-1], most)
             if row is not last:

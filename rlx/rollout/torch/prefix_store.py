@@ -55,7 +55,7 @@ class PrefixStore:
         self._bound = 0
         """Upper bound of the groups' tokens. An exact count at every park would cost quadratic time, so it is made only
         when this bound exceeds the limit."""
-        self._left: dict[int, tuple[Saved, int]] = {}
+        self._branches: dict[int, tuple[Saved, int]] = {}
         """The context from which a session branched, and the length of the shared part."""
 
     def find(self, session: int, group: int | None, context: Sequence[int]) -> tuple[Saved | None, int, bool]:
@@ -77,12 +77,12 @@ class PrefixStore:
             return None, 0, False
         best = found[lengths.index(longest)]
         if best is not own:
-            self._left[session] = best, longest
+            self._branches[session] = best, longest
         return best, longest, best is own
 
     def park(self, cache: Cache, row: int, session: int, ids: Sequence[int], most: int) -> None:
         """Store a row. Beyond `most` tokens in all groups' contexts the oldest are released."""
-        base, start = self._left.get(session, (None, 0))
+        base, start = self._branches.get(session, (None, 0))
         if base is not None and common_prefix(base.ids, ids) < start:
             base, start = None, 0
         self._saved[session] = Saved(ids, cache.save(row, len(ids), start), start=start, base=base)
@@ -106,7 +106,7 @@ class PrefixStore:
 
     def release(self, session: int) -> None:
         self._saved.pop(session, None)
-        self._left.pop(session, None)
+        self._branches.pop(session, None)
         group = self._group.pop(session, None)
         if group is not None:
             del self._members[group][session]

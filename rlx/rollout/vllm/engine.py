@@ -70,7 +70,7 @@ class VllmEngine:
         self.tick = self._num_added = 0
         self._refused: list[RequestRow] = []
         """Without room for a token; they end at the next step."""
-        self._known: dict[int, list[int]] = {}
+        self._session_ids: dict[int, list[int]] = {}
         """Sessions that were not released, and the context they have had computed."""
         self._vllm = lend(
             Settings(
@@ -93,7 +93,7 @@ class VllmEngine:
         if self._vllm.rows:
             raise ValueError("vLLM engine: a request is being decoded; step until it ends or release it before load")
         self._vllm.load(weights)
-        self._known = {session: [] for session in self._known}
+        self._session_ids = {session: [] for session in self._session_ids}
         self.version = version
 
     def use(self, automaton: Automaton | None) -> None:
@@ -112,7 +112,7 @@ class VllmEngine:
         self._check(request)
         row = open_row(self._num_added, request, self._automaton, self.vocabulary)
         self._num_added += 1
-        self._known.setdefault(request.session, [])
+        self._session_ids.setdefault(request.session, [])
         if row.stop is not None:
             self._refused.append(row)
         else:
@@ -144,7 +144,7 @@ class VllmEngine:
         for row in self._under_way(session):
             self._vllm.drop(row, abort=True)
         self._refused = [row for row in self._refused if row.request.session != session]
-        self._known.pop(session, None)
+        self._session_ids.pop(session, None)
 
     def step(self) -> list[tuple[Request, Completion]]:
         self.tick += 1
@@ -158,7 +158,7 @@ class VllmEngine:
 
     def _hear(self, row: RequestRow, output: Any, sampled: Sequence[tuple[int, float]]) -> Completion | None:
         """Take what a row has sampled; its completion, if it ends with it."""
-        if len(row.logprobs) == len(row.request.given):
+        if len(row.logprobs) == len(row.request.completion_prefix):
             self._count(row, output.num_cached_tokens or 0)
         stop = None
         for token, logprob in sampled:
@@ -171,7 +171,7 @@ class VllmEngine:
         if stop is None:
             return None
         self._vllm.drop(row, abort=not output.finished)
-        self._known[row.request.session] = row.ids
+        self._session_ids[row.request.session] = row.ids
         return row.complete(stop, self.version)
 
     def _finite(self, row: RequestRow, logprob: float) -> float:
@@ -183,13 +183,13 @@ class VllmEngine:
         return logprob
 
     def _count(self, row: RequestRow, cached: int) -> None:
-        own = min(cached, common_prefix(self._known[row.request.session], row.ids))
+        own = min(cached, common_prefix(self._session_ids[row.request.session], row.ids))
         self.counts.num_reused += own
         self.counts.num_shared += cached - own
         self.counts.num_prefilled += len(row.ids) - cached
 
     def rest(self, keep: bool = True) -> None:
-        if self._vllm.settings.sleeps and not self._known:
+        if self._vllm.settings.sleeps and not self._session_ids:
             self._vllm.sleep(keep)
             self.version = self.version if keep else -1
 

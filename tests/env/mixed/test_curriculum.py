@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rlx.env.countdown.countdown import Countdown
 from rlx.env.mixed.curriculum import Curriculum
 from rlx.env.mixed.mixture import Mixture, Portion
-from rlx.environment import Known
+from rlx.environment import CurriculumState
 from rlx.types import Fork, Group, Status, Task, Trajectory
 from tests.errors import raises_naming
 
@@ -109,5 +109,5 @@ def test_what_is_known_survives_a_file() -> None:
     import json
 
     curriculum = of(a=1.0, b=3.0)
-    known: Known = curriculum.adapt(curriculum.begin(), [group("a", True, False, True)])
+    known: CurriculumState = curriculum.adapt(curriculum.begin(), [group("a", True, False, True)])
     assert curriculum.choose(json.loads(json.dumps(known)), 7, 1, 2) == curriculum.choose(known, 7, 1, 2)

@@ -108,7 +108,9 @@ def test_a_fork_goes_where_its_group_is_and_finds_its_beginning_there(kit: Any, 
         engine.step()
         before = engine.counts.num_prefilled
         given = {group: (*first[group].token_ids[:4], 60, 61) for group in prompts}
-        asked = [kit.ask(10 + g, prompts[g], given=given[g], group=g, watch=(7,)) for g in reversed(prompts)]
+        asked = [
+            kit.ask(10 + g, prompts[g], completion_prefix=given[g], group=g, watch=(7,)) for g in reversed(prompts)
+        ]
         done = kit.finish(engine, *asked)
         engine.step()
         assert engine.counts.num_prefilled - before == 2 * len(prompts)

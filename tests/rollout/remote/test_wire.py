@@ -68,7 +68,7 @@ REQUESTS = st.builds(
     stops=st.lists(st.text(), max_size=2).map(tuple),
     state=st.none() | COUNTS,
     group=st.none() | COUNTS,
-    given=st.lists(IDS, max_size=3).map(tuple),
+    completion_prefix=st.lists(IDS, max_size=3).map(tuple),
     watch=st.lists(IDS, max_size=3).map(tuple),
     entropy_of=COUNTS,
 )

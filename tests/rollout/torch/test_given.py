@@ -22,7 +22,9 @@ def test_a_completion_goes_on_from_what_it_is_given_as_if_it_had_said_it(qwen2, 
     engine = kit.engine(qwen2, tokenizer)
     whole = kit.finish(engine, kit.ask(0, prompt, stream=9, max_new_tokens=12))[0]
     for num in (1, 5, 11):
-        rest = kit.finish(engine, kit.ask(num, prompt, stream=9, max_new_tokens=12, given=whole.token_ids[:num]))[num]
+        rest = kit.finish(
+            engine, kit.ask(num, prompt, stream=9, max_new_tokens=12, completion_prefix=whole.token_ids[:num])
+        )[num]
         assert rest.token_ids == whole.token_ids
         assert rest.logprobs[:num] == (0.0,) * num
         assert rest.logprobs[num:] == pytest.approx(whole.logprobs[num:], abs=1e-4)
@@ -32,7 +34,7 @@ def test_a_completion_goes_on_from_what_it_is_given_as_if_it_had_said_it(qwen2, 
 def test_log_probs_after_what_was_forced_are_those_of_transformers(model, tokenizer, device, kit):
     engine = kit.engine(model, tokenizer, device=device)
     prompt = kit.ids(2, 15)
-    done = kit.finish(engine, kit.ask(0, prompt, given=GIVEN, max_new_tokens=10))[0]
+    done = kit.finish(engine, kit.ask(0, prompt, completion_prefix=GIVEN, max_new_tokens=10))[0]
     truth = kit.logprobs(model, prompt, done).tolist()
     assert done.logprobs[3:] == pytest.approx(truth[3:], abs=1e-4 if device.type == "cpu" else 1e-2)
     assert (done.token_ids[:3], len(done.token_ids)) == (GIVEN, 10)
@@ -40,19 +42,21 @@ def test_log_probs_after_what_was_forced_are_those_of_transformers(model, tokeni
 
 def test_a_stop_string_may_begin_in_what_is_given(qwen2, tokenizer, kit):
     engine = kit.engine(qwen2, tokenizer)
-    asked = kit.ask(0, kit.ids(3, 9), given=(kit.word("</"),), stops=("</answer>",), watch=(kit.word("answer"),))
+    asked = kit.ask(
+        0, kit.ids(3, 9), completion_prefix=(kit.word("</"),), stops=("</answer>",), watch=(kit.word("answer"),)
+    )
     row = kit.finish(engine, asked)[0]
     assert row.token_ids[0] == kit.word("</")
     ends = (kit.word("</"), kit.word("answer"), ord(">") - 33)
-    whole = kit.finish(engine, kit.ask(1, kit.ids(3, 9), given=ends, stops=("</answer>",)))[1]
+    whole = kit.finish(engine, kit.ask(1, kit.ids(3, 9), completion_prefix=ends, stops=("</answer>",)))[1]
     assert (whole.token_ids, whole.stop, whole.logprobs) == (ends, "stop", (0.0,) * 3)
     with raises_naming(ValueError, "4 ids", 3):
-        engine.add(kit.ask(2, kit.ids(3, 9), given=(*ends, 50), stops=("</answer>",)))
+        engine.add(kit.ask(2, kit.ids(3, 9), completion_prefix=(*ends, 50), stops=("</answer>",)))
 
 
 @pytest.mark.parametrize(("options", "stop"), [({"max_new_tokens": 3}, "length"), ({"max_context": 12}, "context")])
 def test_what_is_given_counts_as_tokens_of_the_turn(qwen2, tokenizer, kit, options, stop):
-    done = kit.finish(kit.engine(qwen2, tokenizer), kit.ask(0, kit.ids(4, 9), given=GIVEN, **options))[0]
+    done = kit.finish(kit.engine(qwen2, tokenizer), kit.ask(0, kit.ids(4, 9), completion_prefix=GIVEN, **options))[0]
     assert (done.token_ids, done.stop) == (GIVEN, stop)
 
 
@@ -61,7 +65,7 @@ def test_what_is_given_moves_the_automaton(qwen2, tokenizer, kit):
 
     states = tuple(State(allowed=frozenset({token}), moves={token: index + 1}) for index, token in enumerate(GIVEN))
     engine = kit.engine(qwen2, tokenizer, automaton=Automaton(states=(*states, State(allowed=frozenset({70, 71})))))
-    done = kit.finish(engine, kit.ask(0, kit.ids(5, 9), given=GIVEN, state=0))[0]
+    done = kit.finish(engine, kit.ask(0, kit.ids(5, 9), completion_prefix=GIVEN, state=0))[0]
     assert done.mask_ids == (0, 1, 2, 3, 3, 3, 3, 3)
     assert set(done.token_ids[3:]) <= {70, 71}
 
@@ -70,7 +74,9 @@ def ask_tree(kit, engine, prompt, group):
     """A parent of 8 tokens, and the completion of a fork that leaves it after 4."""
     parent = kit.finish(engine, kit.ask(0, prompt, group=group))[0]
     before = engine.counts.num_prefilled
-    kit.finish(engine, kit.ask(1, prompt, given=parent.token_ids[:4] + GIVEN, group=group, max_new_tokens=12))
+    kit.finish(
+        engine, kit.ask(1, prompt, completion_prefix=parent.token_ids[:4] + GIVEN, group=group, max_new_tokens=12)
+    )
     return parent, engine.counts.num_prefilled - before
 
 
@@ -85,7 +91,9 @@ def test_a_tree_of_forks_computes_no_token_twice_and_keeps_each_once(qwen2, toke
     for session in range(1, 8):
         before = engine.counts.num_prefilled
         given = (*said[-1][:-2], 100 + session)
-        done = kit.finish(engine, kit.ask(session, prompt, given=given, group=1, max_new_tokens=len(given) + 6))
+        done = kit.finish(
+            engine, kit.ask(session, prompt, completion_prefix=given, group=1, max_new_tokens=len(given) + 6)
+        )
         assert engine.counts.num_prefilled - before == 1
         said.append(done[session].token_ids)
         assert done[session].logprobs[len(given) :] == pytest.approx(
@@ -141,7 +149,7 @@ def test_watched_ids_are_worth_what_transformers_says_at_every_token(model, toke
     engine = kit.engine(model, tokenizer, device=device)
     watches = {0: (5, 270), 1: (), 2: (9,)}
     asked = [
-        kit.ask(s, kit.ids(s, 7 + s), watch=ids, temperature=0.7, top_k=3 * s, given=GIVEN[:s])
+        kit.ask(s, kit.ids(s, 7 + s), watch=ids, temperature=0.7, top_k=3 * s, completion_prefix=GIVEN[:s])
         for s, ids in watches.items()
     ]
     done = kit.finish(engine, *asked)
@@ -153,9 +161,9 @@ def test_watched_ids_are_worth_what_transformers_says_at_every_token(model, toke
         context = torch.tensor([[*request.prompt_ids, *completion.token_ids]])
         with torch.inference_mode():
             logits = model(context).logits[0, len(request.prompt_ids) - 1 : -1] / 0.7
-        truth = torch.log_softmax(logits, -1)[len(request.given) :, ids]
-        assert completion.watched[: len(request.given)] == ((),) * len(request.given)
-        found = torch.tensor(completion.watched[len(request.given) :])
+        truth = torch.log_softmax(logits, -1)[len(request.completion_prefix) :, ids]
+        assert completion.watched[: len(request.completion_prefix)] == ((),) * len(request.completion_prefix)
+        found = torch.tensor(completion.watched[len(request.completion_prefix) :])
         assert torch.allclose(found, truth, atol=1e-4 if device.type == "cpu" else 1e-2)
 
 
@@ -163,14 +171,14 @@ def test_the_entropy_of_the_likeliest_ids_comes_after_watched_ones(model, tokeni
     engine = kit.engine(model, tokenizer, device=device)
     asked = [
         kit.ask(0, kit.ids(0, 7), entropy_of=10, temperature=0.7),
-        kit.ask(1, kit.ids(1, 8), entropy_of=2, watch=(5,), given=GIVEN[:1]),
+        kit.ask(1, kit.ids(1, 8), entropy_of=2, watch=(5,), completion_prefix=GIVEN[:1]),
         kit.ask(2, kit.ids(2, 9)),
         kit.ask(3, kit.ids(3, 9), entropy_of=10**6),
     ]
     done = kit.finish(engine, *asked)
     assert done[2].watched == ()
     for request in asked[:2] + asked[3:]:
-        completion, num = done[request.session], len(request.given)
+        completion, num = done[request.session], len(request.completion_prefix)
         context = torch.tensor([[*request.prompt_ids, *completion.token_ids]])
         with torch.inference_mode():
             logits = model(context).logits[0, len(request.prompt_ids) - 1 + num : -1] / request.sampling.temperature

@@ -16,7 +16,7 @@ from rlx.algo.parts import Player, Sampler
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.hardware.ranks import Ranks, RanksError
 from rlx.record.codec import from_json, to_json
-from rlx.rollout.episode import Seen, tell_apart
+from rlx.rollout.episode import RepeatCounts, number_repeats
 from rlx.rollout.growth import Growing, growths, sample_flat
 from rlx.rollout.play import Rollout
 from rlx.types import Group, Start, Task, Trajectory
@@ -24,34 +24,37 @@ from rlx.types import Group, Start, Task, Trajectory
 W = TypeVar("W")
 
 
-def together(player: Rollout, ranks: Ranks, players: Sequence[int] | None = None) -> Player:
-    """The same player for one process, one that shares for many; `players`: the ranks that play, if not all do."""
+def distribute(player: Rollout, ranks: Ranks, players: Sequence[int] | None = None) -> Player:
+    """Return the player for one process, or one that shares the episodes out over many. `players`: the ranks that
+    play, if not all do."""
     if ranks.size == 1:
         return player
-    return Together(player=player, ranks=ranks, players=tuple(range(ranks.size) if players is None else players))
+    return DistributedPlayer(
+        player=player, ranks=ranks, players=tuple(range(ranks.size) if players is None else players)
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Together:
-    """See rlx.algo.parts.Player; all ranks call it alike."""
+class DistributedPlayer:
+    """A player that shares episodes out over ranks (see rlx.algo.parts.Player); all ranks call it alike."""
 
     player: Rollout
     ranks: Ranks
     players: tuple[int, ...]
-    seen: Seen = field(default_factory=Counter, repr=False, compare=False)
+    repeats: RepeatCounts = field(default_factory=Counter, repr=False, compare=False)
 
     def sample(self, sampler: Sampler, tasks: Sequence[Task]) -> list[Group]:
         """Known starts are shared out one by one, growths whole."""
         if sampler.grow is None:
             return sample_flat(self, sampler, tasks)
-        grown = self._share(growths(self.player.steer(sampler.grow), tasks, self.seen), self._grow)
+        grown = self._share(growths(self.player.steer(sampler.grow), tasks, self.repeats), self._grow)
         return [group_of(told, task) for told, task in zip(grown, tasks, strict=True)]
 
     def _grow(self, mine: Sequence[Growing[Group]]) -> list[Any]:
         return [[to_json(trajectory) for trajectory in group.trajectories] for group in self.player.grow(mine)]
 
     def play(self, starts: Sequence[Start]) -> list[Trajectory]:
-        starts = tell_apart(starts, self.seen)
+        starts = number_repeats(starts, self.repeats)
         played = self._share(starts, lambda mine: [to_json(trajectory) for trajectory in self.player.play(mine)])
         return [replace(from_json(told), task=start.task) for told, start in zip(played, starts, strict=True)]
 

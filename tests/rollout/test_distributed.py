@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlx.rollout.distributed import DistributedPlayer, owners_of
 from rlx.rollout.episode import stream_of_turn
-from rlx.rollout.together import Together, owners_of
 from rlx.types import Start, Task, Text, Trajectory
 
 
@@ -38,7 +38,7 @@ def play(kit: Any, size: int, plays: list[list[Start]]) -> tuple[list[list[Traje
 
     def live(ranks: Any) -> list[list[Trajectory]]:
         player: Any = players[ranks.rank]
-        together = Together(player=player, ranks=ranks, players=tuple(range(size)))
+        together = DistributedPlayer(player=player, ranks=ranks, players=tuple(range(size)))
         return [together.play(listed) for listed in plays]
 
     got = kit.on_ranks(size, live)
