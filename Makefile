@@ -58,7 +58,8 @@ test-cluster: setup ## Run the tests that need SLURM, DeepSpeed or vLLM; what is
 
 test-browser: setup ## Run the tests of rlx view's page in Chromium, which is skipped by name where it is missing
 	$(BIN)/python -m pip install -q -c constraints.txt -e '.[browser]'
-	$(BIN)/python -m pytest -m browser || test $$? -eq 5
+	npm --prefix scripts/page ci --silent --no-audit --no-fund || echo "no npm, or no packages of the page, here"
+	$(BIN)/python -m pytest -rs -m browser || test $$? -eq 5
 
 bench: setup ## Measure speed and memory beside peers, and vLLM and ranks where `make setup-cluster` was
 	$(BIN)/python -m pip install -q -c constraints.txt -e '.[bench]'

@@ -1,6 +1,6 @@
 // Answers of the server, or of the data inside an exported page.
 
-const holder = document.getElementById("rlx-data");
+const holder = globalThis.document?.getElementById("rlx-data");
 const embedded = holder ? JSON.parse(holder.textContent) : null;
 
 export const isExport = embedded !== null;

@@ -90,7 +90,7 @@ export function select(order, tests, among = null) {
 
 // ---- sort
 
-const ROW_BITS = 2 ** 22;
+const MOST_ROWS = 2 ** 21; // 32 bits of a rank and 21 of a row are exact in a number
 const floats = new Float32Array(1);
 const bits = new Uint32Array(floats.buffer);
 
@@ -105,9 +105,11 @@ function rank(value) {
 export function order(table, name, isDown = false) {
   const keys = new Float64Array(table.rows);
   const key = keyOf(table, name);
-  for (let row = 0; row < table.rows; row++) keys[row] = (isDown ? 0xffffffff - key(row) : key(row)) * ROW_BITS + row;
+  const sorted = (row) => (isDown ? 0xffffffff - key(row) : key(row));
+  if (table.rows > MOST_ROWS) return Uint32Array.from(keys.keys()).sort((a, b) => sorted(a) - sorted(b) || a - b);
+  for (let row = 0; row < table.rows; row++) keys[row] = sorted(row) * MOST_ROWS + row;
   keys.sort();
-  return Uint32Array.from(keys, (value) => value % ROW_BITS);
+  return Uint32Array.from(keys, (value) => value % MOST_ROWS);
 }
 
 function keyOf(table, name) {

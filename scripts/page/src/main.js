@@ -10,6 +10,7 @@ import { pairView } from "./pair.js";
 import { go, hashOf, parseHash } from "./route.js";
 import { runsView } from "./runs.js";
 import { tableView } from "./table.js";
+import { visible } from "./text.js";
 import { nextTheme, themeName } from "./theme.js";
 
 const VIEWS = {
@@ -62,7 +63,7 @@ function showCrumbs(route) {
   const places = placesOf(route);
   put(crumbs, h("ol", {}, places.map(([label, hash], i) =>
     h("li", {}, i === places.length - 1 ? h("span", { "aria-current": "page" }, label) : h("a", { href: hash }, label)))));
-  document.title = ["rlx", ...places.map(([label]) => label)].reverse().join(" \u00b7 ");
+  document.title = visible(["rlx", ...places.map(([label]) => label.slice(0, 200))].reverse().join(" \u00b7 "));
 }
 
 function up() {

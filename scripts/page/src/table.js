@@ -6,9 +6,10 @@ import { count, fixed, MISSING, number, percent } from "./format.js";
 import { List } from "./list.js";
 import { go, hashOf } from "./route.js";
 import { segments } from "./segments.js";
+import { oneLine, visible } from "./text.js";
 import { leaveTrail } from "./trail.js";
 
-const text = (say) => (row, cell) => { cell.textContent = say(row); };
+const text = (say) => (row, cell) => { cell.textContent = visible(String(say(row))); };
 
 // Columns in their order on screen; `rank` says which stay where there is little room, `empty` the value that says nothing.
 function columnsOf(table) {
@@ -49,8 +50,7 @@ const success = (numbers) => (row, cell) => {
 
 const task = (word) => (row, cell) => {
   if (!cell.firstChild) cell.append(h("a", { tabindex: "-1" }));
-  const label = word(row);
-  cell.firstChild.textContent = label.length > 200 ? `${label.slice(0, 200)}\u2026` : label || MISSING;
+  cell.firstChild.textContent = visible(oneLine(word(row), 200)) || MISSING;
 };
 
 // The number, over a bar from 0 to 1 (or less than 0).

@@ -112,7 +112,7 @@ export class Tree {
     const scale = boxScale(shade, this.members);
     for (const [node, group] of this.boxes) {
       group.firstElementChild.nextElementSibling.setAttribute("class", boxClass(shade, scale, node.data));
-      group.querySelector("title").textContent = `${shade.label} ${number(shade.of(node.data))}: ${oneLine(labelOf(node.data.turn), 200)}`;
+      put(group.querySelector("title"), `${shade.label} ${number(shade.of(node.data))}: ${oneLine(labelOf(node.data.turn), 200)}`);
     }
     return scale;
   }
