@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from rlx.commands import parts
 from rlx.commands.analyze import analyze
+from rlx.commands.jobs import benchmark_job, check_evaluate, check_train, evaluate_job, stored_run, train_job
 from rlx.commands.look import commands
 from rlx.commands.parts import (
     AFTER,
@@ -29,10 +29,6 @@ from rlx.commands.parts import (
 )
 from rlx.commands.retrieval import serve_retriever
 from rlx.limits import MANY
-
-if TYPE_CHECKING:
-    from rlx.evaluate.benchmarks import Benchmarks
-    from rlx.run.run import Run
 
 app = typer.Typer(
     name="rlx",
@@ -74,12 +70,6 @@ def train(words: Words = None) -> None:
     launch(words or [], train_job, check=check_train)
 
 
-def check_train(run: Run, here: bool = True) -> None:
-    from rlx.preflight import checks, prospect
-
-    checks.check_train(prospect.Prospect(run=run), here)
-
-
 @app.command(context_settings=MIXED, rich_help_panel=RUN)
 def resume(folder: Folder, words: Words = None) -> None:
     """Go on with a run that was stopped, from its newest checkpoint.
@@ -94,14 +84,6 @@ def resume(folder: Folder, words: Words = None) -> None:
     command = resume_command(folder, words or [])
     show(f"rlx train {shlex.join(command)}")
     train(command)
-
-
-def train_job(run: Run) -> Any:
-    check_train(run)
-    from rlx.commands.objective import value_of
-    from rlx.train import train as train_run
-
-    return value_of(run, train_run(run))
 
 
 @app.command(name="launch", context_settings=MIXED, rich_help_panel=RUN)
@@ -123,10 +105,8 @@ def evaluate(words: Words = None) -> None:
     """Evaluate a run with other settings, or a model as it stands; benchmark=NAME takes general benchmarks."""
     from rlx.commands.benchmark import quiet_bars, split_benchmarks
     from rlx.commands.guide import asks_for_help, eval_help
-    from rlx.config.compose import ConfigError, build_run, launch
-    from rlx.config.saved import load_tree
+    from rlx.config.compose import launch
     from rlx.config.words import untrained
-    from rlx.hardware.profile import set_threads
 
     if asks_for_help(words or []):
         show(eval_help())
@@ -139,11 +119,7 @@ def evaluate(words: Words = None) -> None:
         job, check = (evaluate_job, check_evaluate) if benchmarks is None else benchmark_job(benchmarks)
         launch([*untrained(rest), *rest], job, check=check)
         return
-    if any(word.startswith(("model=", "model.path=")) for word in rest):
-        raise ConfigError("run= evaluates the run's own checkpoint: leave out the model, or run=")
-    tree = load_tree(folder, rest)
-    set_threads(tree["hardware"].get("num_threads", 1))
-    run = build_run(tree, folder, words or [])
+    run = stored_run(folder, rest, words or [])
     if benchmarks is not None:
         from rlx.preflight.checks import check_benchmarks
         from rlx.run.benchmark import benchmark_run
@@ -155,36 +131,6 @@ def evaluate(words: Words = None) -> None:
     from rlx.run.judge import evaluate_run
 
     evaluate_run(run)
-
-
-def benchmark_job(benchmarks: Benchmarks) -> tuple[Any, Any]:
-    """Return a job that evaluates a model's benchmarks, and its check."""
-
-    def check(run: Run, here: bool = True) -> None:
-        from rlx.preflight.checks import check_benchmarks
-
-        check_benchmarks(run, here)
-
-    def job(run: Run) -> Any:
-        check(run)
-        from rlx.run.benchmark import benchmark_model
-
-        return benchmark_model(replace(run, steps=0), benchmarks)
-
-    return job, check
-
-
-def check_evaluate(run: Run, here: bool = True) -> None:
-    from rlx.preflight import checks, prospect
-
-    checks.check_evaluate(prospect.Prospect(run=run, trains=False), here)
-
-
-def evaluate_job(run: Run) -> Any:
-    check_evaluate(run)
-    from rlx.run.judge import evaluate_model
-
-    return evaluate_model(replace(run, steps=0))
 
 
 @app.command(context_settings=MIXED, rich_help_panel=RUN)

@@ -34,7 +34,7 @@ FLOORS = (
     ("launch",),
     ("check", "gym"),
     ("commands",),
-    ("reproduce",),
+    ("api", "reproduce"),
     ("cli",),
 )
 """The rooms of the house, those below first: one looks into itself and into floors below, never up or next door."""
@@ -141,12 +141,21 @@ def test_only_the_configuration_knows_hydra() -> None:
     users = {
         name_of(file) for file in FILES for module in imports(file) if module.split(".")[0] in ("hydra", "omegaconf")
     }
-    names = ("auto", "compose", "explain", "repository", "resolvers", "saved", "words")
+    names = ("auto", "compose", "explain", "in_process", "repository", "resolvers", "saved", "words")
     assert users <= {f"rlx/config/{name}.py" for name in names}
 
 
 @pytest.mark.parametrize(
-    "module", ["rlx.env.countdown.countdown", "rlx.tool.python", "rlx.protocol.tags", "rlx.types", "rlx.cli", "rlx.gym"]
+    "module",
+    [
+        "rlx.env.countdown.countdown",
+        "rlx.tool.python",
+        "rlx.protocol.tags",
+        "rlx.types",
+        "rlx.cli",
+        "rlx.gym",
+        "rlx.api",
+    ],
 )
 def test_text_and_values_load_no_torch(module: str) -> None:
     """Also through what they import in turn."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,9 @@ from rlx.config.compose import compose_tree, open_loader
 from rlx.config.consent import require_consent
 from rlx.config.explain import COMPOSE_ERRORS, HYDRA_ERRORS, ROOT, check_tree, plain
 from rlx.config.folders import config_folders, list_groups, trusted_folders
+from rlx.config.values import literal
 from rlx.config.words import mixed, one_line, parse_overrides, parse_words
 from rlx.record.folder import CONFIG, format_hint, read_config
-
-REFERENCE = re.compile(r"(\\*)\$\{")
-"""A reference as OmegaConf reads it, after any backslashes."""
 
 
 def load_tree(
@@ -31,7 +28,7 @@ def load_tree(
     """Read a run's saved configuration, change it by the words of a command (`env.max_rounds=5`, `evaluate=long`,
     `-cd DIR`), check it, and return these parts of it. It calls only what rlx ships, or what the user names."""
     arguments = parse_words(words)
-    refuse_options(arguments)
+    refuse_options(arguments, "run=DIR, which takes KEY=VALUE and -cd DIR")
     first = Path(arguments.config_dir) if arguments.config_dir else config_dir
     if not (folder / CONFIG).exists():
         raise ConfigError(f"{folder} is no run folder: it has no {CONFIG}")
@@ -50,11 +47,11 @@ def load_tree(
     return {key: chosen[key] for key in chosen if key in parts}
 
 
-def refuse_options(arguments: argparse.Namespace) -> None:
-    """Refuse all of Hydra's options except `-cd`: no other has a meaning here."""
+def refuse_options(arguments: argparse.Namespace, place: str) -> None:
+    """Refuse all of Hydra's options except `-cd`: no other has a meaning in this place."""
     given = [name for name, value in vars(arguments).items() if value and name not in ("overrides", "config_dir")]
     if given:
-        raise ConfigError(f"--{given[0].replace('_', '-')} cannot go with run=DIR, which takes KEY=VALUE and -cd DIR")
+        raise ConfigError(f"--{given[0].replace('_', '-')} cannot go with {place}")
 
 
 def typed(overrides: Sequence[Override], groups: Sequence[str]) -> dict[str, Any]:
@@ -89,15 +86,6 @@ def override_tree(tree: dict[str, Any], overrides: Sequence[Override], first: Pa
         return plain(merged)
     except HYDRA_ERRORS as error:
         raise ConfigError(one_line(error)) from error
-
-
-def literal(value: Any) -> Any:
-    """Escape `${` in saved text: it is text, as what it once referred to is resolved."""
-    if isinstance(value, dict):
-        return {key: literal(child) for key, child in value.items()}
-    if isinstance(value, list):
-        return [literal(child) for child in value]
-    return REFERENCE.sub(r"\1\1\\${", value) if isinstance(value, str) else value
 
 
 def is_choice(override: Override, groups: Sequence[str]) -> bool:

@@ -155,9 +155,14 @@ def untrained(words: Sequence[str]) -> list[str]:
 
 def quoted(text: str) -> str:
     """Return text as a value that Hydra's grammar reads as it is."""
-    if re.fullmatch(r"[\w./+:%@~-]+", text):
+    if re.fullmatch(r"[\w./][\w./+:%@~-]*", text, re.ASCII):
         return text
-    return "'{}'".format(re.sub(r"(\\*)'", r"\1\1\\'", text))
+    return in_quotes(text)
+
+
+def in_quotes(text: str) -> str:
+    """Return text between quotes; the grammar halves the backslashes before a quote, the last one included."""
+    return "'{}'".format(re.sub(r"(\\*)('|\Z)", lambda found: 2 * found[1] + ("\\'" if found[2] else ""), text))
 
 
 def how_to_write(word: str) -> str:

@@ -14,6 +14,7 @@ Only FREE_KEYS of the configuration may change when a run is resumed.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -279,6 +280,8 @@ def exists(path: Path) -> bool:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
         return False
+    except ValueError as error:  # a null character, which only a program can name
+        raise OSError(errno.EINVAL, str(error)) from None
     return True
 
 

@@ -239,12 +239,18 @@ def play_rest(
 
 def evaluate_run(run: Run, screen: Screen | None = None) -> Summary:
     """Evaluate the newest good checkpoint of the run in `run.folder`, in a folder of its own below it."""
+    own, label, notes = at_newest(run)
+    return evaluate_model(own, screen, label=label, notes=notes)
+
+
+def at_newest(run: Run) -> tuple[Run, str, list[str]]:
+    """Return the evaluation of a run's newest good checkpoint as a run of its own, its label, and notes."""
     newest, notes = newest_of(run)
     model = replace(run.model, path=str(newest), lora=None)
     folder = run.folder / EVALUATIONS / evaluation_name(run, newest)
     steps = int(newest.name.removeprefix(STEP))
     label = f"{name_of(run.config['algo'])}, {newest.name}"
-    return evaluate_model(replace(run, model=model, folder=folder, steps=steps), screen, label=label, notes=notes)
+    return replace(run, model=model, folder=folder, steps=steps), label, notes
 
 
 def newest_of(run: Run) -> tuple[Path, list[str]]:

@@ -1,0 +1,91 @@
+"""Jobs of `rlx train` and `rlx eval`, for the command line and for Python: each checks a run, then does its work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rlx.evaluate.benchmarks import Benchmarks
+    from rlx.run.run import Run
+
+Job = Callable[["Run"], Any]
+Check = Callable[..., None]
+"""Refuses a run that cannot work; `here` is true if its processes will be on this machine."""
+
+
+def check_train(run: Run, here: bool = True) -> None:
+    """Refuse a run that cannot train."""
+    from rlx.preflight import checks, prospect
+
+    checks.check_train(prospect.Prospect(run=run), here)
+
+
+def train_job(run: Run) -> Any:
+    """Train, and return the value that a sweeper optimises."""
+    check_train(run)
+    from rlx.commands.objective import value_of
+    from rlx.train import train
+
+    return value_of(run, train(run))
+
+
+def check_evaluate(run: Run, here: bool = True) -> None:
+    """Refuse a run that cannot be evaluated."""
+    from rlx.preflight import checks, prospect
+
+    checks.check_evaluate(prospect.Prospect(run=run, trains=False), here)
+
+
+def evaluate_job(run: Run) -> Any:
+    """Evaluate the run's model as it stands."""
+    check_evaluate(run)
+    from rlx.run.judge import evaluate_model
+
+    return evaluate_model(replace(run, steps=0))
+
+
+def benchmark_job(benchmarks: Benchmarks) -> tuple[Job, Check]:
+    """Return a job that evaluates a model's benchmarks, and its check."""
+
+    def check(run: Run, here: bool = True) -> None:
+        from rlx.preflight.checks import check_benchmarks
+
+        check_benchmarks(run, here)
+
+    def job(run: Run) -> Any:
+        check(run)
+        from rlx.run.benchmark import benchmark_model
+
+        return benchmark_model(replace(run, steps=0), benchmarks)
+
+    return job, check
+
+
+def stored_run(folder: Path, words: Sequence[str], recorded: Sequence[str]) -> Run:
+    """Build the run in a folder, changed by words, to evaluate its checkpoint; `recorded` are the words to keep."""
+    from rlx.config.build import build_run
+    from rlx.config.check import ConfigError
+    from rlx.config.saved import load_tree
+    from rlx.hardware.profile import set_threads
+
+    if any(word.startswith(("model=", "model.path=")) for word in words):
+        raise ConfigError("run= evaluates the run's own checkpoint: leave out the model, or run=")
+    tree = load_tree(folder, words)
+    set_threads(tree["hardware"].get("num_threads", 1))
+    return build_run(tree, folder, recorded)
+
+
+def evaluate_stored(folder: Path, words: Sequence[str], recorded: Sequence[str], begin: Callable[[int], None]) -> Path:
+    """Evaluate the newest checkpoint of the run in a folder, and return the folder of the evaluation. `begin` gets the
+    number of threads."""
+    run = stored_run(folder, words, recorded)
+    begin(run.hardware.num_threads)
+    check_evaluate(run)
+    from rlx.run.judge import at_newest, evaluate_model
+
+    own, label, notes = at_newest(run)
+    evaluate_model(own, label=label, notes=notes)
+    return own.folder.absolute()
