@@ -7,7 +7,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rlx.commands.by_agent import (
+from rlx.limits import MistakeError
+from rlx.record.folder import STEP
+from rlx.record.index import NoLineError, line_at
+from rlx.record.results import (
     UNKNOWN,
     AgentResult,
     Measured,
@@ -16,9 +19,6 @@ from rlx.commands.by_agent import (
     results_of_agents,
     stored_earned,
 )
-from rlx.limits import MistakeError
-from rlx.record.folder import STEP
-from rlx.record.index import NoLineError, line_at
 from rlx.record.store import StoreError, stored_files
 
 UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)

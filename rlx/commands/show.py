@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -19,16 +19,15 @@ from rlx.commands.by_agent import (
     name_of,
 )
 from rlx.commands.find import StoredLine, Wanted, find_file, pick, read_line, scan
-from rlx.commands.tokens import LEGEND, describe_tokens, whose
+from rlx.commands.tokens import LEGEND, describe_tokens
 from rlx.console import clean, counted, one_line
-from rlx.record.folder import CHECKPOINTS, STEP, FolderError, read_config
+from rlx.record.codec import whose
+from rlx.record.decode import Decode, find_decoder
 from rlx.record.form import CodecError
 from rlx.record.store import StoreError, parse_line
 from rlx.types import Fork, Trajectory, Turn
 
 WIDTH = 80
-SHIPPED = Path(__file__).parents[1] / "model"
-Decode = Callable[[Sequence[int]], str]
 
 
 def show_episodes(
@@ -164,35 +163,3 @@ def block(title: str, text: str) -> str:
 
 KEPT: dict[str, Any] = {"replace_whitespace": False, "break_on_hyphens": False}
 """A tool's output is shown with the spaces it has between its words."""
-
-
-def find_decoder(folder: Path) -> Decode | None:
-    """Token ids to text, special tokens and all, by the tokenizer that the run's checkpoints or its model have."""
-    path = model_path(folder)
-    places = [*sorted(folder.glob(f"{CHECKPOINTS}/{STEP}*")), SHIPPED / path, Path(path)]
-    for place in places:
-        if (place / "tokenizer.json").is_file():
-            return load_decoder(place / "tokenizer.json")
-    return None
-
-
-def model_path(folder: Path) -> str:
-    """Return the path of the run's model; of the embedded model where the configuration names none."""
-    try:
-        return str(read_config(folder)["model"]["path"])
-    except (FolderError, LookupError, TypeError):
-        return "nano"
-
-
-def load_decoder(file: Path) -> Decode | None:
-    from tokenizers import Tokenizer
-
-    try:
-        tokenizer = Tokenizer.from_file(str(file))
-    except Exception:  # what a file that is no tokenizer raises has no type of its own
-        return None
-
-    def decode(ids: Sequence[int]) -> str:
-        return str(tokenizer.decode(list(ids), skip_special_tokens=False))
-
-    return decode

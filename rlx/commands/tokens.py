@@ -8,7 +8,6 @@ from typing import Any
 
 from rlx.console import one_line
 from rlx.record.codec import NUMBERS, notes_from_json
-from rlx.types import Fork
 
 WIDTHS = {"log-prob": 9, "advantage": 10, "entropy": 9, "value": 9, "trained": 9}
 LEFT = 31
@@ -17,15 +16,6 @@ LEGEND = """\
 trained: whether the update learned from a token; blank where none was told of
 it. Replayed: said and trained by the episode that was left. Forced: chosen by
 no policy, and trained only where the algorithm says so."""
-
-
-def whose(ids: Sequence[int], turn: int, fork: Fork | None) -> list[str]:
-    """Label each token of a turn: `replayed` or `forced` by a fork; empty for the episode's sampled tokens."""
-    if fork is None or turn > fork.turn:
-        return [""] * len(ids)
-    if turn < fork.turn:
-        return ["replayed"] * len(ids)
-    return ["replayed"] * fork.token + ["forced"] * len(fork.forced) + [""] * (len(ids) - fork.num_prefix)
 
 
 def describe_tokens(stored: Mapping[str, Any], where: str, whose: Sequence[str]) -> str:

@@ -206,6 +206,15 @@ def turn_from_json(value: Any, before: tuple[int, ...], where: str) -> Turn:
     )
 
 
+def whose(ids: Sequence[int], turn: int, fork: Fork | None) -> list[str]:
+    """Label each token of a turn: `replayed` or `forced` by a fork; empty for the episode's sampled tokens."""
+    if fork is None or turn > fork.turn:
+        return [""] * len(ids)
+    if turn < fork.turn:
+        return ["replayed"] * len(ids)
+    return ["replayed"] * fork.token + ["forced"] * len(fork.forced) + [""] * (len(ids) - fork.num_prefix)
+
+
 def notes_from_json(value: Mapping[str, Any], num: int, where: str) -> Notes:
     """The notes of a stored turn of `num` tokens."""
     found = {name: listed(value[name], f"{where}.{name}") for name in NOTES if name in value}
