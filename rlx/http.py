@@ -18,6 +18,7 @@ import socket
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from time import monotonic
 from typing import Any
@@ -29,8 +30,21 @@ LINGER = 2.0
 """Seconds for which what a refused client still sends is read."""
 MOST_UNREAD = 64 * 2**20
 """Bytes of that."""
-Door = Callable[[], bytes]
-"""Answer to a call whose head is read; a door reads the body itself."""
+JSON = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer that is more than JSON with status 200."""
+
+    body: bytes
+    status: int = 200
+    kind: str = JSON
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Door = Callable[[], "bytes | Answer"]
+"""Answer to a call whose head is read; a door reads the body itself. Bytes alone are JSON."""
 
 
 class RefusedError(Exception):
@@ -185,7 +199,8 @@ class Call(BaseHTTPRequestHandler):
             door = doors.get(self.path.partition("?")[0])
             if door is None:
                 raise RefusedError(404, "no such call")
-            self.reply(200, door())
+            found = door()
+            self.send(found if isinstance(found, Answer) else Answer(found))
             self.rest()
         except RefusedError as error:
             self.refuse(error.status, str(error))
@@ -210,10 +225,20 @@ class Call(BaseHTTPRequestHandler):
             self.reply(status, error_body(message))
             self.wfile.flush()
 
+    def headers_of_all(self) -> Mapping[str, str]:
+        """Return the headers that every answer has."""
+        return {}
+
     def reply(self, status: int, body: bytes) -> None:
-        self.send_response_only(status)
-        self.send_header("Content-Type", "application/json")
+        self.send(Answer(body, status))
+
+    def send(self, answer: Answer) -> None:
+        body = answer.body
+        self.send_response_only(answer.status)
+        self.send_header("Content-Type", answer.kind)
         self.send_header("Content-Length", str(len(body)))
+        for name, value in {**self.headers_of_all(), **answer.headers}.items():
+            self.send_header(name, value)
         if self.close_connection:
             self.send_header("Connection", "close")
         self.end_headers()

@@ -32,7 +32,7 @@ FLOORS = (
     ("config",),
     ("preflight",),
     ("launch",),
-    ("check", "gym"),
+    ("check", "gym", "view"),
     ("commands",),
     ("api", "reproduce"),
     ("cli",),

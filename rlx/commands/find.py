@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlx.limits import MistakeError
+from rlx.record.columns import OTHERS, STATUSES, UNREADABLE, Columns, Row, bytes_of, read_columns, short_name
 from rlx.record.folder import STEP
 from rlx.record.index import NoLineError, line_at
 from rlx.record.results import (
@@ -19,10 +20,9 @@ from rlx.record.results import (
     results_of_agents,
     stored_earned,
 )
+from rlx.record.sound import open_regular
 from rlx.record.store import StoreError, stored_files
 
-UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
-"""Errors that reading a line may raise that no run wrote."""
 FOREIGN = "it is not as a run wrote it"
 
 
@@ -35,8 +35,10 @@ class StoredLine:
     """One stored episode before it is read whole: what it may be chosen by."""
 
     number: int
-    raw: bytes
+    raw: bytes = b""
+    """The line; empty where columns were read in its place."""
     task: str
+    """Name of the task; a long one is cut (`short_name`)."""
     sample: int
     success: bool
     """Success of the measured agent, and its `reward`."""
@@ -62,7 +64,8 @@ class Wanted:
     reply: str | None = None
 
     def takes(self, line: StoredLine) -> bool:
-        wanted = ((self.task, line.task), (self.sample, line.sample), (self.success, line.success))
+        task = None if self.task is None else short_name(self.task)
+        wanted = ((task, line.task), (self.sample, line.sample), (self.success, line.success))
         is_said = self.reply is None or self.reply.removeprefix("reply/") in line.replies
         return is_said and all(asked is None or asked == found for asked, found in wanted)
 
@@ -89,16 +92,34 @@ def find_file(folder: Path, what: str = "") -> Path:
 
 
 def scan(file: Path, wanted: Wanted) -> Iterator[StoredLine]:
-    """The episodes that are chosen, one at a time."""
-    measured = measured_in(file.parent.parent)
-    with open(file, "rb") as lines:
-        for number, raw in enumerate(lines, start=1):
-            try:
-                line = glance(raw, number, measured)
-            except UNREADABLE:
-                raise StoreError(f"{file}:{number}: {FOREIGN}") from None
+    """The episodes that are chosen, one at a time, from the file's columns. StoreError at a line that is damaged."""
+    columns, measured = read_columns(file), measured_in(file.parent.parent)
+    damaged = next(iter(columns.damaged), columns.lines + 1 if columns.is_torn else None)
+    with open_regular(file) as source:
+        for row in columns.rows():
+            if damaged is not None and row.line > damaged:
+                break
+            line = line_of_row(row, columns)
+            if row.several or row.replies >> OTHERS:  # columns do not have all that is shown or asked of these
+                line = glance(bytes_of(source, row), row.line, measured)
             if wanted.takes(line):
                 yield line
+    if damaged is not None:
+        raise StoreError(f"{file}:{damaged}: {FOREIGN}")
+
+
+def line_of_row(row: Row, columns: Columns) -> StoredLine:
+    return StoredLine(
+        number=row.line,
+        task=columns.name(row.task),
+        sample=row.sample,
+        success=bool(row.success),
+        status=STATUSES[min(row.status, len(STATUSES) - 1)],
+        reward=row.reward,
+        num_turns=row.turns,
+        parent=None if row.parent < 0 else row.parent,
+        replies=frozenset(name for bit, name in enumerate(columns.replies) if row.replies >> bit & 1),
+    )
 
 
 def glance(raw: bytes, number: int, measured: Measured = UNKNOWN) -> StoredLine:
@@ -114,7 +135,7 @@ def glance(raw: bytes, number: int, measured: Measured = UNKNOWN) -> StoredLine:
     return StoredLine(
         number=number,
         raw=raw,
-        task=str(found["task"]["id"]),
+        task=short_name(str(found["task"]["id"])),
         sample=int(found["sample"]),
         success=success,
         status=str(found["status"]),
@@ -139,7 +160,7 @@ def pick(file: Path, wanted: Wanted, *, index: int = 1, by: str = "") -> StoredL
         found = next((line for place, line in enumerate(scan(file, wanted), start=1) if place == index), None)
     if found is None:
         raise ShowError(f"{file.name} has no such episode: `--list` shows those it has")
-    return found
+    return found if found.raw else read_line(file, found.number)
 
 
 def extreme(lines: Iterable[StoredLine], sign: int) -> StoredLine | None:

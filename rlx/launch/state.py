@@ -25,7 +25,7 @@ from rlx.record.folder import (
 )
 from rlx.record.lock import JOB as JOB_NUMBER
 from rlx.record.lock import read_holder
-from rlx.record.track import read_metrics
+from rlx.record.track import last_metrics
 
 RECENT = 20
 """Number of last steps for the rate."""
@@ -94,8 +94,8 @@ def read_status_anyway(folder: Path, records: Mapping[str, Record]) -> Status:
 
 def read_status(folder: Path, records: Mapping[str, Record]) -> Status:
     job = job_of(folder)
-    lines = read_metrics(folder / METRICS)
-    times = [line["time/step"] for line in lines[-RECENT:] if isinstance(line.get("time/step"), (int, float))]
+    lines = last_metrics(folder / METRICS, RECENT)
+    times = [line["time/step"] for line in lines if isinstance(line.get("time/step"), (int, float))]
     step = max(newest_step(folder), lines[-1]["step"] if lines else 0)
     record = records.get(job)
     state, where = state_of(folder, record)

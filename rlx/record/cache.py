@@ -4,6 +4,7 @@ warm/         warm starts, each a run folder
 evaluations/  episodes of start policies
 models/       models converted from packages
 vllm/         configurations that vLLM compiles by
+view/         indexes of the words of runs' episodes
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-WARM, EVALUATED, MODELS = "warm", "evaluations", "models"
-KINDS = (WARM, EVALUATED, MODELS, "vllm")
+WARM, EVALUATED, MODELS, VIEW = "warm", "evaluations", "models", "view"
+KINDS = (WARM, EVALUATED, MODELS, "vllm", VIEW)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from rlx.record.sound import open_regular
+
 HEADER = struct.Struct("<8sQQQ")
 MAGIC = b"rlxlines"
 BLOCK = 1 << 20
@@ -53,6 +55,20 @@ def find_start(path: Path, file: BinaryIO, number: int) -> int | None:
     except (OSError, struct.error):
         return None
     return start if begins_line(file, start) else None
+
+
+def num_lines_of(path: Path) -> int | None:
+    """Return the number of a file's lines from a current index; None without one."""
+    try:
+        *of, num_lines = HEADER.unpack(read_start(index_path(path), HEADER.size))
+        return num_lines if of == state_of(path) else None
+    except (OSError, struct.error):
+        return None
+
+
+def read_start(path: Path, num: int) -> bytes:
+    with open_regular(path) as file:
+        return file.read(num)
 
 
 def refuse(path: Path, number: int, num_lines: int | None = None) -> bytes:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import errno
-import os
-import stat
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from rlx.record.sound import open_regular
 
 LARGEST = 2**24
 """Bytes of a file."""
@@ -113,12 +113,8 @@ def read_plain(path: Path) -> Any:
 
 
 def read_bounded(path: Path, largest: int) -> bytes:
-    """Read a regular file of at most so many bytes. OSError for any other: a pipe would be waited for, and a device may
-    have no end."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+    """Read a regular file of at most so many bytes; OSError for any other."""
+    with open_regular(path) as file:
         data = file.read(largest + 1)
     if len(data) > largest:
         raise OSError(errno.EFBIG, f"it has more than {largest:,} bytes", str(path))

@@ -18,6 +18,7 @@ from typing import Any
 
 from rlx.limits import MistakeError
 from rlx.record.codec import FORMAT, Notes, from_json, to_json
+from rlx.record.columns import save_columns
 from rlx.record.folder import STEP, TRAJECTORIES, write_aside
 from rlx.record.form import CodecError, natural, parse, record
 from rlx.record.index import write_index
@@ -61,15 +62,17 @@ def numbered(name: str) -> list[tuple[int, str]]:
 def save(
     path: Path, groups: Iterable[Group], *, max_rounds: int | None, notes: Sequence[Sequence[Sequence[Notes]]] = ()
 ) -> None:
-    """Write groups to `path`, and where its lines begin; `notes` of each group's trajectories' turns, if there are."""
-    lines = [
-        line_of(index, max_rounds, trajectory, notes[index][place] if notes else ())
+    """Write groups to `path`, and its index and columns; `notes` of each group's trajectories' turns, if there are."""
+    values = [
+        value_of(index, max_rounds, trajectory, notes[index][place] if notes else ())
         for index, group in enumerate(groups)
         for place, trajectory in enumerate(group.trajectories)
     ]
+    lines = list(map(line_of, values))
     path.parent.mkdir(parents=True, exist_ok=True)
     write_aside(path, "".join(lines))
     write_index(path)
+    save_columns(path, zip(map(len, lines), values, strict=True))
 
 
 @contextmanager
@@ -81,7 +84,7 @@ def growing(path: Path, *, max_rounds: int | None) -> Iterator[Callable[[Traject
         file.truncate(sum(len(raw) for raw, _ in good_lines(path)))
 
         def add(trajectory: Trajectory) -> None:
-            file.write(line_of(0, max_rounds, trajectory).encode())
+            file.write(line_of(value_of(0, max_rounds, trajectory)).encode())
 
         yield add
 
@@ -98,13 +101,17 @@ def good_lines(path: Path) -> Iterator[tuple[bytes, Stored]]:
                 return
 
 
-def line_of(group: int, max_rounds: int | None, trajectory: Trajectory, notes: Sequence[Notes] = ()) -> str:
-    """The line with its newline."""
+def value_of(group: int, max_rounds: int | None, trajectory: Trajectory, notes: Sequence[Notes] = ()) -> dict[str, Any]:
+    """Return the value of a line."""
     stored = to_json(trajectory)
     for turn, noted in zip(stored["turns"], notes, strict=True) if notes else ():
         turn |= noted
-    line = {"format": FORMAT, "group": group, "max_rounds": max_rounds, "trajectory": stored}
-    return json.dumps(line, separators=(",", ":"), allow_nan=False) + "\n"
+    return {"format": FORMAT, "group": group, "max_rounds": max_rounds, "trajectory": stored}
+
+
+def line_of(value: dict[str, Any]) -> str:
+    """Return the line of a value, with its newline."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False) + "\n"
 
 
 def read(path: Path) -> Iterator[Stored]:

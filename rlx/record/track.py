@@ -24,9 +24,12 @@ from typing import Any, Literal
 from rlx.console import one_line
 from rlx.limits import above
 from rlx.record.folder import write_aside
+from rlx.record.sound import open_regular
 from rlx.types import Metrics
 
 CLOCK = ("time/", "rate/", "memory/")
+LAST_BYTES = 2**20
+"""Bytes at the end of the file in which its last lines are looked for."""
 Mode = Literal["auto", "online", "offline", "disabled"]
 
 
@@ -75,6 +78,19 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     return [line for line, _ in _parsed_lines(path)]
 
 
+def last_metrics(path: Path, num: int) -> list[dict[str, Any]]:
+    """Return the last complete lines of metrics.jsonl, at most `num`, whatever its length; empty without a file."""
+    try:
+        with open_regular(path) as file:
+            begin = max(0, os.fstat(file.fileno()).st_size - LAST_BYTES)
+            file.seek(begin)
+            raw = file.read(LAST_BYTES)
+    except OSError:
+        return []
+    whole = raw if begin == 0 else raw.partition(b"\n")[2]
+    return [line for line, _ in _parsed(whole)][-num:]
+
+
 def numbers_in(path: Path, name: str) -> dict[int, float]:
     """Return a metric's finite values by step. The last line of a step counts."""
     lines = [line for line in read_metrics(path) if 0 < line["step"] <= sys.maxsize]
@@ -106,8 +122,11 @@ def truncate_metrics(path: Path, step: int) -> int:
 
 def _parsed_lines(path: Path) -> list[tuple[dict[str, Any], str]]:
     """Return each line, parsed and as text. Torn lines and lines without metrics are left out."""
+    return _parsed(path.read_bytes() if path.is_file() else b"")
+
+
+def _parsed(raw: bytes) -> list[tuple[dict[str, Any], str]]:
     lines: list[tuple[dict[str, Any], str]] = []
-    raw = path.read_bytes() if path.is_file() else b""
     for text in raw.decode("utf-8", errors="replace").splitlines(keepends=True):
         try:
             line = json.loads(text) if text.endswith("\n") else None

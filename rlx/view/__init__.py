@@ -1,0 +1,1 @@
+"""`rlx view`: what runs leave behind, on a local web page."""

@@ -1,0 +1,68 @@
+"""`api/group`: all episodes of a task in a step, in short."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from rlx.http import RefusedError
+from rlx.record.columns import Row
+from rlx.record.decode import Decode
+from rlx.types import Turn
+from rlx.view.episode import Line, notes_of, read_row, text_of
+from rlx.view.episodes import FileColumns, members
+from rlx.view.limits import MOST_MEMBERS, dump, plain
+
+SHORT = 200
+"""Characters of a turn's text."""
+
+
+def group_answer(one: FileColumns, group: int, decode: Decode | None) -> bytes:
+    rows = list(islice(members(one, group), MOST_MEMBERS + 1))
+    if not rows:
+        raise RefusedError(404, f"{one.file.name} has no group {group}")
+    found = [describe_member(one, row, decode) for row in rows[:MOST_MEMBERS]]
+    return dump({"members": found, "more": len(rows) > MOST_MEMBERS})
+
+
+def describe_member(one: FileColumns, row: Row, decode: Decode | None) -> dict[str, Any]:
+    """Describe an episode; of one that cannot be read, what its row says, and why."""
+    told = {
+        "line": row.line,
+        "sample": row.sample,
+        "parent": None if row.parent < 0 else row.parent,
+        "reward": plain(row.reward),
+        "success": bool(row.success),
+        "spare": bool(row.spare),
+    }
+    try:
+        line = read_row(one.file, row)
+        turns = [describe_turn(place, turn, line, decode) for place, turn in enumerate(line.episode.turns)]
+    except RefusedError as error:
+        return {**told, "fork_turn": None, "fork_token": None, "turns": [], "damage": str(error)}
+    fork = line.episode.fork
+    left = {"fork_turn": fork.turn if fork else None, "fork_token": fork.token if fork else None}
+    return {**told, **left, "task": line.episode.task.id[:SHORT], "turns": turns}
+
+
+def describe_turn(place: int, turn: Turn, line: Line, decode: Decode | None) -> dict[str, Any]:
+    notes = notes_of(place, line.turns[place], len(turn.completion.token_ids))
+    return {
+        "agent": turn.agent,
+        "kind": turn.action.kind,
+        "name": turn.action.name,
+        "text": text_of(turn, notes, decode)[:SHORT],
+        "reward": plain(turn.reward),
+        "tokens": len(turn.completion.token_ids),
+        "advantage": mean(notes, "advantages"),
+        "value": mean(notes, "values"),
+        "trained": sum(value == 1 for value in notes.get("trained", ())),
+        "entropy": mean(notes, "entropies"),
+    }
+
+
+def mean(notes: Mapping[str, Sequence[Any]], name: str) -> float | int | None:
+    """Return the mean of a column over the tokens that have a value; None where none has."""
+    found = [value for value in map(plain, notes.get(name, ())) if value is not None]
+    return plain(sum(found) / len(found)) if found else None

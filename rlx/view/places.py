@@ -1,0 +1,160 @@
+"""Runs and files that may be asked for: those found below the folders that the user named.
+
+Nothing of a request becomes a path. A request names a run and a file, and both are looked up in what was found here.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+
+from rlx.http import RefusedError
+from rlx.launch.state import find_runs
+from rlx.record.folder import STEP, TRAJECTORIES
+from rlx.record.plain_yaml import LARGEST, read_bounded
+from rlx.record.sound import is_inside
+from rlx.record.store import numbered
+
+LOOK = 0.9
+"""Seconds after which folders are looked through again."""
+ENDINGS = (".jsonl", ".partial")
+"""Ends of names of files of episodes: whole ones, and those of an evaluation that is being played."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpisodeFile:
+    """A file of episodes."""
+
+    name: str
+    path: Path
+    state: tuple[int, int, int]
+    """Size, time and number of the file on its disk."""
+
+    @property
+    def is_partial(self) -> bool:
+        return self.name.endswith(".partial")
+
+    @property
+    def kind(self) -> str:
+        """Return train, or the first word of the name: eval, start, untrained, result."""
+        return "train" if self.name.startswith(STEP) else self.name.partition("-")[0].partition(".")[0]
+
+    @property
+    def step(self) -> int | None:
+        number = self.name.removeprefix(STEP).removesuffix(".jsonl")
+        is_step = self.name.startswith(STEP) and number.isascii() and number.isdigit() and len(number) < 16
+        return int(number) if is_step else None
+
+
+@dataclass
+class Places:
+    """The folders that the user named, and the runs below them."""
+
+    folders: Sequence[Path]
+    _runs: Mapping[str, Path] = field(default_factory=dict)
+    _looked: float = -LOOK
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def runs(self) -> Mapping[str, Path]:
+        """Return the folders of runs by their ids."""
+        with self._lock:
+            if monotonic() - self._looked >= LOOK:
+                self._runs, self._looked = name_runs(self.folders), monotonic()
+            return self._runs
+
+    def find(self, run: str) -> Path:
+        found = self.runs().get(run)
+        if found is None:
+            raise RefusedError(404, "there is no such run")
+        return found
+
+
+def name_runs(folders: Sequence[Path]) -> dict[str, Path]:
+    """Return the runs below folders by ids: their paths from there, after the folder's name where there are several."""
+    found: dict[str, Path] = {}
+    seen: set[Path] = set()
+    for place in folders:
+        for folder in find_runs(place):
+            if folder not in seen:
+                seen.add(folder)
+                found[free_id(id_of(folder, place, several=len(folders) > 1), found)] = folder
+    return found
+
+
+def id_of(folder: Path, place: Path, *, several: bool) -> str:
+    """Return a run's id, which a browser can write into an address."""
+    parts = folder.relative_to(place).parts
+    named = (place.resolve().name, *parts) if several or not parts else parts
+    return "/".join(named).encode("utf-8", "replace").decode()
+
+
+def free_id(name: str, taken: Mapping[str, Path]) -> str:
+    number, free = 1, name
+    while free in taken:
+        number, free = number + 1, f"{name}~{number + 1}"
+    return free
+
+
+def episode_files(folder: Path) -> tuple[list[EpisodeFile], list[str]]:
+    """Return a run's files of episodes, training steps first, and what cannot be read there."""
+    files, damage = [], []
+    place = folder / TRAJECTORIES
+    try:
+        names = [name for name in os.listdir(place) if name.endswith(ENDINGS) and not name.startswith(".")]
+    except FileNotFoundError:
+        return [], []
+    except OSError as error:
+        return [], [f"{TRAJECTORIES}: {error.strerror}"]
+    if not is_inside(place, folder):
+        return [], [f"{TRAJECTORIES} leads out of the run's folder"]
+    for name in sorted(names, key=numbered):
+        try:
+            files.append(episode_file(place / name, folder))
+        except (OSError, ValueError) as error:
+            damage.append(
+                f"{TRAJECTORIES}/{name}: {getattr(error, 'strerror', None) or error}".encode(
+                    "utf-8", "replace"
+                ).decode()
+            )
+    return sorted(files, key=lambda file: file.kind != "train"), damage
+
+
+def episode_file(path: Path, folder: Path) -> EpisodeFile:
+    """Look at a file of episodes; OSError or ValueError for what is none."""
+    path.name.encode()
+    found = os.lstat(path)
+    if stat.S_ISLNK(found.st_mode):
+        if not is_inside(path, folder):
+            raise ValueError("leads out of the run's folder")
+        found = os.stat(path)
+    if not stat.S_ISREG(found.st_mode):
+        raise ValueError("is no regular file")
+    return EpisodeFile(name=path.name, path=path, state=(found.st_size, found.st_mtime_ns, found.st_ino))
+
+
+def find_file(folder: Path, name: str) -> EpisodeFile:
+    """Return a run's file of episodes by its name."""
+    found = next((file for file in episode_files(folder)[0] if file.name == name), None)
+    if found is None:
+        raise RefusedError(404, "the run has no such file")
+    return found
+
+
+def read_own(folder: Path, name: str) -> bytes | str:
+    """Return a file of a run's folder, or why it cannot be read; empty where there is none."""
+    path = folder / name
+    with suppress(OSError):
+        if not os.path.lexists(path):
+            return b""
+    if not is_inside(path, folder):
+        return f"{name}: leads out of the run's folder"
+    try:
+        return read_bounded(path, LARGEST)
+    except OSError as error:
+        return f"{name}: {error.strerror}"
