@@ -295,22 +295,6 @@ def status(
 
 
 @app.command(rich_help_panel=AFTER)
-def view(
-    folders: Annotated[
-        list[Path] | None, typer.Argument(exists=True, file_okay=False, help="Of runs, or of one; outputs if not said.")
-    ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 0,
-) -> None:
-    """Show runs on a local web page: curves, episodes, tokens and trees.
-
-    `rlx view` shows the runs below outputs; only this machine can open the address, and only with the secret in it.
-    """
-    from rlx.commands.view import serve_view
-
-    serve_view(folders or [Path("outputs")], port)
-
-
-@app.command(rich_help_panel=AFTER)
 def compare(
     ours: Folder,
     theirs: Annotated[Path | None, typer.Argument(exists=True, file_okay=False, help="Another, or its start.")] = None,

@@ -18,14 +18,20 @@ from pathlib import Path
 
 from rlx.console import counted, one_line
 from rlx.evaluate.tables import Table
-from rlx.record.cache import cache_folder
+from rlx.record.cache import VIEW, cache_folder
 from rlx.record.folder import CONFIG, EVALUATIONS, LOCK, FolderError, read_config
 from rlx.record.lock import HeldError, hold
 
-KINDS = {"warm": "warm start", EVALUATIONS: "evaluation", "models": "converted model", "vllm": "vLLM's configuration"}
+KINDS = {
+    "warm": "warm start",
+    EVALUATIONS: "evaluation",
+    "models": "converted model",
+    "vllm": "vLLM's configuration",
+    VIEW: "words of a run's episodes",
+}
 """Folders of the cache, and what each entry of them is."""
 DIGEST = r"[0-9a-f]{16,64}"
-NAMES = {"warm": DIGEST, EVALUATIONS: DIGEST, "models": r".+-[0-9]+", "vllm": DIGEST}
+NAMES = {"warm": DIGEST, EVALUATIONS: DIGEST, "models": r".+-[0-9]+", "vllm": DIGEST, VIEW: DIGEST}
 """Names that rlx gives to entries, by folder."""
 DAY = 86_400
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlx.limits import MistakeError
-from rlx.record.columns import OTHERS, STATUSES, UNREADABLE, Columns, Row, bytes_of, read_columns, short_name
+from rlx.record.columns import Columns, bytes_of, read_columns
 from rlx.record.folder import STEP
 from rlx.record.index import NoLineError, line_at
 from rlx.record.results import (
@@ -20,6 +20,7 @@ from rlx.record.results import (
     results_of_agents,
     stored_earned,
 )
+from rlx.record.rows import OTHERS, STATUSES, UNREADABLE, Row, short_name
 from rlx.record.sound import open_regular
 from rlx.record.store import StoreError, stored_files
 

@@ -1,4 +1,4 @@
-"""The commands that look and start nothing: options, keys, tasks, episodes, and what this machine has."""
+"""The commands that look and start no run: options, keys, tasks, episodes, and what this machine has."""
 
 from __future__ import annotations
 
@@ -165,6 +165,22 @@ def show_episode(
     wanted = Wanted(task=task, sample=sample, success=solved, reply=reply)
     for text in show_episodes(folder, what, wanted, index=index, by=by, listed=listed, line=line, tokens=tokens):
         show(text)
+
+
+@commands.command(rich_help_panel=AFTER)
+def view(
+    folders: Annotated[
+        list[Path] | None, typer.Argument(exists=True, file_okay=False, help="Of runs, or of one; outputs if not said.")
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 0,
+) -> None:
+    """Show runs on a local web page: curves, episodes, tokens and trees.
+
+    `rlx view` shows the runs below outputs; only this machine can open the address, and only with the secret in it.
+    """
+    from rlx.commands.view import serve_view
+
+    serve_view(folders or [Path("outputs")], port)
 
 
 @commands.command(rich_help_panel=AFTER)

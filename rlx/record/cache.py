@@ -2,9 +2,9 @@
 
 warm/         warm starts, each a run folder
 evaluations/  episodes of start policies
-models/       models converted from packages
+models/       models of packages
 vllm/         configurations that vLLM compiles by
-view/         indexes of the words of runs' episodes
+view/         indexes of words
 """
 
 from __future__ import annotations

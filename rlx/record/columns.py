@@ -16,18 +16,18 @@ import json
 import os
 import secrets
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, get_args
+from typing import Any, BinaryIO
 
 from rlx.record.folder import ASIDE
 from rlx.record.plain_yaml import read_bounded
-from rlx.record.results import Earned, Measured, is_one, measured_in, results_of_agents, stored_earned
+from rlx.record.results import Measured, measured_in
+from rlx.record.rows import MOST_NAMED, OTHERS, ROW, UNREADABLE, Builder, Row, measure_of
 from rlx.record.sound import open_regular
-from rlx.types import Status
 
 MAGIC = b"rlxcols1"
 LENGTH = struct.Struct("<I")
@@ -35,67 +35,12 @@ LARGEST = 2**31
 """Bytes of a file of columns."""
 LONGEST = 2**26
 """Bytes of a line; a longer one counts as damaged."""
-LONGEST_NAME = 300
-"""Characters of a name; a longer one is cut and ends with its checksum."""
-MOST_NAMED = 20
-"""Damaged lines that are named; the others are counted."""
 HEAD, TAIL = 4096, 65536
 """Bytes at the beginning and at the end of what is covered that the checksum is of."""
 MORE = 8
 """Columns are written again once the new bytes are this part of the covered ones: 1/8."""
-UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError, ArithmeticError)
-"""Errors that reading a line may raise that no run wrote."""
-STATUSES: tuple[str, ...] = get_args(Status)
-OTHERS = 63
-"""Bit of `Row.replies` for metrics beyond the first 63."""
-
 Progress = Callable[[int, int], None]
 """Function of the bytes that were read and of all."""
-
-
-class Row(NamedTuple):
-    """Columns of one episode."""
-
-    at: int
-    """Offset of its line."""
-    size: int
-    reward: float
-    """Reward of the measured agent, and its `success`."""
-    replies: int
-    """Bits of the protocol's metrics that are above 0 in a turn (`Columns.replies`)."""
-    line: int
-    """Number of the line, from 1."""
-    group: int
-    sample: int
-    parent: int
-    """Sample that a fork left; -1: no fork."""
-    task: int
-    """Number of the name in `Columns.strings`; so is `env`."""
-    env: int
-    turns: int
-    tokens: int
-    """Tokens of completions."""
-    own_tokens: int
-    """The same, without what a fork replays or was forced to say."""
-    calls: int
-    failed: int
-    """Failed tool calls."""
-    invalid: int
-    """Turns that are invalid."""
-    only_action: int
-    """Turns whose reply only states the action."""
-    trained: int
-    """Tokens that the update learned from; 0 where none was told of."""
-    success: int
-    status: int
-    """Number in STATUSES."""
-    spare: int
-    several: int
-    """1 if several agents act."""
-
-
-FORMATS = "QQdQIIiiIIIIIIIIIIBBBB"
-ROW = struct.Struct("<" + FORMATS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,144 +102,6 @@ class Columns:
         return None
 
 
-class Builder:
-    """Rows that are added to columns."""
-
-    def __init__(self, start: Columns, measured: Callable[[], Measured]) -> None:
-        self.start, self._find_measured = start, measured
-        self.strings = {text: number for number, text in enumerate(start.strings)}
-        self.replies = {text: number for number, text in enumerate(start.replies)}
-        self.damaged, self.num_damaged = list(start.damaged), start.num_damaged
-        self.covers, self.lines = start.covers, start.lines
-        self.raw = bytearray(start.raw)
-
-    @cached_property
-    def measured(self) -> Measured:
-        """Configuration is read only where several agents act."""
-        return self._find_measured()
-
-    def add(self, size: int, found: Callable[[], Any]) -> None:
-        """Add the next line, of `size` bytes; `found` parses it."""
-        self.lines += 1
-        try:
-            self.raw += ROW.pack(*self.row_of(found(), size))
-        except (*UNREADABLE, struct.error):
-            self.num_damaged += 1
-            self.damaged += [self.lines] * (len(self.damaged) < MOST_NAMED)
-        self.covers += size
-
-    def row_of(self, line: Mapping[str, Any], size: int) -> Row:
-        stored, group = line["trajectory"], line.get("group", 0)
-        turns, fork = stored["turns"], stored.get("fork")
-        reward, success, several = self.outcome(stored)
-        tools = [turn["tool"] for turn in turns]
-        replies = [name for turn in turns for name in above_zero(turn)]
-        return Row(
-            at=self.covers,
-            size=size,
-            reward=reward,
-            replies=self.bits(replies),
-            line=self.lines,
-            group=clip(group),
-            sample=signed(stored["sample"]),
-            parent=-1 if fork is None else signed(fork["parent"]),
-            task=self.number(str(stored["task"]["id"])),
-            env=self.number(str(stored["task"].get("env", ""))),
-            turns=clip(len(turns)),
-            tokens=clip(sum(len(turn["tokens"]) for turn in turns)),
-            own_tokens=clip(own_tokens(turns, fork)),
-            calls=clip(sum(int(tool[0]) for tool in tools)),
-            failed=clip(sum(int(tool[1]) for tool in tools)),
-            invalid=sum(is_invalid(turn) for turn in turns),
-            only_action=replies.count("only_action"),
-            trained=clip(sum(map(num_trained, turns))),
-            success=success,
-            status=STATUSES.index(stored["status"]),
-            spare=bool(stored.get("spare", False)),
-            several=several,
-        )
-
-    def outcome(self, stored: Mapping[str, Any]) -> tuple[float, bool, bool]:
-        """Return reward and success of the measured agent, and whether several act."""
-        turns: Sequence[Mapping[str, Any]] = stored["turns"]
-        success = bool(stored["success"])
-        if not any("agent" in turn for turn in turns):
-            return sum(float(turn["reward"]) for turn in turns), success, False
-        earned: list[Earned] = [stored_earned(turn) for turn in turns]
-        results = results_of_agents(earned, success)
-        if is_one(results):
-            return results[0].reward, success, False
-        agent = self.measured.of(str(stored["task"].get("env", "")), results)
-        found = next((result for result in results if result.agent == agent), results[0])
-        return found.reward, found.success, True
-
-    def number(self, text: str) -> int:
-        return self.strings.setdefault(short_name(text), len(self.strings))
-
-    def bits(self, names: Iterable[str]) -> int:
-        found = 0
-        for name in names:
-            found |= 1 << min(self.replies.setdefault(short_name(name), len(self.replies)), OTHERS)
-        return found
-
-    def columns(self, state: tuple[int, int], check: str) -> Columns:
-        known = "measured" in self.__dict__
-        return Columns(
-            state=state,
-            covers=self.covers,
-            lines=self.lines,
-            check=check,
-            measured=measure_of(self.measured) if known else self.start.measured,
-            strings=tuple(self.strings),
-            replies=tuple(self.replies)[:OTHERS],
-            damaged=tuple(self.damaged),
-            num_damaged=self.num_damaged,
-            raw=bytes(self.raw),
-        )
-
-
-def above_zero(turn: Mapping[str, Any]) -> list[str]:
-    return [str(name).rpartition("/")[2] for name, value in turn.get("reply", {}).items() if float(value) > 0]
-
-
-def is_invalid(turn: Mapping[str, Any]) -> bool:
-    return bool(turn.get("invalid", False)) or turn["action"]["kind"] == "invalid"
-
-
-def num_trained(turn: Mapping[str, Any]) -> int:
-    return sum(value == 1 for value in turn["trained"]) if "trained" in turn else 0
-
-
-def own_tokens(turns: Sequence[Mapping[str, Any]], fork: Mapping[str, Any] | None) -> int:
-    """Return the number of tokens that an episode sampled itself (`Trajectory.num_sampled`)."""
-    if fork is None:
-        return sum(len(turn["tokens"]) for turn in turns)
-    own = turns[int(fork["turn"]) :]
-    given = int(fork["token"]) + len(fork["forced"]) if own else 0
-    return sum(len(turn["tokens"]) for turn in own) - given
-
-
-def clip(value: Any) -> int:
-    return min(max(int(value), 0), 2**32 - 1)
-
-
-def signed(value: Any) -> int:
-    return min(max(int(value), 0), 2**31 - 1)
-
-
-def short_name(text: str) -> str:
-    """Return a name of bounded length: equal for equal texts, and for no others."""
-    if len(text) <= LONGEST_NAME:
-        return text
-    digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
-    return f"{text[: LONGEST_NAME - 20]}… {digest}"
-
-
-def measure_of(measured: Measured) -> str:
-    """Return the agents that are measured as text, to compare."""
-    return json.dumps([dict(measured.agents), sorted(measured.policies)], sort_keys=True)
-
-
 def columns_path(path: Path) -> Path:
     return path.with_name(f".{path.name}.columns")
 
@@ -324,6 +131,30 @@ def holds(stored: Columns, path: Path, file: BinaryIO, state: tuple[int, int]) -
     return stored.state == state or (stored.covers <= state[0] and check_of(file, stored.covers) == stored.check)
 
 
+def begin(start: Columns, measured: Callable[[], Measured]) -> Builder:
+    """Return a builder that goes on after columns."""
+    builder = Builder(measured, start.strings, start.replies)
+    builder.damaged, builder.num_damaged = list(start.damaged), start.num_damaged
+    builder.covers, builder.lines, builder.raw = start.covers, start.lines, bytearray(start.raw)
+    return builder
+
+
+def finish(builder: Builder, state: tuple[int, int], check: str, measured: str = "") -> Columns:
+    """Return the columns that were built; `measured` is that of the columns that they go on after."""
+    return Columns(
+        state=state,
+        covers=builder.covers,
+        lines=builder.lines,
+        check=check,
+        measured=measure_of(builder.measured) if builder.has_measured else measured,
+        strings=tuple(builder.strings),
+        replies=tuple(builder.replies)[:OTHERS],
+        damaged=tuple(builder.damaged),
+        num_damaged=builder.num_damaged,
+        raw=bytes(builder.raw),
+    )
+
+
 def extend(
     start: Columns,
     file: BinaryIO,
@@ -332,16 +163,16 @@ def extend(
     progress: Progress | None = None,
 ) -> Columns:
     """Return columns with the whole lines that follow those covered."""
-    builder = Builder(start, measured)
+    builder = begin(start, measured)
     file.seek(start.covers)
-    for raw, size in whole_lines(file, state[0] - start.covers):
+    for raw, size in complete_lines(file, state[0] - start.covers):
         builder.add(size, lambda raw=raw: json.loads(raw))  # type: ignore[misc]
         if progress is not None:
             progress(builder.covers, state[0])
-    return builder.columns(state, check_of(file, builder.covers))
+    return finish(builder, state, check_of(file, builder.covers), start.measured)
 
 
-def whole_lines(file: BinaryIO, left: int) -> Iterator[tuple[bytes, int]]:
+def complete_lines(file: BinaryIO, left: int) -> Iterator[tuple[bytes, int]]:
     """Yield the whole lines of the next `left` bytes, with their sizes; empty bytes for a line that is too long."""
     while left > 0:
         raw = file.readline(min(left, LONGEST))
@@ -425,8 +256,8 @@ def write_columns(path: Path, columns: Columns) -> None:
 
 def save_columns(path: Path, lines: Iterable[tuple[int, Mapping[str, Any]]]) -> None:
     """Store the columns of a file that was just written, from its lines' sizes and values."""
-    builder = Builder(Columns(), lambda: measured_in(path.parent.parent))
+    builder = Builder(lambda: measured_in(path.parent.parent))
     for size, value in lines:
         builder.add(size, lambda value=value: value)  # type: ignore[misc]
     with suppress(OSError), open_regular(path) as file:
-        write_columns(path, builder.columns(state_of(file), check_of(file, builder.covers)))
+        write_columns(path, finish(builder, state_of(file), check_of(file, builder.covers)))

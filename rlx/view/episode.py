@@ -9,10 +9,11 @@ from typing import Any
 
 from rlx.http import RefusedError
 from rlx.record.codec import NUMBERS, notes_from_json, whose
-from rlx.record.columns import UNREADABLE, Columns, Row, bytes_of
+from rlx.record.columns import Columns, bytes_of
 from rlx.record.decode import Decode
 from rlx.record.form import CodecError, parse
 from rlx.record.results import earned, is_one, results_of_agents
+from rlx.record.rows import UNREADABLE, Row
 from rlx.record.sound import open_regular
 from rlx.record.store import Stored, parse_line
 from rlx.types import Trajectory, Turn

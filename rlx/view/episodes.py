@@ -22,7 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rlx.http import Answer, RefusedError
-from rlx.record.columns import FORMATS, Columns, Progress, Row, read_columns
+from rlx.record.columns import Columns, Progress, read_columns
+from rlx.record.rows import FORMATS, Row
 from rlx.view.limits import dump
 from rlx.view.places import EpisodeFile, episode_files, find_file
 

@@ -7,8 +7,8 @@ from itertools import islice
 from typing import Any
 
 from rlx.http import RefusedError
-from rlx.record.columns import Row
 from rlx.record.decode import Decode
+from rlx.record.rows import Row
 from rlx.types import Turn
 from rlx.view.episode import Line, notes_of, read_row, text_of
 from rlx.view.episodes import FileColumns, members

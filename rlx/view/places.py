@@ -146,7 +146,7 @@ def find_file(folder: Path, name: str) -> EpisodeFile:
     return found
 
 
-def read_own(folder: Path, name: str) -> bytes | str:
+def read_inside(folder: Path, name: str) -> bytes | str:
     """Return a file of a run's folder, or why it cannot be read; empty where there is none."""
     path = folder / name
     with suppress(OSError):

@@ -34,7 +34,7 @@ from rlx.record.index import num_lines_of
 from rlx.record.lock import read_holder
 from rlx.record.sound import is_inside, open_regular
 from rlx.view.limits import bounded, dump, plain
-from rlx.view.places import Places, episode_files, read_own
+from rlx.view.places import Places, episode_files, read_inside
 
 WATCHED = (
     CONFIG,
@@ -133,13 +133,13 @@ def describe_run(folder: Path, records: Mapping[str, Record]) -> dict[str, Any]:
 
 def read_parts(folder: Path) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
     """Return the configuration and the summary, empty where they cannot be read, and what cannot be read."""
-    config, config_damage = read_own_config(folder)
-    summary, summary_damage = read_own_json(folder, SUMMARY)
+    config, config_damage = read_run_config(folder)
+    summary, summary_damage = read_object(folder, SUMMARY)
     found = [*config_damage, *summary_damage, *metrics_damage(folder), *episode_files(folder)[1]]
     return config, summary, found
 
 
-def read_own_config(folder: Path) -> tuple[dict[str, Any], list[str]]:
+def read_run_config(folder: Path) -> tuple[dict[str, Any], list[str]]:
     path = folder / CONFIG
     if not os.path.lexists(path):
         return {}, [f"{CONFIG}: it is missing"]
@@ -153,8 +153,8 @@ def read_own_config(folder: Path) -> tuple[dict[str, Any], list[str]]:
         return {}, [f"{CONFIG}: {type(error).__name__}"]
 
 
-def read_own_json(folder: Path, name: str) -> tuple[dict[str, Any], list[str]]:
-    raw = read_own(folder, name)
+def read_object(folder: Path, name: str) -> tuple[dict[str, Any], list[str]]:
+    raw = read_inside(folder, name)
     if isinstance(raw, str):
         return {}, [raw]
     try:
@@ -182,7 +182,7 @@ def metrics_damage(folder: Path) -> list[str]:
 
 def choices_of(folder: Path, config: Mapping[str, Any]) -> dict[str, str]:
     """Return the options of env, algo and model: from the command's words, else from the configuration's targets."""
-    words = read_own_json(folder, COMMAND)[0].get("words")
+    words = read_object(folder, COMMAND)[0].get("words")
     said = [word.partition("=") for word in words if isinstance(word, str)] if isinstance(words, list) else []
     chosen = {key: value for key, _, value in said}
     return {key: str(chosen.get(key) or target_of(config.get(key)))[:100] for key in ("env", "algo", "model")}
@@ -214,10 +214,10 @@ def figures_of(summary: Mapping[str, Any]) -> dict[str, list[float | int | None]
 
 def config_answer(folder: Path) -> bytes:
     """`api/config`: configuration, summary, command and results of a run."""
-    config, _ = read_own_config(folder)
-    summary, _ = read_own_json(folder, SUMMARY)
-    words = read_own_json(folder, COMMAND)[0].get("words")
-    results = read_own(folder, RESULTS)
+    config, _ = read_run_config(folder)
+    summary, _ = read_object(folder, SUMMARY)
+    words = read_object(folder, COMMAND)[0].get("words")
+    results = read_inside(folder, RESULTS)
     return dump(
         {
             "config": bounded(flatten(config)),

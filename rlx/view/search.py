@@ -80,7 +80,7 @@ class Searches:
         self.begin(search, table, folder)
         if search.why:
             raise RefusedError(503, search.why)
-        return dump(found_rows(search, table, match))
+        return dump(matching_rows(search, table, match))
 
     def begin(self, search: Search, table: Table, folder: Path) -> None:
         """Index what is not indexed, and wait a little for it."""
@@ -96,19 +96,27 @@ class Searches:
 
 def index_path(folder: Path) -> Path:
     """Return the place of a run's index: in the cache, or where that cannot be written, with this process."""
-    name = f"{hashlib.sha256(str(folder.resolve()).encode(errors='surrogateescape')).hexdigest()[:24]}.sqlite"
+    name = hashlib.sha256(str(folder.resolve()).encode(errors="surrogateescape")).hexdigest()[:24]
+    for base in (cache_folder(), scratch_folder()):
+        path = base / VIEW / name / "words.sqlite"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            drop_damaged(path)
+        except (OSError, sqlite3.Error):
+            continue
+        return path
+    raise RefusedError(503, "no index of words can be written")
+
+
+def drop_damaged(path: Path) -> None:
+    """Try an index, and remove a file that is none."""
     try:
-        (cache_folder() / VIEW).mkdir(parents=True, exist_ok=True)
-        with closing(sqlite3.connect(cache_folder() / VIEW / name)) as base:
-            base.execute("CREATE TABLE IF NOT EXISTS trial(x)")
-        return cache_folder() / VIEW / name
-    except sqlite3.DatabaseError as error:
-        if type(error) is sqlite3.DatabaseError:  # a file that is no database
-            (cache_folder() / VIEW / name).unlink(missing_ok=True)
-            return cache_folder() / VIEW / name
-    except OSError:
-        pass
-    return scratch_folder() / name
+        with opened(path) as base:
+            base.execute("UPDATE files SET name = name WHERE number = 0")
+    except sqlite3.OperationalError:  # it cannot be written
+        raise
+    except sqlite3.DatabaseError:
+        path.unlink()
 
 
 def match_of(question: str) -> str:
@@ -122,7 +130,7 @@ def match_of(question: str) -> str:
     return " ".join(asked)
 
 
-def found_rows(search: Search, table: Table, match: str) -> dict[str, Any]:
+def matching_rows(search: Search, table: Table, match: str) -> dict[str, Any]:
     """Return the rows that match, with how many rows are indexed."""
     files = {}
     first = indexed = 0

@@ -3,8 +3,8 @@
     GET /SECRET/                     the page
     GET /SECRET/api/DOOR?run=ID&…    data, one module for each door
 
-The secret keeps other users of the machine out, and the check of Host keeps out pages of other sites, whose names a
-resolver may point at this address. Every answer forbids scripts and connections other than the page's own.
+The secret keeps other users of the machine out. The check of Host keeps out pages of other sites, as a site's name may
+be pointed at this address. Every answer forbids scripts and connections other than the page's own.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class View:
             "runs": lambda query, known: self.runs.answer(),
             "config": lambda query, known: config_answer(self.run(query)),
             "metrics": lambda query, known: metrics_answer(
-                self.run(query), whole(query, "from", 0), query.get("mark", "")
+                self.run(query), natural(query, "from", 0), query.get("mark", "")
             ),
             "episodes": lambda query, known: self.tables.answer(self.run(query), known),
             "episode": self.episode,
@@ -87,16 +87,16 @@ class View:
     def episode(self, query: Query, known: str = "") -> bytes:
         folder = self.run(query)
         one = self.tables.file(folder, word(query, "file"))
-        return episode_answer(one, whole(query, "line"), self.decoder(folder))
+        return episode_answer(one, natural(query, "line"), self.decoder(folder))
 
     def group(self, query: Query, known: str = "") -> bytes:
         folder = self.run(query)
         one = self.tables.file(folder, word(query, "file"))
-        return group_answer(one, whole(query, "group"), self.decoder(folder))
+        return group_answer(one, natural(query, "group"), self.decoder(folder))
 
     def pictures(self, query: Query, known: str = "") -> bytes:
         folder = self.run(query)
-        return pictures_answer(folder, self.tables.file(folder, word(query, "file")), whole(query, "line"))
+        return pictures_answer(folder, self.tables.file(folder, word(query, "file")), natural(query, "line"))
 
     def decoder(self, folder: Path) -> Decode | None:
         """Return what decodes a run's tokens; looked for again as long as there is none."""
@@ -140,7 +140,7 @@ def word(query: Query, name: str) -> str:
     return query[name]
 
 
-def whole(query: Query, name: str, default: int | None = None) -> int:
+def natural(query: Query, name: str, default: int | None = None) -> int:
     """Return a parameter that is a whole number from 0 on."""
     text = query.get(name, "" if default is None else str(default))
     if not (text.isascii() and text.isdigit() and len(text) < 16):

@@ -12,15 +12,14 @@ from typing import Any
 import pytest
 
 from rlx.record.columns import (
-    LONGEST_NAME,
     Columns,
     columns_path,
     load_columns,
     pack_columns,
     read_columns,
-    short_name,
     write_columns,
 )
+from rlx.record.rows import LONGEST_NAME, short_name
 from rlx.record.store import growing, save, stored_files
 from rlx.types import Action, Completion, Fork, Group, Task, Text, ToolUse, Trajectory, Turn
 

@@ -132,7 +132,7 @@ def test_an_evaluation_that_is_being_played_grows_on_the_page(run: Path, page: P
 def test_a_folder_that_is_read_for_the_first_time_tells_how_far_that_is(
     run: Path, page: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate = threading.Event()
+    gate, read = threading.Event(), episodes.read_file
 
     def slow(file: places.EpisodeFile, known: object, progress: object) -> object:
         gate.wait(30)
@@ -220,7 +220,7 @@ def test_several_agents_are_told_with_their_results(run: Path, page: Page) -> No
         turn("a", 1.0, agent="anna", rewards={"bert": -1.0}),
         turn("b", 0.5, agent="bert", outcomes={"bert": True}),
     )
-    write(run / "trajectories" / "eval-8.jsonl", (replace(episode("b", 0, *turns)),))
+    write(run / "trajectories" / "eval-8.jsonl", (episode("b", 0, *turns),))
     found = page.api("episode", run="run", file="eval-8.jsonl", line=1)
     assert found["agents"] == [
         {"agent": "anna", "reward": 1.0, "success": False},
