@@ -203,9 +203,9 @@ def plan(
     a run that has taken ten steps.
     """
     from rlx.commands.plan import plan_run
-    from rlx.preflight.lengths import Given
+    from rlx.preflight.lengths import LengthHints
 
-    plan_run(words, Given(tokens=tokens, turns=turns, prompt=prompt, seen=seen))
+    plan_run(words, LengthHints(tokens=tokens, turns=turns, prompt=prompt, seen=seen))
 
 
 @app.command(context_settings=MIXED, rich_help_panel=BEFORE)

@@ -218,16 +218,16 @@ class Plain:
     done: int
     note: str = ""
     began: float = field(default_factory=time.monotonic)
-    told: float = field(default_factory=time.monotonic)
+    last_line: float = field(default_factory=time.monotonic)
 
     def advance(self, count: int = 1, note: str | None = None) -> None:
         self.done += count
         self.note = self.note if note is None else note
-        if time.monotonic() - self.told >= self.every:
+        if time.monotonic() - self.last_line >= self.every:
             self.tell()
 
     def tell(self) -> None:
-        self.told = time.monotonic()
+        self.last_line = time.monotonic()
         self.speak(plain_line(self.label, self.done, self.total, self.unit, self.rate(), self.note))
 
     def rate(self) -> float:

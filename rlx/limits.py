@@ -11,9 +11,9 @@ import difflib
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
-SHOWN = 25
+MAX_NAMES = 25
 """Names that a message gives where none is close."""
-LONGEST_SHOWN = 200
+MAX_CHARACTERS = 200
 """Characters of a wrong value that a message repeats."""
 CONSENT = "needs the user's own word"
 """Mark of a parameter that decides what code runs, how confined, and which server is asked. A configuration from a run
@@ -87,7 +87,7 @@ def refuse(name: str, value: object, expected: str) -> None:
 def to_text(value: object) -> str:
     """Return a value's text, without its end if it is long, and with escapes for what cannot be printed."""
     text = str(value)
-    cut = text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
+    cut = text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}…"
     return cut if cut.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in cut)
 
 
@@ -97,8 +97,8 @@ def near(name: str, names: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, known, n=4, cutoff=0.5)
     if close:
         return f"; did you mean {', '.join(close)}?"
-    more = f" and {len(known) - SHOWN} more" if len(known) > SHOWN else ""
-    return f"; there is {', '.join(known[:SHOWN])}{more}" if known else ""
+    more = f" and {len(known) - MAX_NAMES} more" if len(known) > MAX_NAMES else ""
+    return f"; there is {', '.join(known[:MAX_NAMES])}{more}" if known else ""
 
 
 def plain(number: float) -> str:

@@ -65,9 +65,9 @@ class Probe:
 
 
 def play_part(part: str, run: Run) -> None:
-    """One of `PARTS`, in this process of the run."""
+    """One of `PROBES`, in this process of the run."""
     before = present()
-    results = PARTS[part](run)
+    results = PROBES[part](run)
     gc.collect()
     remains = [line for line in left(before, present()) if line.startswith(KINDS) and not stays(line, run.hardware)]
     rank = find_place(slurm=run.hardware.num_processes > 1).rank
@@ -113,7 +113,7 @@ def gone_on(run: Run) -> dict[str, Any]:
             return asdict(probe(life, trainee))
 
 
-PARTS: dict[str, Callable[[Run], dict[str, Any]]] = {"train": train_all, "resume": gone_on}
+PROBES: dict[str, Callable[[Run], dict[str, Any]]] = {"train": train_all, "resume": gone_on}
 
 
 def probe(life: Life, trainee: Trainee) -> Probe:

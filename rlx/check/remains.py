@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-PARTS = frozenset({"Learner", "Scorer", "TorchEngine", "VllmEngine", "RemoteEngine", "Vllm", "Optimizer", "LLM"})
+CLASS_NAMES = frozenset({"Learner", "Scorer", "TorchEngine", "VllmEngine", "RemoteEngine", "Vllm", "Optimizer", "LLM"})
 """Names of the classes that a run holds; their subclasses count too."""
 PACKAGES = ("rlx", "torch.optim", "vllm")
 """Packages that define these classes."""
@@ -50,7 +50,7 @@ def parts() -> Iterator[str]:
 
 def part_of(kind: type) -> str:
     """Return the class's name if a run holds such objects, else an empty string."""
-    bases = [base for base in kind.__mro__ if base.__name__ in PARTS and base.__module__.startswith(PACKAGES)]
+    bases = [base for base in kind.__mro__ if base.__name__ in CLASS_NAMES and base.__module__.startswith(PACKAGES)]
     return kind.__name__ if bases else ""
 
 

@@ -33,7 +33,7 @@ from rlx.record.track import is_clock, read_metrics
 from rlx.run.run import Run
 
 Tree = Mapping[str, Any]
-Found = tuple[list["Check"], list[tuple[str, str, str]]]
+CheckResults = tuple[list["Check"], list[tuple[str, str, str]]]
 """The checks; and rates by name, as measured and as estimated."""
 
 STEPS, FEWER, FEW_TOKENS = 2, 4, 128
@@ -134,7 +134,7 @@ def take_part(inside: str, words: Sequence[str]) -> int:
     return 0
 
 
-def check_in(folder: Path, run: Run, words: Sequence[str], until: float) -> Found:
+def check_in(folder: Path, run: Run, words: Sequence[str], until: float) -> CheckResults:
     runs = folder / "run"
     for name in ("run", "tmp", "cache"):
         (folder / name).mkdir(parents=True)

@@ -20,7 +20,7 @@ from rlx.hardware.profile import Hardware
 from rlx.launch.sbatch import grace_seconds, sbatch_script
 from rlx.preflight.checks import check_plan
 from rlx.preflight.disk import RATES
-from rlx.preflight.lengths import NOTHING_GIVEN, Given
+from rlx.preflight.lengths import NO_HINTS, LengthHints
 from rlx.preflight.measured import read_measured
 from rlx.preflight.memory import Budget
 from rlx.preflight.prospect import Prospect
@@ -33,14 +33,14 @@ DERIVED = ("model.recipe", "model.shape")
 """Keys that settings leave out: other keys have taken their values from them, or the model's config.json has them."""
 
 
-def plan_run(words: Sequence[str] | None, given: Given) -> None:
+def plan_run(words: Sequence[str] | None, given: LengthHints) -> None:
     """Show what the words of a command would do, and refuse what cannot be or does not fit."""
     named, rest = split_run(list(words or []))
     tree = compose(rest, writes=True) if named is None else load_tree(named, rest)
     run = build_run(tree, Path())
-    measured = None if named is None or given != NOTHING_GIVEN else read_measured(named, tree)
-    lengths = given if measured is None else measured.given
-    prospect = Prospect(run=run, given=lengths, measured=measured)
+    measured = None if named is None or given != NO_HINTS else read_measured(named, tree)
+    lengths = given if measured is None else measured.length_hints
+    prospect = Prospect(run=run, length_hints=lengths, measured=measured)
     choices = choices_of(rest) if named is None else []
     # The estimate reads the model's folder, so it comes after the check of that folder.
     check_plan(prospect, lambda: show(describe_plan(prospect, rest, choices)))

@@ -20,13 +20,13 @@ from rlx.config.folders import every_group, list_targets, option_files, read_opt
 from rlx.config.signature import signature
 
 MARK = "CONSENT"
-Given = Mapping[str, Any]
+CommandValues = Mapping[str, Any]
 """Values of the command line, nested as their keys are."""
 Offers = Mapping[tuple[str, str], Sequence[Any]]
 """Values that options of trusted folders have, by target and parameter."""
 
 
-def require_consent(tree: Any, folders: Sequence[Path], given: Given) -> None:
+def require_consent(tree: Any, folders: Sequence[Path], given: CommandValues) -> None:
     """Refuse calls and marked values that neither the folders of options nor the command line name."""
     known, calls = list_targets(folders), list(calls_in(tree, ""))
     for path, call in calls:

@@ -100,13 +100,13 @@ class Box:
         self.worker: Process | None = None
         self.server: subprocess.Popen[bytes] | None = None
         self.control: socket.socket | None = None
-        self.told: dict[str, Any] = {}
+        self.greeting: dict[str, Any] = {}
 
     def know(self) -> dict[str, Any]:
         """Return what the module said as it started: `tasks`, or an `error`."""
         with self.lock:
             self.started()
-            return self.told
+            return self.greeting
 
     def begin(self, asked: Any, limits: Limits, seed: int = 0) -> Process:
         """Start a process with its first request."""
@@ -114,8 +114,8 @@ class Box:
         body = json.dumps(told).encode()
         with self.lock:
             control = self.started()
-            if "error" in self.told:
-                raise StartError(printed(self.told["error"]))
+            if "error" in self.greeting:
+                raise StartError(printed(self.greeting["error"]))
             number = next(self.numbers)
             ours, theirs = socket.socketpair()
             with theirs:
@@ -184,13 +184,13 @@ class Box:
                 start_new_session=True,
             )
         try:
-            self.told = json.loads(read_line(self.control, STARTING))
+            self.greeting = json.loads(read_line(self.control, STARTING))
         except (OSError, EOFError) as error:
             self.stop()
             raise StartError(f"{self.python} did not start to run {Path(self.module).stem}: {error}") from None
-        if "refused" in self.told:
+        if "refused" in self.greeting:
             self.stop()
-            raise RefusedError(refusal(printed(self.told["refused"])))
+            raise RefusedError(refusal(printed(self.greeting["refused"])))
 
     def settings(self, control: int) -> dict[str, Any]:
         return {

@@ -25,7 +25,7 @@ NEW_MOUNTS, NEW_UTS, NEW_IPC, NEW_USER, NEW_PIDS, NEW_NET = (
 )
 OTHERS = NEW_UTS | NEW_IPC | NEW_PIDS | NEW_NET
 READ_ONLY, NO_SUID, NO_DEVICES, REMOUNT, BIND, RECURSIVE, PRIVATE = 1, 2, 4, 32, 4096, 16384, 1 << 18
-KEPT_FLAGS = {"nosuid": 2, "nodev": 4, "noexec": 8, "noatime": 1024, "nodiratime": 2048, "relatime": 1 << 21}
+MOUNT_FLAGS = {"nosuid": 2, "nodev": 4, "noexec": 8, "noatime": 1024, "nodiratime": 2048, "relatime": 1 << 21}
 """Flags of a mount that a user may not take away."""
 DETACH = 2
 NOBODY = 65534
@@ -127,7 +127,7 @@ def mounts() -> Iterator[tuple[str, int]]:
     for line in lines:
         words = line.split()
         path = words[4].encode().decode("unicode_escape").encode("latin-1").decode("utf-8", "surrogateescape")
-        yield path, sum(KEPT_FLAGS.get(word, 0) for word in words[5].split(","))
+        yield path, sum(MOUNT_FLAGS.get(word, 0) for word in words[5].split(","))
 
 
 def seen_paths(extra: Iterable[str], prefixes: Iterable[str], path: Iterable[str]) -> list[tuple[str, str]]:

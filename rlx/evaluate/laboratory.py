@@ -46,7 +46,7 @@ class Policy:
     env: Bifurcation
     dialect: Dialect
     invalid: float = 0.05
-    said: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
+    texts: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
     """Completions of actions, by name."""
 
     def __post_init__(self) -> None:
@@ -67,10 +67,10 @@ class Policy:
         return {self.say(name): p for name, p in self.by_name(*read_text(context, self.env.moves)).items()}
 
     def say(self, name: str) -> str:
-        if name not in self.said:
+        if name not in self.texts:
             move = Move(thought="", action=Action(kind="act", name=name, text=""))
-            self.said[name] = self.dialect.write(move) if name != INVALID else f"{NONSENSE}{self.dialect.stops[0]}"
-        return self.said[name]
+            self.texts[name] = self.dialect.write(move) if name != INVALID else f"{NONSENSE}{self.dialect.stops[0]}"
+        return self.texts[name]
 
 
 @dataclass(frozen=True, slots=True)

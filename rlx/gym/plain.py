@@ -29,18 +29,18 @@ class ViewedTexts(EnvWrapper):
             raise MistakeError("concat_chat_on_reset: give get_wrapper_fns a tokenizer, whose chat template it takes")
         self.view, self.tokenizer = view, tokenizer
         self.seen: list[tuple[str, str]] = []
-        self.said: list[str] = []
+        self.replies: list[str] = []
 
     def reset(self, seed: int | None = None, **keywords: Any) -> tuple[Any, dict[str, Any]]:
         observation, info = super().reset(seed=seed, **keywords)
         if self.view == "chat_on_reset":
             observation = templated([{"role": "user", "content": observation}], self.tokenizer)
-        self.seen, self.said = [("user", observation)], []
+        self.seen, self.replies = [("user", observation)], []
         return self.observe(info), info
 
     def step(self, action: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self.env.step(action)
-        self.said.append(info.get("parsed_action", action))
+        self.replies.append(info.get("parsed_action", action))
         self.seen.append(("tool" if info.get("use_tool") else "user", observation))
         return self.observe(info), float(reward), terminated, truncated, info
 
@@ -49,7 +49,7 @@ class ViewedTexts(EnvWrapper):
         if self.view == "chat":
             messages = self.messages()
             return messages if self.tokenizer is None else templated(messages, self.tokenizer)
-        turns = ["" if self.view == "observations" else said for said in self.said]
+        turns = ["" if self.view == "observations" else said for said in self.replies]
         texts = [text for pair in zip([seen for _, seen in self.seen], [*turns, ""]) for text in pair]
         return info.get("prefix", "") + "".join(map(end_line, texts)) + info.get("suffix", "")
 
@@ -57,8 +57,8 @@ class ViewedTexts(EnvWrapper):
         messages = []
         for place, (role, seen) in enumerate(self.seen):
             messages.append({"role": role, "content": seen})
-            if place < len(self.said):
-                messages.append({"role": "assistant", "content": self.said[place]})
+            if place < len(self.replies):
+                messages.append({"role": "assistant", "content": self.replies[place]})
         return messages
 
 

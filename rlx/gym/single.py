@@ -22,7 +22,7 @@ from rlx.dialect import Dialect
 from rlx.environment import Environment, Episode
 from rlx.gym.keywords import NAMES
 from rlx.gym.spaces import AnyText, Messages, check_choice, check_text, require_seed
-from rlx.gym.spoken import SAID, SpokenPart
+from rlx.gym.spoken import EMPTY_COMPLETION, SpokenPart
 from rlx.gym.state import check_state, copy_of, require_replayable, state_of
 from rlx.gym.stream import SPLITS, TaskStream
 from rlx.gym.views import View, chat_on_reset_of, history_of, messages_of, observations_of, templated
@@ -110,7 +110,7 @@ class TextEnv(gymnasium.Env[Any, str]):
             spoken = SpokenPart(part_of(self.world, task), dialect_of(self.world, self.protocol, task.env))
             self.spoken_parts[task.env] = spoken
         self.task, self.spoken, self.max_rounds = task, spoken, spoken.max_rounds
-        self.said: list[str] = []
+        self.replies: list[str] = []
         self.past: list[Turn] = []
         self.episode = start_episode(self.world, task)
         self.opening = self.seen = lawful(spoken.env, self.episode.opening())
@@ -123,9 +123,9 @@ class TextEnv(gymnasium.Env[Any, str]):
         check_text(action)
         spoken = self.spoken
         meant = only_legal(spoken.hear(action), self.seen.legal)
-        answer = step_within(episode, meant, len(self.said), self.max_rounds)
-        step = self.seen = lawful(spoken.env, answer, self.seen, len(self.said) + 1)
-        self.said.append(action)
+        answer = step_within(episode, meant, len(self.replies), self.max_rounds)
+        step = self.seen = lawful(spoken.env, answer, self.seen, len(self.replies) + 1)
+        self.replies.append(action)
         info = info_of(step)
         if meant.kind == "invalid":
             info["invalid"] = meant.text
@@ -166,16 +166,22 @@ class TextEnv(gymnasium.Env[Any, str]):
         if self.observation == "observations":
             return observations_of(pieces)
         if self.observation == "history":
-            return history_of(pieces, self.said)
+            return history_of(pieces, self.replies)
         if self.observation == "chat_on_reset":
-            return chat_on_reset_of(pieces, self.said, self.tokenizer)
-        messages = messages_of(pieces, self.said)
+            return chat_on_reset_of(pieces, self.replies, self.tokenizer)
+        messages = messages_of(pieces, self.replies)
         return messages if self.tokenizer is None else templated(messages, self.tokenizer)
 
     def turn_of(self, action: Action) -> Turn:
         """Return the last turn, of which only the text is known."""
         seen = self.seen
-        return Turn(prompt_ids=(), completion=SAID, action=action, observation=seen.observation, invalid=seen.invalid)
+        return Turn(
+            prompt_ids=(),
+            completion=EMPTY_COMPLETION,
+            action=action,
+            observation=seen.observation,
+            invalid=seen.invalid,
+        )
 
     def about(self) -> Task:
         """The task as the agent is told it."""

@@ -10,7 +10,7 @@ from rlx.environment import Environment
 from rlx.limits import MistakeError
 from rlx.types import Action, Completion, Part, Task, Turn
 
-SAID = Completion(token_ids=(), logprobs=(), stop="stop")
+EMPTY_COMPLETION = Completion(token_ids=(), logprobs=(), stop="stop")
 """Completion of a turn of which only the text is known."""
 BRIEF = 64
 """Length of turns whose parse is cached: a game has few moves, which recur."""
@@ -38,14 +38,14 @@ class SpokenPart:
         self.is_free, self.max_rounds = not env.has_tool_cost, env.max_rounds
         self.first: First = dialect.begin
         self.answered: Callable[[Turn], str] = dialect.answered
-        self.heard_before = lru_cache(maxsize=4096)(self.hear_anew)
+        self.cached_hear = lru_cache(maxsize=4096)(self.parse)
 
     def rendered(self, turn: Turn) -> str:
         """Return a turn's observation as text."""
         return self.dialect.render(turn.observation) if turn.observation else ""
 
     def hear(self, text: str) -> Action:
-        return self.hear_anew(text) if len(text) > BRIEF or isinstance(text, Cut) else self.heard_before(text)
+        return self.parse(text) if len(text) > BRIEF or isinstance(text, Cut) else self.cached_hear(text)
 
-    def hear_anew(self, text: str) -> Action:
+    def parse(self, text: str) -> Action:
         return self.dialect.parse(text, "length" if isinstance(text, Cut) else "stop")

@@ -38,7 +38,7 @@ def state_of(env: TextEnv) -> dict[str, Any]:
     require_replayable(env)
     if "task" not in vars(env):
         raise ResetNeeded("no episode was begun: call reset() first")
-    return {"task": env.task, "said": list(env.said)}
+    return {"task": env.task, "said": list(env.replies)}
 
 
 def check_state(state: Any) -> None:

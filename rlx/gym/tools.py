@@ -252,13 +252,13 @@ class ToolEnvWrapper(TextEnv):
     def use(self, index: int, failed: bool, seen: str, said: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Take a turn that a tool answered."""
         tool = self.tools[index]
-        self.answers[len(self.said)] = (index, failed, seen)
+        self.answers[len(self.replies)] = (index, failed, seen)
         self.num_uses, self.num_successes = self.num_uses + 1, self.num_successes + (not failed)
         self.max_rounds = None if self.max_rounds is None else self.max_rounds + 1
         text = seen + LAST * (self.num_uses == self.max_tool_uses)
         count = ToolUse(num_calls=1, num_failed=int(failed), name=tool.tool_type)
         self.seen = Step(observation=(Text(text),), tool=count, legal=self.seen.legal)
-        self.said.append(said)
+        self.replies.append(said)
         reward = self.pay.of(failed)
         info = {**info_of(self.seen), **self.counted(), "use_tool": True}
         observation = self.observe(Action(kind="call", name=tool.tool_type, text=said))

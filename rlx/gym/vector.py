@@ -34,7 +34,7 @@ from rlx.limits import MANY, MistakeError, near, within
 
 Outcome = tuple[Any, float, bool, bool, dict[str, Any]]
 T = TypeVar("T")
-OWN = re.compile(r"env(\d+)_kwargs")
+ENV_KWARGS = re.compile(r"env(\d+)_kwargs")
 RESETS = ("seed", "options", "idx")
 """Keywords of an environment's reset."""
 NOTHING: Mapping[str, Any] = {}
@@ -139,7 +139,7 @@ class TextVectorEnv(VectorEnv[Any, Any, Any]):
         """Return the keywords of single environments by their numbers."""
         own = {}
         for name, value in keywords.items():
-            found = OWN.fullmatch(name)
+            found = ENV_KWARGS.fullmatch(name)
             if found is None or int(found[1]) >= self.num_envs:
                 last = f"env{self.num_envs - 1}_kwargs"
                 raise MistakeError(f"reset: there is no keyword {name!r:.60}; expected env0_kwargs to {last}")

@@ -23,7 +23,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from rlx.hardware.ranks import ALONE, GIVEN_UP, Ranks
+from rlx.hardware.ranks import ALONE, EXIT_RANK_LOST, Ranks
 from rlx.record.folder import RANKS
 
 GRACE = 10.0
@@ -142,7 +142,7 @@ def watch(folder: Path, ranks: Ranks, minutes: float, end: Callable[[int], None]
             rank = hanging(seen, time.monotonic(), limit)
             if rank is not None and not over.is_set():
                 give_up(folder, ranks.rank, describe(rank, seen[rank].state, minutes))
-                end(GIVEN_UP)
+                end(EXIT_RANK_LOST)
 
     thread = threading.Thread(target=run, name="pulse", daemon=True)
     thread.start()

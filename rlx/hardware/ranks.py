@@ -51,7 +51,7 @@ APART = (
 """Phrases of the errors that a wrong network interface causes while processes meet."""
 
 
-GIVEN_UP = 75
+EXIT_RANK_LOST = 75
 """Exit code after another rank is lost or hangs (EX_TEMPFAIL): a launcher starts the run again."""
 
 
@@ -178,7 +178,7 @@ def report_lost_process(place: Place) -> Iterator[None]:
         if not is_loss(error):
             raise
         gone = f"rank {place.rank} of {place.size} stops: another process of the run is gone"
-        raise RanksError(f"{gone} ({cause_of(error)})", GIVEN_UP) from error
+        raise RanksError(f"{gone} ({cause_of(error)})", EXIT_RANK_LOST) from error
 
 
 @contextmanager

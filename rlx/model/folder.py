@@ -22,7 +22,7 @@ SETTINGS = (
 """Optional files that must hold a JSON object."""
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
 """Files of which one must hold the vocabulary."""
-WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 LONGEST_HEADER = 100_000_000
 READ = ("*.json", "*.jinja", "*.txt", "*.model", "*.safetensors", "additional_chat_templates/*")
 """Files read when a model is loaded."""
@@ -55,7 +55,7 @@ def check_folder(path: str, folder: Path) -> None:
         if fault:
             refuse(f"{file} {fault}")
     if not weights_of(folder):
-        refuse(f"{folder} has no weights ({WHOLE})")
+        refuse(f"{folder} has no weights ({WEIGHTS})")
 
 
 def most_of(name: str) -> int:
@@ -81,8 +81,8 @@ def read(file: Path) -> Any:
 
 def weights_of(folder: Path) -> list[Path]:
     """Return the files of the weights: the single one, or those that the index names."""
-    if (folder / WHOLE).exists() or not (folder / INDEX).exists():
-        return [folder / WHOLE] if (folder / WHOLE).exists() else []
+    if (folder / WEIGHTS).exists() or not (folder / INDEX).exists():
+        return [folder / WEIGHTS] if (folder / WEIGHTS).exists() else []
     named = read(folder / INDEX).get("weight_map", {})
     return sorted({folder / os.path.basename(str(name)) for name in named.values()}) if isinstance(named, dict) else []
 

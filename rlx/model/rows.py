@@ -128,8 +128,8 @@ class Way:
     """A prompt's text as it grows: the model's own tokens, then the ids of a path."""
 
     ground: Ground
-    num_own: int
-    """Tokens of the model's own that are left."""
+    num_left: int
+    """Tokens that the model itself may still add."""
     place: int = -1
     """Index of the path's id that was read last; -1 within the text."""
 
@@ -146,8 +146,8 @@ class Way:
 
     def go_on(self, drawn: int, ends: Collection[int]) -> int:
         """Return the next id: the drawn one while the text goes on."""
-        if self.place < 0 and self.num_own > 0 and drawn not in ends:
-            self.num_own -= 1
+        if self.place < 0 and self.num_left > 0 and drawn not in ends:
+            self.num_left -= 1
             return drawn
         self.place += 1
         return 0 if self.is_over else self.ground.path[self.place]

@@ -86,8 +86,8 @@ class Lengths:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Given:
-    """Lengths that a user gives on the command line, and a run's own; None where nothing is said."""
+class LengthHints:
+    """Lengths of episodes that the command line names, or that a run has measured; None where unknown."""
 
     tokens: float | None = None
     turns: float | None = None
@@ -102,7 +102,7 @@ class Given:
                 raise LengthError(f"--{name} {value} cannot be: expected a number up to {MANY:,}")
 
 
-NOTHING_GIVEN = Given()
+NO_HINTS = LengthHints()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +136,7 @@ class Expected:
         return self.lengths[len(self.lengths) // 2]
 
 
-def expect_lengths(run: Run, given: Given = NOTHING_GIVEN) -> Expected:
+def expect_lengths(run: Run, given: LengthHints = NO_HINTS) -> Expected:
     """Tell the lengths of a stage's episodes, as far as anything tells them; `run` is the stage as a run."""
     worlds, context, trained = worlds_in(run), run.sampling.max_context, run.trained_agents
     played = play_experts(worlds, run.seed, trained)
@@ -144,10 +144,10 @@ def expect_lengths(run: Run, given: Given = NOTHING_GIVEN) -> Expected:
     weights = {name: portion.weight for name, portion in run.env.components.items() if portion.weight} or {"": 1.0}
     each = {name: experts.get(name) or unplayed_lengths(worlds[name], run.seed, len(trained[name])) for name in weights}
     mean = mean_of([lengths.within(context) for lengths in each.values()], list(weights.values()))
-    mean = given_lengths(mean, given)
+    mean = with_hints(mean, given)
     most = max(sampled_most(worlds[name].env, run.sampling, lengths) for name, lengths in each.items())
     if given.tokens is not None:
-        one = replace(mean, sampled=given_tokens(given.tokens, most, given.source))
+        one = replace(mean, sampled=tokens_in_hints(given.tokens, most, given.source))
         one = one if given.turns is not None else in_turns(one, run.sampling.max_new_tokens)
         return Expected(lengths=(one,), source=given.source, most=most, experts=experts)
     factor = copying(run, is_terse=all(one.is_terse for one in played.values()))
@@ -158,7 +158,7 @@ def expect_lengths(run: Run, given: Given = NOTHING_GIVEN) -> Expected:
     return Expected(lengths=three, most=most, experts=experts)
 
 
-def given_tokens(tokens: float, most: int, source: str) -> float:
+def tokens_in_hints(tokens: float, most: int, source: str) -> float:
     """Return the tokens of an episode that are given; LengthError where a user gives more than an episode can have."""
     if tokens > most and source == TOKENS:
         limit = f"an episode samples at most {most:,} tokens (sampling.max_new_tokens, sampling.max_context)"
@@ -179,7 +179,7 @@ def with_turns(lengths: Lengths, turns: float) -> Lengths:
     return replace(lengths, observed=observed, contexts=contexts, turns=turns)
 
 
-def given_lengths(lengths: Lengths, given: Given) -> Lengths:
+def with_hints(lengths: Lengths, given: LengthHints) -> Lengths:
     """Replace what the user gives; further turns see as much each as before."""
     scaled = lengths if given.turns is None else with_turns(lengths, given.turns)
     seen = scaled.observed if given.seen is None else given.seen

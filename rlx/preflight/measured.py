@@ -10,7 +10,7 @@ from typing import Any
 
 from rlx.console import one_line
 from rlx.limits import MANY
-from rlx.preflight.lengths import Given
+from rlx.preflight.lengths import LengthHints
 from rlx.record.folder import CONFIG, JUDGING_KEYS, METRICS, differences, read_config
 from rlx.record.track import numbers_in
 
@@ -29,7 +29,7 @@ class Measured:
     folder: Path
     steps: int
     """Steps done."""
-    given: Given
+    length_hints: LengthHints
     rollout: float
     update: float
     seconds: float
@@ -52,7 +52,7 @@ def read_measured(folder: Path, tree: Mapping[str, Any]) -> Measured | None:
     return Measured(
         folder=folder,
         steps=steps,
-        given=Given(
+        length_hints=LengthHints(
             **{name: value for name, value in lengths.items() if value is not None},
             source=f"{one_line(folder.name, 40)}, steps up to {steps:,}",
         ),

@@ -19,7 +19,7 @@ from rlx.preflight.devices import check_devices, check_packages, device_memory
 from rlx.preflight.disk import save_seconds
 from rlx.preflight.fit import FitError, find_misfit, fits, largest_share, verdict
 from rlx.preflight.forecast import Forecast
-from rlx.preflight.lengths import NOTHING_GIVEN, Given
+from rlx.preflight.lengths import NO_HINTS, LengthHints
 from rlx.preflight.measured import Measured
 from rlx.preflight.memory import Budget, Demand, budgets, num_trained
 from rlx.preflight.memory_host import host_amounts, host_peak
@@ -43,7 +43,7 @@ class Prospect:
     run: Run
     trains: bool = True
     """The run trains; False: it evaluates its model alone."""
-    given: Given = NOTHING_GIVEN
+    length_hints: LengthHints = NO_HINTS
     """Lengths of episodes that the user gives, or that a run has measured."""
     measured: Measured | None = None
     """Figures of the last steps of a run that is planned again."""
@@ -66,7 +66,7 @@ class Prospect:
             Stage(run=run, name=name, key="warm_start." + "before." * (num - number), num_adapted=self.num_adapted)
             for number, (run, name) in enumerate(zip(self.runs, names), 1)
         ]
-        return (*warm, Stage(run=self.run, given=self.given, num_adapted=self.num_adapted))
+        return (*warm, Stage(run=self.run, length_hints=self.length_hints, num_adapted=self.num_adapted))
 
     @property
     def main(self) -> Stage:

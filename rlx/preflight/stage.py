@@ -13,7 +13,7 @@ from functools import cached_property
 from rlx.algo.parts import Algorithm, Sampler
 from rlx.dialect import Dialect
 from rlx.environment import Environment
-from rlx.preflight.lengths import NOTHING_GIVEN, TAIL, Expected, Given, Lengths, expect_lengths
+from rlx.preflight.lengths import NO_HINTS, TAIL, Expected, LengthHints, Lengths, expect_lengths
 from rlx.preflight.openings import Opening, first_tasks, open_task
 from rlx.preflight.step import Load
 from rlx.run.run import Run
@@ -30,7 +30,7 @@ class Stage:
     name: str = "run"
     key: str = ""
     """Beginning of its keys in the configuration: `warm_start.before.`"""
-    given: Given = NOTHING_GIVEN
+    length_hints: LengthHints = NO_HINTS
     num_adapted: int | None = None
     """Parameters of adapters, where these alone are trained."""
 
@@ -57,7 +57,7 @@ class Stage:
     @cached_property
     def expected(self) -> Expected:
         """Lengths of its episodes, as far as anything tells them."""
-        return expect_lengths(self.run, self.given)
+        return expect_lengths(self.run, self.length_hints)
 
     @cached_property
     def loads(self) -> tuple[Load, ...]:

@@ -26,8 +26,8 @@ Encode = Callable[[str], Sequence[int]]
 Decode = Callable[[Sequence[int]], str]
 Initial = Literal["description", "word", "first"]
 """Initial output row of an action: fitted to its description, the mean of its words' rows, or its first word's row."""
-Said = tuple[str, str]
-"""An added action's name, or none for text; and how the context holds it."""
+ChoiceText = tuple[str, str]
+"""Name of an added action, empty for text, and the text that the context holds for it."""
 
 
 class Choosing(Dialect):
@@ -53,10 +53,10 @@ class Choosing(Dialect):
         None: all of them."""
 
     @abstractmethod
-    def understand(self, said: Sequence[Said], stop: Stop) -> Action:
+    def understand(self, said: Sequence[ChoiceText], stop: Stop) -> Action:
         """Read an action from what was chosen: text that spells an action's description is not that action."""
 
-    def choose(self, move: Move) -> Sequence[Said]:
+    def choose(self, move: Move) -> Sequence[ChoiceText]:
         """Return a demonstration as it is chosen: the inverse of `understand`. ValueError where there are none."""
         raise ValueError(f"protocol: {type(self).__name__} has no demonstrations")
 
@@ -107,7 +107,7 @@ def without_gap(description: tuple[int, ...], blanks: Collection[int]) -> tuple[
     return description
 
 
-def split_choices(completion: Completion, actions: Actions | None, decode: Decode) -> Iterator[Said]:
+def split_choices(completion: Completion, actions: Actions | None, decode: Decode) -> Iterator[ChoiceText]:
     """A completion as it was chosen; an end-of-sequence token is no part of what was said."""
     end = len(completion.token_ids) - (completion.stop == "eos")
     chosen = completion.chosen_ids or completion.token_ids
@@ -139,7 +139,7 @@ def ended(completion: Completion, end: int) -> Completion:
 
 
 def chosen_as(
-    said: Sequence[Said], automaton: Automaton, state: int, encode: Encode, end: int | None = None
+    said: Sequence[ChoiceText], automaton: Automaton, state: int, encode: Encode, end: int | None = None
 ) -> Completion:
     """Return the inverse of `split_choices`: what is said, as if it had been sampled from `state` on, and the id `end`
     where the automaton does not end it; ValueError for what cannot be."""

@@ -27,7 +27,7 @@ from rlx.limits import MistakeError
 from rlx.protocol.automaton import Actions, Automaton, State
 from rlx.protocol.blocks import ANSWER, invalid, require_same_action, uncut
 from rlx.protocol.direct import Lines, without_end
-from rlx.protocol.drawn import Choosing, Encode, Initial, Said
+from rlx.protocol.drawn import ChoiceText, Choosing, Encode, Initial
 from rlx.protocol.instruction import spell
 from rlx.protocol.tags import refuse_names
 from rlx.types import Action, Move, Part, Piece, Stop, Task, Turn, Verb
@@ -51,17 +51,17 @@ class ExpA(Lines, Choosing):
     or the mean of its words' rows, or its first word's row (EARL's release)."""
     stops: tuple[str, ...] = ()
     """Stop strings of an answer, beside the model's own end of sequence."""
-    lent: tuple[Verb, ...] = ()
+    tool_verbs: tuple[Verb, ...] = ()
     """Tools of the environment, set by `bound`."""
 
     @property
     def tools(self) -> tuple[str, ...]:
-        return tuple(verb.name for verb in self.lent)
+        return tuple(verb.name for verb in self.tool_verbs)
 
     @property
     def routes(self) -> tuple[Verb, ...]:
         """Verbs whose routes lead out of language; an answer is text."""
-        return (*self.lent, *(verb for verb in self.declared if verb.name != ANSWER))
+        return (*self.tool_verbs, *(verb for verb in self.declared if verb.name != ANSWER))
 
     @cached_property
     def languages(self) -> tuple[frozenset[str], ...]:
@@ -80,7 +80,7 @@ class ExpA(Lines, Choosing):
         return self.languages.index(own) if own in self.languages else 0
 
     @property
-    def entering(self) -> Mapping[str, Said]:
+    def entering(self) -> Mapping[str, ChoiceText]:
         return {verb.name: (verb.name, route_text(verb)) for verb in self.routes}
 
     @property
@@ -90,7 +90,7 @@ class ExpA(Lines, Choosing):
 
     def bound(self, tools: tuple[Verb, ...], actions: tuple[Verb, ...]) -> ExpA:
         refuse_names([verb.name for verb in (*tools, *actions)])
-        bound = replace(self, lent=tools, declared=actions)
+        bound = replace(self, tool_verbs=tools, declared=actions)
         if not bound.routes:
             raise MistakeError("protocol=expa: the environment lends and declares nothing to do; use protocol=direct")
         return bound
@@ -141,7 +141,7 @@ class ExpA(Lines, Choosing):
         spoken = [speaking(frozenset(ids[name] for name in routes), moves, ids) for routes in self.languages]
         return Automaton(states=(*spoken, *inside), actions=actions)
 
-    def understand(self, said: Sequence[Said], stop: Stop) -> Action:
+    def understand(self, said: Sequence[ChoiceText], stop: Stop) -> Action:
         routes = {verb.name: verb for verb in self.routes}
         at = next((place for place, (name, _) in enumerate(said) if name in routes), None)
         if at is None:
@@ -154,7 +154,7 @@ class ExpA(Lines, Choosing):
             return invalid(f"choose one of: {', '.join(map(label, self.routes))}")
         return Action(kind="answer", text=said) if said else invalid("say something")
 
-    def take(self, verb: Verb, after: Sequence[Said]) -> Action:
+    def take(self, verb: Verb, after: Sequence[ChoiceText]) -> Action:
         """Return the action of a route with the choices after it."""
         if verb.buttons is not None:
             return self.action(verb, "".join(name for name, _ in after)[len(verb.buttons.between) :].rstrip())
@@ -164,7 +164,7 @@ class ExpA(Lines, Choosing):
         return self.action(verb, argument)
 
     def action(self, verb: Verb, text: str) -> Action:
-        return Action(kind="call" if verb in self.lent else "act", name=verb.name, text=text)
+        return Action(kind="call" if verb in self.tool_verbs else "act", name=verb.name, text=text)
 
     def parse(self, text: str, stop: Stop) -> Action:
         """Return the action of written text: a thought, and a route with its argument; or an answer.
@@ -178,7 +178,7 @@ class ExpA(Lines, Choosing):
                 return uncut(self.action(verb, rest), stop)
         return uncut(self.answer(text), stop)
 
-    def choose(self, move: Move) -> list[Said]:
+    def choose(self, move: Move) -> list[ChoiceText]:
         """The inverse of `understand`; a ValueError for what no choices mean."""
         action, name = move.action, move.action.name
         if action.kind == "answer":
@@ -244,7 +244,7 @@ def pressing(state: Mapping[str, int | None], buttons: Buttons, ids: Mapping[str
     )
 
 
-def argument_choices(verb: Verb, text: str) -> Iterable[Said]:
+def argument_choices(verb: Verb, text: str) -> Iterable[ChoiceText]:
     """An argument as it is chosen."""
     if verb.buttons is not None:
         return [(one, one) for one in presses(verb.buttons, text)]

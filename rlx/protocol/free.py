@@ -26,7 +26,7 @@ class Free(History):
     line."""
     stops_at: tuple[str, ...] = ()
     """Stop strings of a turn, beside a tool's closing tag and the model's end of sequence."""
-    lent: tuple[Verb, ...] = ()
+    tool_verbs: tuple[Verb, ...] = ()
     """Tools of the environment, set by `bound`."""
 
     def __post_init__(self) -> None:
@@ -49,7 +49,7 @@ class Free(History):
 
     @property
     def tools(self) -> tuple[str, ...]:
-        return tuple(verb.name for verb in self.lent)
+        return tuple(verb.name for verb in self.tool_verbs)
 
     @property
     def stops(self) -> tuple[str, ...]:
@@ -57,11 +57,11 @@ class Free(History):
 
     def bound(self, tools: tuple[Verb, ...], actions: tuple[Verb, ...]) -> Self:
         refuse_names([verb.name for verb in tools])
-        return replace(self, lent=tools, declared=actions)
+        return replace(self, tool_verbs=tools, declared=actions)
 
     @property
     def introduction(self) -> str | None:
-        told = instruct(self.lent, self.declared, self.place) if self.instruction is None else self.instruction
+        told = instruct(self.tool_verbs, self.declared, self.place) if self.instruction is None else self.instruction
         return told or None
 
     def parse(self, text: str, stop: Stop) -> Action:
@@ -70,7 +70,7 @@ class Free(History):
     def read(self, text: str) -> Action:
         """Return what a whole turn says."""
         turn = end_outside_thoughts(text, self.stops, self.reasoning)
-        call = self.call_in(turn) if self.lent else None
+        call = self.call_in(turn) if self.tool_verbs else None
         if call is not None:
             return call
         found = self.extract(turn)
@@ -106,9 +106,9 @@ def called(name: str, turn: str) -> Action:
     return Action(kind="call", name=name, text=unfenced(body).strip()) if opened else invalid(f"<{name}> is not opened")
 
 
-def instruct(lent: Sequence[Verb], declared: Sequence[Verb], place: str) -> str:
+def instruct(tool_verbs: Sequence[Verb], declared: Sequence[Verb], place: str) -> str:
     """Say what can be said, and where."""
-    calls = "".join(f"You may {verb.description} in <{verb.name}>. " for verb in lent)
+    calls = "".join(f"You may {verb.description} in <{verb.name}>. " for verb in tool_verbs)
     if not declared:
         return f"{calls}Put your answer in {place}."
     if is_bare(declared):

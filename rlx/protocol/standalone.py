@@ -81,7 +81,7 @@ class Standalone(Tags):
             return [] if has_places(self.instruction) else [self.instruction]
         may = [verb for verb in self.declared if legal is None or verb.name in legal]
         must = legal is not None and ANSWER not in legal and bool(may)
-        return [instruct_one([*([] if must else self.lent), *may], answers=not self.declared)]
+        return [instruct_one([*([] if must else self.tool_verbs), *may], answers=not self.declared)]
 
     def history(self, past: Sequence[Turn]) -> str:
         """Return the latest part of earlier turns and their results, in short forms."""

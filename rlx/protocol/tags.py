@@ -27,16 +27,16 @@ class Tags(Blocks):
 
     instruction: str | None = None
     """The line before the task's own text; null: what the environment's tools and actions are for."""
-    lent: tuple[Verb, ...] = ()
+    tool_verbs: tuple[Verb, ...] = ()
     """Tools of the environment, set by `bound`."""
 
     def bound(self, tools: tuple[Verb, ...], actions: tuple[Verb, ...]) -> Tags:
         refuse_names([verb.name for verb in (*tools, *actions)])
-        return replace(self, lent=tools, declared=actions)
+        return replace(self, tool_verbs=tools, declared=actions)
 
     @property
     def tools(self) -> tuple[str, ...]:
-        return tuple(verb.name for verb in self.lent)
+        return tuple(verb.name for verb in self.tool_verbs)
 
     @property
     def acts(self) -> tuple[str, ...]:
@@ -76,20 +76,20 @@ class Tags(Blocks):
 
     def otherwise(self, text: str, why: str) -> Action:
         """A reasoning model may call a tool in a block of code with the tool's label."""
-        said = outside(text) if self.reasoning and self.lent else ""
+        said = outside(text) if self.reasoning and self.tool_verbs else ""
         return next(calls_in(said, self.tools), None) or invalid(why)
 
     @property
     def introduction(self) -> str:
-        return self.instruction if self.instruction is not None else instruct(self.lent, self.declared)
+        return self.instruction if self.instruction is not None else instruct(self.tool_verbs, self.declared)
 
 
-def instruct(lent: tuple[Verb, ...], declared: tuple[Verb, ...]) -> str:
+def instruct(tool_verbs: tuple[Verb, ...], declared: tuple[Verb, ...]) -> str:
     """Say what can be said, and in which tag."""
-    said = [verb for verb in (*lent, *declared) if verb.name != ANSWER]
+    said = [verb for verb in (*tool_verbs, *declared) if verb.name != ANSWER]
     steps = ["Think in <think>", *(f"{verb.description} in <{verb.name}>" for verb in said)]
     steps += ["read its <observation>"] if said else []
-    if not declared or len(said) < len(lent) + len(declared):
+    if not declared or len(said) < len(tool_verbs) + len(declared):
         steps.append("finish with <answer>")
     return f"{', '.join(steps[:-1])}, and {steps[-1]}."
 

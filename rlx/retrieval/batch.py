@@ -147,7 +147,7 @@ class Cached:
         """`size`: answers that are kept; 0: none."""
         self.inner, self.size = inner, size
         self.lock = Lock()
-        self.kept: OrderedDict[tuple[str, str, int], Hits] = OrderedDict()
+        self.entries: OrderedDict[tuple[str, str, int], Hits] = OrderedDict()
         self.num_asked = self.num_hits = 0
 
     def find(self, queries: Sequence[str], top_k: int) -> list[Hits]:
@@ -159,18 +159,18 @@ class Cached:
                 self.num_asked += 1
                 if query in found:
                     self.num_hits += 1
-                elif key in self.kept:
+                elif key in self.entries:
                     self.num_hits += 1
-                    self.kept.move_to_end(key)
-                    found[query] = self.kept[key]
+                    self.entries.move_to_end(key)
+                    found[query] = self.entries[key]
         missing = [query for query in dict.fromkeys(queries) if query not in found]
         if missing:
             found.update(zip(missing, self.inner.find(missing, top_k), strict=True))
             with self.lock:
                 for query in missing if self.size else ():
-                    self.kept[edition, query, top_k] = found[query]
-                while len(self.kept) > self.size:
-                    self.kept.popitem(last=False)
+                    self.entries[edition, query, top_k] = found[query]
+                while len(self.entries) > self.size:
+                    self.entries.popitem(last=False)
         return [list(found[query]) for query in queries]
 
     @property

@@ -12,11 +12,11 @@ from rlx.dialect import Dialect
 from rlx.model.chat import Marks, end_of_turn, find_marks
 from rlx.model.load import encode_text
 from rlx.protocol.drawn import (
+    ChoiceText,
     Choosing,
     Decode,
     Drawn,
     Encode,
-    Said,
     chosen_as,
     ended,
     split_choices,
@@ -88,7 +88,7 @@ class Speech:
         """Entries of the verbs, under a protocol in which verbs are entered."""
         return tuple(self.entry(name, said) for name, said in self.dialect.entering.items())
 
-    def entry(self, name: str, said: Said) -> Entry:
+    def entry(self, name: str, said: ChoiceText) -> Entry:
         """Return the entry by a route beyond the vocabulary, or by text, with the first tokens that say its name.
 
         Blanks say nothing of a name, and nor does the first token of a tag of several (`<`): it begins any tag. The

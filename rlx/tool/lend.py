@@ -89,7 +89,7 @@ class Lend(WrappedEnvironment):
         return True
 
     def start(self, task: Task) -> Episode:
-        return LentEpisode(self, start_episode(self.env, task))
+        return LendEpisode(self, start_episode(self.env, task))
 
     def tool_cost(self, tool: ToolUse) -> float:
         """Its own price of its own calls; the environment's of all others."""
@@ -99,7 +99,7 @@ class Lend(WrappedEnvironment):
         return calls + self.lambda_token * tool.num_tokens
 
 
-class LentEpisode(WrappedEpisode):
+class LendEpisode(WrappedEpisode):
     """An episode with a tool beside it. What was legal before a call is legal after it, for the agent that called."""
 
     def __init__(self, lend: Lend, episode: Episode) -> None:

@@ -55,7 +55,7 @@ def sys_setrecursionlimit(limit):
     pass
 exit = quit = sys_exit
 """
-MADE = ("stdin", "stdout", "exit", "setrecursionlimit")
+SYS_MEMBERS = ("stdin", "stdout", "exit", "setrecursionlimit")
 """Members of `sys` that the prelude defines."""
 FROM_SYS = re.compile(r"^([^\S\n]*)from sys import ([\w, ]+)$", re.MULTILINE)
 
@@ -118,7 +118,7 @@ def with_sys(code: str) -> str:
     tokens = [match[0] for match in TOKENS.finditer(code)]
     said: list[str] = []
     while tokens:
-        is_made = tokens[:2] == ["sys", "."] and tokens[2:3] and tokens[2] in MADE and said[-1:] != ["."]
+        is_made = tokens[:2] == ["sys", "."] and tokens[2:3] and tokens[2] in SYS_MEMBERS and said[-1:] != ["."]
         is_listed = is_made and tokens[2] == "stdin" and "".join(said).rstrip().endswith(" in")
         said.append(f"sys_{tokens[2]}{'.readlines()' * bool(is_listed)}" if is_made else tokens[0])
         del tokens[: 3 if is_made else 1]
@@ -128,4 +128,6 @@ def with_sys(code: str) -> str:
 def from_sys(found: re.Match[str]) -> str:
     """`from sys import stdin`, as what it comes to."""
     names = [name.strip() for name in found[2].split(",")]
-    return found[1] + "; ".join(f"{name} = sys_{name}" if name in MADE else f"from sys import {name}" for name in names)
+    return found[1] + "; ".join(
+        f"{name} = sys_{name}" if name in SYS_MEMBERS else f"from sys import {name}" for name in names
+    )

@@ -14,7 +14,7 @@ from rlx.config.compose import build_run, compose
 from rlx.preflight.checks import check_plan
 from rlx.preflight.disk import save_seconds
 from rlx.preflight.fit import FitError
-from rlx.preflight.lengths import NOTHING_GIVEN, Given
+from rlx.preflight.lengths import NO_HINTS, LengthHints
 from rlx.preflight.objective import ObjectiveError
 from rlx.preflight.prospect import Prospect
 from rlx.preflight.stage import episodes_a_task
@@ -24,8 +24,8 @@ from tests.errors import raises_naming
 LARGE = ["hardware=a100x8x2", "model=qwen2_5_7b", "algo=grpo", "algo.loss.kl=0.1", "steps=3"]
 
 
-def prospect_of(*words: str, given: Given = NOTHING_GIVEN) -> Prospect:
-    return Prospect(run=build_run(compose(words), Path()), given=given)
+def prospect_of(*words: str, given: LengthHints = NO_HINTS) -> Prospect:
+    return Prospect(run=build_run(compose(words), Path()), length_hints=given)
 
 
 def plan(*words: str) -> str:
@@ -177,7 +177,7 @@ def test_settings_are_spelled_as_one_would_override_them() -> None:
     assert "kl=0.5" in " ".join(describe_settings(tree))
 
 
-def first(*words: str, given: Given = NOTHING_GIVEN) -> str:
+def first(*words: str, given: LengthHints = NO_HINTS) -> str:
     """The lines before the settings, on one line."""
     text = describe_plan(prospect_of(*words, given=given), words)
     return " ".join(text.partition("\n\n")[0].split())
@@ -197,7 +197,7 @@ def test_one_time_where_the_length_is_known_and_three_where_it_is_not() -> None:
     assert "time unknown, as is the length of episodes" in unknown
     assert len(re.findall(r"[\d,]+ tokens: [\d.]+ \w+, [\d,.]+ GPU-hours", unknown)) == 3
     assert "--tokens N" in unknown
-    known = first(*large, given=Given(tokens=800))
+    known = first(*large, given=LengthHints(tokens=800))
     assert len(re.findall(r"[\d,]+ tokens: ", known)) == 1
     assert "time 800 tokens: " in known
     assert "within a factor of two; twice the tokens take " in known

@@ -136,7 +136,7 @@ def test_short_turns_are_heard_once_and_long_ones_not_kept() -> None:
         "\nyou guessed 1 before\n",
         "\nhigher than 2\n",
     ]
-    assert env.spoken.heard_before.cache_info()[:2] == (1, 1)
+    assert env.spoken.cached_hear.cache_info()[:2] == (1, 1)
     assert env.another(seed=1).spoken_parts is env.spoken_parts
 
 

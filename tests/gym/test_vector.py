@@ -306,7 +306,7 @@ def test_what_it_returns_is_in_its_spaces() -> None:
 def test_what_no_agent_can_say_reaches_no_environment() -> None:
     vector = rlx.gym.make_vec(GUESS, num_envs=2)
     vector.reset(seed=0)
-    before = [env.said for env in vector.envs]  # type: ignore[attr-defined]
+    before = [env.replies for env in vector.envs]  # type: ignore[attr-defined]
     for actions, names in [
         (["x", None], ("action", "NoneType")),
         ({5: "x"}, ("environment 5", "0 to 1")),
@@ -315,7 +315,7 @@ def test_what_no_agent_can_say_reaches_no_environment() -> None:
     ]:
         with raises_naming(MistakeError, *names):
             vector.step(actions)  # type: ignore[arg-type]
-    assert [env.said for env in vector.envs] == before == [[], []]  # type: ignore[attr-defined]
+    assert [env.replies for env in vector.envs] == before == [[], []]  # type: ignore[attr-defined]
 
 
 def test_a_mask_has_a_place_for_each() -> None:

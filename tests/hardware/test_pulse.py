@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rlx.hardware.pulse import Pulse, Seen, describe, hanging, look, rank_path, watch
-from rlx.hardware.ranks import ALONE, GIVEN_UP
+from rlx.hardware.ranks import ALONE, EXIT_RANK_LOST
 
 
 def seen(**ranks: tuple[float, float]) -> dict[int, Seen]:
@@ -61,7 +61,7 @@ def test_a_run_that_hangs_says_so_and_ends(tmp_path: Path, capsys: pytest.Captur
     with watch(tmp_path, ALONE, 0.002, end) as pulse:
         pulse.at("update of step 7")
         assert ended.wait(20)
-    assert codes[0] == GIVEN_UP
+    assert codes[0] == EXIT_RANK_LOST
     said = capsys.readouterr().err.splitlines()[0]
     assert said.startswith("rlx: rank 0 (host ")
     assert "hangs: in 'update of step 7' since" in said

@@ -15,7 +15,7 @@ import torch
 from rlx.hardware.profile import Hardware
 from rlx.hardware.ranks import (
     ALONE,
-    GIVEN_UP,
+    EXIT_RANK_LOST,
     Place,
     RanksError,
     check_place,
@@ -199,7 +199,7 @@ def test_a_wrong_network_interface_is_named_and_not_tried_again(text: str) -> No
         report_network_error(place),
     ):
         raise RuntimeError(text)
-    assert caught.value.exit_code != GIVEN_UP
+    assert caught.value.exit_code != EXIT_RANK_LOST
     assert text[:60] in str(caught.value)
 
 
@@ -214,4 +214,4 @@ def test_a_process_that_dies_while_all_meet_is_gone() -> None:
         report_network_error(place),
     ):
         raise RuntimeError(text)
-    assert caught.value.exit_code == GIVEN_UP
+    assert caught.value.exit_code == EXIT_RANK_LOST

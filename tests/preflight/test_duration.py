@@ -10,7 +10,7 @@ import pytest
 from rlx.config.compose import build_run, compose
 from rlx.hardware.profile import Hardware
 from rlx.preflight.forecast import Forecast
-from rlx.preflight.lengths import NOTHING_GIVEN, TAIL, Given
+from rlx.preflight.lengths import NO_HINTS, TAIL, LengthHints
 from rlx.preflight.peaks import MACHINES
 from rlx.preflight.prospect import Prospect
 from rlx.preflight.stage import Stage, num_tokens
@@ -26,8 +26,8 @@ def run_of(*words: str) -> Run:
     return build_run(compose(words), Path())
 
 
-def prospect_of(*words: str, given: Given = NOTHING_GIVEN) -> Prospect:
-    return Prospect(run=run_of(*words), given=given)
+def prospect_of(*words: str, given: LengthHints = NO_HINTS) -> Prospect:
+    return Prospect(run=run_of(*words), length_hints=given)
 
 
 def stages_of(*words: str) -> tuple[Stage, ...]:
@@ -177,13 +177,13 @@ def test_a_published_run_without_lengths_has_no_single_time() -> None:
 @pytest.mark.parametrize("tokens", [768, 1536])
 def test_a_published_run_takes_what_it_took_at_usual_lengths_of_a_turn(tokens: int) -> None:
     """Its lengths are not published: these are a fifth and two fifths of its limit."""
-    ((_, seconds),) = forecast_of(prospect_of(*GEM, given=Given(tokens=4.5 * tokens))).totals
+    ((_, seconds),) = forecast_of(prospect_of(*GEM, given=LengthHints(tokens=4.5 * tokens))).totals
     gpu_hours = 8 * seconds / 3600
     assert 190 / 2 <= gpu_hours < 190 * 2
 
 
 def test_a_length_that_is_given_gives_one_time() -> None:
-    stage = prospect_of(*GEM, given=Given(tokens=800, turns=5, seen=300, prompt=90)).main
+    stage = prospect_of(*GEM, given=LengthHints(tokens=800, turns=5, seen=300, prompt=90)).main
     (load,) = stage.loads
     assert (load.sampled, load.turns, load.observed, load.prompt) == (800, 5, 300, 90)
     assert stage.load == load
@@ -192,7 +192,7 @@ def test_a_length_that_is_given_gives_one_time() -> None:
 def test_a_critic_and_importance_weights_share_one_forward_pass_more() -> None:
     compute = []
     for words in (("algo=grpo", "hardware.importance_cap=null"), ("algo=grpo",), ("algo=ppo",)):
-        prospect = prospect_of(*SEVEN, *words, given=Given(tokens=500, turns=1, prompt=50, seen=0))
+        prospect = prospect_of(*SEVEN, *words, given=LengthHints(tokens=500, turns=1, prompt=50, seen=0))
         load = replace(prospect.main.load, episodes=1024, samples=8, epochs=1, reference=False)
         compute.append(forecast_of(prospect).timer.step(prospect.hardware, load).compute)
     assert compute[0] < compute[1] == pytest.approx(compute[2])

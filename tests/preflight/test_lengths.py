@@ -14,8 +14,8 @@ from rlx.env.game.guess_the_number import GuessTheNumber
 from rlx.model.load import Model, load_tokenizer
 from rlx.preflight.lengths import (
     AFTER_COPYING,
-    Given,
     LengthError,
+    LengthHints,
     Lengths,
     Played,
     encoder,
@@ -138,15 +138,15 @@ def test_nano_after_its_demonstrations_of_countdown_is_as_long_as_was_measured()
 
 def test_what_the_user_gives_wins_and_must_be_possible() -> None:
     run = run_of("env=countdown", "algo=tool_rloo")
-    given = expect_lengths(run, Given(tokens=600, turns=3))
+    given = expect_lengths(run, LengthHints(tokens=600, turns=3))
     assert (given.usual.sampled, given.usual.turns, given.source) == (600, 3, "--tokens")
     assert given.usual.observed < expect_lengths(run).usual.observed, "two of four further turns see half"
     with raises_naming(LengthError, "--tokens"):
-        expect_lengths(run, Given(tokens=given.most + 1))
+        expect_lengths(run, LengthHints(tokens=given.most + 1))
     for bad in (float("nan"), float("inf"), -1.0):
         with raises_naming(LengthError, "--turns"):
-            Given(turns=bad)
-    measured = expect_lengths(run, Given(tokens=1e6, source="a run"))
+            LengthHints(turns=bad)
+    measured = expect_lengths(run, LengthHints(tokens=1e6, source="a run"))
     assert measured.usual.sampled == measured.most, "figures of a folder are bounded, not refused"
 
 
@@ -163,9 +163,9 @@ def test_an_episode_has_the_turns_that_its_tokens_need_and_no_more_tokens_than_i
     for one in found.lengths:
         assert one.observed / (one.turns - 1) == pytest.approx(expert.observed / (expert.turns - 1))
     assert found.lengths[-1].contexts > 10 > expert.contexts, "the window forgets again and again"
-    told, few = (expect_lengths(run, Given(tokens=tokens)).usual for tokens in (640, 64))
+    told, few = (expect_lengths(run, LengthHints(tokens=tokens)).usual for tokens in (640, 64))
     assert (told.turns, few.turns) == (10, expert.turns)
-    assert expect_lengths(run, Given(tokens=640, turns=3)).usual.turns == 3, "what the user gives wins"
+    assert expect_lengths(run, LengthHints(tokens=640, turns=3)).usual.turns == 3, "what the user gives wins"
 
 
 def test_turns_that_are_fixed_for_a_step_bound_its_tokens() -> None:

@@ -11,7 +11,7 @@ import yaml
 
 from rlx.commands.plan import describe_plan
 from rlx.config.compose import build_run, compose
-from rlx.preflight.lengths import NOTHING_GIVEN
+from rlx.preflight.lengths import NO_HINTS
 from rlx.preflight.measured import ENOUGH, Measured, read_measured
 from rlx.preflight.prospect import Prospect
 
@@ -35,7 +35,7 @@ def read(path: Path, *words: str) -> Measured | None:
 
 def flat(measured: Measured | None, *words: str) -> str:
     run = build_run(compose([*WORDS, *words]), Path())
-    prospect = Prospect(run=run, given=measured.given if measured else NOTHING_GIVEN, measured=measured)
+    prospect = Prospect(run=run, length_hints=measured.length_hints if measured else NO_HINTS, measured=measured)
     return " ".join(describe_plan(prospect, []).split())
 
 
@@ -44,7 +44,7 @@ def test_a_run_s_own_steps_replace_the_estimate_once_there_are_ten(tmp_path: Pat
     measured = read(folder_of(tmp_path, ENOUGH))
     assert measured is not None
     assert measured.is_same
-    assert (measured.given.tokens, measured.given.turns, measured.given.seen) == (300, 4, 40)
+    assert (measured.length_hints.tokens, measured.length_hints.turns, measured.length_hints.seen) == (300, 4, 40)
     text = flat(measured)
     assert "as measured, for what is left after 10 steps" in text
     assert "step of the run, measured: 2 s (rollout 1.5 s, update 0.5 s)" in text

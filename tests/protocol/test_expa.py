@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rlx.buttons import Buttons
 from rlx.limits import MistakeError
 from rlx.protocol.automaton import Actions, Automaton, spell_out
-from rlx.protocol.drawn import Said, added_by, chosen_as, split_choices
+from rlx.protocol.drawn import ChoiceText, added_by, chosen_as, split_choices
 from rlx.protocol.expa import ExpA, presses
 from rlx.types import Action, Completion, Move, Stop, Task, Text, Turn, Verb
 from rlx.world import legal_sets
@@ -78,7 +78,12 @@ def test_inside_an_environment_only_what_may_be_pressed_there_is_allowed_and_the
     actions = automaton.actions
     assert actions is not None
     for first, second in permutations(ITEMS, 2):
-        said: list[Said] = [("", "so"), ("swap", " swap"), (f" {first}", f" {first}"), (f" {second}", f" {second}")]
+        said: list[ChoiceText] = [
+            ("", "so"),
+            ("swap", " swap"),
+            (f" {first}", f" {first}"),
+            (f" {second}", f" {second}"),
+        ]
         done = chosen_as(said, automaton, 0, encode)
         last = done.mask_ids[-1]
         assert done.token_ids[-1] in automaton.states[last].ends
@@ -119,7 +124,7 @@ def test_what_was_chosen_is_understood_and_stands_in_the_context_as_it_is_writte
         (WALKING, [("", "25")], "eos", Action(kind="invalid", text="choose one of: guess NUMBER, look")),
     ],
 )  # fmt: skip
-def test_what_choices_mean(protocol: ExpA, said: list[Said], stop: str, action: Action) -> None:
+def test_what_choices_mean(protocol: ExpA, said: list[ChoiceText], stop: str, action: Action) -> None:
     assert protocol.understand(said, stop) == action  # type: ignore[arg-type]
 
 

@@ -21,7 +21,7 @@ from rlx.learner.batch import collate
 from rlx.model.load import Model, load_model
 from rlx.preflight.prospect import Prospect
 from rlx.protocol.automaton import Actions, Automaton, State
-from rlx.protocol.drawn import Choosing, Encode, Said, added_by, split_choices
+from rlx.protocol.drawn import ChoiceText, Choosing, Encode, added_by, split_choices
 from rlx.protocol.tags import Tags
 from rlx.record.folder import CHECKPOINTS
 from rlx.run.trainee import build_policy, build_trainee
@@ -59,7 +59,7 @@ class Keys(Tags, Choosing):
     def begins(self, legal: Sequence[str] | None) -> int:
         return 0
 
-    def understand(self, said: Sequence[Said], stop: Stop) -> Action:
+    def understand(self, said: Sequence[ChoiceText], stop: Stop) -> Action:
         return Action(kind="answer", text=" ".join(name for name, _ in said if name))
 
 
@@ -161,7 +161,7 @@ def test_parts_share_an_action_or_name_it_otherwise() -> None:
 def test_what_was_chosen_is_told_from_what_spells_it() -> None:
     actions = Actions(first=300, names=("one", "two"), descriptions=((49,), (50, 51)))
 
-    def told(token_ids: tuple[int, ...], chosen_ids: tuple[int, ...], stop: Stop = "stop") -> list[Said]:
+    def told(token_ids: tuple[int, ...], chosen_ids: tuple[int, ...], stop: Stop = "stop") -> list[ChoiceText]:
         done = Completion(
             token_ids=token_ids, chosen_ids=chosen_ids, logprobs=(0.0,) * len(token_ids), mask_ids=(0,), stop=stop
         )

@@ -28,7 +28,7 @@ from rlx.types import Task
 SCALED = tuple(kind for kind in KINDS if kind not in ("rest", "mean"))
 """Kinds of problems whose steps have no number that was found otherwise, or counted."""
 STEP = re.compile(r"<<([^<>=]{1,200})=([^<>=]{1,200})>>")
-OWN_STEP = re.compile(r"(\S+ [-+*/] \S+) = (\S+)\.(?: |$)")
+WORKED_STEP = re.compile(r"(\S+ [-+*/] \S+) = (\S+)\.(?: |$)")
 BELOW_ONE = re.compile(r"(?<![\d.])0?\.(\d+)")
 
 
@@ -83,7 +83,7 @@ class GSM8KStar(NumberQuestions, SourcedQuestions):
         if self.kinds is None:
             return tell(rng.choice(stories_of(is_test)), rng, self.high)
         text, value, worked = KINDS[rng.choice(self.kinds)](rng, self.high)
-        return Worked(text, tuple(expression for expression, _ in OWN_STEP.findall(worked))), value
+        return Worked(text, tuple(expression for expression, _ in WORKED_STEP.findall(worked))), value
 
     def read(self, row: Mapping[str, Any]) -> Question | None:
         told = hub.text_of(row[self.answer_key])

@@ -23,7 +23,7 @@ from rlx.env.questions.number import write_number
 from rlx.tool.arithmetic import WrongExpressionError, parse, tokenize
 from rlx.tool.calculator import NESTING, TOKEN
 
-KNOWN = frozenset({1, 2, 7, 10, 12, 24, 30, 31, 52, 60, 100, 365, 1000})
+CONSTANTS = frozenset({1, 2, 7, 10, 12, 24, 30, 31, 52, 60, 100, 365, 1000})
 """Numbers that a calculation may have though no one told them; they stay as they are."""
 ANY = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?|\.\d+", re.ASCII)
 PLAIN = re.compile(r"(?<![\w.,:/%-])\d{1,6}(?![\w:/%-]|[.,]\d|\s*percent)", re.ASCII)
@@ -41,9 +41,9 @@ class Expression(NamedTuple):
     """An expression whose numbers may change; a decimal that no story tells is of a share, as .35 for 35 percent."""
 
     tokens: tuple[str, ...]
-    told: Mapping[int, int]
+    story_numbers: Mapping[int, int]
     """Number of the story at a place of `tokens`."""
-    found: Mapping[int, int]
+    step_values: Mapping[int, int]
     """Index of the earlier step whose value stands at a place of `tokens`."""
 
 
@@ -53,7 +53,7 @@ def scale(problem: Worked, answer: Fraction, rng: Random, largest: int) -> tuple
     values = None if steps is None else follow(steps, {})
     if steps is None or values is None or values[-1] != answer:
         return None
-    told = sorted({number for step in steps for number in step.told.values()})
+    told = sorted({number for step in steps for number in step.story_numbers.values()})
     for attempt in range(TRIES if told and 3 * max(told) <= largest else 0):
         new = larger(told, rng, largest, exact=attempt % 2 == 1)
         others = follow(steps, new)
@@ -82,7 +82,9 @@ def understand(problem: Worked) -> list[Expression] | None:
 def changeable_numbers(problem: Worked, told: Mapping[str, int]) -> set[int]:
     """Return the numbers that the story tells once and the steps use."""
     used = {token for expression in problem.steps for token in read(expression) or ()}
-    return {int(number) for number in PLAIN.findall(problem.text) if told.get(number) == 1 and number in used} - KNOWN
+    return {
+        int(number) for number in PLAIN.findall(problem.text) if told.get(number) == 1 and number in used
+    } - CONSTANTS
 
 
 def read(expression: str) -> list[str] | None:
@@ -107,7 +109,7 @@ def sort_out(
             found[place] = earlier[0]
         elif token in told:
             new |= {place: int(token)} if token.isdigit() and int(token) in changeable else {}
-        elif "." not in token and int(token) not in KNOWN:
+        elif "." not in token and int(token) not in CONSTANTS:
             return None
     return Expression(tuple(tokens), new, found)
 
@@ -131,9 +133,9 @@ def follow(
 
 def put(step: Expression, new: Mapping[int, int], values: Sequence[Fraction]) -> list[str]:
     tokens = list(step.tokens)
-    for place, number in step.told.items():
+    for place, number in step.story_numbers.items():
         tokens[place] = str(new.get(number, number))
-    for place, index in step.found.items():
+    for place, index in step.step_values.items():
         tokens[place] = write_number(values[index])
     return tokens
 

@@ -33,7 +33,7 @@ class Story(NamedTuple):
 
     text: str
     steps: tuple[str, ...]
-    given: Mapping[str, str]
+    definitions: Mapping[str, str]
     """Expressions of letters that are not drawn, so that a division leaves no rest and enough is left to take."""
 
 
@@ -48,7 +48,7 @@ def read_story(line: str) -> Story:
     """Return the story of a line."""
     steps, given, text = (field.strip() for field in line.split("|"))
     pairs = [(one.partition(" = ")[0], one.partition(" = ")[2]) for one in given.split(", ") if one]
-    return Story(text=text, steps=tuple(steps.split("; ")), given=dict(pairs))
+    return Story(text=text, steps=tuple(steps.split("; ")), definitions=dict(pairs))
 
 
 @lru_cache(maxsize=2)
@@ -66,9 +66,9 @@ def stories_of(is_test: bool) -> tuple[Story, ...]:
 def tell(story: Story, rng: Random, high: int) -> tuple[Worked, Fraction] | None:
     """Return a problem with numbers drawn from 2 to `high`, and its answer; None if a step is not whole and above 0."""
     letters: dict[str, int] = {}
-    for letter in sorted(set(LETTER.findall(" ".join([*story.steps, *story.given.values()])))):
+    for letter in sorted(set(LETTER.findall(" ".join([*story.steps, *story.definitions.values()])))):
         letters[letter] = rng.randint(2, high)
-    values = {letter: number_of(letter, story.given, letters) for letter in {*letters, *story.given}}
+    values = {letter: number_of(letter, story.definitions, letters) for letter in {*letters, *story.definitions}}
     results: list[int] = []
     steps: list[str] = []
     for step in story.steps:

@@ -89,7 +89,7 @@ def describe(room: Room, num_rows: int, max_turns: int) -> Task:
                 f"{BOX_ON_TARGET} a box on a target, {PLAYER_ON_TARGET} you on one. You have {max_turns} moves."
             ),
         ),
-        data={"rows": rows, "known": room.known, "max_turns": max_turns},
+        data={"rows": rows, "known": room.solution_length, "max_turns": max_turns},
     )
 
 

@@ -38,8 +38,8 @@ class Room:
     targets: Cells
     boxes: Cells
     player: int
-    known: int = 0
-    """Moves of the solution by construction."""
+    solution_length: int = 0
+    """Number of moves of the solution by construction."""
 
     @property
     def steps(self) -> dict[str, int]:

@@ -12,7 +12,7 @@ from rlx.env.questions.formula import is_zero
 from rlx.env.questions.gem_answers import elements, simplified, trimmed
 
 FRACTION = re.compile(r"-?[0-9]+.?/0*[1-9][0-9]*.?")
-WHOLE = re.compile(r"-?\d+", re.ASCII)
+INTEGER = re.compile(r"-?\d+", re.ASCII)
 HARD = re.compile(r"\^[{(]|\^[0-9]+\^|\^[0-9]{2,}")
 """Powers that GEM leaves to math-verify."""
 CONFIG = (LatexExtractionConfig(boxed_match_priority=0), ExprExtractionConfig())
@@ -44,7 +44,7 @@ def is_same_element(text: str, key: str) -> bool:
         return True
     if FRACTION.fullmatch(text) and FRACTION.fullmatch(key):
         return False
-    if bool(WHOLE.fullmatch(text)) != bool(WHOLE.fullmatch(key)):
+    if bool(INTEGER.fullmatch(text)) != bool(INTEGER.fullmatch(key)):
         return False
     difference = f"({key})-({text})"
     letters = {letter for letter in difference.replace("sqrt", "") if letter.isalpha()}

@@ -34,7 +34,7 @@ SCORERS = {
 }
 LIMITS = Limits(memory_mb=2048, cpu_seconds=600)
 LARGEST = 10**9
-WHOLE = re.compile(r"\d{1,9}", re.ASCII)
+INTEGER = re.compile(r"\d{1,9}", re.ASCII)
 OPERATION = re.compile(r"(\S+ [-+*/] \S+) = ")
 """Pattern for one worked step, such as `3 + 4 = 7`."""
 
@@ -127,5 +127,5 @@ class Math(SourcedQuestions):
     def random_tries(self, task: Task, num: int, seed: int) -> list[str]:
         """The honest floor: distinct results of one operation on two of the problem's numbers."""
         rng = Random(f"math/random/{seed}/{task.id}")
-        shown = list(map(int, WHOLE.findall(task.prompt[0].text))) or [0]
+        shown = list(map(int, INTEGER.findall(task.prompt[0].text))) or [0]
         return one_operation(shown, num, rng)

@@ -31,7 +31,7 @@ FORMULA = re.compile(
     r"|\.(?=\d)|(?<=\d)\.(?![A-Za-z_])|[-+/^(), \n]|\*(?!\*\s*[-+(]*\d{4}))*"
 )
 """Numbers, single letters and functions of mathematics, no power above 999."""
-KEPT = 4096
+MAX_ENTRIES = 4096
 """Entries that are kept until they are scored."""
 ENTRIES: OrderedDict[str, dict[str, Any]] = OrderedDict()
 
@@ -79,7 +79,7 @@ def entry_of(key: dict[str, Any]) -> dict[str, Any]:
     if name not in ENTRIES:
         seed_all(name)
         ENTRIES[name] = data_set(*place(key))[key["index"]]
-        while len(ENTRIES) > KEPT:
+        while len(ENTRIES) > MAX_ENTRIES:
             ENTRIES.popitem(last=False)
     return ENTRIES[name]
 

@@ -30,15 +30,15 @@ class Steps:
     """A calculation that is written down as it is made."""
 
     def __init__(self) -> None:
-        self.said: list[str] = []
+        self.sentences: list[str] = []
 
     def do(self, left: Fraction | int, sign: str, right: Fraction | int) -> Fraction:
         value = SIGNS[sign](Fraction(left), Fraction(right))
-        self.said.append(f"{write_number(left)} {sign} {write_number(right)} = {write_number(value)}.")
+        self.sentences.append(f"{write_number(left)} {sign} {write_number(right)} = {write_number(value)}.")
         return value
 
     def end(self, text: str, value: Fraction) -> WordProblem:
-        return WordProblem(text, value, " ".join(self.said))
+        return WordProblem(text, value, " ".join(self.sentences))
 
 
 def gain(rng: Random, high: int) -> WordProblem:

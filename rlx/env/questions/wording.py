@@ -15,7 +15,7 @@ WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 BLANK_PUNCTUATION = str.maketrans(dict.fromkeys(string.punctuation, " "))
 CHINESE = re.compile("[\u4e00-\u9fff]")
 AS_WORDS = {"true": "yes", "false": "no"}
-WHOLE = frozenset({"yes", "no", "noanswer"})
+EXACT_ANSWERS = frozenset({"yes", "no", "noanswer"})
 """Answers that are right or wrong as a whole in HotpotQA."""
 
 
@@ -52,7 +52,7 @@ def f1_hotpot(answer: str, golds: Iterable[str]) -> float:
 def has_another_word(answer: str, gold: str) -> bool:
     """Tell whether one of two different texts is yes, no or noanswer."""
     said, right = normal(answer), normal(gold)
-    return said != right and bool({said, right} & WHOLE)
+    return said != right and bool({said, right} & EXACT_ANSWERS)
 
 
 def f1_asearcher(answer: str, golds: Iterable[str]) -> float:

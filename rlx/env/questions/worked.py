@@ -25,8 +25,8 @@ SMALL_FRACTION = re.compile(r"\\[dtc]?frac\s*(\d)\s*(\d)")
 ASSIGNED = re.compile(r"^\s*\\?[A-Za-z]\w*(?:\([A-Za-z]\))?\s*=(?!=)")
 """A variable or a function that the answer is said to be the value of."""
 THOUSANDS = re.compile(r"(?<=\d)(?:,|\{,\}|\\,)(?=\d{3}(?!\d))")
-WHOLE = r"\s*([+-]?\s*\d+)\s*"
-FRACTION = re.compile(rf"^\s*([+-]?)\s*(?:\\[dtc]?frac\s*\{{{WHOLE}\}}\s*\{{{WHOLE}\}}|{WHOLE}/{WHOLE})\s*$")
+INTEGER = r"\s*([+-]?\s*\d+)\s*"
+FRACTION = re.compile(rf"^\s*([+-]?)\s*(?:\\[dtc]?frac\s*\{{{INTEGER}\}}\s*\{{{INTEGER}\}}|{INTEGER}/{INTEGER})\s*$")
 MIXED = re.compile(r"^\s*[+-]?\s*\d+\s*(?:\\[dtc]?frac\s*\{\s*\d+\s*\}\s*\{\s*\d+\s*\}|\s\d+\s*/\s*\d+)\s*$")
 SCIENTIFIC = re.compile(
     r"^\s*[+-]?\s*\d+(?:\.\d+)?\s*(?:(?:\\times|\\cdot|\*|×)\s*10\s*(?:\^|\*\*)\s*(?:\{\s*[+-]?\d+\s*\}|\(\s*[+-]?\d+\s*\)|[+-]?\d+)"

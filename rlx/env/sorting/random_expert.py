@@ -33,12 +33,12 @@ class Mind:
 
     held: tuple[int, ...]
     order: tuple[int, ...]
-    known: tuple[Pair, ...] = ()
+    comparisons: tuple[Pair, ...] = ()
 
     @property
     def text(self) -> str:
         """The assumed order, with ? between neighbours that were not compared."""
-        signs = ["<" if pair in self.known else "?" for pair in pairwise(self.order)]
+        signs = ["<" if pair in self.comparisons else "?" for pair in pairwise(self.order)]
         return " ".join(
             [letters(self.order[:1]), *(f"{sign} {letters([at])}" for sign, at in zip(signs, self.order[1:]))]
         )
@@ -47,13 +47,13 @@ class Mind:
         """Return the mind after an observation, which changes the order only where the order has become impossible."""
         a, b = op.first, op.second
         if op.verb == "compare":
-            known = (*self.known, (a, b) if self.held[a] < self.held[b] else (b, a))
-            return replace(self, order=settled(self.order, known), known=known)
+            known = (*self.comparisons, (a, b) if self.held[a] < self.held[b] else (b, a))
+            return replace(self, order=settled(self.order, known), comparisons=known)
         moved = {place: place for place in self.order} | {a: b, b: a}
         return Mind(
             held=tuple(self.held[moved[place]] for place in range(len(self.held))),
             order=tuple(moved[place] for place in self.order),
-            known=tuple((moved[low], moved[high]) for low, high in self.known),
+            comparisons=tuple((moved[low], moved[high]) for low, high in self.comparisons),
         )
 
 
@@ -84,5 +84,5 @@ def suiting(habit: Habit, mind: Mind) -> Sequence[Pair]:
     """List the pairs that suit a habit; nothing if all do."""
     near = list(pairwise(mind.order))
     if habit in ("guessed", "known"):
-        return [pair for pair in near if (pair in mind.known) is (habit == "known")]
+        return [pair for pair in near if (pair in mind.comparisons) is (habit == "known")]
     return near if habit == "near" else ()

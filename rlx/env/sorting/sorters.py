@@ -26,7 +26,7 @@ Sorter = Callable[[int], Ops]
 """Function of the number of places."""
 Finder = Callable[[int], Generator[Op, bool, Order]]
 
-LARGEST_KNOWN = 6
+MAX_PLACES_OF_ORDERS = 6
 """Places at most where all that is known is kept as the set of orders that are left."""
 
 
@@ -186,8 +186,8 @@ def settled(order: Sequence[int], pairs: Sequence[tuple[int, int]]) -> Order:
 
 @cache
 def orders(num: int) -> tuple[Order, ...]:
-    if num > LARGEST_KNOWN:
-        raise ValueError(f"{num} places have too many orders to be kept: at most {LARGEST_KNOWN}")
+    if num > MAX_PLACES_OF_ORDERS:
+        raise ValueError(f"{num} places have too many orders to be kept: at most {MAX_PLACES_OF_ORDERS}")
     return tuple(permutations(range(num)))
 
 

@@ -22,7 +22,7 @@ from rlx.buttons import Buttons
 from rlx.env.sorting.episode import Kind, Rules, SortingEpisode, do, end_of, letters, most_turns, order_of
 from rlx.env.sorting.random_expert import wander
 from rlx.env.sorting.sorters import (
-    LARGEST_KNOWN,
+    MAX_PLACES_OF_ORDERS,
     Finder,
     Op,
     Sorter,
@@ -102,10 +102,12 @@ class Sorting(Environment):
         within(20, MANY, high=self.high)
         within(1, MANY, num_test=self.num_test)
         within(0, MANY, spare_turns=self.spare_turns)
-        if self.most > LARGEST_KNOWN and self.expert in ("pivot", "optimum"):
-            refuse("expert", self.expert, f"insertion or any, where there may be more than {LARGEST_KNOWN} numbers")
-        if max(self.test_sizes) > LARGEST_KNOWN and self.test == "orders":
-            refuse("test", self.test, f"drawn, where there may be more than {LARGEST_KNOWN} numbers")
+        if self.most > MAX_PLACES_OF_ORDERS and self.expert in ("pivot", "optimum"):
+            refuse(
+                "expert", self.expert, f"insertion or any, where there may be more than {MAX_PLACES_OF_ORDERS} numbers"
+            )
+        if max(self.test_sizes) > MAX_PLACES_OF_ORDERS and self.test == "orders":
+            refuse("test", self.test, f"drawn, where there may be more than {MAX_PLACES_OF_ORDERS} numbers")
 
     @property
     def most(self) -> int:

@@ -58,7 +58,7 @@ def test_every_room_is_solved_in_its_moves_and_in_no_fewer_than_the_fewest(
     room = draw_room(Random(seed), *sizes)
     fewest = fewest_moves(room)
     assert fewest is not None
-    assert num_boxes <= fewest <= room.known <= max_moves
+    assert num_boxes <= fewest <= room.solution_length <= max_moves
     way = solve(room)
     assert len(way) == fewest
     assert is_solved_by(room, way)
@@ -81,7 +81,7 @@ def test_large_rooms_have_walls_around_and_no_box_on_a_target(seed: int, sizes: 
     assert len(room.boxes) == len(room.targets) == num_boxes
     assert not room.boxes & room.targets
     assert reach(room.floor, room.player, room.width).keys() == room.floor
-    assert num_boxes <= room.known <= max_moves
+    assert num_boxes <= room.solution_length <= max_moves
 
 
 @given(SEEDS)
@@ -89,7 +89,7 @@ def test_hard_rooms_are_solved(seed: int) -> None:
     room = draw_room(Random(seed % 30), 8, 8, 4, 50)
     way = solve(room, weight=2.0)
     assert is_solved_by(room, way)
-    assert len(way) <= 2 * room.known
+    assert len(way) <= 2 * room.solution_length
 
 
 def test_rooms_that_are_known() -> None:
