@@ -18,8 +18,6 @@ from rlx.commands.parts import (
     MIXED,
     PASS_ON,
     RUN,
-    AsJson,
-    Columns,
     ConfigDir,
     Folder,
     Overview,
@@ -263,57 +261,23 @@ def replay(folder: Folder, words: Words = None, config_dir: ConfigDir = None) ->
         raise typer.Exit(1)
 
 
-@app.command(name="sweep-table", rich_help_panel=AFTER)
-def sweep_table(
-    folder: Folder,
-    columns: Columns = "",
-    each: Annotated[bool, typer.Option("--each", help="A row per run, no means over seeds.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """The runs of a sweep: what varied, and what came of it.
-
-    Runs that differ in their seeds alone share a row, their mean. --json has every run with all its figures.
-    """
-    from rlx.commands.output import show_json, show_tables
-    from rlx.evaluate.sweep import read_sweep
-    from rlx.evaluate.sweep_table import sweep_table, sweep_values
-
-    members = read_sweep(folder)
-    show_json(sweep_values(members)) if as_json else show_tables([sweep_table(members, columns, each=each)])
-
-
 @app.command(rich_help_panel=AFTER)
-def status(
-    folder: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Of runs, or of one.")] = Path("outputs"),
-    as_json: AsJson = False,
+def report(
+    runs: Annotated[list[Path], typer.Argument(exists=True, file_okay=False, help="Of runs, or above them.")],
+    against: Annotated[str, typer.Option(help="Published values: a reproduction or a paper preset, by name.")] = "",
+    folder: Annotated[
+        Path | None, typer.Option(file_okay=False, help="RUN/report of one run, else report-NAME, if not said.")
+    ] = None,
 ) -> None:
-    """The runs below a folder: state, step, rate, time left, job."""
-    from rlx.commands.output import show_json, show_tables
-    from rlx.commands.status import status_table, status_values
+    """One page of everything that runs left behind.
 
-    show_json(status_values(folder)) if as_json else show_tables([status_table(folder)])
-
-
-@app.command(rich_help_panel=AFTER)
-def compare(
-    ours: Folder,
-    theirs: Annotated[Path | None, typer.Argument(exists=True, file_okay=False, help="Another, or its start.")] = None,
-    columns: Columns = "",
-    as_json: AsJson = False,
-) -> None:
-    """Compare a run with another, or with its own start, by problem.
-
-    Both are shown with the gain and 95% intervals. A folder of runs that differ in their seeds alone stands for their
-    mean. With one folder: the run over its start and over the untrained model.
+    report.html needs no other file and no network; report.md has its pictures beside it. Runs that differ in their
+    seeds alone share a row. The same runs give the same bytes.
     """
-    from rlx.commands.output import show_json, show_tables
-    from rlx.evaluate.compare import find_gains, gain_tables, gain_values
+    from rlx.commands.report import write_runs
+    from rlx.reproduce.against import find_paper
 
-    found = find_gains(ours, theirs)
-    if as_json:
-        show_json([gain_values(gain) for gain in found])
-    else:
-        show_tables([table for gain in found for table in gain_tables(gain, columns)])
+    show(write_runs(runs, find_paper(against) if against else None, folder))
 
 
 def main() -> None:

@@ -27,7 +27,7 @@ FLOORS = (
     ("hardware",),
     ("rollout", "learner"),
     ("evaluate",),
-    ("run",),
+    ("run", "report"),
     ("train",),
     ("config",),
     ("preflight",),

@@ -42,6 +42,8 @@ class Panel:
     num_axes: int = 1
     num_labels: int = 0
     """Rows to reserve for the legend."""
+    label_columns: int = 1
+    """Columns of the legend."""
     width: float = 4.2
     """Inches."""
     height: float = 3.0
@@ -58,25 +60,27 @@ def colour_of(index: int) -> str:
     return f"C{index % MOST_ROWS}"
 
 
-def picture_svg(panels: Sequence[Panel]) -> str:
-    """Return the SVG text of these panels."""
+def picture_svg(panels: Sequence[Panel], *, shares_legend: bool = False) -> str:
+    """Return the SVG text of these panels, with a legend each or one for all of them."""
     from matplotlib import rc_context
 
     with rc_context({"svg.hashsalt": SALT, "svg.fonttype": "none", "text.parse_math": False}), quiet_fonts():
         text = StringIO()
-        figure_of_panels(panels).savefig(text, format="svg", metadata={"Date": None})
+        figure_of_panels(panels, shares_legend=shares_legend).savefig(text, format="svg", metadata={"Date": None})
     return text.getvalue()
 
 
-def figure_of_panels(panels: Sequence[Panel]) -> Any:
+def figure_of_panels(panels: Sequence[Panel], *, shares_legend: bool = False) -> Any:
     """Return the matplotlib figure of these panels, at most three beside each other."""
     from matplotlib.figure import Figure
 
     num_rows = ceil(len(panels) / ACROSS)
     num_columns = ceil(len(panels) / num_rows)
     width = max(panel.width for panel in panels)
-    height = max(panel.height + LEGEND_ROW * panel.num_labels for panel in panels)
-    figure = Figure(figsize=(width * num_columns, height * num_rows), layout="constrained")
+    height = max(panel.height + LEGEND_ROW * panel.num_labels * (not shares_legend) for panel in panels)
+    shared = LEGEND_ROW * ceil(max(panel.num_labels for panel in panels) / num_columns) * shares_legend
+    figure = Figure(figsize=(width * num_columns, height * num_rows + shared), layout="constrained")
+    entries: dict[str, Any] = {}
     places = figure.subfigures(num_rows, num_columns, squeeze=False).flat
     for place, panel in zip(places, panels, strict=False):
         axes = place.subplots(1, panel.num_axes, squeeze=False)[0]
@@ -84,10 +88,19 @@ def figure_of_panels(panels: Sequence[Panel]) -> Any:
             one.tick_params(labelsize=7)
         handles = panel.draw(axes)
         place.suptitle(label_of(panel.title), fontsize=9)
-        if handles:
-            artists, labels = zip(*((artist, label_of(name)) for artist, name in handles), strict=True)
-            place.legend(artists, labels, loc="outside lower center", fontsize=7, frameon=False)
+        if shares_legend:
+            entries |= {name: artist for artist, name in handles}
+        elif handles:
+            draw_legend(place, handles, panel.label_columns)
+    if entries:
+        draw_legend(figure, [(artist, name) for name, artist in entries.items()], num_columns)
     return figure
+
+
+def draw_legend(place: Any, handles: Handles, num_columns: int = 1) -> None:
+    """Draw the legend below a panel, or below all of them."""
+    artists, labels = zip(*((artist, label_of(name)) for artist, name in handles), strict=True)
+    place.legend(artists, labels, loc="outside lower center", fontsize=7, frameon=False, ncols=num_columns)
 
 
 @contextmanager

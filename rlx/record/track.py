@@ -128,13 +128,20 @@ def _parsed_lines(path: Path) -> list[tuple[dict[str, Any], str]]:
 def _parsed(raw: bytes) -> list[tuple[dict[str, Any], str]]:
     lines: list[tuple[dict[str, Any], str]] = []
     for text in raw.decode("utf-8", errors="replace").splitlines(keepends=True):
-        try:
-            line = json.loads(text) if text.endswith("\n") else None
-        except (ValueError, RecursionError):
-            line = None
-        if isinstance(line, dict) and isinstance(line.get("step"), int) and not isinstance(line["step"], bool):
+        line = line_of(text)
+        if line is not None:
             lines.append((line, text))
     return lines
+
+
+def line_of(text: str) -> dict[str, Any] | None:
+    """Return a line's metrics; None for one that is torn or has no step."""
+    try:
+        line = json.loads(text) if text.endswith("\n") else None
+    except (ValueError, RecursionError):
+        return None
+    is_step = isinstance(line, dict) and isinstance(line.get("step"), int) and not isinstance(line["step"], bool)
+    return line if is_step else None
 
 
 def _plain(value: float) -> float | None:

@@ -19,23 +19,31 @@ from rlx.console import Screen, counted, one_line
 from rlx.evaluate.compare import name_rounds
 from rlx.evaluate.evaluate import limits_of
 from rlx.evaluate.floor import floor_figures
-from rlx.evaluate.tables import has_column, to_rich, to_svg
+from rlx.evaluate.tables import Table, has_column, to_rich, to_svg
 from rlx.hardware.packages import how_to_get, lacks
 from rlx.limits import near
 from rlx.preflight.memory import Amount, budgets
 from rlx.preflight.metric_names import is_among, judged_by
 from rlx.preflight.prospect import Prospect
 from rlx.record.folder import RESULTS, held, write_aside
+from rlx.report.build import report_of, write_report
+from rlx.report.document import HTML, Picture, Section
+from rlx.report.pictures import Distribution, figures_in
+from rlx.report.runs import read_runs
+from rlx.report.training import is_wanted
+from rlx.reproduce.against import paper_of, read_presets
 from rlx.reproduce.jobs import play_all
 from rlx.reproduce.measurements import Findings, check_measured, measure_more
 from rlx.reproduce.members import Member, Runs, folders_of, last_checkpoint, members_of, words_of
-from rlx.reproduce.pictures import Distribution, figures_in
 from rlx.reproduce.report import Measured, cost_table, measure_runs, pictures_of, report_tables, report_text
 from rlx.reproduce.reproduction import Reproduction, ReproductionError, read_reproduction, refuse_seed
 from rlx.run.judge import judges_untrained
 from rlx.run.run import Run
 from rlx.run.warm import start_digest
 from rlx.world import parts_of
+
+PAGE = "report"
+"""Folder of the page."""
 
 
 def find_reproduction(name: str) -> Path:
@@ -196,20 +204,38 @@ def report(
     write_aside(folder / "results.svg", to_svg(tables[:2], title=f"rlx reproduce {name}"))
     for table in tables:
         screen.show(to_rich(table))
-    files = [RESULTS, "results.svg", *more.files, *drawn(what, found, folder)]
+    pictures = drawn(what, found)
+    for file, text in pictures.items():
+        write_aside(folder / file, text)
+    page = write_page(name, what, members, folder, own_section(tables, more, pictures, folder))
+    files = [RESULTS, "results.svg", *more.files, *pictures, page]
+    if lacks("plots"):
+        screen.say(f"no pictures ({how_to_get('plots')})")
     screen.say(f"left in {folder}: {', '.join(files)}, and a folder per run")
     for sentence in failed:
         screen.say(sentence)
     return not failed
 
 
-def drawn(what: Reproduction, found: Measured, folder: Path) -> list[str]:
-    """Write the pictures; return their names, or what they need."""
-    if not found.lines and not what.pictures:
-        return []
-    if lacks("plots"):
-        return [f"no picture of the curves ({how_to_get('plots')})"]
-    pictures = pictures_of(what, found)
-    for file, text in pictures.items():
-        write_aside(folder / file, text)
-    return [*pictures]
+def drawn(what: Reproduction, found: Measured) -> dict[str, str]:
+    """Return the SVG text of each picture by the name of its file; none without matplotlib."""
+    return {} if lacks("plots") or not (found.lines or what.pictures) else pictures_of(what, found)
+
+
+def own_section(tables: Sequence[Table], more: Findings, pictures: Mapping[str, str], folder: Path) -> Section:
+    """Return the reproduction's own section of its page: tables of rows, gains and claims, and its pictures."""
+    measured = {file: (folder / file).read_text(encoding="utf-8") for file in more.files if file.endswith(".svg")}
+    drawings = [
+        Picture(name=f"own-{Path(file).stem}", title=Path(file).stem.replace("_", " ").capitalize(), svg=text)
+        for file, text in {**pictures, **measured}.items()
+    ]
+    return Section(title="Rows and claims of the paper", blocks=(*tables, *drawings))
+
+
+def write_page(name: str, what: Reproduction, members: Sequence[Member], folder: Path, own: Section) -> str:
+    """Write the report of all runs with the reproduction's own section; return the page's place in the folder."""
+    records = read_runs([folder / arm for arm in folders_of(members)], is_wanted)
+    paper = paper_of(name, what, read_presets().get(name, {}))
+    document = report_of(f"Reproduction: {name}", records, paper=paper, first=[own], draws=not lacks("plots"))
+    write_report(document, folder / PAGE)
+    return f"{PAGE}/{HTML}"

@@ -35,10 +35,10 @@ from rlx.evaluate.tables import (
     use_columns,
 )
 from rlx.record.folder import SUMMARY
-from rlx.reproduce.curves import By, Curve, Line, curve_panel, line_of
+from rlx.report.curves import By, Curve, Line, curve_panel, line_of
+from rlx.report.panels import Sample, bars_panel, distribution_panel, frontier_panel, pass_panel
+from rlx.report.pictures import Distribution
 from rlx.reproduce.members import Member, Runs
-from rlx.reproduce.panels import Sample, bars_panel, distribution_panel, frontier_panel, pass_panel
-from rlx.reproduce.pictures import Distribution
 from rlx.reproduce.reproduction import Claim, Reproduction, ReproductionError
 from rlx.reproduce.samples import distribution_table, sample_of
 

@@ -51,9 +51,8 @@ from rlx.limits import LARGEST, MANY, MistakeError, near, within
 from rlx.record.form import FLAG, NATURAL, NUMBER, STRING, CodecError, made, many, named
 from rlx.record.form import in_order as both
 from rlx.record.plain_yaml import PlainError, parse_small
-from rlx.reproduce.comparisons import Comparison
-from rlx.reproduce.curves import Curve
-from rlx.reproduce.pictures import (
+from rlx.report.curves import Curve
+from rlx.report.pictures import (
     BARS,
     DISTRIBUTION,
     FRONTIER,
@@ -64,6 +63,7 @@ from rlx.reproduce.pictures import (
     PassCurves,
     Picture,
 )
+from rlx.reproduce.comparisons import Comparison
 
 NAME = re.compile(r"[\w-]+")
 """Name of a run, which is a folder's too, and a word of what rows name."""

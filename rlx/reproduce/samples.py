@@ -11,8 +11,8 @@ import numpy as np
 from rlx.evaluate.tables import MISSING, Table
 from rlx.record.folder import TRAJECTORIES
 from rlx.record.store import read
-from rlx.reproduce.panels import Sample
-from rlx.reproduce.pictures import Distribution
+from rlx.report.panels import Sample
+from rlx.report.pictures import Distribution
 from rlx.rollout.measure import describe
 
 QUANTILES = {"10%": 0.1, "median": 0.5, "90%": 0.9}

@@ -16,8 +16,7 @@ import yaml
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.picture import Panel, figure_of_panels, picture_svg, whiskers
 from rlx.record.store import save
-from rlx.reproduce.members import folders_of, members_of
-from rlx.reproduce.panels import (
+from rlx.report.panels import (
     Rows,
     Sample,
     axis_of,
@@ -28,7 +27,8 @@ from rlx.reproduce.panels import (
     pass_panel,
     shares_in,
 )
-from rlx.reproduce.pictures import Bars, Distribution, Frontier, PassCurves, figures_in
+from rlx.report.pictures import Bars, Distribution, Frontier, PassCurves, figures_in
+from rlx.reproduce.members import folders_of, members_of
 from rlx.reproduce.report import measure_runs, pictures_of, report_tables
 from rlx.reproduce.reproduction import read_reproduction
 from rlx.reproduce.samples import distribution_table, sample_of

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, get_args
@@ -17,12 +18,18 @@ from rlx.evaluate.intervals import Estimate, mean_interval, mean_of
 from rlx.evaluate.picture import Handles, Panel, picture_svg
 from rlx.limits import LARGEST, MANY, MistakeError, refuse, within
 from rlx.record.folder import METRICS
+from rlx.record.series import Series
 from rlx.record.track import numbers_in
 
 Floats = NDArray[np.float64]
 By = Literal["step", "episodes", "tokens"]
 SAMPLED: tuple[By, ...] = ("episodes", "tokens")
 """Amounts that steps spend: episodes, with forks, and tokens sampled for them (`batch/episodes`, `batch/tokens`)."""
+
+
+MOST_POINTS = 400
+"""Largest number of points of a line that is drawn: more than a picture's width can show."""
+NO_COLOURS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +110,17 @@ def line_of(folders: Sequence[Path], metric: str, window: int) -> Line:
     return Line(steps=np.array(steps, dtype=np.float64), smooth=smooth, spent=spent_until(folders, steps))
 
 
+def line_through(seeds: Sequence[Series], window: int) -> Line | None:
+    """Return the line of a metric of several seeds, at the steps that all of them say; None where there are none."""
+    steps = reduce(np.intersect1d, [one.steps for one in seeds])
+    if not len(steps):
+        return None
+    values = [one.values[np.searchsorted(one.steps, steps)] for one in seeds]
+    smooth = np.stack([running_mean(values_T, window) for values_T in values])
+    by_step = np.broadcast_to(steps.astype(np.float64), smooth.shape)
+    return Line(steps=steps.astype(np.float64), smooth=smooth, spent={"step": by_step})
+
+
 def spent_until(folders: Sequence[Path], steps: Sequence[int]) -> dict[By, Floats]:
     """Return the amounts that each run spent up to each of these steps."""
     found: dict[By, Floats] = {"step": np.array([steps] * len(folders), dtype=np.float64)}
@@ -128,17 +146,25 @@ def curves_svg(panels: Mapping[str, Mapping[str, Line]], by: Mapping[str, By] = 
     return picture_svg([curve_panel(title, lines, by.get(title, "step")) for title, lines in panels.items()])
 
 
-def curve_panel(title: str, lines: Mapping[str, Line], by: By) -> Panel:
-    """Return the panel of these lines."""
+def drawn_points(num: int) -> NDArray[np.int64]:
+    """Return the places of at most MOST_POINTS of so many points, the first and the last among them."""
+    return np.unique(np.linspace(0, num - 1, min(num, MOST_POINTS)).round().astype(np.int64))
+
+
+def curve_panel(
+    title: str, lines: Mapping[str, Line], by: By = "step", colours: Mapping[str, str] = NO_COLOURS
+) -> Panel:
+    """Return the panel of these lines; a line without a colour takes the next one."""
 
     def draw(axes: Sequence[Any]) -> Handles:
         (one,) = axes
         handles = []
         for name, line in lines.items():
-            at = line.spent[by].mean(axis=0)
-            (drawn,) = one.plot(at, line.mean, linewidth=1.4)
-            spread = line.smooth.min(axis=0), line.smooth.max(axis=0)
-            one.fill_between(at, *spread, color=drawn.get_color(), alpha=0.15, linewidth=0)
+            chosen = drawn_points(len(line.steps))
+            at = line.spent[by].mean(axis=0)[chosen]
+            (drawn,) = one.plot(at, line.mean[chosen], linewidth=1.4, color=colours.get(name))
+            low, high = line.smooth.min(axis=0)[chosen], line.smooth.max(axis=0)[chosen]
+            one.fill_between(at, low, high, color=drawn.get_color(), alpha=0.15, linewidth=0)
             handles.append((drawn, name))
         one.set_xlabel(by, fontsize=8)
         return handles

@@ -27,7 +27,7 @@ from rlx.evaluate.tables import (
     pass_columns,
     title_of,
 )
-from rlx.reproduce.pictures import Bars, Distribution, Frontier, PassCurves
+from rlx.report.pictures import Bars, Distribution, Frontier, PassCurves
 
 Rows = Mapping[str, Mapping[str, Estimate]]
 """Figures of each row, by the names `eval/stat`."""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rlx.limits import MistakeError
-from rlx.reproduce.curves import Curve, curves_svg, line_of, running_mean
+from rlx.report.curves import Curve, curves_svg, line_of, running_mean
 from tests.errors import raises_naming
 
 

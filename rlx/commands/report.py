@@ -1,0 +1,54 @@
+"""`rlx report`: write the report of some runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from rlx.console import counted, one_line
+from rlx.hardware.packages import lacks
+from rlx.report.build import report_of, write_report
+from rlx.report.document import Document
+from rlx.report.paper import Paper
+from rlx.report.runs import RunRecord, is_run, read_runs
+from rlx.report.training import is_wanted
+
+FOLDER = "report"
+UNFIT = re.compile(r"[^\w.-]+")
+"""Characters of a run's name that the name of a folder does without."""
+
+
+def write_runs(folders: Sequence[Path], paper: Paper | None, folder: Path | None) -> str:
+    """Write the report of the runs at or below these folders; return what to say of it."""
+    records = read_runs(folders, is_wanted)
+    title = title_of(folders)
+    document = report_of(title, records, paper=paper, draws=not lacks("plots"))
+    files = write_report(document, folder or default_folder(folders))
+    return "\n".join([*damage_lines(document, records), *map(str, files)])
+
+
+def title_of(folders: Sequence[Path]) -> str:
+    """Return the title of a report: the names of its folders."""
+    names = [one_line(name_of(one), 60) for one in folders]
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def name_of(folder: Path) -> str:
+    """Return a folder's name; a number has the name before it."""
+    whole = folder.absolute()
+    return f"{whole.parent.name}/{whole.name}" if whole.name.isdecimal() else whole.name
+
+
+def default_folder(folders: Sequence[Path]) -> Path:
+    """Return the place of a report: in the only run, or here by the first folder's name."""
+    if len(folders) == 1 and is_run(folders[0]):
+        return folders[0] / FOLDER
+    name = UNFIT.sub("-", name_of(folders[0])).strip("-.")[:80] or "runs"
+    return Path(f"{FOLDER}-{name}")
+
+
+def damage_lines(document: Document, records: Sequence[RunRecord]) -> list[str]:
+    """Say how much could not be read; the report names it."""
+    num = sum(len(record.damage) for record in records)
+    return [f"{counted(num, 'file')} could not be read whole: see Damage in the report"] if num else []

@@ -1,0 +1,79 @@
+"""The whole report of some runs, as a document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rlx.console import counted
+from rlx.evaluate.tables import Table
+from rlx.record.folder import make_folder, write_aside
+from rlx.report.card import card_section
+from rlx.report.cohorts import Cohort, cohorts_of
+from rlx.report.document import Document, Section, files_of
+from rlx.report.paper import Paper, paper_section, published_of
+from rlx.report.results import results_section
+from rlx.report.runs import RunRecord
+from rlx.report.settings import settings_section
+from rlx.report.training import time_section, training_section
+
+NO_PICTURES = "Without pictures: matplotlib is not installed (extra plots)."
+
+
+def report_of(
+    title: str,
+    records: Sequence[RunRecord],
+    *,
+    paper: Paper | None = None,
+    first: Sequence[Section] = (),
+    draws: bool = True,
+) -> Document:
+    """Return the report of runs; `first` are the sections of its caller."""
+    cohorts = cohorts_of(records)
+    published = {} if paper is None else published_of(paper, cohorts)
+    sections = [
+        damage_section(cohorts),
+        *first,
+        results_section(cohorts, published, draws),
+        *([] if paper is None else [paper_section(paper, cohorts)]),
+        training_section(cohorts, draws),
+        time_section(cohorts, draws),
+        settings_section(cohorts),
+        card_section(cohorts),
+    ]
+    return Document(title=title, lead=tuple(lead_of(cohorts, draws)), sections=tuple(sections))
+
+
+def lead_of(cohorts: Sequence[Cohort], draws: bool) -> list[str]:
+    """Return the sentences below the title."""
+    runs = [run for one in cohorts for run in one.runs]
+    open_runs = [run.name for run in runs if run.status != "finished"]
+    shared = f" in {counted(len(cohorts), 'row')}: those that differ in their seeds alone share one"
+    lines = [f"{counted(len(runs), 'run')}{shared if len(cohorts) < len(runs) else ''}.", INTERVALS]
+    lines += [f"Not finished: {', '.join(open_runs[:10])}{' …' if len(open_runs) > 10 else ''}."] if open_runs else []
+    return lines + ([] if draws else [NO_PICTURES])
+
+
+INTERVALS = (
+    "Intervals are 95% and over problems: other problems of the same kind would give another figure. "
+    "A mean over seeds is of these seeds (docs/intervals.md)."
+)
+
+
+def damage_section(cohorts: Sequence[Cohort]) -> Section:
+    """Name everything that could not be read; the rest of the report is of what is intact."""
+    found = [one for cohort in cohorts for run in cohort.runs for one in run.damage]
+    found += [one for cohort in cohorts for one in cohort.damage]
+    table = Table(
+        title="What could not be read", header=("file", "reason"), rows=tuple((x.place, x.what) for x in found)
+    )
+    return Section(title="Damage", blocks=(table,))
+
+
+def write_report(document: Document, folder: Path) -> list[Path]:
+    """Write the files of a report; return their paths."""
+    make_folder(folder)
+    files: Mapping[str, str] = files_of(document)
+    for name, text in files.items():
+        write_aside(folder / name, text)
+    return [folder / name for name in files]
