@@ -64,9 +64,8 @@ def damage_section(cohorts: Sequence[Cohort]) -> Section:
     """Name everything that could not be read; the rest of the report is of what is intact."""
     found = [one for cohort in cohorts for run in cohort.runs for one in run.damage]
     found += [one for cohort in cohorts for one in cohort.damage]
-    table = Table(
-        title="What could not be read", header=("file", "reason"), rows=tuple((x.place, x.what) for x in found)
-    )
+    rows = tuple((one.place, one.what) for one in found)
+    table = Table(title="What could not be read or measured", header=("place", "reason"), rows=rows)
     return Section(title="Damage", blocks=(table,))
 
 

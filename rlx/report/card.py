@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean, stdev
 
 import numpy as np
@@ -12,61 +12,74 @@ import numpy as np
 from rlx.console import counted, duration, one_line
 from rlx.evaluate.tables import MISSING, Table, number_cell
 from rlx.record.folder import COMMAND, read_json
+from rlx.record.series import Series
 from rlx.report.cohorts import Cohort
 from rlx.report.document import Folded, Notes, Section
 from rlx.report.panels import axis_of
 from rlx.report.runs import RunRecord
 
-SPREAD_OF = ("pass@1", "reward", "tool/calls", "episode/turns")
+SPREAD_OF = ("pass@1", "reward")
 """Figures whose spread over seeds is shown."""
 
 
 def card_section(cohorts: Sequence[Cohort]) -> Section:
     """Return the tables of what was played and spent, with the rules."""
     runs = [run for one in cohorts for run in one.runs]
+    each = (rollout_table({run.name: [run] for run in runs}), budget_table({run.name: [run] for run in runs}))
+    is_shared = len(cohorts) < len(runs)
+    together = {one.name: one.runs for one in cohorts}
     blocks = (
-        rollout_table(runs),
+        rollout_table(together),
         Notes(lines=tuple(rules_of(runs))),
         seeds_table(cohorts),
-        budget_table(runs),
+        budget_table(together),
         Notes(lines=tuple(versions_of(runs))),
+        Folded(title="Each run", blocks=each if is_shared else ()),
         Folded(title="Notes and warnings of the runs", blocks=(Notes(lines=tuple(remarks_of(runs))),)),
         Folded(title="Commands", blocks=(commands_table(runs),)),
     )
     return Section(title="Rollout card", blocks=blocks)
 
 
-def total(run: RunRecord, metric: str) -> float | None:
-    """Return the sum of a metric over the steps; None where no step says it."""
-    return float(np.sum(run.series[metric].values)) if metric in run.series else None
+Runs = Sequence[RunRecord]
 
 
-def weighted(run: RunRecord, share: str, by: str) -> float | None:
-    """Return the sum over steps of a share times an amount; None where no step says both."""
-    if share not in run.series or by not in run.series:
-        return None
-    both, left, right = np.intersect1d(run.series[share].steps, run.series[by].steps, return_indices=True)
-    return float(np.sum(run.series[share].values[left] * run.series[by].values[right])) if len(both) else None
+def total(runs: Runs, metric: str) -> float | None:
+    """Return the sum of a metric over all steps; None where no step says it."""
+    found = [one.series[metric].values for one in runs if metric in one.series]
+    return sum(float(np.sum(values)) for values in found) if found else None
+
+
+def weighted(runs: Runs, share: str, by: str) -> float | None:
+    """Return the sum over all steps of a share times an amount; None where no step says both."""
+    found = [product(one.series[share], one.series[by]) for one in runs if {share, by} <= {*one.series}]
+    return sum(found) if found else None
+
+
+def product(share: Series, amount: Series) -> float:
+    """Return the sum of the products at the steps that say both."""
+    _, left, right = np.intersect1d(share.steps, amount.steps, return_indices=True)
+    return float(np.sum(share.values[left] * amount.values[right]))
 
 
 def count_cell(value: float | None) -> str:
     return MISSING if value is None else f"{round(value):,}"
 
 
-def rollout_table(runs: Sequence[RunRecord]) -> Table:
-    """Return the episodes and turns of training, a row for each run."""
+def rollout_table(groups: Mapping[str, Runs]) -> Table:
+    """Return the episodes and turns of training, a row for each group of runs."""
     episodes = ("episodes played", "failed", "cut off", "skipped groups, %")
-    header = ("run", "steps", *episodes, "turns played", "turns dropped")
-    return Table(title="Rollouts of training", header=header, rows=tuple(map(rollout_row, runs)))
+    header = ("runs", "steps", *episodes, "turns played", "turns dropped")
+    rows = [rollout_row(name, runs) for name, runs in groups.items()]
+    return Table(title="Rollouts of training, sums over seeds", header=header, rows=tuple(rows))
 
 
-def rollout_row(run: RunRecord) -> tuple[str, ...]:
-    episodes, turns = total(run, "batch/episodes"), total(run, "batch/turns")
-    learned = total(run, "update/turns")
-    failed, cut = (weighted(run, f"episode/{what}", "batch/episodes") for what in ("errors", "truncated"))
+def rollout_row(name: str, runs: Runs) -> tuple[str, ...]:
+    episodes, turns, learned = (total(runs, metric) for metric in ("batch/episodes", "batch/turns", "update/turns"))
+    failed, cut = (weighted(runs, f"episode/{what}", "batch/episodes") for what in ("errors", "truncated"))
     dropped = None if turns is None or learned is None else max(0.0, turns - learned)
-    counts = [*map(count_cell, (episodes, failed, cut)), skipped_cell(run), *map(count_cell, (turns, dropped))]
-    return (run.name, steps_cell(run), *counts)
+    counts = [*map(count_cell, (episodes, failed, cut)), skipped_cell(runs), *map(count_cell, (turns, dropped))]
+    return (name, ", ".join(dict.fromkeys(map(steps_cell, runs))), *counts)
 
 
 def steps_cell(run: RunRecord) -> str:
@@ -76,10 +89,10 @@ def steps_cell(run: RunRecord) -> str:
     return f"{done:,} of {asked:,}" if isinstance(asked, int) and asked != done else f"{done:,}"
 
 
-def skipped_cell(run: RunRecord) -> str:
-    """Return the share of groups whose rewards are all equal."""
-    found = run.series.get("group/informative")
-    return MISSING if found is None else f"{100 * (1 - float(np.mean(found.values))):.1f}"
+def skipped_cell(runs: Runs) -> str:
+    """Return the share of groups whose rewards are all equal, over all steps."""
+    found = [one.series["group/informative"].values for one in runs if "group/informative" in one.series]
+    return f"{100 * (1 - float(np.mean(np.concatenate(found)))):.1f}" if found else MISSING
 
 
 FAILED = (
@@ -141,25 +154,31 @@ def spread_rows(cohort: Cohort, stat: str) -> list[tuple[str, ...]]:
     return [(cohort.name, column.title, str(len(found)), *cells, each)]
 
 
-def budget_table(runs: Sequence[RunRecord]) -> Table:
-    """Return the status, the seed and the cost of each run, and the sum."""
-    rows = [budget_row(run) for run in runs]
+def budget_table(groups: Mapping[str, Runs]) -> Table:
+    """Return how the runs of each group ended, their seeds and what they cost, and the sum."""
+    rows = [budget_row(name, runs) for name, runs in groups.items()]
+    every = [run for runs in groups.values() for run in runs]
+    if len(groups) > 1:
+        rows.append(("all", "", "", "", *cost_cells(every)))
+    header = ("runs", "status", "seeds", "devices", "time", "device-hours", "tokens sampled", "tool calls")
+    return Table(title="Budget: training and evaluation, sums over seeds", header=header, rows=tuple(rows))
+
+
+def budget_row(name: str, runs: Runs) -> tuple[str, ...]:
+    states = Counter(run.status for run in runs)
+    status = ", ".join(f"{num} {state}" if len(states) > 1 else state for state, num in states.items())
+    seeds = [str(run.summary.seed if run.summary is not None else run.config.get("seed", MISSING)) for run in runs]
+    devices = dict.fromkeys(map(devices_cell, runs))
+    return (name, status, listed(seeds), ", ".join(devices), *cost_cells(runs))
+
+
+def cost_cells(runs: Runs) -> tuple[str, ...]:
+    """Return the sum of the costs that summaries tell."""
     costs = [run.summary.cost for run in runs if run.summary is not None]
-    if len(costs) > 1:
-        whole = sum(costs[1:], start=costs[0])
-        spent = (duration(whole.seconds), f"{whole.device_hours:.2f}", f"{whole.tokens:,}", f"{whole.tool_calls:,}")
-        rows.append((f"all {counted(len(costs), 'run')} with a summary", "", "", "", *spent))
-    header = ("run", "status", "seed", "devices", "time", "device-hours", "tokens sampled", "tool calls")
-    return Table(title="Budget: training and evaluation", header=header, rows=tuple(rows))
-
-
-def budget_row(run: RunRecord) -> tuple[str, ...]:
-    seed = run.summary.seed if run.summary is not None else run.config.get("seed", MISSING)
-    head = (run.name, run.status, str(seed), devices_cell(run))
-    if run.summary is None:
-        return (*head, *[MISSING] * 4)
-    cost = run.summary.cost
-    return (*head, duration(cost.seconds), f"{cost.device_hours:.2f}", f"{cost.tokens:,}", f"{cost.tool_calls:,}")
+    if not costs:
+        return (MISSING,) * 4
+    whole = sum(costs[1:], start=costs[0])
+    return (duration(whole.seconds), f"{whole.device_hours:.2f}", f"{whole.tokens:,}", f"{whole.tool_calls:,}")
 
 
 def devices_cell(run: RunRecord) -> str:

@@ -87,14 +87,18 @@ def measured(cohort: Cohort) -> Cohort:
     each = [by_policy(run.summary.metrics) for run in cohort.judged if run.summary is not None]
     if len(each) < 2:
         return replace(cohort, figures=each[0] if each else {})
-    figures, damage = {}, list[Damage]()
+    figures: dict[str, Figures] = {}
+    failed: dict[str, list[str]] = {}
     for noun in (noun for noun in each[0] if all(noun in one for one in each)):
         try:
             figures[noun] = mean_figures(cohort.judged, noun, each[0][noun])
         except UNREADABLE as error:
             figures[noun] = unbounded_means([one[noun] for one in each])
-            what = f"the mean of {noun} has no interval: {reason_of(error, cohort.runs[0])}"
-            damage.append(Damage(place=cohort.name, what=what))
+            failed.setdefault(reason_of(error, cohort.runs[0]), []).append(noun)
+    damage = [
+        Damage(place=cohort.name, what=f"no interval of {', '.join(nouns)} over seeds: {reason}")
+        for reason, nouns in failed.items()
+    ]
     return replace(cohort, figures=figures, damage=tuple(damage))
 
 

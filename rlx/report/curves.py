@@ -29,6 +29,8 @@ SAMPLED: tuple[By, ...] = ("episodes", "tokens")
 
 MOST_POINTS = 400
 """Largest number of points of a line that is drawn: more than a picture's width can show."""
+FEW = 4
+"""Number of lines up to which bands are drawn at full strength."""
 NO_COLOURS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -158,14 +160,15 @@ def curve_panel(
 
     def draw(axes: Sequence[Any]) -> Handles:
         (one,) = axes
-        handles = []
+        handles, band = [], 0.15 if len(lines) <= FEW else 0.06  # many bands hide the lines
         for name, line in lines.items():
             chosen = drawn_points(len(line.steps))
             at = line.spent[by].mean(axis=0)[chosen]
             (drawn,) = one.plot(at, line.mean[chosen], linewidth=1.4, color=colours.get(name))
             low, high = line.smooth.min(axis=0)[chosen], line.smooth.max(axis=0)[chosen]
-            one.fill_between(at, low, high, color=drawn.get_color(), alpha=0.15, linewidth=0)
+            one.fill_between(at, low, high, color=drawn.get_color(), alpha=band, linewidth=0)
             handles.append((drawn, name))
+        one.xaxis.get_major_locator().set_params(integer=True)
         one.set_xlabel(by, fontsize=8)
         return handles
 

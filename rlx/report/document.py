@@ -16,6 +16,8 @@ NUMBER = re.compile(r"[-+–\d.,%]")
 """Start of a cell that is a number, or none."""
 VERDICTS = {"yes": "good", "no": "bad", "NO": "bad"}
 """Classes of cells that answer a question."""
+SHORT = 36
+"""Largest number of characters of a text that stays in one line."""
 LONGEST = 600
 """Largest number of characters of a note."""
 
@@ -155,7 +157,8 @@ def aligned(words: bool) -> dict[str, str]:
 def row_html(row: Sequence[str], words: Sequence[bool]) -> Html:
     first, *others = row
     cells = [cell_html(cell, is_text) for cell, is_text in zip(others, words[1:], strict=True)]
-    return element("tr", element("th", first, attributes={"scope": "row"}), *cells)
+    short = {"class": "short"} if len(first) <= SHORT else {}
+    return element("tr", element("th", first, attributes={"scope": "row", **short}), *cells)
 
 
 def cell_html(cell: str, words: bool) -> Html:
@@ -165,7 +168,8 @@ def cell_html(cell: str, words: bool) -> Html:
         small = element("span", f"[{interval}", attributes={"class": "interval"})
         return element("td", value, Html(" "), small)
     verdict = VERDICTS.get(cell)
-    return element("td", cell, attributes={"class": verdict} if verdict else aligned(words))
+    kind = verdict or " ".join(["words"] * words + ["short"] * (words and len(cell) <= SHORT))
+    return element("td", cell, attributes={"class": kind} if kind else {})
 
 
 def to_report_markdown(document: Document) -> str:

@@ -13,6 +13,7 @@ from rlx.evaluate.tables import MISSING, Published, Table, estimate_cell, number
 from rlx.report.cohorts import Cohort, Figures
 from rlx.report.document import Block, Folded, Notes, Section
 from rlx.report.panels import axis_of
+from rlx.report.settings import cell_of
 
 NOT_PUBLISHED = "not published"
 """Start of the source of a setting that neither a paper nor its code states."""
@@ -119,8 +120,7 @@ def settings_table(paper: Paper, cohorts: Sequence[Cohort]) -> Table:
     """Return the paper's settings beside those of the runs."""
     known = [one for one in cohorts if one.runs[0].config]
     rows = [
-        (one.key, paper_cell(one), *(config_cell(of.runs[0].config.get(one.key)) for of in known), source_cell(one))
-        for one in paper.settings
+        (one.key, paper_cell(one), *(cell_of(of, one.key) for of in known), source_cell(one)) for one in paper.settings
     ]
     header = ("setting", "paper", *(one.name for one in known), "source")
     return Table(title="Settings of the paper", header=header, rows=tuple(rows) if known else ())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rlx.evaluate.sweep import config_cell, short_keys
-from rlx.evaluate.tables import Table
+from rlx.evaluate.tables import MISSING, Table
 from rlx.report.cohorts import Cohort, unlike_keys
 from rlx.report.document import Section
 
@@ -31,6 +31,6 @@ def settings_section(cohorts: Sequence[Cohort]) -> Section:
 
 
 def cell_of(cohort: Cohort, key: str) -> str:
-    """Return a cohort's value; nothing where its configuration lacks the key."""
+    """Return a cohort's value of a setting."""
     config = cohort.runs[0].config
-    return config_cell(config[key])[:LONGEST] if key in config else ""
+    return config_cell(config[key])[:LONGEST] if key in config else MISSING

@@ -23,6 +23,7 @@ caption { text-align: left; font-weight: 600; padding: .2rem 0 .5rem; font-size:
 th, td { padding: .34rem .7rem; text-align: right; border-bottom: 1px solid var(--line); vertical-align: top; }
 th:first-child, td:first-child { text-align: left; padding-left: 0; }
 tbody th { font-weight: 500; min-width: 9rem; max-width: 26rem; overflow-wrap: anywhere; }
+.short, td.words.short { white-space: nowrap; overflow-wrap: normal; min-width: 0; }
 td { white-space: nowrap; }
 td.words { white-space: normal; text-align: left; min-width: 9rem; max-width: 34rem; overflow-wrap: anywhere; }
 th.words { text-align: left; }
@@ -30,7 +31,7 @@ thead th { color: var(--soft); font-weight: 600; border-bottom: 2px solid var(--
 .interval { color: var(--soft); font-size: .92em; }
 .good { color: var(--good); font-weight: 600; }
 .bad { color: var(--bad); font-weight: 600; }
-figure { margin: 1rem 0 1.5rem; }
+figure { display: inline-block; vertical-align: top; max-width: 100%; margin: 1rem 1.5rem 1.5rem 0; }
 figcaption { font-weight: 600; font-size: .95rem; margin-bottom: .4rem; }
 .picture { display: block; max-width: 100%; height: auto; }
 .picture * { stroke-linejoin: round; stroke-linecap: butt; }

@@ -194,6 +194,7 @@ def time_panel(found: Mapping[str, Times], stages: Sequence[str]) -> Panel:
             left = left + widths
         one.set_yticks(range(len(names)), [label_of(name, 40) for name in names], fontsize=7)
         one.invert_yaxis()
+        one.margins(x=0.03)
         one.set_xlabel("seconds", fontsize=8)
         return handles
 
