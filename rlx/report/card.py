@@ -71,7 +71,12 @@ def rollout_table(groups: Mapping[str, Runs]) -> Table:
     episodes = ("episodes played", "failed", "cut off", "skipped groups, %")
     header = ("runs", "steps", *episodes, "turns played", "turns dropped")
     rows = [rollout_row(name, runs) for name, runs in groups.items()]
-    return Table(title="Rollouts of training, sums over seeds", header=header, rows=tuple(rows))
+    return Table(title=f"Rollouts of training{summed(groups)}", header=header, rows=tuple(rows))
+
+
+def summed(groups: Mapping[str, Runs]) -> str:
+    """Return the end of the title of a table in which any row is of several runs."""
+    return ", sums over seeds" if any(len(runs) > 1 for runs in groups.values()) else ""
 
 
 def rollout_row(name: str, runs: Runs) -> tuple[str, ...]:
@@ -161,7 +166,7 @@ def budget_table(groups: Mapping[str, Runs]) -> Table:
     if len(groups) > 1:
         rows.append(("all", "", "", "", *cost_cells(every)))
     header = ("runs", "status", "seeds", "devices", "time", "device-hours", "tokens sampled", "tool calls")
-    return Table(title="Budget: training and evaluation, sums over seeds", header=header, rows=tuple(rows))
+    return Table(title=f"Budget: training and evaluation{summed(groups)}", header=header, rows=tuple(rows))
 
 
 def budget_row(name: str, runs: Runs) -> tuple[str, ...]:

@@ -77,7 +77,7 @@ def name_by_settings(group: Sequence[RunRecord], keys: Sequence[str]) -> str:
     told = ", ".join(
         f"{short}={config_cell(first.config.get(key))}" for key, short in zip(keys, short_keys(keys), strict=True)
     )
-    if told and first.config and len(told) <= LONGEST and first.name.isdecimal():
+    if told and first.config and len(told) <= LONGEST and first.name.rpartition("/")[2].isdecimal():
         return told
     return first.name if len(group) == 1 else f"{first.name} and {len(group) - 1} more"
 

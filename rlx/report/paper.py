@@ -111,9 +111,19 @@ def beside_cells(stat: str, measured: Estimate, paper: float) -> tuple[str, ...]
 
 def published_of(paper: Paper, cohorts: Sequence[Cohort]) -> Published:
     """Return the published figures `eval/stat` of the cohorts that are trained rows of the paper by their names."""
-    places = {place.partition(" ")[0]: row for row, place in paper.rows.items() if " eval" in place}
-    told = {one.name: paper.published.get(places.get(one.name, ""), {}) for one in cohorts}
-    return {name: {f"eval/{stat}": value for stat, value in of.items()} for name, of in told.items() if of}
+    found = {
+        one.name: paper.published[row]
+        for one in cohorts
+        for row, place in paper.rows.items()
+        if row in paper.published and is_trained(one, *place.partition(" ")[::2])
+    }
+    return {name: {f"eval/{stat}": value for stat, value in of.items()} for name, of in found.items()}
+
+
+def is_trained(cohort: Cohort, run: str, evaluation: str) -> bool:
+    """Tell whether an evaluation of a run is the cohort's trained policy at its first limit of turns."""
+    ours = cohort.figures.get("eval")
+    return cohort.name == run and ours is not None and figures_at(cohort, evaluation, exactly=True) is ours
 
 
 def settings_table(paper: Paper, cohorts: Sequence[Cohort]) -> Table:

@@ -100,8 +100,11 @@ def test_a_reproduction_killed_in_the_middle_goes_on_and_reports(
     assert re.search(rf"\| Rewards -9 \| own \| 1, 1 \| 4, 4 \| {lines['own']['batch/tokens']:,.0f}, [\d,]+ \|", report)
     assert lines["own"]["batch/episodes"] == 4
     assert (out / "results.svg").is_file()
-    assert (out / "curves.svg").is_file() or "no picture of the curves" in told
-    assert (out / "distributions.svg").is_file() or "no picture of the curves" in told
+    assert (out / "curves.svg").is_file() or "no pictures" in told
+    assert (out / "distributions.svg").is_file() or "no pictures" in told
+    page = (out / "report" / "report.html").read_text()
+    assert 'id="rows-and-claims-of-the-paper"' in page
+    assert "Rollout card" in page
     assert "| Lengths | ours | " in report
     assert "| turns | own batch/turns | control batch/turns | 2 | ratio | " in report
     assert "| criticality of own eval | flat | " in report
