@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from statistics import fmean
 
 from rlx.evaluate.compare import asked, budgets_of, scores_of
@@ -89,9 +90,10 @@ def measured(cohort: Cohort) -> Cohort:
         return replace(cohort, figures=each[0] if each else {})
     figures: dict[str, Figures] = {}
     failed: dict[str, list[str]] = {}
+    read = cache(partial(stored_scores, cohort.judged))  # a gain needs what its sides have read
     for noun in (noun for noun in each[0] if all(noun in one for one in each)):
         try:
-            figures[noun] = mean_figures(cohort.judged, noun, each[0][noun])
+            figures[noun] = mean_figures(read, asked(cohort.judged[0].folder), noun, each[0][noun])
         except UNREADABLE as error:
             figures[noun] = unbounded_means([one[noun] for one in each])
             failed.setdefault(reason_of(error, cohort.runs[0]), []).append(noun)
@@ -118,15 +120,14 @@ def order_of(noun: str) -> tuple[int, str]:
     return (known.index(first) if first in known else len(known), limit)
 
 
-def mean_figures(runs: Sequence[RunRecord], noun: str, first: Figures) -> Figures:
-    """Return the means over runs, with intervals over problems; random play is the first run's, as it has no policy."""
+def mean_figures(read: Callable[[str, str], Scores], ks: Sequence[int], noun: str, first: Figures) -> Figures:
+    """Return the means over runs, with intervals over problems; random play is the first run's, as it has no policy.
+    `read` returns the scores of an evaluation under a limit of turns."""
     word, _, limit = noun.partition("@")
-    ks = asked(runs[0].folder)
     if word in STORED:
-        return name_figures("eval", estimates(mean_ratios(stored_scores(runs, word, limit), ks)))
+        return name_figures("eval", estimates(mean_ratios(read(word, limit), ks)))
     if word in GAINS:
-        ours, theirs = (stored_scores(runs, one, limit) for one in ("eval", GAINS[word]))
-        return mean_gains(ours, theirs, ks=ks, noun="eval")
+        return mean_gains(read("eval", limit), read(GAINS[word], limit), ks=ks, noun="eval")
     return first
 
 
