@@ -34,7 +34,7 @@ METRICS = (
     *("time/rollout", "time/update", "time/step", *(f"env/metric_{number}" for number in range(30))),
 )
 SMALL = {"arms": 2, "seeds": 2, "steps": 100, "tasks": 20}
-"""What does not grow."""
+"""Numbers of everything else."""
 CASES: Mapping[str, int] = {"arms": 4, "seeds": 2, "steps": 1000, "tasks": 25}
 """Smallest number of what grows: runs with other settings, runs with other seeds, steps, and tasks of 16 samples."""
 

@@ -1,10 +1,9 @@
 """The smallest difference between two policies that an evaluation detects, before anything is run.
 
 Both policies are sampled m times on each of the same n tasks, by s seeds each. Task i has success rates p_i and q_i.
-The estimate of the gain is the mean over tasks of the observed differences, so with t^2 = Var_i(p_i - q_i) and
-w = E_i[p_i (1 - p_i)], which is about that of q_i too,
+The estimate of the gain is the mean over tasks of the observed differences.
 
-    Var(gain) = (t^2 + 2 w / (m s)) / n
+    Var(gain) = (t^2 + 2 w / (m s)) / n,  t^2 = Var_i(p_i - q_i),  w = E_i[p_i (1 - p_i)] of either policy.
 
 An interval of 95% excludes 0 with a probability of 80% where the true gain is (z_.975 + z_.80) sqrt(Var(gain)). What
 makes a task hard for both cancels, so the tasks' difficulties do not matter beyond w. More samples reduce the second

@@ -72,7 +72,7 @@ class Document:
     sections: tuple[Section, ...]
 
     @property
-    def shown(self) -> tuple[Section, ...]:
+    def filled(self) -> tuple[Section, ...]:
         """Return the sections that hold something."""
         return tuple(section for section in self.sections if any(map(is_filled, section.blocks)))
 
@@ -92,7 +92,7 @@ def is_filled(block: Block) -> bool:
 
 def files_of(document: Document) -> dict[str, str]:
     """Return the text of each file of a report, by its name."""
-    pictures = {f"{one.name}.svg": one.svg for section in document.shown for one in pictures_in(section.blocks)}
+    pictures = {f"{one.name}.svg": one.svg for section in document.filled for one in pictures_in(section.blocks)}
     return {HTML: to_html(document), MARKDOWN: to_report_markdown(document), **pictures}
 
 
@@ -106,10 +106,10 @@ def pictures_in(blocks: Iterable[Block]) -> Iterator[Picture]:
 
 def to_html(document: Document) -> str:
     """Write the page."""
-    links = [element("a", one.title, attributes={"href": f"#{one.anchor}"}) for one in document.shown]
+    links = [element("a", one.title, attributes={"href": f"#{one.anchor}"}) for one in document.filled]
     head = [element("h1", document.title), *(element("p", line) for line in document.lead)]
     nav = element("nav", joined(links), attributes={"aria-label": "Sections"})
-    sections = [section_html(section) for section in document.shown]
+    sections = [section_html(section) for section in document.filled]
     return page(document.title, CSS, element("header", joined(head)), nav, element("main", joined(sections)))
 
 
@@ -175,7 +175,7 @@ def cell_html(cell: str, words: bool) -> Html:
 def to_report_markdown(document: Document) -> str:
     """Write the Markdown."""
     parts = [f"# {markdown_cell(document.title)}", *(markdown_cell(line, LONGEST) for line in document.lead)]
-    parts += [text for section in document.shown for text in section_markdown(section)]
+    parts += [text for section in document.filled for text in section_markdown(section)]
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
 
 

@@ -54,7 +54,7 @@ class Damage:
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord:
-    """What a run's folder holds."""
+    """Content of a run's folder."""
 
     name: str
     """Path below the folder that all reported runs share."""

@@ -207,7 +207,7 @@ def report(
     pictures = drawn(what, found)
     for file, text in pictures.items():
         write_aside(folder / file, text)
-    page = write_page(name, what, members, folder, own_section(tables, more, pictures, folder))
+    page = write_page(name, what, members, folder, rows_section(tables, more, pictures, folder))
     files = [RESULTS, "results.svg", *more.files, *pictures, page]
     if lacks("plots"):
         screen.say(f"no pictures ({how_to_get('plots')})")
@@ -222,7 +222,7 @@ def drawn(what: Reproduction, found: Measured) -> dict[str, str]:
     return {} if lacks("plots") or not (found.lines or what.pictures) else pictures_of(what, found)
 
 
-def own_section(tables: Sequence[Table], more: Findings, pictures: Mapping[str, str], folder: Path) -> Section:
+def rows_section(tables: Sequence[Table], more: Findings, pictures: Mapping[str, str], folder: Path) -> Section:
     """Return the reproduction's own section of its page: tables of rows, gains and claims, and its pictures."""
     measured = {file: (folder / file).read_text(encoding="utf-8") for file in more.files if file.endswith(".svg")}
     drawings = [

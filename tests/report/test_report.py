@@ -45,14 +45,14 @@ def seeds(tmp_path: Path) -> Path:
 
 def tables_of(document: Document) -> dict[str, Table]:
     """The tables of a report by their titles, folded ones too."""
-    blocks = [block for section in document.shown for block in section.blocks]
+    blocks = [block for section in document.filled for block in section.blocks]
     inner = [one for block in blocks if isinstance(block, Folded) for one in block.blocks]
     return {block.title: block for block in (*blocks, *inner) if isinstance(block, Table)}
 
 
 def test_a_report_has_every_section_that_its_runs_fill(seeds: Path) -> None:
     document = report_of("t", read(seeds), draws=False)
-    assert [section.title for section in document.shown] == [
+    assert [section.title for section in document.filled] == [
         "Results", "Training", "Time by stage", "Settings", "Rollout card",
     ]  # fmt: skip
     tables = tables_of(document)
