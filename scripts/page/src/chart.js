@@ -46,6 +46,14 @@ function bandsOf(lines) {
   });
 }
 
+// Leave room around equal values too.
+function yRange(low, high) {
+  if (low === null || low === high) return [(low ?? 0) - (Math.abs(low ?? 0) || 1) / 2, (low ?? 0) + (Math.abs(low ?? 0) || 1) / 2];
+  return uPlot.rangeNum(low, high, 0.1, true);
+}
+
+const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6, 1e7]; // steps are whole
+
 const shortTicks = (plot, values) => values.map((value) => (value === null ? "" : number(value)));
 
 // A chart with a heading that says the values under the pointer, or else the last ones.
@@ -86,9 +94,9 @@ export class Chart {
     this.plot?.destroy();
     this.plot = new uPlot({
       width, height: this.height, legend: { show: false }, padding: [8, 14, 0, 0],
-      scales: { x: { time: false }, y: this.stacked ? { range: (plot, low, high) => [0, high || 1] } : {} },
+      scales: { x: { time: false }, y: { range: (plot, low, high) => (this.stacked ? [0, high || 1] : yRange(low, high)) } },
       cursor: { sync: { key: "steps" }, y: false, drag: { x: true, y: false }, points: { size: 6 } },
-      axes: [axis({ size: 24, gap: 4, values: shortTicks }), axis({ size: 46, gap: 4, values: shortTicks })],
+      axes: [axis({ size: 24, gap: 4, values: shortTicks, incrs: STEPS }), axis({ size: 46, gap: 4, values: shortTicks })],
       series: [{}, ...this.lines.flatMap(seriesOf)], bands: bandsOf(this.lines),
       hooks: { setCursor: [(plot) => this.say(plot.cursor.idx)] },
     }, columnsOf(this.xs, this.lines), this.box);

@@ -17,6 +17,13 @@ function figure([name, [value, low, high]]) {
     hasInterval ? h("span", { class: "muted small num" }, `${figureText(name, low)} to ${figureText(name, high)}`) : null));
 }
 
+const MOST_FIGURES = 8;
+const FIRST = [/^pass@/, /^success/, /^reward$/, /^[^/]*$/, /^episode\//, /^tool\//];
+
+// Return figures with the important ones first.
+const rankedFigures = (all) => FIRST.flatMap((_, i) => all.filter(([name]) => FIRST.findIndex((other) => other.test(name)) === i))
+  .concat(all.filter(([name]) => !FIRST.some((pattern) => pattern.test(name))));
+
 const valueText = (value) => (typeof value === "string" ? value : JSON.stringify(value));
 
 function configTable(config, words) {
@@ -33,11 +40,13 @@ export function overviewView(root, route) {
   let configWords = "";
   let config = null;
   let signature = "";
+  let showAll = false;
 
   const head = h("div", { class: "page-head" }, h("h1", { class: "text" }, id));
   const status = h("div", { class: "run-line num" });
   const problem = h("div", {});
   const figures = h("dl", { class: "figures" });
+  const moreFigures = h("button", { class: "button", type: "button", hidden: true });
   const grid = h("div", { class: "charts" });
   const time = new Chart("seconds of a step", { stacked: true, height: 200 });
   const timeKey = h("div", {});
@@ -48,7 +57,7 @@ export function overviewView(root, route) {
   const findKey = h("input", { class: "field", type: "search", placeholder: "find keys", "aria-label": "Find keys of the configuration", on: { input: () => { configWords = findKey.value.toLowerCase(); drawConfig(); } } });
   const episodes = h("a", { class: "button", href: hashOf("episodes", { run: id }), title: "episodes (e)" }, "Episodes");
   head.append(h("span", { class: "grow" }), episodes);
-  root.append(head, status, problem, figures, h("section", { "aria-label": "Curves" }, h("div", { class: "toolbar" }, h("h2", {}, "Curves"), find), grid), timeBox,
+  root.append(head, status, problem, figures, h("div", { class: "toolbar" }, moreFigures), h("section", { "aria-label": "Curves" }, h("div", { class: "toolbar" }, h("h2", {}, "Curves"), find), grid), timeBox,
     h("div", { class: "two" }, h("section", {}, h("div", { class: "toolbar" }, h("h2", {}, "Configuration"), findKey), configBox), h("section", {}, h("h2", { class: "toolbar" }, "Results"), results)));
 
   function drawRun(run) {
@@ -58,7 +67,15 @@ export function overviewView(root, route) {
       run.seconds ? h("span", { class: "muted" }, `${duration(run.seconds)} a step`) : null, h("span", { class: "muted" }, ago(run.changed)));
     put(episodes, run.num_episodes ? `${plural(run.num_episodes, "episode")}` : "Episodes");
     put(problem, run.damage?.length ? h("div", { class: "notice" }, "Damage; the rest is shown.", h("ul", {}, run.damage.map((line) => h("li", {}, line)))) : null);
-    put(figures, Object.entries(run.figures ?? {}).map(figure));
+    drawFigures(Object.entries(run.figures ?? {}));
+  }
+
+  function drawFigures(all) {
+    const shown = rankedFigures(all);
+    put(figures, (showAll ? shown : shown.slice(0, MOST_FIGURES)).map(figure));
+    moreFigures.hidden = all.length <= MOST_FIGURES;
+    put(moreFigures, showAll ? "fewer figures" : `all ${all.length} figures`);
+    moreFigures.onclick = () => { showAll = !showAll; drawFigures(all); };
   }
 
   function drawCharts() {

@@ -46,13 +46,29 @@ function boxClass(shade, scale, node) {
 }
 
 // What fits into a box: a short completion as it is, else the name of what it did.
-const labelOf = ({ kind, name, text }) => (kind === "act" && name && text.length > 24 ? name : text.trim() || name || kind);
+const labelOf = ({ kind, name, text }) => (kind === "act" && name && text.length > 24 ? name : text.replace(/<[^<>\s]*>/g, " ").trim() || name || text || kind);
+
+// Order the children of a node: what its own episode did next, and below each child the forks that left its turn.
+function lineage(node) {
+  const { children } = node;
+  const samples = new Set(children.map(({ data }) => data.member.sample));
+  const order = [];
+  const take = (child) => {
+    if (order.includes(child)) return;
+    order.push(child);
+    children.filter(({ data }) => data.isFork && data.member.parent === child.data.member.sample).forEach(take);
+  };
+  children.filter(({ data }) => data.member === node.data.member).forEach(take);
+  children.filter(({ data }) => !data.isFork || !samples.has(data.member.parent)).forEach(take);
+  children.forEach(take);
+  return order;
+}
 
 // Give every episode a line of its own; what it shares with its parent lies on the parent's line.
 function layOut(root, step) {
   let line = 0;
   root.eachBefore((node) => {
-    node.children?.sort((a, b) => (b.data.member === node.data.member) - (a.data.member === node.data.member));
+    if (node.children) node.children = lineage(node);
     node.y = node.depth * step;
   });
   root.eachAfter((node) => { node.x = node.children ? node.children[0].x : ROW * line++; });
@@ -84,12 +100,19 @@ export class Tree {
   }
 
   link(node, left) {
+    const from = node.data.isFork && node.data.token > 0 ? this.twin(node) : null;
+    if (from) return svg("path", { class: "link fork", d: `M${node.y} ${from.x}h-8V${node.x - 6}q0 6 6 6h2` });
     const isTop = node.parent === this.root;
     const x1 = isTop ? left + 8 : node.parent.y + this.width;
     const [y1, x2, y2] = [node.parent.x, node.y, node.x];
     const turn = x2 - 12;
     const path = y1 === y2 ? `M${x1} ${y1}H${x2}` : `M${x1} ${y1}H${turn - 6}Q${turn} ${y1} ${turn} ${y1 + 6}V${y2 - 6}Q${turn} ${y2} ${turn + 6} ${y2}H${x2}`;
     return svg("path", { class: node.data.isFork ? "link fork" : "link", d: path });
+  }
+
+  // Return the turn that a fork left in the middle.
+  twin(node) {
+    return node.parent.children.find(({ data }) => data.member.sample === node.data.member.parent);
   }
 
   box(node) {

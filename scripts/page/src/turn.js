@@ -59,7 +59,7 @@ function meaning(turn) {
   if (turn.kind === "call") return call(turn);
   const label = { answer: "answer", act: turn.name || "action", invalid: "not read", summary: "summary" }[turn.kind] ?? turn.kind;
   return [
-    turn.action || turn.kind === "act" ? h("div", { class: "meaning" }, h("span", { class: turn.kind === "invalid" ? "label bad" : "label" }, label),
+    turn.action ? h("div", { class: "meaning" }, h("span", { class: turn.kind === "invalid" ? "label bad" : "label" }, label),
       longText(turn.action, { most: 600, cut: turn.cut?.action, className: "mono" })) : null,
     turn.observation ? observed(turn.observation, turn.cut?.observation, "environment") : null,
   ];
@@ -82,9 +82,12 @@ export function turnElement(turn, i, { picture = null, split = -1 } = {}) {
 // Return what an agent read before its first turn.
 export const openingElement = ({ agent, text, cut }) => observed(text ?? "", cut?.text, agent ? `opening of ${agent}` : "opening");
 
+// True for a narrow picture: a legend below it may be longer, and wraps.
+const isNarrow = (text) => text.trimEnd().split("\n").slice(0, -1).every((line) => line.length <= 48);
+
 // Return a picture of the environment.
 export const pictureElement = (text, label) => h("figure", { class: "picture" }, h("figcaption", { class: "label" }, label),
-  h("pre", { class: "text mono", tabindex: "0", role: "img", "aria-label": `Picture of the environment, ${label}` }, text));
+  h("pre", { class: isNarrow(text) ? "text mono wraps" : "text mono", tabindex: "0", role: "img", "aria-label": `Picture of the environment, ${label}` }, text));
 
 // Return a list of the turns to jump to.
 export function turnIndex(turns, onJump) {
