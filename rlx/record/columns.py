@@ -35,6 +35,8 @@ LARGEST = 2**31
 """Bytes of a file of columns."""
 LONGEST = 2**26
 """Bytes of a line; a longer one counts as damaged."""
+SKIPPED = 2**30
+"""Bytes of a line after which the rest of its file is not read."""
 HEAD, TAIL = 4096, 65536
 """Bytes at the beginning and at the end of what is covered that the checksum is of."""
 MORE = 8
@@ -173,14 +175,15 @@ def extend(
 
 
 def complete_lines(file: BinaryIO, left: int) -> Iterator[tuple[bytes, int]]:
-    """Yield the whole lines of the next `left` bytes, with their sizes; empty bytes for a line that is too long."""
+    """Yield the complete lines of the next `left` bytes, with their sizes; `-` for a line that is too long. Stop at a
+    line that does not end within SKIPPED bytes."""
     while left > 0:
         raw = file.readline(min(left, LONGEST))
-        size = len(raw)
-        while raw and not raw.endswith(b"\n") and size < left:
+        size, end = len(raw), raw[-1:]
+        while end not in (b"", b"\n") and size < min(left, SKIPPED):
             more = file.readline(min(left - size, LONGEST))
-            size, raw = size + len(more), b"\n" if more.endswith(b"\n") else b"-" * bool(more)
-        if not raw.endswith(b"\n"):
+            size, raw, end = size + len(more), b"-\n", more[-1:]
+        if end != b"\n":
             return
         yield raw, size
         left -= size

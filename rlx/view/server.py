@@ -19,13 +19,14 @@ from urllib.parse import parse_qs
 
 from rlx.http import Answer, Call, RefusedError, Server
 from rlx.record.decode import Decode, find_decoder
+from rlx.record.folder import CHECKPOINTS, CONFIG
 from rlx.view.episode import episode_answer
 from rlx.view.episodes import EpisodeTables
 from rlx.view.group import group_answer
 from rlx.view.metrics import metrics_answer
 from rlx.view.pictures import pictures_answer
 from rlx.view.places import Places
-from rlx.view.runs import Runs, config_answer
+from rlx.view.runs import Mark, Runs, config_answer, state_of
 from rlx.view.search import Searches
 
 PAGE = {
@@ -61,7 +62,7 @@ class View:
     runs: Runs = field(init=False)
     tables: EpisodeTables = field(default_factory=EpisodeTables)
     searches: Searches = field(init=False)
-    _decoders: dict[Path, Decode | None] = field(default_factory=dict)
+    _decoders: dict[Path, tuple[Mark, Decode | None]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.runs, self.searches = Runs(self.places), Searches(self.tables, self.decoder)
@@ -99,10 +100,12 @@ class View:
         return pictures_answer(folder, self.tables.file(folder, word(query, "file")), natural(query, "line"))
 
     def decoder(self, folder: Path) -> Decode | None:
-        """Return what decodes a run's tokens; looked for again as long as there is none."""
-        found = self._decoders.get(folder) or find_decoder(folder)
-        self._decoders[folder] = found
-        return found
+        """Return what decodes a run's tokens; looked for again when its configuration or checkpoints change."""
+        mark = tuple(state_of(folder / name) for name in (CONFIG, CHECKPOINTS))
+        known = self._decoders.get(folder)
+        if known is None or known[0] != mark:
+            known = self._decoders[folder] = (mark, find_decoder(folder))
+        return known[1]
 
     def answer(self, path: str, query: str, known: str = "") -> bytes | Answer:
         """Answer a call by its path below the secret."""
