@@ -7,7 +7,7 @@ import random
 import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -64,9 +64,14 @@ def serving(doors: Mapping[str, Door]) -> Iterator[str]:
             self.send_header("ETag", f'"{len(body)}"')
             self.send_header("Cache-Control", "no-cache")
             self.end_headers()
-            self.wfile.write(body)
+            with suppress(OSError):  # a browser that has gone on
+                self.wfile.write(body)
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Call)
+    class Quiet(ThreadingHTTPServer):
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            """Stay silent: a browser drops connections as it likes."""
+
+    server = Quiet(("127.0.0.1", 0), Call)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

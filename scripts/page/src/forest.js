@@ -49,7 +49,7 @@ export function divergence(a, b) {
     const [left, right] = [a.turns[turn], b.turns[turn]];
     const token = firstDifference(left.tokens?.pieces ?? [left.text], right.tokens?.pieces ?? [right.text]);
     if (token >= 0) return { turn, token };
-    if (left.observation !== right.observation) return { turn, token: -1 };
+    if (["kind", "name", "action", "observation"].some((name) => left[name] !== right[name])) return { turn, token: -1 };
   }
   return { turn: most, token: -1 };
 }

@@ -49,7 +49,8 @@ export function pairView(root, route) {
 
   function where(at, a, b) {
     if (at.turn >= Math.max(a.turns.length, b.turns.length)) return "They are the same.";
-    return at.token >= 0 ? `They diverge in turn ${at.turn}, at token ${at.token}.` : `They diverge after turn ${Math.max(0, at.turn - (at.turn >= Math.min(a.turns.length, b.turns.length) ? 1 : 0))}.`;
+    if (at.turn >= Math.min(a.turns.length, b.turns.length)) return `One of them ends after turn ${at.turn - 1}.`;
+    return at.token >= 0 ? `They diverge in turn ${at.turn}, at token ${at.token}.` : `They diverge in turn ${at.turn}, after equal tokens.`;
   }
 
   async function load() {
