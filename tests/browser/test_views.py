@@ -31,7 +31,9 @@ def episode(query: Any) -> Any:
     fork = {"parent": 0, "turn": 1, "token": 1, "num_forced": 1, "learned": False} if line == 2 else None
     last = turn_of(words("so it is" if line == 1 else "so not it"), kind="answer", name="", action="82", reward=1.0)
     move = turn_of(words("go forward"), name="forward", observation="You see a key.")
-    return episode_of([{**call, "replayed": line == 2}, move, last], line=line, sample=line - 1, fork=fork)
+    times = {"queue": 0.5, "opening": 0.25, "turns": [[1.5, 0.25], [1.0, 0.0], [2.0, 0.0]][line == 2 :]}
+    turns = [{**call, "replayed": line == 2}, move, last]
+    return episode_of(turns, line=line, sample=line - 1, fork=fork, times=times)
 
 
 def group(_: Any) -> Any:
@@ -118,6 +120,13 @@ def test_a_token_says_its_numbers_on_hover_and_by_arrow(screen: Any, address: st
     screen.page.focus(".tokens")
     screen.press("ArrowRight", "ArrowRight")
     assert screen.page.inner_text(".tip .mono") == '"me "'
+
+
+def test_the_time_of_an_episode_is_divided_among_its_stages(screen: Any, address: str) -> None:
+    screen.open(address + "#/run/live/episode/step-1.jsonl/1", ".time-line")
+    assert screen.page.inner_text(".time-line .label") == "5.5 s in all"
+    assert screen.page.locator(".time-line li").nth(2).inner_text() == "generate 4.5 s"
+    assert "1.5 s + 0.3 s" in screen.page.inner_text("#turn-0 .turn-figures")
 
 
 def test_a_tool_call_is_folded_until_it_is_opened(screen: Any, address: str) -> None:

@@ -10,11 +10,13 @@ export const COLOURS = 8;
 const probe = h("span", { hidden: true });
 
 // Return a colour of the style sheet, as the canvas needs it.
-function colour(name) {
+function resolved(value) {
   if (!probe.isConnected) document.body.append(probe);
-  probe.style.setProperty("color", `var(--${name})`);
+  probe.style.setProperty("color", value);
   return getComputedStyle(probe).color;
 }
+
+const colour = (name) => resolved(`var(--${name})`);
 
 export const seriesColour = (i) => colour(`series-${i % COLOURS}`);
 
@@ -31,7 +33,7 @@ function seriesOf(line) {
   const stroke = seriesColour(line.colour);
   const edge = { stroke: "transparent", width: 0, points: { show: false } };
   const main = { label: line.label, stroke, width: 1.75, dash: DASHES[(line.dash ?? 0) % DASHES.length], spanGaps: true,
-    points: { show: line.ys.length < 2, size: 5, fill: stroke }, fill: line.area ? faded(stroke, 0.75) : undefined };
+    points: { show: line.ys.length < 2, size: 5, fill: stroke }, fill: line.area ? resolved(`color-mix(in srgb, var(--series-${line.colour % COLOURS}) 60%, var(--surface))`) : undefined };
   return line.low ? [main, edge, edge] : [main];
 }
 

@@ -5,6 +5,7 @@ import { h, longText, put } from "./dom.js";
 import { count, fixed, number, plural } from "./format.js";
 import { go, hashOf } from "./route.js";
 import { ShadeBar } from "./shadebar.js";
+import { timeBar, turnTime } from "./times.js";
 import { hideTip } from "./tokens.js";
 import { along } from "./trail.js";
 import { openingElement, pictureElement, turnElement, turnIndex } from "./turn.js";
@@ -51,6 +52,7 @@ export function episodeView(root, route) {
       lines.length > 1 || !isExport ? h("a", { class: "button", href: hashOf("group", { run, file, group: episode.group }), title: "group (g)" }, `Group ${episode.group}${lines.length ? ` (${lines.length})` : ""}`) : null,
       isExport ? null : h("button", { class: "button", type: "button", title: "another episode of this task (c)", on: { click: compare } }, "Compare \u2026")),
     episode.task.goal ? longText(episode.task.goal, { most: 1000, className: "goal" }) : null,
+    timeBar(episode.times),
     episode.error ? h("div", { class: "notice" }, longText(episode.error, { most: 1000, className: "mono" })) : null, message);
   }
 
@@ -64,8 +66,8 @@ export function episodeView(root, route) {
 
   function showTurns(pictures) {
     const picture = (i) => (pictures?.[i] ? pictureElement(pictures[i], i === 0 ? "at the start" : `after turn ${i - 1}`) : null);
-    turns = episode.turns.map((turn, i) => turnElement(turn, i, { picture: picture(i + 1) }));
     const given = episode.turns.filter((turn) => turn.replayed).length;
+    turns = episode.turns.map((turn, i) => turnElement(turn, i, { picture: picture(i + 1), time: turnTime(episode.times, i - given) }));
     const start = h("div", { class: "turn-body" }, h("div", { class: "turn-text" }, (episode.openings ?? []).map(openingElement)), picture(0));
     put(script, start, given > 0 ? h("details", { class: "common" }, h("summary", {}, `${plural(given, "turn")} replayed from sample ${episode.fork?.parent ?? "?"}`),
       turns.slice(0, given).map(({ element }) => element)) : null, turns.slice(given).map(({ element }) => element));

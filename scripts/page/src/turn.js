@@ -18,12 +18,13 @@ function chips(turn) {
   ];
 }
 
-function figures(turn, mean) {
+function figures(turn, mean, time) {
   const count = turn.tokens?.pieces?.length;
-  return h("span", { class: "turn-figures num muted" }, [
+  return h("span", { class: "turn-figures num muted", title: time ? "seconds of the engine, and of the environment" : null }, [
     count === undefined ? null : plural(count, "token"),
     mean === null ? null : `advantage ${signed(mean)}`,
     turn.version === null || turn.version === undefined ? null : `policy ${turn.version}`,
+    time,
   ].filter(Boolean).join(" \u00b7 "), turn.reward ? h("strong", { class: turn.reward < 0 ? "bad" : "good" }, ` ${signed(turn.reward)}`) : null);
 }
 
@@ -66,12 +67,12 @@ function meaning(turn) {
 }
 
 // Return { element, shade } of a turn; `split` is the first token that differs from the episode beside it.
-export function turnElement(turn, i, { picture = null, split = -1 } = {}) {
+export function turnElement(turn, i, { picture = null, split = -1, time = "" } = {}) {
   const hasTokens = turn.tokens?.pieces?.length > 0;
   const tokens = hasTokens ? tokenText(turn.tokens, `Completion of turn ${i}`, { mark: split }) : null;
   const mean = meanOf(turn.tokens?.advantages);
   const element = h("article", { class: `turn${turn.replayed ? " replayed" : ""}`, id: `turn-${i}`, tabindex: "-1", "aria-label": `Turn ${i}` },
-    h("header", { class: "turn-head" }, h("h3", { class: "num" }, `Turn ${i}`), chips(turn), figures(turn, mean)),
+    h("header", { class: "turn-head" }, h("h3", { class: "num" }, `Turn ${i}`), chips(turn), figures(turn, mean, time)),
     h("div", { class: "turn-body" },
       h("div", { class: "turn-text" }, h("section", { class: "completion", "aria-label": "Completion" }, tokens ? tokens.element
         : longText(turn.text ?? "", { cut: turn.cut?.text, className: "mono" })), meaning(turn), measures(turn)),
