@@ -44,6 +44,8 @@ from rlx.world import parts_of
 
 PAGE = "report"
 """Folder of the page."""
+ANSWERS = ("within", "comes out")
+"""Last columns of the tables that say whether a figure is as expected or claimed."""
 
 
 def find_reproduction(name: str) -> Path:
@@ -223,13 +225,14 @@ def drawn(what: Reproduction, found: Measured) -> dict[str, str]:
 
 
 def rows_section(tables: Sequence[Table], more: Findings, pictures: Mapping[str, str], folder: Path) -> Section:
-    """Return the reproduction's own section of its page: tables of rows, gains and claims, and its pictures."""
+    """Return the reproduction's own section of its page: what is expected and claimed, rows and gains, and pictures."""
     measured = {file: (folder / file).read_text(encoding="utf-8") for file in more.files if file.endswith(".svg")}
     drawings = [
         Picture(name=f"own-{Path(file).stem}", title=Path(file).stem.replace("_", " ").capitalize(), svg=text)
         for file, text in {**pictures, **measured}.items()
     ]
-    return Section(title="Rows and claims of the paper", blocks=(*tables, *drawings))
+    answers_first = sorted(tables, key=lambda table: table.header[-1] not in ANSWERS)
+    return Section(title="Rows and claims of the paper", blocks=(*answers_first, *drawings))
 
 
 def write_page(name: str, what: Reproduction, members: Sequence[Member], folder: Path, own: Section) -> str:

@@ -105,6 +105,7 @@ def test_a_reproduction_killed_in_the_middle_goes_on_and_reports(
     page = (out / "report" / "report.html").read_text()
     assert 'id="rows-and-claims-of-the-paper"' in page
     assert "Rollout card" in page
+    assert page.index("Expected of this reproduction") < page.index("Pass@k")
     assert "| Lengths | ours | " in report
     assert "| turns | own batch/turns | control batch/turns | 2 | ratio | " in report
     assert "| criticality of own eval | flat | " in report
