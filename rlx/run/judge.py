@@ -321,7 +321,8 @@ def tell_run(life: Life, summary: Summary, label: str = "", verb: str = "train")
 
 
 def next_commands(life: Life) -> list[list[str]]:
-    """Return the commands that look at what the run has made, as they would be typed: what was learned comes first."""
+    """Return the commands that look at what the run has made, as they would be typed. What was learned comes
+    first, and the page that shows everything last."""
     run, folder = life.run, str(life.run.folder)
     commands = [["rlx", "show", folder, "--best"]]
     if any((run.folder / TRAJECTORIES).glob("start-*.jsonl")):
@@ -329,4 +330,4 @@ def next_commands(life: Life) -> list[list[str]]:
     num = run.evaluate.num_tasks
     if life.checkpoints.exists() and num_held_out(run, num + 1) > num:
         commands.append(["rlx", "eval", f"run={folder}", f"evaluate.num_tasks={4 * num}"])
-    return [*commands, ["rlx", "replay", folder]]
+    return [*commands, ["rlx", "replay", folder], ["rlx", "view", folder]]
