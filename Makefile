@@ -17,7 +17,7 @@ JOBS ?= 2
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-cluster quickstart test test-slow test-cluster test-browser bench lint docs page drawings mutants nano reproduce reproduce-gem clean
+.PHONY: help setup setup-cluster quickstart test test-slow test-cluster test-browser bench lint docs page pictures drawings mutants nano reproduce reproduce-gem clean
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-zA-Z_%-]+:.*## /{printf "  make %-22s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,6 +77,10 @@ docs: setup ## Build the documentation into site/, with every link checked
 page: ## Build the page of rlx view from scripts/page into rlx/view (needs Node.js 20)
 	npm --prefix scripts/page ci --no-audit --no-fund
 	npm --prefix scripts/page run build
+
+pictures: setup ## Take the docs' pictures of rlx view from runs below RUNS (outputs), with Chromium
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[browser]'
+	$(BIN)/python -m scripts.pictures $(or $(RUNS),outputs)
 
 drawings: setup ## Draw docs/architecture.md's tables and paths from the code
 	$(BIN)/python -m scripts.drawings --write
