@@ -338,7 +338,7 @@ def test_two_runs_are_compared_task_by_task(finished: Path, small_run: Build, tm
     assert own.theirs.name == "the start"
     stored = json.loads((finished / "summary.json").read_text())["metrics"]
     assert own.figures["eval/reward"].value == pytest.approx(stored["gain/reward"]["value"])
-    assert own.own[1]["eval/reward"].value == pytest.approx(stored["start/reward"]["value"])
+    assert own.side_figures[1]["eval/reward"].value == pytest.approx(stored["start/reward"]["value"])
 
 
 def test_no_mean_is_taken_over_runs_that_differ_in_more_than_the_seed(finished: Path, tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ class Entry:
     """When something in it was last written, in seconds."""
 
     @property
-    def what(self) -> str:
+    def description(self) -> str:
         """Describe it, with what its configuration says where it has one."""
         kind = KINDS[self.kind]
         return f"{kind}: {told}" if (told := stage_of(self.folder)) else kind
@@ -95,7 +95,7 @@ def stage_of(folder: Path) -> str:
 def cache_table(entries: Sequence[Entry], folder: Path) -> Table:
     """Return a row per entry: what it is, its size, when it was written, its name."""
     rows = [
-        (e.what, megabytes(e.num_bytes), f"{datetime.fromtimestamp(e.used):%Y-%m-%d %H:%M}", e.folder.name)
+        (e.description, megabytes(e.num_bytes), f"{datetime.fromtimestamp(e.used):%Y-%m-%d %H:%M}", e.folder.name)
         for e in entries
     ]
     total = megabytes(sum(entry.num_bytes for entry in entries))

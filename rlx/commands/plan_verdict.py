@@ -26,7 +26,7 @@ NO_GPU = (
 )
 CROWDED = 0.25
 """Share of the episodes under way whose context the cache does not hold, above which the plan warns."""
-PARTS = {
+LIMIT_NAMES = {
     "decode": "sampling",
     "prefill": "reading prompts",
     "update": "the update",
@@ -124,7 +124,7 @@ def describe_limits(prospect: Prospect) -> list[str]:
     if prospect.forecast is None:
         return []
     steps = list(zip(prospect.main.loads, prospect.forecast.times[prospect.main.name]))
-    groups = [(PARTS[limit], list(same)) for limit, same in groupby(steps, key=lambda pair: pair[1].limit)]
+    groups = [(LIMIT_NAMES[limit], list(same)) for limit, same in groupby(steps, key=lambda pair: pair[1].limit)]
     if len(groups) == 1:
         _, step = steps[len(steps) // 2]
         text = f"most of a step is {groups[0][0]} ({100 * share(step):.0f}%)"

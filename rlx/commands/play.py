@@ -101,7 +101,7 @@ class Play:
     """Flag of an episode that the environment's expert plays."""
     status: Status | str = UNCLOSED
     error: str = ""
-    known: dict[str, tuple[int, ...]] = field(default_factory=dict, init=False)
+    seen_ids: dict[str, tuple[int, ...]] = field(default_factory=dict, init=False)
     """Ids that were shown, by the agent that saw them."""
 
     def run(self, turns: Iterator[str], tell: Callable[[str], None]) -> None:
@@ -128,7 +128,7 @@ class Play:
             completion = self.next_turn(scene, turns)
             if completion is None:
                 return
-            self.known[scene.agent] = context + completion.token_ids
+            self.seen_ids[scene.agent] = context + completion.token_ids
             context = scene.act(context, completion)
             yield self.describe_turn(scene)
             if scene.step.done:
@@ -152,7 +152,7 @@ class Play:
 
     def describe_context(self, context: tuple[int, ...], agent: str) -> str:
         """All that a model would see as this agent, or what is new of it."""
-        known, who = self.known.get(agent, ()), one_line(agent, 30) or "the model"
+        known, who = self.seen_ids.get(agent, ()), one_line(agent, 30) or "the model"
         shown = len(known)
         if not shown or context[:shown] != known:
             return block(f"{who} sees {counted(len(context), 'token')}", self.text(context))

@@ -156,10 +156,12 @@ def describe_completion(title: str, index: int, turn: Turn, fork: Fork | None, d
 def block(title: str, text: str) -> str:
     """A title, and text below it: wrapped, its own lines kept."""
     lines = [
-        row for line in clean(text).strip("\n").split("\n") for row in textwrap.wrap(line, WIDTH - 2, **KEPT) or [""]
+        row
+        for line in clean(text).strip("\n").split("\n")
+        for row in textwrap.wrap(line, WIDTH - 2, **WRAP_OPTIONS) or [""]
     ]
     return "\n".join([title, *(f"  {line}".rstrip() for line in lines)])
 
 
-KEPT: dict[str, Any] = {"replace_whitespace": False, "break_on_hyphens": False}
+WRAP_OPTIONS: dict[str, Any] = {"replace_whitespace": False, "break_on_hyphens": False}
 """A tool's output is shown with the spaces it has between its words."""

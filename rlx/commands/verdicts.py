@@ -11,7 +11,16 @@ from rlx.evaluate.compare import measured, summary_in
 from rlx.evaluate.figures import figures, score
 from rlx.evaluate.intervals import Estimate, intervals, share_of
 from rlx.evaluate.tables import Column, Table, estimate_cell
-from rlx.evaluate.verdicts import Answer, Judge, Known, answers_in, as_json, new_verdicts, read_verdicts, share_by_task
+from rlx.evaluate.verdicts import (
+    Answer,
+    Judge,
+    Verdicts,
+    answers_in,
+    as_json,
+    new_verdicts,
+    read_verdicts,
+    share_by_task,
+)
 from rlx.limits import near
 from rlx.record.folder import TRAJECTORIES, write_aside
 from rlx.record.store import load
@@ -55,7 +64,7 @@ def judge_files(
     return found
 
 
-def judged(answers: Sequence[Answer], judge: Judge, file: Path, num_threads: int) -> Known:
+def judged(answers: Sequence[Answer], judge: Judge, file: Path, num_threads: int) -> Verdicts:
     """Return all verdicts. What was judged is in the file, also where the judge is lost before the end."""
     verdicts = read_verdicts(file, judge)
     try:

@@ -93,7 +93,7 @@ class Gain:
     theirs: Side
     figures: Mapping[str, Estimate]
     """Ours less theirs."""
-    own: tuple[Mapping[str, Estimate], Mapping[str, Estimate]]
+    side_figures: tuple[Mapping[str, Estimate], Mapping[str, Estimate]]
     floor: Mapping[str, Estimate] = field(default_factory=dict)
     """Figures of random episodes, `eval/stat`; empty where the runs have none, or different ones."""
 
@@ -160,7 +160,7 @@ def gain_under(rounds: str, ours: Side, theirs: Side, ks: Sequence[int]) -> Gain
         ours=ours,
         theirs=theirs,
         figures=mean_gains(mine, other, ks=ks, noun="eval"),
-        own=(own[0], own[1]),
+        side_figures=(own[0], own[1]),
         floor=shared_floor((*ours.runs, *theirs.runs), rounds),
     )
 
@@ -196,8 +196,8 @@ def gain_values(gain: Gain) -> dict[str, Any]:
         "max_rounds": None if gain.max_rounds == "own" else int(gain.max_rounds),
         "tasks": gain.num_tasks,
         "runs": list(gain.num_runs),
-        "ours": {"name": gain.ours.name, "metrics": plain(gain.own[0])},
-        "theirs": {"name": gain.theirs.name, "metrics": plain(gain.own[1])},
+        "ours": {"name": gain.ours.name, "metrics": plain(gain.side_figures[0])},
+        "theirs": {"name": gain.theirs.name, "metrics": plain(gain.side_figures[1])},
         "gain": plain(gain.figures),
         "random": plain(gain.floor),
     }
@@ -208,7 +208,7 @@ def gain_tables(gain: Gain, columns: str = "") -> list[Table]:
     rounds = "the environment's own rounds" if gain.max_rounds == "own" else counted(int(gain.max_rounds), "round")
     title = f"{counted(gain.num_tasks, 'task')}, {rounds} [95% interval]{PAIRED}"
     floor = {"random episodes": gain.floor} if gain.floor else {}
-    rows = {**floor, **dict(zip(side_names(gain), gain.own, strict=True))}
+    rows = {**floor, **dict(zip(side_names(gain), gain.side_figures, strict=True))}
     usual = {"Pass@k, %: ": pass_columns(gain.figures), "An episode: ": use_columns(rows.values())}
     shown = {"": chosen_columns(columns, gain.figures)} if columns else usual
     return [

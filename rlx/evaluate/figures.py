@@ -53,7 +53,7 @@ class Score:
     """Possible values of an episode's statistics, where they are known."""
     spread: float = 0.0
     """Sum of the squared deviations of the samples' rewards from their mean."""
-    said: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    reports: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """Metrics of the environment for each sample that reports them, and of the protocol for each turn that does."""
 
 
@@ -83,7 +83,7 @@ def score(group: Group, bounds: Bounds = NOTHING_BOUNDED) -> Score:
         },
         bounds=bounds,
         spread=squares([row["reward"] for row in rows]),
-        said={
+        reports={
             **{name: tuple(row[name] for row in told if name in row) for name in sorted(names)},
             **{name: tuple(value for row in spoken for value in row.get(name, ())) for name in sorted(measures)},
         },
@@ -151,8 +151,8 @@ def stat_ratios(scores: Sequence[Score]) -> dict[str, Ratio]:
     found |= {name: replace(one, least=0.0) for name, one in found.items() if name != "reward"}
     found |= {name: bounded(one, scores, name) for name, one in found.items() if not one.is_share}
     found["tool/failed_rate"] = Ratio(top=of(FAILED)[None], bottom=of("tool/calls")[None], is_share=True)
-    for name in sorted({name for row in scores for name in row.said}):
-        told = [row.said.get(name, ()) for row in scores]
+    for name in sorted({name for row in scores for name in row.reports}):
+        told = [row.reports.get(name, ()) for row in scores]
         sums, nums = (np.array([list(map(each, told))], dtype=np.float64) for each in (sum, len))
         is_flag = {value for episodes in told for value in episodes} <= {0.0, 1.0}
         found[name] = Ratio(top=sums, bottom=nums, is_share=is_flag)

@@ -21,7 +21,7 @@ from rlx.rollout.speech import Speech
 from rlx.types import Step, Trajectory, Turn
 from rlx.world import cost_of, give_luck, is_for_environment, only_legal, open_episode, part_of, parts_of, step_within
 
-MOST_SHOWN = 20
+MAX_LINES = 20
 """Mistakes listed by name; the rest are counted."""
 
 
@@ -35,11 +35,11 @@ class Mistake:
     sample: int
     turn: int | None
     """Number of the turn, from 0; None where it is the episode's end that differs."""
-    what: str
+    reason: str
 
     def __str__(self) -> str:
         place = "end" if self.turn is None else f"turn {self.turn}"
-        return one_line(f"{self.file}:{self.line}: task {self.task}, sample {self.sample}, {place}: {self.what}", 400)
+        return one_line(f"{self.file}:{self.line}: task {self.task}, sample {self.sample}, {place}: {self.reason}", 400)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,15 +58,15 @@ class Report:
         return not self.mistakes and not self.unreadable
 
     def __str__(self) -> str:
-        wrong = [one_line(text, 400) for text in (*self.unreadable, *map(str, self.mistakes[:MOST_SHOWN]))]
-        shown, more = wrong[:MOST_SHOWN], len(self.mistakes) + len(self.unreadable) - len(wrong[:MOST_SHOWN])
+        wrong = [one_line(text, 400) for text in (*self.unreadable, *map(str, self.mistakes[:MAX_LINES]))]
+        shown, more = wrong[:MAX_LINES], len(self.mistakes) + len(self.unreadable) - len(wrong[:MAX_LINES])
         found = f"{counted(len(shown) + more, 'difference')} from what was stored"
         read = f"{counted(self.num_trajectories, 'episode')}, {counted(self.num_turns, 'turn')}"
         end = f"{read} in {counted(self.num_files, 'file')}: {'all as stored' if self.ok else found}"
         return "\n".join([*shown, *([f"and {more} more"] if more else []), end])
 
 
-Found = tuple[int | None, str]
+Difference = tuple[int | None, str]
 """The turn, and how it differs."""
 
 
@@ -105,12 +105,12 @@ def judge_stored(file: str, stored: Stored, env: Environment, speech: Speech | N
     """The mistakes of one line of a file."""
     one = stored.trajectory
     return [
-        Mistake(file=file, line=stored.line, task=one.task.id, sample=one.sample, turn=turn, what=what)
+        Mistake(file=file, line=stored.line, task=one.task.id, sample=one.sample, turn=turn, reason=what)
         for turn, what in differences(stored, env, speech)
     ]
 
 
-def differences(stored: Stored, env: Environment, speech: Speech | None) -> Iterator[Found]:
+def differences(stored: Stored, env: Environment, speech: Speech | None) -> Iterator[Difference]:
     one = stored.trajectory
     if one.task.env not in parts_of(env):
         yield None, f"its environment {one.task.env!r:.60} is none of the run's"
@@ -150,7 +150,7 @@ def rehearse(env: Environment, stored: Trajectory, max_rounds: int | None) -> Re
     return Rehearsal(opening=opening, steps=tuple(steps))
 
 
-def judge_outcome(env: Environment, stored: Trajectory, found: Rehearsal) -> Iterator[Found]:
+def judge_outcome(env: Environment, stored: Trajectory, found: Rehearsal) -> Iterator[Difference]:
     """Yield answers of the environment that differ from the stored ones; an exception is one, and ends the replay."""
     acts = [found.opening.next_agent, *(step.next_agent for step in found.steps)]
     for index, (turn, step) in enumerate(zip(stored.turns, found.steps)):
@@ -195,7 +195,7 @@ def judge_end(stored: Trajectory, last: Step) -> Iterator[str]:
         yield f"success {success}, stored {stored.success}"
 
 
-def judge_tokens(env: Environment, stored: Trajectory, speech: Speech, found: Rehearsal) -> Iterator[Found]:
+def judge_tokens(env: Environment, stored: Trajectory, speech: Speech, found: Rehearsal) -> Iterator[Difference]:
     """Yield the places where tokens and meaning part: each turn's context, and the action of each completion."""
     legal = [found.opening.legal, *(step.legal for step in found.steps)]
     for index, turn in enumerate(stored.turns):

@@ -78,7 +78,7 @@ TOOL_USE = (
 )
 """Table 3 of cost-aware Tool-RLOO, and observation tokens."""
 STD = Column(stat=SPREAD, title="Reward std", digits=3)
-OF_PARTS = {column.stat: column for column in (*TOOL_USE, STD)}
+PART_COLUMNS = {column.stat: column for column in (*TOOL_USE, STD)}
 TURNS = Column(stat="episode/turns", title="Turns", digits=2)
 ERRORS = Column(stat="episode/errors", title="Errors, %", percent=True)
 
@@ -168,7 +168,9 @@ def part_columns(names: Iterable[str]) -> dict[str, list[Column]]:
 def of_part(stat: str) -> Column:
     """Return the column of a part's figure."""
     own = Column(stat=stat, title=title_of(stat), digits=2)
-    return OF_PARTS.get(stat, own if is_reported(stat) else Column(stat=stat, title=stat.capitalize(), percent=True))
+    return PART_COLUMNS.get(
+        stat, own if is_reported(stat) else Column(stat=stat, title=stat.capitalize(), percent=True)
+    )
 
 
 def is_reported(stat: str) -> bool:

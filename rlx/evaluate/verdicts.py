@@ -138,7 +138,7 @@ def verdict_in(reply: str) -> bool | None:
     return None if found is None else found[1].lower() == "yes"
 
 
-Known = dict[str, bool | None]
+Verdicts = dict[str, bool | None]
 """Verdicts by the digest of what was asked."""
 
 
@@ -173,7 +173,7 @@ def share_by_task(answers: Sequence[Answer], verdicts: Mapping[str, bool | None]
     return [sum(of) / len(of) for of in told.values()]
 
 
-def read_verdicts(file: Path, judge: Judge) -> Known:
+def read_verdicts(file: Path, judge: Judge) -> Verdicts:
     """Return the verdicts of a file, as far as they are this judge's; none of a damaged one."""
     try:
         told: Any = json.loads(file.read_text(encoding="utf-8"))

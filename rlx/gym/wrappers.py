@@ -89,13 +89,13 @@ def with_tool(env: Env, name: str, **settings: Any) -> Env:
     if not isinstance(env, TextEnv) and not isinstance(env.unwrapped, OwnEnv):
         raise MistakeError(f"wrapper {name}: a tool goes around the environment itself, not {type(env).__name__}")
     usual = {"tool_reward": reward, "tool_success_reward": success_reward, "max_tool_uses": MAX_USES}
-    found: Env = ToolEnvWrapper(inner, **{"tools": [made(tool)], **usual, **settings})
+    found: Env = ToolEnvWrapper(inner, **{"tools": [build_tool(tool)], **usual, **settings})
     return found
 
 
 @cache
-def made(tool: Callable[[], GemTool]) -> GemTool:
-    """One for all environments."""
+def build_tool(tool: Callable[[], GemTool]) -> GemTool:
+    """Build a tool once, for all environments."""
     return tool()
 
 

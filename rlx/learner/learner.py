@@ -149,11 +149,11 @@ class Learner(ABC):
         """Return the scorer's columns of trained tokens, on the CPU; of `only` some trajectories, 0 elsewhere."""
         self.scorer.eval()
         measured: dict[str, Tensor] = {}
-        for what in self.share(batch, only):
-            packed = pack(batch, what, self.device.type)
+        for micro_batch in self.share(batch, only):
+            packed = pack(batch, micro_batch, self.device.type)
             for name, column_m in self.scored(batch, packed, of_start).items():
                 column_M = measured.setdefault(name, torch.zeros(batch.num_tokens))
-                if not what.is_filler:
+                if not micro_batch.is_filler:
                     column_M[packed.token_m] = column_m.float().cpu()
         return {name: self.ranks.add(column_M) for name, column_M in measured.items()}
 
@@ -196,8 +196,8 @@ class Learner(ABC):
         self.scorer.train()
         told = self.ranks.gather(
             [
-                self.accumulate(batch, what, packed, loss, part.totals, what is mine[-1])
-                for what, packed in zip(mine, part.packed, strict=True)
+                self.accumulate(batch, micro_batch, packed, loss, part.totals, micro_batch is mine[-1])
+                for micro_batch, packed in zip(mine, part.packed, strict=True)
             ]
         )
         found = added([share for shares in told for share in shares])
@@ -212,12 +212,12 @@ class Learner(ABC):
         return {**found, "gradient/norm": norm}
 
     def accumulate(
-        self, batch: Batch, what: MicroBatch, packed: Packed, loss: TokenLoss, totals: Totals, is_last: bool
+        self, batch: Batch, micro_batch: MicroBatch, packed: Packed, loss: TokenLoss, totals: Totals, is_last: bool
     ) -> Metrics:
         """Add the gradient of one micro-batch; return its shares of the loss and of the metrics."""
         tokens = self.tokens(batch, packed)
         result = loss(tokens, totals)
-        if what.is_filler:
+        if micro_batch.is_filler:
             # no more than the others go back through: ranks of ZeRO 3 wait for each other at every weight
             self.backward(result.value * 0.0, is_last)
             return {}
@@ -243,12 +243,12 @@ class Learner(ABC):
         return found
 
     @torch.no_grad()
-    def fault(self, what: str, batch: Batch, part: MiniBatch, sound: Sequence[Sequence[bool]]) -> NotFiniteError:
+    def fault(self, quantity: str, batch: Batch, part: MiniBatch, sound: Sequence[Sequence[bool]]) -> NotFiniteError:
         """The error that shows the first micro-batch that is not sound; the very first if its cause lies deeper."""
         pairs = zip(chain(*part.shares), chain(*sound), strict=True)
         culprit = next((found for found, flag in pairs if not flag), part.shares[0][0])
         packed = pack(batch, culprit, self.device.type)
-        return NotFiniteError(what, self.num_updates, evidence(packed, self.tokens(batch, packed)))
+        return NotFiniteError(quantity, self.num_updates, evidence(packed, self.tokens(batch, packed)))
 
     def tokens(self, batch: Batch, packed: Packed) -> Tokens:
         """Return the loss's input for a micro-batch: its rows of the batch's columns, on the device."""

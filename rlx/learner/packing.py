@@ -58,19 +58,21 @@ class MiniBatch:
 def prepare(batch: Batch, chosen: Sequence[Unit], budget: int, ranks: Ranks, device: str) -> MiniBatch:
     """Share the units among ranks and pack those of this rank, once for all passes over the batch."""
     found = shares(batch, chosen, budget, ranks.size)
-    packed = [pack(batch, what, device) for what in found[ranks.rank]]
+    packed = [pack(batch, micro_batch, device) for micro_batch in found[ranks.rank]]
     return MiniBatch(totals=count(batch, chosen), shares=found, packed=packed)
 
 
-def pack(batch: Batch, what: MicroBatch, device: str = "cpu") -> Packed:
+def pack(batch: Batch, micro_batch: MicroBatch, device: str = "cpu") -> Packed:
     """Pack a micro-batch for attention on this kind of device."""
     on_cpu = device == "cpu"
-    order = torch.tensor(contexts_first(what.reach, what.segments) if on_cpu else depth_first(batch, what.reach))
-    length_s = torch.tensor([what.reach[s] for s in order.tolist()])
+    order = torch.tensor(
+        contexts_first(micro_batch.reach, micro_batch.segments) if on_cpu else depth_first(batch, micro_batch.reach)
+    )
+    length_s = torch.tensor([micro_batch.reach[s] for s in order.tolist()])
     placed = place(batch, order, length_s)
     start_S = torch.zeros_like(batch.parent_S)
     start_S[order] = torch.tensor(placed.start)
-    trained_t = torch.tensor(what.segments)
+    trained_t = torch.tensor(micro_batch.segments)
     num_t = batch.token_start_S.diff()[trained_t]
     token_m = ragged(batch.token_start_S[trained_t], num_t)
     offset_m = batch.position_M[token_m] - batch.start_S[trained_t].repeat_interleave(num_t)
@@ -86,7 +88,7 @@ def pack(batch: Batch, what: MicroBatch, device: str = "cpu") -> Packed:
         target_m=batch.target_M[token_m],
         token_m=token_m,
         token_T=token_T,
-        recompute=what.recompute,
+        recompute=micro_batch.recompute,
     )
 
 

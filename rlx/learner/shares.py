@@ -107,8 +107,8 @@ def shares(batch: Batch, chosen: Sequence[Unit], budget: int, size: int) -> list
 def in_step(found: list[list[MicroBatch]], budget: int) -> list[list[MicroBatch]]:
     """The layers of a unit beyond the budget are computed again, a third more time for far less memory: on every rank,
     as ranks meet in each layer."""
-    beyond = [any(what.num_tokens > budget for what in at_once) for at_once in zip(*found)]
-    return [[replace(what, recompute=again) for what, again in zip(share, beyond)] for share in found]
+    beyond = [any(one.num_tokens > budget for one in at_once) for at_once in zip(*found)]
+    return [[replace(one, recompute=again) for one, again in zip(share, beyond)] for share in found]
 
 
 def smallest(forest: Forest, chosen: Sequence[Unit]) -> Unit:

@@ -251,7 +251,10 @@ def test_the_figures_of_a_part_are_those_of_its_problems() -> None:
 
 
 def test_a_part_that_never_says_a_thing_has_no_figure_of_it() -> None:
-    silent, told = replace(row("a", 1), env="silent"), replace(row("b", 1), env="told", said={"env/steps": (3.0, 5.0)})
+    silent, told = (
+        replace(row("a", 1), env="silent"),
+        replace(row("b", 1), env="told", reports={"env/steps": (3.0, 5.0)}),
+    )
     found = figures([silent, told], ks=(1,), num_resamples=10)
     assert found["eval/env/steps"].value == found["eval/told/env/steps"].value == 4.0
     assert "eval/silent/env/steps" not in found
@@ -260,7 +263,7 @@ def test_a_part_that_never_says_a_thing_has_no_figure_of_it() -> None:
 
 def test_what_is_said_by_0_or_1_is_a_share_and_lies_between_them() -> None:
     def said(*told: tuple[float, ...]) -> dict[str, Any]:
-        rows = [replace(row(str(i), 1), said={"env/met": one} if one else {}) for i, one in enumerate(told)]
+        rows = [replace(row(str(i), 1), reports={"env/met": one} if one else {}) for i, one in enumerate(told)]
         return figures(rows, ks=(1,), num_resamples=500)
 
     few = said((1.0,), (1.0, 0.0), (1.0,), (), ())["eval/env/met"]
@@ -271,7 +274,7 @@ def test_what_is_said_by_0_or_1_is_a_share_and_lies_between_them() -> None:
 
 
 def test_a_mean_over_runs_is_of_what_all_of_them_say() -> None:
-    said = [replace(row("a", 1), said={"env/steps": (3.0,)})]
+    said = [replace(row("a", 1), reports={"env/steps": (3.0,)})]
     assert "env/steps" in mean_ratios([said, said], (1,))
     assert "env/steps" not in mean_ratios([said, [row("a", 1)]], (1,))
 

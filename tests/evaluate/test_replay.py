@@ -170,7 +170,7 @@ def test_a_difference_is_named_where_it_is(tmp_path: Path, trajectory: Trajector
     first = report.mistakes[0]
     assert (first.file, first.line, first.task, first.sample) == ("trajectories/step-000001.jsonl", 2, "t", 1)
     assert first.turn == turn
-    assert what in first.what
+    assert what in first.reason
 
 
 TOKENS: dict[str, tuple[Callable[[], Trajectory], int, str]] = {
@@ -191,7 +191,7 @@ def test_tokens_that_mean_something_else_are_found(
     assert replay(folder, ENV).ok
     (mistake,) = replay(folder, ENV, speech=SPEECH).mistakes
     assert mistake.turn == turn
-    assert what in mistake.what
+    assert what in mistake.reason
 
 
 def test_a_report_is_short_and_obeyed_by_no_terminal(tmp_path: Path) -> None:

@@ -293,7 +293,7 @@ def test_a_report_has_means_over_seeds_beside_the_paper_s_and_what_is_expected(
         str(finished_run),
         "gain",
     ]
-    assert found.own[1]["eval/pass@1"].value == pytest.approx(mean - found.figures["eval/pass@1"].value)
+    assert found.side_figures[1]["eval/pass@1"].value == pytest.approx(mean - found.figures["eval/pass@1"].value)
     alone = estimates(mean_ratios(both[:1], (1, 2)))["pass@1"].value
     assert found.figures["eval/pass@1"].value == pytest.approx(mean - alone)
 

@@ -81,7 +81,7 @@ class RemoteEngine:
             raise ValueError("remote engine: a request is being decoded; step until it ends or release it before load")
         if any(link.releases for link in self._living()):
             self._everyone(lambda link: link.step(0))
-        for some, is_last in parts(weights):
+        for some, is_last in in_parts(weights):
             self._everyone(lambda link, some=some, v=version if is_last else None: link.load(some, v))  # type: ignore[misc]
         self.version = version
 
@@ -201,8 +201,8 @@ class RemoteEngine:
         self._threads.shutdown(wait=False)
 
 
-def parts(weights: Mapping[str, Tensor], largest: int = PART_BYTES) -> Iterator[tuple[dict[str, Tensor], bool]]:
-    """Weights some at a time, and whether they are the last: what is spread over processes need not be whole here."""
+def in_parts(weights: Mapping[str, Tensor], largest: int = PART_BYTES) -> Iterator[tuple[dict[str, Tensor], bool]]:
+    """Yield the weights some at a time, each time with True for the last ones. Shards are never all here."""
     some: dict[str, Tensor] = {}
     size = 0
     for name in weights:

@@ -63,7 +63,7 @@ class Pass:
 
     ids: Tensor
     """(M,)"""
-    turns: Tensor
+    rotations: Tensor
     """RoPE's rotation of each token, (M, 1, D / 2), complex."""
     places: Tensor
     """Flat cache indices for writing, (M * 2 * K,) in the order token, k or v, head."""
@@ -90,7 +90,7 @@ class Decoder:
     frequencies: Tensor
     """RoPE's radians per position, (D / 2,), float32."""
 
-    def turns(self, length: int) -> Tensor:
+    def rotations(self, length: int) -> Tensor:
         """Return RoPE's rotation at each position, as complex numbers of modulus one: (length, 1, D / 2)."""
         angles = torch.arange(length, device=self.frequencies.device).float()[:, None] * self.frequencies
         return torch.polar(torch.ones_like(angles), angles).unsqueeze(1)
@@ -117,7 +117,7 @@ class Decoder:
         heads = qkv.view(-1, H + 2 * K, D)
         if layer.qk_norm is not None:
             heads[:, : H + K] = normalize(heads[:, : H + K], self.head_floor) * layer.qk_norm
-        rotate(heads[:, : H + K], run.turns)
+        rotate(heads[:, : H + K], run.rotations)
         cache.flat.index_copy_(0, run.places, heads[:, H:].reshape(-1, D))
         q = heads[:, :H]
         if ends_B is not None:
@@ -140,13 +140,13 @@ def normalize(x: Tensor, floor: Tensor) -> Tensor:
     return normalize(x.float(), floor).to(x.dtype)
 
 
-def rotate(heads: Tensor, turns_M: Tensor) -> None:
+def rotate(heads: Tensor, rotations_M: Tensor) -> None:
     """Apply RoPE in place to (M, heads, D), with pairs as neighbours."""
     if heads.dtype == torch.float32:
-        torch.view_as_complex(heads.view(*heads.shape[:2], -1, 2)).mul_(turns_M)
+        torch.view_as_complex(heads.view(*heads.shape[:2], -1, 2)).mul_(rotations_M)
     else:
         wide = torch.view_as_complex(heads.float().view(*heads.shape[:2], -1, 2))
-        heads.copy_(torch.view_as_real(wide * turns_M).flatten(-2))
+        heads.copy_(torch.view_as_real(wide * rotations_M).flatten(-2))
 
 
 def activate(gate_up: Tensor) -> Tensor:

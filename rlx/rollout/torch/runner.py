@@ -26,13 +26,13 @@ class Runner:
         self.decoder, self.device = decoder, device
         self.pass_tokens = CPU_PASS if device.type == "cpu" else DEVICE_PASS
         self.cache = Cache(decoder.shape, max_rows, device, dtype)
-        self._turns = decoder.turns(0)
+        self._rotations = decoder.rotations(0)
 
     def reserve(self, num_rows: int, num_columns: int) -> None:
         """Room in the cache, and in the table of rotations."""
         self.cache.reserve(num_rows, num_columns)
-        if len(self._turns) < self.cache.num_columns:
-            self._turns = self.decoder.turns(self.cache.num_columns)
+        if len(self._rotations) < self.cache.num_columns:
+            self._rotations = self.decoder.rotations(self.cache.num_columns)
 
     def decode(self, ids: Sequence[int], positions: Sequence[int]) -> Tensor:
         """Logits after one more token of every row, (B, V)."""
@@ -74,7 +74,7 @@ class Runner:
         return self.decoder.forward(
             Pass(
                 ids=given[:, 1:].reshape(-1),
-                turns=self._turns.index_select(0, positions_M),
+                rotations=self._rotations.index_select(0, positions_M),
                 places=self.cache.places(first_row, positions_BN),
                 bias=self.cache.bias(positions_M),
                 caches=self.cache.view(first_row, num_rows),

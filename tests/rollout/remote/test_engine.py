@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from rlx.protocol.automaton import Automaton, State
-from rlx.rollout.remote.engine import RemoteEngine, parts
+from rlx.rollout.remote.engine import RemoteEngine, in_parts
 from rlx.rollout.remote.link import ServerError, link_all
 from rlx.rollout.remote.server import RolloutServer
 from rlx.rollout.remote.wire import FORMAT
@@ -158,7 +158,7 @@ def test_weights_wait_for_what_is_being_decoded(kit: Any, qwen2: Any, serve: Ser
 
 def test_weights_may_come_in_parts(kit: Any, qwen2: Any, tokenizer: Any, serve: Serve) -> None:
     weights = dict(qwen2.state_dict())
-    cut = list(parts(weights, 20_000))
+    cut = list(in_parts(weights, 20_000))
     assert [is_last for _, is_last in cut] == [False] * (len(cut) - 1) + [True]
     assert [name for some, _ in cut for name in some] == list(weights)
     local = kit.finish(kit.engine(qwen2, tokenizer), *requests(kit))
