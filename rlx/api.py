@@ -7,19 +7,18 @@ the run's folder as a value. pandas and torch are imported when they are needed.
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlx.console import clean
+from rlx.console import clean, clean_value
 from rlx.evaluate.summary import Summary, read_summary
 from rlx.limits import MistakeError
 from rlx.record.folder import CONFIG, METRICS, SUMMARY, FolderError, flatten, read_config
 from rlx.record.store import read, stored_files
-from rlx.record.track import is_number, read_metrics
+from rlx.record.track import is_number, is_step, read_metrics
 from rlx.types import Trajectory
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ class RunFolder:
         """Keys of the configuration, such as `algo.optimizer.lr`, with a column `value`."""
         from pandas import DataFrame
 
-        flat = {clean(key): cleaned(value) for key, value in flatten(read_config(self.folder)).items()}
+        flat = {clean(key): clean_value(value) for key, value in flatten(read_config(self.folder)).items()}
         frame = DataFrame({"value": list(flat.values())}, index=list(flat), dtype=object)
         return frame.rename_axis(index="key")
 
@@ -90,18 +89,6 @@ class RunFolder:
         paths = [find_file(self.folder, file)] if file else stored_files(self.folder)
         for path in paths:
             yield from (stored.trajectory for stored in read(path))
-
-
-def cleaned(value: Any) -> Any:
-    """Return a value of a configuration whose texts have no control characters."""
-    if isinstance(value, list):
-        return [cleaned(item) for item in value]
-    return clean(value) if isinstance(value, str) else value
-
-
-def is_step(number: int) -> bool:
-    """Return True if an index of integers can hold the number of a step."""
-    return 0 < number <= sys.maxsize
 
 
 def numbers(line: Mapping[str, Any]) -> dict[str, float]:

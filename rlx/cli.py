@@ -10,6 +10,7 @@ import typer
 
 from rlx.commands import parts
 from rlx.commands.analyze import analyze
+from rlx.commands.follow import follow_commands
 from rlx.commands.jobs import benchmark_job, check_evaluate, check_train, evaluate_job, stored_run, train_job
 from rlx.commands.look import commands
 from rlx.commands.parts import (
@@ -37,6 +38,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(commands)
+app.add_typer(follow_commands)
 serving = typer.Typer(cls=WithDefault, rich_markup_mode=None)
 app.add_typer(serving, name="serve", rich_help_panel=RUN, help="A rollout server, or a search server.")
 app.add_typer(analyze, name="analyze", rich_help_panel=AFTER)

@@ -12,7 +12,7 @@ import shlex
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +33,15 @@ Advance = Callable[..., None]
 def clean(text: str) -> str:
     """Replace every character that a terminal would obey."""
     return CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def clean_value(value: Any) -> Any:
+    """Clean every text in a JSON value."""
+    if isinstance(value, Mapping):
+        return {clean(str(key)): clean_value(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [clean_value(inner) for inner in value]
+    return clean(value) if isinstance(value, str) else value
 
 
 def one_line(text: str, limit: int = 200) -> str:

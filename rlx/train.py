@@ -18,7 +18,7 @@ from rlx.agents import groups_of_agents
 from rlx.algo.parts import adapted, recalled
 from rlx.console import Screen, counted
 from rlx.evaluate.evaluate import held_out
-from rlx.evaluate.summary import Summary
+from rlx.evaluate.summary import Summary, code_state
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.hardware.pulse import nothing
 from rlx.learner.batch import Batch, collate
@@ -28,7 +28,8 @@ from rlx.learner.rows import rows
 from rlx.model.load import Model
 from rlx.record.cache import in_words, time_of
 from rlx.record.folder import METRICS
-from rlx.record.track import open_dashboard, read_metrics
+from rlx.record.track import read_metrics
+from rlx.record.trackers import open_dashboards
 from rlx.rollout.distributed import distribute
 from rlx.rollout.measure import gpu_peak, lag_of, measure, peak_memory, with_credit_figures
 from rlx.rollout.waves import sample_turns
@@ -91,8 +92,8 @@ def train(run: Run, screen: Screen | None = None) -> Summary:
             life.warn(drift_warning(run))
         with record_end(life):
             rehearse(life)
-        life.dashboard = open_dashboard(
-            run.track, run.folder, run.config, notice=screen.say, rank=life.process.ranks.rank
+        life.dashboards = open_dashboards(
+            run.track, run.folder, run.config, notice=screen.say, code=code_state, rank=life.process.ranks.rank
         )
         with record_end(life), open_fleet(run, life.process.ranks) as life.process.fleet:
             start = warm_model(run, partial(warm_up, life))
@@ -256,7 +257,7 @@ def warm_up(life: Life, stage: Run) -> Path:
         mend=life.process.screen.say,
         waiting=waiting_for(life.process, stage.folder),
     ):
-        own = replace(life, run=stage, progress=Progress(), dashboard=None, warnings=())
+        own = replace(life, run=stage, progress=Progress(), dashboards=(), warnings=())
         life.process.ranks.first(lambda: set_aside_bad(own, own.checkpoints, is_bad=lost_all))
         result = warm_rounds(life, own, stage)
         newest = newest_of(own)

@@ -59,7 +59,8 @@ LIGHT = {
 ALONE = {
     "vllm": "rlx/rollout/vllm/llm.py",
     "deepspeed": "rlx/learner/deepspeed.py",
-    "wandb": "rlx/record/track.py",
+    "wandb": "rlx/record/wandb_run.py",
+    "torch.utils.tensorboard": "rlx/record/event_files.py",
     "typer": ("rlx/cli", "rlx/commands"),
     "gymnasium": "rlx/gym/",
 }

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from rlx.evaluate.intervals import Estimate
-from rlx.record.folder import write_aside
+from rlx.record.folder import digest_of, write_aside
 from rlx.record.form import parse
 
 Ending = Literal["finished", "interrupted", "failed"]
@@ -122,6 +122,20 @@ def git_here(folder: Path | None = None) -> Git | None:
     commit = _git(place, "rev-parse", "--verify", "HEAD")
     changes = _git(place, "status", "--porcelain", "--untracked-files=no")
     return None if not commit or changes is None else Git(commit=commit, dirty=bool(changes))
+
+
+def code_state() -> dict[str, Any]:
+    """Return the version of rlx, and the state of the working trees around its code and around the current folder."""
+    places = {"rlx": Path(__file__).parent, "current": Path.cwd()}
+    found = {name: state for name, place in places.items() if (state := tree_state(place))}
+    return {"version": versions_here(("rlx",)).get("rlx", ""), **found}
+
+
+def tree_state(place: Path) -> dict[str, Any]:
+    """Return the commit of a working tree and a digest of its changes; empty where there is none."""
+    git = git_here(place)
+    changes = _git(place, "diff", "HEAD", "--binary") if git is not None and git.dirty else None
+    return {} if git is None else {**asdict(git), "diff": digest_of(changes) if changes else ""}
 
 
 def _git(folder: Path, *words: str) -> str | None:

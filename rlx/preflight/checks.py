@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from rlx.config.check import ConfigError
 from rlx.evaluate.benchmarks import BenchmarkError
 from rlx.hardware.packages import how_to_get, lacks
 from rlx.hardware.ranks import find_place
@@ -16,6 +17,8 @@ from rlx.preflight.tasks import check_tasks
 from rlx.run.inputs import fetch_inputs
 from rlx.run.run import Run
 
+TENSORBOARD = "tensorboard"
+"""Extra that brings TensorBoard."""
 EXTRA = "benchmarks"
 """Extra that brings lm-evaluation-harness."""
 
@@ -25,6 +28,7 @@ def check_train(prospect: Prospect, here: bool = True) -> None:
     check_inputs(prospect)
     check_recipe(prospect)
     check_objective(prospect)
+    check_trackers(prospect.run)
     check_start(prospect, here)
 
 
@@ -54,6 +58,14 @@ def check_start(prospect: Prospect, here: bool) -> None:
     if here:
         check_servers(prospect)
     check_tasks(prospect, fetch=fetch_here(prospect.run, here))
+
+
+def check_trackers(run: Run) -> None:
+    """Refuse a tracker whose package is missing."""
+    wrong = lacks(TENSORBOARD) if run.track.tensorboard else None
+    if wrong:
+        remedy = f"{how_to_get(TENSORBOARD)}, or track.tensorboard=false"
+        raise ConfigError(f"track.tensorboard=true needs TensorBoard, and {wrong}: {remedy}")
 
 
 def check_fit(prospect: Prospect) -> None:

@@ -8,6 +8,7 @@
     checkpoints/    step-N folders
     ranks/          where each process is
     wandb/          W&B's own files
+    tensorboard/    TensorBoard's event files, if asked for
 
 Only FREE_KEYS of the configuration may change when a run is resumed.
 """
@@ -47,6 +48,7 @@ BOUND_KEYS = ("hardware.staleness", "hardware.importance_cap")
 CONFIG, METRICS, SUMMARY, RESULTS = "config.yaml", "metrics.jsonl", "summary.json", "results.md"
 LOCK, LOG, COMMAND = ".lock", "log.txt", "command.json"
 TRAJECTORIES, CHECKPOINTS, EVALUATIONS, RANKS, LOGS = "trajectories", "checkpoints", "evaluations", "ranks", "logs"
+TENSORBOARD = "tensorboard"
 STEP = "step-"
 """Start of the name of a checkpoint, or of a file of training episodes."""
 RESTORE = "restore it, or choose another hydra.run.dir"

@@ -24,10 +24,11 @@ from rlx.learner.checkpoint import write_checkpoint
 from rlx.learner.learner import NotFiniteError
 from rlx.record.cache import refusal
 from rlx.record.codec import Notes
+from rlx.record.dashboard import Dashboard
 from rlx.record.folder import CHECKPOINTS, COMMAND, LOG, METRICS, SUMMARY, open_folder, write_aside
 from rlx.record.store import save as save_groups
 from rlx.record.store import step_path
-from rlx.record.track import Dashboard, append_metrics, read_metrics
+from rlx.record.track import append_metrics, read_metrics
 from rlx.run.alarm import Alarms, warnings_of
 from rlx.run.inputs import fetch_inputs
 from rlx.run.process import Process
@@ -58,7 +59,7 @@ class Life:
     run: Run
     process: Process
     progress: Progress = field(default_factory=Progress)
-    dashboard: Dashboard | None = None
+    dashboards: tuple[Dashboard, ...] = ()
     since: float = 0.0
     """Time of the last update of the cost, by the monotonic clock."""
     checkpointed_at: float = 0.0
@@ -218,8 +219,8 @@ def record_step(
         life.alarms = life.alarms.add(line := {**metrics, "step": step}, run)
         for text in life.alarms.due(line, run):
             life.process.screen.say(f"warning: {text}")
-        if life.dashboard is not None:
-            life.dashboard.log(step, metrics)
+        for dashboard in life.dashboards:
+            dashboard.log(step, metrics)
         if keeps_trajectories(run, step):
             save_groups(step_path(run.folder, step), groups, max_rounds=run.env.max_rounds, notes=notes)
     if step == run.steps or step % run.checkpoint.every == 0 or is_overdue(life):
@@ -285,9 +286,9 @@ def end(life: Life, status: Ending, figures: dict[str, Estimate] | None = None) 
         status == "finished" or finished_before(life.run.folder)[0] < life.progress.step
     ):
         write_summary(life.run.folder / SUMMARY, summary)
-    if life.dashboard is not None:
-        values = {name: figure.value for name, figure in summary.metrics.items()}
-        life.dashboard.finish(values, int(status != "finished"))
+    ends = {name: (figure.value, figure.low, figure.high) for name, figure in summary.metrics.items()}
+    for dashboard in life.dashboards:
+        dashboard.finish(ends, int(status != "finished"))
     return summary
 
 

@@ -1,0 +1,59 @@
+"""`rlx metrics`: the metrics of runs as CSV in long form, one line for each number of each step."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from rlx.console import one_line
+from rlx.launch.state import find_runs
+from rlx.limits import MistakeError, near
+from rlx.record.folder import METRICS
+from rlx.record.track import is_number, is_step, read_metrics
+
+HEADER = ("run", "step", "metric", "value")
+FORMULA = ("=", "+", "-", "@")
+"""First characters of a cell that a spreadsheet would compute."""
+Row = tuple[str, int, str, float]
+
+
+class MetricsError(MistakeError):
+    """There is nothing to write; the message is one line that says where it was looked for."""
+
+
+def metric_rows(folders: Sequence[Path], names: Sequence[str] = ()) -> Iterator[Row]:
+    """Yield the numbers of every run below the folders, of all metrics or of the named ones. The last line of a step
+    counts, and a step that a resumed run plays again stands once."""
+    runs = list(dict.fromkeys(run for folder in folders for run in find_runs(folder) if (run / METRICS).is_file()))
+    if not runs:
+        raise MetricsError(f"{', '.join(map(str, folders))}: no run has a {METRICS} there")
+    known: set[str] = set()
+    for run in runs:
+        lines = {line["step"]: line for line in read_metrics(run / METRICS) if is_step(line["step"])}
+        for step in sorted(lines):
+            known.update(lines[step])
+            yield from (
+                (str(run), step, name, float(lines[step][name]))
+                for name in names or sorted(lines[step])
+                if name != "step" and is_number(lines[step].get(name))
+            )
+    missing = [name for name in names if name not in known]
+    if missing:
+        raise MetricsError(f"no run has the metric {missing[0]!r:.60}{near(missing[0], known - {'step'})}")
+
+
+def csv_text(rows: Iterator[Row]) -> str:
+    """Return the rows as CSV whose floats read back as the same floats."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(HEADER)
+    writer.writerows((cell(run), step, cell(name), repr(value)) for run, step, name, value in rows)
+    return file.getvalue()
+
+
+def cell(text: str) -> str:
+    """Return text on one line that no spreadsheet computes."""
+    line = one_line(text)
+    return f"'{line}" if line.startswith(FORMULA) else line

@@ -1,0 +1,121 @@
+"""A run's page in W&B: metrics by step in sections, final figures, Pass@k curves, episodes, and the code's state.
+
+Names and texts that a model, a page or an environment may have written are cleaned and bounded first.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlx.console import clean_value, one_line
+from rlx.record.dashboard import Figures
+from rlx.record.episode_table import COLUMNS, episode_rows
+from rlx.record.folder import write_aside
+from rlx.record.track import Track
+
+PASS_AT = re.compile(r"(?P<policy>[^/]+)/pass@(?P<k>\d+)")
+PASS_COLUMNS = ("policy", "k", "pass@k", "low", "high")
+BEST = ("reward/mean", "success/mean", "eval/*")
+"""Metrics whose largest value stands beside the last one in the table of runs."""
+SWEEP = "multirun.yaml"
+"""File in the folder of a sweep, above those of its runs."""
+
+
+@dataclass
+class WandbRun:
+    """An open run of W&B."""
+
+    run: Any
+    folder: Path
+    episodes: int
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        self.run.log({"step": step, **{one_line(name): value for name, value in metrics.items()}})
+
+    def finish(self, figures: Figures, exit_code: int) -> None:
+        """Send the final figures and the tables, and close even where they fail."""
+        try:
+            self.run.summary.update({one_line(name): value for name, (value, _, _) in figures.items()})
+            tables = tables_of(figures, episode_rows(self.folder, self.episodes))
+            if tables:
+                self.run.log(tables)
+        finally:
+            self.run.finish(exit_code=exit_code)
+
+
+def tables_of(figures: Figures, episodes: list[list[Any]]) -> dict[str, Any]:
+    """Return W&B's tables and the plots that are drawn of them, each below its section."""
+    import wandb
+
+    found: dict[str, Any] = {}
+    passes = pass_rows(figures)
+    if passes:
+        table = wandb.Table(columns=list(PASS_COLUMNS), data=passes)
+        found["tables/pass@k"] = table
+        found["plots/pass@k"] = wandb.plot.line(table, "k", "pass@k", stroke="policy", title="Pass@k")
+    if episodes:
+        table = wandb.Table(columns=list(COLUMNS), data=episodes)
+        found["tables/episodes"] = table
+        found["plots/reward"] = wandb.plot.histogram(table, "reward", title="Reward of an episode")
+    return found
+
+
+def pass_rows(figures: Figures) -> list[list[Any]]:
+    """Return a row per policy and k: `eval/pass@4` is k=4 of the policy `eval`."""
+    found = [(PASS_AT.fullmatch(name), ends) for name, ends in figures.items()]
+    rows = [[one_line(match["policy"]), int(match["k"]), *ends] for match, ends in found if match]
+    return sorted(rows, key=lambda row: row[:2])
+
+
+def open_wandb(track: Track, folder: Path, config: Mapping[str, Any]) -> WandbRun:
+    """Open W&B's run: online if the mode says so or, with `auto`, if the user is logged in. An unreachable server makes
+    it offline.
+
+    With `auto`, W&B's variable WANDB_MODE comes first.
+    """
+    import wandb
+
+    mode = os.environ.get("WANDB_MODE", "auto") if track.mode == "auto" else track.mode
+    online = mode == "online" or (mode == "auto" and wandb.login(prompt=False, timeout=10) is True)
+    settings = wandb.Settings(init_timeout=track.timeout, silent=True, console="off", disable_git=True)
+    asked: dict[str, Any] = {
+        "project": track.project,
+        "entity": track.entity or None,
+        "group": track.group or sweep_of(folder) or None,
+        "job_type": f"seed {config['seed']}" if "seed" in config else None,
+        "name": track.name or folder.name,
+        "id": run_id(folder),
+        "dir": str(folder),
+        "config": clean_value(config),
+        "resume": "allow",
+        "settings": settings,
+    }
+    try:
+        run = wandb.init(mode="online" if online else "offline", **asked)
+    except wandb.errors.CommError:
+        run = wandb.init(mode="offline", **asked)
+    run.define_metric("*", step_metric="step")
+    for name in BEST:
+        run.define_metric(name, step_metric="step", summary="last,max")
+    return WandbRun(run, folder, track.episodes)
+
+
+def sweep_of(folder: Path) -> str:
+    """Return the name of the sweep that a run's folder is part of; empty if it is part of none."""
+    sweep = folder.parent
+    return one_line(f"{sweep.parent.name}/{sweep.name}", 120) if (sweep / SWEEP).is_file() else ""
+
+
+def run_id(folder: Path) -> str:
+    """Return the run's id for W&B, the same across resumes."""
+    path = folder / "wandb" / "run-id"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_aside(path, uuid.uuid4().hex[:12])
+    return path.read_text(encoding="utf-8").strip()

@@ -1,0 +1,77 @@
+"""`rlx metrics`: the numbers of runs as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rlx.commands.metrics import csv_text, metric_rows
+from rlx.limits import MistakeError
+from tests.errors import assert_mistake, raises_naming
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def write(run: Path, *lines: dict[str, Any]) -> Path:
+    run.mkdir(parents=True)
+    (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return run
+
+
+def test_each_number_of_each_step_of_each_run_is_a_row(tmp_path: Path) -> None:
+    one = write(tmp_path / "one", {"step": 1, "b/x": 0.1, "a/x": 1}, {"step": 2, "b/x": None})
+    two = write(tmp_path / "two", {"step": 1, "b/x": 0.3})
+    rows = list(metric_rows([tmp_path, one]))
+    assert rows == [(str(one), 1, "a/x", 1.0), (str(one), 1, "b/x", 0.1), (str(two), 1, "b/x", 0.3)]
+    assert [row[2] for row in metric_rows([tmp_path], ["a/x"])] == ["a/x"]
+
+
+def test_a_step_stands_once_and_a_torn_line_not_at_all(tmp_path: Path) -> None:
+    run = write(
+        tmp_path / "run", {"step": 1, "x": 1.0}, {"step": 2, "x": 2.0}, {"step": 2, "x": 3.0}, {"step": -1, "x": 1}
+    )
+    with open(run / "metrics.jsonl", "a") as file:
+        file.write('{"step": 3, "x": 4.')
+    assert [(step, value) for _, step, _, value in metric_rows([run])] == [(1, 1.0), (2, 3.0)]
+
+
+def test_hostile_names_and_values_are_plain_cells(tmp_path: Path) -> None:
+    names = ["=cmd|'/c calc'!A1", "@x", "+1", "-1", 'a\nb,"c', "\x1b[2J\u202e", "\ud800", "x" * 10**5]
+    run = write(tmp_path / "run", {"step": 1, "text": "=1", "large": 10**400, **dict.fromkeys(names, 0.5)})
+    text = csv_text(metric_rows([run]))
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert len(rows) == len(names) == len(text.splitlines()) - 1
+    assert not [row for row in rows if row["metric"].startswith(("=", "+", "-", "@"))]
+    assert text.encode()
+    assert not {"\x1b", "\u202e", "\ud800"} & set(text)
+
+
+def test_floats_read_back_as_they_were(tmp_path: Path) -> None:
+    run = write(tmp_path / "run", {"step": 1, "x": 0.1 + 0.2})
+    (row,) = csv.DictReader(io.StringIO(csv_text(metric_rows([run]))))
+    assert float(row["value"]) == 0.1 + 0.2
+
+
+def test_a_metric_or_a_run_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with raises_naming(MistakeError, tmp_path):
+        list(metric_rows([tmp_path]))
+    write(tmp_path / "run", {"step": 1, "reward/mean": 1.0})
+    with raises_naming(MistakeError, "'reward/men'", "reward/mean"):
+        list(metric_rows([tmp_path], ["reward/men"]))
+
+
+def test_the_command_writes_a_file_or_the_screen(rlx_here: Command, tmp_path: Path) -> None:
+    run = write(tmp_path / "run", {"step": 1, "reward/mean": 0.5})
+    out = tmp_path / "all.csv"
+    done = rlx_here("metrics", str(run), "--csv", str(out))
+    assert (done.returncode, done.stdout) == (0, "")
+    assert (
+        out.read_text() == rlx_here("metrics", str(run)).stdout == f"run,step,metric,value\n{run},1,reward/mean,0.5\n"
+    )
+    assert_mistake(rlx_here("metrics", str(run), "--names", "nothing", "--csv", str(out)), "'nothing'")
+    assert out.read_text().count("\n") == 2, "it stays as it was"

@@ -1,0 +1,121 @@
+"""`rlx sync`: every run is uploaded once, none is lost, and what fails is a line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from rlx.commands.sync import Synced, online, sync, upload_by_wandb
+from rlx.record.lock import hold
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def record(run: Path, *parts: str) -> list[Path]:
+    """Parts of a run that W&B recorded."""
+    places = [run / "wandb" / f"offline-run-{part}-id" for part in parts]
+    for place in places:
+        place.mkdir(parents=True)
+        (place / "run-id.wandb").write_bytes(b"record")
+    return places
+
+
+class Uploads:
+    """An upload that W&B would do, and what it was called with."""
+
+    def __init__(self, reason: str = "") -> None:
+        self.reason = reason
+        self.calls: list[list[str]] = []
+
+    def __call__(self, parts: Sequence[Path]) -> str:
+        self.calls.append([part.name for part in parts])
+        for part in parts if not self.reason else ():
+            (part / "run-id.wandb.synced").touch()
+        return self.reason
+
+
+def failures(found: list[Synced]) -> list[bool]:
+    return [one.failed for one in found]
+
+
+def test_the_parts_of_a_run_are_uploaded_in_their_order_and_once(tmp_path: Path) -> None:
+    record(tmp_path / "a" / "1", "20260102", "20260101")
+    record(tmp_path / "b", "20260103")
+    uploads = Uploads()
+    assert failures(list(sync([tmp_path, tmp_path / "b"], uploads))) == [False, False]
+    assert uploads.calls == [["offline-run-20260101-id", "offline-run-20260102-id"], ["offline-run-20260103-id"]]
+    again = list(sync([tmp_path], uploads))
+    assert len(uploads.calls) == 2
+    assert ["before" in one.text for one in again] == [True, True]
+
+
+def test_what_a_resumed_run_recorded_since_is_uploaded(tmp_path: Path) -> None:
+    uploads = Uploads()
+    record(tmp_path, "20260101")
+    list(sync([tmp_path], uploads))
+    record(tmp_path, "20260102")
+    list(sync([tmp_path], uploads))
+    assert uploads.calls[1:] == [["offline-run-20260102-id"]]
+
+
+def test_a_running_run_is_left_for_later(tmp_path: Path) -> None:
+    (part,) = record(tmp_path, "20260101")
+    uploads = Uploads()
+    with hold(tmp_path / ".lock"):
+        (found,) = list(sync([tmp_path], uploads))
+    assert (uploads.calls, found.failed) == ([], False)
+    assert "running" in found.text
+    assert (part / "run-id.wandb").read_bytes() == b"record"
+    list(sync([tmp_path], uploads))
+    assert len(uploads.calls) == 1
+
+
+def test_an_upload_that_fails_is_one_line_and_the_others_go_on(tmp_path: Path) -> None:
+    record(tmp_path / "a", "1")
+    record(tmp_path / "b", "1")
+    found = list(sync([tmp_path], Uploads("no\n\x1b[31mkey")))
+    assert failures(found) == [True, True]
+    for one in found:
+        assert len(one.text.splitlines()) == 1
+        assert "\x1b" not in one.text
+
+
+def test_an_upload_that_claims_success_without_a_mark_has_failed(tmp_path: Path) -> None:
+    record(tmp_path, "1")
+    assert failures(list(sync([tmp_path], lambda parts: ""))) == [True]
+
+
+def test_a_folder_that_cannot_be_locked_is_a_line(tmp_path: Path) -> None:
+    record(tmp_path, "1")
+    (tmp_path / ".lock").mkdir()
+    assert failures(list(sync([tmp_path], Uploads()))) == [True]
+
+
+def test_wandbs_own_program_is_run_with_the_parts_and_online(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands: list[list[str]] = []
+
+    def run(command: list[str], env: dict[str, str], **_: object) -> subprocess.CompletedProcess[str]:
+        commands.append(command)
+        assert "WANDB_MODE" not in env
+        return subprocess.CompletedProcess(command, 1, "out", "first\n\nno key\n\n")
+
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setattr(subprocess, "run", run)
+    assert upload_by_wandb([tmp_path / "-a;b"]) == "no key"
+    assert commands == [[sys.executable, "-m", "wandb", "sync", f"{tmp_path}/-a;b"]]
+    assert online({"WANDB_MODE": "offline", "WANDB_API_KEY": "k"}) == {"WANDB_API_KEY": "k"}
+
+
+def test_the_command_says_nothing_where_nothing_was_recorded(rlx_here: Command, tmp_path: Path) -> None:
+    done = rlx_here("sync", str(tmp_path))
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_wandb_knows_the_command() -> None:
+    done = subprocess.run([sys.executable, "-m", "wandb", "sync", "--help"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0
+    assert "PATHS" in done.stdout
