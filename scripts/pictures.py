@@ -77,17 +77,16 @@ def liveliest_group(rows: Sequence[Row]) -> int:
 
 def place_of(server: ViewServer, shot: Shot, run: str) -> str | None:
     """Return the address of what a picture shows, below the page's; None where the run has no such thing."""
-    if shot.view in ("runs", "overview", "episodes"):
-        tail = {"runs": "", "overview": f"run/{quote(run, '')}", "episodes": f"run/{quote(run, '')}/episodes"}[
-            shot.view
-        ]
-        return f"#/{tail}?{shot.query}"
+    home = f"run/{quote(run, '')}"
+    tails = {"runs": "", "overview": home, "episodes": f"{home}/episodes"}
+    if shot.view in tails:
+        return f"#/{tails[shot.view]}?{shot.query}"
     folder = server.view.places.find(run)
     names = [file.name for file in episode_files(folder)[0] if file.kind == "train"]
     if not names:
         return None
     rows = list(server.view.tables.file(folder, names[-1]).columns.rows())
-    start = f"#/run/{quote(run, '')}/{shot.view}/{quote(names[-1], '')}"
+    start = f"#/{home}/{shot.view}/{quote(names[-1], '')}"
     if shot.view == "group":
         return f"{start}/{liveliest_group(rows)}?{shot.query}"
     if shot.view == "pair":

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -106,3 +108,12 @@ def test_words_of_episodes_are_found(screen: Any, tmp_path: Path, monkeypatch: p
         screen.open(address(page, "run/episodes"), "[role=grid][aria-rowcount='6']")
         screen.page.fill("[data-search]", "observation")
         screen.page.wait_for_selector("[role=grid][aria-rowcount='4']", timeout=10_000)
+
+
+def test_pictures_are_taken_of_the_runs_that_there_are(browser: Any, tmp_path: Path) -> None:
+    write_run(tmp_path / "runs" / "run")
+    words = [sys.executable, "-m", "scripts.pictures", str(tmp_path / "runs"), "--out", str(tmp_path)]
+    done = subprocess.run(words, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert {path.stem for path in tmp_path.glob("*.png")} == {"runs", "overview", "episodes", "tokens"}
+    assert "tree: no run of carl" in done.stdout
