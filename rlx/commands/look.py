@@ -181,18 +181,34 @@ def show_episode(
 
 @commands.command(rich_help_panel=AFTER)
 def view(
-    folders: Annotated[
-        list[Path] | None, typer.Argument(exists=True, file_okay=False, help="Of runs, or of one; outputs if not said.")
+    places: Annotated[
+        list[str] | None, typer.Argument(metavar="DIR", help="Of runs, or of one; outputs if not said.")
     ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 0,
+    export: Annotated[Path | None, typer.Option(dir_okay=False, help="Write chosen episodes into this page.")] = None,
+    task: Annotated[str | None, typer.Option(help="With --export, only episodes of this task.")] = None,
+    sample: Annotated[int | None, typer.Option(help="Only this sample of each task.")] = None,
+    solved: Annotated[bool | None, typer.Option("--solved/--failed", help="Only these.", show_default=False)] = None,
+    reply: Annotated[str | None, typer.Option(help="Only episodes with this metric of a reply above 0.")] = None,
+    best: Annotated[bool, typer.Option("--best", help="The one of the highest reward.")] = False,
+    worst: Annotated[bool, typer.Option("--worst", help="The one of the lowest reward.")] = False,
+    line: Annotated[int | None, typer.Option(min=1, help="This line of the file.")] = None,
 ) -> None:
     """Show runs on a local web page: curves, episodes, tokens and trees.
 
     `rlx view` shows the runs below outputs; only this machine can open the address, and only with the secret in it.
+    `rlx view DIR 12 --failed --export FILE.html` writes episodes as one page, chosen as by `rlx show`.
     """
-    from rlx.commands.view import serve_view
+    from rlx.commands.find import Wanted
+    from rlx.commands.view import export_episodes, find_folders, serve_view, split_places
 
-    serve_view(folders or [Path("outputs")], port)
+    if export is None:
+        serve_view(find_folders(places or ["outputs"]), port)
+        return
+    folder, what = split_places(places or [])
+    by = "best" if best else "worst" if worst else ""
+    wanted = Wanted(task=task, sample=sample, success=solved, reply=reply)
+    show(export_episodes(folder, what, wanted, by=by, line=line, out=export))
 
 
 @commands.command(rich_help_panel=AFTER)

@@ -1,20 +1,44 @@
-"""`rlx view`: a local web page of runs, until it is stopped."""
+"""`rlx view`: a local web page of runs, until it is stopped; or chosen episodes as one file."""
 
 from __future__ import annotations
 
 import signal
 import threading
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from types import FrameType
 
+from rlx.commands.find import Wanted, find_file, pick, scan
 from rlx.commands.parts import show
+from rlx.console import counted, one_line
 from rlx.limits import MistakeError
+from rlx.record.folder import write_aside
+from rlx.view.export import export_page
 from rlx.view.server import ViewServer, open_view
+
+MOST = 200
+"""Episodes of one exported page."""
 
 
 class ViewError(MistakeError):
     """The page cannot be shown; the message is one line."""
+
+
+def find_folders(places: Sequence[str]) -> list[Path]:
+    """Return the folders that were named."""
+    for place in places:
+        if not Path(place).is_dir():
+            raise ViewError(f"{one_line(place)} is no folder")
+    return [Path(place) for place in places]
+
+
+def split_places(places: Sequence[str]) -> tuple[Path, str]:
+    """Return the run and the file of its episodes that are to be exported."""
+    if not 1 <= len(places) <= 2:
+        raise ViewError("--export takes one run: rlx view DIR [STEP] --export FILE.html")
+    (folder,) = find_folders(places[:1])
+    return folder, "".join(places[1:])
 
 
 def serve_view(folders: Sequence[Path], port: int) -> None:
@@ -38,3 +62,20 @@ def serve(server: ViewServer) -> None:
         server.serve_forever(poll_interval=0.1)
     finally:
         server.server_close()
+
+
+def export_episodes(folder: Path, what: str, wanted: Wanted, *, by: str, line: int | None, out: Path) -> str:
+    """Write chosen episodes of a file into one page, and return what was written."""
+    file = find_file(folder, what)
+    if line is not None:
+        lines = [line]
+    elif by:
+        lines = [pick(file, wanted, by=by).number]
+    else:
+        lines = [one.number for one in islice(scan(file, wanted), MOST + 1)]
+    if not 1 <= len(lines) <= MOST:
+        few = f"more than {MOST} episodes" if lines else "no such episode"
+        raise ViewError(f"{file.name} has {few}: choose with --task, --sample, --failed, --best or --line")
+    text = export_page(folder, file.name, lines)
+    write_aside(out, text)
+    return f"{counted(len(lines), 'episode')} in {out}, {len(text) / 1e6:.1f} MB"

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from rlx.record.folder import STEP, TRAJECTORIES, write_aside
 from rlx.record.form import NATURAL, NUMBER, STRING, CodecError, in_order, made, many, parse
+from rlx.record.plain_yaml import LARGEST, read_bounded
 
 TIMES = "times"
 """Folder within that of the trajectories."""
@@ -81,10 +82,18 @@ def read_times(folder: Path, step: int) -> Mapping[Key, EpisodeTimes]:
     """Return the times of a step's episodes, of all ranks; lines that no run wrote are left out."""
     found: dict[Key, EpisodeTimes] = {}
     for path in sorted((folder / TRAJECTORIES / TIMES).glob(f"{STEP}{step:06d}.*.jsonl")):
-        for raw in path.read_bytes().splitlines():
+        for raw in read_lines(path):
             try:
                 episode: EpisodeTimes = LINE.read(parse(raw), "times")
             except CodecError:
                 continue
             found[episode.task, episode.sample, episode.repeat] = episode
     return found
+
+
+def read_lines(path: Path) -> list[bytes]:
+    """Return the lines of a file; none of one that cannot be read."""
+    try:
+        return read_bounded(path, LARGEST).splitlines()
+    except OSError:
+        return []

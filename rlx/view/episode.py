@@ -14,8 +14,9 @@ from rlx.record.decode import Decode
 from rlx.record.form import CodecError, parse
 from rlx.record.results import earned, is_one, results_of_agents
 from rlx.record.rows import UNREADABLE, Row
-from rlx.record.sound import open_regular
+from rlx.record.sound import is_inside, open_regular
 from rlx.record.store import Stored, parse_line
+from rlx.record.times import TIMES, read_times
 from rlx.types import Trajectory, Turn
 from rlx.view.episodes import FileColumns, group_of, members
 from rlx.view.limits import MOST_MEMBERS, MOST_TEXT, MOST_TOKENS, bounded, dump, plain
@@ -56,9 +57,26 @@ def read_row(file: EpisodeFile, row: Row) -> Line:
 
 def episode_answer(one: FileColumns, number: int, decode: Decode | None) -> bytes:
     line = read_line(one.file, one.columns, number)
+    times = times_of(one.file, line.episode)
     group = group_of(one, number)
     near = [member.line for member in islice(members(one, group), MOST_MEMBERS)]
-    return dump({**describe_episode(line, decode), "file": one.file.name, "group": group, "neighbours": near})
+    return dump(
+        {**describe_episode(line, decode), "file": one.file.name, "group": group, "neighbours": near, "times": times}
+    )
+
+
+def times_of(file: EpisodeFile, episode: Trajectory) -> dict[str, Any] | None:
+    """Return the seconds that a training episode spent waiting, for each turn that it sampled; None without."""
+    folder = file.path.parent.parent
+    if file.step is None or not is_inside(file.path.parent / TIMES, folder):
+        return None
+    known = read_times(folder, file.step)
+    num_turns = len(episode.new_turns)
+    for (task, sample, _), found in known.items():
+        if (task, sample, len(found.turns)) == (episode.task.key, episode.sample, num_turns):
+            turns = [[plain(turn.generate), plain(turn.environment)] for turn in found.turns]
+            return {"queue": plain(found.queue), "opening": plain(found.opening), "turns": turns}
+    return None
 
 
 def describe_episode(line: Line, decode: Decode | None) -> dict[str, Any]:

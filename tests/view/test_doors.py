@@ -12,7 +12,9 @@ import pytest
 
 from rlx.record.codec import NUMBERS
 from rlx.record.store import growing
+from rlx.record.times import EpisodeTimes, TurnTimes, save_times, times_path
 from rlx.view import episodes, places
+from rlx.view.search import index_path
 from tests.view.conftest import Page, episode, serving, turn, write, write_run
 
 
@@ -227,3 +229,62 @@ def test_several_agents_are_told_with_their_results(run: Path, page: Page) -> No
         {"agent": "bert", "reward": -0.5, "success": True},
     ]
     assert page.table("run")["reward"][-1] == 1.0
+
+
+def test_the_seconds_of_a_training_episode_are_told(run: Path, page: Page) -> None:
+    assert page.api("episode", run="run", file="step-000002.jsonl", line=1)["times"] is None
+    spent = [
+        EpisodeTimes(task="a", sample=sample, repeat=0, queue=0.5, opening=0.25, turns=(TurnTimes(1.0, 2.0),) * num)
+        for sample, num in ((0, 2), (2, 1))
+    ]
+    save_times(times_path(run, 2, 0), spent)
+    found = page.api("episode", run="run", file="step-000002.jsonl", line=1)["times"]
+    assert found == {"queue": 0.5, "opening": 0.25, "turns": [[1.0, 2.0]] * 2}
+    assert page.api("episode", run="run", file="step-000002.jsonl", line=3)["times"]["turns"] == [[1.0, 2.0]]
+    assert page.api("episode", run="run", file="eval-8.jsonl", line=1)["times"] is None
+
+
+def test_words_of_prompts_completions_and_observations_are_found(run: Path, page: Page) -> None:
+    assert search(page, "observation") == [0, 1, 2]
+    assert search(page, "SOLVE b") == [3]
+    assert search(page, "obser") == [0, 1, 2]
+    assert search(page, '"one two three"') == [0, 1, 2]
+    assert search(page, '"two one"') == []
+    assert search(page, "nowhere NEAR(") == []
+    for nothing in ("", " ", "()", '"', "*"):
+        assert page.get("api/search", run="run", q=nothing).status == 400
+
+
+def test_words_of_files_that_grow_and_are_replaced_are_found(run: Path, page: Page) -> None:
+    assert search(page, "solve") == [0, 1, 2, 3, 4]
+    write(run / "trajectories" / "eval-8.jsonl", (episode("zebra", 0),), (episode("b", 0),), (episode("b", 1),))
+    assert search(page, "zebra") == [3]
+    assert search(page, "solve b") == [4, 5]
+    for number in range(3):
+        with growing(run / "trajectories" / "start-8.key-0.partial", max_rounds=8) as add:
+            add(episode(f"lion {number}", number))
+        assert search(page, "lion") == [6, 7, 8][: number + 1]
+    (run / "trajectories" / "eval-8.jsonl").unlink()
+    assert search(page, "zebra") == []
+    assert search(page, "lion") == [3, 4, 5]
+
+
+def test_an_index_of_words_is_shared_and_made_again_if_damaged(run: Path, page: Page) -> None:
+    assert search(page, "solve b") == [3]
+    with serving(run.parent) as other:
+        assert search(other, "solve b") == [3]
+    path = index_path(run)
+    path.write_bytes(b"no database" * 1000)
+    with serving(run.parent) as other:
+        assert search(other, "solve b") == [3]
+
+
+def search(page: Page, question: str) -> list[int]:
+    """Ask until everything is indexed, as the page does."""
+    table = page.get("api/episodes", run="run").headers["ETag"]
+    for _ in range(200):
+        found = page.api("search", run="run", q=question)
+        if found["indexed"] == found["of"]:
+            assert f'"{found["etag"]}"' == table
+            return list(found["rows"])
+    raise AssertionError("the index is not made")
