@@ -52,7 +52,9 @@ SHOTS = (
     Shot(name="runs", view="runs", ready=".chart .uplot"),
     Shot(name="overview", algo="tool_rloo", view="overview", ready=".chart .uplot", theme="dark"),
     Shot(name="episodes", view="episodes", query="sort=-reward", ready=".list-body .good"),
-    Shot(name="tokens", algo="tool_rloo", view="episode", query="shade=logprob", ready=".turn", keys=["o"]),
+    Shot(
+        name="tokens", algo="tool_rloo", view="episode", query="shade=logprob", ready=".turn:not(.replayed)", keys=["o"]
+    ),
     Shot(name="tree", algo="carl", view="group", query="shade=entropy", ready=".tree .selected"),
     Shot(name="twins", algo="earl", view="pair", query="shade=advantage", ready=".pair-row .turn", height=560),
     Shot(name="grid", algo="nested_ppo", view="episode", query="shade=logprob", ready=".picture", theme="dark"),
