@@ -4,7 +4,8 @@
     metrics.jsonl   a line a step
     command.json    the words of the command line, for `rlx resume`
     summary.json    final figures, cost, versions
-    trajectories/   what the agent saw and did, and the seconds that it took
+    trajectories/   what the agent saw and did
+    times/          seconds that its episodes took
     checkpoints/    step-N folders
     ranks/          where each process is
     wandb/          W&B's own files

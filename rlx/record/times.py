@@ -1,4 +1,4 @@
-"""Seconds that episodes spent waiting, beside their trajectories: `trajectories/times/step-000012.R.jsonl` of rank R.
+"""Seconds that episodes spent waiting, beside their trajectories: `times/step-000012.R.jsonl` of rank R.
 
 They depend on the clock, so they are no part of a trajectory, and equal runs have other ones. A line is
 `{"task": "3", "sample": 0, "repeat": 0, "queue": 0.1, "opening": 0.0, "turns": [[1.5, 0.2], …]}`.
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from rlx.record.folder import STEP, TRAJECTORIES, write_aside
+from rlx.record.folder import STEP, write_aside
 from rlx.record.form import NATURAL, NUMBER, STRING, CodecError, in_order, made, many, parse
 from rlx.record.plain_yaml import LARGEST, read_bounded
 
 TIMES = "times"
-"""Folder within that of the trajectories."""
+"""Folder of a run, beside that of its trajectories, whose files equal runs have alike."""
 DIGITS = 4
 
 
@@ -62,7 +62,7 @@ Key = tuple[str, int, int]
 
 def times_path(folder: Path, step: int, rank: int) -> Path:
     """Return the file of the times of a training step, as one rank measured them."""
-    return folder / TRAJECTORIES / TIMES / f"{STEP}{step:06d}.{rank}.jsonl"
+    return folder / TIMES / f"{STEP}{step:06d}.{rank}.jsonl"
 
 
 def save_times(path: Path, episodes: Iterable[EpisodeTimes]) -> None:
@@ -81,7 +81,7 @@ def line_of(episode: EpisodeTimes) -> str:
 def read_times(folder: Path, step: int) -> Mapping[Key, EpisodeTimes]:
     """Return the times of a step's episodes, of all ranks; lines that no run wrote are left out."""
     found: dict[Key, EpisodeTimes] = {}
-    for path in sorted((folder / TRAJECTORIES / TIMES).glob(f"{STEP}{step:06d}.*.jsonl")):
+    for path in sorted((folder / TIMES).glob(f"{STEP}{step:06d}.*.jsonl")):
         for raw in read_lines(path):
             try:
                 episode: EpisodeTimes = LINE.read(parse(raw), "times")

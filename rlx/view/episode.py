@@ -68,7 +68,7 @@ def episode_answer(one: FileColumns, number: int, decode: Decode | None) -> byte
 def times_of(file: EpisodeFile, episode: Trajectory) -> dict[str, Any] | None:
     """Return the seconds that a training episode spent waiting, for each turn that it sampled; None without."""
     folder = file.path.parent.parent
-    if file.step is None or not is_inside(file.path.parent / TIMES, folder):
+    if file.step is None or not is_inside(folder / TIMES, folder):
         return None
     known = read_times(folder, file.step)
     num_turns = len(episode.new_turns)
