@@ -221,7 +221,7 @@ def begin_segment(columns: Draft, context: list[int], trajectory: int, first: in
 
 
 def append_segment(columns: Draft, parent: int, joint: int, context: int, trajectory: int, token_ids: list[int]) -> int:
-    """Its number."""
+    """Append a segment; return its number."""
     columns.segments.append(token_ids)
     columns.parent.append(parent)
     columns.joint.append(joint)

@@ -6,8 +6,8 @@ torch engine a session is a parked row of the cache, in vLLM a hit of its prefix
 cache of a session may go. Work happens in `step` alone, a tick at a time; its caller owns the schedule.
 
 To write an engine: `open_row` (row.py) in `add`, `Chooser.choose` (choice.py) for logits, `RequestRow.take` for each
-token, `RequestRow.complete` at the end; they fill a completion's `given`, `chosen_ids`, `mask_ids` and `watched`. Then
-add its name to `Hardware.engine` and a line to `build_engine` (rlx/run/trainee.py). An engine that can be beside a
+token, `RequestRow.complete` at the end; they fill a completion's `token_ids`, `chosen_ids`, `mask_ids` and `watched`.
+Then add its name to `Hardware.engine` and a line to `build_engine` (rlx/run/trainee.py). An engine that can be beside a
 learner that plays ahead has `later` too: `load` for another thread.
 
 Two promises make rollouts reproducible. The schedule counts ticks and never reads a clock. The random number for token

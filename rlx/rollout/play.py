@@ -1,7 +1,7 @@
 """Many episodes at once: each a coroutine that asks for completions and for environment steps (rlx.rollout.episode).
 
     growths   one per task: yield starts, are sent trajectories (rlx.algo.parts.Growth)
-    lives     one per episode, so many at once as may be: ask for completions and steps
+    episodes  one coroutine each, up to `num_live` at once: ask for completions and steps
     engine    one token a tick for every request; a pool of threads for environment steps
 
 Episodes begin in the order in which growths ask for them: while one growth waits, others' episodes fill the engine.

@@ -1,4 +1,4 @@
-"""One request's way through the engine: what it has sampled, and when it ends."""
+"""State of one request in an engine: the tokens that it has sampled, and the reason why it ends."""
 
 from __future__ import annotations
 
