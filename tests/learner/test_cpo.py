@@ -242,7 +242,8 @@ def test_both_branches_are_the_gradient_of_rule_2(model: Callable[..., Any], nor
     expected = gradients(plain)
     assert expected.keys() == found[0].keys()
     for name, gradient in expected.items():
-        torch.testing.assert_close(found[0][name], gradient, atol=1e-6, rtol=1e-4, msg=name)
+        # float32 sums in another order: 2e-6 was seen on a processor with AVX-512
+        torch.testing.assert_close(found[0][name], gradient, atol=5e-6, rtol=1e-4, msg=name)
     assert expected["action_rows"].abs().max() > 1e-3
 
 
