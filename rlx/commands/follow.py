@@ -1,4 +1,4 @@
-"""The commands that follow runs from outside: their metrics as CSV, and the upload of what W&B recorded offline."""
+"""The commands that follow runs from outside: a live view, metrics as CSV, and the upload of what W&B recorded."""
 
 from __future__ import annotations
 
@@ -45,3 +45,26 @@ def sync(
         show(run.text)
         failed = failed or run.failed
     raise typer.Exit(int(failed))
+
+
+@follow_commands.command(rich_help_panel=AFTER)
+def watch(
+    folder: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Of runs, or of one.")] = Path("outputs"),
+    every: Annotated[
+        float | None, typer.Option(min=0.1, max=86_400, help="Seconds between looks: 2, or 10 without a terminal.")
+    ] = None,
+) -> None:
+    """Watch the runs below a folder, here and in SLURM, until Ctrl-C.
+
+    Shows state, step, rate, time left, a sparkline of the reward, the last warning and the log's last line. Without a
+    terminal, it prints lines on the runs that changed.
+    """
+    import signal
+
+    from rlx.commands.watch import Watcher
+    from rlx.commands.watch import watch as watch_runs
+    from rlx.console import ResultConsole
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as Ctrl-C does: the terminal gets its cursor back
+    console = ResultConsole()
+    watch_runs(Watcher(folder), console, every=every or (2.0 if console.is_terminal else 10.0))

@@ -36,6 +36,7 @@ from rlx.record.lock import HeldError, hold
 from rlx.record.moved import with_present_names
 from rlx.record.newer import with_newer_keys
 from rlx.record.plain_yaml import LARGEST, PlainError, read_bounded, read_plain
+from rlx.record.sound import open_regular
 
 FREE_KEYS = ("steps", "track", "hardware", "checkpoint", "objective")
 """Keys that may differ when a run is resumed: length, tracking, hardware (which changes rounding), checkpoints, and the
@@ -197,8 +198,8 @@ def read_json(path: Path) -> Mapping[str, Any]:
 def last_lines(path: Path, num: int = 10) -> list[str]:
     """The end of a log, whatever its length, less its empty lines."""
     try:
-        with open(path, "rb") as file:
-            file.seek(max(0, path.stat().st_size - 64 * 1024))
+        with open_regular(path) as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - 64 * 1024))
             lines = file.read().decode(errors="replace").splitlines()
     except OSError:
         return []

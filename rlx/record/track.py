@@ -13,6 +13,7 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -87,7 +88,8 @@ def last_metrics(path: Path, num: int) -> list[dict[str, Any]]:
     except OSError:
         return []
     whole = raw if begin == 0 else raw.partition(b"\n")[2]
-    return [line for line, _ in _parsed(whole)][-num:]
+    backwards = map(line_of, reversed(whole.decode("utf-8", errors="replace").splitlines(keepends=True)))
+    return list(islice((line for line in backwards if line is not None), num))[::-1]
 
 
 def numbers_in(path: Path, name: str) -> dict[int, float]:

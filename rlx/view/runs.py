@@ -11,19 +11,15 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from rlx.launch.ending import ATTEMPTS, JOB
+from rlx.launch.mark import WATCHED, Jobs, Mark, mark_of, size_and_time
 from rlx.launch.slurm import Record
-from rlx.launch.state import ask_slurm, is_at_work, job_of, read_status_anyway
+from rlx.launch.state import read_status_anyway
 from rlx.record.folder import (
-    CHECKPOINTS,
     COMMAND,
     CONFIG,
-    LOCK,
-    LOGS,
     METRICS,
     RESULTS,
     SUMMARY,
-    TRAJECTORIES,
     FolderError,
     digest_of,
     flatten,
@@ -31,30 +27,12 @@ from rlx.record.folder import (
 )
 from rlx.record.form import CodecError, parse
 from rlx.record.index import num_lines_of
-from rlx.record.lock import read_holder
 from rlx.record.sound import is_inside, open_regular
 from rlx.view.limits import bounded, dump, plain
 from rlx.view.places import Places, episode_files, read_inside
 
-WATCHED = (
-    CONFIG,
-    METRICS,
-    SUMMARY,
-    LOCK,
-    COMMAND,
-    RESULTS,
-    CHECKPOINTS,
-    TRAJECTORIES,
-    f"{LOGS}/{JOB}",
-    f"{LOGS}/{ATTEMPTS}",
-)
-"""Files and folders by which a run is known to be unchanged."""
-ASK = 15.0
-"""Seconds after which SLURM is asked again."""
 MOST_CHECKED = 2**26
 """Bytes of metrics that are looked through for damage."""
-
-Mark = tuple[Any, ...]
 
 
 @dataclass
@@ -63,14 +41,13 @@ class Runs:
 
     places: Places
     _known: dict[Path, tuple[Mark, dict[str, Any]]] = field(default_factory=dict)
-    _records: Mapping[str, Record] = field(default_factory=dict)
-    _asked: float = -ASK
+    _jobs: Jobs = field(default_factory=Jobs)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def answer(self) -> bytes:
         with self._lock:
             runs = self.places.runs()
-            records = self.records({folder: job_of(folder) for folder in runs.values()})
+            records = self._jobs.records(list(runs.values()), monotonic())
             found = [
                 {"id": name, "name": name.rpartition("/")[2], **self.describe(folder, records)}
                 for name, folder in runs.items()
@@ -80,33 +57,12 @@ class Runs:
         places = [str(place).encode("utf-8", "replace").decode() for place in self.places.folders]
         return dump({"places": places, "runs": rows})
 
-    def records(self, jobs: Mapping[Path, str]) -> Mapping[str, Record]:
-        """Return SLURM's records of the jobs, as they were some seconds ago."""
-        asked = [job for job in jobs.values() if job]
-        if asked and monotonic() - self._asked >= ASK:
-            self._records, self._asked = ask_slurm(asked), monotonic()
-        return self._records
-
     def describe(self, folder: Path, records: Mapping[str, Record]) -> dict[str, Any]:
         mark = mark_of(folder, records)
         known = self._known.get(folder)
         if known is None or known[0] != mark:
             known = self._known[folder] = (mark, describe_run(folder, records))
         return known[1]
-
-
-def mark_of(folder: Path, records: Mapping[str, Record]) -> Mark:
-    """Return the values by which an unchanged run is recognised."""
-    holder, record = read_holder(folder / LOCK), records.get(job_of(folder))
-    return (bool(holder) and is_at_work(holder, record), record, *(state_of(folder / name) for name in WATCHED))
-
-
-def state_of(path: Path) -> tuple[int, int]:
-    try:
-        found = os.stat(path)
-    except (OSError, ValueError):
-        return (-1, -1)
-    return (found.st_size, found.st_mtime_ns)
 
 
 def describe_run(folder: Path, records: Mapping[str, Record]) -> dict[str, Any]:
@@ -124,7 +80,7 @@ def describe_run(folder: Path, records: Mapping[str, Record]) -> dict[str, Any]:
         **choices,
         "seed": plain(config.get("seed")),
         "sweep": sweep_of(config, choices),
-        "changed": max(state_of(folder / name)[1] for name in WATCHED) / 1e9,
+        "changed": max(size_and_time(folder / name)[1] for name in WATCHED) / 1e9,
         "figures": figures_of(summary),
         "num_episodes": None if None in counts else sum(count or 0 for count in counts),
         "damage": damage,

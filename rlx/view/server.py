@@ -18,6 +18,7 @@ from pathlib import Path
 from urllib.parse import parse_qs
 
 from rlx.http import Answer, Call, RefusedError, Server
+from rlx.launch.mark import Mark, size_and_time
 from rlx.record.decode import Decode, find_decoder
 from rlx.record.folder import CHECKPOINTS, CONFIG
 from rlx.view.episode import episode_answer
@@ -26,7 +27,7 @@ from rlx.view.group import group_answer
 from rlx.view.metrics import metrics_answer
 from rlx.view.pictures import pictures_answer
 from rlx.view.places import Places
-from rlx.view.runs import Mark, Runs, config_answer, state_of
+from rlx.view.runs import Runs, config_answer
 from rlx.view.search import Searches
 
 PAGE = {
@@ -101,7 +102,7 @@ class View:
 
     def decoder(self, folder: Path) -> Decode | None:
         """Return what decodes a run's tokens; looked for again when its configuration or checkpoints change."""
-        mark = tuple(state_of(folder / name) for name in (CONFIG, CHECKPOINTS))
+        mark = tuple(size_and_time(folder / name) for name in (CONFIG, CHECKPOINTS))
         known = self._decoders.get(folder)
         if known is None or known[0] != mark:
             known = self._decoders[folder] = (mark, find_decoder(folder))

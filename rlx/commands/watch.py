@@ -1,0 +1,188 @@
+"""`rlx watch`: the runs below a folder as they go on, on a terminal or as plain lines.
+
+It imports nothing heavy, changes nothing, and reads a run again only if something in its folder changed.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from rlx.commands.status import row
+from rlx.console import one_line
+from rlx.evaluate.tables import Table, to_rich
+from rlx.launch.mark import WATCHED, Jobs, Mark, mark_of
+from rlx.launch.state import Status, find_runs, read_status_anyway
+from rlx.record.folder import LOG, METRICS, last_lines
+from rlx.record.track import is_number, last_metrics
+
+SHOWN = ("reward/mean", "loss/value")
+"""Metrics of which the first that a run has is shown."""
+RECENT = 96
+"""Number of last steps that the sparkline is of."""
+WIDTH = 16
+"""Characters of a sparkline."""
+BLOCKS, PLAIN = "▁▂▃▄▅▆▇█", "_.-=+*#@"
+"""Heights of a sparkline, and those of a terminal without the first."""
+SEARCH = 10.0
+"""Seconds after which new runs are looked for."""
+LOG_LINES = 200
+"""Last lines of a log in which a warning is looked for."""
+WARNING = "warning: "
+LIVE = ("running", "queued")
+ORDER = (*LIVE, "unreadable", "failed", "interrupted", "finished")
+ENDED = "ended by "
+"""Begin of the log's line about an error that ended a run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """State of one run, with what its metrics and its log say last."""
+
+    status: Status
+    values: tuple[float, ...] = ()
+    """Values of the shown metric, the newest last."""
+    metric: str = ""
+    line: str = ""
+    """Last line of the log."""
+    warning: str = ""
+    """Last warning near the end of the log."""
+
+
+@dataclass
+class Watcher:
+    """Runs below a folder, as they were when they changed last."""
+
+    folder: Path
+    clock: Callable[[], float] = time.monotonic
+    _jobs: Jobs = field(default_factory=Jobs)
+    _known: dict[Path, tuple[Mark, Seen]] = field(default_factory=dict)
+    _runs: list[Path] = field(default_factory=list)
+    _searched: float = -math.inf
+
+    def look(self) -> list[Seen]:
+        """Return all runs: those at work first, then by name."""
+        now = self.clock()
+        if now - self._searched >= SEARCH:
+            self._runs, self._searched = list(find_runs(self.folder)), now
+        records = self._jobs.records(self._runs, now)
+        for run in self._runs:
+            mark = mark_of(run, records, (*WATCHED, LOG))
+            if run not in self._known or self._known[run][0] != mark:
+                self._known[run] = (mark, see(read_status_anyway(run, records)))
+        found = [self._known[run][1] for run in self._runs]
+        return sorted(found, key=lambda one: ORDER.index(one.status.state) if one.status.state in ORDER else len(ORDER))
+
+
+def see(status: Status) -> Seen:
+    """Read what else is shown of a run."""
+    lines = last_metrics(status.folder / METRICS, RECENT)
+    metric = next((name for name in SHOWN if any(is_number(line.get(name)) for line in lines)), "")
+    values = tuple(float(line[metric]) for line in lines if metric and is_number(line.get(metric)))
+    log = last_lines(status.folder / LOG, LOG_LINES)
+    warnings = [text for text in log if WARNING in text or ENDED in text]
+    return Seen(
+        status=status,
+        values=values,
+        metric=metric,
+        line=one_line(log[-1]) if log else "",
+        warning=one_line(warnings[-1]) if warnings else "",
+    )
+
+
+def sparkline(values: Sequence[float], blocks: str = BLOCKS, width: int = WIDTH) -> str:
+    """Draw values as heights between the smallest and the largest of them, at most `width`: means of equal shares."""
+    num = min(width, len(values))
+    shares = [values[index * len(values) // num : (index + 1) * len(values) // num] for index in range(num)]
+    means = [math.fsum(share) / len(share) for share in shares]
+    low, high = min(means, default=0.0), max(means, default=0.0)
+    top = len(blocks) - 1
+    return "".join(blocks[top // 2 if high == low else round((mean - low) / (high - low) * top)] for mean in means)
+
+
+def value_cell(seen: Seen, blocks: str) -> str:
+    """Return the sparkline, the last value, and the metric's noun."""
+    if not seen.values:
+        return ""
+    return f"{sparkline(seen.values, blocks)} {seen.metric.partition('/')[0]} {seen.values[-1]:.3f}"
+
+
+def watch_table(runs: Sequence[Seen], folder: Path, blocks: str) -> Table:
+    """Return a row per run, with the columns that any run fills."""
+    header = ("run", "state", "step", "rate", "left", "trend", "job", "where")
+    rows = [cells_of(one, folder, blocks) for one in runs]
+    used = [column for column in range(len(header)) if column < 3 or any(cells[column] for cells in rows)]
+    states = Counter(one.status.state for one in runs)
+    title = ", ".join(f"{num} {state}" for state, num in states.items()) or "no run"
+    chosen = tuple(tuple(cells[column] for column in used) for cells in rows)
+    return Table(title=f"{title} in {one_line(str(folder))}", header=tuple(header[i] for i in used), rows=chosen)
+
+
+def cells_of(seen: Seen, folder: Path, blocks: str) -> tuple[str, ...]:
+    *first, job, where = row(seen.status, folder)
+    return (*first, value_cell(seen, blocks), job, where)
+
+
+def notes_of(seen: Seen) -> list[str]:
+    """Return the last warning, and a running run's last line."""
+    is_live = seen.status.state in LIVE
+    shown = [seen.warning if is_live or seen.status.state == "failed" else "", seen.line if is_live else ""]
+    return [text for text in dict.fromkeys(shown) if text]
+
+
+def picture(runs: Sequence[Seen], folder: Path, blocks: str) -> RenderableType:
+    """Return the table, and below it the notes of each run, a line each."""
+    notes = [
+        Text(f"{row(one.status, folder)[0]}: {note}", no_wrap=True, overflow="ellipsis", style=style_of(note))
+        for one in runs
+        for note in notes_of(one)
+    ]
+    return Group(to_rich(watch_table(runs, folder, blocks)), *notes)
+
+
+def style_of(note: str) -> str:
+    return "yellow" if WARNING in note or ENDED in note else "dim"
+
+
+def plain_lines(runs: Sequence[Seen], folder: Path, blocks: str) -> Iterator[str]:
+    """Yield a line for each run, and one for each of its notes."""
+    for one in runs:
+        yield ", ".join(cell for cell in cells_of(one, folder, blocks) if cell)
+        yield from (f"  {note}" for note in notes_of(one))
+
+
+def watch(watcher: Watcher, console: Console, *, every: float, sleep: Callable[[float], Any] = time.sleep) -> None:
+    """Show the runs until Ctrl-C: on a terminal as a picture that changes, elsewhere as lines on what changed."""
+    blocks = BLOCKS if (console.encoding or "").lower().startswith("utf") else PLAIN
+    show = show_live if console.is_terminal else show_plain
+    try:
+        show(watcher, console, blocks, lambda: sleep(every))
+    except KeyboardInterrupt:
+        return
+
+
+def show_live(watcher: Watcher, console: Console, blocks: str, wait: Callable[[], Any]) -> None:
+    first = picture(watcher.look(), watcher.folder, blocks)
+    with Live(first, console=console, auto_refresh=False, vertical_overflow="ellipsis") as live:
+        while True:
+            wait()
+            live.update(picture(watcher.look(), watcher.folder, blocks), refresh=True)
+
+
+def show_plain(watcher: Watcher, console: Console, blocks: str, wait: Callable[[], Any]) -> None:
+    before: list[Seen] = []
+    while True:
+        runs = watcher.look()
+        for line in plain_lines([one for one in runs if one not in before], watcher.folder, blocks):
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+        before = runs
+        wait()

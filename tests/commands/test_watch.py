@@ -1,0 +1,208 @@
+"""`rlx watch`: what is shown of runs as they go on, without a clock and without a terminal."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+import rlx.commands.watch
+import rlx.launch.mark
+from rlx.commands.watch import BLOCKS, PLAIN, SEARCH, WIDTH, Watcher, notes_of, sparkline, watch
+from rlx.launch.mark import ASK
+from rlx.launch.slurm import Record
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def make_run(folder: Path, *rewards: float, state: str = "running", log: str = "", steps: int = 10) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.yaml").write_text(f"steps: {steps}\n")
+    lines = [{"step": step, "time/step": 2.0, "reward/mean": reward} for step, reward in enumerate(rewards, 1)]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (folder / "log.txt").write_text(log)
+    if state == "running":
+        (folder / ".lock").write_text(json.dumps({"host": socket.gethostname(), "pid": os.getpid(), "job": ""}))
+    else:
+        (folder / "summary.json").write_text(json.dumps({"status": state}))
+    return folder
+
+
+class Screen:
+    """Output of a watch that is stopped after some looks, and what happens between them."""
+
+    def __init__(self, folder: Path, *between: Callable[[], object], terminal: bool = False, encoding: str = "utf-8"):
+        self.between = list(between)
+        self.file = io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="backslashreplace")
+        console = Console(file=self.file, force_terminal=terminal, width=100, height=30, color_system=None)
+        self.times = iter(range(0, 10**6, 2))
+        watch(Watcher(folder, clock=lambda: float(next(self.times))), console, every=2.0, sleep=self.sleep)
+        self.file.flush()
+        self.text = self.file.buffer.getvalue().decode(encoding)  # type: ignore[attr-defined]
+
+    def sleep(self, seconds: float) -> None:
+        assert seconds == 2.0
+        if not self.between:
+            raise KeyboardInterrupt
+        self.between.pop(0)()
+
+
+def test_a_line_has_state_step_rate_time_left_and_trend(tmp_path: Path) -> None:
+    make_run(tmp_path / "a", 0.0, 0.5, 1.0, log="2026 began\n2026 train: 3/10 steps\n")
+    lines = Screen(tmp_path).text.splitlines()
+    trend = f"{BLOCKS[0]}{BLOCKS[4]}{BLOCKS[7]} reward 1.000"
+    assert lines[0] == f"a, running, 3/10, 0.5 steps/s, 14 s, {trend}, {socket.gethostname()}"
+    assert lines[1:] == ["  2026 train: 3/10 steps"]
+
+
+def test_only_a_run_that_changed_has_new_lines(tmp_path: Path) -> None:
+    make_run(tmp_path / "a", 0.5)
+    b = make_run(tmp_path / "b", 0.5)
+    text = Screen(tmp_path, lambda: None, lambda: make_run(b, 0.5, 0.75)).text
+    assert [line.split(", ")[0] for line in text.splitlines()] == ["a", "b", "b"]
+    assert "2/10" in text.splitlines()[-1]
+
+
+def test_a_run_that_did_not_change_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[str] = []
+    read = rlx.commands.watch.read_status_anyway
+    monkeypatch.setattr(
+        rlx.commands.watch, "read_status_anyway", lambda run, records: reads.append(run.name) or read(run, records)
+    )
+    runs = [make_run(tmp_path / f"{number:02}", 0.5) for number in range(16)]
+    watcher = Watcher(tmp_path, clock=lambda: 0.0)
+    for _ in range(3):
+        assert len(watcher.look()) == 16
+    assert len(reads) == 16
+    make_run(runs[3], 0.5, 0.6)
+    watcher.look()
+    assert reads[16:] == ["03"]
+
+
+def test_new_runs_are_found_after_a_while_and_runs_at_work_come_first(tmp_path: Path) -> None:
+    make_run(tmp_path / "a", 0.5, state="finished")
+    now = [0.0]
+    watcher = Watcher(tmp_path, clock=lambda: now[0])
+    assert [one.status.folder.name for one in watcher.look()] == ["a"]
+    make_run(tmp_path / "b", 0.5)
+    assert len(watcher.look()) == 1
+    now[0] = SEARCH
+    assert [one.status.folder.name for one in watcher.look()] == ["b", "a"]
+
+
+def test_slurm_is_asked_at_intervals_and_a_waiting_job_is_queued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[str]] = []
+    record = Record(state="PENDING", reason="Priority", nodes="", is_preempted=False)
+    monkeypatch.setattr(rlx.launch.mark, "ask_slurm", lambda jobs: asked.append(jobs) or {"7": record})
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "job.json").write_text(json.dumps({"job": "7", "steps": 5}))
+    now = [0.0]
+    watcher = Watcher(tmp_path, clock=lambda: now[0])
+    (seen,) = watcher.look()
+    assert (seen.status.state, seen.status.job, seen.status.where) == ("queued", "7", "Priority")
+    watcher.look()
+    assert asked == [["7"]]
+    now[0] = ASK
+    watcher.look()
+    assert len(asked) == 2
+
+
+def test_the_last_warning_of_a_running_run_and_the_error_of_a_failed_one_are_shown(tmp_path: Path) -> None:
+    log = "t warning: first\nt warning: every turn is invalid\nt train: 1/10 steps\n"
+    make_run(tmp_path / "a", 0.5, log=log)
+    make_run(tmp_path / "b", 0.5, state="failed", log="t ended by RunError: too many\nt later\n")
+    make_run(tmp_path / "c", 0.5, state="finished", log=log)
+    notes = {one.status.folder.name: notes_of(one) for one in Watcher(tmp_path).look()}
+    assert notes == {
+        "a": ["t warning: every turn is invalid", "t train: 1/10 steps"],
+        "b": ["t ended by RunError: too many"],
+        "c": [],
+    }
+
+
+def test_a_terminal_gets_a_picture_that_ends_with_the_cursor_back(tmp_path: Path) -> None:
+    make_run(tmp_path / "a", 0.0, 1.0, log="t warning: odd\n")
+    text = Screen(tmp_path, lambda: make_run(tmp_path / "a", 0.0, 1.0, 0.5), terminal=True).text
+    assert "1 running in" in text
+    assert "a: t warning: odd" in text
+    assert "3/10" in text
+    assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l"), "the cursor is shown again"
+
+
+def test_more_runs_than_a_terminal_has_lines_are_cut(tmp_path: Path) -> None:
+    for number in range(50):
+        make_run(tmp_path / f"{number:02}", 0.5)
+    text = Screen(tmp_path, lambda: None, terminal=True).text
+    assert "50 running in" in text
+
+
+def test_an_encoding_without_blocks_gets_letters(tmp_path: Path) -> None:
+    make_run(tmp_path / "a", 0.0, 1.0)
+    assert f"{PLAIN[0]}{PLAIN[-1]} reward" in Screen(tmp_path, encoding="ascii").text
+
+
+def test_an_empty_folder_is_no_run_and_damage_hides_no_other_run(tmp_path: Path) -> None:
+    assert Screen(tmp_path).text == ""
+    assert "no run in" in Screen(tmp_path, lambda: None, terminal=True).text
+    make_run(tmp_path / "a", 0.5)
+    bad = make_run(tmp_path / "b", 0.5)
+    (bad / "metrics.jsonl").write_bytes(b"\xff{]\n" + b'{"step": 1, "reward/mean": "x", "time/step": []}\n')
+    (bad / "log.txt").unlink()
+    os.mkfifo(bad / "log.txt")
+    text = Screen(tmp_path).text
+    assert [line.split(", ")[0] for line in text.splitlines()] == ["a", "b"]
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_hostile_text_is_plain(tmp_path: Path, terminal: bool) -> None:
+    hostile = "\x1b]0;x\x07\u202e[red]bold[/red] warning: " + "x" * 10**4
+    make_run(tmp_path / "[bold]\u202ea", 0.5, log=f"{'y' * 10**6}\n{hostile}\n")
+    text = Screen(tmp_path, lambda: None, terminal=terminal).text
+    assert "\u202e" not in text
+    assert "\x1b]0" not in text
+    assert "[red]bold[/red]" in text
+    assert "[bold]" in text
+    assert len(text) < 10_000
+
+
+@given(st.lists(st.floats(-1e300, 1e300), max_size=300), st.sampled_from([BLOCKS, PLAIN]))
+def test_a_sparkline_has_a_height_for_each_share(values: list[float], blocks: str) -> None:
+    drawn = sparkline(values, blocks)
+    assert len(drawn) == min(WIDTH, len(values))
+    assert set(drawn) <= set(blocks)
+
+
+def test_a_sparkline_rises_and_falls() -> None:
+    assert sparkline([1.0, 1.0]) == BLOCKS[3] * 2
+    assert sparkline([0.0, 1.0, 0.0]) == BLOCKS[0] + BLOCKS[7] + BLOCKS[0]
+    assert len(sparkline(range(1000))) == WIDTH  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_command_with_code_0_and_nothing_on_stderr(tmp_path: Path, signum: int) -> None:
+    make_run(tmp_path / "a", 0.5)
+    command = [sys.executable, "-m", "rlx", "watch", str(tmp_path), "--every", "60"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("a, running, 1/10")
+        process.send_signal(signum)
+        _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (0, "")
+
+
+def test_it_imports_nothing_heavy() -> None:
+    code = "import sys, rlx.commands.watch; sys.exit(bool({'torch', 'hydra', 'pandas'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=60).returncode == 0
