@@ -49,5 +49,8 @@ class BoardTurns(Turns):
     def opening(self) -> Step:
         return go_on(self.board.decode())
 
+    def picture(self) -> str:
+        return self.board.decode()
+
     def show(self, text: str, reward: float = 0.0) -> Step:
         return go_on(f"{text}\n{self.board.decode()}", reward)

@@ -179,6 +179,9 @@ class FifteenEpisode(Turns):
     def opening(self) -> Step:
         return go_on("".join(self.board))
 
+    def picture(self) -> str:
+        return "".join(self.board)
+
     def play(self, action: Action) -> Step | None:
         if action.kind != "act" or action.name not in FROM:
             return None

@@ -143,6 +143,9 @@ class Episode2048(Turns):
     def opening(self) -> Step:
         return go_on(self.drawn())
 
+    def picture(self) -> str:
+        return self.drawn()
+
     def play(self, action: Action) -> Step | None:
         if action.kind != "act" or action.name not in DIRECTIONS:
             return None

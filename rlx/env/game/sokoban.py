@@ -104,6 +104,9 @@ class SokobanEpisode(Turns):
     def opening(self) -> Step:
         return go_on(self.drawn())
 
+    def picture(self) -> str:
+        return self.drawn()
+
     def play(self, action: Action) -> Step | None:
         step = self.steps.get(action.name) if action.kind == "act" else None
         if step is None:

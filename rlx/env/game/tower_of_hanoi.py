@@ -114,6 +114,9 @@ class HanoiEpisode(Turns):
     def opening(self) -> Step:
         return go_on(self.board())
 
+    def picture(self) -> str:
+        return self.board()
+
     def play(self, action: Action) -> Step | None:
         said = MOVE.fullmatch(action.text.strip()) if action.kind == "act" else None
         if said is None:

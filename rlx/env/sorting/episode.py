@@ -48,6 +48,14 @@ class SortingEpisode(Episode):
     def opening(self) -> Step:
         return Step(legal=self.legal)
 
+    def picture(self) -> str:
+        """Return the numbers at their places, each with a bar as long as its rank."""
+        ranks = {place: rank for rank, place in enumerate(order_of(self.numbers), start=1)}
+        width = max(len(str(number)) for number in self.numbers)
+        return "\n".join(
+            f"{letters((place,))} {number:>{width}} {'#' * ranks[place]}" for place, number in enumerate(self.numbers)
+        )
+
     @property
     def legal(self) -> tuple[str, ...] | None:
         return None if self.kind == "sort" else ("compare", "answer")

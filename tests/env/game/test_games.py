@@ -133,6 +133,21 @@ def test_a_turn_that_cannot_be_read_ends_the_game_at_a_price(name: str) -> None:
     assert "it was cut off" in step.observation[0].text
 
 
+DRAWN = {"Crosswords", "FifteenPuzzle", "Game2048", "Minesweeper", "Sokoban", "Sudoku", "TowerOfHanoi", "WordSearch"}
+"""Games that have a board."""
+
+
+@for_each("name", GAMES)
+def test_a_board_is_drawn_as_it_is_and_the_others_draw_nothing(name: str) -> None:
+    env, task = make(name), some(name, "train")[0]
+    episode = env.start(task)
+    assert bool(episode.picture()) == (type(env).__name__ in DRAWN)
+    assert episode.picture() in episode.opening().observation[0].text if episode.picture() else True
+    for step in played(episode, tries_of(env, task, 5, 0) if env.has_random_tries else ()):
+        if not step.done:
+            assert episode.picture() in step.observation[0].text
+
+
 UNREADABLE = {
     "Crosswords": ("", "o", "1 o", "1 1", "1 1 1", "1 1 oo", "1 1 1 o", "o 1 1", "1 1 ö", "a b c"),
     "GuessTheNumber": ("", "a", "٢٠", "2" * 99, "20.0", "1e1", "-20", "0x14", "2 0"),

@@ -42,6 +42,16 @@ def make(name: str) -> Any:
     return getattr(import_module(module), what)(**keys)
 
 
+def test_a_picture_shows_the_numbers_that_no_agent_sees() -> None:
+    task = replace(
+        next(iter(SORT.tasks("train", 0))), data={"kind": "sort", "numbers": [30, 5, 120], "pair": [], "max_turns": 9}
+    )
+    episode = SORT.start(task)
+    assert episode.picture().split("\n") == ["A  30 ##", "B   5 #", "C 120 ###"]
+    episode.step(Action(kind="act", name="swap", text="A B"))
+    assert episode.picture().split("\n") == ["A   5 #", "B  30 ##", "C 120 ###"]
+
+
 def act(words: str) -> Action:
     name, _, text = words.partition(" ")
     return Action(kind="answer", text=text) if name == "answer" else Action(kind="act", name=name, text=text)
