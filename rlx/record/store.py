@@ -68,6 +68,11 @@ def save(
         for index, group in enumerate(groups)
         for place, trajectory in enumerate(group.trajectories)
     ]
+    save_lines(path, values)
+
+
+def save_lines(path: Path, values: Sequence[dict[str, Any]]) -> None:
+    """Write the lines of these values to `path`, and its index and columns."""
     lines = list(map(line_of, values))
     path.parent.mkdir(parents=True, exist_ok=True)
     write_aside(path, "".join(lines))

@@ -56,7 +56,8 @@ def draw(env: Environment, episode: Trajectory, max_rounds: int | None) -> bytes
         return answer([], f"{type(part).__name__} does not replay")
     found: list[str] = []
     try:
-        found += replay(part, episode, part.max_rounds if max_rounds is None else max_rounds)
+        for picture in replay(part, episode, part.max_rounds if max_rounds is None else max_rounds):
+            found.append(picture)
     except Exception as error:  # what was drawn before is right
         return answer(found, fault(error))
     return answer(found, "" if found else NONE)
