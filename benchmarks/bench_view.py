@@ -50,7 +50,7 @@ def turn(number: int) -> Turn:
 
 
 TURNS = tuple(map(turn, range(8)))
-NOTES = [
+NOTES: list[dict[str, Any]] = [
     {
         "pieces": ["piece "] * TOKENS,
         "advantages": [0.148571431636] * TOKENS,
