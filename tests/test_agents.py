@@ -347,23 +347,15 @@ def test_a_policy_behind_a_server_is_evaluated_as_its_weights_are(
 ) -> None:
     monkeypatch.setenv("RLX_SERVER_TOKEN", TOKEN)
     run = small_run(tmp_path, "steps=0", without=("steps",))
-    starts = [Start(task=task, sample=0) for task in islice(run.env.tasks("test", 0), 2)]
+    # one episode: log-probs depend by rounding on how many rows a server computes at once
+    starts = [Start(task=task, sample=0) for task in islice(run.env.tasks("test", 0), 1)]
     here = build_policy(run, run.model).rollout(run.env, run.sampling, ("test",)).play(starts)
     with serving(run) as server:
         served = replace(run, policies={"agent": Served(address=server.address)})
         policy = build_policy(served, run.model)
         there = policy.rollout(run.env, run.sampling, ("test",)).play(starts)
         policy.engine.close()
-    assert [without_logprobs(one) for one in there] == [without_logprobs(one) for one in here]
-    assert logprobs_of(there) == pytest.approx(logprobs_of(here), abs=1e-4)  # another process may round otherwise
-
-
-def without_logprobs(episode: Trajectory) -> list[Turn]:
-    return [replace(turn, completion=replace(turn.completion, logprobs=())) for turn in episode.turns]
-
-
-def logprobs_of(episodes: Sequence[Trajectory]) -> list[float]:
-    return [one for episode in episodes for turn in episode.turns for one in turn.completion.logprobs]
+    assert [one.turns for one in there] == [one.turns for one in here]
 
 
 class Saying:

@@ -31,7 +31,7 @@ from tests.errors import raises_naming
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 ROOT = Path(__file__).resolve().parents[1]
 TEXTS = st.text(st.sampled_from("ab'\"\\${}[],: ä=\n1e.~tnul"), max_size=8) | st.sampled_from(
-    ["null", "TRUE", "1e5", "nan", "${x}", "\\${x}", "-1", "x\\", "\\\\"]
+    ["null", "TRUE", "1e5", "nan", "1~", "a~b", "${x}", "\\${x}", "-1", "x\\", "\\\\"]
 )
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.floats(allow_nan=False) | TEXTS,

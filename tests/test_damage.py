@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from rlx import cli
+from rlx.commands import look
 from rlx.commands.last_words import one_line_of
 from rlx.console import Screen
 from rlx.train import train
@@ -74,9 +75,9 @@ COMMANDS: dict[str, Callable[[Path, Build], Any]] = {
     "longer": lambda run, build: train(build(run, "steps=3"), Screen()),
     "eval": lambda run, build: cli.evaluate([f"run={run}", "evaluate.num_tasks=1", "evaluate.num_samples=2"]),
     "replay": lambda run, build: cli.replay(run),
-    "status": lambda run, build: cli.status(run.parent),
-    "compare": lambda run, build: cli.compare(run, run),
-    "sweep-table": lambda run, build: cli.sweep_table(run.parent),
+    "status": lambda run, build: look.status(run.parent),
+    "compare": lambda run, build: look.compare(run, run),
+    "sweep-table": lambda run, build: look.sweep_table(run.parent),
 }
 
 

@@ -16,7 +16,7 @@ from rlx.config.compose import build_run, compose
 from rlx.console import Screen
 from rlx.learner.attention import attention_over
 from rlx.learner.batch import collate
-from rlx.learner.packing import moved
+from rlx.learner.packing import to_device
 from rlx.learner.torch import TorchLearner
 from rlx.model.load import SHIPPED, Model, load_model
 from rlx.run.life import record_step
@@ -54,7 +54,7 @@ def test_packed_attention_on_a_gpu_equals_dense_attention(dtype: torch.dtype, to
 
     q, k, v = heads(4), heads(2), heads(2)
     upstream = torch.randn(1, len(mask), 4, 32, generator=draw).to("cuda", dtype)
-    seen = moved(packed, torch.device("cuda")).layout
+    seen = to_device(packed, torch.device("cuda")).layout
     ours = attention_over(seen).attend(q, k, v, 0.3, 0.0)
     theirs = dense(q.float(), k.float(), v.float(), mask.cuda())
     torch.testing.assert_close(ours.float(), theirs, atol=tolerance, rtol=tolerance)

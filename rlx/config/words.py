@@ -155,7 +155,7 @@ def untrained(words: Sequence[str]) -> list[str]:
 
 def quoted(text: str) -> str:
     """Return text as a value that Hydra's grammar reads as it is."""
-    if re.fullmatch(r"[\w./][\w./+:%@~-]*", text, re.ASCII):
+    if re.fullmatch(r"[\w./][\w./+:%@-]*", text, re.ASCII):
         return text
     return in_quotes(text)
 

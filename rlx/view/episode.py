@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+import numpy as np
+
 from rlx.http import RefusedError
 from rlx.record.codec import NUMBERS, notes_from_json, whose
 from rlx.record.columns import Columns, bytes_of
@@ -18,9 +20,12 @@ from rlx.record.sound import is_inside, open_regular
 from rlx.record.store import Stored, parse_line
 from rlx.record.times import TIMES, read_times
 from rlx.types import Trajectory, Turn
-from rlx.view.episodes import FileColumns, group_of, members
+from rlx.view.episodes import ROWS, FileColumns, group_of, members
 from rlx.view.limits import MOST_MEMBERS, MOST_TEXT, MOST_TOKENS, bounded, dump, plain
 from rlx.view.places import EpisodeFile
+
+SAME_START = ("task", "env", "sample")
+"""Columns in which a repeated start equals the first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +62,7 @@ def read_row(file: EpisodeFile, row: Row) -> Line:
 
 def episode_answer(one: FileColumns, number: int, decode: Decode | None) -> bytes:
     line = read_line(one.file, one.columns, number)
-    times = times_of(one.file, line.episode)
+    times = times_of(one, number, line.episode)
     group = group_of(one, number)
     near = [member.line for member in islice(members(one, group), MOST_MEMBERS)]
     return dump(
@@ -65,18 +70,26 @@ def episode_answer(one: FileColumns, number: int, decode: Decode | None) -> byte
     )
 
 
-def times_of(file: EpisodeFile, episode: Trajectory) -> dict[str, Any] | None:
+def times_of(one: FileColumns, number: int, episode: Trajectory) -> dict[str, Any] | None:
     """Return the seconds that a training episode spent waiting, for each turn that it sampled; None without."""
-    folder = file.path.parent.parent
-    if file.step is None or not is_inside(folder / TIMES, folder):
+    folder = one.file.path.parent.parent
+    if one.file.step is None or not is_inside(folder / TIMES, folder):
         return None
-    known = read_times(folder, file.step)
-    num_turns = len(episode.new_turns)
-    for (task, sample, _), found in known.items():
-        if (task, sample, len(found.turns)) == (episode.task.key, episode.sample, num_turns):
-            turns = [[plain(turn.generate), plain(turn.environment)] for turn in found.turns]
-            return {"queue": plain(found.queue), "opening": plain(found.opening), "turns": turns}
-    return None
+    key = (episode.task.key, episode.sample, repeat_of(one.columns, number))
+    found = read_times(folder, one.file.step).get(key)
+    if found is None or len(found.turns) != len(episode.new_turns):
+        return None
+    turns = [[plain(turn.generate), plain(turn.environment)] for turn in found.turns]
+    return {"queue": plain(found.queue), "opening": plain(found.opening), "turns": turns}
+
+
+def repeat_of(columns: Columns, number: int) -> int:
+    """Return the number of earlier lines with the task and sample of a line: episodes are stored in the order in which
+    they were asked for."""
+    rows = np.frombuffer(columns.raw, ROWS)
+    (own,) = rows[rows["line"] == number]
+    is_same = (rows["line"] < number) & np.logical_and.reduce([rows[name] == own[name] for name in SAME_START])
+    return int(is_same.sum())
 
 
 def describe_episode(line: Line, decode: Decode | None) -> dict[str, Any]:

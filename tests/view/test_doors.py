@@ -244,6 +244,23 @@ def test_the_seconds_of_a_training_episode_are_told(run: Path, page: Page) -> No
     assert page.api("episode", run="run", file="eval-8.jsonl", line=1)["times"] is None
 
 
+def test_a_task_that_comes_twice_in_a_step_has_the_seconds_of_each(run: Path, page: Page) -> None:
+    twice = (episode("a", 0, turn([5])), episode("a", 1, turn([5])))
+    write(run / "trajectories" / "step-000003.jsonl", twice, twice)
+    spent = [
+        EpisodeTimes(
+            task="a", sample=sample, repeat=repeat, queue=2.0 * repeat + sample, opening=0, turns=(TurnTimes(1, 1),)
+        )
+        for repeat in (1, 0)
+        for sample in (0, 1)
+    ]
+    save_times(times_path(run, 3, 0), spent)
+    found = [
+        page.api("episode", run="run", file="step-000003.jsonl", line=line)["times"]["queue"] for line in (1, 2, 3, 4)
+    ]
+    assert found == [0.0, 1.0, 2.0, 3.0]
+
+
 def test_words_of_prompts_completions_and_observations_are_found(run: Path, page: Page) -> None:
     assert search(page, "observation") == [0, 1, 2]
     assert search(page, "SOLVE b") == [3]
