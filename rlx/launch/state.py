@@ -104,7 +104,7 @@ def read_status(folder: Path, records: Mapping[str, Record]) -> Status:
         folder=folder,
         state=state,
         step=None if is_evaluation else step,
-        steps=None if is_evaluation else steps_of(folder),
+        steps=None if is_evaluation else steps_of(folder, step, is_finished=state == "finished"),
         seconds=sum(times) / len(times) if times else None,
         job=job,
         where=where,
@@ -135,11 +135,13 @@ def is_at_work(holder: Mapping[str, Any], record: Record | None) -> bool:
     return record is not None and not record.is_waiting and not record.is_over
 
 
-def steps_of(folder: Path) -> int | None:
-    """Return the steps in the run's configuration or, before it begins, in its job."""
+def steps_of(folder: Path, step: int, *, is_finished: bool) -> int | None:
+    """Return the number of steps that a run at `step` is to take: those of its summary if it is finished, else of its
+    configuration or, before it begins, of its job. No run is past its end: a smaller number than `step` is none."""
     try:
         config = read_config(folder)
     except FolderError:
         config = {}
-    said = (part.get("steps") for part in (config, read_json(folder / LOGS / JOB)))
-    return next((steps for steps in said if isinstance(steps, int)), None)
+    ended = read_json(folder / SUMMARY) if is_finished else {}
+    said = (part.get("steps") for part in (ended, config, read_json(folder / LOGS / JOB)))
+    return next((steps for steps in said if isinstance(steps, int) and steps >= step), None)

@@ -38,6 +38,28 @@ def test_a_run_that_has_ended_is_as_its_summary_says(tmp_path: Path, status: str
     assert (found.state, found.step, found.steps, found.left) == (status, 3, 10, None)
 
 
+@pytest.mark.parametrize("configured", [4, 20])
+def test_a_finished_run_has_the_steps_of_its_summary_whatever_was_asked_afterwards(
+    tmp_path: Path, configured: int
+) -> None:
+    run = make_run(tmp_path / "run", done=12, steps=configured)
+    (run / "summary.json").write_text(json.dumps({"status": "finished", "steps": 12}))
+    assert (read_status(run, {}).step, read_status(run, {}).steps) == (12, 12)
+    assert status_values(tmp_path)[0]["steps"] == 12
+
+
+def test_a_finished_run_that_goes_on_has_the_steps_of_its_configuration(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", done=12, steps=20)
+    (run / "summary.json").write_text(json.dumps({"status": "finished", "steps": 12}))
+    hold(run, host=socket.gethostname(), pid=os.getpid())
+    assert (read_status(run, {}).steps, read_status(run, {}).left) == (20, 16.0)
+
+
+def test_steps_before_those_that_are_done_are_no_end(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", done=12, steps=4, status="interrupted")
+    assert (read_status(run, {}).step, read_status(run, {}).steps) == (12, None)
+
+
 def test_an_evaluation_has_no_steps(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", status="finished", steps=0)
     (run / "metrics.jsonl").unlink()
