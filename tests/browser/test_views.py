@@ -94,6 +94,29 @@ def test_curves_of_seeds_are_one_line_with_a_band(screen: Any, address: str) -> 
     assert screen.page.locator(".chart-key li").count() == 1
 
 
+FIGURES = {
+    "shares": {"pass@1": [1.0, 1.0, 1.0]},
+    "small": {"reward": [-2.345e-4, -9.876e-4, -1.234e-5]},
+    "large": {"tokens": [123456.7, 98765.4, 234567.8]},
+    "without an interval": {"part/of a mixture/reward": [-0.1234, None, None]},
+}
+
+
+@pytest.mark.parametrize(
+    "screen", [(width, 900, "light") for width in (360, 390, 760, 1100, 1440)], indirect=True, ids=str
+)
+def test_a_figure_of_the_list_is_shown_with_its_whole_interval(screen: Any) -> None:
+    runs = [run_of(f"{name} " * 5, figures=FIGURES[name], state="running", left=11_000.0) for name in FIGURES]
+    with serving({"runs": lambda _: {"places": [], "runs": runs}, "metrics": lambda _: metrics_of(5)}) as found:
+        screen.open(found + "#/", ".headline")
+        screen.shot("figures")
+        cut = "all => all.filter(one => one.scrollWidth > one.clientWidth + 1).map(one => one.textContent)"
+        assert screen.page.eval_on_selector_all(".headline, .headline > *, .run-state > *", cut) == []
+        assert screen.page.locator(".headline").first.inner_text().split() == ["100.0%", "100.0%", "–", "100.0%"]
+        names = screen.page.locator(".run-name")
+        assert min(names.nth(n).bounding_box()["width"] for n in range(len(runs))) > 100
+
+
 def test_a_running_run_grows_by_itself(screen: Any, address: str) -> None:
     screen.open(address + "#/run/live", ".chart .uplot")
     label = screen.page.get_attribute(".chart-box", "aria-label")

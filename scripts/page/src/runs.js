@@ -15,8 +15,8 @@ export const isLive = (run) => run.state === "running";
 export function stateElement(run) {
   const isBad = /fail|kill|crash|error|dead|lost/.test(run.state);
   return h("span", { class: `state ${isLive(run) ? "is-live" : isBad ? "bad" : "muted"}` },
-    h("span", { class: isLive(run) ? "live" : "", "aria-hidden": "true" }, GLYPHS[run.state] ?? (isBad ? "\u2717" : "\u25cb")), ` ${run.state}`,
-    isLive(run) && run.left ? h("span", { class: "left small" }, ` ${duration(run.left)} left`) : null);
+    h("span", {}, h("span", { class: isLive(run) ? "live" : "", "aria-hidden": "true" }, GLYPHS[run.state] ?? (isBad ? "\u2717" : "\u25cb")), ` ${run.state}`), " ",
+    isLive(run) && run.left ? h("span", { class: "left small" }, `${duration(run.left)} left`) : null);
 }
 
 // Return how far a run is: a bar with its step.
@@ -35,7 +35,7 @@ function headline(run) {
   if (!figure) return "";
   const [value, low, high] = figure;
   return h("span", { class: "headline num", title: name }, h("strong", {}, figureText(name, value)), h("span", { class: "muted small" },
-    low === null || low === undefined ? ` ${name}` : ` ${figureText(name, low)}\u2013${figureText(name, high)}`));
+    low === null || low === undefined ? name : `${figureText(name, low)} \u2013 ${figureText(name, high)}`));
 }
 
 // Return groups of runs that differ in their seed alone, the newest first.
@@ -65,14 +65,14 @@ export function runsView(root) {
 
   const heading = h("p", { class: "muted num", role: "status" }, "reading \u2026");
   const problem = h("div", {});
-  const list = h("div", { class: "runs-list" });
+  const list = h("div", { class: "runs-rows" });
   const search = h("input", { class: "field", type: "search", "data-search": true, placeholder: "find runs", "aria-label": "Find runs", on: { input: () => { words = search.value.toLowerCase(); draw(); } } });
   const find = h("input", { class: "field", type: "search", placeholder: "find metrics", "aria-label": "Find metrics", on: { input: () => { metricWords = find.value.toLowerCase(); drawCharts(); } } });
   const key = h("div", {});
   const grid = h("div", { class: "charts" });
   const more = h("button", { class: "button", type: "button", hidden: true, on: { click: () => { showAll = !showAll; drawCharts(); } } });
   root.append(h("div", { class: "page-head" }, h("h1", {}, "Runs"), heading), problem, h("div", { class: "runs" },
-    h("section", { "aria-label": "Runs" }, h("div", { class: "toolbar" }, search), list),
+    h("section", { "aria-label": "Runs" }, h("div", { class: "toolbar" }, search), h("div", { class: "runs-list" }, list)),
     h("section", { class: "curves", "aria-label": "Curves of the selected runs" }, h("div", { class: "toolbar" }, find, key), grid, h("div", { class: "toolbar" }, more))));
 
   const visible = () => grouped(runs.filter((run) => `${run.id} ${run.name} ${run.env} ${run.algo} ${run.model} ${run.sweep}`.toLowerCase().includes(words)));
