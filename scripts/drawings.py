@@ -1,4 +1,4 @@
-"""Write the drawings of docs/architecture.md from the code: floors of packages, and the calls of one training step.
+"""Write the drawings of docs/architecture.md from the code: packages, and the calls of one training step.
 
 python scripts/drawings.py           # print them
 python scripts/drawings.py --write   # put them into the page
@@ -10,7 +10,6 @@ import ast
 import re
 import sys
 import threading
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from functools import cache
@@ -22,9 +21,9 @@ from typing import Any, NamedTuple
 import rlx.train
 from rlx.config.build import build_run
 from rlx.config.compose import compose
+from scripts.rooms import PACKAGE, ROOT, draw_floors, draw_sizes, first_sentence, read_sizes, sizes, wrong_sizes
 
-ROOT = Path(__file__).resolve().parents[1]
-PACKAGE, PAGE = ROOT / "rlx", ROOT / "docs" / "architecture.md"
+PAGE = ROOT / "docs" / "architecture.md"
 WORDS = ("env=countdown", "algo=reinforce", "algo.num_prompts=1", "algo.num_samples=1", "warm_start=none", "steps=1")
 QUIET = (
     "track=disabled",
@@ -104,79 +103,6 @@ class Call(NamedTuple):
     name: str
     line: int
     stack: tuple[tuple[str, str], ...]
-
-
-# floors
-
-
-@cache
-def rooms() -> dict[str, list[Path]]:
-    """Return the files of each package and of each module beside them."""
-    found = defaultdict(list)
-    for file in sorted(PACKAGE.rglob("*.py")):
-        found[file.relative_to(PACKAGE).parts[0].removesuffix(".py")].append(file)
-    return {room: files for room, files in found.items() if room != "__init__"}
-
-
-def imported(files: list[Path]) -> set[str]:
-    """Return the rooms that files import when they run; imports for type checkers are left out."""
-    return {room for file in files for room in imports_of(ast.parse(file.read_text(encoding="utf-8")))}
-
-
-def imports_of(node: ast.AST) -> Iterator[str]:
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
-            continue
-        modules = [child.module or ""] if isinstance(child, ast.ImportFrom) else []
-        modules += [alias.name for alias in child.names] if isinstance(child, ast.Import) else []
-        yield from (module.split(".")[1] for module in modules if module.startswith("rlx."))
-        yield from imports_of(child)
-
-
-def floors() -> list[list[str]]:
-    """Return the rooms by floor, the lowest first: a room stands one floor above the highest that it imports."""
-    below = {room: imported(files) & rooms().keys() - {room} for room, files in rooms().items()}
-
-    @cache
-    def floor(room: str) -> int:
-        return max((floor(other) + 1 for other in below[room]), default=0)
-
-    return [[room for room in below if floor(room) == number] for number in range(max(map(floor, below)) + 1)]
-
-
-def draw_floors() -> str:
-    """Draw a table of the rooms, the highest floor first, with lines of code and what each holds."""
-    total = sum(map(num_lines, rooms()))
-    rows = [
-        f"| {number} | `{name_of(room)}` | {num_lines(room):,} | {num_lines(room) / total:.1%} | {summary(room)} |"
-        for number, floor in reversed(list(enumerate(floors(), 1)))
-        for room in sorted(floor, key=num_lines, reverse=True)
-    ]
-    head = ["| floor | room | lines | share | what it holds |", "|---:|---|---:|---:|---|"]
-    return "\n".join([*head, *rows, f"| | all | {total:,} | | |"])
-
-
-def name_of(room: str) -> str:
-    return f"{room}/" if (PACKAGE / room).is_dir() else f"{room}.py"
-
-
-@cache
-def num_lines(room: str) -> int:
-    return sum(file.read_text(encoding="utf-8").count("\n") for file in rooms()[room])
-
-
-def summary(room: str) -> str:
-    """Return the first sentence of a package or module."""
-    file = PACKAGE / room / "__init__.py"
-    return first_sentence(ast.parse((file if file.is_file() else rooms()[room][0]).read_text(encoding="utf-8")))
-
-
-def first_sentence(node: ast.Module | ast.FunctionDef | ast.ClassDef) -> str:
-    text = " ".join((ast.get_docstring(node) or "").split())
-    return re.split(r"(?<=[.:;])\s", text)[0].rstrip(".:;")
-
-
-# paths
 
 
 def record_step() -> list[Call]:
@@ -270,16 +196,29 @@ def functions_of(file: Path) -> Mapping[int, ast.FunctionDef]:
 
 def drawings() -> dict[str, str]:
     calls = record_step()
-    return {"floors": draw_floors(), "episode": draw_path(calls, EPISODE), "batch": draw_path(calls, BATCH)}
+    return {
+        "floors": draw_floors(),
+        "sizes": draw_sizes(),
+        "episode": draw_path(calls, EPISODE),
+        "batch": draw_path(calls, BATCH),
+    }
+
+
+def place_of_drawing(page: str, name: str) -> slice:
+    """Return the place between the marks of a drawing."""
+    marks = f"<!-- drawing: {name} -->\n", f"<!-- end of drawing: {name} -->"
+    match = re.search(f"(?<={re.escape(marks[0])}).*?(?={re.escape(marks[1])})", page, re.DOTALL)
+    if not match:
+        raise SystemExit(f"{PAGE}: it has no place for {name}; add {marks[0].strip()} and {marks[1]}")
+    return slice(*match.span())
 
 
 def put(page: str, name: str, drawing: str) -> str:
-    """Return the page with a drawing between its marks."""
-    marks = f"<!-- drawing: {name} -->", f"<!-- end of drawing: {name} -->"
-    pattern = re.compile(f"(?<={re.escape(marks[0])}\n).*?(?={re.escape(marks[1])})", re.DOTALL)
-    if not pattern.search(page):
-        raise SystemExit(f"{PAGE}: it has no place for {name}; add {marks[0]} and {marks[1]}")
-    return pattern.sub(lambda match: f"\n{drawing}\n\n", page)
+    """Return the page with a drawing between its marks; sizes stay as they are while they are about right."""
+    place = place_of_drawing(page, name)
+    if name == "sizes" and not wrong_sizes(read_sizes(page[place]), sizes()):
+        return page
+    return f"{page[: place.start]}\n{drawing}\n\n{page[place.stop :]}"
 
 
 def main(words: list[str]) -> None:

@@ -9,25 +9,49 @@ from pathlib import Path
 
 import pytest
 
-from scripts import drawings
+from scripts import drawings, rooms
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 
 
 def drawn(name: str) -> str:
-    match = re.search(f"(?<=<!-- drawing: {name} -->\n).*?(?=<!-- end of drawing: {name} -->)", PAGE, re.DOTALL)
-    assert match is not None
-    return match[0].strip("\n")
-
-
-def without_sizes(table: str) -> str:
-    """Lines of code change with every commit, and the page is drawn again when something else does."""
-    return re.sub(r"[\d.,]+%? \|", "|", re.sub(r"^\| (\d+) ", r"| floor \1 ", table, flags=re.MULTILINE))
+    return PAGE[drawings.place_of_drawing(PAGE, name)].strip("\n")
 
 
 def test_the_floors_are_those_of_the_imports() -> None:
-    assert without_sizes(drawn("floors")) == without_sizes(drawings.draw_floors()), "make drawings"
+    assert drawn("floors") == rooms.draw_floors(), "make drawings"
+
+
+def test_the_sizes_are_about_those_of_the_packages() -> None:
+    stated = rooms.read_sizes(drawn("sizes"))
+    assert not rooms.wrong_sizes(stated, rooms.sizes()), "make drawings"
+    total = sum(stated.values())
+    assert {f"{total:,}", f"{rooms.BUDGET:,}", f"{total - rooms.BUDGET:,}"} <= set(
+        re.findall(r"[\d,]*\d", drawn("sizes").split("|")[0])
+    )
+
+
+@pytest.mark.parametrize(
+    ("stated", "wrong"),
+    [
+        ({"a/": 10_000, "b/": 500}, set()),
+        ({"a/": 9_000, "b/": 1_000}, set()),
+        ({"a/": 8_500, "b/": 500}, {"a/"}),
+        ({"a/": 10_000, "b/": 1_500}, {"b/"}),
+        ({"a/": 10_000}, {"b/"}),
+        ({"a/": 10_000, "b/": 500, "c/": 500}, {"c/"}),
+    ],
+)
+def test_sizes_may_be_wrong_by_a_tenth_or_by_their_rounding(stated: dict[str, int], wrong: set[str]) -> None:
+    assert rooms.wrong_sizes(stated, {"a/": 10_000, "b/": 500}) == wrong
+
+
+def test_sizes_that_are_about_right_are_not_written_again() -> None:
+    page = "<!-- drawing: sizes -->\nold\n<!-- end of drawing: sizes -->"
+    new = drawings.put(page, "sizes", rooms.draw_sizes())
+    assert rooms.read_sizes(new) == rooms.read_sizes(rooms.draw_sizes())
+    assert drawings.put(new, "sizes", "another") == new
 
 
 def test_the_paths_are_the_calls_of_a_step() -> None:

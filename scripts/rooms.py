@@ -1,0 +1,127 @@
+"""Rooms of rlx: packages, and modules beside them, with their floors, their sizes and what they hold."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "rlx"
+BUDGET = 40_000
+"""Lines that rlx/ should have at most."""
+QUANTUM = 500
+"""Number of lines that sizes are rounded to, so that the page changes with large changes only."""
+MODULES = "*.py"
+"""Row of the modules beside the packages."""
+
+
+@cache
+def rooms() -> dict[str, list[Path]]:
+    """Return the files of each package and of each module beside them."""
+    found = defaultdict(list)
+    for file in sorted(PACKAGE.rglob("*.py")):
+        found[file.relative_to(PACKAGE).parts[0].removesuffix(".py")].append(file)
+    return {room: files for room, files in found.items() if room != "__init__"}
+
+
+def imported(files: list[Path]) -> set[str]:
+    """Return the rooms that files import when they run; imports for type checkers are left out."""
+    return {room for file in files for room in imports_of(ast.parse(file.read_text(encoding="utf-8")))}
+
+
+def imports_of(node: ast.AST) -> Iterator[str]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
+            continue
+        modules = [child.module or ""] if isinstance(child, ast.ImportFrom) else []
+        modules += [alias.name for alias in child.names] if isinstance(child, ast.Import) else []
+        yield from (module.split(".")[1] for module in modules if module.startswith("rlx."))
+        yield from imports_of(child)
+
+
+def floors() -> list[list[str]]:
+    """Return the rooms by floor, the lowest first: a room stands one floor above the highest that it imports."""
+    below = {room: imported(files) & rooms().keys() - {room} for room, files in rooms().items()}
+
+    @cache
+    def floor(room: str) -> int:
+        return max((floor(other) + 1 for other in below[room]), default=0)
+
+    return [[room for room in below if floor(room) == number] for number in range(max(map(floor, below)) + 1)]
+
+
+def draw_floors() -> str:
+    """Draw a table of the rooms, the highest floor first, packages before modules, and what each holds."""
+    rows = [
+        f"| {number} | `{name_of(room)}` | {summary(room)} |"
+        for number, floor in reversed(list(enumerate(floors(), 1)))
+        for room in sorted(floor, key=lambda room: (not is_package(room), room))
+    ]
+    return "\n".join(["| floor | room | what it holds |", "|---:|---|---|", *rows])
+
+
+def name_of(room: str) -> str:
+    return f"{room}/" if is_package(room) else f"{room}.py"
+
+
+def is_package(room: str) -> bool:
+    return (PACKAGE / room).is_dir()
+
+
+def summary(room: str) -> str:
+    """Return the first sentence of a package or module."""
+    file = PACKAGE / room / "__init__.py"
+    return first_sentence(ast.parse((file if file.is_file() else rooms()[room][0]).read_text(encoding="utf-8")))
+
+
+def first_sentence(node: ast.Module | ast.FunctionDef | ast.ClassDef) -> str:
+    text = " ".join((ast.get_docstring(node) or "").split())
+    return re.split(r"(?<=[.:;])\s", text)[0].rstrip(".:;")
+
+
+# sizes
+
+
+def sizes() -> dict[str, int]:
+    """Return the lines of each package by name, and of all modules beside the packages together."""
+    lines: Counter[str] = Counter()
+    for room in sorted(rooms(), key=lambda room: (not is_package(room), room)):
+        lines[name_of(room) if is_package(room) else MODULES] += num_lines(room)
+    return dict(lines)
+
+
+def num_lines(room: str) -> int:
+    return sum(file.read_text(encoding="utf-8").count("\n") for file in rooms()[room])
+
+
+def draw_sizes() -> str:
+    """Draw a table of the packages' lines, and what the whole misses the budget by."""
+    lines = {name: to_quantum(number) for name, number in sizes().items()}
+    total = sum(lines.values())
+    rows = [f"| `{name}` | {number:,} | {number / total:.0%} |" for name, number in lines.items()]
+    budget = f"`rlx/` has about {total:,} lines. The budget is {BUDGET:,}: it is missed by about {total - BUDGET:,}."
+    return "\n".join([budget, "", "| package | lines | share |", "|---|---:|---:|", *rows])
+
+
+def to_quantum(number: int) -> int:
+    return max(round(number / QUANTUM), 1) * QUANTUM
+
+
+def read_sizes(drawing: str) -> dict[str, int]:
+    """Return the lines that a drawing states."""
+    rows = re.findall(r"^\| `(.+?)` \| ([\d,]+) \|", drawing, re.MULTILINE)
+    return {name: int(number.replace(",", "")) for name, number in rows}
+
+
+def wrong_sizes(stated: Mapping[str, int], lines: Mapping[str, int]) -> set[str]:
+    """Return the packages whose stated lines are missing, or wrong by more than a tenth and more than a quantum."""
+    return {
+        name
+        for name in stated.keys() | lines.keys()
+        if abs(stated.get(name, 0) - lines.get(name, 0)) > max(QUANTUM, lines.get(name, 0) / 10)
+        or (name in stated) != (name in lines)
+    }
