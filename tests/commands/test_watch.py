@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -195,7 +196,16 @@ def test_a_sparkline_rises_and_falls() -> None:
 def test_a_signal_ends_the_command_with_code_0_and_nothing_on_stderr(tmp_path: Path, signum: int) -> None:
     make_run(tmp_path / "a", 0.5)
     command = [sys.executable, "-m", "rlx", "watch", str(tmp_path), "--every", "60"]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # what a shell starts behind itself ignores it
+    )
+    with process, ExitStack() as stack:
+        stack.callback(process.kill)
         assert process.stdout is not None
         assert process.stdout.readline().startswith("a, running, 1/10")
         process.send_signal(signum)
