@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from rlx.console import counted, one_line
+from rlx.console import one_line
 from rlx.record.folder import CHECKPOINTS, LOCK, TRAJECTORIES
 from rlx.record.lock import HeldError, hold
 
 WANDB = "wandb"
-OFFLINE = "offline-run-*"
-"""Folders of one start of a run each, in W&B's folder; a resumed run has several."""
+OFFLINE = "offline-run-"
+ONLINE = "run-"
+"""First letters of the folder of a start of a run, in W&B's folder. A resumed run has several such folders."""
+API_KEY = "WANDB_API_KEY"
+ERROR = re.compile(r"\b(?:ERROR|Error:) (?P<text>.*)")
+SECONDS = 1800
+"""Longest upload of a run, if the server goes away: W&B's program tries again and again."""
 NOT_IN = {CHECKPOINTS, TRAJECTORIES}
 """Folders of a run that contain no runs."""
-Upload = Callable[[Sequence[Path]], str]
-"""Uploads these parts of a run; returns the reason where that fails, or the empty string."""
+Upload = Callable[[Path], str]
+"""Uploads a part of a run; returns the reason where that fails, or the empty string."""
 
 
 @dataclass(frozen=True)
@@ -33,21 +40,27 @@ class Synced:
 
 def sync(folders: Sequence[Path], upload: Upload | None = None) -> Iterator[Synced]:
     """Upload each run below the folders that has something to upload, and yield its outcome."""
-    for folder in dict.fromkeys(run for place in folders for run in recorded_runs(place)):
-        yield sync_run(folder, upload or upload_by_wandb)
+    upload = upload or WandbProgram()
+    runs = list(dict.fromkeys(run for place in folders for run in recorded_runs(place)))
+    for folder in runs:
+        yield sync_run(folder, upload)
+    if not runs:
+        where = one_line(", ".join(map(str, folders)))
+        yield Synced(f"{where}: W&B recorded no run offline here; name a folder of runs", failed=True)
 
 
 def recorded_runs(place: Path) -> Iterator[Path]:
     """Yield the folders of runs, below a folder or at it, that W&B recorded offline."""
     for folder, below, _ in os.walk(place.absolute()):
-        if WANDB in below and any(parts_of(Path(folder))):
+        if WANDB in below and any(parts_of(Path(folder), OFFLINE)):
             yield Path(folder)
         below[:] = sorted(name for name in below if name not in NOT_IN | {WANDB})
 
 
-def parts_of(folder: Path) -> list[Path]:
-    """Return the recorded parts of a run, in the order of their times."""
-    return sorted(part for part in (folder / WANDB).glob(OFFLINE) if any(part.glob("run-*.wandb")))
+def parts_of(folder: Path, *kinds: str) -> list[Path]:
+    """Return the parts of a run that W&B recorded, one for each start, in the order of their times."""
+    found = [(part.name.removeprefix(kind), part) for kind in kinds for part in (folder / WANDB).glob(f"{kind}*")]
+    return [part for _, part in sorted(found) if any(part.glob("run-*.wandb"))]
 
 
 def is_uploaded(part: Path) -> bool:
@@ -56,37 +69,71 @@ def is_uploaded(part: Path) -> bool:
 
 
 def sync_run(folder: Path, upload: Upload) -> Synced:
-    """Upload the parts of a run that are not uploaded yet. The run's lock is held: W&B marks a part as uploaded, and a
-    run that goes on would lose what it adds afterwards."""
+    """Upload the last part of a run, which has all steps and replaces earlier parts, if it is not uploaded yet.
+
+    The run's lock is held: W&B marks a part as uploaded, and a run that goes on would lose what it adds afterwards.
+    """
     name = one_line(str(folder))
     try:
         with hold(folder / LOCK):
-            rest = [part for part in parts_of(folder) if not is_uploaded(part)]
-            if not rest:
+            part = parts_of(folder, OFFLINE, ONLINE)[-1]
+            if part.name.startswith(ONLINE) or is_uploaded(part):
                 return Synced(f"{name}: uploaded before")
-            reason = upload(rest)
-            left = [part for part in rest if not is_uploaded(part)]
+            reason = upload(part)
+            is_done = is_uploaded(part)
     except HeldError as error:
         return Synced(f"{name}: running ({one_line(str(error))}), to be uploaded when it has ended")
     except OSError as error:
         return Synced(f"{name}: not uploaded: {one_line(str(error))}", failed=True)
-    if reason or left:
+    if not is_done:
         return Synced(f"{name}: not uploaded: {one_line(reason or 'W&B gave no reason')}", failed=True)
-    return Synced(f"{name}: uploaded, {counted(len(rest), 'part')}")
+    return Synced(f"{name}: uploaded")
 
 
-def upload_by_wandb(parts: Sequence[Path]) -> str:
-    """Run `wandb sync`. The variable that makes runs offline is left out, as it would make the upload offline too."""
-    command = [sys.executable, "-m", "wandb", "sync", *map(str, parts)]
-    done = subprocess.run(
-        command, env=online(os.environ), stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace"
-    )
-    return "" if done.returncode == 0 else last_line(done.stderr) or last_line(done.stdout) or "no reason given"
+@dataclass
+class WandbProgram:
+    """Uploads by W&B's own program, which checks the key and the server once, before the first part."""
+
+    refusal: str | None = None
+    """Reason for which the server takes nothing; None before the check."""
+
+    def __call__(self, part: Path) -> str:
+        folder = part.parent.parent
+        if self.refusal is None:
+            self.refusal = run_wandb("login", "--verify", folder=folder)
+        return self.refusal or run_wandb("sync", str(part), folder=folder)
 
 
-def online(environ: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environ.items() if name != "WANDB_MODE"}
+def run_wandb(*words: str, folder: Path) -> str:
+    """Run W&B's program with its own files in the folder; return the error that it prints, without the key."""
+    environ = online(os.environ) | {"WANDB_DIR": str(folder)}
+    quiet: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "errors": "replace"}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "wandb", *words], env=environ, check=False, timeout=SECONDS, **quiet
+        )
+    except subprocess.TimeoutExpired:
+        return f"no answer within {SECONDS} s"
+    reason = error_in(done.stderr) or (last_line(done.stderr or done.stdout) if done.returncode else "")
+    return without_key(reason, environ)
+
+
+def error_in(text: str) -> str:
+    """Return the last error in the output of W&B's program; empty without one."""
+    errors = [match["text"] for line in text.splitlines() if (match := ERROR.search(line))]
+    return "".join(errors[-1:]).strip()
 
 
 def last_line(text: str) -> str:
-    return next((line for line in reversed(text.splitlines()) if line.strip()), "")
+    return next((line for line in reversed(text.splitlines()) if line.strip()), "no reason given")
+
+
+def without_key(text: str, environ: Mapping[str, str]) -> str:
+    """Return a text without the key that the environment holds."""
+    key = environ.get(API_KEY, "").strip()
+    return text.replace(key, API_KEY) if key else text
+
+
+def online(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment without the variable that makes runs offline: it would make the upload offline too."""
+    return {name: value for name, value in environ.items() if name != "WANDB_MODE"}

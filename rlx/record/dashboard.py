@@ -82,7 +82,7 @@ class Dashboard:
         try:
             self._tasks.put(task, timeout=wait)
         except queue.Full:
-            self._fail(BufferError("is too slow: some steps are only in metrics.jsonl"))
+            self._fail(BufferError("is too slow: steps reach it late"))
 
     def _work(self) -> None:
         while (task := self._tasks.get()) is not None:

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rlx.console import one_line
 from rlx.record.dashboard import Figures
 from rlx.record.folder import METRICS, TENSORBOARD
-from rlx.record.track import is_number, is_step, read_metrics
+from rlx.record.track import finite_numbers, lines_by_step, missing_lines
 
 
 @dataclass
@@ -28,34 +27,29 @@ class EventFiles:
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Write a step, and first those before it that are missing."""
-        lines = {step: metrics} if step == self.last + 1 else self._stored() | {step: metrics}
-        self._add({number: line for number, line in lines.items() if self.last < number <= step})
+        self._add(missing_lines(self.folder / METRICS, self.last, step, metrics))
 
     def finish(self, figures: Figures, exit_code: int) -> None:
         """Write the final figures as of the last step, and close."""
-        self._add({number: line for number, line in self._stored().items() if number > self.last})
+        lines = lines_by_step(self.folder / METRICS)
+        self._add({step: lines[step] for step in sorted(lines) if step > self.last})
         if self._writer is not None:
             self._write(self.last, {name: value for name, (value, _, _) in figures.items()})
             self._writer.close()
 
-    def _stored(self) -> dict[int, Mapping[str, Any]]:
-        """Return the lines of metrics.jsonl by step."""
-        return {line["step"]: line for line in read_metrics(self.folder / METRICS) if is_step(line["step"])}
-
     def _add(self, lines: Mapping[int, Mapping[str, Any]]) -> None:
-        """Write these steps in their order, into new files the first time."""
+        """Write these steps, into new files the first time."""
         if lines and self._writer is None:
             self._writer = open_writer(self.folder / TENSORBOARD)
-        for step in sorted(lines):
-            self._write(step, lines[step])
+        for step, line in lines.items():
+            self._write(step, line)
             self.last = step
         if lines:
             self._writer.flush()
 
     def _write(self, step: int, metrics: Mapping[str, Any]) -> None:
-        for name, value in metrics.items():
-            if name != "step" and is_number(value):
-                self._writer.add_scalar(one_line(name), value, step)
+        for name, value in finite_numbers(metrics).items():
+            self._writer.add_scalar(name, value, step)
 
 
 def open_writer(place: Path) -> Any:

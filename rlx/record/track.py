@@ -17,6 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
+from rlx.console import one_line
 from rlx.limits import above, within
 from rlx.record.folder import write_aside
 from rlx.record.sound import open_regular
@@ -90,6 +91,25 @@ def last_metrics(path: Path, num: int) -> list[dict[str, Any]]:
     whole = raw if begin == 0 else raw.partition(b"\n")[2]
     backwards = map(line_of, reversed(whole.decode("utf-8", errors="replace").splitlines(keepends=True)))
     return list(islice((line for line in backwards if line is not None), num))[::-1]
+
+
+def missing_lines(path: Path, last: int, step: int, metrics: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
+    """Return the lines from `last` + 1 to `step` in order, for a tracker that has those up to `last`.
+
+    Only a tracker that lacks more than the line of `step` reads the file.
+    """
+    lines = {step: metrics} if step == last + 1 else lines_by_step(path) | {step: metrics}
+    return {number: lines[number] for number in sorted(lines) if last < number <= step}
+
+
+def lines_by_step(path: Path) -> dict[int, Mapping[str, Any]]:
+    """Return the lines of metrics.jsonl by step. The last line of a step counts."""
+    return {line["step"]: line for line in read_metrics(path) if is_step(line["step"])}
+
+
+def finite_numbers(line: Mapping[str, Any]) -> dict[str, float]:
+    """Return the finite metrics of a line, under names that a tracker can show."""
+    return {one_line(name): value for name, value in line.items() if name != "step" and is_number(value)}
 
 
 def numbers_in(path: Path, name: str) -> dict[int, float]:

@@ -16,8 +16,8 @@ from typing import Any
 from rlx.console import clean_value, one_line
 from rlx.record.dashboard import Figures
 from rlx.record.episode_table import COLUMNS, episode_rows
-from rlx.record.folder import write_aside
-from rlx.record.track import Track
+from rlx.record.folder import METRICS, write_aside
+from rlx.record.track import Track, finite_numbers, lines_by_step, missing_lines
 
 PASS_AT = re.compile(r"(?P<policy>[^/]+)/pass@(?P<k>\d+)")
 PASS_COLUMNS = ("policy", "k", "pass@k", "low", "high")
@@ -29,24 +29,34 @@ SWEEP = "multirun.yaml"
 
 @dataclass
 class WandbRun:
-    """An open run of W&B."""
+    """An open run of W&B. It begins with the first step, which a resumed run takes from metrics.jsonl."""
 
     run: Any
     folder: Path
     episodes: int
+    last: int = 0
+    """Newest step that W&B has."""
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        self.run.log({"step": step, **{one_line(name): value for name, value in metrics.items()}})
+        """Send a step, and first those before it that are missing."""
+        self._send(missing_lines(self.folder / METRICS, self.last, step, metrics))
 
     def finish(self, figures: Figures, exit_code: int) -> None:
-        """Send the final figures and the tables, and close even where they fail."""
+        """Send missing steps, the final figures and the tables, and close even where they fail."""
         try:
+            lines = lines_by_step(self.folder / METRICS)
+            self._send({step: lines[step] for step in sorted(lines) if step > self.last})
             self.run.summary.update({one_line(name): value for name, (value, _, _) in figures.items()})
             tables = tables_of(figures, episode_rows(self.folder, self.episodes))
             if tables:
                 self.run.log(tables)
         finally:
             self.run.finish(exit_code=exit_code)
+
+    def _send(self, lines: Mapping[int, Mapping[str, Any]]) -> None:
+        for step, line in lines.items():
+            self.run.log({**finite_numbers(line), "step": step}, step=step, commit=True)
+            self.last = step
 
 
 def tables_of(figures: Figures, episodes: list[list[Any]]) -> dict[str, Any]:
@@ -77,12 +87,13 @@ def open_wandb(track: Track, folder: Path, config: Mapping[str, Any]) -> WandbRu
     """Open W&B's run: online if the mode says so or, with `auto`, if the user is logged in. An unreachable server makes
     it offline.
 
-    With `auto`, W&B's variable WANDB_MODE comes first.
+    With `auto`, W&B's variable WANDB_MODE comes first. W&B cannot go back to the step of a checkpoint: `resume` is
+    unset, so that a resumed run replaces the run of the same id.
     """
     import wandb
 
     mode = os.environ.get("WANDB_MODE", "auto") if track.mode == "auto" else track.mode
-    online = mode == "online" or (mode == "auto" and wandb.login(prompt=False, timeout=10) is True)
+    online = mode == "online" or (mode == "auto" and is_logged_in())
     settings = wandb.Settings(init_timeout=track.timeout, silent=True, console="off", disable_git=True)
     asked: dict[str, Any] = {
         "project": track.project,
@@ -93,7 +104,6 @@ def open_wandb(track: Track, folder: Path, config: Mapping[str, Any]) -> WandbRu
         "id": run_id(folder),
         "dir": str(folder),
         "config": clean_value(config),
-        "resume": "allow",
         "settings": settings,
     }
     try:
@@ -104,6 +114,16 @@ def open_wandb(track: Track, folder: Path, config: Mapping[str, Any]) -> WandbRu
     for name in BEST:
         run.define_metric(name, step_metric="step", summary="last,max")
     return WandbRun(run, folder, track.episodes)
+
+
+def is_logged_in() -> bool:
+    """Return True if W&B's server accepts the user's key."""
+    import wandb
+
+    try:
+        return wandb.login(prompt=False, timeout=10) is True
+    except wandb.errors.CommError:
+        return False
 
 
 def sweep_of(folder: Path) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from rlx.commands.sync import Synced, online, sync, upload_by_wandb
+from rlx.commands.sync import Synced, WandbProgram, online, sync
 from rlx.record.lock import hold
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -29,11 +29,11 @@ class Uploads:
 
     def __init__(self, reason: str = "") -> None:
         self.reason = reason
-        self.calls: list[list[str]] = []
+        self.calls: list[str] = []
 
-    def __call__(self, parts: Sequence[Path]) -> str:
-        self.calls.append([part.name for part in parts])
-        for part in parts if not self.reason else ():
+    def __call__(self, part: Path) -> str:
+        self.calls.append(part.name)
+        if not self.reason:
             (part / "run-id.wandb.synced").touch()
         return self.reason
 
@@ -42,12 +42,12 @@ def failures(found: list[Synced]) -> list[bool]:
     return [one.failed for one in found]
 
 
-def test_the_parts_of_a_run_are_uploaded_in_their_order_and_once(tmp_path: Path) -> None:
+def test_the_last_part_of_a_run_is_uploaded_and_once(tmp_path: Path) -> None:
     record(tmp_path / "a" / "1", "20260102", "20260101")
     record(tmp_path / "b", "20260103")
     uploads = Uploads()
     assert failures(list(sync([tmp_path, tmp_path / "b"], uploads))) == [False, False]
-    assert uploads.calls == [["offline-run-20260101-id", "offline-run-20260102-id"], ["offline-run-20260103-id"]]
+    assert uploads.calls == ["offline-run-20260102-id", "offline-run-20260103-id"]
     again = list(sync([tmp_path], uploads))
     assert len(uploads.calls) == 2
     assert ["before" in one.text for one in again] == [True, True]
@@ -59,7 +59,17 @@ def test_what_a_resumed_run_recorded_since_is_uploaded(tmp_path: Path) -> None:
     list(sync([tmp_path], uploads))
     record(tmp_path, "20260102")
     list(sync([tmp_path], uploads))
-    assert uploads.calls[1:] == [["offline-run-20260102-id"]]
+    assert uploads.calls[1:] == ["offline-run-20260102-id"]
+
+
+def test_an_old_part_does_not_replace_what_a_resumed_run_sent_online(tmp_path: Path) -> None:
+    record(tmp_path, "20260101")
+    online_part = tmp_path / "wandb" / "run-20260102-id"
+    online_part.mkdir()
+    (online_part / "run-id.wandb").write_bytes(b"record")
+    uploads = Uploads()
+    assert failures(list(sync([tmp_path], uploads))) == [False]
+    assert uploads.calls == []
 
 
 def test_a_running_run_is_left_for_later(tmp_path: Path) -> None:
@@ -86,7 +96,7 @@ def test_an_upload_that_fails_is_one_line_and_the_others_go_on(tmp_path: Path) -
 
 def test_an_upload_that_claims_success_without_a_mark_has_failed(tmp_path: Path) -> None:
     record(tmp_path, "1")
-    assert failures(list(sync([tmp_path], lambda parts: ""))) == [True]
+    assert failures(list(sync([tmp_path], lambda part: ""))) == [True]
 
 
 def test_a_folder_that_cannot_be_locked_is_a_line(tmp_path: Path) -> None:
@@ -95,24 +105,53 @@ def test_a_folder_that_cannot_be_locked_is_a_line(tmp_path: Path) -> None:
     assert failures(list(sync([tmp_path], Uploads()))) == [True]
 
 
-def test_wandbs_own_program_is_run_with_the_parts_and_online(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wandbs_own_program_is_run_with_the_part_and_online(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commands: list[list[str]] = []
 
     def run(command: list[str], env: dict[str, str], **_: object) -> subprocess.CompletedProcess[str]:
-        commands.append(command)
+        commands.append(command[3:])
         assert "WANDB_MODE" not in env
-        return subprocess.CompletedProcess(command, 1, "out", "first\n\nno key\n\n")
+        assert env["WANDB_DIR"] == str(tmp_path)
+        return subprocess.CompletedProcess(command, 0, "", "wandb: ERROR first\nError: no secret\n\n")
 
     monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_API_KEY", "secret")
     monkeypatch.setattr(subprocess, "run", run)
-    assert upload_by_wandb([tmp_path / "-a;b"]) == "no key"
-    assert commands == [[sys.executable, "-m", "wandb", "sync", f"{tmp_path}/-a;b"]]
+    part = tmp_path / "wandb" / "-a;b"
+    assert WandbProgram(refusal="")(part) == "no WANDB_API_KEY"
+    assert commands == [["sync", str(part)]]
     assert online({"WANDB_MODE": "offline", "WANDB_API_KEY": "k"}) == {"WANDB_API_KEY": "k"}
 
 
-def test_the_command_says_nothing_where_nothing_was_recorded(rlx_here: Command, tmp_path: Path) -> None:
+def test_a_refusal_is_asked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands: list[list[str]] = []
+
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        commands.append(command[3:])
+        return subprocess.CompletedProcess(command, 1, "", "wandb: x\nno luck\n")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    record(tmp_path / "a", "1")
+    record(tmp_path / "b", "1")
+    found = list(sync([tmp_path]))
+    assert commands == [["login", "--verify"]]
+    assert failures(found) == [True, True]
+    assert all(one.text.endswith("no luck") for one in found)
+
+
+def test_an_upload_without_an_end_is_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(command: list[str], timeout: float, **_: object) -> None:
+        raise subprocess.TimeoutExpired(command, timeout)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    record(tmp_path, "1")
+    assert failures(list(sync([tmp_path]))) == [True]
+
+
+def test_the_command_names_a_folder_in_which_nothing_was_recorded(rlx_here: Command, tmp_path: Path) -> None:
     done = rlx_here("sync", str(tmp_path))
-    assert (done.returncode, done.stdout) == (0, "")
+    assert (done.returncode, len(done.stdout.splitlines())) == (1, 1)
+    assert tmp_path.name in done.stdout.replace("\n", "")
 
 
 def test_wandb_knows_the_command() -> None:

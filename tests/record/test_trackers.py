@@ -14,7 +14,7 @@ import pytest
 
 from rlx.record.dashboard import Dashboard
 from rlx.record.episode_table import LONGEST, episode_rows, row_of
-from rlx.record.track import Track
+from rlx.record.track import Track, append_metrics
 from rlx.record.trackers import open_dashboards
 from rlx.types import Action, Completion, Task, Text, Trajectory, Turn
 
@@ -25,7 +25,7 @@ class FakeRun:
         self.summary: dict[str, float] = {}
         self.exit_code: int | None = None
 
-    def log(self, metrics: dict[str, float]) -> None:
+    def log(self, metrics: dict[str, float], step: int | None = None, commit: bool | None = None) -> None:
         self.logged.append(metrics)
 
     @property
@@ -146,6 +146,31 @@ def test_an_unreachable_server_means_offline(tmp_path: Path, monkeypatch: pytest
     assert not dashboard.failures
 
 
+def test_a_login_that_fails_means_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    modes: list[str] = []
+
+    def login(**_: object) -> bool:
+        raise CommError("wrong key")
+
+    fake_wandb(monkeypatch, lambda **settings: modes.append(settings["mode"]) or FakeRun())
+    monkeypatch.setattr(sys.modules["wandb"], "login", login)
+    dashboard, _ = told(tmp_path, Track())
+    assert (modes, dashboard.failures) == (["offline"], {})
+
+
+def test_a_resumed_run_sends_the_steps_before_its_checkpoint_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = FakeRun()
+    fake_wandb(monkeypatch, lambda **_: run)
+    for step in (1, 2):
+        append_metrics(tmp_path / "metrics.jsonl", step, {"reward/mean": float(step), "loss/value": float("nan")})
+    dashboard = open_one(Track(), tmp_path, [])
+    dashboard.log(3, {"reward/mean": 3.0})
+    dashboard.finish({})
+    assert run.logged == [{"step": step, "reward/mean": float(step)} for step in (1, 2, 3)]
+
+
 def test_a_wandb_that_cannot_start_is_one_line_and_nothing_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,7 +187,7 @@ def test_a_wandb_that_cannot_start_is_one_line_and_nothing_more(
 
 def test_each_failure_is_counted_and_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = FakeRun()
-    monkeypatch.setattr(run, "log", lambda metrics: 1 / 0)
+    monkeypatch.setattr(run, "log", lambda metrics, **_: 1 / 0)
     fake_wandb(monkeypatch, lambda **settings: run)
     dashboard, said = told(tmp_path, Track())
     assert dashboard.failures == {"ZeroDivisionError": 4}, "three steps and the tables"
@@ -258,12 +283,12 @@ def test_the_page_has_a_bounded_table_of_episodes(run_copy: Path, monkeypatch: p
     run = FakeRun()
     fake_wandb(monkeypatch, lambda **settings: run)
     open_one(Track(episodes=3), run_copy, []).finish({})
-    rows = cast(Any, run.logged[0]["tables/episodes"]).rows
+    rows = cast(Any, run.logged[-1]["tables/episodes"]).rows
     assert [row["file"] for row in rows] == ["eval-2"] * 3
     assert {"task", "reward", "success", "turns", "tokens", "prompt", "episode"} <= set(rows[0])
     run.logged.clear()
     open_one(Track(episodes=0), run_copy, []).finish({})
-    assert run.logged == []
+    assert not any("tables/episodes" in line for line in run.logged)
 
 
 def test_a_run_of_a_sweep_is_in_the_group_of_the_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

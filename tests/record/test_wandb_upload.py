@@ -1,0 +1,127 @@
+"""W&B itself, offline, killed, resumed and uploaded to a local server: every step once, as metrics.jsonl has it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlx.commands.sync import sync
+from rlx.record.dashboard import Dashboard
+from rlx.record.track import Track, append_metrics, read_metrics, truncate_metrics
+from rlx.record.trackers import open_dashboards
+from tests.record.wandb_server import WandbServer, serving
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+KEY = "local-" + "k" * 40
+KILLED = """
+import os, sys, time
+from pathlib import Path
+from tests.record.test_wandb_upload import open_run, take
+dashboard = open_run(Path(sys.argv[1]))
+take(dashboard, Path(sys.argv[1]), *range(1, 8), seconds=1.0)
+while dashboard._tracker is None or dashboard._tracker.last < 7:
+    time.sleep(0.01)
+os._exit(9)
+"""
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[WandbServer]:
+    """A server that is W&B's for this process and those that it starts, which do not see the user's own login."""
+    with serving(KEY) as found:
+        monkeypatch.setenv("WANDB_BASE_URL", found.url)
+        monkeypatch.setenv("WANDB_API_KEY", KEY)
+        monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.delenv("WANDB_MODE", raising=False)
+        yield found
+
+
+def open_run(folder: Path) -> Dashboard:
+    track = Track(mode="offline", timeout=120)
+    (dashboard,) = open_dashboards(track, folder, {"seed": 1}, notice=print, code=dict)
+    return dashboard
+
+
+def take(dashboard: Dashboard, folder: Path, *steps: int, seconds: float) -> None:
+    """Take steps as a run does: metrics.jsonl first."""
+    for step in steps:
+        metrics = {"reward/mean": step / 10, "time/step": seconds, "loss/value": float("nan")}
+        append_metrics(folder / "metrics.jsonl", step, metrics)
+        dashboard.log(step, metrics)
+
+
+def record(folder: Path, *steps: int, seconds: float = 1.0) -> None:
+    """Take steps after a checkpoint, and end."""
+    folder.mkdir(exist_ok=True)
+    truncate_metrics(folder / "metrics.jsonl", steps[0] - 1)
+    dashboard = open_run(folder)
+    take(dashboard, folder, *steps, seconds=seconds)
+    dashboard.finish({"eval/pass@1": (0.5, 0.4, 0.6)})
+    assert not dashboard.failures
+
+
+def sent(server: WandbServer) -> list[dict[str, Any]]:
+    """Return the steps that the only run on the server has."""
+    (history,) = server.history.values()
+    lines = [line for line in history if "time/step" in line]
+    assert [line["_step"] for line in lines] == [line["step"] for line in lines]
+    return [{name: value for name, value in line.items() if not name.startswith("_")} for line in lines]
+
+
+def stored(folder: Path) -> list[dict[str, Any]]:
+    lines = read_metrics(folder / "metrics.jsonl")
+    return [{name: value for name, value in line.items() if value is not None} for line in lines]
+
+
+def test_a_killed_and_resumed_run_has_each_step_once(tmp_path: Path, server: WandbServer) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    alone = {name: value for name, value in os.environ.items() if name != "WANDB_SERVICE"}
+    assert subprocess.run([sys.executable, "-c", KILLED, str(folder)], env=alone, timeout=60).returncode == 9
+    record(folder, 6, 7, 8, seconds=2.0)
+    assert [done.failed for done in sync([folder])] == [False]
+    assert sent(server) == stored(folder)
+    assert [line["time/step"] for line in sent(server)] == [1.0] * 5 + [2.0] * 3
+
+
+@pytest.mark.slow
+def test_steps_that_were_uploaded_before_the_resume_are_replaced(tmp_path: Path, server: WandbServer) -> None:
+    folder = tmp_path / "run"
+    record(folder, 1, 2, 3)
+    assert [done.failed for done in sync([folder])] == [False]
+    record(folder, 3, 4, seconds=2.0)
+    assert [done.failed for done in sync([folder])] == [False]
+    assert sent(server) == stored(folder)
+    assert [line["time/step"] for line in sent(server)] == [1.0, 1.0, 2.0, 2.0]
+
+
+@pytest.mark.parametrize("key", ["local-" + "x" * 40, "short", None])
+def test_a_wrong_or_missing_key_is_one_line_without_the_key(
+    key: str | None, tmp_path: Path, server: WandbServer, monkeypatch: pytest.MonkeyPatch, rlx_here: Command
+) -> None:
+    part = tmp_path / "wandb" / "offline-run-20260101-id"
+    part.mkdir(parents=True)
+    (part / "run-id.wandb").write_bytes(b"record")
+    monkeypatch.delenv("WANDB_API_KEY") if key is None else monkeypatch.setenv("WANDB_API_KEY", key)
+    done = rlx_here("sync", str(tmp_path))
+    assert (done.returncode, len(done.stdout.splitlines()), done.stderr) == (1, 1, "")
+    assert key is None or key not in done.stdout
+    assert not server.history
+
+
+@pytest.mark.slow
+def test_a_server_that_cannot_be_reached_is_one_line(
+    tmp_path: Path, server: WandbServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(tmp_path / "run", 1)
+    monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")
+    (done,) = sync([tmp_path])
+    assert done.failed
+    assert len(done.text.splitlines()) == 1
+    assert KEY not in done.text
