@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -86,3 +86,28 @@ def screen(browser: Any, request: pytest.FixtureRequest) -> Iterator[Screen]:
     yield found
     context.close()
     assert found.messages == []
+
+
+REAL = {
+    "carl": (*("env=countdown", "env.max_rounds=2", "algo=carl", "algo.num_fresh=2", "algo.num_forks=3"), 40),
+    "earl": (*("env=sorting/sort3", "env.sizes=[3]", "env.shares=[1]", "algo=earl", "algo.num_samples=2"), 8),
+    "babyai": (*("env=babyai/go_to", "protocol=direct_goal", "algo=nested_ppo", "algo.num_samples=1"), 12),
+    "tool_rloo": (*("env=countdown", "env.max_rounds=2", "algo=tool_rloo", "algo.num_samples=2"), 40),
+}
+"""Words of runs, and the tokens of a turn."""
+
+
+@pytest.fixture(scope="session")
+def real_runs(tmp_path_factory: pytest.TempPathFactory, small_run: Callable[..., Any]) -> Path:
+    """The folder of runs of the embedded model that were trained for one step: a tree, twins, a grid and tool calls."""
+    pytest.importorskip("minigrid")
+    from rlx.console import Screen as Console
+    from rlx.train import train
+
+    folder = tmp_path_factory.mktemp("real")
+    for name, (*words, tokens) in REAL.items():
+        short = ("algo.num_prompts=2", "steps=1", "evaluate.num_tasks=1", "evaluate.num_samples=1", "evaluate.ks=[1]")
+        limits = (f"sampling.max_new_tokens={tokens}", f"evaluate.max_new_tokens={tokens}")
+        run = small_run(folder / name, *words, *short, *limits, without=("env", "algo"))
+        train(run, Console(silent=True))  # type: ignore[arg-type]
+    return folder

@@ -127,14 +127,6 @@ def test_damage_is_named(screen: Any, address: str) -> None:
     screen.open(address + "#/run/hurt", ".notice li:has-text('2 of 9 lines')")
 
 
-def test_tokens_are_shaded_by_the_chosen_column(screen: Any, address: str) -> None:
-    screen.open(address + "#/run/live/episode/step-1.jsonl/1?shade=entropy", ".tokens .tok[class*=q]")
-    screen.page.click("label:has-text('trained')")
-    screen.page.wait_for_selector(".tokens .tok.on")
-    assert screen.page.locator(".tokens [class*=' q']").count() == 0
-    assert "shade=trained" in screen.page.url
-
-
 def test_a_token_says_its_numbers_on_hover_and_by_arrow(screen: Any, address: str) -> None:
     screen.open(address + "#/run/live/episode/step-1.jsonl/1", ".tokens .tok")
     screen.page.hover(".tokens .tok")
@@ -160,33 +152,12 @@ def test_a_tool_call_is_folded_until_it_is_opened(screen: Any, address: str) -> 
     assert screen.page.locator(".call-body .observation").is_visible()
 
 
-def test_pictures_of_the_environment_are_beside_the_turns(screen: Any, address: str) -> None:
-    screen.open(address + "#/run/live/episode/step-1.jsonl/1", ".picture pre")
-    assert screen.page.inner_text(".picture pre >> nth=0") == GRID
-    assert screen.page.locator(".picture").count() == 4
-
-
-def test_a_tree_hangs_forks_on_the_turn_that_they_follow(screen: Any, address: str) -> None:
-    screen.open(address + "#/run/live/group/step-1.jsonl/0", ".tree .node")
-    assert screen.page.locator(".tree .node").count() == 2 + 1 + 2 + 2 + 1
-    assert screen.page.locator(".tree .link.fork").count() == 3
-    assert screen.page.locator(".tree .is-trained").count() == 3
-    screen.page.click(".reward-bar[title*='0.5']")
-    assert screen.page.locator(".tree .node.faded").count() == 5
-
-
 def test_a_tree_is_walked_by_arrows(screen: Any, address: str) -> None:
     screen.open(address + "#/run/live/group/step-1.jsonl/0", ".tree .node.selected")
     screen.press("ArrowRight", "ArrowDown")
     assert screen.page.inner_text(".panel h2") == "Sample 2, turn 1"
     screen.press("Enter")
     screen.page.wait_for_url("**/episode/step-1.jsonl/3?turn=1")
-
-
-def test_twins_stand_side_by_side_from_where_they_diverge(screen: Any, address: str) -> None:
-    screen.open(address + "#/run/live/pair/step-1.jsonl/1/step-1.jsonl/2", ".pair-row .turn")
-    assert screen.page.locator("details.common .turn").count() == 2
-    assert [one.inner_text().strip() for one in screen.page.query_selector_all(".tok.split")] == ["it", "not"]
 
 
 def test_a_run_is_opened_and_left_by_keyboard_alone(screen: Any, address: str) -> None:
