@@ -6,6 +6,7 @@ It imports nothing heavy, changes nothing, and reads a run again only if somethi
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -35,13 +36,18 @@ BLOCKS, PLAIN = "▁▂▃▄▅▆▇█", "_.-=+*#@"
 """Heights of a sparkline, and those of a terminal without the first."""
 SEARCH = 10.0
 """Seconds after which new runs are looked for."""
-LOG_LINES = 200
+LOG_LINES = 1000
 """Last lines of a log in which a warning is looked for."""
 WARNING = "warning: "
+STAMP = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d "
+"""Begin of a log's entry. Further lines of an entry may hold text of a model and are not looked at."""
+BEGAN = re.compile(STAMP + "began: ")
+"""Entry that every start of the run writes first."""
+REACHED = re.compile(STAMP + r"(?:train: (\d{1,18})/|resumed from .*step-(\d{1,18})$)")
+WARNED = re.compile(rf"(?P<stamp>{STAMP}){WARNING}(?:step (?P<step>\d{{1,18}}): )?(?P<text>.*)")
+FAILED = re.compile(STAMP + "ended by ")
 LIVE = ("running", "queued")
 ORDER = (*LIVE, "unreadable", "failed", "interrupted", "finished")
-ENDED = "ended by "
-"""Begin of the log's line about an error that ended a run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +61,9 @@ class Seen:
     line: str = ""
     """Last line of the log."""
     warning: str = ""
-    """Last warning near the end of the log."""
+    """Last warning since the run's last start, with its step, unless it is older than the sparkline."""
+    error: str = ""
+    """Error that ended the run's last start."""
 
 
 @dataclass
@@ -89,14 +97,33 @@ def see(status: Status) -> Seen:
     metric = next((name for name in SHOWN if any(is_number(line.get(name)) for line in lines)), "")
     values = tuple(float(line[metric]) for line in lines if metric and is_number(line.get(metric)))
     log = last_lines(status.folder / LOG, LOG_LINES)
-    warnings = [text for text in log if WARNING in text or ENDED in text]
+    life = last_life(log)
     return Seen(
         status=status,
         values=values,
         metric=metric,
         line=one_line(log[-1]) if log else "",
-        warning=one_line(warnings[-1]) if warnings else "",
+        warning=last_warning(life, status.step or 0),
+        error=next((one_line(text) for text in reversed(life) if FAILED.match(text)), ""),
     )
+
+
+def last_life(log: Sequence[str]) -> Sequence[str]:
+    """Return the lines since the last start of the run."""
+    begins = [index for index, text in enumerate(log) if BEGAN.match(text)]
+    return log[begins[-1] :] if begins else log
+
+
+def last_warning(life: Sequence[str], now: int) -> str:
+    """Return the last warning with its step; empty without one in the steps that the sparkline shows."""
+    reached, found = 0, ""
+    for text in life:
+        if match := REACHED.match(text):
+            reached = int(match[1] or match[2])
+        elif match := WARNED.match(text):
+            step = int(match["step"]) if match["step"] else reached
+            found = f"{match['stamp']}{WARNING}step {step}: {match['text']}" if now - step < RECENT else ""
+    return one_line(found)
 
 
 def sparkline(values: Sequence[float], blocks: str = BLOCKS, width: int = WIDTH) -> str:
@@ -133,10 +160,11 @@ def cells_of(seen: Seen, folder: Path, blocks: str) -> tuple[str, ...]:
 
 
 def notes_of(seen: Seen) -> list[str]:
-    """Return the last warning, and a running run's last line."""
-    is_live = seen.status.state in LIVE
-    shown = [seen.warning if is_live or seen.status.state == "failed" else "", seen.line if is_live else ""]
-    return [text for text in dict.fromkeys(shown) if text]
+    """Return the error of a failed run, or the last warning and the last line of a running run."""
+    if seen.status.state == "failed":
+        return [seen.error or seen.warning] if seen.error or seen.warning else []
+    shown = (seen.warning, seen.line) if seen.status.state in LIVE else ()
+    return [text for text in shown if text]
 
 
 def picture(runs: Sequence[Seen], folder: Path, blocks: str) -> RenderableType:
@@ -150,7 +178,7 @@ def picture(runs: Sequence[Seen], folder: Path, blocks: str) -> RenderableType:
 
 
 def style_of(note: str) -> str:
-    return "yellow" if WARNING in note or ENDED in note else "dim"
+    return "yellow" if WARNED.match(note) or FAILED.match(note) else "dim"
 
 
 def plain_lines(runs: Sequence[Seen], folder: Path, blocks: str) -> Iterator[str]:

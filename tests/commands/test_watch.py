@@ -20,7 +20,7 @@ from rich.console import Console
 
 import rlx.commands.watch
 import rlx.launch.mark
-from rlx.commands.watch import BLOCKS, PLAIN, SEARCH, WIDTH, Watcher, notes_of, sparkline, watch
+from rlx.commands.watch import BLOCKS, PLAIN, RECENT, SEARCH, WIDTH, Watcher, notes_of, sparkline, watch
 from rlx.launch.mark import ASK
 from rlx.launch.slurm import Record
 
@@ -121,24 +121,56 @@ def test_slurm_is_asked_at_intervals_and_a_waiting_job_is_queued(
     assert len(asked) == 2
 
 
+T = "2026-11-27 07:28:03"
+
+
+def notes(folder: Path) -> dict[str, list[str]]:
+    return {one.status.folder.name: notes_of(one) for one in Watcher(folder).look()}
+
+
 def test_the_last_warning_of_a_running_run_and_the_error_of_a_failed_one_are_shown(tmp_path: Path) -> None:
-    log = "t warning: first\nt warning: every turn is invalid\nt train: 1/10 steps\n"
+    log = f"{T} warning: step 1: first\n{T} warning: step 1: every turn is invalid\n{T} train: 1/10 steps\n"
     make_run(tmp_path / "a", 0.5, log=log)
-    make_run(tmp_path / "b", 0.5, state="failed", log="t ended by RunError: too many\nt later\n")
+    make_run(tmp_path / "b", 0.5, state="failed", log=f"{T} ended by RunError: too many\nlater\n")
     make_run(tmp_path / "c", 0.5, state="finished", log=log)
-    notes = {one.status.folder.name: notes_of(one) for one in Watcher(tmp_path).look()}
-    assert notes == {
-        "a": ["t warning: every turn is invalid", "t train: 1/10 steps"],
-        "b": ["t ended by RunError: too many"],
+    assert notes(tmp_path) == {
+        "a": [f"{T} warning: step 1: every turn is invalid", f"{T} train: 1/10 steps"],
+        "b": [f"{T} ended by RunError: too many"],
         "c": [],
     }
 
 
+def test_a_warning_or_an_error_from_before_the_last_start_is_not_shown(tmp_path: Path) -> None:
+    before = f"{T} began: x\n{T} warning: step 1: old\n{T} ended by RunError: once\n"
+    make_run(tmp_path / "a", 0.5, log=f"{before}{T} began: x\n{T} train: 1/10 steps\n")
+    make_run(tmp_path / "b", 0.5, state="failed", log=f"{before}{T} began: x\n{T} train: 1/10 steps\n")
+    assert notes(tmp_path) == {"a": [f"{T} train: 1/10 steps"], "b": []}
+
+
+def test_a_warning_that_does_not_say_its_step_gets_it_from_the_log(tmp_path: Path) -> None:
+    resumed = f"{T} began: x\n{T} resumed from a/checkpoints/step-2\n"
+    make_run(tmp_path / "a", 0.5, 0.5, log=f"{resumed}{T} warning: odd\n")
+    make_run(tmp_path / "b", 0.5, 0.5, log=f"{resumed}{T} train: 3/10 steps\n{T} warning: odd\n")
+    found = notes(tmp_path)
+    assert [found[name][0] for name in "ab"] == [f"{T} warning: step {step}: odd" for step in (2, 3)]
+
+
+@pytest.mark.parametrize(("steps", "is_shown"), [(RECENT, True), (RECENT + 1, False)])
+def test_a_warning_older_than_the_sparkline_is_not_shown(steps: int, is_shown: bool, tmp_path: Path) -> None:
+    make_run(tmp_path / "a", *[0.5] * steps, log=f"{T} warning: step 1: odd\n{T} train\n", steps=1000)
+    assert any("odd" in note for note in notes(tmp_path)["a"]) == is_shown
+
+
+def test_text_within_an_entry_of_the_log_is_neither_a_start_nor_a_warning(tmp_path: Path) -> None:
+    make_run(tmp_path / "a", 0.5, log=f"{T} warning: step 1: real\nbegan: x\nwarning: step 1: of a model\n{T} end\n")
+    assert notes(tmp_path)["a"] == [f"{T} warning: step 1: real", f"{T} end"]
+
+
 def test_a_terminal_gets_a_picture_that_ends_with_the_cursor_back(tmp_path: Path) -> None:
-    make_run(tmp_path / "a", 0.0, 1.0, log="t warning: odd\n")
+    make_run(tmp_path / "a", 0.0, 1.0, log=f"{T} warning: step 2: odd\n")
     text = Screen(tmp_path, lambda: make_run(tmp_path / "a", 0.0, 1.0, 0.5), terminal=True).text
     assert "1 running in" in text
-    assert "a: t warning: odd" in text
+    assert f"a: {T} warning: step 2: odd" in text
     assert "3/10" in text
     assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l"), "the cursor is shown again"
 
@@ -169,7 +201,7 @@ def test_an_empty_folder_is_no_run_and_damage_hides_no_other_run(tmp_path: Path)
 
 @pytest.mark.parametrize("terminal", [True, False])
 def test_hostile_text_is_plain(tmp_path: Path, terminal: bool) -> None:
-    hostile = "\x1b]0;x\x07\u202e[red]bold[/red] warning: " + "x" * 10**4
+    hostile = f"{T} warning: \x1b]0;x\x07\u202e[red]bold[/red] warning: " + "x" * 10**4
     make_run(tmp_path / "[bold]\u202ea", 0.5, log=f"{'y' * 10**6}\n{hostile}\n")
     text = Screen(tmp_path, lambda: None, terminal=terminal).text
     assert "\u202e" not in text
