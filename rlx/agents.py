@@ -28,7 +28,7 @@ def is_alone(env: Environment) -> bool:
     return len(env.agents) == 1
 
 
-def briefed(env: Environment, task: Task, agent: str) -> Task:
+def brief(env: Environment, task: Task, agent: str) -> Task:
     """Return the task as an agent is told it."""
     return task if is_alone(env) else replace(task, prompt=env.briefing(task, agent))
 

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from rlx.agents import groups_of_agents
-from rlx.algo.parts import adapted, recalled
+from rlx.algo.parts import adapt_state, recall
 from rlx.console import Screen, counted
 from rlx.evaluate.evaluate import held_out
 from rlx.evaluate.summary import Summary, code_state
@@ -169,7 +169,7 @@ def open_pipeline(
             timed=partial(life.process.note_times, step + 1),
         )
         player = distribute(act, ranks, run.hardware.players(ranks.size))
-        algo = recalled(run.algo, life.progress.memory)
+        algo = recall(run.algo, life.progress.memory)
         return partial(sample_turns, player, algo.sample, tasks(step), algo.num_turns)
 
     rollouts = Pipeline(launch, staleness=staleness, last=run.steps, kept=played)
@@ -200,7 +200,7 @@ def take_step(
     sampled = time.monotonic()
     held = gpu_peak("rollout", run.hardware.device)
     life.process.pulse.at(f"update of step {step + 1}")
-    algo = recalled(run.algo, life.progress.memory)
+    algo = recall(run.algo, life.progress.memory)
     own = groups_of_agents(groups, run.trained_agents)
     whole = trainee.learner.annotate(collate(own), algo.needs)
     credited = algo.credit(rows(own, whole))
@@ -216,7 +216,7 @@ def take_step(
     known |= curriculum.tell(run, life.progress.counts)
     figures = with_credit_figures({**measure(own, run.env), **stats}, credited.metrics)
     life.advance(
-        memory=adapted(algo, life.progress.memory, groups, figures),
+        memory=adapt_state(algo, life.progress.memory, groups, figures),
         counts=curriculum.adapt(run, life.progress.counts, groups),
     )
     clock = {

@@ -64,7 +64,7 @@ env/countdown/countdown:CountdownEpisode.step
 tool/python:Python.run
 rollout/episode:World.close_turn
 rollout/episode:Scene.end
-algo/samplers:grouped
+algo/samplers:group_by_task
 """
 BATCH = """
 agents:groups_of_agents

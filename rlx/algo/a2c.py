@@ -12,7 +12,7 @@ do and every turn has an advantage of its own; no ratio is clipped, so a batch i
 from __future__ import annotations
 
 from rlx.algo.gae import gae_over_turns
-from rlx.algo.losses import PLAIN, PolicyLoss, loss_parts, policy_gradient, policy_loss, together, value_loss
+from rlx.algo.losses import PLAIN, PolicyLoss, loss_parts, policy_gradient, policy_loss, sum_losses, value_loss
 from rlx.algo.parts import Algorithm, Critic, Optimizer, TokenLoss
 from rlx.algo.samplers import independent
 
@@ -33,7 +33,7 @@ def a2c(
     of_critic = value_loss(value_weight=value_weight)
 
     def token_loss(loss: PolicyLoss) -> TokenLoss:
-        return together(policy_loss(policy_gradient(), loss), of_critic)
+        return sum_losses(policy_loss(policy_gradient(), loss), of_critic)
 
     return Algorithm(
         sample=independent(num_samples),

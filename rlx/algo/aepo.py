@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from rlx.algo.arpo import outcome_of_leaves
 from rlx.algo.coins import Uncertainty, by_coin
-from rlx.algo.credit import standardised
+from rlx.algo.credit import standardise
 from rlx.algo.losses import PLAIN, PolicyLoss, Surrogate, loss_parts, policy_loss
 from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, PerToken, Space, Tokens
 from rlx.algo.rows import Rows
@@ -84,21 +84,21 @@ def num_fresh_of(num: int, entropies: Sequence[float]) -> int:
 def by_surprise(credit: Credit, weight: float, eps: float = 1e-6) -> Credit:
     """Multiply each token's advantage by 1 + weight * z(-log p), z over the sampled tokens of its task."""
 
-    def weighed(rows: Rows) -> Credited:
+    def weigh(rows: Rows) -> Credited:
         found = credit(rows)
         of_task: dict[int, list[float]] = defaultdict(list)
         for group, logp in zip(rows.group, rows.logp, strict=True):
             of_task[group] += [-one for one in logp]
-        z = {group: iter(standardised("sample", eps)(values)) for group, values in of_task.items()}
+        z = {group: iter(standardise("sample", eps)(values)) for group, values in of_task.items()}
         factors = [
             [1 + weight * next(z[group]) for _ in logp] for group, logp in zip(rows.group, rows.logp, strict=True)
         ]
-        return replace(found, advantage=PerToken(list(map(multiplied, found.advantage.values, factors))))
+        return replace(found, advantage=PerToken(list(map(multiply, found.advantage.values, factors))))
 
-    return weighed
+    return weigh
 
 
-def multiplied(own: float | Sequence[float], factors: Sequence[float]) -> list[float]:
+def multiply(own: float | Sequence[float], factors: Sequence[float]) -> list[float]:
     """Multiply a row's advantage, or that of each token, by factors of tokens."""
     values = own if isinstance(own, Sequence) else [own] * len(factors)
     return [value * factor for value, factor in zip(values, factors, strict=True)]

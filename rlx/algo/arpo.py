@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from rlx.algo.backup import beside, credit_edges, forest_of, groups_of, leaf_means, leaf_returns, num_copies
 from rlx.algo.coins import Uncertainty, by_coin
-from rlx.algo.credit import standardised
+from rlx.algo.credit import standardise
 from rlx.algo.losses import PLAIN, PolicyLoss, clipped_loss, loss_parts
 from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, Space
 from rlx.algo.rows import Rows
@@ -64,7 +64,7 @@ def outcome_of_leaves(eps: float = 1e-6) -> Credit:
 
     def credit(rows: Rows) -> Credited:
         forest = forest_of(rows)
-        leaves = beside(leaf_returns(forest), groups_of(forest), standardised("sample", eps))
+        leaves = beside(leaf_returns(forest), groups_of(forest), standardise("sample", eps))
         return credit_edges(forest, leaf_means(forest, leaves), num_copies(forest))
 
     return credit

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from rlx.algo import backup
-from rlx.algo.credit import standardised
+from rlx.algo.credit import standardise
 from rlx.algo.forks import in_rounds, surest_last
 from rlx.algo.losses import PLAIN, PolicyLoss, Ratio, clipped_loss, loss_parts
 from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, Space
@@ -80,10 +80,10 @@ def backed_up_values(values: Backup, advantage: Advantage, num_leaves: int = 0, 
 
     def credit(rows: Rows) -> Credited:
         forest = backup.forest_of(rows)
-        copies, compare = backup.copies_of_last(forest, num_leaves), standardised("population", eps)
+        copies, compare = backup.copies_of_last(forest, num_leaves), standardise("population", eps)
         z = backup.beside(backup.leaf_returns(forest), backup.groups_of(forest), compare, copies)
         weigh = weights_of(forest, values, copies)
-        value = backup.backed_up(forest, z, weigh)
+        value = backup.back_up(forest, z, weigh)
         root = backup.root_values(forest, value, weigh)
         gain = backup.minus(value, backup.parent_values(forest, value, root))
         lead = backup.minus(value, [root[rows.group[edge.row]] for edge in forest.edges])

@@ -153,7 +153,7 @@ def beside(values: Leaves, cells: Mapping[int, Hashable], compare: Compare, copi
     return found
 
 
-def added(*parts: Leaves) -> Leaves:
+def add_leaves(*parts: Leaves) -> Leaves:
     """Sum the numbers of each leaf."""
     return {trajectory: sum(part[trajectory] for part in parts) for trajectory in parts[0]}
 
@@ -167,7 +167,7 @@ def leaf_means(forest: Forest, values: Leaves, copies: Mapping[int, int] = {}) -
     ]
 
 
-def backed_up(forest: Forest, values: Leaves, weigh: Weigh) -> list[float]:
+def back_up(forest: Forest, values: Leaves, weigh: Weigh) -> list[float]:
     """V(e) = weighted mean over the edges that follow of V, from the leaves up; 0 of an edge without leaves below."""
     value = [0.0] * len(forest.edges)
     for trajectory, edge in forest.leaf.items():
@@ -175,11 +175,11 @@ def backed_up(forest: Forest, values: Leaves, weigh: Weigh) -> list[float]:
     siblings = forest.siblings
     for number in reversed(range(len(value))):
         after = siblings.get((forest.rows.group[forest.edges[number].row], number), ())
-        value[number] = weighted(after, value, weigh) if after else value[number]
+        value[number] = weigh_siblings(after, value, weigh) if after else value[number]
     return value
 
 
-def weighted(edges: Sequence[int], value: Sequence[float], weigh: Weigh) -> float:
+def weigh_siblings(edges: Sequence[int], value: Sequence[float], weigh: Weigh) -> float:
     """Return the weighted mean of the values of sibling edges."""
     weights = weigh(edges)
     return sum(w * value[one] for w, one in zip(weights, edges, strict=True)) / sum(weights)
@@ -196,7 +196,7 @@ def root_values(forest: Forest, value: Sequence[float], weigh: Weigh) -> dict[in
     found = dict.fromkeys(forest.rows.group, 0.0)
     for (group, parent), edges in forest.siblings.items():
         if parent < 0:
-            found[group] = weighted(edges, value, weigh)
+            found[group] = weigh_siblings(edges, value, weigh)
     return found
 
 

@@ -29,7 +29,7 @@ from typing import Literal
 
 from rlx.algo.backup import beside, figures_of_rows, trees_of
 from rlx.algo.branches import until_contrast
-from rlx.algo.credit import by_trajectory, standardised, trajectory_returns
+from rlx.algo.credit import by_trajectory, standardise, trajectory_returns
 from rlx.algo.losses import PLAIN, PolicyLoss, clipped_loss, loss_parts
 from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, PerRow, Space
 from rlx.algo.rows import Rows
@@ -69,7 +69,7 @@ def branpo(
 
 def base_and_branches(base: Base, eps: float = 1e-6) -> Credit:
     """Credit the turns before a branching beside other bases, and those after it beside all branches of the task."""
-    compare = standardised("sample", eps)
+    compare = standardise("sample", eps)
 
     def credit(rows: Rows) -> Credited:
         pairs = branches_of(rows)

@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import Literal
 
 from rlx.algo.backup import beside, credit_edges, forest_of, groups_of, leaf_means, leaf_returns, num_copies
-from rlx.algo.credit import dropping_equal, standardised
+from rlx.algo.credit import dropping_equal, standardise
 from rlx.algo.losses import PLAIN, PolicyLoss, clipped_loss, loss_parts
 from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, Space
 from rlx.algo.rows import Rows
@@ -64,7 +64,7 @@ def tree_outcome(update: Update, eps: float = 1e-6) -> Credit:
 
     def credit(rows: Rows) -> Credited:
         forest = forest_of(rows)
-        leaves = beside(leaf_returns(forest), groups_of(forest), standardised("sample", eps))
+        leaves = beside(leaf_returns(forest), groups_of(forest), standardise("sample", eps))
         siblings = {edge: len(of) for of in forest.siblings.values() for edge in of}
         is_trained = [update == "all" or siblings.get(edge, 0) > 1 for edge in range(len(forest.edges))]
         copies = [num * trained for num, trained in zip(num_copies(forest), is_trained, strict=True)]

@@ -44,7 +44,7 @@ class Source:
         """Flag of episodes that have another turn."""
         return self.turn + 1 < len(self.episode.turns)
 
-    def passed(self, forked: bool) -> Source:
+    def pass_turn(self, forked: bool) -> Source:
         """Return the same episode one turn later."""
         return replace(self, turn=self.turn + 1, streak=self.streak + 1 if forked else 0)
 
@@ -84,7 +84,7 @@ def by_coin(
                 replace(leave(one.episode, sample=len(played) + i, turn=one.turn + 1), entropy_of=wanted)
                 for i, one in enumerate(forked)
             ]
-            live = [source.passed(source in forked) for source in live if source.goes_on]
+            live = [source.pass_turn(source in forked) for source in live if source.goes_on]
             if starts or not live:
                 more = yield starts or fresh(len(played), len(played) + 1)
                 played += more

@@ -76,7 +76,9 @@ def worth(rows: Rows, gamma: float | None) -> list[float]:
     return [of_trajectory[trajectory] for trajectory in rows.trajectory]
 
 
-def compared(values: Iterable[float], cells: Iterable[Hashable], members: Iterable[int], compare: Compare) -> Credited:
+def compare_members(
+    values: Iterable[float], cells: Iterable[Hashable], members: Iterable[int], compare: Compare
+) -> Credited:
     """One advantage a row: its member's value beside those of its cell's other members, each of whom counts once."""
     at = list(zip(cells, members, strict=True))
     of_cell: dict[Hashable, dict[int, float]] = defaultdict(dict)
@@ -99,7 +101,7 @@ def within_groups(compare: Compare, gamma: float | None) -> Credit:
 
     def credit(rows: Rows) -> Credited:
         cells = rows.group if gamma is None else zip(rows.group, rows.turn, strict=True)
-        return compared(worth(rows, gamma), cells, rows.trajectory, compare)
+        return compare_members(worth(rows, gamma), cells, rows.trajectory, compare)
 
     return credit
 
@@ -108,15 +110,15 @@ def dropping_equal(credit: Credit, drop: bool = True) -> Credit:
     """`credit`, without the groups in which no turn is worth anything, as where all episodes earned the same: they are
     not computed, and a KL or entropy term does not see them (DAPO, arXiv:2503.14476, draws others instead)."""
 
-    def dropped(rows: Rows) -> Credited:
+    def drop_equal(rows: Rows) -> Credited:
         found = credit(rows)
         largest = [max(map(abs, own), default=0.0) for own in by_token(found.advantage)]
         live = {group for group, worth in zip(rows.group, largest, strict=True) if worth > NOTHING}
         factors = [float(group in live) for group in rows.group]
         kept = PerRow([1.0] * len(factors)) if found.keep is None else found.keep
-        return replace(found, keep=scaled(kept, factors))
+        return replace(found, keep=scale_values(kept, factors))
 
-    return dropped if drop else credit
+    return drop_equal if drop else credit
 
 
 def discounted(gamma: float) -> Credit:
@@ -133,12 +135,12 @@ def batch_normalised(*, gamma: float, among: Among = "batch", eps: float = 1e-9)
 
     def credit(rows: Rows) -> Credited:
         cells = rows.turn if among == "turn" else (0,) * len(rows.turn)
-        return compared(returns_to_go(rows, gamma), cells, range(len(rows.turn)), standardised("population", eps))
+        return compare_members(returns_to_go(rows, gamma), cells, range(len(rows.turn)), standardise("population", eps))
 
     return credit
 
 
-def centred(returns: list[float]) -> list[float]:
+def centre(returns: list[float]) -> list[float]:
     """Less the mean, computed from the first return's distance to each, so that equal returns give exact zeros."""
     shifted = [r - returns[0] for r in returns]
     mean = sum(shifted) / len(shifted)
@@ -148,15 +150,15 @@ def centred(returns: list[float]) -> list[float]:
 def deviation(returns: list[float], kind: Deviation) -> float:
     """The standard deviation over n (`population`) or n-1 (`sample`); zero for one return."""
     degrees = len(returns) - (kind == "sample")
-    return sqrt(sum(c * c for c in centred(returns)) / degrees) if degrees > 0 else 0.0
+    return sqrt(sum(c * c for c in centre(returns)) / degrees) if degrees > 0 else 0.0
 
 
-def standardised(std: Deviation, eps: float) -> Compare:
+def standardise(std: Deviation, eps: float) -> Compare:
     """(r - mean) / (std + eps); equal returns are 0 whatever `eps` is."""
 
     def compare(returns: list[float]) -> list[float]:
         divisor = deviation(returns, std) + eps
-        return [c / divisor if c else 0.0 for c in centred(returns)]
+        return [c / divisor if c else 0.0 for c in centre(returns)]
 
     return compare
 
@@ -177,7 +179,7 @@ def leave_one_out(
         if n == 1:
             return [0.0]
         divisor = max(deviation(returns, "population"), deviation_floor) + eps if scale == "std" else 1.0
-        return [n / (n - 1) * c / divisor if c else 0.0 for c in centred(returns)]
+        return [n / (n - 1) * c / divisor if c else 0.0 for c in centre(returns)]
 
     return within_groups(advantages, gamma)
 
@@ -191,7 +193,7 @@ def group_centred(
     (Dr. GRPO). `gamma` as in `within_groups`.
     """
     at_least(0.0, eps=eps)
-    return within_groups(standardised(std, eps) if scale == "std" else centred, gamma)
+    return within_groups(standardise(std, eps) if scale == "std" else centre, gamma)
 
 
 def best_of(k: int, gamma: float | None = None) -> Credit:
@@ -234,15 +236,15 @@ def where_unsolved(credit: Credit, num_tries: int) -> Credit:
     """`credit`, each task's times the chance that it stays unsolved in `num_tries` tries, so that what is solved anyway
     moves the policy less (on overtraining such tasks: arXiv:2606.15455)."""
 
-    def gated(rows: Rows) -> Credited:
+    def gate(rows: Rows) -> Credited:
         found = credit(rows)
         won: dict[int, dict[int, bool]] = defaultdict(dict)
         for group, trajectory, success in zip(rows.group, rows.trajectory, rows.success, strict=True):
             won[group][trajectory] = success
         chance = {group: chance_unsolved(sum(of.values()), len(of), num_tries) for group, of in won.items()}
-        return replace(found, advantage=scaled(found.advantage, [chance[group] for group in rows.group]))
+        return replace(found, advantage=scale_values(found.advantage, [chance[group] for group in rows.group]))
 
-    return gated
+    return gate
 
 
 @cache
@@ -261,7 +263,7 @@ def by_token(column: PerRow | PerToken) -> Iterable[Sequence[float]]:
     return [[value] for value in column.values] if isinstance(column, PerRow) else column.values
 
 
-def scaled(column: PerRow | PerToken, factors: Sequence[float]) -> PerRow | PerToken:
+def scale_values(column: PerRow | PerToken, factors: Sequence[float]) -> PerRow | PerToken:
     """Each row's own times its factor."""
     if isinstance(column, PerRow):
         return PerRow([factor * value for factor, value in zip(factors, column.values, strict=True)])

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Literal
 
-from rlx.algo.credit import Scale, by_trajectory, check_discounts, compared, per_row
+from rlx.algo.credit import Scale, by_trajectory, check_discounts, compare_members, per_row
 from rlx.algo.credit import worth as credits_of
 from rlx.algo.gigpo import EpisodeStats, among_equals, compare_by, episode_part
 from rlx.algo.losses import PLAIN, PolicyLoss, clipped_loss, loss_parts
@@ -89,7 +89,7 @@ def graph_values(
         before, after = state_values(rows, ends, gamma)
         penalised = [v - invalid_penalty * wrong for v, wrong in zip(after, rows.invalid, strict=True)]
         gains = [v - u for v, u in zip(after, before, strict=True)]
-        gained = compared(gains, rows.group, range(len(gains)), compare).advantage.values
+        gained = compare_members(gains, rows.group, range(len(gains)), compare).advantage.values
         parts = zip(episode_part(rows, stats, compare), among_equals(rows, penalised, compare), gained, strict=True)
         return per_row([whole + step_weight * (state + float(gain)) for whole, state, gain in parts])
 

@@ -18,7 +18,16 @@ from __future__ import annotations
 
 from typing import Literal
 
-from rlx.algo.credit import Compare, Scale, centred, check_discounts, compared, per_row, returns_to_go, standardised
+from rlx.algo.credit import (
+    Compare,
+    Scale,
+    centre,
+    check_discounts,
+    compare_members,
+    per_row,
+    returns_to_go,
+    standardise,
+)
 from rlx.algo.credit import worth as credits_of
 from rlx.algo.losses import PLAIN, PolicyLoss, clipped_loss, loss_parts
 from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, Space
@@ -75,15 +84,15 @@ def group_in_group(gamma: float, step_weight: float, scale: Scale, stats: Episod
 
 def compare_by(scale: Scale, eps: float) -> Compare:
     """Return what centres values, and with `std` divides them by their sample deviation."""
-    return standardised("sample", eps) if scale == "std" else centred
+    return standardise("sample", eps) if scale == "std" else centre
 
 
 def episode_part(rows: Rows, stats: EpisodeStats, compare: Compare) -> list[float]:
     """Return each row's episode beside its group."""
     members = rows.trajectory if stats == "trajectories" else range(len(rows.turn))
-    return list(compared(credits_of(rows, None), rows.group, members, compare).advantage.values)
+    return list(compare_members(credits_of(rows, None), rows.group, members, compare).advantage.values)
 
 
 def among_equals(rows: Rows, values: list[float], compare: Compare) -> list[float]:
     """Return each row's value beside those of the rows with its observation."""
-    return list(compared(values, rows.observation, range(len(values)), compare).advantage.values)
+    return list(compare_members(values, rows.observation, range(len(values)), compare).advantage.values)

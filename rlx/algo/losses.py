@@ -245,7 +245,7 @@ def value_loss(
             return error.square()
         return error.abs().clamp(max=limit) * (2 * error.abs() - error.abs().clamp(max=limit))
 
-    def squared(tokens: Tokens, name: str, returns: Tensor) -> Tensor:
+    def sum_squares(tokens: Tokens, name: str, returns: Tensor) -> Tensor:
         """Sum over the tokens that have a target."""
         now, old, target = tokens.now[name], tokens.old[name], returns.nan_to_num()
         plain = square(now - target)
@@ -256,16 +256,16 @@ def value_loss(
     def loss(tokens: Tokens, totals: Totals) -> Loss:
         if "value" not in tokens.now or tokens.returns is None:
             raise ValueError("value_loss: it needs an algorithm's critic, and credit that gives returns")
-        value = squared(tokens, "value", tokens.returns) / totals.num_tokens
+        value = sum_squares(tokens, "value", tokens.returns) / totals.num_tokens
         if tokens.returns_after is not None:
-            value = value + squared(tokens, "value_after", tokens.returns_after) / totals.num_rows
+            value = value + sum_squares(tokens, "value_after", tokens.returns_after) / totals.num_rows
         columns = means({"critic/mean": tokens.now["value"]}, totals.num_tokens)
         return Loss(value=weight * value, metrics={"critic/loss": value.detach(), **columns})
 
     return loss
 
 
-def together(*losses: TokenLoss) -> TokenLoss:
+def sum_losses(*losses: TokenLoss) -> TokenLoss:
     """Their sum, with the metrics of all: a policy's loss and a critic's."""
 
     def loss(tokens: Tokens, totals: Totals) -> Loss:

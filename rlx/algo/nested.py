@@ -106,11 +106,11 @@ class Nested:
             return Tokens([scalar - values[0] - price for price in prices], [scalar] * len(values))
         rewards = [r - price for r, price in zip(at_last(scalar, len(values)), prices, strict=True)]
         if self.indices == "paper":
-            return Tokens(self.printed(rewards, values, after), [nan] * len(values), scalar)
+            return Tokens(self.compute_as_printed(rewards, values, after), [nan] * len(values), scalar)
         advantages = gae(rewards, values, 0.0, self.token_gamma, self.token_lam)
         return Tokens(advantages, [a + v for a, v in zip(advantages, values, strict=True)])
 
-    def printed(self, rewards: Sequence[float], values: Sequence[float], after: float) -> list[float]:
+    def compute_as_printed(self, rewards: Sequence[float], values: Sequence[float], after: float) -> list[float]:
         """delta_m = R_(m+1) + token_gamma V_(m+1) - V_m and A_M = 0, where V_m is the value after token m.
 
         These are lines 10 and 11 of algorithm 1 as printed. The last token is never trained; the one before it is worth
@@ -143,7 +143,7 @@ def nested_gae(form: Nested, kl: float, whiten: bool) -> Credit:
                     found[row] = form.tokens(scalar, values[row], rows.value_after[row], prices[row])
         advantages = [one.advantages for one in found]
         return Credited(
-            advantage=PerToken(whitened(advantages) if whiten else advantages),
+            advantage=PerToken(whiten_columns(advantages) if whiten else advantages),
             returns=PerToken([one.returns for one in found]),
             returns_after=PerRow([one.end for one in found]),
             metrics=kl_figures(rows),
@@ -204,7 +204,7 @@ def kl_figures(rows: Rows) -> Mapping[str, float]:
     return {"kl/turn": sum(totals) / len(totals)} if totals else {}
 
 
-def whitened(columns: Sequence[Sequence[float]]) -> list[list[float]]:
+def whiten_columns(columns: Sequence[Sequence[float]]) -> list[list[float]]:
     """Return (A - mean) / std over all tokens of the batch, as TRL does."""
     flat = [value for own in columns for value in own]
     mean = sum(flat) / max(len(flat), 1)

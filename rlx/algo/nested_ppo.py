@@ -53,7 +53,7 @@ def nested_ppo(
     return Algorithm(
         sample=independent(num_samples),
         credit=made(reward_kl.weight),
-        loss=losses.together(of_policy, of_critic),
+        loss=losses.sum_losses(of_policy, of_critic),
         needs=loss.needs | (frozenset({"reference"}) if reward_kl.weight else frozenset()),
         memory=adaptive_reward_kl(reward_kl, made),
         critic=critic,

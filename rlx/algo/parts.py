@@ -316,16 +316,16 @@ class Memory:
     bind: Callable[[Algorithm, State], Algorithm]
 
 
-def recalled(algorithm: Algorithm, state: State) -> Algorithm:
+def recall(algorithm: Algorithm, state: State) -> Algorithm:
     """The algorithm as it is in this state."""
     return algorithm if algorithm.memory is None else algorithm.memory.bind(algorithm, state)
 
 
-def begun(algorithm: Algorithm) -> State:
+def begin_state(algorithm: Algorithm) -> State:
     return {} if algorithm.memory is None else as_json(algorithm.memory.begin())
 
 
-def adapted(algorithm: Algorithm, state: State, groups: Sequence[Group], metrics: Metrics) -> State:
+def adapt_state(algorithm: Algorithm, state: State, groups: Sequence[Group], metrics: Metrics) -> State:
     """The state for the next step."""
     return state if algorithm.memory is None else as_json(algorithm.memory.adapt(state, groups, metrics))
 

@@ -38,7 +38,7 @@ def ppo(
     of_critic = losses.value_loss(value_weight=value_weight, value_clip=value_clip)
 
     def token_loss(loss: losses.PolicyLoss) -> TokenLoss:
-        return losses.together(losses.policy_loss(losses.clip(clip, clip), loss), of_critic)
+        return losses.sum_losses(losses.policy_loss(losses.clip(clip, clip), loss), of_critic)
 
     return Algorithm(
         sample=independent(num_samples),

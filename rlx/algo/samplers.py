@@ -19,7 +19,7 @@ class SamplerError(MistakeError):
     """A sampler asked for what cannot be played, or returned what is no group; the message is one line that says so."""
 
 
-def grouped(tasks: Sequence[Task], trajectories: Sequence[Trajectory], num_samples: int) -> list[Group]:
+def group_by_task(tasks: Sequence[Task], trajectories: Sequence[Trajectory], num_samples: int) -> list[Group]:
     """Cut a flat list of episodes, task by task, into groups."""
     if len(trajectories) != len(tasks) * num_samples:
         raise ValueError(f"asked for {len(tasks) * num_samples} episodes, got {len(trajectories)}")

@@ -18,9 +18,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from rlx.algo.backup import added, beside, credit_edges, forest_of, groups_of, leaf_means, leaf_returns, num_copies
+from rlx.algo.backup import add_leaves, beside, credit_edges, forest_of, groups_of, leaf_means, leaf_returns, num_copies
 from rlx.algo.backup import trees_of as trees
-from rlx.algo.credit import standardised
+from rlx.algo.credit import standardise
 from rlx.algo.forks import in_rounds, keep_some, uniform_states
 from rlx.algo.losses import PLAIN, PolicyLoss, Ratio, clipped_loss, loss_parts
 from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, Space
@@ -65,13 +65,13 @@ def tree_grpo(
 
 def levels_of_leaves(levels: Levels, eps: float = 1e-6) -> Credit:
     """Credit each leaf beside others, and each edge with the mean of the leaves below it."""
-    compare = standardised("sample", eps)
+    compare = standardise("sample", eps)
 
     def credit(rows: Rows) -> Credited:
         forest = forest_of(rows)
         returns = leaf_returns(forest)
         task, tree = (beside(returns, cells, compare) for cells in (groups_of(forest), trees(rows)))
-        leaves = {"both": added(task, tree), "tree": tree, "task": task}[levels]
+        leaves = {"both": add_leaves(task, tree), "tree": tree, "task": task}[levels]
         return credit_edges(forest, leaf_means(forest, leaves), num_copies(forest))
 
     return credit

@@ -21,7 +21,7 @@ from collections import defaultdict
 from typing import Literal
 
 from rlx.algo import backup
-from rlx.algo.credit import centred
+from rlx.algo.credit import centre
 from rlx.algo.forks import in_rounds, keep_a_success, least_likely_tokens
 from rlx.algo.losses import PLAIN, PolicyLoss, clipped_loss, loss_parts
 from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, Space
@@ -80,7 +80,7 @@ def gain_and_value(scaling: Scaling, offset: Offset) -> Credit:
         if scaling == "value":
             value = [v / d for v, d in zip(value, divisor, strict=True)]
         nothing = dict.fromkeys(rows.group, 0.0)
-        gain = passed_on(forest, backup.minus(value, backup.parent_values(every, value, nothing)))
+        gain = pass_on(forest, backup.minus(value, backup.parent_values(every, value, nothing)))
         mean = token_means(every, value) if offset == "tokens" else nothing
         worth = [g + v - mean[rows.group[e.row]] for g, v, e in zip(gain, value, every.edges, strict=True)]
         if scaling == "advantage":
@@ -93,10 +93,10 @@ def gain_and_value(scaling: Scaling, offset: Offset) -> Credit:
 def without_itself(returns: list[float]) -> list[float]:
     """Less the mean of the others; 0 for one alone."""
     num = len(returns)
-    return [num / (num - 1) * one if one else 0.0 for one in centred(returns)]
+    return [num / (num - 1) * one if one else 0.0 for one in centre(returns)]
 
 
-def passed_on(forest: backup.Forest, gain: list[float]) -> list[float]:
+def pass_on(forest: backup.Forest, gain: list[float]) -> list[float]:
     """Give an edge whose gain is 0 the gain of the edge before it."""
     found = list(gain)
     for number, edge in enumerate(forest.edges):

@@ -16,7 +16,7 @@ mean of the intermediate rewards off "one more turn". Against CARL: no forks, no
 
 from __future__ import annotations
 
-from rlx.algo.credit import by_trajectory, compared, per_row, standardised
+from rlx.algo.credit import by_trajectory, compare_members, per_row, standardise
 from rlx.algo.losses import PLAIN, PolicyLoss, clipped_loss, loss_parts
 from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, Space
 from rlx.algo.rows import Rows
@@ -77,5 +77,5 @@ def first_turn_apart(turn_weight: float, eps: float) -> Credit:
 
 def z_of(rows: Rows, values: list[float], eps: float) -> list[float]:
     """Return each row's episode, by a value of it, beside its group."""
-    found = compared(values, rows.group, rows.trajectory, standardised("sample", eps))
+    found = compare_members(values, rows.group, rows.trajectory, standardise("sample", eps))
     return list(found.advantage.values)

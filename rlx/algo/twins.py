@@ -256,7 +256,7 @@ def key_of(chosen: Sequence[int]) -> str:
     return " ".join(map(str, chosen))
 
 
-def gained(groups: Sequence[Group]) -> dict[str, list[float]]:
+def measure_gains(groups: Sequence[Group]) -> dict[str, list[float]]:
     """Return, for each entry, the gains of its twins over the episodes that they left."""
     found: dict[str, list[float]] = {}
     for group in groups:
@@ -272,7 +272,7 @@ def remembered_gains(num_samples: int, twins: Twins) -> Memory:
 
     def adapt(state: State, groups: Sequence[Group], metrics: Metrics) -> State:
         gains = dict(state["gains"])
-        for key, values in gained(groups).items():
+        for key, values in measure_gains(groups).items():
             before, now = gains.get(key, FIRST_GAIN), sum(values) / len(values)
             gains[key] = (1 - twins.gain_rate) * before + twins.gain_rate * now
         return {"gains": gains}

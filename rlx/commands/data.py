@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from rlx.agents import briefed, episode_of_agent, is_alone, spans
+from rlx.agents import brief, episode_of_agent, is_alone, spans
 from rlx.dialect import Dialect
 from rlx.environment import Environment
 from rlx.expert import PlayedMove, demonstration
@@ -55,7 +55,7 @@ NOT_SAMPLED = Completion(token_ids=(), logprobs=(), stop="stop")
 
 def traces(env: Environment, protocol: Dialect, task: Task, seed: int) -> list[Row]:
     """The same of several agents: each one's own episode, as the learner sees it (rlx.agents)."""
-    prompts = {agent: protocol.open(briefed(env, task, agent)) for agent in env.agents}
+    prompts = {agent: protocol.open(brief(env, task, agent)) for agent in env.agents}
     try:
         opening, moves = demonstration(env, protocol, task, seed)
     except ValueError as error:
@@ -80,7 +80,7 @@ def trace_of_agent(
     own, places = episode_of_agent(agent, episode), [place for place, _ in spans(agent, episode.turns)]
     return {
         "agent": agent,
-        "prompt": first_prompt(protocol, briefed(env, episode.task, agent), own.opening),
+        "prompt": first_prompt(protocol, brief(env, episode.task, agent), own.opening),
         "turns": [
             row_of_turn(moves[place].text, turn.observation, turn.action, protocol)
             for place, turn in zip(places, own.turns)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from rlx.agents import groups_of_agents
-from rlx.algo.samplers import grouped
+from rlx.algo.samplers import group_by_task
 from rlx.environment import Environment
 from rlx.evaluate.budget import cut_groups
 from rlx.evaluate.figures import Score, attainable, figures, score
@@ -129,7 +129,7 @@ def evaluate(
     tasks, sampling = held_out(settings, env), settings.sampling(max_context)
     starts = [Start(task=task, sample=sample) for task in tasks for sample in range(settings.num_samples)]
     largest = max(settings.max_rounds, default=env.max_rounds)
-    whole = grouped(tasks, play(largest, sampling, starts), settings.num_samples)
+    whole = group_by_task(tasks, play(largest, sampling, starts), settings.num_samples)
     found: list[Evaluation] = []
     for rounds in limits_of(settings, env):
         groups = whole if rounds is None or rounds == largest else cut_groups(whole, rounds)

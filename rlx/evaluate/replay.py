@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rlx.agents import briefed, seen_in
+from rlx.agents import brief, seen_in
 from rlx.console import counted, one_line
 from rlx.environment import Environment
 from rlx.record.codec import common_prefix
@@ -201,7 +201,7 @@ def judge_tokens(env: Environment, stored: Trajectory, speech: Speech, found: Re
     for index, turn in enumerate(stored.turns):
         may = legal[min(index, len(legal) - 1)]
         opening, past = seen_in(env, turn.agent, found.opening.observation, stored.turns[:index])
-        task = briefed(env, stored.task, turn.agent)
+        task = brief(env, stored.task, turn.agent)
         action = only_legal(speech.hear(turn.completion, past), may)
         if action != turn.action:
             yield index, f"tokens mean {action.kind} {action.text!r}, stored {turn.action.kind} {turn.action.text!r}"

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from zlib import crc32
 
-from rlx.agents import briefed
+from rlx.agents import brief
 from rlx.dialect import Dialect
 from rlx.environment import Environment
 from rlx.limits import MANY, MistakeError
@@ -281,7 +281,7 @@ def prompt_tokens(world: World, task: Task) -> int:
     """Count the tokens before the first turn; with several agents, those of the agent that begins."""
     with open_episode(world.env, task) as episode:
         opening = episode.opening()
-    told = briefed(world.env, task, opening.next_agent)
+    told = brief(world.env, task, opening.next_agent)
     return len(world.speech.context(told, opening.observation, (), world.remembering(), opening.legal))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from rlx.agents import briefed
+from rlx.agents import brief
 from rlx.dialect import Dialect
 from rlx.environment import Environment
 from rlx.protocol.history import first_prompt
@@ -38,7 +38,7 @@ def open_task(env: Environment, dialects: Mapping[str, Dialect], task: Task) -> 
     """Open an episode, and write the first prompt of the agent that begins."""
     part = part_of(env, task)
     step = first_step(part, task)
-    told = briefed(part, task, step.next_agent)
+    told = brief(part, task, step.next_agent)
     return Opening(task=task, env=part, step=step, prompt=first_prompt(dialects[task.env], told, step.observation))
 
 

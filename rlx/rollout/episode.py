@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, get_args
 
-from rlx.agents import briefed, seen_in
+from rlx.agents import brief, seen_in
 from rlx.algo.samplers import SamplerError
 from rlx.environment import Environment, Episode, Pace
 from rlx.expert import demonstration
@@ -211,7 +211,7 @@ class Scene:
     def context(self) -> tuple[int, ...]:
         """Return the context of the next turn."""
         opening, past = self.seen()
-        task = briefed(self.world.env, self.start.task, self.agent)
+        task = brief(self.world.env, self.start.task, self.agent)
         return self.speech.context(task, opening, past, self.encoders[self.agent], self.step.legal)
 
     def ask(self, context: tuple[int, ...], sampling: Sampling, session: int, group: int | None) -> Request:
@@ -289,7 +289,7 @@ def demonstrate_episode(world: World, task: Task, seed: int) -> Trajectory:
 
     def context() -> tuple[int, ...]:
         seen, past = seen_in(world.env, agent, opening.observation, turns)
-        return world.speech.context(briefed(world.env, task, agent), seen, past, encode, shown.legal)
+        return world.speech.context(brief(world.env, task, agent), seen, past, encode, shown.legal)
 
     for shown in moves:
         before, past = context(), seen_in(world.env, agent, opening.observation, turns)[1]

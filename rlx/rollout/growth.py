@@ -11,7 +11,7 @@ from typing import Any, NoReturn, TypeVar
 
 from rlx.algo.entry import Probe
 from rlx.algo.parts import Ask, Growth, Player, Sampler
-from rlx.algo.samplers import SamplerError, grouped, ids
+from rlx.algo.samplers import SamplerError, group_by_task, ids
 from rlx.rollout.episode import RepeatCounts, number_repeats
 from rlx.types import Group, Start, Task, Trajectory
 
@@ -29,9 +29,9 @@ def all_at_once(starts: Sequence[Start]) -> Growing[list[Trajectory]]:
 def sample_flat(player: Player, sampler: Sampler, tasks: Sequence[Task]) -> list[Group]:
     """The groups of a sampler whose starts are known."""
     if sampler.expert:
-        return grouped(tasks, player.demonstrate(tasks), 1)
+        return group_by_task(tasks, player.demonstrate(tasks), 1)
     num = sampler.num_episodes
-    return grouped(tasks, player.play([Start(task=task, sample=i) for task in tasks for i in range(num)]), num)
+    return group_by_task(tasks, player.play([Start(task=task, sample=i) for task in tasks for i in range(num)]), num)
 
 
 def growths(grow: Callable[[Task, int], Growth], tasks: Sequence[Task], repeats: RepeatCounts) -> list[Growing[Group]]:

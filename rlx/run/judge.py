@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from socket import gethostname
 
-from rlx.algo.samplers import grouped
+from rlx.algo.samplers import group_by_task
 from rlx.console import Screen, counted
 from rlx.evaluate.compare import name_rounds
 from rlx.evaluate.evaluate import Evaluate, EvaluateError, Evaluation, evaluate
@@ -173,7 +173,7 @@ def judge(
         if found is None:
             rollout = act(run.env, sampling, ("evaluate", settings.seed), max_rounds=max_rounds)
             found = play_rest(life, rollout, noun, starts, max_rounds, path, key)
-        groups = grouped([start.task for start in starts[:: settings.num_samples]], found, settings.num_samples)
+        groups = group_by_task([start.task for start in starts[:: settings.num_samples]], found, settings.num_samples)
         life.spend(groups)
         if life.process.ranks.is_first and others is not None:
             save_for_others(life, others, groups, max_rounds)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from rlx.algo.parts import begun
+from rlx.algo.parts import begin_state
 from rlx.evaluate.summary import Summary
 from rlx.learner.checkpoint import newest_good
 from rlx.record.folder import METRICS, SUMMARY, copy_aside, set_aside
@@ -29,7 +29,7 @@ def resume(life: Life, trainee: Trainee) -> dict[int, list[Group]]:
     """Load the newest good checkpoint and its progress, and cut the metrics back to it. Return the rollouts that were
     played ahead, by step."""
     newest = newest_of(life)
-    start = replace(life.progress, step=0, memory=begun(life.run.algo), counts=curriculum.begin(life.run))
+    start = replace(life.progress, step=0, memory=begin_state(life.run.algo), counts=curriculum.begin(life.run))
     if newest is None:
         refuse_lost(life)
         life.progress = start

@@ -17,7 +17,7 @@ from rlx.algo.losses import (
     squared_margin,
     turn_clip,
 )
-from rlx.algo.parts import Optimizer, Totals, adapted, begun, recalled
+from rlx.algo.parts import Optimizer, Totals, adapt_state, begin_state, recall
 from tests.errors import raises_naming
 
 
@@ -199,19 +199,19 @@ def test_half_a_pair_is_refused(tokens, totals):
 def test_kl_is_adapted_by_a_part_of_how_far_it_is_from_its_target():
     loss = PolicyLoss(kl=0.5, kl_target=0.1, kl_rate=0.1)
     algorithm = grpo(optimizer=Optimizer(), loss=loss)
-    state = begun(algorithm)
+    state = begin_state(algorithm)
     assert state == {"kl": 0.5}
-    state = adapted(algorithm, state, [], {"kl/mean": 0.3})  # three times the target: cut off at a fifth over it
+    state = adapt_state(algorithm, state, [], {"kl/mean": 0.3})  # three times the target: cut off at a fifth over it
     assert state == {"kl": pytest.approx(0.5 * 1.02)}
-    state = adapted(algorithm, state, [], {"kl/mean": 0.09})
+    state = adapt_state(algorithm, state, [], {"kl/mean": 0.09})
     assert state == {"kl": pytest.approx(0.5 * 1.02 * 0.99)}
-    assert adapted(algorithm, state, [], {}) == state, "a step that taught nothing says nothing of the KL"
+    assert adapt_state(algorithm, state, [], {}) == state, "a step that taught nothing says nothing of the KL"
 
 
 def test_a_bound_loss_has_the_weight_that_the_state_says(tokens, totals):
     algorithm = grpo(optimizer=Optimizer(), loss=PolicyLoss(kl=0.5, kl_target=0.1))
     seen = tokens([-1.0], advantage=[0.0], reference=[-1.5])
-    by_weight = [recalled(algorithm, {"kl": kl}).loss(seen, totals(seen)).value.item() for kl in (0.25, 1.0, 3.0)]
+    by_weight = [recall(algorithm, {"kl": kl}).loss(seen, totals(seen)).value.item() for kl in (0.25, 1.0, 3.0)]
     assert by_weight == pytest.approx([w * (exp(0.5 * -1) - 0.5) for w in (0.25, 1.0, 3.0)])
     assert grpo(optimizer=Optimizer()).memory is None
 

@@ -10,7 +10,7 @@ import torch
 
 from rlx.algo.gae import gae, gae_over_tokens, gae_over_turns
 from rlx.algo.losses import PolicyLoss, value_loss
-from rlx.algo.nested import Nested, RewardKL, nested_gae, whitened
+from rlx.algo.nested import Nested, RewardKL, nested_gae, whiten_columns
 from rlx.algo.nested_ppo import nested_ppo
 from rlx.algo.parts import Critic, Optimizer
 from rlx.algo.rows import Rows
@@ -204,10 +204,10 @@ def test_the_kl_is_a_price_of_each_token_and_a_figure_of_a_turn():
 
 
 def test_whitened_advantages_have_mean_zero_and_deviation_one():
-    found = [x for own in whitened([[1.0, 2.0], [], [6.0]]) for x in own]
+    found = [x for own in whiten_columns([[1.0, 2.0], [], [6.0]]) for x in own]
     assert (mean(found), stdev(found)) == (pytest.approx(0.0), pytest.approx(1.0))
-    assert whitened([[3.0]]) == [[0.0]]
-    assert whitened([]) == []
+    assert whiten_columns([[3.0]]) == [[0.0]]
+    assert whiten_columns([]) == []
 
 
 def test_the_weight_of_the_kl_follows_its_target():

@@ -12,7 +12,7 @@ import pytest
 
 from rlx.algo.cpo import cpo
 from rlx.algo.entry import Entry, Probe
-from rlx.algo.parts import Optimizer, PerRow, PerToken, SamplerContext, adapted, begun, recalled
+from rlx.algo.parts import Optimizer, PerRow, PerToken, SamplerContext, adapt_state, begin_state, recall
 from rlx.algo.rows import Rows
 from rlx.algo.samplers import SamplerError
 from rlx.algo.twins import (
@@ -211,7 +211,7 @@ def test_a_twin_and_the_prefix_that_it_shares_count_as_one_trajectory() -> None:
 
 def test_gains_follow_the_twins_of_each_entry_and_choose_the_next() -> None:
     algorithm = cpo(optimizer=Optimizer(), num_samples=2)
-    state = begun(algorithm)
+    state = begin_state(algorithm)
     assert state == {"gains": {}}
     pair = (
         episode(0, turn((5,), reward=-0.5)),
@@ -219,9 +219,9 @@ def test_gains_follow_the_twins_of_each_entry_and_choose_the_next() -> None:
         episode(2, turn((100,), reward=0.5), fork=Fork(parent=0, turn=0, forced=(100,))),
         episode(3, turn((100,), reward=0.2), fork=Fork(parent=1, turn=0, forced=(100,))),
     )
-    after = adapted(algorithm, state, [Group(task=TASK, trajectories=pair)], {})
+    after = adapt_state(algorithm, state, [Group(task=TASK, trajectories=pair)], {})
     assert after["gains"] == pytest.approx({"100": 0.9 * FIRST_GAIN + 0.1 * 0.6})
-    assert recalled(algorithm, after).sample is not algorithm.sample
+    assert recall(algorithm, after).sample is not algorithm.sample
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from rlx.algo.credit import per_row
-from rlx.algo.losses import PolicyLoss, clip, policy_gradient, policy_loss, together, value_loss
+from rlx.algo.losses import PolicyLoss, clip, policy_gradient, policy_loss, sum_losses, value_loss
 from rlx.algo.parts import Credited, Critic, Need, Optimizer, PerRow, PerToken
 from rlx.check.remains import parts
 from rlx.config.compose import build_run, compose
@@ -35,7 +35,7 @@ LOSS = policy_loss(policy_gradient(), PolicyLoss(kl=0.1, kl_estimator="k2", entr
 NEEDS = frozenset({"reference"})
 OF_WORDS = policy_loss(policy_gradient(), PolicyLoss(kl=0.1, kl_estimator="k2", kl_over="vocabulary"))
 """Its entropy is not part of it: nothing goes back through that column."""
-TO_BOTH = together(policy_loss(clip(0.2, 0.2)), value_loss(value_clip=0.2))
+TO_BOTH = sum_losses(policy_loss(clip(0.2, 0.2)), value_loss(value_clip=0.2))
 NONE: frozenset[Need] = frozenset()
 
 

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from rlx.algo.gae import gae_over_tokens
-from rlx.algo.losses import PolicyLoss, clip, policy_loss, together, value_loss
+from rlx.algo.losses import PolicyLoss, clip, policy_loss, sum_losses, value_loss
 from rlx.algo.nested import Nested, nested_gae
 from rlx.algo.nested_ppo import nested_ppo
 from rlx.algo.parts import Credited, Critic, Optimizer, PerRow, PerToken
@@ -27,7 +27,7 @@ from rlx.protocol.automaton import Automaton, State
 from rlx.types import Action, Completion, Group, Task, Trajectory, Turn
 from tests.errors import raises_naming
 
-LOSS = together(policy_loss(clip(0.2, 0.2)), value_loss(value_clip=0.05))
+LOSS = sum_losses(policy_loss(clip(0.2, 0.2)), value_loss(value_clip=0.05))
 NONE: frozenset[str] = frozenset()
 
 
@@ -333,7 +333,7 @@ def test_ppo_over_tokens_learns_the_values_of_a_chain_though_half_of_its_episode
         model(), optimizer=optimizer, num_steps=60, critic=Critic(lr=1e-2), automaton=CHOICE, micro_batch_tokens=4096
     )
     credit = gae_over_tokens(gamma=GAMMA, lam=0.9)
-    loss = together(policy_loss(clip(0.2, 0.2), PolicyLoss(entropy=0.02)), value_loss(value_clip=0.2))
+    loss = sum_losses(policy_loss(clip(0.2, 0.2), PolicyLoss(entropy=0.02)), value_loss(value_clip=0.2))
     for step in range(60):
         right = goes_right(trainer.model)
         walks = tuple(walk(right, draw, task, sample, most=(2, 100)[sample % 2]) for sample in range(64))
