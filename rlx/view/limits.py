@@ -8,6 +8,8 @@ from typing import Any
 
 MOST_TEXT = 1_000_000
 """Characters of one text."""
+MOST_PICTURED = 8_000_000
+"""Characters of an episode's pictures."""
 MOST_TOKENS = 65_536
 """Tokens of one turn."""
 MOST_MEMBERS = 1024

@@ -160,6 +160,13 @@ def test_a_tree_is_walked_by_arrows(screen: Any, address: str) -> None:
     screen.page.wait_for_url("**/episode/step-1.jsonl/3?turn=1")
 
 
+def test_pictures_until_an_environment_was_stopped_are_shown_with_the_reason(screen: Any) -> None:
+    doors = {"episode": episode, "pictures": lambda _: {"pictures": [GRID], "why": "it took longer than 10 s"}}
+    with serving(doors) as found:
+        screen.open(found + "#/run/live/episode/step-1.jsonl/1", "p:has-text('no more pictures: it took longer')")
+        assert screen.page.locator(".picture").count() == 1
+
+
 def test_a_run_is_opened_and_left_by_keyboard_alone(screen: Any, address: str) -> None:
     screen.open(address + "#/", ".run a:focus")
     first = screen.page.evaluate("document.activeElement.textContent")

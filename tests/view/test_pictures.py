@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rlx.contain.box import end_all
 from rlx.env.game.sudoku import Sudoku
 from rlx.environment import Episode
+from rlx.record.store import load
 from rlx.types import Action
-from rlx.view import pictures
+from rlx.view import drawing, pictures
 from tests.view.conftest import Page, episode, turn, write
 
 ENV = Sudoku(size=4, clues=8, max_turns=10)
@@ -77,18 +82,99 @@ def test_an_environment_that_draws_nothing_is_not_stepped(
 ) -> None:
     monkeypatch.setattr("rlx.env.game.sudoku.SudokuEpisode.picture", Episode.picture)
     monkeypatch.setattr("rlx.env.game.sudoku.SudokuEpisode.opening", None)
-    assert ask(page) == {"pictures": [], "why": pictures.NONE}
+    assert list(drawing.replay(ENV, load(sudoku / "trajectories" / FILE)[0].trajectories[0], None)) == []
 
 
-def test_pictures_before_an_error_are_shown(sudoku: Path, page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: Any) -> Any:
-        raise ZeroDivisionError("no step")
+WILD = """
+import time
+from rlx.contain.box import end_all
+from rlx.env.game.sudoku import Sudoku, SudokuEpisode
 
-    monkeypatch.setattr("rlx.env.game.sudoku.SudokuEpisode.play", fail)
+
+class Wild(Sudoku):
+    def start(self, task):
+        return WildEpisode(task.data["puzzle"], task.data["solution"], task.data["max_turns"])
+
+
+class WildEpisode(SudokuEpisode):
+    num_drawn = 0
+
+    def picture(self):
+        self.num_drawn += 1
+        if self.num_drawn > 1:
+            %s
+        return "first"
+"""
+
+
+@pytest.fixture
+def wild(sudoku: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """`wild("…")`: the run's environment, which the user trusts, does this in place of its second picture."""
+    (tmp_path / "conf" / "env").mkdir(parents=True)
+    (tmp_path / "conf" / "env" / "wild.yaml").write_text("_target_: wild.Wild\n")
+    monkeypatch.setenv("RLX_CONF_DIR", str(tmp_path / "conf"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def write_module(harm: str) -> None:
+        (tmp_path / "wild.py").write_text(WILD % harm)
+        configure(sudoku, KEYS | {"_target_": "wild.Wild"})
+
+    end_all()  # the next server has the paths and variables of this test
+    yield write_module
+    end_all()
+
+
+HARMS = {
+    "raise ZeroDivisionError('no picture')": "no picture",
+    "time.sleep(10**6)": "longer than",
+    "bytearray(2**33)": "MemoryError",
+    "import os; os._exit(0)": "ended",
+    "import signal, os; os.kill(os.getpid(), signal.SIGSEGV)": "ended",
+}
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_a_wild_environment_ends_alone_and_its_pictures_until_then_are_shown(
+    page: Page, wild: Callable[[str], None], harm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wild(harm)
+    monkeypatch.setattr(pictures, "SECONDS", 10.0 if "longer" not in HARMS[harm] else 3.0)
     found = ask(page)
-    assert (len(found["pictures"]), "no step" in found["why"]) == (1, True)
+    assert found["pictures"] == ["first"], found["why"]
+    assert HARMS[harm] in found["why"]
+    assert page.api("runs")["runs"][0]["id"] == "run"
 
 
-def test_a_replay_ends_after_its_time(sudoku: Path, page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pictures, "SECONDS", -1.0)
-    assert len(ask(page)["pictures"]) == 1
+def is_alive(pid: int) -> bool:
+    try:
+        return " Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+
+
+def test_a_page_answers_while_an_environment_hangs_and_kills_it_then(
+    page: Page, wild: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark = tmp_path / "mark"
+    wild(f"import os; open({str(mark)!r}, 'w').write(str(os.getpid()))\n            while True: pass")
+    monkeypatch.setattr(pictures, "SECONDS", 4.0)
+    with ThreadPoolExecutor() as pool:
+        hanging = pool.submit(ask, page)
+        while not (mark.exists() and mark.read_text()):
+            time.sleep(0.01)
+        assert is_alive(int(mark.read_text()))
+        assert page.api("episode", run="run", file=FILE, line=1)["turns"]
+        assert not hanging.done()
+        assert "longer than" in hanging.result()["why"]
+    until = time.monotonic() + 20
+    while is_alive(int(mark.read_text())) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not is_alive(int(mark.read_text()))
+
+
+def test_long_pictures_are_cut(page: Page, wild: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pictures, "MOST_PICTURED", 1_500_000)
+    wild("return 'x' * 10**8")
+    found = ask(page)
+    assert [len(picture) for picture in found["pictures"]] == [5, 10**6, 10**6]
+    assert "1,500,000" in found["why"]

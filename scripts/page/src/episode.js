@@ -136,10 +136,12 @@ export function episodeView(root, route) {
     if (route.query.turn) jump(Number(route.query.turn));
     const answer = await get("pictures", { run, file, line }).catch((error) => ({ pictures: [], why: error.message }));
     if (isOver) return;
-    if (answer.pictures?.length) {
+    const hasPictures = answer.pictures?.length > 0;
+    if (hasPictures) {
       showTurns(answer.pictures);
       if (route.query.turn) jump(Number(route.query.turn));
-    } else if (answer.why && !isExport) script.append(h("p", { class: "small muted" }, `no pictures: ${answer.why}`));
+    }
+    if (answer.why && !isExport) script.append(h("p", { class: "small muted" }, `${hasPictures ? "no more" : "no"} pictures: ${answer.why}`));
   }
 
   load().catch((error) => put(head, h("div", { class: "notice", role: "alert" }, error.message)));
