@@ -32,7 +32,7 @@ from rlx.record.track import read_metrics
 from rlx.record.trackers import open_dashboards
 from rlx.rollout.distributed import distribute
 from rlx.rollout.measure import gpu_peak, lag_of, measure, peak_memory, with_credit_figures
-from rlx.rollout.waves import sample_turns
+from rlx.rollout.waves import num_dropped, sample_turns
 from rlx.run import curriculum
 from rlx.run.alarm import alarms_after, drift_warning
 from rlx.run.fleet import open_fleet
@@ -223,6 +223,7 @@ def take_step(
         "time/rollout": sampled - began,
         "time/update": updated - sampled,
         "time/step": updated - began,
+        "batch/groups": len(groups),
         "batch/episodes": sum(len(group.trajectories) for group in groups),
         "batch/turns": len(whole.trajectory_R),
         "batch/tokens": whole.num_tokens,
@@ -230,8 +231,9 @@ def take_step(
         "rate/tokens": whole.num_tokens / (updated - began),
         "memory/peak": peak_memory(),
     }
+    dropped = {"batch/dropped_groups": num_dropped(groups, algo.num_prompts, algo.num_turns)} if algo.num_turns else {}
     servers = {} if life.process.fleet is None else life.process.fleet.measure(life.process.ranks)
-    return {**figures, **known, **lag, **servers, **clock, **held}, groups, notes
+    return {**figures, **known, **lag, **servers, **dropped, **clock, **held}, groups, notes
 
 
 def take_notes(

@@ -68,8 +68,9 @@ def count_cell(value: float | None) -> str:
 
 def rollout_table(groups: Mapping[str, Runs]) -> Table:
     """Return the episodes and turns of training, a row for each group of runs."""
-    episodes = ("episodes played", "failed", "cut off", "skipped groups, %")
-    header = ("runs", "steps", *episodes, "turns played", "turns dropped")
+    episodes = ("episodes played", "failed", "cut off")
+    groups_of = ("groups", "skipped groups", "skipped, %", "dropped groups")
+    header = ("runs", "steps", *episodes, *groups_of, "turns played", "turns dropped")
     rows = [rollout_row(name, runs) for name, runs in groups.items()]
     return Table(title=f"Rollouts of training{summed(groups)}", header=header, rows=tuple(rows))
 
@@ -83,8 +84,22 @@ def rollout_row(name: str, runs: Runs) -> tuple[str, ...]:
     episodes, turns, learned = (total(runs, metric) for metric in ("batch/episodes", "batch/turns", "update/turns"))
     failed, cut = (weighted(runs, f"episode/{what}", "batch/episodes") for what in ("errors", "truncated"))
     dropped = None if turns is None or learned is None else max(0.0, turns - learned)
-    counts = [*map(count_cell, (episodes, failed, cut)), skipped_cell(runs), *map(count_cell, (turns, dropped))]
+    counts = [*map(count_cell, (episodes, failed, cut)), *group_cells(runs), *map(count_cell, (turns, dropped))]
     return (name, ", ".join(dict.fromkeys(map(steps_cell, runs))), *counts)
+
+
+def group_cells(runs: Runs) -> tuple[str, ...]:
+    """Return the number of groups, those with equal rewards as a number and a share, and those that were dropped."""
+    groups, informative = total(runs, "batch/groups"), weighted(runs, "group/informative", "batch/groups")
+    skipped = None if groups is None or informative is None else max(0.0, groups - informative)
+    return (count_cell(groups), count_cell(skipped), skipped_cell(runs), dropped_cell(runs))
+
+
+def dropped_cell(runs: Runs) -> str:
+    """Return the number of groups behind a step's turns; 0 where no run counts turns."""
+    found = total(runs, "batch/dropped_groups")
+    is_full = not any(run.config.get("algo.num_turns") for run in runs)
+    return count_cell(0.0 if found is None and is_full else found)
 
 
 def steps_cell(run: RunRecord) -> str:
@@ -110,20 +125,30 @@ CUT = (
 )
 SKIPPED = (
     "Skipped groups: all episodes of a task earned the same, so an algorithm that compares within the group credits "
-    "nothing."
+    "nothing. Any other algorithm learns from them."
 )
-DROPPED = "Turns dropped: turns in which credit kept no token. Turns of failed episodes are not among those played."
+DROPPED = (
+    "Dropped groups: tasks that were played and of which nothing is learned, since the tasks before them had enough "
+    "turns together. Their episodes are not among those played."
+)
+DROPPED_TURNS = (
+    "Turns dropped: turns in which credit kept no token. Turns of failed episodes are not among those played."
+)
 
 
 def rules_of(runs: Sequence[RunRecord]) -> Iterable[str]:
     """Yield the rules by which episodes, groups and turns do not count."""
     shares = sorted({str(run.config["max_error_share"]) for run in runs if "max_error_share" in run.config})
     yield f"{FAILED}{f' ({listed(shares)})' if shares else ''}."
-    yield from (CUT, SKIPPED, DROPPED)
+    yield from (CUT, SKIPPED, DROPPED, DROPPED_TURNS)
     for key, text in RULES.items():
         named = [run.name for run in runs if run.config.get(key)]
         if named:
             yield f"{text} ({key}): {listed(named)}."
+    for name, text in DROPS.items():
+        named = [run.name for run in runs if str(run.config.get(ALGORITHM, "")).rpartition(".")[2] == name]
+        if named:
+            yield f"{text} (algo {name}): {listed(named)}."
 
 
 RULES = {
@@ -132,6 +157,17 @@ RULES = {
     "hardware.staleness": "Rollouts may lag behind the policy that they train",
 }
 """Settings that drop episodes, and what they do."""
+ALGORITHM = "algo._target_"
+NOT_BRANCHED = "Segments after which no episode branched are left out, and so are groups whose episodes earned the same"
+DROPS = {
+    "branpo": "Episodes that are no base and no branch of a pair are left out",
+    "carl": f"{NOT_BRANCHED}, unless algo.update is all",
+    "cpo": "In a group that failed, episodes without a twin are left out, and so is what follows a twin's branching",
+    "ipo": "All but the first success and the first failure of a task are left out, and so are tasks that lack either",
+    "treerl": "Leaves beyond algo.num_leaves measure values and are left out",
+    "vineppo": "Forks measure values and are left out",
+}
+"""Rules by which the credit of an algorithm drops turns."""
 MOST_NAMED = 6
 
 

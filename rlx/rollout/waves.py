@@ -28,6 +28,17 @@ def sample_turns(player: Player, sampler: Sampler, tasks: Sequence[Task], num_tu
     return groups[: enough(groups, num_turns)]
 
 
+def num_dropped(groups: Sequence[Group], num_tasks: int, num_turns: int) -> int:
+    """Return the number of tasks that were played and dropped: those of the last wave behind the groups that stayed.
+
+    The groups alone tell it, so it is the same for groups that were played ahead and read from a checkpoint.
+    """
+    played = 0
+    while played < num_tasks and (missing := num_turns - count_turns(groups[:played])) > 0:
+        played = min(num_tasks, played + wave(groups[:played], missing))
+    return played - len(groups)
+
+
 def wave(groups: Sequence[Group], missing: int) -> int:
     """Return how many tasks to play next: as many as would have the missing turns, by the mean of those played."""
     of_task = count_turns(groups) / len(groups) if groups else FIRST

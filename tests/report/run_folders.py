@@ -80,8 +80,20 @@ def run_folder(
 
 def write_steps(folder: Path, num_steps: int, metrics: Mapping[str, float]) -> None:
     """Write a line for each step; the metrics rise by a hundredth a step."""
-    plain = {"batch/episodes": 8.0, "batch/turns": 20.0, "update/turns": 15.0, "episode/errors": 0.25}
-    times = {"time/step": 10.0, "time/rollout": 6.0, "time/update": 3.0, "group/informative": 0.75}
+    plain = {
+        "batch/groups": 4.0,
+        "batch/episodes": 8.0,
+        "batch/turns": 20.0,
+        "update/turns": 15.0,
+        "episode/errors": 0.25,
+    }
+    times = {
+        "time/step": 10.0,
+        "time/rollout": 6.0,
+        "time/update": 3.0,
+        "group/informative": 0.75,
+        "episode/errors": 0.25,
+    }
     lines = [
         {"step": step, **plain, **times, **{name: value + step / 100 for name, value in metrics.items()}}
         for step in range(1, num_steps + 1)

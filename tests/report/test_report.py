@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from rlx.config.check import ConfigError
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.tables import Table
 from rlx.report.build import report_of, write_report
-from rlx.report.card import rollout_table, rules_of
+from rlx.report.card import DROPS, rollout_table, rules_of
 from rlx.report.cohorts import Cohort, cohorts_of
 from rlx.report.curves import MOST_POINTS, drawn_points
 from rlx.report.document import Document, Folded
@@ -68,15 +69,43 @@ def test_a_report_has_every_section_that_its_runs_fill(seeds: Path) -> None:
     assert ("grpo/1", "rlx train env=countdown seed=1") in tables["Commands"].rows
 
 
-def test_the_card_counts_what_was_played_failed_and_dropped(tmp_path: Path) -> None:
+def card_row(records: list[RunRecord]) -> dict[str, str]:
+    table = rollout_table({"a": records})
+    (row,) = table.rows
+    return dict(zip(table.header, row, strict=True))
+
+
+def test_the_card_counts_what_was_played_failed_skipped_and_dropped(tmp_path: Path) -> None:
     records = read(run_folder(tmp_path / "a", changes={"algo": {"drop_equal": True}, "steps": 9}))
-    (row,) = rollout_table({"a": records}).rows
-    # four steps of 8 episodes, a quarter of them failed, and of 20 turns, of which 15 are learned from
-    assert row == ("a", "4 of 9", "32", "8", "–", "25.0", "80", "20")
+    # four steps of 4 groups, a quarter of them with equal rewards, of 8 episodes, a quarter of them failed, and of 20
+    # turns, of which 15 are learned from
+    assert card_row(records) == {
+        "runs": "a", "steps": "4 of 9",
+        "episodes played": "32", "failed": "8", "cut off": "–",
+        "groups": "16", "skipped groups": "4", "skipped, %": "25.0", "dropped groups": "0",
+        "turns played": "80", "turns dropped": "20",
+    }  # fmt: skip
     rules = [*rules_of(records)]
     assert "0.25" in rules[0]
     assert any("algo.drop_equal" in rule and "a" in rule for rule in rules)
     assert not any("num_turns" in rule for rule in rules)
+
+
+def test_the_card_counts_groups_that_a_number_of_turns_drops(tmp_path: Path) -> None:
+    algo = {"_target_": "rlx.algo.ppo.ppo", "num_turns": 10}
+    run = run_folder(tmp_path / "a", changes={"algo": algo})
+    assert card_row(read(run))["dropped groups"] == "–", "a run that counts turns, before the metric was there"
+    write_steps(run, 4, {"batch/dropped_groups": 1.0})
+    records = read(run)
+    assert card_row(records)["dropped groups"] == "4"
+    assert any("algo.num_turns" in rule for rule in rules_of(records))
+
+
+@pytest.mark.parametrize("name", DROPS)
+def test_the_card_has_the_rule_of_an_algorithm_that_drops_turns(name: str, tmp_path: Path) -> None:
+    records = read(run_folder(tmp_path / "a", changes={"algo": {"_target_": f"rlx.algo.{name}.{name}"}}))
+    assert any(rule.startswith(DROPS[name]) and rule.endswith(": a.") for rule in rules_of(records))
+    assert callable(getattr(import_module(f"rlx.algo.{name}"), name))
 
 
 def test_a_step_that_takes_longer_than_its_stages_has_a_rest(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rlx.algo.parts import Sampler
 from rlx.algo.samplers import independent
-from rlx.rollout.waves import count_turns, sample_turns
+from rlx.rollout.waves import count_turns, num_dropped, sample_turns
 from rlx.types import Action, Completion, Group, Task, Trajectory, Turn
 
 DONE = Completion(token_ids=(1,), logprobs=(-1.0,), stop="stop")
@@ -81,10 +81,12 @@ def test_a_step_without_enough_turns_plays_all_its_tasks() -> None:
     num_turns=st.integers(1, 200),
 )
 def test_the_number_is_reached_by_the_last_task_alone(lengths: list[int], samples: int, num_turns: int) -> None:
-    groups = play(Counted(lengths, samples), num_turns)
+    player = Counted(lengths, samples)
+    groups = play(player, num_turns)
     assert [group.task.id for group in groups] == [str(number) for number in range(len(groups))]
     assert count_turns(groups[:-1]) < num_turns
     assert count_turns(groups) >= num_turns or len(groups) == len(lengths)
+    assert num_dropped(groups, len(lengths), num_turns) == sum(player.waves) - len(groups)
 
 
 @pytest.mark.parametrize("name", ["reinforce", "rebn", "ppo", "a2c"])
