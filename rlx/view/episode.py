@@ -20,9 +20,9 @@ from rlx.record.sound import is_inside, open_regular
 from rlx.record.store import Stored, parse_line
 from rlx.record.times import TIMES, read_times
 from rlx.types import Trajectory, Turn
-from rlx.view.episodes import ROWS, FileColumns, group_of, members
 from rlx.view.limits import MOST_MEMBERS, MOST_TEXT, MOST_TOKENS, bounded, dump, plain
 from rlx.view.places import EpisodeFile
+from rlx.view.table import ROWS, FileColumns, group_of, members
 
 SAME_START = ("task", "env", "sample")
 """Columns in which a repeated start equals the first."""

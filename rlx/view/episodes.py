@@ -1,82 +1,34 @@
-"""`api/episodes`: the episodes of a run as typed columns, which the browser filters and sorts.
+"""`api/episodes`: the table of a run's episodes (`rlx.view.table`), or what came after the table of a mark.
 
-8 bytes `rlxview1`, the header's length (u4), the header as JSON with blanks behind it, then the columns, each of which
-begins at a multiple of 8. What was answered once is kept, so that a page that asks every second costs a look at the
-folder. A folder that has no columns yet is read in the background.
+The table is kept, so that a page that asks every second costs a look at the folder. A folder that has no columns yet is
+read in the background.
 """
 
 from __future__ import annotations
 
 import hashlib
-import struct
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import numpy as np
-import numpy.typing as npt
 
 from rlx.http import Answer, RefusedError
 from rlx.record.columns import Columns, Progress, read_columns
-from rlx.record.rows import FORMATS, Row
 from rlx.view.limits import dump
 from rlx.view.places import EpisodeFile, episode_files, find_file
+from rlx.view.table import FileColumns, Table, pack
 
-MAGIC = b"rlxview1"
 KIND = "application/octet-stream"
 WAIT = 0.5
 """Seconds that a call waits for a folder to be read; then it tells how far that is."""
 MOST_RUNS = 8
 """Runs whose columns stay in memory."""
-SENT = {
-    "file": "u4",
-    "line": "u4",
-    "group": "u4",
-    "sample": "i4",
-    "parent": "i4",
-    "task": "u4",
-    "env": "u4",
-    "reward": "f4",
-    "success": "u1",
-    "status": "u1",
-    "spare": "u1",
-    "turns": "u4",
-    "tokens": "u4",
-    "own_tokens": "u4",
-    "calls": "u4",
-    "failed": "u4",
-    "invalid": "u4",
-    "only_action": "u4",
-    "forks": "u4",
-    "trained": "u4",
-}
-"""Columns that are sent, with their types."""
-TYPES = {"Q": "<u8", "d": "<f8", "I": "<u4", "i": "<i4", "B": "u1"}
-ROWS = np.dtype([(name, TYPES[letter]) for name, letter in zip(Row._fields, FORMATS, strict=True)])
-
-Array = npt.NDArray[Any]
-
-
-class FileColumns(NamedTuple):
-    """A file with its columns."""
-
-    file: EpisodeFile
-    columns: Columns
-    damage: str
-
-
-@dataclass(frozen=True)
-class Table:
-    """Episodes of a run."""
-
-    etag: str = ""
-    files: Sequence[FileColumns] = ()
-    body: bytes = b""
+MOST_FORMER = 4
+"""Former tables of a run to which rows can be added."""
 
 
 @dataclass
@@ -84,6 +36,7 @@ class Loaded:
     """Table of a run as it was last, and the job that reads it anew."""
 
     table: Table = field(default_factory=Table)
+    former: tuple[Table, ...] = ()
     job: Future[None] | None = None
     done: int = 0
     total: int = 0
@@ -98,17 +51,27 @@ class EpisodeTables:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(2, thread_name_prefix="columns"))
 
-    def answer(self, folder: Path, known: str = "") -> Answer:
-        """Return the table; 304 where the caller knows it, 202 while it is read."""
+    def answer(self, folder: Path, known: str = "", mark: str = "") -> Answer:
+        """Return the table, or what came after that of a mark; 304 or 204 if nothing did, 202 while it is read."""
         table = self.current(folder)
         if table is None:
             one = self.loaded(folder)
             return Answer(dump({"indexing": {"done": one.done, "of": one.total}}), status=202)
         etag = f'"{table.etag}"'
+        if mark:
+            return self.added(folder, table, mark)
         headers = {"ETag": etag, "Cache-Control": "no-cache"}
         if known == etag:
             return Answer(b"", status=304, kind=KIND, headers=headers)
         return Answer(table.body, kind=KIND, headers=headers)
+
+    def added(self, folder: Path, table: Table, mark: str) -> Answer:
+        """Return what came after the table of a mark; all where that table is not known any more."""
+        headers = {"ETag": f'"{table.etag}"'}
+        if mark == table.etag:
+            return Answer(b"", status=204, kind=KIND, headers=headers)
+        base = next((one for one in self.loaded(folder).former if one.etag == mark), None)
+        return Answer(table.body if base is None else pack(table, base), kind=KIND, headers=headers)
 
     def current(self, folder: Path) -> Table | None:
         """Return the table of a run as its files are now; None while they are read."""
@@ -151,7 +114,7 @@ def etag_of(files: Sequence[EpisodeFile], damage: Sequence[str]) -> str:
 
 
 def load(loaded: Loaded, files: Sequence[EpisodeFile], etag: str) -> None:
-    """Read the columns of all files, and pack them for the browser."""
+    """Read the columns of all files."""
     known = {one.file.name: one for one in loaded.table.files}
     before, loaded.total = 0, sum(file.state[0] for file in files)
     found = []
@@ -163,7 +126,10 @@ def load(loaded: Loaded, files: Sequence[EpisodeFile], etag: str) -> None:
         found.append(read_file(file, known.get(file.name), progress))
         before += file.state[0]
         loaded.done = before
-    loaded.table = Table(etag, found, pack(found))
+    if loaded.table.etag:
+        loaded.former = (*loaded.former, replace(loaded.table))[-MOST_FORMER:]  # without its bytes
+    strings = dict.fromkeys(chain(loaded.table.strings, *(one.columns.strings for one in found)))
+    loaded.table = Table(etag, found, list(strings))
 
 
 def read_file(file: EpisodeFile, known: FileColumns | None, progress: Progress | None) -> FileColumns:
@@ -175,78 +141,3 @@ def read_file(file: EpisodeFile, known: FileColumns | None, progress: Progress |
         return FileColumns(file, Columns(), f"{file.name}: {error.strerror}")
     torn = "its last line is cut short" if columns.is_torn and not file.is_partial else ""
     return FileColumns(file, columns, "; ".join(filter(None, (columns.damage, torn))))
-
-
-def pack(files: Sequence[FileColumns]) -> bytes:
-    """Return the answer's bytes."""
-    names: dict[str, int] = {}
-    parts = [columns_of_file(number, one, names) for number, one in enumerate(files)]
-    first = [0, *np.cumsum([len(part["line"]) for part in parts]).tolist()]
-    told = [describe(one, first[number]) for number, one in enumerate(files)]
-    columns, data, at = [], [], 0
-    for name, kind in SENT.items():
-        whole = np.concatenate([part[name] for part in parts] or [np.zeros(0)]).astype(f"<{kind}")
-        columns.append({"name": name, "type": kind, "at": at})
-        data.append(padded(whole.tobytes()))
-        at += len(data[-1])
-    header = dump({"rows": first[-1], "files": told, "strings": list(names), "columns": columns})
-    start = len(MAGIC) + 4
-    header += b" " * (-(start + len(header)) % 8)
-    return b"".join([MAGIC, struct.pack("<I", len(header)), header, *data])
-
-
-def padded(data: bytes) -> bytes:
-    return data + bytes(-len(data) % 8)
-
-
-def describe(one: FileColumns, first: int) -> dict[str, Any]:
-    file = one.file
-    told = {"name": file.name, "kind": file.kind, "step": file.step, "partial": file.is_partial}
-    return {**told, "first": first, "rows": one.columns.num_rows, "damage": one.damage}
-
-
-def columns_of_file(number: int, one: FileColumns, names: dict[str, int]) -> Mapping[str, Array]:
-    """Return a file's columns; `names` are the strings of the answer, to which its own are added."""
-    rows = np.frombuffer(one.columns.raw, ROWS)
-    strings = np.array([names.setdefault(text, len(names)) for text in one.columns.strings] or [0], dtype="<u4")
-    found: dict[str, Array] = {name: rows[name] for name in SENT if name in Row._fields}
-    task = np.minimum(rows["task"], len(strings) - 1)
-    found["task"] = strings[task]
-    found["env"] = strings[np.minimum(rows["env"], len(strings) - 1)]
-    found["file"] = np.full(len(rows), number, dtype="<u4")
-    found["group"] = groups_of(one)
-    found["forks"] = num_forks(found["group"], rows["sample"], rows["parent"])
-    with np.errstate(over="ignore"):
-        found["reward"] = rows["reward"].astype("<f4")
-    return found
-
-
-def groups_of(one: FileColumns) -> Array:
-    """Return the group of each row: its number, or in a file that is being written, where all have 0, its task."""
-    rows = np.frombuffer(one.columns.raw, ROWS)
-    return rows["task"] if one.file.is_partial else rows["group"]
-
-
-def num_forks(group: Array, sample: Array, parent: Array) -> Array:
-    """Return the number of forks that left each row, within its group."""
-    keys = (group.astype(np.int64) << 32) + sample
-    order = np.argsort(keys, kind="stable")
-    left = (group.astype(np.int64) << 32)[parent >= 0] + parent[parent >= 0]
-    place = np.searchsorted(keys, left, sorter=order)
-    found = np.zeros(len(keys), dtype="<u4")
-    within = place < len(keys)
-    rows, left = order[place[within]], left[within]
-    np.add.at(found, rows[keys[rows] == left], 1)
-    return found
-
-
-def group_of(one: FileColumns, line: int) -> int:
-    """Return the group of a line that has a row."""
-    lines = np.frombuffer(one.columns.raw, ROWS)["line"]
-    return int(groups_of(one)[np.searchsorted(lines, line)])
-
-
-def members(one: FileColumns, group: int) -> Iterator[Row]:
-    """Yield the rows of a group, in the order of their lines."""
-    for place in np.flatnonzero(groups_of(one) == group).tolist():
-        yield one.columns.row(place)

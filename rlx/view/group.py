@@ -11,8 +11,8 @@ from rlx.record.decode import Decode
 from rlx.record.rows import Row
 from rlx.types import Turn
 from rlx.view.episode import Line, notes_of, read_row, text_of
-from rlx.view.episodes import FileColumns, members
 from rlx.view.limits import MOST_MEMBERS, dump, plain
+from rlx.view.table import FileColumns, members
 
 SHORT = 200
 """Characters of a turn's text."""

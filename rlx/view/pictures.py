@@ -15,8 +15,8 @@ from typing import Any
 from rlx.contain.box import Limits, box
 from rlx.contain.process import ChildError, LateError, StartError
 from rlx.view.episode import read_line
-from rlx.view.episodes import FileColumns
 from rlx.view.limits import MOST_PICTURED, MOST_TEXT, dump
+from rlx.view.table import FileColumns
 
 SECONDS = 10.0
 """Seconds of a replay."""

@@ -24,8 +24,9 @@ from rlx.record.columns import check_of
 from rlx.record.decode import Decode
 from rlx.record.sound import open_regular
 from rlx.view.episode import joined, notes_of, read_row, text_of
-from rlx.view.episodes import EpisodeTables, FileColumns, Table
+from rlx.view.episodes import EpisodeTables
 from rlx.view.limits import MOST_TEXT, dump
+from rlx.view.table import FileColumns, Table
 
 BITS = 32
 """Low bits of a document's number: the number of its row in its file."""

@@ -76,7 +76,7 @@ class View:
             "metrics": lambda query, known: metrics_answer(
                 self.run(query), natural(query, "from", 0), query.get("mark", "")
             ),
-            "episodes": lambda query, known: self.tables.answer(self.run(query), known),
+            "episodes": lambda query, known: self.tables.answer(self.run(query), known, query.get("mark", "")),
             "episode": self.episode,
             "group": self.group,
             "pictures": self.pictures,

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.browser.test_table import OPEN, slack
-from tests.view.conftest import Page, episode, serving, turn, write, write_run
+from tests.view.conftest import Page, episode, serving, turn, unpack, write, write_run
 
 pytestmark = pytest.mark.browser
 FILES, GROUPS = 100, 125
@@ -81,10 +81,15 @@ def test_a_new_file_of_episodes_appears_by_itself(screen: Any, tmp_path: Path) -
     run = write_run(tmp_path / "run")
     with serving(tmp_path) as page:
         screen.open(address(page, "run/episodes"), "[role=grid][aria-rowcount='6']")
-        screen.press("j", "j")
-        write(run / "trajectories" / "step-000003.jsonl", (episode("d", 0, turn("y")),))
+        screen.press("End", "x")
+        with screen.page.expect_response(lambda reply: "mark=" in reply.url and reply.status == 200) as added:
+            write(run / "trajectories" / "step-000003.jsonl", (episode("d", 0, turn("y")),))
+        assert unpack(added.value.body())["sent"] == 1
         screen.page.wait_for_selector("[role=grid][aria-rowcount='7']", timeout=10_000)
-        assert screen.page.get_attribute("[aria-selected=true]", "aria-rowindex") == "4"
+        rows = [screen.page.inner_text(f"[role=row][aria-rowindex='{place}']").split() for place in range(2, 8)]
+        assert [row[1] for row in rows] == ["a", "a", "a", "d", "b", "c"]
+        assert screen.page.get_attribute("[aria-selected=true]", "aria-rowindex") == "7"
+        assert screen.page.get_attribute(".marked", "aria-rowindex") == "7"
 
 
 def test_what_is_damaged_is_named_and_the_rest_is_shown(screen: Any, tmp_path: Path) -> None:

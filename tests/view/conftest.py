@@ -74,7 +74,7 @@ def unpack(body: bytes) -> dict[str, Any]:
     columns = {}
     for column in header["columns"]:
         assert column["at"] % 8 == 0
-        form = f"<{header['rows']}{SIZES[column['type']]}"
+        form = f"<{header['sent']}{SIZES[column['type']]}"
         columns[column["name"]] = list(struct.unpack_from(form, body, data + column["at"]))
     return {**header, **columns}
 

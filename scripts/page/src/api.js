@@ -47,21 +47,22 @@ export async function get(door, query, options) {
 
 const pause = (milliseconds) => new Promise((done) => { setTimeout(done, milliseconds); });
 
-// Return a door's bytes with their ETag, or null where they have not changed since `tag`. While the server reads what
-// it has not seen before, `onWait` gets { done, of } in bytes.
-export async function getBytes(door, query, { tag = null, onWait = () => {} } = {}) {
-  let response = await call(door, query);
+// Return a door's bytes with their mark, or null where they have not changed since `mark`; they may lack what that mark
+// had. While the server reads what it has not seen before, `onWait` gets { done, of } in bytes.
+export async function getBytes(door, query, { mark = "", onWait = () => {} } = {}) {
+  const asked = { ...query, mark };
+  let response = await call(door, asked);
   while (response.status === 202) {
     onWait((await response.json()).indexing);
     await pause(300);
-    response = await call(door, query);
+    response = await call(door, asked);
   }
-  const fresh = response.headers.get("ETag");
-  if (tag && fresh === tag) {
+  const fresh = response.headers.get("ETag")?.replaceAll('"', "") ?? "";
+  if (response.status === 204 || (mark && fresh === mark)) {
     await response.body?.cancel();
     return null;
   }
-  return { bytes: await response.arrayBuffer(), tag: fresh };
+  return { bytes: await response.arrayBuffer(), mark: fresh };
 }
 
 // Return the queries of a door that an exported page has answers for.

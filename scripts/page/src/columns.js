@@ -4,15 +4,43 @@ const TYPES = { u1: Uint8Array, u4: Uint32Array, i4: Int32Array, f4: Float32Arra
 const MAGIC = "rlxview1";
 export const STATUS = ["done", "truncated", "context", "error"];
 
-// Return { rows, files, strings, columns } of the bytes of api/episodes.
+// Return { rows, files, strings, columns } of the bytes of api/episodes; `base` is the earlier table that they lack.
 export function parse(buffer) {
   const bytes = new Uint8Array(buffer);
   if (String.fromCharCode(...bytes.subarray(0, 8)) !== MAGIC) throw new Error("the table of episodes cannot be read");
   const length = new DataView(buffer).getUint32(8, true);
   const header = JSON.parse(new TextDecoder().decode(bytes.subarray(12, 12 + length)));
   const columns = {};
-  for (const { name, type, at } of header.columns) columns[name] = column(buffer, type, 12 + length + at, header.rows);
-  return { rows: header.rows, files: header.files, strings: header.strings, columns };
+  for (const { name, type, at } of header.columns) columns[name] = column(buffer, type, 12 + length + at, header.sent ?? header.rows);
+  return { rows: header.rows, files: header.files, strings: header.strings, columns, base: header.base ?? "", keptStrings: header.kept_strings ?? 0 };
+}
+
+// Return the table of an earlier one and what came since: of each file its first rows, then those that were sent.
+export function merge(old, added) {
+  const firstOf = new Map(old.files.map((file) => [file.name, file.first]));
+  const columns = {};
+  for (const [name, values] of Object.entries(added.columns)) {
+    const whole = columns[name] = new values.constructor(added.rows);
+    let from = 0;
+    added.files.forEach(({ name: file, first, rows, kept }, number) => {
+      if (kept) whole.set(old.columns[name].subarray(firstOf.get(file), firstOf.get(file) + kept), first);
+      whole.set(values.subarray(from, from + rows - kept), first + kept);
+      from += rows - kept;
+      if (name === "file") whole.fill(number, first, first + rows);
+    });
+  }
+  return { rows: added.rows, files: added.files, strings: [...old.strings.slice(0, added.keptStrings), ...added.strings], columns };
+}
+
+// Return the row of a later table for each row of an earlier one; -1 where it is gone.
+export function moves(old, fresh) {
+  const places = new Map(fresh.files.map((file) => [file.name, file]));
+  const found = new Int32Array(old.rows).fill(-1);
+  for (const { name, first, rows } of old.files) {
+    const to = places.get(name);
+    for (let i = 0; to && i < Math.min(rows, to.rows); i++) found[first + i] = to.first + i;
+  }
+  return found;
 }
 
 function column(buffer, type, at, rows) {

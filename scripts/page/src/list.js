@@ -42,9 +42,11 @@ export class List {
       h("button", { type: "button", title, tabindex: "-1", on: { click: () => this.onSort(name) } }, label, h("span", { class: "arrow" }, mark)));
   }
 
-  setRows(rows, { keep = false } = {}) {
+  // Show rows; with `keep`, stay where it is, the cursor on `row` if that is among them.
+  setRows(rows, { keep = false, row = null } = {}) {
     this.rows = rows;
-    this.cursor = Math.max(0, Math.min(keep ? this.cursor : 0, rows.length - 1));
+    const place = row === null ? -1 : rows.indexOf(row);
+    this.cursor = Math.max(0, Math.min(place >= 0 ? place : keep ? this.cursor : 0, rows.length - 1));
     if (!keep) this.element.scrollTop = 0;
     this.element.setAttribute("aria-rowcount", rows.length + 1);
     this.body.style.setProperty("height", `${rows.length * ROW}px`);

@@ -84,7 +84,7 @@ export function tableView(root, route) {
   const { run } = route;
   let query = route.query;
   let table = null;
-  let tag = null;
+  let tableMark = "";
   let all = [];
   let orders = new Map();
   let found = null; // flags of the rows that the full-text search found
@@ -143,10 +143,14 @@ export function tableView(root, route) {
     if (row === null) return;
     if (!marked.delete(row)) marked.add(row);
     if (marked.size > 2) marked.delete(marked.values().next().value);
+    showMarked();
+    list.draw(true);
+  }
+
+  function showMarked() {
     compare.hidden = marked.size === 0;
     compare.disabled = marked.size < 2;
     put(compare, marked.size < 2 ? "1 marked; mark another with x" : "Compare the 2 marked (c)");
-    list.draw(true);
   }
 
   function openPair() {
@@ -160,14 +164,14 @@ export function tableView(root, route) {
     return orders.get(sort);
   }
 
-  function apply({ keep = false } = {}) {
+  function apply({ keep = false, row = null } = {}) {
     if (!table) return;
     const { tests, wrong } = columns.compile(table, query.filter ?? "");
     const among = fileFlags(table, query.file ?? "");
     if (among) tests.unshift((row) => among[table.columns.file[row]] === 1);
     if (query.success) tests.unshift((row) => table.columns.success[row] === Number(query.success));
     const rows = columns.select(ordered(query.sort ?? ""), tests, query.q ? found : null);
-    list.setRows(rows, { keep });
+    list.setRows(rows, { keep, row });
     leaveTrail(run, table, rows);
     filter.setAttribute("aria-invalid", wrong.length > 0);
     filter.title = wrong.length ? `not a column or a number: ${wrong.join(" ")}` : "columns: reward success turns tokens calls failed invalid only_action forks trained group sample step, task: env: status: file:";
@@ -204,18 +208,33 @@ export function tableView(root, route) {
     if (!table) put(totals, `reading ${percent(of ? done / of : 0)} of the files`);
   }
 
+  // Point what is marked or found to where its rows are now, and return the row of the cursor.
+  function follow(moves) {
+    const rows = [...marked].map((row) => moves[row]).filter((row) => row >= 0);
+    marked.clear();
+    rows.forEach((row) => marked.add(row));
+    showMarked();
+    const flags = new Uint8Array(table.rows);
+    found?.forEach((flag, row) => { if (flag && moves[row] >= 0) flags[moves[row]] = 1; });
+    found = found && flags;
+    searched = "";
+    return list.current === null ? -1 : moves[list.current];
+  }
+
   async function load() {
     try {
-      const answer = await getBytes("episodes", { run }, { tag, onWait });
+      const answer = await getBytes("episodes", { run }, { mark: tableMark, onWait });
       if (answer === null) return;
-      const isFirst = table === null;
-      tag = answer.tag;
-      table = columns.parse(answer.bytes);
+      const before = table;
+      const added = columns.parse(answer.bytes);
+      table = added.base ? columns.merge(table, added) : added;
+      tableMark = answer.mark;
       orders = new Map();
+      const row = before && follow(columns.moves(before, table));
       fillFiles();
-      if (isFirst) lay();
-      apply({ keep: !isFirst });
-      if (isFirst && query.q) search();
+      lay();
+      apply({ keep: before !== null, row });
+      if (query.q) search();
     } catch (error) {
       put(problem, h("div", { class: "notice", role: "alert" }, error.message));
       if (!table) put(totals);

@@ -49,6 +49,29 @@ test("a filter keeps the rows that pass all its words", () => {
   assert.deepEqual(pick("reward>=-1", Uint8Array.from([0, 1, 0, 0, 0, 1])), [1, 5]);
 });
 
+test("what came since goes behind the first rows of its file, and files are numbered anew", () => {
+  const old = table();
+  old.files = [{ name: "s-2", first: 0, rows: 4 }, { name: "e", first: 4, rows: 2 }];
+  const columnsOf = (...turns) => ({ file: Uint32Array.from(turns, () => 7), turns: Uint32Array.from(turns) });
+  const files = [{ name: "s-2", first: 0, rows: 4, kept: 4 }, { name: "s-3", first: 4, rows: 2, kept: 0 }, { name: "e", first: 6, rows: 3, kept: 2 }];
+  const merged = columns.merge(old, { rows: 9, files, strings: ["new"], keptStrings: 3, columns: columnsOf(70, 71, 72) });
+  assert.deepEqual([...merged.columns.turns], [5, 1, 1, 3, 70, 71, 2, 9, 72]);
+  assert.deepEqual([...merged.columns.file], [0, 0, 0, 0, 1, 1, 2, 2, 2]);
+  assert.deepEqual(merged.strings, ["b10", "b9", "env", "new"]);
+});
+
+test("files that are gone leave no rows", () => {
+  const old = { ...table(), files: [{ name: "s-2", first: 0, rows: 4 }, { name: "e", first: 4, rows: 2 }] };
+  const merged = columns.merge(old, { rows: 2, files: [{ name: "e", first: 0, rows: 2, kept: 2 }], strings: [], keptStrings: 3, columns: { turns: new Uint32Array(0) } });
+  assert.deepEqual([...merged.columns.turns], [2, 9]);
+});
+
+test("rows are followed into a later table by their files", () => {
+  const old = { rows: 5, files: [{ name: "a", first: 0, rows: 2 }, { name: "gone", first: 2, rows: 1 }, { name: "e", first: 3, rows: 2 }] };
+  const fresh = { rows: 6, files: [{ name: "a", first: 0, rows: 1 }, { name: "b", first: 1, rows: 2 }, { name: "e", first: 3, rows: 3 }] };
+  assert.deepEqual([...columns.moves(old, fresh)], [0, -1, -1, 3, 4]);
+});
+
 test("a word of a filter that means nothing is named", () => {
   assert.deepEqual(columns.compile(table(), "reward>much nowhere>3 turns>1").wrong, ["reward>much", "nowhere>3"]);
 });
