@@ -4,7 +4,8 @@ started."""
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ from rlx.run.choose import Choice
 
 Tree = Mapping[str, Any]
 
+PARTS = "parts."
+"""Beginning of the keys of a mixture's parts."""
 DERIVED = ("model.recipe", "model.shape")
 """Keys that settings leave out: other keys have taken their values from them, or the model's config.json has them."""
 
@@ -71,9 +74,29 @@ def describe_settings(tree: Tree) -> list[str]:
     for part, value in tree.items():
         if isinstance(value, Mapping) and value:
             flat = {key: leaf for key, leaf in flatten(value).items() if not f"{part}.{key}".startswith(DERIVED)}
-            own_first = sorted(flat, key=lambda key: (key.count("."), key != "_target_"))
-            lines += row(part, " ".join(describe_setting(key, flat[key]) for key in own_first))
+            shown = share_parts(flat)
+            own_first = sorted(shown, key=lambda key: (key.count("."), key != "_target_"))
+            lines += row(part, " ".join(describe_setting(key, shown[key]) for key in own_first))
     return lines
+
+
+def share_parts(flat: Tree) -> dict[str, Any]:
+    """Return the keys of an environment, where `parts.*.KEY` stands for a value that all of several parts have."""
+    by_end: dict[str, dict[str, Any]] = defaultdict(dict)
+    for key, value in flat.items():
+        if key.startswith(PARTS):
+            name, _, end = key.removeprefix(PARTS).partition(".")
+            by_end[end][name] = value
+    names = {name for own in by_end.values() for name in own}
+    shared = {end for end, own in by_end.items() if own.keys() == names and len({*map(repr, own.values())}) == 1}
+    if len(names) < 2:
+        return dict(flat)
+    alone = {key: value for key, value in flat.items() if not is_shared(key, shared)}
+    return {f"{PARTS}*.{end}": next(iter(by_end[end].values())) for end in by_end if end in shared} | alone
+
+
+def is_shared(key: str, ends: Set[str]) -> bool:
+    return key.startswith(PARTS) and key.removeprefix(PARTS).partition(".")[2] in ends
 
 
 def describe_setting(key: str, value: Any) -> str:

@@ -169,6 +169,13 @@ def test_no_key_of_a_run_is_left_out() -> None:
     assert "algo=tool_sft algo.num_prompts=" in said
 
 
+def test_values_that_all_parts_of_a_mixture_have_stand_once() -> None:
+    parts = {"x": {"weight": 1, "env": {"n": 2, "m": 3}}, "y": {"weight": 4, "env": {"n": 2}}}
+    tree = {"env": {"a": 1, "parts": parts}}
+    said = " ".join(line[LEFT:] for line in describe_settings(tree)).split()
+    assert said == ["a=1", "parts.x.weight=1", "parts.y.weight=4", "parts.*.env.n=2", "parts.x.env.m=3"]
+
+
 def test_settings_are_spelled_as_one_would_override_them() -> None:
     tree = compose(["model=qwen2_5_3b", "algo.loss.kl=0.5"])
     rows = {row[:LEFT].strip(): row[LEFT:].split() for row in describe_settings(tree)}
