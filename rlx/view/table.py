@@ -77,7 +77,7 @@ def pack(table: Table, base: Table | None = None) -> bytes:
     """Return a table's bytes; with `base`, an earlier table of the run, only what that lacks."""
     names = {text: number for number, text in enumerate(table.strings)}
     known = {} if base is None else {one.file.name: one for one in base.files}
-    kept = [num_kept(one, known.get(one.file.name), names) for one in table.files]
+    kept = [count_equal_rows(one, known.get(one.file.name), names) for one in table.files]
     parts = [rows_after(number, one, kept[number], names) for number, one in enumerate(table.files)]
     first = [0, *np.cumsum([one.columns.num_rows for one in table.files]).tolist()]
     told = [{**describe(one, first[number]), "kept": kept[number]} for number, one in enumerate(table.files)]
@@ -95,8 +95,8 @@ def pack(table: Table, base: Table | None = None) -> bytes:
     return b"".join([MAGIC, struct.pack("<I", len(header)), header, *data])
 
 
-def num_kept(one: FileColumns, old: FileColumns | None, names: dict[str, int]) -> int:
-    """Return the number of a file's first rows that an earlier table has as they are: all of that table, or none."""
+def count_equal_rows(one: FileColumns, old: FileColumns | None, names: dict[str, int]) -> int:
+    """Count the first rows of a file that an earlier table has as they are: all rows of that table, or none."""
     if old is None or old.columns is one.columns:
         return 0 if old is None else one.columns.num_rows
     num, now, before = old.columns.num_rows, columns_of_file(0, one, names), columns_of_file(0, old, names)

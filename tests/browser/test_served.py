@@ -7,11 +7,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rlx.types import Text
 from tests.browser.test_table import OPEN, slack
 from tests.view.conftest import Page, episode, serving, turn, unpack, write, write_run
 
@@ -90,6 +92,43 @@ def test_a_new_file_of_episodes_appears_by_itself(screen: Any, tmp_path: Path) -
         assert [row[1] for row in rows] == ["a", "a", "a", "d", "b", "c"]
         assert screen.page.get_attribute("[aria-selected=true]", "aria-rowindex") == "7"
         assert screen.page.get_attribute(".marked", "aria-rowindex") == "7"
+
+
+def test_an_episode_is_compared_with_the_same_sample_of_another_run(screen: Any, tmp_path: Path) -> None:
+    write_run(tmp_path / "run")
+    other = write_run(tmp_path / "a" / "<b>other", seed=1)
+    first = replace(episode("b", 0).task, prompt=(Text("Another prompt."),))
+    told = [replace(episode("b", sample, turn(f"text of {sample}", 0.5)), task=first) for sample in (1, 0)]
+    write(other / "trajectories" / "eval-8.jsonl", (episode("c", 0),), tuple(told))
+    with serving(tmp_path) as page:
+        screen.open(address(page, "run/episode/eval-8.jsonl/1"), ".turn")
+        screen.press("c")
+        screen.page.wait_for_selector(".others:has-text('no other episode')")
+        screen.page.select_option(".others select", "a/<b>other")
+        screen.page.wait_for_selector(".others a >> nth=1")
+        links = screen.page.locator(".others a").all_inner_texts()
+        assert [link.split(" · ")[1] for link in links] == ["sample 0", "sample 1"]
+        screen.shot("choice")
+        assert screen.problems() == []
+        screen.page.click(".others a")
+        screen.page.wait_for_selector(".pair-row .turn")
+        screen.shot("pair")
+        assert screen.page.locator(".pair-head strong").all_inner_texts() == [
+            "run · eval-8.jsonl 1",
+            "a/<b>other · eval-8.jsonl 3",
+        ]
+        assert screen.page.locator(".pair-row .turn").count() == 2
+        assert "text of 0" in screen.page.inner_text(".pair-body")
+        openings = screen.page.locator(".pair-row >> nth=0").inner_text()
+        assert "Solve b." in openings
+        assert "Another prompt." in openings
+        screen.press("s")
+        screen.page.wait_for_url("**/pair/eval-8.jsonl/1/a%2F%3Cb%3Eother/eval-8.jsonl/3?shade=*")
+        screen.page.reload()
+        screen.page.wait_for_selector(".pair-head:has-text('other')")
+        screen.page.click(".pair-head a >> nth=1")
+        screen.page.wait_for_selector("h1:has-text('b')")
+        screen.page.wait_for_url("**/run/a%2F%3Cb%3Eother/episode/eval-8.jsonl/3")
 
 
 def test_what_is_damaged_is_named_and_the_rest_is_shown(screen: Any, tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 import { get, getBytes, isExport } from "./api.js";
 import { parse } from "./columns.js";
 import { h, longText, put } from "./dom.js";
-import { count, fixed, number, plural } from "./format.js";
+import { count, number, plural } from "./format.js";
+import { othersElement } from "./others.js";
 import { go, hashOf } from "./route.js";
 import { ShadeBar } from "./shadebar.js";
 import { timeBar, turnTime } from "./times.js";
@@ -50,7 +51,7 @@ export function episodeView(root, route) {
       h("span", { class: "grow" }),
       place ? h("span", { class: "pager num muted small" }, link(place.before, "\u2190", "episode before in the table (\u2190)"), ` ${count(place.place)} of ${count(place.of)} `, link(place.after, "\u2192", "next episode in the table (\u2192)")) : null,
       lines.length > 1 || !isExport ? h("a", { class: "button", href: hashOf("group", { run, file, group: episode.group }), title: "group (g)" }, `Group ${episode.group}${lines.length ? ` (${lines.length})` : ""}`) : null,
-      isExport ? null : h("button", { class: "button", type: "button", title: "another episode of this task (c)", on: { click: compare } }, "Compare \u2026")),
+      isExport ? null : h("button", { class: "button", type: "button", title: "another episode of this task, also of another run (c)", on: { click: compare } }, "Compare \u2026")),
     episode.task.goal ? longText(episode.task.goal, { most: 1000, className: "goal" }) : null,
     timeBar(episode.times),
     episode.error ? h("div", { class: "notice" }, longText(episode.error, { most: 1000, className: "mono" })) : null, message);
@@ -107,22 +108,12 @@ export function episodeView(root, route) {
     if (isExport || !episode) return;
     put(message, h("p", { class: "muted" }, "looking for episodes of this task \u2026"));
     try {
-      const table = parse((await getBytes("episodes", { run })).bytes);
-      showOthers(table, othersOf(table, file, Number(line)));
+      const [{ bytes }, { runs }] = await Promise.all([getBytes("episodes", { run }), get("runs")]);
+      put(message, othersElement(run, parse(bytes), { file, line: Number(line) }, runs.map(({ id }) => id)));
+      message.querySelector("a, select")?.focus();
     } catch (error) {
       put(message, h("div", { class: "notice", role: "alert" }, error.message));
     }
-  }
-
-  function showOthers(table, rows) {
-    const c = table.columns;
-    const links = rows.slice(0, 40).map((row) => {
-      const name = table.files[c.file[row]].name;
-      return h("li", {}, h("a", { class: "button num", href: hashOf("pair", { run, file, line, file2: name, line2: c.line[row] }) },
-        h("span", { class: c.success[row] ? "good" : "bad" }, c.success[row] ? "\u2713" : "\u2717"), `${name} ${c.line[row]} \u00b7 sample ${c.sample[row]} \u00b7 ${fixed(c.reward[row])}`));
-    });
-    put(message, h("section", { class: "others", "aria-label": "Episodes to compare with" }, h("p", { class: "label" }, rows.length ? "compare with" : "no other episode of this task"), h("ul", {}, links)));
-    message.querySelector("a")?.focus();
   }
 
   async function load() {
@@ -161,15 +152,4 @@ export function episodeView(root, route) {
       { keys: ["c"], what: "compare with another episode of the task", act: compare },
     ],
   };
-}
-
-// Return the other rows of the same task: first its group, then other files.
-export function othersOf(table, file, line) {
-  const c = table.columns;
-  const mine = table.files.findIndex(({ name }) => name === file);
-  const self = c.line.findIndex((value, row) => value === line && c.file[row] === mine);
-  if (self < 0) return [];
-  const rows = [];
-  for (let row = 0; row < table.rows; row++) if (row !== self && c.task[row] === c.task[self] && c.env[row] === c.env[self]) rows.push(row);
-  return rows.sort((a, b) => (c.file[b] === mine) - (c.file[a] === mine) || a - b);
 }

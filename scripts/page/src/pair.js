@@ -1,4 +1,4 @@
-// Two episodes side by side from where they diverge: twins, or two checkpoints on one task.
+// Two episodes side by side from where they diverge: twins, two checkpoints on one task, or two runs.
 import { get } from "./api.js";
 import { h, put } from "./dom.js";
 import { divergence } from "./forest.js";
@@ -9,7 +9,7 @@ import { hideTip } from "./tokens.js";
 import { openingElement, turnElement } from "./turn.js";
 
 export function pairView(root, route) {
-  const sides = [{ run: route.run, file: route.file, line: route.line }, { run: route.run, file: route.file2, line: route.line2 }];
+  const sides = [{ run: route.run, file: route.file, line: route.line }, { run: route.run2 ?? route.run, file: route.file2, line: route.line2 }];
   let bar = null;
   let turns = [];
   let steps = []; // elements that j and k go along
@@ -20,7 +20,7 @@ export function pairView(root, route) {
   root.append(head, place, body);
 
   function sideHead(episode, side) {
-    return h("header", { class: "pair-head num" }, h("a", { href: hashOf("episode", side) }, h("strong", {}, `${side.file} ${side.line}`)), h("span", {}, `sample ${episode.sample}`),
+    return h("header", { class: "pair-head num" }, h("a", { href: hashOf("episode", side) }, h("strong", {}, route.run2 ? `${side.run} \u00b7 ` : "", `${side.file} ${side.line}`)), h("span", {}, `sample ${episode.sample}`),
       episode.fork ? h("span", { class: "chip accent" }, `fork of ${episode.fork.parent}`) : null,
       h("span", { class: episode.success ? "good" : "bad" }, `${episode.success ? "\u2713" : "\u2717"} reward ${number(episode.reward)}`), h("span", { class: "muted" }, plural(episode.turns.length, "turn")));
   }
@@ -31,10 +31,16 @@ export function pairView(root, route) {
     return element.element;
   };
 
+  // Return the openings: once where both begin alike, else side by side, as two runs may have two protocols.
+  function openings(a, b) {
+    const [left, right] = [a, b].map((episode) => episode.openings ?? []);
+    if (JSON.stringify(left) === JSON.stringify(right)) return left.map(openingElement);
+    return h("div", { class: "pair-row" }, [left, right].map((side) => h("div", {}, side.map(openingElement))));
+  }
+
   function common(episode, at) {
-    const openings = (episode.openings ?? []).map(openingElement);
-    if (at.turn === 0) return openings;
-    return [openings, h("details", { class: "common" }, h("summary", {}, `the first ${plural(at.turn, "turn")} of both are the same`), episode.turns.slice(0, at.turn).map((turn, i) => made(turn, i)))];
+    if (at.turn === 0) return null;
+    return h("details", { class: "common" }, h("summary", {}, `the first ${plural(at.turn, "turn")} of both are the same`), episode.turns.slice(0, at.turn).map((turn, i) => made(turn, i)));
   }
 
   function rows(a, b, at) {
@@ -63,7 +69,7 @@ export function pairView(root, route) {
     const shared = common(a, at);
     const rowElements = rows(a, b, at);
     steps = rowElements;
-    put(body, shared, h("div", { class: "pair-row pair-heads" }, sideHead(a, sides[0]), sideHead(b, sides[1])), rowElements);
+    put(body, openings(a, b), shared, h("div", { class: "pair-row pair-heads" }, sideHead(a, sides[0]), sideHead(b, sides[1])), rowElements);
     bar.paint(route.query.shade, turns);
   }
 

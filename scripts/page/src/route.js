@@ -6,6 +6,7 @@ const SHAPES = [
   ["episodes", ["run", "=episodes"]],
   ["episode", ["run", "=episode", "file", "line"]],
   ["group", ["run", "=group", "file", "group"]],
+  ["pair", ["run", "=pair", "file", "line", "run2", "file2", "line2"]], // of two runs
   ["pair", ["run", "=pair", "file", "line", "file2", "line2"]],
 ];
 
@@ -43,7 +44,9 @@ export function parseHash(hash) {
 
 // Return the hash of a view.
 export function hashOf(view, values = {}, query = {}) {
-  const shape = SHAPES.find(([name]) => name === view)[1];
+  const has = (part) => part[0] === "=" || (values[part] ?? "") !== "";
+  const shapes = SHAPES.filter(([name]) => name === view);
+  const shape = (shapes.find(([, parts]) => parts.every(has)) ?? shapes.at(-1))[1];
   const parts = shape.map((part) => (part[0] === "=" ? part.slice(1) : encodeURIComponent(values[part])));
   const words = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
   const search = new URLSearchParams(words).toString();

@@ -5,6 +5,7 @@ import { test } from "node:test";
 import * as columns from "../src/columns.js";
 import { divergence, forest } from "../src/forest.js";
 import { duration, number } from "../src/format.js";
+import { rowsOf, wordsOf } from "../src/others.js";
 import { hashOf, parseHash } from "../src/route.js";
 import { aligned, band, Metrics, timeParts } from "../src/series.js";
 import { classOf, scaleOf, SHADES } from "../src/shade.js";
@@ -64,6 +65,28 @@ test("files that are gone leave no rows", () => {
   const old = { ...table(), files: [{ name: "s-2", first: 0, rows: 4 }, { name: "e", first: 4, rows: 2 }] };
   const merged = columns.merge(old, { rows: 2, files: [{ name: "e", first: 0, rows: 2, kept: 2 }], strings: [], keptStrings: 3, columns: { turns: new Uint32Array(0) } });
   assert.deepEqual([...merged.columns.turns], [2, 9]);
+});
+
+test("a pair of two runs has an address of its own", () => {
+  const values = { run: "a/b", file: "x", line: "1", file2: "y", line2: "2" };
+  for (const run2 of [undefined, "c/d"]) {
+    const hash = hashOf("pair", { ...values, run2 });
+    const route = parseHash(hash);
+    assert.deepEqual([route.view, route.run, route.run2, route.line, route.line2], ["pair", "a/b", run2, "1", "2"]);
+    assert.equal(hashOf("pair", route), hash);
+  }
+  assert.equal(hashOf("pair", { ...values, run2: "" }), hashOf("pair", values));
+});
+
+test("rows of a task are found by its words, in another run first those of the same sample", () => {
+  const old = table();
+  old.columns.sample = Int32Array.from([0, 0, 1, 1, 0, 1]);
+  const words = wordsOf(old, { file: "e", line: 2 });
+  assert.deepEqual(words, { task: "b9", env: "env", sample: 1, file: "e", row: 5 });
+  assert.deepEqual(rowsOf(old, words, true), [1, 3]);
+  assert.deepEqual(rowsOf(old, words, false), [5, 3, 1]);
+  assert.deepEqual(rowsOf({ ...old, strings: ["b9", "x", "env"] }, words, false), [2, 4, 0]);
+  assert.deepEqual(rowsOf(old, { ...words, task: "none" }, false), []);
 });
 
 test("rows are followed into a later table by their files", () => {
