@@ -14,8 +14,8 @@ from rlx.record.folder import METRICS
 from rlx.record.track import is_number, is_step, read_metrics
 
 HEADER = ("run", "step", "metric", "value")
-FORMULA = ("=", "+", "-", "@")
-"""First characters of a cell that a spreadsheet would compute."""
+FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""First characters of a cell that a spreadsheet would compute, of full width too."""
 Row = tuple[str, int, str, float]
 
 

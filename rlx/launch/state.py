@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,10 +26,12 @@ from rlx.record.folder import (
 )
 from rlx.record.lock import JOB as JOB_NUMBER
 from rlx.record.lock import read_holder
-from rlx.record.track import last_metrics
+from rlx.record.track import is_number, last_metrics
 
 RECENT = 20
 """Number of last steps for the rate."""
+LONGEST = 1e9
+"""Largest number of seconds of a step, 30 years."""
 NOT_IN = {CHECKPOINTS, TRAJECTORIES, "wandb", ".submitit", ".hydra", LOGS}
 """Folders of a run that contain no runs."""
 
@@ -52,7 +55,7 @@ class Status:
         """Estimated seconds until the last step; None unless the run is running or queued."""
         if self.seconds is None or self.step is None or self.steps is None or self.state not in ("running", "queued"):
             return None
-        return self.seconds * max(0, self.steps - self.step)
+        return self.seconds * min(max(0, self.steps - self.step), sys.maxsize)
 
 
 def read_all(folder: Path) -> list[Status]:
@@ -95,7 +98,7 @@ def read_status_anyway(folder: Path, records: Mapping[str, Record]) -> Status:
 def read_status(folder: Path, records: Mapping[str, Record]) -> Status:
     job = job_of(folder)
     lines = last_metrics(folder / METRICS, RECENT)
-    times = [line["time/step"] for line in lines if isinstance(line.get("time/step"), (int, float))]
+    times = [float(line["time/step"]) for line in lines if is_duration(line.get("time/step"))]
     step = max(newest_step(folder), lines[-1]["step"] if lines else 0)
     record = records.get(job)
     state, where = state_of(folder, record)
@@ -109,6 +112,11 @@ def read_status(folder: Path, records: Mapping[str, Record]) -> Status:
         job=job,
         where=where,
     )
+
+
+def is_duration(value: Any) -> bool:
+    """Return True if a value of a stranger's file is a number of seconds that a step can take."""
+    return is_number(value) and 0 <= value <= LONGEST
 
 
 def state_of(folder: Path, record: Record | None) -> tuple[str, str]:

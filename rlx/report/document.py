@@ -14,6 +14,8 @@ from rlx.report.style import CSS
 HTML, MARKDOWN = "report.html", "report.md"
 NUMBER = re.compile(r"[-+–\d.,%]")
 """Start of a cell that is a number, or none."""
+BEGIN = re.compile(r"^(?:\d{1,9}(?=[.)](?:\s|$))|(?=#{1,6}(?:\s|$)|[+-](?:\s|$)|---|\[))")
+"""What stands before the first character that Markdown would read as the begin of a block."""
 VERDICTS = {"yes": "good", "no": "bad", "NO": "bad"}
 """Classes of cells that answer a question."""
 SHORT = 36
@@ -174,9 +176,14 @@ def cell_html(cell: str, words: bool) -> Html:
 
 def to_report_markdown(document: Document) -> str:
     """Write the Markdown."""
-    parts = [f"# {markdown_cell(document.title)}", *(markdown_cell(line, LONGEST) for line in document.lead)]
+    parts = [f"# {markdown_cell(document.title)}", *(markdown_line(line) for line in document.lead)]
     parts += [text for section in document.filled for text in section_markdown(section)]
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
+
+
+def markdown_line(text: str) -> str:
+    """Return a note that Markdown shows as it is, also where it begins as a heading, a list or a link's address."""
+    return BEGIN.sub(r"\g<0>\\", markdown_cell(text, LONGEST))
 
 
 def section_markdown(section: Section) -> list[str]:
@@ -194,7 +201,7 @@ def block_markdown(block: Block) -> list[str]:
             title = markdown_cell(block.title).replace("[", r"\[").replace("]", r"\]")
             return [f"![{title}]({block.name}.svg)"]
         case Notes():
-            return ["\n".join(f"- {markdown_cell(line, LONGEST)}" for line in block.lines)]
+            return ["\n".join(f"- {markdown_line(line)}" for line in block.lines)]
         case Folded():
             inner = [text for one in block.blocks for text in block_markdown(one)]
             return [f"### {markdown_cell(block.title)}", *inner]

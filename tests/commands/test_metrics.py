@@ -10,9 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rlx.commands.metrics import csv_text, metric_rows
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlx.commands.metrics import FORMULA, csv_text, metric_rows
 from rlx.limits import MistakeError
 from tests.errors import assert_mistake, raises_naming
+from tests.hostile import TEXTS, dangers
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -49,6 +53,15 @@ def test_hostile_names_and_values_are_plain_cells(tmp_path: Path) -> None:
     assert not [row for row in rows if row["metric"].startswith(("=", "+", "-", "@"))]
     assert text.encode()
     assert not {"\x1b", "\u202e", "\ud800"} & set(text)
+
+
+@given(st.lists(TEXTS, max_size=5))
+def test_whatever_a_metric_is_called_its_cell_is_plain_text(names: list[str]) -> None:
+    rows = list(csv.reader(io.StringIO(csv_text(iter([(name, 1, name, 0.5) for name in names])))))[1:]
+    assert len(rows) == len(names)
+    for row in rows:
+        assert not row[2].startswith(FORMULA)
+        assert not dangers("".join(row))
 
 
 def test_floats_read_back_as_they_were(tmp_path: Path) -> None:

@@ -20,9 +20,23 @@ from rich.console import Console
 
 import rlx.commands.watch
 import rlx.launch.mark
-from rlx.commands.watch import BLOCKS, PLAIN, RECENT, SEARCH, WIDTH, Watcher, notes_of, sparkline, watch
+from rlx.commands.watch import (
+    BLOCKS,
+    PLAIN,
+    RECENT,
+    SEARCH,
+    WIDTH,
+    Watcher,
+    last_life,
+    last_warning,
+    notes_of,
+    sparkline,
+    watch,
+)
+from rlx.console import one_line
 from rlx.launch.mark import ASK
 from rlx.launch.slurm import Record
+from tests.hostile import TEXTS, dangers
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -209,6 +223,26 @@ def test_hostile_text_is_plain(tmp_path: Path, terminal: bool) -> None:
     assert "[red]bold[/red]" in text
     assert "[bold]" in text
     assert len(text) < 10_000
+
+
+@given(TEXTS)
+def test_whatever_a_log_says_a_line_is_plain_text(text: str) -> None:
+    lines = f"{T} began: {text}\n{T} warning: {text}\n{T} ended by {text}\n{text}".splitlines()
+    found = [last_warning(last_life(lines), 1), *map(one_line, last_life(lines))]
+    assert not dangers("".join(found))
+    assert max(map(len, found)) <= 200
+
+
+@pytest.mark.parametrize(
+    "value", ["NaN", "Infinity", "-Infinity", "1e999", "null", '"x"', "true", "1" * 400, "-1"], ids=str
+)
+def test_a_value_that_cannot_be_leaves_the_rest_of_a_line(value: str, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "a", 0.5)
+    with open(run / "metrics.jsonl", "a") as file:
+        file.write(f'{{"step": 2, "time/step": {value}, "reward/mean": {value if value != "-1" else "null"}}}\n')
+    (line,) = Screen(tmp_path).text.splitlines()
+    assert line.startswith("a, running, 2/10")
+    assert "reward 0.500" in line
 
 
 @given(st.lists(st.floats(-1e300, 1e300), max_size=300), st.sampled_from([BLOCKS, PLAIN]))

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from hypothesis import given
 
 from rlx.record.dashboard import Dashboard
-from rlx.record.episode_table import LONGEST, episode_rows, row_of
-from rlx.record.track import Track, append_metrics
+from rlx.record.episode_table import LONGEST, cell, episode_rows, row_of
+from rlx.record.track import Track, append_metrics, finite_numbers
 from rlx.record.trackers import open_dashboards
 from rlx.types import Action, Completion, Task, Text, Trajectory, Turn
+from tests.hostile import TEXTS, dangers
 
 
 class FakeRun:
@@ -316,6 +318,17 @@ def test_hostile_text_is_plain_in_a_table_of_episodes() -> None:
     assert max(map(len, cells)) <= LONGEST
     assert not {"\x1b", "\x07", "\u202e", "\ud800"} & set("".join(cells))
     assert all(cell.encode() for cell in cells)
+
+
+@given(TEXTS)
+def test_whatever_a_text_is_a_cell_or_a_name_is_plain(text: str) -> None:
+    assert dangers(cell(text)) <= {"\n", "\t"}
+    assert not dangers("".join(finite_numbers({text: 1.0})))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 10**400, None, "1", True])
+def test_what_is_no_finite_number_is_not_sent(value: Any) -> None:
+    assert finite_numbers({"a": value, "b": 1.0, "step": 3}) == {"b": 1.0}
 
 
 def test_a_folder_whose_episodes_cannot_be_read_has_no_table(tmp_path: Path) -> None:
