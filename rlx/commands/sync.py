@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from rlx.console import one_line
-from rlx.record.folder import CHECKPOINTS, LOCK, TRAJECTORIES
+from rlx.record.folder import CHECKPOINTS, LOCK, METRICS, TRAJECTORIES
 from rlx.record.lock import HeldError, hold
+from rlx.record.track import last_metrics
+from rlx.record.wandb_run import closed_mark, record_again
 
 WANDB = "wandb"
 OFFLINE = "offline-run-"
@@ -69,7 +71,8 @@ def is_uploaded(part: Path) -> bool:
 
 
 def sync_run(folder: Path, upload: Upload) -> Synced:
-    """Upload the last part of a run, which has all steps and replaces earlier parts, if it is not uploaded yet.
+    """Upload the last part of a run, which has all steps and replaces earlier parts, if it is not uploaded yet. If the
+    run was killed, the part is recorded again.
 
     The run's lock is held: W&B marks a part as uploaded, and a run that goes on would lose what it adds afterwards.
     """
@@ -79,11 +82,14 @@ def sync_run(folder: Path, upload: Upload) -> Synced:
             part = parts_of(folder, OFFLINE, ONLINE)[-1]
             if part.name.startswith(ONLINE) or is_uploaded(part):
                 return Synced(f"{name}: uploaded before")
+            if not closed_mark(folder).exists() and last_metrics(folder / METRICS, 1):
+                record_again(folder)
+                part = parts_of(folder, OFFLINE)[-1]
             reason = upload(part)
             is_done = is_uploaded(part)
     except HeldError as error:
         return Synced(f"{name}: running ({one_line(str(error))}), to be uploaded when it has ended")
-    except OSError as error:
+    except Exception as error:  # the folder may be a stranger's, and W&B raises what it likes
         return Synced(f"{name}: not uploaded: {one_line(str(error))}", failed=True)
     if not is_done:
         return Synced(f"{name}: not uploaded: {one_line(reason or 'W&B gave no reason')}", failed=True)
@@ -135,5 +141,5 @@ def without_key(text: str, environ: Mapping[str, str]) -> str:
 
 
 def online(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment without the variable that makes runs offline: it would make the upload offline too."""
-    return {name: value for name, value in environ.items() if name != "WANDB_MODE"}
+    """Return the environment without variables that would make the upload offline, or use a service of this process."""
+    return {name: value for name, value in environ.items() if name not in ("WANDB_MODE", "WANDB_SERVICE")}

@@ -15,7 +15,7 @@ HTML, MARKDOWN = "report.html", "report.md"
 NUMBER = re.compile(r"[-+–\d.,%]")
 """Start of a cell that is a number, or none."""
 BEGIN = re.compile(r"^(?:\d{1,9}(?=[.)](?:\s|$))|(?=#{1,6}(?:\s|$)|[+-](?:\s|$)|---|\[))")
-"""What stands before the first character that Markdown would read as the begin of a block."""
+"""Begin of a block of Markdown, up to the character that needs a backslash."""
 VERDICTS = {"yes": "good", "no": "bad", "NO": "bad"}
 """Classes of cells that answer a question."""
 SHORT = 36

@@ -13,6 +13,7 @@ import pytest
 
 from rlx.commands.sync import sync
 from rlx.record.dashboard import Dashboard
+from rlx.record.folder import MARK
 from rlx.record.track import Track, append_metrics, read_metrics, truncate_metrics
 from rlx.record.trackers import open_dashboards
 from tests.record.wandb_server import WandbServer, serving
@@ -79,11 +80,28 @@ def stored(folder: Path) -> list[dict[str, Any]]:
     return [{name: value for name, value in line.items() if value is not None} for line in lines]
 
 
-def test_a_killed_and_resumed_run_has_each_step_once(tmp_path: Path, server: WandbServer) -> None:
-    folder = tmp_path / "run"
+def kill(folder: Path) -> None:
+    """Take seven steps, and end without a word."""
     folder.mkdir()
+    (folder / "config.yaml").write_text(f"{MARK}track:\n  project: mine\nseed: 1\n")
     alone = {name: value for name, value in os.environ.items() if name != "WANDB_SERVICE"}
     assert subprocess.run([sys.executable, "-c", KILLED, str(folder)], env=alone, timeout=60).returncode == 9
+
+
+@pytest.mark.slow
+def test_a_killed_run_is_recorded_again_and_uploaded(tmp_path: Path, server: WandbServer) -> None:
+    folder = tmp_path / "run"
+    kill(folder)
+    assert [done.failed for done in sync([folder])] == [False]
+    assert sent(server) == stored(folder)
+    assert len(sent(server)) == 7
+    assert [done.text for done in sync([folder])] == [f"{folder}: uploaded before"]
+
+
+@pytest.mark.slow
+def test_a_killed_and_resumed_run_has_each_step_once(tmp_path: Path, server: WandbServer) -> None:
+    folder = tmp_path / "run"
+    kill(folder)
     record(folder, 6, 7, 8, seconds=2.0)
     assert [done.failed for done in sync([folder])] == [False]
     assert sent(server) == stored(folder)
