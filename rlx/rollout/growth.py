@@ -50,7 +50,7 @@ def number_starts(growth: Growth, task: Task, repeat: int) -> Growing[Group]:
     try:
         asked: Any = next(growth)
         while True:
-            starts = numbered(asked.starts if isinstance(asked, Ask) else asked, task, repeat, begun)
+            starts = set_repeats(asked.starts if isinstance(asked, Ask) else asked, task, repeat, begun)
             apart |= {one.sample for one in starts if isinstance(one, Start) and one.sampling is not None}
             num_waiting += len(starts)
             wait = asked.wait if isinstance(asked, Ask) else num_waiting
@@ -60,10 +60,10 @@ def number_starts(growth: Growth, task: Task, repeat: int) -> Growing[Group]:
     except StopIteration as end:
         if num_waiting:
             refuse(task, f"it returned while {num_waiting} of its episodes were under way; wait for them first")
-        return checked(task, end.value, apart)
+        return check_group(task, end.value, apart)
 
 
-def numbered(starts: Any, task: Task, repeat: int, begun: set[int]) -> Sequence[Start | Probe]:
+def set_repeats(starts: Any, task: Task, repeat: int, begun: set[int]) -> Sequence[Start | Probe]:
     """Return the same starts with the number of repetitions; probes as they are."""
     if are_probes(starts):
         return list(starts)
@@ -98,7 +98,7 @@ def check_starts(task: Task, starts: Any, begun: set[int]) -> None:
         begun.add(start.sample)
 
 
-def checked(task: Task, group: Any, apart: Set[int] = frozenset()) -> Group:
+def check_group(task: Task, group: Any, apart: Set[int] = frozenset()) -> Group:
     """Return what a sampler returned, if it is a group that has the parents of its forks: their turns before are rows
     of these, by which credit knows a tree. What shall not be trained, credit leaves out by `keep`."""
     if not isinstance(group, Group):

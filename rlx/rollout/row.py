@@ -126,12 +126,12 @@ class RequestRow:
 def open_row(order: int, request: Request, automaton: Automaton | None, vocabulary: Vocabulary) -> RequestRow:
     """Open a row for a request, with the given beginning of its completion. RequestError if that is impossible."""
     try:
-        return begun(order, request, automaton, vocabulary)
+        return begin_row(order, request, automaton, vocabulary)
     except RequestError as error:
         raise RequestError(f"session {request.session}: {error}") from None
 
 
-def begun(order: int, request: Request, automaton: Automaton | None, vocabulary: Vocabulary) -> RequestRow:
+def begin_row(order: int, request: Request, automaton: Automaton | None, vocabulary: Vocabulary) -> RequestRow:
     if not request.prompt_ids:
         raise RequestError("the prompt is empty; give it at least one token")
     num_added = 0 if automaton is None else automaton.num_added

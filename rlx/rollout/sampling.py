@@ -109,7 +109,7 @@ def invert_filtered(probs_BV: Tensor, uniform_B1: Tensor, knobs: Knobs) -> Tenso
     return order.gather(1, invert(probs.masked_fill(beyond, 0.0), uniform_B1))
 
 
-def heated(logits_BV: Tensor, knobs: Knobs) -> Tensor:
+def apply_temperature(logits_BV: Tensor, knobs: Knobs) -> Tensor:
     """logits / temperature, finite wherever the logits are, whatever the temperature: softmax knows no difference."""
     if knobs.temperature is None:
         return logits_BV
@@ -127,7 +127,7 @@ class Watch:
 
     def logprobs(self, logits_BV: Tensor, knobs: Knobs) -> Tensor:
         """Return those of watched ids in the watching rows, (B, W), under the temperature that log-probs are under."""
-        logits = heated(logits_BV.index_select(0, self.rows), pick(knobs, self.rows))
+        logits = apply_temperature(logits_BV.index_select(0, self.rows), pick(knobs, self.rows))
         return logits.log_softmax(-1).gather(1, self.ids)
 
 
@@ -140,7 +140,7 @@ class Top:
 
     def entropies(self, logits_BV: Tensor, knobs: Knobs) -> Tensor:
         """Return the sum of -p log p over these ids, a value a row, under the temperature that log-probs are under."""
-        logits = heated(logits_BV.index_select(0, self.rows), pick(knobs, self.rows))
+        logits = apply_temperature(logits_BV.index_select(0, self.rows), pick(knobs, self.rows))
         likeliest = logits.softmax(-1).topk(min(self.num, logits.shape[1]), dim=-1).values
         return torch.special.entr(likeliest).sum(-1)
 
@@ -174,7 +174,7 @@ def sample(logits_BV: Tensor, uniform_B1: Tensor, knobs: Knobs) -> tuple[Tensor,
     The log-probability is that of softmax(logits / temperature), before top-k and top-p, and at temperature 1 for
     greedy rows. A row's choice depends on its own logits, settings and u alone. Not finite if the logits are not.
     """
-    probs = torch.softmax(heated(logits_BV, knobs), -1)
+    probs = torch.softmax(apply_temperature(logits_BV, knobs), -1)
     ids = invert(probs, uniform_B1)
     if knobs.filtered is not None:
         ids = torch.where(knobs.filtered, invert_filtered(probs, uniform_B1, knobs), ids)

@@ -59,7 +59,7 @@ class Speech:
         """Return the ids of the context of the next turn; `encode` may remember what it has encoded."""
         pieces = self.dialect.context(task, opening, past, legal)
         if self.dialect.inline and self.dialect.prompt_template is None:
-            pieces = inlined(pieces, past, self.end)
+            pieces = inline_observations(pieces, past, self.end)
         return tuple(join(pieces, past, encode or self.encode, self.marks, self.end))
 
     def hear(self, completion: Completion, past: Sequence[Turn] = ()) -> Action:
@@ -194,7 +194,7 @@ def speech_of(
     )
 
 
-def inlined(pieces: Iterable[Piece], past: Sequence[Turn], end: int | None) -> Iterator[Piece]:
+def inline_observations(pieces: Iterable[Piece], past: Sequence[Turn], end: int | None) -> Iterator[Piece]:
     """Let observations continue the model's own message: one history, h + desc(a) + o of EARL's Algorithm 1.
 
     The template is then for the prompt only. After a turn that the model itself ended (`end`), as an answer that was
