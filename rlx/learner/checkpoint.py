@@ -52,7 +52,7 @@ def write_checkpoint(
 def newest_good(folder: Path, progress: Callable[[], None] = nothing) -> tuple[Path | None, list[str]]:
     """Return the newest intact checkpoint, and a warning for each newer, damaged one."""
     warnings: list[str] = []
-    for step in sorted({*steps_in(folder), *listed(folder)}, reverse=True):
+    for step in sorted({*steps_in(folder), *list_checkpoints(folder)}, reverse=True):
         found = faults(folder / f"{STEP}{step}", progress)
         if not found:
             return folder / f"{STEP}{step}", warnings
@@ -134,7 +134,7 @@ def replace_folder(aside: Path, final: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def listed(folder: Path) -> list[int]:
+def list_checkpoints(folder: Path) -> list[int]:
     try:
         return [int(step) for step in json.loads((folder / INDEX).read_text())]
     except (OSError, ValueError, TypeError):

@@ -187,7 +187,8 @@ class Learner(ABC):
         first = {name: steps[0][name] for name in ("gap/engine",) if steps and batch.sampled}
         taken = {} if self.optimizer.max_kl is None else {"optimizer/steps": float(len(steps))}
         told = {"optimizer/lr": lr, "update/tokens": float(num_tokens)}
-        return {**averaged(steps), **first, **explained(batch), **uncredited(batch), **taken, **told}
+        credited = measure_explained(batch) | measure_uncredited(batch)
+        return {**average_metrics(steps), **first, **credited, **taken, **told}
 
     def step(self, batch: Batch, part: MiniBatch, loss: TokenLoss) -> Metrics:
         """Take one optimizer step on a part of the batch."""
@@ -200,7 +201,7 @@ class Learner(ABC):
                 for micro_batch, packed in zip(mine, part.packed, strict=True)
             ]
         )
-        found = added([share for shares in told for share in shares])
+        found = sum_metrics([share for shares in told for share in shares])
         if not math.isfinite(found["loss/value"]):
             self.clear()
             sound = [[math.isfinite(share.get("loss/value", 0.0)) for share in shares] for shares in told]
@@ -285,7 +286,7 @@ def check_settings(name: str, temperature: float) -> None:
         raise ValueError(f"{name}: temperature is {temperature}; train on samples drawn at more than 0")
 
 
-def added(shares: Sequence[Metrics]) -> Metrics:
+def sum_metrics(shares: Sequence[Metrics]) -> Metrics:
     """The sum of each metric's shares, in their order."""
     total: Metrics = {}
     for share in shares:
@@ -300,7 +301,7 @@ def kl_per_token(tokens: Tokens) -> Tensor:
     return log_ratio.exp() - 1 - log_ratio
 
 
-def explained(batch: Batch) -> Metrics:
+def measure_explained(batch: Batch) -> Metrics:
     """Return the share of the returns' variance that the values explained before, 1 - Var(G - V) / Var(G). Where credit
     has targets for the values after turns alone, it is of these."""
     for name, returns_M in (("value", batch.returns_M), ("value_after", batch.returns_after_M)):
@@ -312,14 +313,14 @@ def explained(batch: Batch) -> Metrics:
     return {}
 
 
-def uncredited(batch: Batch) -> Metrics:
+def measure_uncredited(batch: Batch) -> Metrics:
     """Return the share of the batch's trained tokens whose advantage is zero; 1 for a batch without such tokens."""
     if batch.advantage_M is None or not len(batch.advantage_M):
         return {"advantage/zero": 1.0}
     return {"advantage/zero": (batch.advantage_M.abs() < NO_ADVANTAGE).double().mean().item()}
 
 
-def averaged(steps: Sequence[Metrics]) -> Metrics:
+def average_metrics(steps: Sequence[Metrics]) -> Metrics:
     return {name: sum(step[name] for step in steps) / len(steps) for name in (steps[0] if steps else ())}
 
 

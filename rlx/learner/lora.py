@@ -77,10 +77,10 @@ class Weights(Mapping[str, Tensor]):
         layer = self.layers[owner] if rest == "weight" else None
         tensor = self.plain[inner]
         if self.gathered is None:
-            return merged(tensor, layer)
+            return merge_adapter(tensor, layer)
         # An engine may read them in inference mode. Shards that were gathered in it could not be trained again.
         with torch.inference_mode(False), self.gathered([tensor] if layer is None else list(layer.parameters())):
-            return merged(tensor, layer).clone()
+            return merge_adapter(tensor, layer).clone()
 
     def distinct(self) -> list[str]:
         """The names, but of tied weights the first alone."""
@@ -99,5 +99,5 @@ class Weights(Mapping[str, Tensor]):
         return len(self.names)
 
 
-def merged(tensor: Tensor, layer: Any | None) -> Tensor:
+def merge_adapter(tensor: Tensor, layer: Any | None) -> Tensor:
     return tensor.detach() if layer is None else tensor.detach() + delta(layer).detach()

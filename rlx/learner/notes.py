@@ -43,7 +43,7 @@ def notes_of(
         found: list[Notes] = []
         for index, turn in enumerate(one.turns):
             ids, row = turn.completion.token_ids, row_of.get((id(one), index))
-            own = {} if row is None else {name: padded(rows[row], len(ids)) for name, rows in told.items()}
+            own = {} if row is None else {name: pad(rows[row], len(ids)) for name, rows in told.items()}
             found.append({"pieces": [piece(token) for token in ids], **own})
         return found
 
@@ -79,7 +79,7 @@ def spread(column: Tensor | None, chosen_M: Tensor) -> Tensor | None:
     return wide_M
 
 
-def padded(own: Tensor, num: int) -> list[float | None]:
+def pad(own: Tensor, num: int) -> list[float | None]:
     """A row's numbers, with null for the leading tokens that it did not sample and for what is not finite."""
     numbers = [value if math.isfinite(value) else None for value in own.tolist()]
     return [*([None] * (num - len(numbers))), *numbers]

@@ -98,7 +98,7 @@ def shares(batch: Batch, chosen: Sequence[Unit], budget: int, size: int) -> list
     if not chosen:
         return [[] for _ in range(size)]
     forest = forest_of(batch)
-    found = [list(micro_batches(forest, share, budget)) for share in balanced(forest, chosen, size)]
+    found = [list(micro_batches(forest, share, budget)) for share in balance(forest, chosen, size)]
     longest = max(map(len, found))
     filler = replace(micro_batch(forest, smallest(forest, chosen).segments), is_filler=True)
     return in_step([share + [filler] * (longest - len(share)) for share in found], budget)
@@ -146,7 +146,7 @@ def segments_that_fit(forest: Forest, chosen: Sequence[Unit], budget: int) -> It
         yield from [whole] if fits else [unit.segments for unit in members]
 
 
-def balanced(forest: Forest, chosen: Sequence[Unit], size: int) -> list[list[Unit]]:
+def balance(forest: Forest, chosen: Sequence[Unit], size: int) -> list[list[Unit]]:
     """The units, in order, of each rank. Groups stay whole, to compute once what they share, unless that makes the
     largest share larger."""
     if size == 1:

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from rlx.algo.parts import Credited, PerRow
 from rlx.learner.batch import collate
 from rlx.learner.forest import forest_of, num_reached
-from rlx.learner.shares import balanced, micro_batches, segments_of, shares, units
+from rlx.learner.shares import balance, micro_batches, segments_of, shares, units
 
 
 def test_one_rank_has_everything_in_order(groups):
     batch = collate(groups(4, 4))
     forest, chosen = forest_of(batch), units(batch, "trajectory")
-    assert balanced(forest, chosen, 1) == [chosen]
+    assert balance(forest, chosen, 1) == [chosen]
     assert shares(batch, chosen, 40, 1) == [list(micro_batches(forest, chosen, 40))]
     assert not any(what.is_filler for what in shares(batch, chosen, 40, 1)[0])
 
@@ -34,13 +34,13 @@ def test_shares_are_even_even_where_groups_are_not(groups):
     batch = collate(groups(3, 8, seed=1))
     forest, chosen = forest_of(batch), units(batch, "trajectory")
     for size in (2, 3, 4):
-        loads = [num_reached(forest, segments_of(share)) for share in balanced(forest, chosen, size)]
+        loads = [num_reached(forest, segments_of(share)) for share in balance(forest, chosen, size)]
         assert max(loads) < 1.15 * sum(loads) / size
 
 
 def test_groups_stay_whole_where_that_is_no_worse(groups):
     batch = collate(groups(1, 4) + groups(1, 4))
-    found = balanced(forest_of(batch), units(batch, "trajectory"), 2)
+    found = balance(forest_of(batch), units(batch, "trajectory"), 2)
     assert [{unit.group for unit in share} for share in found] == [{0}, {1}]
 
 
@@ -48,7 +48,7 @@ def test_pairs_are_never_split(groups):
     batch = collate(groups(4, 4))
     signs = [(1.0, -1.0, 0.0, 0.0)[trajectory % 4] for trajectory in batch.trajectory_R.tolist()]
     batch = batch.with_credit(Credited(advantage=PerRow(signs), keep=PerRow(signs)))
-    for share in balanced(forest_of(batch), units(batch, "group"), 3):
+    for share in balance(forest_of(batch), units(batch, "group"), 3):
         for unit in share:
             assert len({int(batch.trajectory_S[s]) for s in unit.segments}) == 2
 
