@@ -42,7 +42,7 @@ class KeyedDropout(torch.nn.Module):
             return x
         if self.token_T is None or len(self.token_T) != x.shape[-2]:
             raise ValueError("KeyedDropout: call at(step, token_T) with the tokens of this micro-batch first")
-        dropped_TH = dropped(stream_of(self.key, *self.step), self.token_T.to(x.device), x.shape[-1], self.p)
+        dropped_TH = draw_mask(stream_of(self.key, *self.step), self.token_T.to(x.device), x.shape[-1], self.p)
         return x.masked_fill(dropped_TH, 0.0) / (1 - self.p)
 
     def extra_repr(self) -> str:
@@ -50,31 +50,31 @@ class KeyedDropout(torch.nn.Module):
 
 
 @torch.no_grad()
-def dropped(key: int, token_T: Tensor, width: int, p: float) -> Tensor:
+def draw_mask(key: int, token_T: Tensor, width: int, p: float) -> Tensor:
     """Return the T x H mask of numbers to drop, each with probability `p`."""
-    row_T = mixed(token_T.to(torch.int32) ^ signed(key))
-    column_H = mixed(torch.arange(width, dtype=torch.int32, device=token_T.device) ^ signed(key >> 32))
+    row_T = mix(token_T.to(torch.int32) ^ to_signed(key))
+    column_H = mix(torch.arange(width, dtype=torch.int32, device=token_T.device) ^ to_signed(key >> 32))
     threshold = int(p * 2**32) - 2**31
     rows = max(1, CHUNK_ELEMENTS // width)
-    return torch.cat([mixed(part[:, None] ^ column_H) < threshold for part in row_T.split(rows)])
+    return torch.cat([mix(part[:, None] ^ column_H) < threshold for part in row_T.split(rows)])
 
 
-def mixed(x: Tensor) -> Tensor:
+def mix(x: Tensor) -> Tensor:
     """Hash each 32-bit number; products wrap around."""
     first, second = MULTIPLIERS
-    x = (x ^ shifted(x, 16)) * first
-    x ^= shifted(x, 15)
+    x = (x ^ shift_right(x, 16)) * first
+    x ^= shift_right(x, 15)
     x *= second
-    x ^= shifted(x, 16)
+    x ^= shift_right(x, 16)
     return x
 
 
-def shifted(x: Tensor, bits: int) -> Tensor:
+def shift_right(x: Tensor, bits: int) -> Tensor:
     """Shift to the right as unsigned numbers are shifted."""
     return (x >> bits) & ((1 << (32 - bits)) - 1)
 
 
-def signed(number: int) -> int:
+def to_signed(number: int) -> int:
     """Return the lowest 32 bits as a signed number."""
     low = number & 0xFFFFFFFF
     return low - 2**32 if low >= 2**31 else low

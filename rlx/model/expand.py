@@ -60,7 +60,7 @@ def expand(
     action by another description."""
     known = actions_of(model)
     head_VH = model.get_output_embeddings().weight.detach()
-    actions = widened(known, wanted, len(head_VH))
+    actions = widen(known, wanted, len(head_VH))
     old = 0 if known is None else len(known.names)
     new = [
         fitted[name] if name in fitted else first_row(head_VH, telling(ids, blanks), initial.get(name, "word"))
@@ -71,7 +71,7 @@ def expand(
     return actions
 
 
-def widened(known: Actions | None, wanted: Mapping[str, tuple[int, ...]], first: int) -> Actions:
+def widen(known: Actions | None, wanted: Mapping[str, tuple[int, ...]], first: int) -> Actions:
     """A model's actions and those wanted that are none of them, with ids from `first` on; ModelError for another
     description."""
     old = {} if known is None else dict(zip(known.names, known.descriptions))

@@ -179,11 +179,11 @@ def load_base(model: Model, *, dtype: Dtype, attention: str, added: Added = NOTH
         raise ModelError(f"model.path={model.path}: {len(amiss)} weights are missing or misshapen, such as {amiss[0]}")
     take_actions(loaded, Path(source))
     if added.descriptions:
-        expand(loaded, added.descriptions, added.initial, added.blanks, fitted(loaded, added))
+        expand(loaded, added.descriptions, added.initial, added.blanks, fit_added(loaded, added))
     return loaded
 
 
-def fitted(loaded: Any, added: Added) -> Mapping[str, Tensor]:
+def fit_added(loaded: Any, added: Added) -> Mapping[str, Tensor]:
     """Return the rows of new actions that no token of the vocabulary has: of descriptions of several tokens."""
     from rlx.model.expand import actions_of
     from rlx.model.rows import fit_rows

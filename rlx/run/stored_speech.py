@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rlx.dialect import Dialect
 from rlx.environment import Environment
-from rlx.model.expand import read_names, widened
+from rlx.model.expand import read_names, widen
 from rlx.model.load import Model, encode_text, load_tokenizer
 from rlx.model.problem import ModelError
 from rlx.model.shape import ACTIONS, find_file, find_shape
@@ -37,4 +37,4 @@ def stored_actions(folder: Path, model: Model, added: Mapping[str, str], encode:
     saved = [folder / CHECKPOINTS / f"{STEP}{step}" / ACTIONS for step in steps_in(folder / CHECKPOINTS)]
     files = [file for file in (*reversed(saved), find_file(model.path, ACTIONS)) if file is not None and file.is_file()]
     known = read_names(files[0]) if files else None
-    return widened(known, {name: tuple(encode(text)) for name, text in added.items()}, shape.vocabulary)
+    return widen(known, {name: tuple(encode(text)) for name, text in added.items()}, shape.vocabulary)

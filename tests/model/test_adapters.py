@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from rlx.model.dropout import KeyedDropout, dropouts_of, dropped
+from rlx.model.dropout import KeyedDropout, draw_mask, dropouts_of
 from rlx.model.load import Lora, Model, load_model
 from tests.errors import raises_naming
 
@@ -70,7 +70,7 @@ def test_dropout_of_tokens_that_were_not_named_is_refused() -> None:
 def test_masks_are_as_good_as_independent(p: float) -> None:
     """Rates by row and by column, and the covariance of neighbours and of two steps, within five standard errors."""
     tokens, width = 2000, 500
-    one, two = (dropped(key, torch.arange(tokens), width, p).double() - p for key in (11, 12 << 32))
+    one, two = (draw_mask(key, torch.arange(tokens), width, p).double() - p for key in (11, 12 << 32))
     error = (p * (1 - p)) ** 0.5
     assert one.mean(0).abs().max() < 5 * error / tokens**0.5
     assert one.mean(1).abs().max() < 5 * error / width**0.5
