@@ -215,11 +215,11 @@ def fetch(words: Words = None) -> None:
     Words are those of `rlx train`. Files go into the hub's cache (HF_HOME), where the run finds them.
     """
     from rlx.config.compose import build_run, compose
-    from rlx.run.inputs import fetch_inputs, fetched
+    from rlx.run.inputs import fetch_inputs, list_inputs
 
     run = build_run(compose(words or []), Path())
     fetch_inputs(run)
-    show("\n".join(fetched(run)))
+    show("\n".join(list_inputs(run)))
 
 
 @app.command(name="check", context_settings=MIXED, rich_help_panel=BEFORE)

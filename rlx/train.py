@@ -55,7 +55,7 @@ from rlx.run.life import (
 from rlx.run.pipeline import Pipeline, Play
 from rlx.run.progress import Progress
 from rlx.run.rehearsal import rehearse
-from rlx.run.resume import finished, lost_all, newest_of, resume, set_aside_bad
+from rlx.run.resume import find_finished, lost_all, newest_of, resume, set_aside_bad
 from rlx.run.run import Run
 from rlx.run.trainee import Trainee, build_trainee
 from rlx.run.warm import place_stage, warm_config, warm_model
@@ -81,7 +81,7 @@ def train(run: Run, screen: Screen | None = None) -> Summary:
         screen.say(f"run folder: {run.folder}")
         if not run.steps:
             screen.say(NO_STEPS)
-        done = finished(life)
+        done = find_finished(life)
         if done is not None:
             life.policy, life.notes = done.policy, done.notes
             tell_run(life, done)

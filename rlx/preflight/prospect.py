@@ -30,7 +30,7 @@ from rlx.preflight.stage import Stage
 from rlx.preflight.timer import find_timer
 from rlx.protocol.drawn import added_by
 from rlx.run.policies import Frozen, distinct_policies
-from rlx.run.rehearsed import rehearsed
+from rlx.run.rehearsed import list_rehearsed
 from rlx.run.run import Run
 from rlx.types import Task
 from rlx.world import parts_of
@@ -92,7 +92,7 @@ class Prospect:
     @cached_property
     def rehearsed(self) -> tuple[str, ...]:
         """Names of the environments that are played before anything is trained."""
-        return tuple(name for _, name, _ in rehearsed(self.run))
+        return tuple(name for _, name, _ in list_rehearsed(self.run))
 
     @cached_property
     def metric_names(self) -> tuple[str, ...]:

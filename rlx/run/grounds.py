@@ -44,14 +44,14 @@ def begin(world: World, task: Task, automaton: Automaton | None, rng: Random) ->
     """Return the beginning of a task's episode; None under a protocol without added actions."""
     if world.speech.state is None or automaton is None:
         return None
-    step = opened(world, task)
+    step = open_step(world, task)
     prompt = world.speech.context(task, step.observation, (), legal=step.legal)
     state = world.speech.begins(step.legal)
     routes, path, choices = walk(automaton, state or 0, rng)
     return Ground(prompt=prompt[-MOST_TOKENS:], routes=routes, path=path, choices=choices)
 
 
-def opened(world: World, task: Task) -> Step:
+def open_step(world: World, task: Task) -> Step:
     """Return an episode's opening; nothing where it fails, which the player tells of."""
     try:
         with open_episode(world.env, task) as episode:
@@ -73,8 +73,8 @@ def walk(
         if not may:
             break
         name = rng.choice(list(may))
-        said = (may[name], *described(automaton, may[name])[1:])
-        path += described(automaton, may[name])
+        said = (may[name], *describe(automaton, may[name])[1:])
+        path += describe(automaton, may[name])
         choices += [frozenset(may), *[frozenset[str]()] * (len(said) - 1)]
         is_over = False
         for chosen in said:
@@ -88,15 +88,15 @@ def walk(
 
 def possible(automaton: Automaton, number: int) -> dict[str, int]:
     """Return the ids of the added actions that a state allows, by name."""
-    return {name: chosen for name, chosen in added(automaton) if automaton.states[number].allows(chosen)}
+    return {name: chosen for name, chosen in list_added(automaton) if automaton.states[number].allows(chosen)}
 
 
-def added(automaton: Automaton) -> Iterator[tuple[str, int]]:
+def list_added(automaton: Automaton) -> Iterator[tuple[str, int]]:
     if automaton.actions is not None:
         yield from ((name, automaton.actions.first + i) for i, name in enumerate(automaton.actions.names))
 
 
-def described(automaton: Automaton, chosen: int) -> tuple[int, ...]:
+def describe(automaton: Automaton, chosen: int) -> tuple[int, ...]:
     """Return what a context holds for an added action."""
     assert automaton.actions is not None
     return automaton.actions.descriptions[chosen - automaton.actions.first]

@@ -33,7 +33,7 @@ def fetch_inputs(run: Run, check: Callable[[], None] = nothing) -> None:
             snapshot(name, "dataset", check)
 
 
-def fetched(run: Run) -> list[str]:
+def list_inputs(run: Run) -> list[str]:
     """Return a line for each thing that the run reads, with the folder where it is."""
     folder = local_folder(run.model)
     lines = [f"model    {run.model.path}: {folder or snapshot(run.model.path, 'model')}"]

@@ -43,7 +43,7 @@ from rlx.rollout.play import Rollout
 from rlx.run.fleet import open_fleet
 from rlx.run.inputs import data_of
 from rlx.run.life import Life, end, errors_of, fetch_first, open_run, read_finished, record_end
-from rlx.run.policies import chosen
+from rlx.run.policies import keep_chosen
 from rlx.run.report import left_in, model_name, name_of, num_held_out, results_text, tables_of
 from rlx.run.run import Run
 from rlx.run.stored_evaluation import (
@@ -128,7 +128,7 @@ def judge_fixed(life: Life, trainee: Trainee, noun: str, model: Model) -> list[E
             trainee.begin(model)
 
     config = {key: run.config[key] for key in ("env", "protocol", "sampling", "evaluate", "hardware")}
-    config |= {"code": code_digest(config), **data_of(run.env), **chosen(run.config)}
+    config |= {"code": code_digest(config), **data_of(run.env), **keep_chosen(run.config)}
     digest = digest_of({"config": config, "model": model_digest(model), "format": FORMAT})
     act = partial(trainee.policy.rollout, prepare=prepare, keep=False)
     return judge(life, act, noun, digest, cache=None if run.is_served else cache_folder() / EVALUATED / digest)

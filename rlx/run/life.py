@@ -119,7 +119,7 @@ def open_run(run: Run, screen: Screen | None = None, *, trains: bool = True) -> 
         minutes = run.hardware.step_minutes
         with (
             claim(ranks, run.folder, run.config),
-            recorded(ranks, run, trains=trains),
+            record_words(ranks, run, trains=trains),
             screen.logged(run.folder / LOG),
             watch(run.folder, ranks, minutes) as pulse,
         ):
@@ -152,7 +152,7 @@ def claim(
 
 
 @contextmanager
-def recorded(ranks: Ranks, run: Run, *, trains: bool) -> Iterator[None]:
+def record_words(ranks: Ranks, run: Run, *, trains: bool) -> Iterator[None]:
     """Keep the words of a training run's command in its folder, for `rlx resume`, and name that where it is cut off."""
     if trains and run.words:
         ranks.first(lambda: write_aside(run.folder / COMMAND, json.dumps({"words": run.words}) + "\n"))

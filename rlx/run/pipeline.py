@@ -75,8 +75,8 @@ class Pipeline(Generic[T]):
             self._thread.shutdown(wait=True, cancel_futures=True)
         self._playing.clear()
         self._played.clear()
-        self.launch = ended
+        self.launch = end_play
 
 
-def ended(step: int) -> Play[Any]:
+def end_play(step: int) -> Play[Any]:
     raise AbandonedError(f"step {step}: the run has ended")

@@ -85,7 +85,7 @@ def measured_agents(env: Environment, policies: Mapping[str, Other]) -> dict[str
     return {part: (trained[part] or inner.agents)[:1] for part, inner in parts_of(env).items()}
 
 
-def chosen(config: Mapping[str, Any]) -> dict[str, Any]:
+def keep_chosen(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the key `policies` of a configuration that has it, for names of what depends on it."""
     return {"policies": config["policies"]} if config.get("policies") else {}
 

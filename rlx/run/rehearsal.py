@@ -31,7 +31,7 @@ from rlx.rollout.play import Rollout
 from rlx.rollout.speech import Speech
 from rlx.rollout.stage import Stage, answer_at_once
 from rlx.run.life import Life, RunError
-from rlx.run.rehearsed import NUM_REHEARSED, rehearsed
+from rlx.run.rehearsed import NUM_REHEARSED, list_rehearsed
 from rlx.run.run import Run
 from rlx.run.task_warnings import task_warnings
 from rlx.types import Action, Completion, Move, Request, Start, Task, Trajectory, Turn
@@ -119,7 +119,7 @@ def rehearse(life: Life) -> None:
     them."""
 
     def play() -> None:
-        for stage, name, env in rehearsed(life.run):
+        for stage, name, env in list_rehearsed(life.run):
             rehearse_one(life, stage, name, env)
             for text in task_warnings(stage, name, env):
                 life.warn(text)

@@ -60,7 +60,7 @@ def named_rows(run: Run, figures: Figures, label: str = "") -> dict[str, Figures
     }
     if labels["eval"] == labels["start"]:
         labels["start"] += ", the start"
-    return labelled(run, figures, labels)
+    return label_rows(run, figures, labels)
 
 
 def floor_label(run: Run) -> str:
@@ -71,10 +71,10 @@ def floor_label(run: Run) -> str:
 
 def named_gains(run: Run, figures: Figures) -> dict[str, Figures]:
     """Return the rows of what training gained."""
-    return labelled(run, figures, {"gain": "gain over the start", "gain_untrained": "gain over the untrained model"})
+    return label_rows(run, figures, {"gain": "gain over the start", "gain_untrained": "gain over the untrained model"})
 
 
-def labelled(run: Run, figures: Figures, labels: Mapping[str, str]) -> dict[str, Figures]:
+def label_rows(run: Run, figures: Figures, labels: Mapping[str, str]) -> dict[str, Figures]:
     """Return the figures of these nouns in rows."""
     rows: dict[str, dict[str, Estimate]] = {}
     for name, figure in figures.items():
@@ -107,7 +107,7 @@ def facts_of(run: Run, summary: Summary) -> list[tuple[str, str]]:
     """Return the facts to know before figures are believed."""
     return [
         ("ended", summary.ended),
-        ("evaluated", f"{summary.policy}; {evaluated(run)}".removeprefix("; ")),
+        ("evaluated", f"{summary.policy}; {count_evaluated(run)}".removeprefix("; ")),
         *(("note", note) for note in summary.notes),
         *(("warning", warning) for warning in summary.warnings),
         ("seeds", f"{run.seed} of the run, {run.warm_start.seed} of a warm start, {run.evaluate.seed} of evaluation"),
@@ -117,7 +117,7 @@ def facts_of(run: Run, summary: Summary) -> list[tuple[str, str]]:
     ]
 
 
-def evaluated(run: Run) -> str:
+def count_evaluated(run: Run) -> str:
     """Return the number of episodes that a row stands for."""
     settings = run.evaluate
     num = num_held_out(run, settings.num_tasks) or settings.num_tasks

@@ -34,7 +34,7 @@ def resume(life: Life, trainee: Trainee) -> dict[int, list[Group]]:
         refuse_lost(life)
         life.progress = start
     else:
-        progress = continued(life, newest, start)
+        progress = continue_from(life, newest, start)
         trainee.learner.load(newest, life.process.pulse.beat)
         life.progress = progress
         life.process.screen.say(f"resumed from {newest}")
@@ -43,7 +43,7 @@ def resume(life: Life, trainee: Trainee) -> dict[int, list[Group]]:
     return {} if newest is None else {one: load_groups(step_path(newest, one + 1)) for one in life.progress.ahead}
 
 
-def continued(life: Life, checkpoint: Path, start: Progress) -> Progress:
+def continue_from(life: Life, checkpoint: Path, start: Progress) -> Progress:
     """Return the progress that a checkpoint holds, with the states of a `start` where it holds none. RunError where the
     run cannot continue from it."""
     try:
@@ -111,7 +111,7 @@ def lost_all(checkpoints: Path) -> bool:
     return newest is None and bool(warnings)
 
 
-def finished(life: Life) -> Summary | None:
+def find_finished(life: Life) -> Summary | None:
     """Return the summary of a run that has nothing left to do, and name what its folder lacks; None of another."""
     if not life.process.ranks.first(lambda: read_finished(life) is not None):
         return None

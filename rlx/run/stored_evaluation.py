@@ -14,7 +14,7 @@ from rlx.record.folder import TRAJECTORIES, digest_of, set_aside, write_aside
 from rlx.record.sources import code_digest
 from rlx.record.store import StoreError, good_lines, load, save
 from rlx.run.inputs import data_of
-from rlx.run.policies import chosen
+from rlx.run.policies import keep_chosen
 from rlx.run.process import Process
 from rlx.run.run import Run
 from rlx.types import Group, Start, Trajectory
@@ -23,7 +23,7 @@ from rlx.types import Group, Start, Trajectory
 def evaluation_key(run: Run, policy: str | int) -> str:
     """A name for all that an evaluation's episodes depend on, but for the hardware's rounding. `policy` tells it from
     others: by its weights, or within a run by how many updates it has had."""
-    config = {key: run.config.get(key) for key in SETTINGS} | chosen(run.config)
+    config = {key: run.config.get(key) for key in SETTINGS} | keep_chosen(run.config)
     return digest_of({"policy": policy, **config, "code": code_digest(config), **data_of(run.env)})
 
 
@@ -49,10 +49,10 @@ def read_evaluation(process: Process, path: Path, starts: Sequence[Start]) -> li
             return None
 
     found = look() if process.ranks.is_first else None
-    return shared(process.ranks, found or []) if process.ranks.broadcast(found is not None) else None
+    return share(process.ranks, found or []) if process.ranks.broadcast(found is not None) else None
 
 
-def shared(ranks: Ranks, found: Sequence[Trajectory]) -> list[Trajectory]:
+def share(ranks: Ranks, found: Sequence[Trajectory]) -> list[Trajectory]:
     """Return rank 0's episodes, on every rank."""
     if ranks.size == 1:
         return list(found)
@@ -96,7 +96,7 @@ def read_parts(process: Process, path: Path, key: str) -> dict[tuple[str, int], 
         parts = sorted(path.parent.glob(f"{path.stem}.{key}-*.partial"))
         return [stored.trajectory for part in parts for _, stored in good_lines(part)]
 
-    return {(one.task.key, one.sample): one for one in shared(process.ranks, look() if process.ranks.is_first else [])}
+    return {(one.task.key, one.sample): one for one in share(process.ranks, look() if process.ranks.is_first else [])}
 
 
 def is_begun(process: Process, path: Path, key: str) -> bool:

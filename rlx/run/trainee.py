@@ -196,7 +196,7 @@ def build_policy(run: Run, model: Model, fleet: Fleet | None = None) -> Policy:
     """Build a policy without a learner, for an evaluation. A server's needs no weights here."""
     own = run.policies.get(name_of(""))
     if isinstance(own, Served):
-        engine, speech = served(run, own)
+        engine, speech = start_served(run, own)
         return Policy(engine=engine, speech=speech, hardware=run.hardware)
     tokenizer = load_tokenizer(model)
     added = added_in(run, tokenizer)
@@ -241,9 +241,9 @@ def others_of(
 
     def build(policy: Other) -> tuple[Engine, Speech]:
         if isinstance(policy, Served):
-            return served(run, policy)
+            return start_served(run, policy)
         if policy.model is not None:
-            return frozen(run, policy.model)
+            return start_frozen(run, policy.model)
         return build_engine(run.hardware, model, loaded, weights, tokenizer, speech.drawn.automaton), speech
 
     kinds = distinct_policies(run.policies)
@@ -251,7 +251,7 @@ def others_of(
     return {agent_of(name): made[kinds.index(policy)] for name, policy in run.policies.items()}
 
 
-def frozen(run: Run, model: Model) -> tuple[Engine, Speech]:
+def start_frozen(run: Run, model: Model) -> tuple[Engine, Speech]:
     """Return the engine of another model, and its speech."""
     tokenizer = load_tokenizer(model)
     loaded: Any = load_model(model, dtype=run.hardware.dtype, added=added_in(run, tokenizer))
@@ -260,7 +260,7 @@ def frozen(run: Run, model: Model) -> tuple[Engine, Speech]:
     return build_engine(run.hardware, model, loaded, weights, tokenizer, speech.drawn.automaton), speech
 
 
-def served(run: Run, policy: Served) -> tuple[Engine, Speech]:
+def start_served(run: Run, policy: Served) -> tuple[Engine, Speech]:
     """Return the engine of a policy behind a server, and its speech."""
     model = policy.model or run.model
     links = link_all([policy.address or ""], token_here(), patience=policy.patience)

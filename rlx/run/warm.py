@@ -19,7 +19,7 @@ from rlx.record.folder import LOCK, digest_of
 from rlx.record.sources import code_digest, file_digest
 from rlx.run.inputs import data_of
 from rlx.run.life import Life
-from rlx.run.policies import chosen
+from rlx.run.policies import keep_chosen
 from rlx.run.progress import RUN_FILE
 from rlx.run.run import Run
 
@@ -33,7 +33,7 @@ def warm_config(stage: Run) -> dict[str, Any]:
     """Return the settings that determine a stage: STAGE_KEYS, the model, and what it starts from. The model's recipe is
     left out, as the other keys have its values; so are the environment's `reward_only_keys` where the stage only
     imitates. The policies of other agents belong to it always: its result, and so its length, depend on them."""
-    config = {part: stage.config[part] for part in STAGE_KEYS} | chosen(stage.config)
+    config = {part: stage.config[part] for part in STAGE_KEYS} | keep_chosen(stage.config)
     if stage.algo.imitates:
         judging = stage.env.reward_only_keys
         config["env"] = {key: value for key, value in config["env"].items() if key not in judging}

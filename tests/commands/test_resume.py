@@ -15,7 +15,7 @@ from rlx.config.check import ConfigError
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.hardware.ranks import ALONE
 from rlx.record.folder import COMMAND, FolderError, claim_config, read_config
-from rlx.run.life import recorded
+from rlx.run.life import record_words
 from rlx.run.run import Run
 from tests.errors import raises_naming
 
@@ -64,7 +64,7 @@ def test_a_run_that_is_cut_off_names_the_command_that_goes_on(small_run: Build, 
     run = replace(small_run(tmp_path), words=("env=countdown", "a=b c"))
     with (
         raises_naming(InterruptedRunError, f"rlx resume {tmp_path}") as stopped,
-        recorded(ALONE, run, trains=True),
+        record_words(ALONE, run, trains=True),
     ):
         raise InterruptedRunError(signal.SIGINT)
     assert stopped.value.exit_code == 130

@@ -16,7 +16,7 @@ from rlx.model.load import SHIPPED
 from rlx.model.problem import ModelError
 from rlx.preflight.inputs import CacheError, check_inputs
 from rlx.preflight.prospect import Prospect
-from rlx.run.inputs import fetch_inputs, fetched
+from rlx.run.inputs import fetch_inputs, list_inputs
 from tests.errors import raises_naming
 
 Build = Callable[..., Any]
@@ -121,8 +121,8 @@ def test_what_a_run_reads_is_fetched_and_told_with_its_folder(
 
     monkeypatch.setattr("rlx.run.inputs.snapshot", snapshot)
     run = small_run(tmp_path)
-    assert fetched(run) == [f"model    nano: {NANO}"]
+    assert list_inputs(run) == [f"model    nano: {NANO}"]
     run = replace(run, model=replace(run.model, path="owner/name"))
     fetch_inputs(run)
     assert asked == [("owner/name", "model")]
-    assert fetched(run) == [f"model    owner/name: {tmp_path / 'model'}"]
+    assert list_inputs(run) == [f"model    owner/name: {tmp_path / 'model'}"]
