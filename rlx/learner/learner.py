@@ -151,7 +151,7 @@ class Learner(ABC):
         measured: dict[str, Tensor] = {}
         for micro_batch in self.share(batch, only):
             packed = pack(batch, micro_batch, self.device.type)
-            for name, column_m in self.scored(batch, packed, of_start).items():
+            for name, column_m in self.score_columns(batch, packed, of_start).items():
                 column_M = measured.setdefault(name, torch.zeros(batch.num_tokens))
                 if not micro_batch.is_filler:
                     column_M[packed.token_m] = column_m.float().cpu()
@@ -162,7 +162,7 @@ class Learner(ABC):
         chosen = units(batch, "trajectory", only)
         return shares(batch, chosen, self.micro_batch_tokens, self.ranks.size)[self.ranks.rank]
 
-    def scored(self, batch: Batch, packed: Packed, of_start: bool = False) -> Columns:
+    def score_columns(self, batch: Batch, packed: Packed, of_start: bool = False) -> Columns:
         """Return the scorer's columns of a micro-batch, on the device. The automaton's states stay on the CPU."""
         score = self.score_start if of_start else self.score
         return score(to_device(packed, self.device), batch.mask_M[packed.token_m])
@@ -253,7 +253,7 @@ class Learner(ABC):
 
     def tokens(self, batch: Batch, packed: Packed) -> Tokens:
         """Return the loss's input for a micro-batch: its rows of the batch's columns, on the device."""
-        now, row_m = self.scored(batch, packed), batch.row_M[packed.token_m]
+        now, row_m = self.score_columns(batch, packed), batch.row_M[packed.token_m]
 
         def take(column_M: Tensor) -> Tensor:
             return column_M[packed.token_m].to(self.device)

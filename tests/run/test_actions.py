@@ -183,7 +183,7 @@ def test_the_gradient_of_the_rows_is_autograd_s(nano: tuple[Any, Automaton]) -> 
     learner = learner_of(copy.deepcopy(model), automaton)
     batch = batch_of(trajectories)
     for what in learner.share(batch):
-        found = learner.scored(batch, pack(batch, what))
+        found = learner.score_columns(batch, pack(batch, what))
         (found["logp"].sum() + found["entropy"].sum()).backward()
     total = torch.zeros(())
     for turn in (t.turns[0] for t in trajectories):

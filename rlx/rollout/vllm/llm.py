@@ -121,9 +121,9 @@ class Vllm:
         if not self.rows:
             return []
         outputs = self._llm.llm_engine.step()
-        return [(self.rows[output.request_id], output, self._sampled(output)) for output in outputs]
+        return [(self.rows[output.request_id], output, self._read_sampled(output)) for output in outputs]
 
-    def _sampled(self, output: Any) -> list[tuple[int, float]]:
+    def _read_sampled(self, output: Any) -> list[tuple[int, float]]:
         """Return the chosen tokens with log-probs. vLLM reports an added action as its description."""
         result = output.outputs[0]
         if not self.settings.in_process:
