@@ -18,7 +18,7 @@ from rich.console import RenderableType
 from rlx.algo.credit import per_row
 from rlx.algo.losses import policy_gradient, policy_loss
 from rlx.algo.samplers import independent
-from rlx.check.remains import left, present
+from rlx.check.remains import present, subtract
 from rlx.check.trial import CLEAR, FASTER, MEASURED, NUDGES, tolerance
 from rlx.console import Screen
 from rlx.hardware.profile import Hardware
@@ -69,7 +69,7 @@ def play_part(part: str, run: Run) -> None:
     before = present()
     results = PROBES[part](run)
     gc.collect()
-    remains = [line for line in left(before, present()) if line.startswith(KINDS) and not stays(line, run.hardware)]
+    remains = [line for line in subtract(before, present()) if line.startswith(KINDS) and not stays(line, run.hardware)]
     rank = find_place(slurm=run.hardware.num_processes > 1).rank
     (run.folder / MEASURED).mkdir(exist_ok=True)
     report = {**results, "by": f"{part}, rank {rank}", "left": remains, "device": device_peak(run.hardware)}

@@ -32,7 +32,7 @@ def present(scratch: Path | None = None, *folders: Path) -> Counter[str]:
     return Counter(f"{kind}: {name}" for kind, names in found.items() for name in names)
 
 
-def left(before: Counter[str], after: Counter[str]) -> list[str]:
+def subtract(before: Counter[str], after: Counter[str]) -> list[str]:
     """Describe everything that is present now and was not before, a line each."""
     return [line + (f" x {num}" if num > 1 else "") for line, num in sorted((after - before).items())]
 

@@ -144,7 +144,7 @@ def check_in(folder: Path, run: Run, words: Sequence[str], until: float) -> Chec
         before = metrics_of(runs)
         cut_back(runs, STEPS - 1)
         tried.append(attempt("resume", folder, run.hardware, words, until))
-        found += judged(run, tried[1], before, metrics_of(runs), reports_of(runs, "resume"))
+        found += judge_resumed(run, tried[1], before, metrics_of(runs), reports_of(runs, "resume"))
     told = [*reports_of(runs, "train"), *reports_of(runs, "resume")]
     found += [memory_check(run, tried[0].memory, told), nothing_left(tried, told, folder)]
     return found, rates(run, reports_of(runs, "resume"))
@@ -175,7 +175,7 @@ def outcome(name: str, tried: Trial) -> Check:
     return Check(name=name, ok=tried.is_good, report=tried.report)
 
 
-def judged(run: Run, resumed: Trial, before: Tree, after: Tree, told: Sequence[Tree]) -> list[Check]:
+def judge_resumed(run: Run, resumed: Trial, before: Tree, after: Tree, told: Sequence[Tree]) -> list[Check]:
     """Return the checks of the second start."""
     went_on = outcome("the run goes on", resumed)
     if not resumed.is_good:
@@ -247,7 +247,7 @@ def rates(run: Run, told: Sequence[Tree]) -> list[tuple[str, str, str]]:
     if not told:
         return []
     found = told[0]
-    seconds, plan = found["seconds"], estimated(run, found)
+    seconds, plan = found["seconds"], estimate_rates(run, found)
 
     def per_second(name: str) -> str:
         return f"{found['tokens'] / seconds[name]:,.0f} tokens/s"
@@ -260,7 +260,7 @@ def rates(run: Run, told: Sequence[Tree]) -> list[tuple[str, str, str]]:
     return rows + [(text, f"{seconds[name]:.2f} s", plan.get(name, "")) for name, text in names.items()]
 
 
-def estimated(run: Run, found: Tree) -> dict[str, str]:
+def estimate_rates(run: Run, found: Tree) -> dict[str, str]:
     """Estimate the rates (rlx/preflight/scaling.py) for the episodes that were played, if machine and model are
     known."""
     forecast = Prospect(run=run).forecast

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from rlx.check.remains import left, present
+from rlx.check.remains import present, subtract
 from rlx.console import Screen
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.rollout.remote.engine import RemoteEngine
@@ -189,7 +189,7 @@ def test_nothing_outlives_a_run_however_it_ends(
     with monkeypatch.context() as patch:
         end(run, patch)
     assert census.alive() == []
-    assert left(before, present(scratch, folder, Path(os.environ["RLX_CACHE"]))) == []
+    assert subtract(before, present(scratch, folder, Path(os.environ["RLX_CACHE"]))) == []
 
 
 def test_nothing_outlives_a_server(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,12 +201,12 @@ def test_nothing_outlives_a_server(scratch: Path, monkeypatch: pytest.MonkeyPatc
         assert server.stdout.readline().startswith(b"127.0.0.1:")
         server.terminate()
         assert server.wait(60) == 0
-    assert left(before, present(scratch)) == []
+    assert subtract(before, present(scratch)) == []
 
 
 def test_what_is_left_is_told(scratch: Path) -> None:
     before = present(scratch)
     with open(scratch / "a", "w"), subprocess.Popen(["sleep", "60"]) as child:
-        told = left(before, present(scratch))
+        told = subtract(before, present(scratch))
         child.kill()
     assert told == [f"file: {scratch / 'a'}", f"open file: {scratch / 'a'}", f"process: sleep ({child.pid})"]
