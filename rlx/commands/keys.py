@@ -35,13 +35,13 @@ def describe(found: Sequence[Key]) -> str:
 
 def heading(key: Key) -> list[str]:
     more = unlisted(key)
-    lines = [title(key), *wrapped(key.meaning.text, "  ")]
-    return lines + wrapped(f"It also takes {', '.join(f'+{key.path}.{name}' for name in more)}.", "  ") * bool(more)
+    lines = [title(key), *wrap(key.meaning.text, "  ")]
+    return lines + wrap(f"It also takes {', '.join(f'+{key.path}.{name}' for name in more)}.", "  ") * bool(more)
 
 
 def brief(keys: Sequence[Key]) -> str:
     """Describe each key on a line with its value, and its meaning below."""
-    parts = [wrapped(title(key), "  ") + wrapped(key.meaning.text, "      ") for key in keys]
+    parts = [wrap(title(key), "  ") + wrap(key.meaning.text, "      ") for key in keys]
     return "\n".join(line for lines in parts for line in lines)
 
 
@@ -53,7 +53,7 @@ def describe_fully(key: Key) -> str:
         "default": default_of(key),
         "defined": f"{place_of(meaning.file)}:{meaning.line}" if meaning.file else "by its target's own default",
     }
-    lines = wrapped(title(key), "") + wrapped(meaning.text, "  ")
+    lines = wrap(title(key), "") + wrap(meaning.text, "  ")
     return "\n".join([*lines, *(f"  {name:<8} {text}" for name, text in rows.items() if text)])
 
 
@@ -78,5 +78,5 @@ def place_of(file: Path) -> str:
     return str(file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file)
 
 
-def wrapped(text: str, indent: str) -> list[str]:
+def wrap(text: str, indent: str) -> list[str]:
     return hung(indent, text) if text else []

@@ -53,7 +53,7 @@ def judge_files(
     """Return the figures of each evaluation; verdicts are kept in the run's folder, so that none is asked twice."""
     answers = {name: list(answers_in(file)) for name, file in files.items()}
     every = [one for of in answers.values() for one in of]
-    verdicts = {} if judge is None else judged(every, judge, folder / "verdicts.json", num_threads)
+    verdicts = {} if judge is None else judge_answers(every, judge, folder / "verdicts.json", num_threads)
     found: dict[str, dict[str, Estimate]] = {}
     for name, file in files.items():
         groups = measured(load(file), summary_in(folder))
@@ -64,7 +64,7 @@ def judge_files(
     return found
 
 
-def judged(answers: Sequence[Answer], judge: Judge, file: Path, num_threads: int) -> Verdicts:
+def judge_answers(answers: Sequence[Answer], judge: Judge, file: Path, num_threads: int) -> Verdicts:
     """Return all verdicts. What was judged is in the file, also where the judge is lost before the end."""
     verdicts = read_verdicts(file, judge)
     try:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rlx.commands.verdicts import NOT_JUDGED, judge_files, judged, verdict_table
+from rlx.commands.verdicts import NOT_JUDGED, judge_answers, judge_files, verdict_table
 from rlx.evaluate import verdicts
 from rlx.evaluate.verdicts import (
     KEY_VARIABLE,
@@ -175,7 +175,7 @@ def test_verdicts_are_kept_where_the_judge_is_lost(
     judge, file = Judge(url=endpoint.url, model="judge"), tmp_path / "verdicts.json"
     endpoint.statuses = [500, 200]
     with raises_naming(MistakeError, "status 500"):
-        judged([answer("meow"), answer("woof"), answer("bark")], judge, file, 1)
+        judge_answers([answer("meow"), answer("woof"), answer("bark")], judge, file, 1)
     assert len(read_verdicts(file, judge)) == 1
-    assert len(judged([answer("meow"), answer("woof"), answer("bark")], judge, file, 1)) == 3
+    assert len(judge_answers([answer("meow"), answer("woof"), answer("bark")], judge, file, 1)) == 3
     assert len({told["messages"][0]["content"] for told in endpoint.asked}) == 3
