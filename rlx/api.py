@@ -126,7 +126,7 @@ def evaluate(*words: Word, run: RunFolder | Place | None = None, folder: Place |
     from rlx.commands.jobs import check_evaluate, evaluate_job, evaluate_stored
     from rlx.commands.parts import split_run
     from rlx.config.in_process import launch_here, refuse_several, set_torch_threads
-    from rlx.config.words import untrained
+    from rlx.config.words import drop_training
 
     refuse_place()
     named, rest = split_run(words_of(words, keys, folder))
@@ -135,7 +135,7 @@ def evaluate(*words: Word, run: RunFolder | Place | None = None, folder: Place |
     place = run.folder if isinstance(run, RunFolder) else named if run is None else Path(run)
     if place is None:
         refuse_several(rest)
-        return RunFolder(launch_here([*untrained(rest), *rest], evaluate_job, check_evaluate))
+        return RunFolder(launch_here([*drop_training(rest), *rest], evaluate_job, check_evaluate))
     if folder is not None:
         raise CallError("folder= cannot go with run=, whose evaluations are below its own folder")
     return RunFolder(evaluate_stored(place, rest, [f"run={place}", *rest], set_torch_threads))

@@ -106,7 +106,7 @@ def evaluate(words: Words = None) -> None:
     from rlx.commands.benchmark import quiet_bars, split_benchmarks
     from rlx.commands.guide import asks_for_help, eval_help
     from rlx.config.compose import launch
-    from rlx.config.words import untrained
+    from rlx.config.words import drop_training
 
     if asks_for_help(words or []):
         show(eval_help())
@@ -117,7 +117,7 @@ def evaluate(words: Words = None) -> None:
         quiet_bars()
     if folder is None:
         job, check = (evaluate_job, check_evaluate) if benchmarks is None else benchmark_job(benchmarks)
-        launch([*untrained(rest), *rest], job, check=check)
+        launch([*drop_training(rest), *rest], job, check=check)
         return
     run = stored_run(folder, rest, words or [])
     if benchmarks is not None:

@@ -21,7 +21,7 @@ import rlx
 from rlx.config.check import ConfigError
 from rlx.config.in_process import launch_here, set_torch_threads
 from rlx.config.values import word_of
-from rlx.config.words import parse_overrides, quoted
+from rlx.config.words import parse_overrides, quote
 from rlx.evaluate.summary import SummaryError
 from rlx.record.folder import FolderError
 from rlx.record.store import StoreError
@@ -162,7 +162,7 @@ def test_a_value_of_python_is_that_value_in_the_configuration(value: Any) -> Non
 
 @given(TEXTS.filter(lambda text: text.lower() not in ("null", "true", "nan", "1e5")))
 def test_text_in_quotes_is_that_text(text: str) -> None:
-    found = parse_overrides([f"key={quoted(text)}"])[0].value()
+    found = parse_overrides([f"key={quote(text)}"])[0].value()
     assert found == text or not isinstance(found, str), "a number stands for itself"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from rlx.config.check import show
 from rlx.config.compose import compose_sources
 from rlx.config.folders import list_groups
-from rlx.config.keys import Key, find, list_keys, unlisted
+from rlx.config.keys import Key, find, list_keys, list_missing
 from rlx.console import hung
 
 
@@ -34,7 +34,7 @@ def describe(found: Sequence[Key]) -> str:
 
 
 def heading(key: Key) -> list[str]:
-    more = unlisted(key)
+    more = list_missing(key)
     lines = [title(key), *wrap(key.meaning.text, "  ")]
     return lines + wrap(f"It also takes {', '.join(f'+{key.path}.{name}' for name in more)}.", "  ") * bool(more)
 

@@ -14,7 +14,7 @@ from typing import Any
 from rlx.config.check import ConfigError
 from rlx.config.compose import compose
 from rlx.config.saved import load_tree
-from rlx.config.words import parse_overrides, parse_words, quoted
+from rlx.config.words import parse_overrides, parse_words, quote
 from rlx.record.folder import COMMAND, differences, read_config, read_json
 
 LAUNCHING = ("hydra", "hydra/")
@@ -30,7 +30,7 @@ def resume_command(folder: Path, words: Sequence[str] = ()) -> list[str]:
     load_tree(folder, given, config_dir=first)  # refuses code that only the folder names, and not the user
     own = recorded_words(folder)
     refuse_other(folder, compose([*options, *own]))
-    return [*options, *own, *arguments.overrides, f"hydra.run.dir={quoted(str(folder))}"]
+    return [*options, *own, *arguments.overrides, f"hydra.run.dir={quote(str(folder))}"]
 
 
 def recorded_words(folder: Path) -> list[str]:

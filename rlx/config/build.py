@@ -74,7 +74,7 @@ def find_target(name: str, path: str) -> Any:
     try:
         return getattr(importlib.import_module(module), last)
     except (ImportError, ValueError, AttributeError) as error:
-        raise ConfigError(placed(first_line(error), path)) from error
+        raise ConfigError(add_place(first_line(error), path)) from error
     except Exception as error:
         raise ConfigError(f"{path}: {name} fails with {type(error).__name__}: {first_line(error)}") from error
 
@@ -84,7 +84,7 @@ def call_target(target: Any, call: Tree, arguments: Mapping[str, Any], path: str
     try:
         return functools.partial(target, **arguments) if call.get("_partial_") else target(**arguments)
     except (ImportError, ValueError, TypeError) as error:
-        raise ConfigError(placed(first_line(error), path)) from error
+        raise ConfigError(add_place(first_line(error), path)) from error
     except Exception as error:
         raise ConfigError(
             f"{path}: {call['_target_']} fails with {type(error).__name__}: {first_line(error)}"
@@ -95,7 +95,7 @@ def first_line(error: Exception) -> str:
     return (str(error) or type(error).__name__).splitlines()[0]
 
 
-def placed(message: str, path: str) -> str:
+def add_place(message: str, path: str) -> str:
     """A refusal with the place of it: `clip=-1: expected …` of algo is `algo.clip=-1: expected …`."""
     if message.startswith(f"{path}."):
         return message

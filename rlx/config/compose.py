@@ -30,12 +30,12 @@ from rlx.config.folders import list_groups, list_options, shipped_folder
 from rlx.config.keys import Source
 from rlx.config.words import (
     check_sweeper,
-    mixed,
     one_line,
     options_last,
     parse_overrides,
     parse_words,
-    quoted,
+    quote,
+    spell_mixtures,
     values_of,
 )
 from rlx.hardware.interrupt import InterruptedRunError
@@ -81,7 +81,7 @@ class Unwind(BaseException):
 def compose(words: Sequence[str], *, writes: bool = False) -> dict[str, Any]:
     """Return the checked, resolved configuration that these words choose, as plain values; the first of a multirun's.
     One that `writes` has a folder in which it can."""
-    arguments = parse_words(mixed(words))
+    arguments = parse_words(spell_mixtures(words))
     with open_loader(arguments.config_dir) as loader:
         tree = compose_tree(loader, first_case(loader, arguments))
         check_folders(HydraConfig.get())
@@ -94,13 +94,13 @@ def launch(words: Sequence[str], job: Job, check: Check = lambda run, here: None
     """Check every configuration the words mean, then let Hydra run `job` on each: once, or for all of a multirun."""
     import hydra
 
-    words = mixed(words)
+    words = spell_mixtures(words)
     arguments = parse_words(words)
     if not any(getattr(arguments, name) for name in SHOWING):
         with open_loader(arguments.config_dir) as loader:
             check_words(loader, arguments, check)
-            words = reserved(loader, words, arguments)
-        words = quieted(as_sweep_of_one(words, arguments), arguments)
+            words = name_folder(loader, words, arguments)
+        words = quiet_others(as_sweep_of_one(words, arguments), arguments)
     program, sys.argv = sys.argv, [sys.argv[0], *options_last(words)]
     logging.getLogger("alembic").setLevel(logging.WARNING)  # optuna's: it tells of every plugin of its own
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Errors reach us, who tell them in one line, instead of being printed there.
@@ -116,14 +116,14 @@ def launch(words: Sequence[str], job: Job, check: Check = lambda run, here: None
         sys.argv = program
 
 
-def reserved(loader: AutoLoader, words: Sequence[str], arguments: argparse.Namespace) -> list[str]:
+def name_folder(loader: AutoLoader, words: Sequence[str], arguments: argparse.Namespace) -> list[str]:
     """Make the folder of a run or a sweep, where its name is the time, and name it: two that start in the same second
     get two. Of several processes only the first does."""
     if arguments.cfg or find_place().rank:
         return list(words)
     kind = "sweep" if arguments.multirun else "run"
     name, folder = folder_named(loader, first_case(loader, arguments), kind)
-    return [*words, f"hydra.{kind}.dir={quoted(reserve_folder(folder))}"] if "${now:" in name else list(words)
+    return [*words, f"hydra.{kind}.dir={quote(reserve_folder(folder))}"] if "${now:" in name else list(words)
 
 
 def folder_named(loader: AutoLoader, overrides: Sequence[str], kind: str) -> tuple[str, str]:
@@ -134,7 +134,7 @@ def folder_named(loader: AutoLoader, overrides: Sequence[str], kind: str) -> tup
     return str(written["dir"]), str(config.hydra[kind].dir)  # type: ignore[index, call-overload]
 
 
-def quieted(words: Sequence[str], arguments: argparse.Namespace) -> list[str]:
+def quiet_others(words: Sequence[str], arguments: argparse.Namespace) -> list[str]:
     """Let only the first of several processes make the run's folder: the others' clocks would name another one."""
     if find_place(slurm=False).size > 1 and arguments.multirun:
         raise ConfigError("-m cannot go with torchrun: sweep with hydra/launcher=slurm, or start each run by itself")
@@ -153,7 +153,7 @@ def as_sweep_of_one(words: Sequence[str], arguments: argparse.Namespace) -> list
 
 def compose_sources(words: Sequence[str]) -> tuple[dict[str, Any], list[Source]]:
     """Return the result of `compose`, and the files that it comes from, in the order in which they are merged."""
-    arguments = parse_words(mixed(words))
+    arguments = parse_words(spell_mixtures(words))
     with open_loader(arguments.config_dir) as loader:
         tree = compose_tree(loader, arguments.overrides)
         parts = loader.compute_defaults_list(ROOT, loader.complete(ROOT, arguments.overrides), RunMode.RUN).defaults
@@ -170,14 +170,14 @@ def _file_of(loader: AutoLoader, name: str) -> Path | None:
 
 def choices_of(words: Sequence[str]) -> list[Choice]:
     """Return the options that these words leave to be chosen, each with the reason."""
-    arguments = parse_words(mixed(words))
+    arguments = parse_words(spell_mixtures(words))
     with open_loader(arguments.config_dir) as loader:
         return loader.choose(ROOT, arguments.overrides)
 
 
 def run_folder(words: Sequence[str]) -> str:
     """Return the folder of a run with these overrides."""
-    arguments = parse_words(mixed(words))
+    arguments = parse_words(spell_mixtures(words))
     with open_loader(arguments.config_dir) as loader:
         compose_tree(loader, arguments.overrides)
         check_folders(HydraConfig.get())

@@ -13,7 +13,7 @@ from hydra.core.singleton import Singleton
 from rlx.config.check import ConfigError
 from rlx.config.compose import Check, Job, launch
 from rlx.config.saved import refuse_options
-from rlx.config.words import mixed, parse_overrides, parse_words
+from rlx.config.words import parse_overrides, parse_words, spell_mixtures
 from rlx.run.run import Run
 
 FOLDER = "hydra.run.dir"
@@ -32,14 +32,14 @@ def launch_here(words: Sequence[str], job: Job, check: Check) -> Path:
         set_torch_threads(run.hardware.num_threads)
         job(run)
 
-    with restored():
+    with restore_after():
         launch([*words, *QUIET], remember, check)
     return folders[0]
 
 
 def refuse_several(words: Sequence[str]) -> None:
     """Refuse the words of a sweep, of a launcher and of anything else that is not one run in this process."""
-    arguments = parse_words(mixed(words))
+    arguments = parse_words(spell_mixtures(words))
     refuse_options(arguments, "one run in this process, which takes KEY=VALUE and -cd DIR")
     for override in parse_overrides(arguments.overrides):
         key = str(override.key_or_group)
@@ -50,7 +50,7 @@ def refuse_several(words: Sequence[str]) -> None:
 
 
 @contextmanager
-def restored() -> Iterator[None]:
+def restore_after() -> Iterator[None]:
     """Restore what `launch` changes for a command that ends after it."""
     state, full = Singleton.get_state(), os.environ.get(FULL_ERROR)
     try:

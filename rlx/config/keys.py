@@ -125,7 +125,7 @@ def _list(tree: Tree, above: str, parent: Meaning, target: str, found: Mapping[s
             continue
         path, own = f"{above}{name}", value.get("_target_", "") if isinstance(value, Mapping) else ""
         meaning = found.get(path, Meaning())
-        text = meaning.text or borrowed(target, name) or docstring(own) or ("" if target else parent.text)
+        text = meaning.text or borrow_comment(target, name) or docstring(own) or ("" if target else parent.text)
         meaning = replace(meaning, text=text)
         kind = kind_of(target, name) or ("" if target else kind_of_data(own, value))
         yield Key(path=path, value=value, kind=kind, meaning=meaning)
@@ -160,7 +160,7 @@ def docstring(target: str) -> str:
     return " ".join((text or "").partition("\n\n")[0].split())
 
 
-def borrowed(target: str, name: str) -> str:
+def borrow_comment(target: str, name: str) -> str:
     """Return a comment on this keyword of this target from any file; empty without one."""
     return first_explanations().get((target, name), "") if target else ""
 
@@ -176,7 +176,7 @@ def first_explanations() -> dict[tuple[str, str], str]:
     return said
 
 
-def unlisted(key: Key) -> list[str]:
+def list_missing(key: Key) -> list[str]:
     """Keywords that a call would take beyond those it has."""
     target = key.value.get("_target_", "") if isinstance(key.value, Mapping) else ""
     try:

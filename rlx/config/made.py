@@ -31,7 +31,7 @@ def check_promise(found: Any, target: str, parameter: Parameter, path: str) -> N
     """Refuse a target before it is called, if by its class or its declared return type it makes none of the classes
     that the key's annotation names."""
     wanted = list(classes(parameter.annotation)) if parameter.annotation is not None else []
-    made = promised(found, target)
+    made = read_promise(found, target)
     kinds = [(node, getattr(importlib.import_module(module), last_word(node))) for node, module in wanted]
     if inspect.isclass(found) and (lacks := abstract(found)) and any(fits(found, *pair) for pair in kinds):
         raise ConfigError(
@@ -50,7 +50,7 @@ def abstract(made: type) -> frozenset[str]:
     return getattr(made, "__abstractmethods__", frozenset())
 
 
-def promised(found: Any, target: str) -> list[type] | None:
+def read_promise(found: Any, target: str) -> list[type] | None:
     """Classes of which a call's result is one, as the source declares; empty for what has no source to read. None for
     a function that declares nothing, of which the result alone tells."""
     if inspect.isclass(found):

@@ -36,10 +36,10 @@ def discounts(env: Any) -> Iterator[float]:
     elif isinstance(inner, Mapping):
         yield from discounts(inner)
     else:
-        yield as_discount(env.get("discount", declared(present_name(str(env.get("_target_"))))))
+        yield as_discount(env.get("discount", read_declared(present_name(str(env.get("_target_"))))))
 
 
-def declared(target: str) -> Any:
+def read_declared(target: str) -> Any:
     """Return the discount that an environment's class declares; what is wrong with a target is said elsewhere."""
     module, _, name = target.rpartition(".")
     try:

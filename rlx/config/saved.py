@@ -18,7 +18,7 @@ from rlx.config.consent import require_consent
 from rlx.config.explain import COMPOSE_ERRORS, HYDRA_ERRORS, ROOT, check_tree, plain
 from rlx.config.folders import config_folders, list_groups, trusted_folders
 from rlx.config.values import literal
-from rlx.config.words import mixed, one_line, parse_overrides, parse_words
+from rlx.config.words import one_line, parse_overrides, parse_words, spell_mixtures
 from rlx.record.folder import CONFIG, format_hint, read_config
 
 
@@ -38,7 +38,7 @@ def load_tree(
         tree = override_tree(tree, overrides, first)
     chosen = {key: tree[key] for key in tree if key in parts or key not in ROOT_KEYS}
     try:
-        require_consent(chosen, trusted, typed(overrides, list_groups(trusted)))
+        require_consent(chosen, trusted, nest_typed(overrides, list_groups(trusted)))
         check_tree(chosen, parts)
     except ConfigError as error:
         if overrides:
@@ -54,7 +54,7 @@ def refuse_options(arguments: argparse.Namespace, place: str) -> None:
         raise ConfigError(f"--{given[0].replace('_', '-')} cannot go with {place}")
 
 
-def typed(overrides: Sequence[Override], groups: Sequence[str]) -> dict[str, Any]:
+def nest_typed(overrides: Sequence[Override], groups: Sequence[str]) -> dict[str, Any]:
     """Values that the user typed, nested as their keys are; without options of groups, and without values that refer
     to others, which may be saved ones."""
     given = OmegaConf.create()
@@ -94,7 +94,7 @@ def is_choice(override: Override, groups: Sequence[str]) -> bool:
 
 def option_of(override: Override, place: str, first: Path | None) -> DictConfig:
     """The keys of an option, as its file has them: with references that are not looked up yet."""
-    words = mixed([f"{override.get_key_element()}={single(override)}"])
+    words = spell_mixtures([f"{override.get_key_element()}={single(override)}"])
     with open_loader(None if first is None else str(first)) as loader:
         compose_tree(loader, words)  # for its errors
         chosen = OmegaConf.select(loader.load_configuration(ROOT, words, RunMode.RUN), place)

@@ -124,7 +124,7 @@ def lookup(module: str, name: str) -> ast.AST | None:
     return scope[name]
 
 
-def lost(module: str) -> str:
+def describe_lost(module: str) -> str:
     return f"there is no module {module!r}: install it, or set PYTHONPATH to the folder that holds it"
 
 
@@ -134,9 +134,9 @@ def read_scope(module: str) -> Scope | None:
     try:
         spec = importlib.util.find_spec(module)
     except ModuleNotFoundError as error:
-        raise LookupError(lost(str(error.name))) from None
+        raise LookupError(describe_lost(str(error.name))) from None
     if spec is None:
-        raise LookupError(lost(module))
+        raise LookupError(describe_lost(module))
     if spec.origin is None or not spec.origin.endswith(".py"):
         return None
     with open(spec.origin, encoding="utf-8") as file:

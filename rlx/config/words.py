@@ -94,12 +94,12 @@ def options_last(words: Sequence[str]) -> list[str]:
     return [*overrides, *(word for word in words if num_left[word] < 0)]
 
 
-def mixed(words: Sequence[str]) -> list[str]:
+def spell_mixtures(words: Sequence[str]) -> list[str]:
     """The words, with `env=[a,b]` spelled out as a mixture whose parts are these options, named after them."""
-    return [other for word in words for other in spelled_out(word)]
+    return [other for word in words for other in spell_mixture(word)]
 
 
-def spelled_out(word: str) -> list[str]:
+def spell_mixture(word: str) -> list[str]:
     found = SEVERAL.fullmatch(word)
     if found is None:
         return [word]
@@ -142,7 +142,7 @@ EVALUATED = "${hydra:runtime.choices.env}-eval/${now:%Y-%m-%d_%H-%M-%S}"
 """Name of a run's folder as in conf/config.yaml, without the algorithm."""
 
 
-def untrained(words: Sequence[str]) -> list[str]:
+def drop_training(words: Sequence[str]) -> list[str]:
     """Return overrides that turn a training command into an evaluation of the untrained model.
 
     A key that the command sets itself stays. The folder's name leaves out the algorithm."""
@@ -153,7 +153,7 @@ def untrained(words: Sequence[str]) -> list[str]:
     return [*(word for key, word in own.items() if key not in named), *folders]
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """Return text as a value that Hydra's grammar reads as it is."""
     if re.fullmatch(r"[\w./][\w./+:%@-]*", text, re.ASCII):
         return text

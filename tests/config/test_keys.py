@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rlx.config.compose import ConfigError, compose_sources
 from rlx.config.folders import shipped_folder
-from rlx.config.keys import Key, borrowed, find, kind_of, list_keys, read_meanings
+from rlx.config.keys import Key, borrow_comment, find, kind_of, list_keys, read_meanings
 from tests.errors import raises_naming
 
 CONF = shipped_folder("conf")
@@ -63,8 +63,8 @@ def test_comments_stand_above_or_beside_and_a_files_own_is_no_keys(tmp_path: Pat
 
 
 def test_a_key_without_a_comment_borrows_that_of_the_same_call(tmp_path: Path) -> None:
-    assert borrowed("rlx.algo.parts.Optimizer", "betas").startswith("Decay of AdamW's running means")
-    assert borrowed("rlx.algo.parts.Optimizer", "nothing") == ""
+    assert borrow_comment("rlx.algo.parts.Optimizer", "betas").startswith("Decay of AdamW's running means")
+    assert borrow_comment("rlx.algo.parts.Optimizer", "nothing") == ""
     (tmp_path / "track").mkdir()
     (tmp_path / "track" / "mine.yaml").write_text("# Mine\n_target_: rlx.record.track.Track\nproject: x\n")
     keys = keys_of("-cd", str(tmp_path), "track=mine")

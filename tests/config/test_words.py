@@ -15,12 +15,12 @@ from hydra._internal.utils import get_args_parser
 from rlx.config.compose import ConfigError, build_part, compose, launch
 from rlx.config.words import (
     check_sweeper,
-    mixed,
+    drop_training,
     one_line,
     options_last,
     parse_overrides,
     parse_words,
-    untrained,
+    spell_mixtures,
     values_of,
 )
 from rlx.run.run import Run
@@ -161,7 +161,7 @@ def test_what_is_no_override_is_told_how_one_looks(word: str) -> None:
     ],
 )
 def test_a_model_as_it_stands_is_trained_by_what_is_named_alone(word: str, added: list[str]) -> None:
-    found = untrained(["-m", "model.path=nano", word])
+    found = drop_training(["-m", "model.path=nano", word])
     assert found[: len(added)] == added
     assert [one.partition("{hydra")[0] for one in found[len(added) :]] == [
         "hydra.run.dir=outputs/$",
@@ -196,7 +196,7 @@ def test_several_environments_are_a_mixture_of_parts_named_after_them() -> None:
     for part, option in zip(parts.values(), ("countdown", "game/guess_the_number_hard")):
         assert part["env"] == compose([f"env={option}"])["env"]
     assert [part["weight"] for part in parts.values()] == [2.0, 1.0]
-    assert mixed(["env=countdown", "seed=1"]) == ["env=countdown", "seed=1"]
+    assert spell_mixtures(["env=countdown", "seed=1"]) == ["env=countdown", "seed=1"]
 
 
 @pytest.mark.parametrize(
