@@ -63,7 +63,7 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def hung(head: str, text: str, width: int = 80) -> list[str]:
+def hang(head: str, text: str, width: int = 80) -> list[str]:
     """Wrap a text beside a heading, with further lines below its first."""
     whole: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
     return textwrap.wrap(text, width, initial_indent=head, subsequent_indent=" " * len(head), **whole) or [
@@ -71,7 +71,7 @@ def hung(head: str, text: str, width: int = 80) -> list[str]:
     ]
 
 
-def counted(num: int, noun: str) -> str:
+def count(num: int, noun: str) -> str:
     """Format a count with its noun: 1 run, 2 runs."""
     return f"{num:,} {noun}" if num == 1 else f"{num:,} {noun}s"
 
@@ -129,7 +129,7 @@ class Screen:
         """Print a drawing, such as a table with literal cells."""
         if not self.silent:
             self.console.print(table)
-            self.note(drawn(table))
+            self.note(draw_text(table))
 
     def note(self, text: str) -> None:
         """Append to the log alone. An unwritable log is ignored."""
@@ -194,7 +194,7 @@ class Screen:
                 self._bars = None
 
 
-def drawn(table: RenderableType) -> str:
+def draw_text(table: RenderableType) -> str:
     """Return a table as text that begins on a new line."""
     console = Console(file=io.StringIO(), width=100, color_system=None)
     with console.capture() as capture:

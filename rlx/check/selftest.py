@@ -22,7 +22,7 @@ from rlx.check.remains import half_written
 from rlx.check.trial import CLEAR, MEASURED, NUDGES, HighWater, Trial, attempt, tolerance
 from rlx.config.check import spell
 from rlx.config.compose import ConfigError, build_run, compose
-from rlx.console import hung
+from rlx.console import hang
 from rlx.hardware.machine import size
 from rlx.hardware.profile import set_threads
 from rlx.launch.start import check_allocation
@@ -283,10 +283,10 @@ def describe(
 ) -> str:
     """The whole answer, as text of 80 columns."""
     marks = {True: "ok", False: "FAILED", None: "not run"}
-    lines = [line for each in found for line in hung(f"{marks[each.ok]:<8}{each.name:<26}", each.report)]
+    lines = [line for each in found for line in hang(f"{marks[each.ok]:<8}{each.name:<26}", each.report)]
     if rated:
         lines += ["", f"{'rate':<26}{'here':<20}by the plan"]
         lines += [f"{name:<26}{here:<20}{plan or 'no estimate'}" for name, here, plan in rated]
     if changed:
-        lines += ["", *hung("reduced ", ", ".join(f"{key} {was} -> {now}" for key, (was, now) in changed.items()))]
+        lines += ["", *hang("reduced ", ", ".join(f"{key} {was} -> {now}" for key, (was, now) in changed.items()))]
     return "\n".join(lines)

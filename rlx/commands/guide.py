@@ -19,7 +19,7 @@ from rlx.config.folders import (
     option_files,
     shipped_folder,
 )
-from rlx.console import hung
+from rlx.console import hang
 from rlx.limits import near
 
 EXAMPLES = """\
@@ -120,7 +120,7 @@ def describe_group(group: str, config_dir: Path | None = None) -> str:
         raise ConfigError(f"there is no group {group!r}{near(group, every_group(folders))}")
     options, width = list_options(group, folders), screen_width()
     left = max(map(len, options), default=0) + 2
-    rows = {name: hung(name.ljust(left), text, width) for name, text in options.items()}
+    rows = {name: hang(name.ljust(left), text, width) for name, text in options.items()}
     families = families_of(options).values()
     return "\n\n".join("\n".join(row for name in names for row in rows[name]) for names in families)
 
@@ -193,7 +193,7 @@ def default_options(file: str, place: str = "") -> dict[str, str]:
 def columns(rows: Mapping[str, str], *, indent: str = "  ", width: int = 80) -> str:
     """Names at the left and what is said of each at the right, wrapped."""
     left = max(map(len, rows), default=0) + len(indent) + 2
-    return "\n".join(row for name, text in rows.items() for row in hung(f"{indent}{name}".ljust(left), text, width))
+    return "\n".join(row for name, text in rows.items() for row in hang(f"{indent}{name}".ljust(left), text, width))
 
 
 def screen_width() -> int:

@@ -9,7 +9,7 @@ from rlx.config.check import show
 from rlx.config.compose import compose_sources
 from rlx.config.folders import list_groups
 from rlx.config.keys import Key, find, list_keys, list_missing
-from rlx.console import hung
+from rlx.console import hang
 
 
 def describe_keys(words: Sequence[str], config_dir: Path | None = None) -> str:
@@ -79,4 +79,4 @@ def place_of(file: Path) -> str:
 
 
 def wrap(text: str, indent: str) -> list[str]:
-    return hung(indent, text) if text else []
+    return hang(indent, text) if text else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlx.console import hung
+from rlx.console import hang
 from rlx.hardware.machine import size
 from rlx.preflight.memory import Amount
 
@@ -11,7 +11,7 @@ LEFT = 12
 
 def row(label: str, text: str) -> list[str]:
     """Wrap a text beside its label."""
-    return hung(f"{label:<{LEFT}}", text)
+    return hang(f"{label:<{LEFT}}", text)
 
 
 def between(amount: Amount) -> str:

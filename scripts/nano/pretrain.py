@@ -22,7 +22,7 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from rlx.console import hung, one_line
+from rlx.console import hang, one_line
 from rlx.limits import MistakeError, refuse, within
 from rlx.model.load import SHIPPED as PACKAGED
 from rlx.model.problem import ModelError
@@ -137,7 +137,7 @@ def say_needs(training: Training, progress: Mapping[str, float], processes: int)
     seconds = (time.monotonic() - began) * SHARDS / processes * (recipe.steps - step)
     sizes = f"{recipe.steps} steps of {recipe.tokens_per_step} tokens, {step} of them done"
     told = f"about {timedelta(seconds=round(seconds))} more on {processes} of this machine's cores"
-    print(*hung("", f"{sizes}: {told}, and a minute or two each time its skills are measured"), sep="\n", flush=True)
+    print(*hang("", f"{sizes}: {told}, and a minute or two each time its skills are measured"), sep="\n", flush=True)
 
 
 def show_progress(folder: Path, training: Training, facts: Mapping[str, float]) -> None:
@@ -149,7 +149,7 @@ def show_progress(folder: Path, training: Training, facts: Mapping[str, float]) 
     left = timedelta(seconds=round(facts["seconds"] / step * (steps - step)))
     told = " ".join(f"{name} {share:.0%}" for name, share in mean_by_skill(lessons).items())
     text = f"step {step} of {steps}, {facts['tokens'] / 1e6:.1f}M tokens, loss {facts['loss']:.3f}"
-    print(*hung("", f"{text}, {told}, {left} left"), sep="\n", flush=True)
+    print(*hang("", f"{text}, {told}, {left} left"), sep="\n", flush=True)
     with (folder / "skills.jsonl").open("a") as file:
         file.write(json.dumps({**facts, "lessons": lessons}) + "\n")
 
