@@ -38,9 +38,9 @@ from rlx.contain.process import (
     Process,
     RefusedError,
     StartError,
-    printed,
     read_line,
     receive,
+    to_plain,
 )
 
 STARTING = 600.0
@@ -115,7 +115,7 @@ class Box:
         with self.lock:
             control = self.started()
             if "error" in self.greeting:
-                raise StartError(printed(self.greeting["error"]))
+                raise StartError(to_plain(self.greeting["error"]))
             number = next(self.numbers)
             ours, theirs = socket.socketpair()
             with theirs:
@@ -190,7 +190,7 @@ class Box:
             raise StartError(f"{self.python} did not start to run {Path(self.module).stem}: {error}") from None
         if "refused" in self.greeting:
             self.stop()
-            raise RefusedError(refusal(printed(self.greeting["refused"])))
+            raise RefusedError(refusal(to_plain(self.greeting["refused"])))
 
     def settings(self, control: int) -> dict[str, Any]:
         return {

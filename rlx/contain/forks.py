@@ -17,7 +17,7 @@ from typing import Any
 
 from rlx.contain import kernel
 from rlx.contain.messages import HEADER, KILL, NUMBER
-from rlx.contain.syscalls import packed
+from rlx.contain.syscalls import pack_filter
 
 FIRST_MB = 1024
 """Address space of a Python with its packages, where the kernel does not tell."""
@@ -36,7 +36,7 @@ def warm(module: ModuleType) -> None:
     for _ in range(WARMING):
         seed_all(0)
     with suppress(OSError):
-        packed()
+        pack_filter()
     if hasattr(module, "warm"):
         module.warm()
     gc.collect()
@@ -96,7 +96,7 @@ class Server:
             pid = self.fork_patiently()
         except OSError as error:
             with suppress(OSError):
-                write_line(fd, json.dumps({"error": f"no process can be forked: {named(error)}"}))
+                write_line(fd, json.dumps({"error": f"no process can be forked: {name_error(error)}"}))
         else:
             if pid == 0:
                 self.control.detach()
@@ -136,7 +136,7 @@ def live(line: int, module: ModuleType, told: dict[str, Any], base: int, tmp: st
             try:
                 kernel.lock([line], memory, told["cpu_seconds"], FILE_MB, tmp)
             except BaseException as error:
-                write_line(line, json.dumps({"error": f"not contained, so not run: {named(error)}"}))
+                write_line(line, json.dumps({"error": f"not contained, so not run: {name_error(error)}"}))
                 os._exit(1)
         seed_all(told["seed"])
         (answer_all if hasattr(module, "answer") else play)(line, module, told["asked"])
@@ -156,7 +156,7 @@ def answer(line: int, module: ModuleType, asked: Any) -> None:
     try:
         told = {"value": module.answer(asked)}
     except BaseException as error:
-        told = {"error": named(error)}
+        told = {"error": name_error(error)}
     write_line(line, json.dumps(told))
 
 
@@ -169,7 +169,7 @@ def play(line: int, module: ModuleType, asked: dict[str, Any]) -> None:
                 episode = episode or module.play(asked["task"], asked["options"], asked["seed"])
                 told = json.dumps(episode.send(said))
             except BaseException as error:
-                told = json.dumps({"error": named(error)})
+                told = json.dumps({"error": name_error(error)})
             write_line(line, told)
             said = json.loads(heard.readline())
 
@@ -193,7 +193,7 @@ def tell(control: socket.socket, said: dict[str, Any]) -> None:
     control.sendall(json.dumps(said).encode() + b"\n")
 
 
-def named(error: BaseException) -> str:
+def name_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
 
 

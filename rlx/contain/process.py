@@ -64,7 +64,7 @@ class Process:
         except (ValueError, RecursionError):
             told = None
         if not isinstance(told, dict) or "error" in told:
-            raise ChildError(printed(told["error"]) if isinstance(told, dict) else "the answer is no JSON object")
+            raise ChildError(to_plain(told["error"]) if isinstance(told, dict) else "the answer is no JSON object")
         return told
 
     def late(self, seconds: float) -> LateError:
@@ -99,6 +99,6 @@ def read_line(line: socket.socket, seconds: float) -> bytes:
     return bytes(parts)
 
 
-def printed(text: Any) -> str:
+def to_plain(text: Any) -> str:
     """Return text of another process with nothing that could move a terminal's cursor."""
     return "".join(filter(str.isprintable, str(text)))[:1000]

@@ -29,7 +29,7 @@ from typing import Any
 
 from rlx.contain import kernel
 from rlx.contain.enter import enter, wrap
-from rlx.contain.forks import Server, named, tell, warm
+from rlx.contain.forks import Server, name_error, tell, warm
 
 USERS = {b"n": kernel.NOBODY, b"o": None}
 """User that a message of B asks to be outside: nobody, or its own."""
@@ -72,7 +72,7 @@ def load(control: socket.socket, settings: dict[str, Any]) -> ModuleType | None:
                 importlib.import_module(other)
         names = None if hasattr(module, "answer") else module.tasks()
     except BaseException as error:
-        tell(control, {"error": named(error), "missing": error.name if isinstance(error, ImportError) else None})
+        tell(control, {"error": name_error(error), "missing": error.name if isinstance(error, ImportError) else None})
         return None
     warm(module)
     by = settings.get("by", "namespaces" if settings["contained"] else "nothing")

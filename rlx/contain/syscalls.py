@@ -112,7 +112,7 @@ def argument_in(index: int, values: tuple[int, ...], inside: Instruction, outsid
     return [(LOAD, 0, 0, 16 + 8 * index), *checks, outside]
 
 
-def checked(call: str) -> list[Instruction]:
+def decide_call(call: str) -> list[Instruction]:
     """Decide one call by its arguments."""
     allow, refuse = answer(ALLOW), fail(errno.EPERM)
     own = argument_in(0, (PID,), allow, refuse)
@@ -133,7 +133,7 @@ def blocks(machine: str) -> dict[int, list[Instruction]]:
     """Return what decides each call that is known."""
     allowed = {number: [answer(ALLOW)] for number in numbers(ALLOWED[machine]).values()}
     forbidden = {number: [fail(errno.EPERM)] for number in numbers(FORBIDDEN[machine]).values()}
-    return {**allowed, **forbidden, **{number: checked(call) for call, number in numbers(CHECKED[machine]).items()}}
+    return {**allowed, **forbidden, **{number: decide_call(call) for call, number in numbers(CHECKED[machine]).items()}}
 
 
 def ranges(known: dict[int, list[Instruction]]) -> list[tuple[int, list[Instruction]]]:
@@ -163,7 +163,7 @@ def make_filter(machine: str) -> tuple[Instruction, ...]:
 
 
 @cache
-def packed() -> tuple[bytes, tuple[int, ...]]:
+def pack_filter() -> tuple[bytes, tuple[int, ...]]:
     """Return this machine's filter as bytes, and the places of the process's number."""
     program = make_filter(platform.machine())
     places = tuple(8 * index + 4 for index, code in enumerate(program) if code[3] == PID)
@@ -176,7 +176,7 @@ class Program(ctypes.Structure):
 
 def install_filter(libc: ctypes.CDLL) -> None:
     """Filter this process's system calls from now on, and those of its threads."""
-    codes, places = packed()
+    codes, places = pack_filter()
     own = bytearray(codes)
     for place in places:
         pack_into("I", own, place, os.getpid())

@@ -17,7 +17,7 @@ from random import Random
 from typing import Annotated, Any, ClassVar
 
 from rlx.contain.box import Box, Limits, box
-from rlx.contain.process import ChildError, LateError, Process, RefusedError, StartError, printed
+from rlx.contain.process import ChildError, LateError, Process, RefusedError, StartError, to_plain
 from rlx.environment import Environment, Episode, Pace
 from rlx.limits import (
     CONSENT,
@@ -128,7 +128,7 @@ class Foreign(Environment):
     def missing(self, known: Mapping[str, Any]) -> str:
         """Why the adapter does not load, and what to do."""
         if known["missing"] is None or not self.package:
-            return f"env.adapter={self.adapter}: {printed(known['error'])}"
+            return f"env.adapter={self.adapter}: {to_plain(known['error'])}"
         other = "or name an interpreter that has it: env.python=…/bin/python"
         return f"env: {known['missing']} is not installed: pip install {self.package}, {other}"
 
