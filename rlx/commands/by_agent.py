@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 
 from rlx.console import one_line
-from rlx.record.results import AgentResult, earned, is_one, results_of_agents
+from rlx.record.results import AgentResult, is_one, read_earned, results_of_agents
 from rlx.types import Turn
 
 
@@ -23,7 +23,7 @@ def describe_rewards(turn: Turn) -> str:
 
 def describe_end(turns: Sequence[Turn], success: bool, how: str, counts: str) -> str:
     """Return the outcome and reward of an episode, those of each agent where there are several; then its counts."""
-    results = results_of_agents([earned(turn) for turn in turns], success)
+    results = results_of_agents([read_earned(turn) for turn in turns], success)
     if is_one(results):
         reward = sum(turn.reward for turn in turns)
         return f"{'solved' if success else 'not solved'}{how}, reward {reward:.3f}, {counts}"

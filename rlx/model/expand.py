@@ -33,7 +33,7 @@ from rlx.model.problem import ModelError
 from rlx.model.shape import ACTIONS as NAMES
 from rlx.protocol.automaton import Actions
 from rlx.protocol.drawn import Initial
-from rlx.record.form import CodecError, ids, listed, natural, record, string
+from rlx.record.form import CodecError, ids, natural, record, require_list, string
 
 ROWS = "action_rows"
 """The parameter's name, in the model, among an engine's weights and in the file."""
@@ -151,7 +151,7 @@ def actions_to_json(actions: Actions) -> dict[str, Any]:
 
 def actions_from_json(value: Any, where: str) -> Actions:
     fields = record(value, where, ("first", "actions"))
-    told = [record(each, where, ("name", "description")) for each in listed(fields["actions"], where)]
+    told = [record(each, where, ("name", "description")) for each in require_list(fields["actions"], where)]
     try:
         return Actions(
             first=natural(fields["first"], where),

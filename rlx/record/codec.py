@@ -24,15 +24,15 @@ from rlx.record.form import (
     flag,
     float_to_json,
     ids,
-    listed,
     made,
     many,
-    mapped,
     named,
     natural,
     number,
     one_of,
     record,
+    require_list,
+    require_map,
     string,
 )
 from rlx.types import Action, Completion, Fork, Status, Stop, Task, Text, ToolUse, Trajectory, Turn
@@ -76,7 +76,7 @@ METRICS = named(NUMBER)
 OUTCOMES = named(FLAG)
 ACTION = made(Action, kind=one_of(KINDS), text=STRING, name=STRING)
 TOOL = counted(ToolUse, "num_calls", "num_failed", "num_mismatches", "num_tokens")
-TASK = made(Task, id=STRING, prompt=TEXTS, data=Form(dict, mapped), env=STRING.unless(""))
+TASK = made(Task, id=STRING, prompt=TEXTS, data=Form(dict, require_map), env=STRING.unless(""))
 FORK = made(Fork, parent=NATURAL, turn=NATURAL, token=NATURAL, forced=IDS, learned=FLAG.unless(False))
 
 
@@ -142,7 +142,7 @@ def from_json(value: Any) -> Trajectory:
     )
     turns: list[Turn] = []
     before: tuple[int, ...] = ()
-    for index, stored in enumerate(listed(fields["turns"], "turns")):
+    for index, stored in enumerate(require_list(fields["turns"], "turns")):
         turns.append(turn_from_json(stored, before, f"turns[{index}]"))
         before = turns[-1].prompt_ids + turns[-1].completion.token_ids
     return Trajectory(
@@ -217,7 +217,7 @@ def whose(ids: Sequence[int], turn: int, fork: Fork | None) -> list[str]:
 
 def notes_from_json(value: Mapping[str, Any], num: int, where: str) -> Notes:
     """The notes of a stored turn of `num` tokens."""
-    found = {name: listed(value[name], f"{where}.{name}") for name in NOTES if name in value}
+    found = {name: require_list(value[name], f"{where}.{name}") for name in NOTES if name in value}
     for name, column in found.items():
         if len(column) != num:
             raise CodecError(f"{where} has {num} tokens and {len(column)} {name}")

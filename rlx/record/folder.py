@@ -240,7 +240,7 @@ def open_folder(
     as in a cache, a configuration that is not the one the folder is for is moved aside and told of."""
     if mend is None and folder.is_dir():
         refuse_other(folder)
-    with held(folder, "choose another hydra.run.dir", wait=wait, waiting=waiting):
+    with hold_folder(folder, "choose another hydra.run.dir", wait=wait, waiting=waiting):
         clear_asides(folder)
         try:
             claim_config(folder, config)
@@ -253,7 +253,7 @@ def open_folder(
 
 
 @contextmanager
-def held(
+def hold_folder(
     folder: Path, remedy: str, *, wait: bool = False, waiting: Callable[[str], None] | None = None
 ) -> Iterator[None]:
     """A folder in which nobody else works as long as the block lasts; FolderError where somebody does."""

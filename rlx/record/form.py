@@ -38,7 +38,7 @@ def float_to_json(value: float) -> float | str:
 def ids(value: Any, where: str) -> tuple[int, ...]:
     """Parse a list of token ids. Ids are checked one by one only if one is wrong, because a file of episodes is mostly
     ids."""
-    found = listed(value, where)
+    found = require_list(value, where)
     if set(map(type, found)) == {int} and min(found) >= 0 and max(found) <= LARGEST_ID:
         return tuple(found)
     return tuple(natural(one, where, LARGEST_ID) for one in found)
@@ -46,13 +46,13 @@ def ids(value: Any, where: str) -> tuple[int, ...]:
 
 def numbers(value: Any, where: str) -> tuple[float, ...]:
     """Parse a list of numbers. A list of floats is taken as it is; other values are parsed one by one."""
-    found = listed(value, where)
+    found = require_list(value, where)
     return tuple(found) if set(map(type, found)) == {float} else tuple(number(one, where) for one in found)
 
 
 def record(value: Any, where: str, needed: Collection[str], allowed: Collection[str] = ()) -> dict[str, Any]:
     """Return an object that has all `needed` keys and no others but `allowed` ones."""
-    held = mapped(value, where)
+    held = require_map(value, where)
     missing = [key for key in needed if key not in held]
     unknown = [key for key in held if key not in needed and key not in allowed]
     if missing or unknown:
@@ -62,13 +62,13 @@ def record(value: Any, where: str, needed: Collection[str], allowed: Collection[
     return held
 
 
-def mapped(value: Any, where: str) -> dict[str, Any]:
+def require_map(value: Any, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise CodecError(f"{where} is not an object")
     return value
 
 
-def listed(value: Any, where: str) -> list[Any]:
+def require_list(value: Any, where: str) -> list[Any]:
     if not isinstance(value, list):
         raise CodecError(f"{where} is not a list")
     return value
@@ -149,11 +149,11 @@ def many(form: Form) -> Form:
     write, read = form.write, form.read
     return Form(
         lambda values: [write(value) for value in values],
-        lambda value, where: tuple(read(one, where) for one in listed(value, where)),
+        lambda value, where: tuple(read(one, where) for one in require_list(value, where)),
     )
 
 
-def escaped(name: str) -> str:
+def escape(name: str) -> str:
     """Return a key as part of a place: short, and without a terminal's control characters."""
     return name.encode("unicode_escape").decode()[:60]
 
@@ -163,8 +163,8 @@ def named(form: Form) -> Form:
     return Form(
         lambda values: {name: form.write(value) for name, value in values.items()},
         lambda value, where: {
-            string(name, f"a key of {where}"): form.read(one, f"{where}.{escaped(name)}")
-            for name, one in mapped(value, where).items()
+            string(name, f"a key of {where}"): form.read(one, f"{where}.{escape(name)}")
+            for name, one in require_map(value, where).items()
         },
     )
 
@@ -173,7 +173,7 @@ def in_order(*forms: Form) -> Form:
     """Return the form of a list with exactly these entries."""
 
     def read(value: Any, where: str) -> tuple[Any, ...]:
-        if len(listed(value, where)) != len(forms):
+        if len(require_list(value, where)) != len(forms):
             raise CodecError(f"{where} has {len(value)} entries, not {len(forms)}")
         return tuple(form.read(one, where) for form, one in zip(forms, value, strict=True))
 

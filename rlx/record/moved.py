@@ -42,10 +42,10 @@ def present_name(name: str) -> str:
 def with_present_names(tree: Any) -> Any:
     """Copy a configuration, with the present names of the code that it calls."""
     if isinstance(tree, dict):
-        return {key: named(value) if key in NAMING else with_present_names(value) for key, value in tree.items()}
+        return {key: rename(value) if key in NAMING else with_present_names(value) for key, value in tree.items()}
     return [with_present_names(value) for value in tree] if isinstance(tree, list) else tree
 
 
-def named(value: Any) -> Any:
+def rename(value: Any) -> Any:
     """Return a value that names code, with the present name; `_target_` of a hostile file may be anything."""
     return present_name(value) if isinstance(value, str) else with_present_names(value)

@@ -32,7 +32,7 @@ class Earned(NamedTuple):
     outcomes: Mapping[str, bool]
 
 
-def earned(turn: Turn) -> Earned:
+def read_earned(turn: Turn) -> Earned:
     return Earned(turn.agent, turn.reward, turn.rewards, turn.outcomes)
 
 

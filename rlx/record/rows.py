@@ -117,8 +117,8 @@ class Builder:
             replies=self.bits(replies),
             line=self.lines,
             group=clip(group),
-            sample=signed(stored["sample"]),
-            parent=-1 if fork is None else signed(fork["parent"]),
+            sample=read_signed(stored["sample"]),
+            parent=-1 if fork is None else read_signed(fork["parent"]),
             task=self.number(str(stored["task"]["id"])),
             env=self.number(str(stored["task"].get("env", ""))),
             turns=clip(len(turns)),
@@ -184,7 +184,7 @@ def clip(value: Any) -> int:
     return min(max(int(value), 0), 2**32 - 1)
 
 
-def signed(value: Any) -> int:
+def read_signed(value: Any) -> int:
     return min(max(int(value), 0), 2**31 - 1)
 
 

@@ -29,7 +29,7 @@ SHARED = ("torch", "transformers", "tokenizers", "peft", "numpy", "safetensors",
 def code_digest(config: Any) -> str:
     """Return a digest of all code that what `config` describes is made by."""
     digest = hashlib.sha256(package_digest().encode())
-    files, packages = followed(sorted(set(named_in(config))))
+    files, packages = follow(sorted(set(named_in(config))))
     for name in sorted(files):
         digest.update(f"{name}\0{files[name]}\0".encode())
     for package in sorted({*SHARED, *packages}):
@@ -57,7 +57,7 @@ def named_in(tree: Any) -> Iterator[str]:
             yield from named_in(value)
 
 
-def followed(names: Sequence[str]) -> tuple[dict[str, str], set[str]]:
+def follow(names: Sequence[str]) -> tuple[dict[str, str], set[str]]:
     """Return the digests of the source files behind dotted names and all that these import, by module, and the
     installed packages among what is imported."""
     files: dict[str, str] = {}

@@ -48,13 +48,13 @@ def step_path(folder: Path, step: int) -> Path:
 
 def stored_files(folder: Path) -> list[Path]:
     """A run's files of episodes: training steps in their order, then evaluations; StoreError where none was kept."""
-    files = sorted((folder / TRAJECTORIES).glob("*.jsonl"), key=lambda file: numbered(file.stem))
+    files = sorted((folder / TRAJECTORIES).glob("*.jsonl"), key=lambda file: split_numbers(file.stem))
     if not files:
         raise StoreError(f"{folder} kept no trajectories")
     return sorted(files, key=lambda file: not file.stem.startswith(STEP))
 
 
-def numbered(name: str) -> list[tuple[int, str]]:
+def split_numbers(name: str) -> list[tuple[int, str]]:
     """Return a key that orders names by the numbers in them: `result-60` before `result-120`."""
     return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"([0-9]+)", name)]
 

@@ -26,7 +26,7 @@ from rlx.record.folder import (
     read_config,
 )
 from rlx.record.series import Columns, Series, read_columns
-from rlx.record.store import numbered
+from rlx.record.store import split_numbers
 
 T = TypeVar("T")
 
@@ -94,7 +94,7 @@ def runs_below(folder: Path) -> Iterator[Path]:
         yield folder
         return
     below = [Path(entry.path) for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
-    for one in sorted(below, key=lambda path: numbered(path.name)):
+    for one in sorted(below, key=lambda path: split_numbers(path.name)):
         if not one.name.startswith(".") and one.name not in INSIDE:
             yield from runs_below(one)
 

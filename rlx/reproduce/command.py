@@ -25,7 +25,7 @@ from rlx.limits import near
 from rlx.preflight.memory import Amount, budgets
 from rlx.preflight.metric_names import is_among, judged_by
 from rlx.preflight.prospect import Prospect
-from rlx.record.folder import RESULTS, held, write_aside
+from rlx.record.folder import RESULTS, hold_folder, write_aside
 from rlx.report.build import report_of, write_report
 from rlx.report.document import HTML, Picture, Section
 from rlx.report.pictures import Distribution, figures_in
@@ -79,7 +79,7 @@ def reproduce(
         return True
     if os.path.lexists(folder / RESULTS) and not any(member.folder.exists() for member in members):
         raise ConfigError(f"--folder {folder}: its {RESULTS} is of something else: choose another folder")
-    with held(folder, "choose another --folder"):
+    with hold_folder(folder, "choose another --folder"):
         play_all(members, partial(all_words_of, what, folders_of(members)), jobs, screen)
     more = measure_more(what, built, folders_of(members), folder, screen.say)
     return report(file.stem, what, members, folder, screen, more)

@@ -14,7 +14,7 @@ from rlx.record.codec import NUMBERS, notes_from_json, whose
 from rlx.record.columns import Columns, bytes_of
 from rlx.record.decode import Decode
 from rlx.record.form import CodecError, parse
-from rlx.record.results import earned, is_one, results_of_agents
+from rlx.record.results import is_one, read_earned, results_of_agents
 from rlx.record.rows import UNREADABLE, Row
 from rlx.record.sound import is_inside, open_regular
 from rlx.record.store import Stored, parse_line
@@ -94,7 +94,7 @@ def repeat_of(columns: Columns, number: int) -> int:
 
 def describe_episode(line: Line, decode: Decode | None) -> dict[str, Any]:
     episode = line.episode
-    results = results_of_agents([earned(turn) for turn in episode.turns], episode.success)
+    results = results_of_agents([read_earned(turn) for turn in episode.turns], episode.success)
     return {
         "task": {"id": episode.task.id[:MOST_TEXT], "env": episode.task.env[:200], "goal": goal_of(episode)},
         "line": line.stored.line,

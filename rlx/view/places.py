@@ -19,7 +19,7 @@ from rlx.launch.state import find_runs
 from rlx.record.folder import STEP, TRAJECTORIES
 from rlx.record.plain_yaml import LARGEST, read_bounded
 from rlx.record.sound import is_inside
-from rlx.record.store import numbered
+from rlx.record.store import split_numbers
 
 LOOK = 0.9
 """Seconds after which folders are looked through again."""
@@ -113,7 +113,7 @@ def episode_files(folder: Path) -> tuple[list[EpisodeFile], list[str]]:
         return [], [f"{TRAJECTORIES}: {error.strerror}"]
     if not is_inside(place, folder):
         return [], [f"{TRAJECTORIES} leads out of the run's folder"]
-    for name in sorted(names, key=numbered):
+    for name in sorted(names, key=split_numbers):
         try:
             files.append(episode_file(place / name, folder))
         except (OSError, ValueError) as error:

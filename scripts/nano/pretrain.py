@@ -26,7 +26,7 @@ from rlx.console import hang, one_line
 from rlx.limits import MistakeError, refuse, within
 from rlx.model.load import SHIPPED as PACKAGED
 from rlx.model.problem import ModelError
-from rlx.record.folder import FolderError, digest_of, held, make_folder, write_aside
+from rlx.record.folder import FolderError, digest_of, hold_folder, make_folder, write_aside
 from rlx.record.track import is_number, read_metrics, truncate_metrics
 from scripts.nano.checkpoint import load_checkpoint, name_bits, name_machine, require_fitting, save_checkpoint
 from scripts.nano.corpus import Corpus, Example, make_corpus, tokenizer_texts
@@ -296,7 +296,7 @@ def main() -> None:
         parser.exit(2, f"{one_line(str(error))}\n")
     out = out or (SHIPPED if recipe == NanoRecipe() else work / "model")
     try:
-        with held(work, "choose another --work"):
+        with hold_folder(work, "choose another --work"):
             check_folders(work, out, recipe)
             start_others(work, processes, run_rank, (work, recipe, processes, drawers, device))
             run_rank(work, recipe, processes, drawers, device, 0)

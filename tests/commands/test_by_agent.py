@@ -17,7 +17,7 @@ from rlx.commands.find import Wanted, find_file, pick, scan
 from rlx.commands.play import Play
 from rlx.commands.show import show_episodes
 from rlx.protocol.direct import Direct
-from rlx.record.results import AgentResult, earned, results_of_agents
+from rlx.record.results import AgentResult, read_earned, results_of_agents
 from rlx.record.store import save
 from rlx.rollout.episode import demonstrate_episode, worlds_of
 from rlx.rollout.speech import Speech
@@ -56,7 +56,7 @@ def run(tmp_path: Path) -> Path:
 def test_the_results_are_those_of_the_learner(task: Task) -> None:
     episode = played(task)
     own = {agent: episode_of_agent(agent, episode) for agent in ("red", "blue")}
-    assert results_of_agents([earned(turn) for turn in episode.turns], episode.success) == [
+    assert results_of_agents([read_earned(turn) for turn in episode.turns], episode.success) == [
         AgentResult(agent, pytest.approx(one.reward), one.success) for agent, one in own.items()
     ]
 
@@ -79,7 +79,7 @@ def test_rewards_add_up_to_those_of_the_learner(turns: list[tuple[str, int, dict
         for agent, reward, rewards in turns
     )
     episode = replace(played(TASKS[0]), turns=made)
-    found = {result.agent: result.reward for result in results_of_agents([earned(one) for one in made], True)}
+    found = {result.agent: result.reward for result in results_of_agents([read_earned(one) for one in made], True)}
     assert found == {agent: episode_of_agent(agent, episode).reward for agent in found}
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rlx.record import sources
-from rlx.record.sources import code_digest, followed
+from rlx.record.sources import code_digest, follow
 
 TOY = {"env": {"_target_": "toy_pack.toy.Toy"}}
 
@@ -44,7 +44,7 @@ def test_what_it_does_not_reach_does_not_count(project: Path) -> None:
 
 
 def test_an_installed_package_counts_by_its_version(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files, packages = followed(["toy_pack.toy.Toy"])
+    files, packages = follow(["toy_pack.toy.Toy"])
     assert set(files) == {"toy_pack", "toy_pack.toy", "toy_pack.reward", "toy_helper"}
     assert packages == {"yaml"}
     before = code_digest(TOY)

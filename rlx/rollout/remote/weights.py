@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlx.record.form import CodecError, listed, natural, parse, record, string
+from rlx.record.form import CodecError, natural, parse, record, require_list, string
 
 DTYPES = {
     "F64": torch.float64,
@@ -131,8 +131,8 @@ def read_entry(name: str, value: Any) -> HeaderEntry:
     dtype = DTYPES.get(string(fields["dtype"], where))
     if dtype is None:
         raise CodecError(f"{where} has a dtype that is not one of {', '.join(DTYPES)}")
-    shape = tuple(natural(size, where) for size in listed(fields["shape"], where))
-    offsets = [natural(offset, where) for offset in listed(fields["data_offsets"], where)]
+    shape = tuple(natural(size, where) for size in require_list(fields["shape"], where))
+    offsets = [natural(offset, where) for offset in require_list(fields["data_offsets"], where)]
     if len(offsets) != 2 or offsets[1] - offsets[0] != math.prod(shape) * dtype.itemsize or len(shape) > 16:
         raise CodecError(f"{where} has a shape that does not fit its bytes")
     return HeaderEntry(name=name, dtype=dtype, shape=shape, begin=offsets[0], end=offsets[1])
