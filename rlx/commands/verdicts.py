@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rlx.config.check import ConfigError
 from rlx.console import count
-from rlx.evaluate.compare import measured, summary_in
+from rlx.evaluate.compare import select_measured, summary_in
 from rlx.evaluate.figures import figures, score
 from rlx.evaluate.intervals import Estimate, intervals, share_of
 from rlx.evaluate.tables import Column, Table, estimate_cell
@@ -56,7 +56,7 @@ def judge_files(
     verdicts = {} if judge is None else judge_answers(every, judge, folder / "verdicts.json", num_threads)
     found: dict[str, dict[str, Estimate]] = {}
     for name, file in files.items():
-        groups = measured(load(file), summary_in(folder))
+        groups = select_measured(load(file), summary_in(folder))
         told = figures([score(group) for group in groups], ks=[1], noun="eval", num_resamples=10_000, seed=0)
         found[name] = {column.stat: told[f"eval/{column.stat}"] for column in OTHERS if f"eval/{column.stat}" in told}
         if judge is not None:

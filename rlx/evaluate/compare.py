@@ -36,7 +36,7 @@ def scores_of(run: Path, name: str) -> list[Score]:
     ended = summary_in(run)
     found = (-math.inf, math.inf) if ended is None or ended.reward_range is None else ended.reward_range
     bounds = attainable(found, None if math.isinf(rounds) else int(rounds))
-    return [score(group, bounds) for group in measured(load(run / TRAJECTORIES / f"{name}.jsonl"), ended)]
+    return [score(group, bounds) for group in select_measured(load(run / TRAJECTORIES / f"{name}.jsonl"), ended)]
 
 
 def summary_in(run: Path) -> Summary | None:
@@ -44,7 +44,7 @@ def summary_in(run: Path) -> Summary | None:
     return read_summary(run / SUMMARY) if (run / SUMMARY).exists() else None
 
 
-def measured(groups: Sequence[Group], ended: Summary | None) -> list[Group]:
+def select_measured(groups: Sequence[Group], ended: Summary | None) -> list[Group]:
     """Return the episodes of the agent that a run's figures are of; of an agent that acts alone the whole episodes."""
     agents = {} if ended is None else ended.agents
     return groups_of_agents(groups, {group.task.env: (agents.get(group.task.env, ""),) for group in groups})
@@ -147,7 +147,7 @@ def gains_over(ours: Side, theirs: Side) -> list[Gain]:
     if not shared:
         told = " and ".join(str(known) for known in (budgets[0], budgets[-1]))
         raise EvaluateError(f"{ours.name} and {theirs.name} were evaluated with other budgets: {told}")
-    ks = sorted({k for run in (*ours.runs, *theirs.runs) for k in asked(run)})
+    ks = sorted({k for run in (*ours.runs, *theirs.runs) for k in read_ks(run)})
     return [gain_under(rounds, ours, theirs, ks) for rounds in shared]
 
 
@@ -182,7 +182,7 @@ def floor_in(run: Path, rounds: str) -> Mapping[str, Estimate]:
     return {f"eval/{name.split('/', 1)[1]}": one for name, one in metrics.items() if name.split("/", 1)[0] == noun}
 
 
-def asked(folder: Path) -> list[int]:
+def read_ks(folder: Path) -> list[int]:
     """Values of k for which a run reports pass@k."""
     config = read_run(folder).config
     ks, num_samples = config.get("evaluate.ks"), config.get("evaluate.num_samples")

@@ -73,7 +73,7 @@ def credit_figures(found: Measured, weigh: Weigh, *, num_resamples: int, seed: i
     sums = task_sums(found, weigh)
 
     def figure(of: Callable[[dict[str, Floats]], Floats]) -> Estimate:
-        return interval(lambda weights: of(weighted(sums, weights)), len(found.values), num_resamples, seed)
+        return interval(lambda weights: of(weigh_sums(sums, weights)), len(found.values), num_resamples, seed)
 
     return {name: figure(of) for name, of in RATIOS.items()}
 
@@ -150,7 +150,7 @@ def cell_moments(own: Sequence[Turn]) -> tuple[float, float, float]:
     return float(mean), float(noise), float(everything.var(ddof=1))
 
 
-def weighted(sums_TF: Floats, weights_RT: Floats) -> dict[str, Floats]:
+def weigh_sums(sums_TF: Floats, weights_RT: Floats) -> dict[str, Floats]:
     return dict(zip(SUMS, (weights_RT @ sums_TF).T, strict=True))
 
 

@@ -149,7 +149,7 @@ def stat_ratios(scores: Sequence[Score]) -> dict[str, Ratio]:
     num_P = np.array([row.num_samples for row in scores], dtype=np.float64)
     found = {name: (share_of if name in FLAGS else mean_of)(of(name) / num_P) for name in EMPTY}
     found |= {name: replace(one, least=0.0) for name, one in found.items() if name != "reward"}
-    found |= {name: bounded(one, scores, name) for name, one in found.items() if not one.is_share}
+    found |= {name: bound_ratio(one, scores, name) for name, one in found.items() if not one.is_share}
     found["tool/failed_rate"] = Ratio(top=of(FAILED)[None], bottom=of("tool/calls")[None], is_share=True)
     for name in sorted({name for row in scores for name in row.reports}):
         told = [row.reports.get(name, ()) for row in scores]
@@ -159,7 +159,7 @@ def stat_ratios(scores: Sequence[Score]) -> dict[str, Ratio]:
     return found
 
 
-def bounded(ratio: Ratio, scores: Sequence[Score], name: str) -> Ratio:
+def bound_ratio(ratio: Ratio, scores: Sequence[Score], name: str) -> Ratio:
     """Return the ratio with the widest bounds of any problem; a value that was seen is possible, whatever was said."""
     told = [row.bounds.get(name, (-inf, inf)) for row in scores]
     if not told:

@@ -154,7 +154,7 @@ def share_intervals(ratios: Sequence[Ratio], num_resamples: int, seed: int) -> l
     near_R1, far_R1 = (imagined.standard_gamma(IMAGINED, (num_resamples, 1)) for _ in range(2))
     size_F = _divide(bottom_PF.sum(axis=0), (bottom_PF > 0).sum(axis=0).astype(np.float64))
     whole_RF = bottom_RF + (near_R1 + far_R1) * size_F
-    least_F, most_F = seen(top_PF, bottom_PF)
+    least_F, most_F = observed_range(top_PF, bottom_PF)
     low_RF = _divide(top_RF + far_R1 * size_F * most_F, whole_RF)
     high_RF = _divide(top_RF + (near_R1 + far_R1 * least_F) * size_F, whole_RF)
     found, first = [], 0
@@ -176,7 +176,7 @@ def share_interval(ratio: Ratio, low_R: Floats, high_R: Floats) -> Estimate:
     return _around(value, low, high)
 
 
-def seen(top_PF: Floats, bottom_PF: Floats) -> tuple[Floats, Floats]:
+def observed_range(top_PF: Floats, bottom_PF: Floats) -> tuple[Floats, Floats]:
     """Return the least and the largest share of any problem with a denominator."""
     share_PF = _divide(top_PF, bottom_PF)
     return np.where(bottom_PF > 0, share_PF, 1.0).min(axis=0), np.where(bottom_PF > 0, share_PF, 0.0).max(axis=0)

@@ -170,7 +170,7 @@ def judge_step(env: Environment, turn: Turn, step: Step) -> Iterator[str]:
     tool = replace(step.tool, num_tokens=turn.tool.num_tokens)
     reward = step.reward - cost_of(env, tool)
     if step.observation != turn.observation:
-        yield f"observation {quoted(step.observation)}, stored {quoted(turn.observation)}"
+        yield f"observation {quote(step.observation)}, stored {quote(turn.observation)}"
     if tool != turn.tool:
         yield f"tool use {tool}, stored {turn.tool}"
     if dict(step.metrics) != dict(turn.metrics):
@@ -212,5 +212,5 @@ def judge_tokens(env: Environment, stored: Trajectory, speech: Speech, found: Re
             yield index, f"the context goes on with {told!r}, its pieces with {made!r}"
 
 
-def quoted(observation: tuple[Any, ...]) -> str:
+def quote(observation: tuple[Any, ...]) -> str:
     return repr("".join(part.text for part in observation))[:100]

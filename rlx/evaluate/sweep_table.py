@@ -12,7 +12,7 @@ from typing import Any
 
 from rlx.console import count
 from rlx.evaluate.columns import chosen_columns
-from rlx.evaluate.compare import asked, budgets_of, scores_of
+from rlx.evaluate.compare import budgets_of, read_ks, scores_of
 from rlx.evaluate.figures import mean_ratios, name_figures
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.passk import UnpairedError, estimates
@@ -100,7 +100,7 @@ def mean_evaluation(runs: Sequence[SweepRun]) -> Figures:
             return {}
         name = first_budget(runs[0], rounds)
         scores = [scores_of(run.folder, f"eval-{name}") for run in runs]
-        return name_figures("eval", estimates(mean_ratios(scores, asked(runs[0].folder))))
+        return name_figures("eval", estimates(mean_ratios(scores, read_ks(runs[0].folder))))
     except (UnpairedError, ValueError):
         return {}
 

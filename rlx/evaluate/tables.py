@@ -252,17 +252,17 @@ class Fitted:
         self, console: rich.console.Console, options: rich.console.ConsoleOptions
     ) -> rich.console.RenderResult:
         for part, widths in fit(self.table, options.max_width):
-            yield drawn(part, widths)
+            yield draw(part, widths)
 
 
 def to_rich(table: Table) -> Fitted:
     """For a terminal: cells are literal text."""
     header = tuple(one_line(name, 40) for name in table.header)
-    rows = tuple(tuple(stacked(one_line(cell, 60)) for cell in row) for row in table.rows)
+    rows = tuple(tuple(stack(one_line(cell, 60)) for cell in row) for row in table.rows)
     return Fitted(Table(title=one_line(table.title), header=header, rows=rows))
 
 
-def stacked(cell: str) -> str:
+def stack(cell: str) -> str:
     """The interval below its value."""
     return re.sub(r" (?=\[[-+–\d])", "\n", cell)
 
@@ -304,21 +304,21 @@ def narrow(cells: Sequence[str], most: int, unit: re.Pattern[str] = WORD) -> int
     return max(min(widest(cells), most), widest(words) if words else 1)
 
 
-def drawn(table: Table, widths: Sequence[int]) -> rich.table.Table:
+def draw(table: Table, widths: Sequence[int]) -> rich.table.Table:
     shown = rich.table.Table(title=Text(table.title) if table.title else None, title_justify="left")
     for index, (name, width) in enumerate(zip(table.header, widths, strict=True)):
-        shown.add_column(Text(folded(name, width)), justify="right" if index else "left", overflow="fold", width=width)
+        shown.add_column(Text(fold(name, width)), justify="right" if index else "left", overflow="fold", width=width)
     for row in table.rows:
-        shown.add_row(*(Text(folded(cell, width)) for cell, width in zip(row, widths, strict=True)))
+        shown.add_row(*(Text(fold(cell, width)) for cell, width in zip(row, widths, strict=True)))
     return shown
 
 
-def folded(cell: str, width: int) -> str:
+def fold(cell: str, width: int) -> str:
     """A word that is too long, such as a path, goes on in the next line after a mark in it."""
-    return "\n".join(" ".join(broken(word, width) for word in line.split(" ")) for line in cell.split("\n"))
+    return "\n".join(" ".join(break_word(word, width) for word in line.split(" ")) for line in cell.split("\n"))
 
 
-def broken(word: str, width: int) -> str:
+def break_word(word: str, width: int) -> str:
     lines = [""]
     for piece in PIECE.findall(word) if cell_len(word) > width else [word]:
         if lines[-1] and cell_len(lines[-1] + piece) > width:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from statistics import fmean
 
-from rlx.evaluate.compare import asked, budgets_of, scores_of
+from rlx.evaluate.compare import budgets_of, read_ks, scores_of
 from rlx.evaluate.figures import Score, mean_gains, mean_ratios, name_figures
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.passk import estimates
@@ -93,7 +93,7 @@ def measured(cohort: Cohort) -> Cohort:
     read = cache(partial(stored_scores, cohort.judged))  # a gain needs what its sides have read
     for noun in (noun for noun in each[0] if all(noun in one for one in each)):
         try:
-            figures[noun] = mean_figures(read, asked(cohort.judged[0].folder), noun, each[0][noun])
+            figures[noun] = mean_figures(read, read_ks(cohort.judged[0].folder), noun, each[0][noun])
         except UNREADABLE as error:
             figures[noun] = unbounded_means([one[noun] for one in each])
             failed.setdefault(reason_of(error, cohort.runs[0]), []).append(noun)
