@@ -44,7 +44,7 @@ def last_block(text: str, labels: tuple[str, ...] = PYTHON) -> str | None:
     return found.get(True, found.get(False))
 
 
-def unfenced(text: str) -> str:
+def unfence(text: str) -> str:
     """Return the code of a text that is a fenced block and nothing else; any other text as it is."""
     said = text.strip()
     if not said.startswith("```"):

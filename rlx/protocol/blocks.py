@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from rlx.dialect import Dialect
-from rlx.fences import PYTHON, blocks_in, unfenced
+from rlx.fences import PYTHON, blocks_in, unfence
 from rlx.protocol.history import History
 from rlx.protocol.thought import outside, up_to_stop
 from rlx.types import CUT, Action, Move, Part, Stop, Verb
@@ -67,7 +67,7 @@ class Blocks(History):
         if name not in self.blocks:
             action = self.otherwise(text, body)
             return replace(action, name=self.malformed_call(text)) if action.kind == "invalid" else action
-        return self.action(name, unfenced(body) if name in self.tools else body)
+        return self.action(name, unfence(body) if name in self.tools else body)
 
     def otherwise(self, text: str, why: str) -> Action:
         """Return what a turn says in which no block acts."""

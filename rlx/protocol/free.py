@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from rlx.fences import unfenced
+from rlx.fences import unfence
 from rlx.limits import not_empty
 from rlx.protocol.blocks import end_outside_thoughts, invalid, joined, printable, require_same_action, uncut
 from rlx.protocol.direct import is_bare, meant, spell_action
@@ -103,7 +103,7 @@ class Free(History):
 def called(name: str, turn: str) -> Action:
     """Return the call in the tag that ends the turn; a block of code around all of it is only its dress."""
     _, opened, body = turn.removesuffix(f"</{name}>").rpartition(f"<{name}>")
-    return Action(kind="call", name=name, text=unfenced(body).strip()) if opened else invalid(f"<{name}> is not opened")
+    return Action(kind="call", name=name, text=unfence(body).strip()) if opened else invalid(f"<{name}> is not opened")
 
 
 def instruct(tool_verbs: Sequence[Verb], declared: Sequence[Verb], place: str) -> str:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlx.dialect import Dialect
-from rlx.fences import last_block, unfenced
+from rlx.fences import last_block, unfence
 from rlx.protocol.answer import Answer
 from rlx.protocol.boxed import Boxed
 from rlx.protocol.direct import Direct
@@ -148,9 +148,9 @@ def test_the_last_block_of_code_is_read(text: str, code: str | None) -> None:
 
 
 def test_only_a_block_that_is_all_of_a_text_is_taken_off() -> None:
-    assert unfenced("\n```python\nx\n```\n") == "x"
+    assert unfence("\n```python\nx\n```\n") == "x"
     for text in ("x", "a\n```\nx\n```", "```\nx\n```\ny", "```x```"):
-        assert unfenced(text) == text
+        assert unfence(text) == text
 
 
 def test_the_fenced_protocol_says_where_the_program_goes_and_is_read_back() -> None:
