@@ -88,11 +88,11 @@ def union(automata: Sequence[Automaton]) -> tuple[Automaton, tuple[int, ...]]:
     if len({automaton.actions for automaton in automata}) > 1:
         raise ValueError("automaton: automata of different actions cannot be joined; give all of them all actions")
     offsets = tuple(sum(len(each.states) for each in automata[:index]) for index in range(len(automata)))
-    states = tuple(moved(state, by) for each, by in zip(automata, offsets) for state in each.states)
+    states = tuple(move(state, by) for each, by in zip(automata, offsets) for state in each.states)
     return Automaton(states=states, actions=automata[0].actions), offsets
 
 
-def moved(state: State, by: int) -> State:
+def move(state: State, by: int) -> State:
     return replace(state, moves={chosen: target + by for chosen, target in state.moves.items()})
 
 

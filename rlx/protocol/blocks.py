@@ -111,14 +111,14 @@ def find_acting_block(text: str, blocks: Sequence[str]) -> tuple[str, str]:
     ended = [name for name in blocks if ends[name] >= 0]
     if not ended:
         opened = next((name for name in blocks if f"<{name}>" in said), None)
-        return "", f"<{opened}> is not closed" if opened else f"end the turn with {expected(blocks)}"
+        return "", f"<{opened}> is not closed" if opened else f"end the turn with {describe_expected(blocks)}"
     name = min(ended, key=ends.__getitem__)
     end = said.rfind(f"</{name}>") if name == ANSWER else ends[name]
     start = said.rfind(f"<{name}>", 0, end)
     return (name, said[start + len(name) + 2 : end].strip()) if start >= 0 else ("", f"<{name}> is not opened")
 
 
-def expected(blocks: Sequence[str]) -> str:
+def describe_expected(blocks: Sequence[str]) -> str:
     return " or ".join(f"<{name}>" for name in blocks)
 
 
@@ -139,9 +139,9 @@ def find_block(text: str, blocks: Sequence[str]) -> tuple[str, str]:
             return "", "<think> is not closed, or holds another tag"
         names, tags = names[2:], tags[2:]
     if not names:
-        return "", f"end the turn with {expected(blocks)}"
+        return "", f"end the turn with {describe_expected(blocks)}"
     if names[0] not in blocks:
-        return "", f"after at most one <think> comes {expected(blocks)}"
+        return "", f"after at most one <think> comes {describe_expected(blocks)}"
     if names[1:] != [f"/{names[0]}"]:
         return "", f"<{names[0]}> is not closed"
     return names[0], turn[tags[0].end() : tags[1].start()].strip()
@@ -184,7 +184,7 @@ def uncut(action: Action, stop: Stop) -> Action:
 @lru_cache(maxsize=4096)
 def write_observation(observation: tuple[Part, ...]) -> str:
     """Return observed text in its block; no part of it can pass for a tag or for a model's special token."""
-    return f"\n<observation>\n{neutralise(joined(observation))}\n</observation>\n" if observation else ""
+    return f"\n<observation>\n{neutralise(join_texts(observation))}\n</observation>\n" if observation else ""
 
 
 def neutralise(text: str) -> str:
@@ -192,7 +192,7 @@ def neutralise(text: str) -> str:
     return TAG_LIKE.sub("< ", printable(text))
 
 
-def joined(observation: tuple[Part, ...]) -> str:
+def join_texts(observation: tuple[Part, ...]) -> str:
     """Return the parts' texts, each from a line of its own."""
     return observation[0].text if len(observation) == 1 else "\n".join([part.text for part in observation])
 

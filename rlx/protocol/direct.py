@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import ClassVar
 
 from rlx.limits import not_empty
-from rlx.protocol.blocks import ANSWER, end_outside_thoughts, invalid, joined, printable, require_same_action, uncut
+from rlx.protocol.blocks import ANSWER, end_outside_thoughts, invalid, join_texts, printable, require_same_action, uncut
 from rlx.protocol.history import History
 from rlx.protocol.instruction import spell
 from rlx.protocol.thought import CLOSES
@@ -48,7 +48,7 @@ class Lines(History):
         return self.sanitised + (self.stops[0] if self.stops else "")
 
     def render(self, observation: tuple[Part, ...]) -> str:
-        return f"{printable(joined(observation))}\n" if observation else ""
+        return f"{printable(join_texts(observation))}\n" if observation else ""
 
 
 @dataclass(frozen=True, kw_only=True)

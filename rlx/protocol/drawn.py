@@ -126,7 +126,7 @@ def split_choices(completion: Completion, actions: Actions | None, decode: Decod
         yield "", decode(completion.token_ids[since:end])
 
 
-def ended(completion: Completion, end: int) -> Completion:
+def end_completion(completion: Completion, end: int) -> Completion:
     """Return the completion with an end of sequence after it."""
     chosen_ids = (*completion.chosen_ids, end) if completion.chosen_ids else ()
     return replace(
@@ -168,4 +168,4 @@ def chosen_as(
     )
     if end is None or is_over:
         return spoken
-    return replace(ended(spoken, end), mask_ids=(*mask_ids, state))
+    return replace(end_completion(spoken, end), mask_ids=(*mask_ids, state))

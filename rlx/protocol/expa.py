@@ -115,7 +115,7 @@ class ExpA(Lines, Choosing):
         verb = next((verb for verb in self.routes if verb.name == turn.action.name), None)
         if verb is None or (verb.argument and verb.buttons is None):
             return "" if turn.completion.stop == "stop" else "\n"
-        return "\n" if "\n" in seen[:-1] else "" if "".join(pressed(verb, turn.action.text)).endswith(" ") else " "
+        return "\n" if "\n" in seen[:-1] else "" if "".join(press(verb, turn.action.text)).endswith(" ") else " "
 
     @property
     def added(self) -> Mapping[str, str]:
@@ -253,10 +253,10 @@ def argument_choices(verb: Verb, text: str) -> Iterable[ChoiceText]:
 
 def can_press(verb: Verb, text: str) -> bool:
     """Return whether a verb's buttons write an argument, or there is none to write."""
-    return not verb.argument if verb.buttons is None else bool(pressed(verb, text))
+    return not verb.argument if verb.buttons is None else bool(press(verb, text))
 
 
-def pressed(verb: Verb, text: str) -> list[str]:
+def press(verb: Verb, text: str) -> list[str]:
     """The buttons that write an argument; none where they cannot."""
     try:
         return [] if verb.buttons is None else list(presses(verb.buttons, text))

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from rlx.limits import not_empty
-from rlx.protocol.blocks import end_outside_thoughts, invalid, joined, printable, require_same_action, uncut
+from rlx.protocol.blocks import end_outside_thoughts, invalid, join_texts, printable, require_same_action, uncut
 from rlx.protocol.direct import is_bare, meant_exactly, spell_action
 from rlx.protocol.history import History
 from rlx.protocol.instruction import spell
@@ -91,7 +91,7 @@ class FinalAnswer(History):
         return text
 
     def render(self, observation: tuple[Part, ...]) -> str:
-        return f"{printable(joined(observation))}\n" if observation else ""
+        return f"{printable(join_texts(observation))}\n" if observation else ""
 
     @property
     def replacement(self) -> str:

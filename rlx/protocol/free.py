@@ -9,7 +9,7 @@ from typing import Self
 
 from rlx.fences import unfence
 from rlx.limits import not_empty
-from rlx.protocol.blocks import end_outside_thoughts, invalid, joined, printable, require_same_action, uncut
+from rlx.protocol.blocks import end_outside_thoughts, invalid, join_texts, printable, require_same_action, uncut
 from rlx.protocol.direct import is_bare, meant, spell_action
 from rlx.protocol.history import History
 from rlx.protocol.instruction import spell
@@ -79,7 +79,7 @@ class Free(History):
     def call_in(self, turn: str) -> Action | None:
         """Return the call of a tool: that of the tag that ends the turn."""
         name = next((name for name in self.tools if turn.endswith(f"</{name}>")), "")
-        return called(name, turn) if name else None
+        return read_call(name, turn) if name else None
 
     def write(self, move: Move) -> str:
         """Return the text whose action is the move's; a ValueError if the place cannot say it."""
@@ -97,10 +97,10 @@ class Free(History):
         return " "
 
     def render(self, observation: tuple[Part, ...]) -> str:
-        return f"\n{printable(joined(observation))}\n" if observation else ""
+        return f"\n{printable(join_texts(observation))}\n" if observation else ""
 
 
-def called(name: str, turn: str) -> Action:
+def read_call(name: str, turn: str) -> Action:
     """Return the call in the tag that ends the turn; a block of code around all of it is only its dress."""
     _, opened, body = turn.removesuffix(f"</{name}>").rpartition(f"<{name}>")
     return Action(kind="call", name=name, text=unfence(body).strip()) if opened else invalid(f"<{name}> is not opened")

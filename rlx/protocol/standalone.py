@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlx.limits import MANY, at_least, refuse
-from rlx.protocol.blocks import ANSWER, joined, neutralise
+from rlx.protocol.blocks import ANSWER, join_texts, neutralise
 from rlx.protocol.history import text_of
 from rlx.protocol.instruction import has_places
 from rlx.protocol.tags import Tags
@@ -68,7 +68,7 @@ class Standalone(Tags):
     def message(self, task: Task, opening: tuple[Part, ...], past: Sequence[Turn], legal: Sequence[str] | None) -> str:
         """Return all that a turn is told."""
         parts = [*self.order(legal), *self.task_texts(task)]
-        parts += [neutralise(joined(opening))] if opening else []
+        parts += [neutralise(join_texts(opening))] if opening else []
         history = self.history(past[:-1])
         last = [line for turn in past[-1:] for line in (self.action_text(turn.action), *self.result(turn, None))]
         parts += ["Earlier turns:", history] if history else []
@@ -102,7 +102,7 @@ class Standalone(Tags):
     def result(self, turn: Turn, kept: int | None) -> Iterator[str]:
         """Yield what a turn was answered, up to `kept` characters; None: all."""
         if turn.observation:
-            text = neutralise(joined(turn.observation))
+            text = neutralise(join_texts(turn.observation))
             yield f"Result: {text if kept is None or len(text) <= kept else f'{text[:kept]}...'}"
 
 

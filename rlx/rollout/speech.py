@@ -18,7 +18,7 @@ from rlx.protocol.drawn import (
     Drawn,
     Encode,
     chosen_as,
-    ended,
+    end_completion,
     split_choices,
     without_gap,
 )
@@ -156,7 +156,7 @@ class Speech:
         """Encode written text as if it had been sampled: where no stop string ends it, the model's own end does, so
         that whoever imitates the turn learns to end it."""
         spoken = self.spell_ids(self.encode(within_thought(text) if self.thinks else text))
-        return spoken if self.stopped(text) or self.end is None else ended(spoken, self.end)
+        return spoken if self.stopped(text) or self.end is None else end_completion(spoken, self.end)
 
     @property
     def thinking(self) -> bool | None:
