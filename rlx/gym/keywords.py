@@ -46,7 +46,7 @@ def translate(keywords: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any
         elif name == "hardcore" and "shortest" in known:
             found["shortest"], found["longest"] = LENGTHS[bool(value)]
         elif name == "dataset" and "hub" in known:
-            found |= {"source": "hub", "hub": written(value)}
+            found |= {"source": "hub", "hub": write_rows(value)}
         elif NAMES.get(name) in known:
             found |= {NAMES[name]: value, **({"source": "hub"} if name == "dataset_name" else {})}
         elif name not in UNUSED and not (name == "hardcore" and not value):
@@ -54,7 +54,7 @@ def translate(keywords: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any
     return found
 
 
-def written(dataset: Any) -> str:
+def write_rows(dataset: Any) -> str:
     """Write the rows of a `datasets.Dataset` to a file that this process removes at its end; return the file's name."""
     if not hasattr(dataset, "to_json"):
         given = "several splits" if hasattr(dataset, "values") else f"{type(dataset).__name__:.40}"

@@ -14,7 +14,7 @@ import gymnasium
 
 from rlx.gym.registered import EnvWrapper
 from rlx.gym.tools import LAST, GemTool, Pay, answer_of
-from rlx.gym.views import View, templated
+from rlx.gym.views import View, apply_template
 from rlx.limits import MistakeError
 
 Env = gymnasium.Env[Any, str]
@@ -34,7 +34,7 @@ class ViewedTexts(EnvWrapper):
     def reset(self, seed: int | None = None, **keywords: Any) -> tuple[Any, dict[str, Any]]:
         observation, info = super().reset(seed=seed, **keywords)
         if self.view == "chat_on_reset":
-            observation = templated([{"role": "user", "content": observation}], self.tokenizer)
+            observation = apply_template([{"role": "user", "content": observation}], self.tokenizer)
         self.seen, self.replies = [("user", observation)], []
         return self.observe(info), info
 
@@ -48,7 +48,7 @@ class ViewedTexts(EnvWrapper):
         """Return the episode in this view. GEM's environments may add a `prefix` and a `suffix` in their info."""
         if self.view == "chat":
             messages = self.messages()
-            return messages if self.tokenizer is None else templated(messages, self.tokenizer)
+            return messages if self.tokenizer is None else apply_template(messages, self.tokenizer)
         turns = ["" if self.view == "observations" else said for said in self.replies]
         texts = [text for pair in zip([seen for _, seen in self.seen], [*turns, ""]) for text in pair]
         return info.get("prefix", "") + "".join(map(end_line, texts)) + info.get("suffix", "")

@@ -25,7 +25,7 @@ from rlx.gym.spaces import AnyText, Messages, check_choice, check_text, require_
 from rlx.gym.spoken import EMPTY_COMPLETION, SpokenPart
 from rlx.gym.state import check_state, copy_of, require_replayable, state_of
 from rlx.gym.stream import SPLITS, TaskStream
-from rlx.gym.views import View, chat_on_reset_of, history_of, messages_of, observations_of, templated
+from rlx.gym.views import View, apply_template, chat_on_reset_of, history_of, messages_of, observations_of
 from rlx.limits import MistakeError
 from rlx.random_play import tries_of
 from rlx.types import Action, Move, Part, Step, Task, Turn
@@ -170,7 +170,7 @@ class TextEnv(gymnasium.Env[Any, str]):
         if self.observation == "chat_on_reset":
             return chat_on_reset_of(pieces, self.replies, self.tokenizer)
         messages = messages_of(pieces, self.replies)
-        return messages if self.tokenizer is None else templated(messages, self.tokenizer)
+        return messages if self.tokenizer is None else apply_template(messages, self.tokenizer)
 
     def turn_of(self, action: Action) -> Turn:
         """Return the last turn, of which only the text is known."""

@@ -57,10 +57,10 @@ def chat_on_reset_of(pieces: Iterable[Piece], said: Sequence[str], tokenizer: An
     rest: list[Piece] = []
     for piece in pieces:
         (rest if rest or piece.turn is not None else first).append(piece)
-    return templated(messages_of(first, said), tokenizer) + history_of(rest, said)
+    return apply_template(messages_of(first, said), tokenizer) + history_of(rest, said)
 
 
-def templated(messages: list[dict[str, str]], tokenizer: Any) -> str:
+def apply_template(messages: list[dict[str, str]], tokenizer: Any) -> str:
     """Return the messages as a model is spoken to, up to where it speaks. Messages of a tool or of the system are the
     user's where its template has none of them."""
     if "tool" not in str(getattr(tokenizer, "chat_template", "")):

@@ -73,7 +73,7 @@ class EpisodeTracking(EnvWrapper):
         return {"step_counter": self.num_steps, "cumulative_rewards": self.total}
 
 
-def viewed(env: Env, view: View, tokenizer: Any = None) -> Env:
+def change_view(env: Env, view: View, tokenizer: Any = None) -> Env:
     """Return the environment with other observations."""
     if isinstance(env.unwrapped, OwnEnv):
         return ViewedTexts(env, view, tokenizer)
@@ -101,7 +101,7 @@ def build_tool(tool: Callable[[], GemTool]) -> GemTool:
 
 WRAPPER_FACTORY: Mapping[str, Callable[..., Env]] = {
     **{name: partial(with_tool, name=name) for name in TOOLS},
-    **{name: partial(viewed, view=view) for name, view in VIEWS.items()},
+    **{name: partial(change_view, view=view) for name, view in VIEWS.items()},
     "episode_tracking": EpisodeTracking,
 }
 """Wrappers by GEM's names, in the order in which they go around an environment."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rlx.dialect import Dialect
-from rlx.gym.views import messages_of, templated
+from rlx.gym.views import apply_template, messages_of
 from rlx.limits import MistakeError
 from rlx.protocol.answer import Answer
 from rlx.protocol.boxed import Boxed
@@ -102,5 +102,5 @@ class Spoken:
 def test_a_gym_view_gives_the_system_message_to_the_user_where_the_template_has_none(refuses: bool) -> None:
     dialect = Direct(instruction=WORDS).bound((), VERBS)
     messages = messages_of(dialect.context(TASK, OPENING, ()), ())
-    assert templated(messages, Spoken(True)) == f"[system]{FILLED}[user]You see a ball.\n[assistant]"
-    assert templated(messages, Spoken(False, refuses)) == f"[user]{FILLED}You see a ball.\n[assistant]"
+    assert apply_template(messages, Spoken(True)) == f"[system]{FILLED}[user]You see a ball.\n[assistant]"
+    assert apply_template(messages, Spoken(False, refuses)) == f"[user]{FILLED}You see a ball.\n[assistant]"
