@@ -14,7 +14,7 @@ from rlx.console import count, hang
 from rlx.contain.box import contained_by
 from rlx.contain.process import RefusedError, StartError
 from rlx.hardware.machine import Gpu, gpus, machine_memory, num_cores, size
-from rlx.hardware.packages import core, extras, how_to_get, installed, lacks
+from rlx.hardware.packages import core, extras, find_version, how_to_get, lacks
 from rlx.hardware.profile import Hardware
 from rlx.preflight.devices import check_devices, check_packages
 from rlx.preflight.fit import FitError
@@ -36,7 +36,7 @@ def examine_machine() -> list[str]:
     return [
         f"python   {platform.python_version()} in {sys.prefix}",
         f"machine  {cores}, {size(memory) if memory else 'unknown'} memory, {size(disk)} free disk here",
-        f"gpu      {describe_gpus(gpus(), installed('torch') or '')}",
+        f"gpu      {describe_gpus(gpus(), find_version('torch') or '')}",
         f"build    {describe_build()}",
         f"slurm    {describe_slurm()}",
         f"contain  {describe_containment()}",
@@ -80,9 +80,9 @@ def examine_packages() -> list[str]:
     names = core()
     if not names:
         return ["rlx      is not installed, only found: pip install -e . (or `make setup`)"]
-    missing = [name for name in names if installed(name) is None]
-    have = ", ".join(f"{name} {installed(name)}" for name in names if name not in missing)
-    lines = [f"rlx      {installed('rlx')}", f"have     {have}"]
+    missing = [name for name in names if find_version(name) is None]
+    have = ", ".join(f"{name} {find_version(name)}" for name in names if name not in missing)
+    lines = [f"rlx      {find_version('rlx')}", f"have     {have}"]
     return lines + ([f"MISSING  {', '.join(missing)}: pip install {' '.join(missing)}"] if missing else [])
 
 

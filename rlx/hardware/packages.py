@@ -19,7 +19,7 @@ UNTOLD = {"slurm": "hydra-submitit-launcher", "benchmarks": "lm-eval"}
 """Package of an extra, for metadata that is older than the checkout. Every other extra is named like its package."""
 
 
-def installed(name: str) -> str | None:
+def find_version(name: str) -> str | None:
     """Return the version of a package or of its stand-in; None if neither is installed."""
     return _version(name) or (_version(STAND_INS[name].name) if name in STAND_INS else None)
 
@@ -77,10 +77,10 @@ def lacks(extra: str) -> str | None:
 def amiss(wanted: Requirement) -> str | None:
     """Return the fault of a requirement: `deepspeed is missing`, `vllm is 0.20.0, not ==0.32.0`; None if it is met. A
     stand-in is compared with its own requirement."""
-    if installed(wanted.name) is None:
+    if find_version(wanted.name) is None:
         return f"{wanted.name} is missing"
     found = wanted if _version(wanted.name) else STAND_INS[wanted.name]
-    have = installed(found.name)
+    have = find_version(found.name)
     if have is None or found.specifier.contains(have, prereleases=True):
         return None
     return f"{found.name} is {have}, not {found.specifier}"

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 
 from rlx.hardware.machine import gpus, machine_memory
-from rlx.hardware.packages import how_to_get, installed, lacks
+from rlx.hardware.packages import find_version, how_to_get, lacks
 from rlx.hardware.profile import Hardware
 from rlx.preflight.fit import FitError
 
@@ -14,7 +14,7 @@ CPU_VLLM = "make setup-cluster in a checkout, and start the run with .venv-clust
 
 
 def check_packages(hardware: Hardware) -> None:
-    torch = installed("torch") or ""
+    torch = find_version("torch") or ""
     if hardware.device == "cuda" and "+cpu" in torch:
         raise FitError(f"torch {torch} is without CUDA: pip install --force-reinstall torch, or choose hardware=cpu")
     for extra, key in needed_extras(hardware).items():

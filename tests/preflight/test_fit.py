@@ -139,7 +139,7 @@ def test_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_missing_packages_name_the_extra_that_brings_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packages, "installed", lambda name: None)
+    monkeypatch.setattr(packages, "find_version", lambda name: None)
     monkeypatch.setattr(devices, "installed", lambda name: None)
     with raises_naming(FitError, "hardware.learner=deepspeed", "pip install", "[deepspeed]'"):
         check_packages(Hardware(learner="deepspeed"))
