@@ -31,24 +31,24 @@ def while_loading(hardware: Hardware, demand: Demand) -> dict[str, int]:
     num_copies = 2 if demand.needs_reference and not demand.adapted else 1
     learners = num_learners(hardware) * num_copies * BYTES[hardware.loaded_dtype]
     numbers = learners + num_servers(hardware) * BYTES[hardware.dtype]
-    return held(hardware, {"weights while they are loaded, by every process": numbers * demand.shape.num_parameters})
+    return limit(hardware, {"weights while they are loaded, by every process": numbers * demand.shape.num_parameters})
 
 
 def while_running(hardware: Hardware, demand: Demand) -> dict[str, int]:
     weights = BYTES[hardware.dtype] * demand.shape.num_parameters
     asleep = num_learners(hardware) * 2 * weights if sleeps(hardware) and demand.frozen else 0
     start = "the start's weights at the end, by one process at a time"
-    return held(hardware, {"engines asleep": asleep, start: weights})
+    return limit(hardware, {"engines asleep": asleep, start: weights})
 
 
 def always(hardware: Hardware, demand: Demand) -> dict[str, int]:
     each = share(demand.num_trained * 16, hardware.num_processes, shared=True) if hardware.offload else 0
     programs = (num_learners(hardware) + num_servers(hardware)) * PROGRAM + WRITING
     offloaded = num_learners(hardware) * each
-    return held(hardware, {"optimizer and gradients, offloaded": offloaded, "programs and checkpoints": programs})
+    return limit(hardware, {"optimizer and gradients, offloaded": offloaded, "programs and checkpoints": programs})
 
 
-def held(hardware: Hardware, amounts: dict[str, int]) -> dict[str, int]:
+def limit(hardware: Hardware, amounts: dict[str, int]) -> dict[str, int]:
     return {name: num for name, num in amounts.items() if num and hardware.device != "cpu"}
 
 

@@ -108,13 +108,13 @@ def tick_seconds(
 def prefill_seconds(shape: Shape, hardware: Hardware, machine: Machine, load: Load, shares: Efficiency) -> float:
     """Estimate the prefill on the busiest engine: each group's prompt once, every observation, and at each further
     turn the whole context of an episode whose cache was given to others."""
-    again = (load.turns - 1) * load.context * evicted(shape, hardware, machine, load)
+    again = (load.turns - 1) * load.context * estimate_evicted(shape, hardware, machine, load)
     tokens = busiest(hardware, load) * load.agents * (load.prompt / load.samples + load.observed + again)
     flops = tokens * (2 * body_parameters(shape) + attention_flops(shape, load.context))
     return flops / hardware.tensor_parallel / machine.flops / shares.prefill
 
 
-def evicted(shape: Shape, hardware: Hardware, machine: Machine, load: Load) -> float:
+def estimate_evicted(shape: Shape, hardware: Hardware, machine: Machine, load: Load) -> float:
     """Return the share of episodes under way whose context does not stay in a vLLM engine's cache."""
     live = load.agents * min(hardware.num_live, busiest(hardware, load))
     if hardware.engine != "vllm":

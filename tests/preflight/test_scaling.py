@@ -19,8 +19,8 @@ from rlx.preflight.scaling import (
     attention_flops,
     body_parameters,
     cached_rows,
+    estimate_evicted,
     estimate_step,
-    evicted,
     head_parameters,
     message_bytes,
     update_flops,
@@ -98,10 +98,10 @@ def test_contexts_that_do_not_stay_in_the_cache_are_read_again_at_every_turn() -
     gpu = Hardware(device="cuda", engine="vllm", dtype="bfloat16", num_slots=256, num_live=320)
     load = Load(episodes=320, sampled=16000, observed=8000, turns=20)
     kept = cached_rows(QWEN_7B, gpu, H100, load)
-    assert evicted(QWEN_7B, gpu, H100, load) == pytest.approx(1 - kept / 320)
+    assert estimate_evicted(QWEN_7B, gpu, H100, load) == pytest.approx(1 - kept / 320)
     prefills = [estimate_step(QWEN_7B, gpu, H100, replace(load, turns=turns)).prefill for turns in (1, 20)]
     assert prefills[1] > 10 * prefills[0]
-    assert evicted(QWEN_7B, gpu, H100, replace(load, sampled=200, observed=0)) == 0
+    assert estimate_evicted(QWEN_7B, gpu, H100, replace(load, sampled=200, observed=0)) == 0
 
 
 def test_small_micro_batches_cost_a_launch_a_layer_each() -> None:
