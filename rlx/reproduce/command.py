@@ -206,7 +206,7 @@ def report(
     write_aside(folder / "results.svg", to_svg(tables[:2], title=f"rlx reproduce {name}"))
     for table in tables:
         screen.show(to_rich(table))
-    pictures = drawn(what, found)
+    pictures = draw_pictures(what, found)
     for file, text in pictures.items():
         write_aside(folder / file, text)
     page = write_page(name, what, members, folder, rows_section(tables, more, pictures, folder))
@@ -219,7 +219,7 @@ def report(
     return not failed
 
 
-def drawn(what: Reproduction, found: Measured) -> dict[str, str]:
+def draw_pictures(what: Reproduction, found: Measured) -> dict[str, str]:
     """Return the SVG text of each picture by the name of its file; none without matplotlib."""
     return {} if lacks("plots") or not (found.lines or what.pictures) else pictures_of(what, found)
 

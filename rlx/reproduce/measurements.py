@@ -81,7 +81,7 @@ def check_measured(file: Path, what: Reproduction, runs: Mapping[str, Run]) -> N
 
 def measure_more(what: Reproduction, built: Mapping[str, Run], runs: Runs, folder: Path, say: Say) -> Findings:
     """Measure all of it; files go into the folder."""
-    return measured_credit(what, built, folder, say) | compared(what, runs) | measured_policies(what, runs, folder, say)
+    return measured_credit(what, built, folder, say) | compare(what, runs) | measured_policies(what, runs, folder, say)
 
 
 def measured_credit(what: Reproduction, built: Mapping[str, Run], folder: Path, say: Say) -> Findings:
@@ -95,7 +95,7 @@ def measured_credit(what: Reproduction, built: Mapping[str, Run], folder: Path, 
     )
 
 
-def compared(what: Reproduction, runs: Runs) -> Findings:
+def compare(what: Reproduction, runs: Runs) -> Findings:
     """Compare means over steps."""
     if not what.comparisons:
         return Findings()

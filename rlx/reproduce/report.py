@@ -52,7 +52,7 @@ Scored = Mapping[str, Sequence[Sequence[Score]]]
 """Scores of each evaluation that a report is of, a table a seed, by what names it: `tool_rloo eval-8`."""
 
 
-def scored(what: Reproduction, runs: Runs) -> Scored:
+def score(what: Reproduction, runs: Runs) -> Scored:
     """Each read once, as an evaluation is tens of megabytes."""
     named = dict.fromkeys([*what.rows.values(), *chain.from_iterable(what.gains.values())])
     told = [one.split(" ", 1) for one in named if not is_random(one)]
@@ -206,7 +206,7 @@ class Measured:
 
 def measure_runs(what: Reproduction, runs: Runs) -> Measured:
     """Read the runs' folders."""
-    scores = scored(what, runs)
+    scores = score(what, runs)
     rows: dict[str, Figures] = {}
     for name, row in what.rows.items():
         with naming(name):
