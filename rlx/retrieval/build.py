@@ -74,7 +74,7 @@ def build_index(pages: Path, folder: Path, *, engine: str, encoder: str = "", te
     if (folder / ABOUT).exists():
         raise MistakeError(f"{folder} has an index already; choose another folder, or remove it: rm -r {folder}")
     progress = begin(folder, settings)
-    with locked(folder):
+    with lock(folder):
         made = load_encoder(encoder) if engine == "dense" else None  # refused before pages are read
         progress = copy_pages(folder, progress, tell)
         store = PageStore(folder)
@@ -146,7 +146,7 @@ def keep(folder: Path, progress: Progress) -> Progress:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def lock(folder: Path) -> Iterator[None]:
     with open(folder / LOCK, "w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

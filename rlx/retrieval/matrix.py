@@ -11,7 +11,7 @@ from rlx.limits import MistakeError
 from rlx.retrieval.memory import build_matrix, word_ids
 from rlx.retrieval.page import Hit, Page
 from rlx.retrieval.scoring import Matrix, best
-from rlx.retrieval.store import PageStore, mapped
+from rlx.retrieval.store import PageStore, map_file
 
 VOCABULARY, DATA, COLUMNS, ROWS = "words.txt", "scores.data", "scores.begins", "scores.pages"
 
@@ -24,7 +24,7 @@ class MatrixRetriever:
         known = (folder / VOCABULARY).read_text(encoding="utf-8", errors="surrogatepass")
         self.vocabulary = {word: number for number, word in enumerate(known.split("\n"))} if known else {}
         data, columns, rows = (
-            mapped(folder / name, kind) for name, kind in ((DATA, np.float64), (COLUMNS, np.int64), (ROWS, np.int32))
+            map_file(folder / name, kind) for name, kind in ((DATA, np.float64), (COLUMNS, np.int64), (ROWS, np.int32))
         )
         ends = (columns[0], columns[-1]) if len(columns) else ()
         if len(columns) != len(self.vocabulary) + 1 or ends != (0, len(data)) or (np.diff(columns) < 0).any():

@@ -70,7 +70,7 @@ def build_matrix(texts: Iterable[str]) -> tuple[dict[str, int], Matrix | None]:
     ids = [array("i", (vocabulary.setdefault(word, len(vocabulary)) for word in words(text))) for text in texts]
     if not vocabulary:
         return {}, None
-    with hidden("jax", "jax.lax"):  # bm25s would start it for a selection that is not used here: it takes most of a GPU
+    with hide("jax", "jax.lax"):  # bm25s would start it for a selection that is not used here: it takes most of a GPU
         import bm25s  # takes half a second, and most runs do not search
 
     engine = bm25s.BM25(k1=K1, b=B, method="atire", idf_method="lucene", dtype="float64")
@@ -79,7 +79,7 @@ def build_matrix(texts: Iterable[str]) -> tuple[dict[str, int], Matrix | None]:
 
 
 @contextmanager
-def hidden(*names: str) -> Iterator[None]:
+def hide(*names: str) -> Iterator[None]:
     """Make these modules impossible to import meanwhile; those that are imported stay so for everyone else."""
     before = {name: sys.modules.get(name) for name in names}
     sys.modules.update(dict.fromkeys(names))  # type: ignore[arg-type]  # None there is an ImportError

@@ -101,10 +101,10 @@ def read_hits(told: Any, num: int) -> list[list[Hit]]:
     lists = told.get("result") if isinstance(told, dict) else None
     if not isinstance(lists, list) or len(lists) != num:
         raise ProtocolError(f"the answer to {num} queries has no result with {num} lists")
-    return [[read_hit(entry) for entry in listed(entries)] for entries in lists]
+    return [[read_hit(entry) for entry in require_list(entries)] for entries in lists]
 
 
-def listed(told: Any) -> list[Any]:
+def require_list(told: Any) -> list[Any]:
     if not isinstance(told, list):
         raise ProtocolError("a query's result is no list")
     return told

@@ -28,9 +28,9 @@ class PageStore:
         self.path = folder / PAGES
         self.file = open(self.path, "rb", buffering=0)  # noqa: SIM115, as long as the store
         self.size = self.path.stat().st_size
-        self.begins = mapped(folder / BEGINS, np.int64)
-        self.hashes = mapped(folder / HASHES, np.uint64)
-        self.places = mapped(folder / PLACES, np.int64)
+        self.begins = map_file(folder / BEGINS, np.int64)
+        self.hashes = map_file(folder / HASHES, np.uint64)
+        self.places = map_file(folder / PLACES, np.int64)
 
     def __len__(self) -> int:
         return max(0, len(self.begins) - 1)
@@ -90,6 +90,6 @@ def write_urls(folder: Path) -> None:
     (folder / PLACES).write_bytes(np.array(places, np.int64)[order].tobytes())
 
 
-def mapped(path: Path, kind: type) -> NDArray:
+def map_file(path: Path, kind: type) -> NDArray:
     """Map a file of numbers into memory; an empty file cannot be mapped."""
     return np.asarray(np.memmap(path, kind, "r")) if path.stat().st_size else np.zeros(0, kind)
