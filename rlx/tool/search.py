@@ -92,11 +92,11 @@ class Search(Tool):
         found = self.best(text)
         if not found:
             return Result(output="Error: no page has any of these words", failed=True)
-        shown = (printable(titled(hit.page))[: self.max_characters] for hit in found)
+        shown = (printable(add_title(hit.page))[: self.max_characters] for hit in found)
         return Result(output="\n".join(shown))
 
 
-def titled(page: Page) -> str:
+def add_title(page: Page) -> str:
     """Return a page's text, after its title where it has one."""
     return f"{page.title}: {page.text}" if page.title else page.text
 
