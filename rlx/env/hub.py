@@ -123,7 +123,7 @@ def edition(name: str) -> str:
 @cache
 def digest_of(name: str) -> str:
     place, digest = os.path.expanduser(name), sha256()
-    with unchanged(name):
+    with require_unchanged(name):
         for path in files_of(name):
             with open(path, "rb") as file:
                 digest.update(os.path.relpath(path, place).encode() + file_digest(file, "sha256").digest())
@@ -131,7 +131,7 @@ def digest_of(name: str) -> str:
 
 
 @contextmanager
-def unchanged(name: str) -> Iterator[None]:
+def require_unchanged(name: str) -> Iterator[None]:
     """Refuse what is not as it was when this process first read it: the digest and the rows are read at two moments,
     and an edition should name the rows that are played."""
     first_stamp(name)
@@ -164,7 +164,7 @@ def files_below(folder: str) -> Iterator[str]:
 @cache
 def load_rows(name: str, split: str = "train", config: str | None = None) -> Sequence[Mapping[str, Any]]:
     """Return every row; a file has no splits. `config` is one of several tables of a data set, or a file in it."""
-    with unchanged(name):
+    with require_unchanged(name):
         file = name if is_file(name) else file_within(name, config)
         rows: Sequence[Mapping[str, Any]] = list(read_file(file)) if file else read_table(name, split, config)
     if not len(rows):

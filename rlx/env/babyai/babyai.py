@@ -102,7 +102,7 @@ class BabyAI(Environment):
             for name in expert_actions(room, rng, self.noise, self.num_noisy):
                 carrying = room.carrying
                 was_carried |= carrying == layout.targets[0]
-                thought = find(room.lines(), *wanted(layout, carrying, was_carried, room.is_locked))
+                thought = find(room.lines(), *find_wanted(layout, carrying, was_carried, room.is_locked))
                 moves.append(Move(thought=thought, action=Action(kind="act", name=name, text="")))
         except ValueError as error:
             where = f"level {self.level}, seed {seed}, task {task.id:.200}"
@@ -118,7 +118,7 @@ def describe(layout: Layout) -> Task:
     return Task(id=layout.id, prompt=prompt, data=data)
 
 
-def wanted(layout: Layout, carrying: Pair | None, was_carried: bool, is_locked: bool) -> Pair:
+def find_wanted(layout: Layout, carrying: Pair | None, was_carried: bool, is_locked: bool) -> Pair:
     """Return the thing that the mission needs next: the key before its door, the door before what lies behind, and the
     first target before the second. A thing to put somewhere is needed again if it is dropped, a thing to pick up is
     not."""

@@ -35,10 +35,10 @@ LINES_OF_SIGHT = (
 def describe(view: View) -> list[str]:
     """Return one description for each thing: what is carried, walls, then objects by columns from the left, and in a
     column from the farthest. The cell that the agent stands in is not described."""
-    return [*carried(view), *walls(view), *objects(view)]
+    return [*describe_carried(view), *walls(view), *objects(view)]
 
 
-def carried(view: View) -> Iterator[str]:
+def describe_carried(view: View) -> Iterator[str]:
     kind, colour, _ = view[COLUMN][ROW]
     if kind in OBJECTS:
         yield f"You carry a {COLOURS[colour]} {OBJECTS[kind]}"

@@ -75,10 +75,10 @@ def exact_values(process: Process[S], policy: Policy[S]) -> Values[S]:
         return 0.0 if one.state is None else value(one.state)
 
     value(process.start)
-    return Values(v=v, q=q, reach=reached(process, policy, list(v)))
+    return Values(v=v, q=q, reach=compute_reach(process, policy, list(v)))
 
 
-def reached(process: Process[S], policy: Policy[S], states: Sequence[S]) -> dict[S, float]:
+def compute_reach(process: Process[S], policy: Policy[S], states: Sequence[S]) -> dict[S, float]:
     """Return the probability of reaching each state; `states` has every state after those that follow it."""
     reach = dict.fromkeys(states, 0.0)
     reach[process.start] = 1.0

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal
 
 from rlx.env.countdown.expression import random_candidate
 from rlx.env.questions.number import read_number
-from rlx.env.questions.question import DrawnQuestions, Question, QuestionEpisode, describe, judged
+from rlx.env.questions.question import DrawnQuestions, Question, QuestionEpisode, describe, end_judged
 from rlx.env.split import split_tasks
 from rlx.limits import MANY, refuse, within
 from rlx.random_play import tries_of
@@ -85,7 +85,7 @@ class CalcQuestions(DrawnQuestions):
         """Tell whether an answer is exactly what the question's key asks for."""
 
     def judge(self, task: Task, text: str) -> Step:
-        return judged(float(self.is_right(task.data["key"], text)))
+        return end_judged(float(self.is_right(task.data["key"], text)))
 
     def measure(self, key: Any, expression: str) -> Mapping[str, float]:
         """Return the measures of a call."""

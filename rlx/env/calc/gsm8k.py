@@ -100,7 +100,7 @@ class GSM8KStar(NumberQuestions, SourcedQuestions):
         return Question(
             text=scaled.text,
             identity=problem.text,
-            key={"answer": said, "sums": [typed(step) for step in scaled.steps]},
+            key={"answer": said, "sums": [make_pressable(step) for step in scaled.steps]},
             answer=said,
             worked=f"I calculate {', then '.join(scaled.steps)}.",
         )
@@ -142,6 +142,6 @@ def check_kinds(kinds: Sequence[str]) -> None:
             raise ValueError(f"kinds={kind!r:.40}: there is no such kind of problems{near(kind, SCALED)}")
 
 
-def typed(expression: str) -> str:
+def make_pressable(expression: str) -> str:
     """Return the expression as it can be pressed: what begins with a 0 or a point becomes a quotient."""
     return BELOW_ONE.sub(lambda part: f"({int(part[1])} / {10 ** len(part[1])})", expression)

@@ -17,7 +17,7 @@ from typing import ClassVar, Literal
 
 from rlx.env.countdown.data_set import MAX_NUMBER, MAX_NUMBERS, check_rows, is_solvable, load_rows
 from rlx.env.countdown.expression import Candidate, random_candidate, verify
-from rlx.env.countdown.traces import random_tries, right_candidate, spoken, staged, wrong_candidates
+from rlx.env.countdown.traces import random_tries, right_candidate, spoken, stage_moves, wrong_candidates
 from rlx.env.hub import DataError, edition, is_elsewhere
 from rlx.environment import Environment, Episode
 from rlx.limits import MANY, refuse, within
@@ -168,7 +168,9 @@ class Countdown(Environment):
         rng = random.Random(f"countdown/demonstrate/{seed}/{task.id}")
         if "python" in tools and self.max_rounds > 0:
             num_wrong = rng.randint(0, min(self.max_wrong, self.max_rounds - 1))
-            return staged([*wrong_candidates(task, num_wrong, rng), right_candidate(task, rng)], task.data["target"])
+            return stage_moves(
+                [*wrong_candidates(task, num_wrong, rng), right_candidate(task, rng)], task.data["target"]
+            )
         num_wrong = rng.randint(0, self.max_wrong)
         return spoken([*wrong_candidates(task, num_wrong, rng), right_candidate(task, rng)], task.data["target"])
 

@@ -25,7 +25,7 @@ def check_rows(name: str) -> None:
     """Refuse what is here and holds no problem; what is on a hub is not asked for."""
     rows = hub.first_rows(name)
     if is_file(name):
-        check_first(name, list(checked(name, rows)))
+        check_first(name, list(read_rows(name, rows)))
 
 
 def check_first(name: str, rows: Sequence[Row]) -> None:
@@ -43,14 +43,14 @@ def is_solvable(numbers: tuple[int, ...], target: int) -> bool:
 @cache
 def load_rows(name: str) -> list[Row]:
     """Every row of a data set."""
-    with hub.unchanged(name):
-        rows = list(checked(name, hub.read_file(name)) if is_file(name) else read_folder(name))
+    with hub.require_unchanged(name):
+        rows = list(read_rows(name, hub.read_file(name)) if is_file(name) else read_folder(name))
     if not rows:
         refuse(name, "it has no rows")
     return rows
 
 
-def checked(name: str, rows: Iterable[Any]) -> Iterator[Row]:
+def read_rows(name: str, rows: Iterable[Any]) -> Iterator[Row]:
     """Numbers and target of each row, whatever its columns are called."""
     columns: Sequence[str] = ()
     for index, row in enumerate(rows):

@@ -46,7 +46,7 @@ def wrong_candidates(task: Task, num: int, rng: random.Random) -> list[Candidate
     return list(found.values())
 
 
-def staged(candidates: Sequence[Candidate], target: int) -> Iterator[Move]:
+def stage_moves(candidates: Sequence[Candidate], target: int) -> Iterator[Move]:
     """One move per candidate and one for the answer, each thought about what the tool showed before."""
     thought = FIRST
     for text, value in candidates:

@@ -201,7 +201,7 @@ class ForeignEpisode(Episode):
 
     def step(self, action: Action) -> Step:
         """Play a turn. An invalid turn, or one that was cut off, is an empty text, which the package judges."""
-        said = "" if action.kind in ("invalid", "call") else formed(action.text, self.foreign.form)
+        said = "" if action.kind in ("invalid", "call") else fill_form(action.text, self.foreign.form)
         step = step_of(self.process.ask(said, self.foreign.seconds), self.foreign.success_at - self.total)
         self.total += step.reward
         return step
@@ -210,7 +210,7 @@ class ForeignEpisode(Episode):
         self.process.end()
 
 
-def formed(text: str, form: str | None) -> str:
+def fill_form(text: str, form: str | None) -> str:
     if form is None or form.partition(PLACE)[0] in text:
         return text
     return form.replace(PLACE, text)

@@ -26,7 +26,7 @@ def form(num_rows: int, num_columns: int, widest: int) -> str:
 
 
 @cache
-def numbered(num_rows: int, num_columns: int) -> tuple[bytes, tuple[int, ...]]:
+def number_board(num_rows: int, num_columns: int) -> tuple[bytes, tuple[int, ...]]:
     """A board of dots with numbers beside its rows and above its columns, and where in it each cell stands."""
     width = len(str(max(num_rows, num_columns) - 1))
     lines = [["", *range(num_columns)], *([row, *"." * num_columns] for row in range(num_rows))]
@@ -43,7 +43,7 @@ class BoardTurns(Turns):
 
     def __init__(self, max_turns: int, num_rows: int, num_columns: int) -> None:
         super().__init__(max_turns)
-        empty, self.places = numbered(num_rows, num_columns)
+        empty, self.places = number_board(num_rows, num_columns)
         self.board = bytearray(empty)
 
     def opening(self) -> Step:

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from rlx.env.game.board import BoardTurns
 from rlx.env.game.crossing import LENGTHS, Crossing, Laid, Way, layouts, letters_on
-from rlx.env.game.turns import parse_numbers, won
+from rlx.env.game.turns import parse_numbers, win
 from rlx.env.game.words import clued_between, every_clue, letters_of
 from rlx.limits import refuse
 from rlx.types import Action, Move, Step, Task, Text, Verb
@@ -110,7 +110,7 @@ class CrosswordsEpisode(BoardTurns):
         self.board[self.places[cell]] = ord(letter)
         share = 1 / self.num_letters
         is_full = len(self.filled) == self.num_letters
-        return won("all is filled", share) if is_full else self.show(f"{letter} is right", share)
+        return win("all is filled", share) if is_full else self.show(f"{letter} is right", share)
 
 
 def fill(cell: int, side: int, letter: str) -> Action:

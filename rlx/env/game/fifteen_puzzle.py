@@ -13,7 +13,7 @@ from random import Random
 from typing import ClassVar
 
 from rlx.env.game.board import in_pieces, in_rows
-from rlx.env.game.turns import Game, Turns, go_on, won
+from rlx.env.game.turns import Game, Turns, go_on, win
 from rlx.limits import within
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
@@ -51,7 +51,7 @@ class FifteenPuzzle(Game):
 
     def draw(self, rng: Random) -> Task:
         num_rows, max_turns = rng.choice(SIZES) if self.random else (self.num_rows, self.max_turns)
-        return describe(shuffled(rng, num_rows, min(self.distance or max_turns, FARTHEST)), num_rows, max_turns)
+        return describe(shuffle(rng, num_rows, min(self.distance or max_turns, FARTHEST)), num_rows, max_turns)
 
     def start(self, task: Task) -> FifteenEpisode:
         return FifteenEpisode(**task.data)
@@ -96,7 +96,7 @@ def slides_of(num_rows: int) -> list[dict[str, int]]:
 
 
 @cache
-def drawn(num_rows: int) -> tuple[list[str], list[str]]:
+def draw(num_rows: int) -> tuple[list[str], list[str]]:
     """Each tile as a board shows it, and the pieces of a board: a cell at 2 i, then what is between it and the next."""
     widest = len(str(num_rows**2 - 1))
     cells = [str(tile or ".").rjust(widest) for tile in range(num_rows**2)]
@@ -108,14 +108,14 @@ def in_order(num_rows: int) -> Tiles:
     return (*range(1, num_rows**2), 0)
 
 
-def shuffled(rng: Random, num_rows: int, distance: int) -> Tiles:
+def shuffle(rng: Random, num_rows: int, distance: int) -> Tiles:
     """Random slides away from the order, none of which takes back the one before, until it is left."""
     tiles, gap, last, onward = list(in_order(num_rows)), num_rows**2 - 1, -1, onward_of(num_rows)
     for _ in range(rng.randint(1, distance)):
         place = rng.choice(onward[gap, last])
         tiles[gap], tiles[place] = tiles[place], 0
         last, gap = gap, place
-    return tuple(tiles) if tuple(tiles) != in_order(num_rows) else shuffled(rng, num_rows, distance)
+    return tuple(tiles) if tuple(tiles) != in_order(num_rows) else shuffle(rng, num_rows, distance)
 
 
 @cache
@@ -172,7 +172,7 @@ class FifteenEpisode(Turns):
         super().__init__(max_turns)
         self.tiles, self.num_rows = list(tiles), num_rows
         self.goal, self.gap = list(in_order(num_rows)), self.tiles.index(0)
-        cells, ends = drawn(num_rows)
+        cells, ends = draw(num_rows)
         self.board = ends.copy()
         self.board[::2] = [cells[tile] for tile in tiles]
 
@@ -186,7 +186,7 @@ class FifteenEpisode(Turns):
         if action.kind != "act" or action.name not in FROM:
             return None
         what = self.slide(action.name)
-        return won("solved") if self.tiles == self.goal else go_on("".join((what, "\n", *self.board)))
+        return win("solved") if self.tiles == self.goal else go_on("".join((what, "\n", *self.board)))
 
     def slide(self, name: str) -> str:
         """Slide a tile, and describe the result."""

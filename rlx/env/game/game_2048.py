@@ -13,7 +13,7 @@ from random import Random
 from typing import ClassVar
 
 from rlx.env.game.board import in_rows
-from rlx.env.game.turns import Game, Turns, go_on, lost, won
+from rlx.env.game.turns import Game, Turns, go_on, lose, win
 from rlx.limits import refuse, within
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
@@ -81,7 +81,7 @@ def describe(seed: int, target: int, size: int, max_turns: int) -> Task:
 
 
 @lru_cache(maxsize=2**16)
-def merged(row: Row) -> Row:
+def merge(row: Row) -> Row:
     """A row that slid left."""
     tiles: list[int] = []
     may_merge = False
@@ -96,9 +96,9 @@ def merged(row: Row) -> Row:
 
 def slide(board: Board, name: str) -> Board:
     if name == "left":
-        return tuple(map(merged, board))
+        return tuple(map(merge, board))
     if name == "right":
-        return tuple(merged(row[::-1])[::-1] for row in board)
+        return tuple(merge(row[::-1])[::-1] for row in board)
     return tuple(zip(*slide(tuple(zip(*board)), "left" if name == "up" else "right")))
 
 
@@ -156,9 +156,9 @@ class Episode2048(Turns):
         gain = self.gain()
         is_full = self.add_tile()
         if self.most >= self.target:
-            return won(f"reached {self.target}", gain)
+            return win(f"reached {self.target}", gain)
         if is_full and not slides(self.board):
-            return lost(f"nothing can move\n{self.drawn()}", gain)
+            return lose(f"nothing can move\n{self.drawn()}", gain)
         return go_on(f"moved {action.name}\n{self.drawn()}", gain)
 
     def gain(self) -> float:

@@ -12,7 +12,7 @@ from math import ceil, sqrt
 from random import Random
 from typing import ClassVar, Literal
 
-from rlx.env.game.turns import Game, Turns, go_on, parse_number, won
+from rlx.env.game.turns import Game, Turns, go_on, parse_number, win
 from rlx.limits import refuse, within
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
@@ -103,7 +103,7 @@ class GuessEpisode(Turns):
         if not self.low <= number <= self.high:
             return go_on(f"{number} is not from {self.low} to {self.high}")
         if number == self.secret:
-            return won("correct")
+            return win("correct")
         if number in self.guesses:
             return go_on(f"you guessed {number} before")
         self.guesses.add(number)

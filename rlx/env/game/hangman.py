@@ -11,7 +11,7 @@ from random import Random
 from string import ascii_lowercase
 from typing import ClassVar
 
-from rlx.env.game.turns import Game, Turns, go_on, won
+from rlx.env.game.turns import Game, Turns, go_on, win
 from rlx.env.game.words import LONGEST, SHORTEST, letter_counts, letters_of, words_of
 from rlx.limits import within
 from rlx.types import Action, Move, Step, Task, Text, Verb
@@ -109,7 +109,7 @@ class HangmanEpisode(Turns):
             return self.show(f"the word has {len(self.word)} letters")
         if guess != self.word:
             return self.show(f"it is not {guess}")
-        return won("correct", 0.5 + 0.5 * sum(letter not in self.tried for letter in self.word) / len(self.word))
+        return win("correct", 0.5 + 0.5 * sum(letter not in self.tried for letter in self.word) / len(self.word))
 
     def ask(self, letter: str) -> Step:
         if letter in self.tried:

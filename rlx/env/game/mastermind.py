@@ -14,7 +14,7 @@ from operator import eq
 from random import Random
 from typing import ClassVar
 
-from rlx.env.game.turns import Game, Turns, go_on, parse_numbers, won
+from rlx.env.game.turns import Game, Turns, go_on, parse_numbers, win
 from rlx.limits import refuse, within
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
@@ -135,7 +135,7 @@ class MastermindEpisode(Turns):
         if min(guess) < 1 or max(guess) > self.highest:
             return go_on(f"digits are from 1 to {self.highest}")
         if guess in self.guesses:
-            return go_on(f"you guessed {written(guess)} before")
+            return go_on(f"you guessed {write_code(guess)} before")
         self.guesses.add(guess)
         return self.answer(guess)
 
@@ -144,13 +144,13 @@ class MastermindEpisode(Turns):
         gain = max(0, black - self.most_black) / len(self.code)
         self.most_black = max(self.most_black, black)
         if black == len(self.code):
-            return won("correct", gain)
-        return go_on(f"{written(guess)}: {ANSWERS[black][white]}", gain)
+            return win("correct", gain)
+        return go_on(f"{write_code(guess)}: {ANSWERS[black][white]}", gain)
 
 
 def guess(code: Code) -> Action:
-    return Action(kind="act", name="guess", text=written(code))
+    return Action(kind="act", name="guess", text=write_code(code))
 
 
-def written(code: Code) -> str:
+def write_code(code: Code) -> str:
     return " ".join(map(str, code))

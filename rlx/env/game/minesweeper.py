@@ -20,7 +20,7 @@ from typing import ClassVar
 
 from rlx.env.game.board import BoardTurns
 from rlx.env.game.minefield import Numbers, around, risks
-from rlx.env.game.turns import Game, lost, parse_numbers, won
+from rlx.env.game.turns import Game, lose, parse_numbers, win
 from rlx.limits import refuse, within
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
@@ -137,11 +137,11 @@ class MinesweeperEpisode(BoardTurns):
         if not self.mines:
             self.lay(cell)
         if cell in self.mines:
-            return lost("that was a mine")
+            return lose("that was a mine")
         num = self.open(cell)
         self.num_left -= num
         if self.num_left == 0:
-            return won("all clear", num / self.num_safe)
+            return win("all clear", num / self.num_safe)
         return self.show(f"{num} cells revealed" if num > 1 else "1 cell revealed", num / self.num_safe)
 
     def lay(self, first: int) -> None:

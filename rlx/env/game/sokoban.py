@@ -27,7 +27,7 @@ from rlx.env.game.sokoban_rooms import (
     rows_of,
     solve,
 )
-from rlx.env.game.turns import Game, Turns, go_on, won
+from rlx.env.game.turns import Game, Turns, go_on, win
 from rlx.limits import within
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
@@ -126,7 +126,7 @@ class SokobanEpisode(Turns):
         self.boxes.add(to)
         self.board[2 * to] = BOX_ON_TARGET if to in self.targets else BOX
         self.walk(box)
-        return won("solved") if self.boxes == self.targets else go_on(f"pushed a box\n{self.drawn()}")
+        return win("solved") if self.boxes == self.targets else go_on(f"pushed a box\n{self.drawn()}")
 
     def walk(self, to: int) -> None:
         self.board[2 * self.player] = TARGET if self.player in self.targets else FLOOR

@@ -13,7 +13,7 @@ from random import Random
 from typing import ClassVar
 
 from rlx.env.game.sudoku_grids import HIDDEN, NAKED, SEARCH, deductions, full_grid, grade_of, num_empty, puzzle_of
-from rlx.env.game.turns import Game, Turns, go_on, parse_numbers, won
+from rlx.env.game.turns import Game, Turns, go_on, parse_numbers, win
 from rlx.limits import refuse, within
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
@@ -106,7 +106,7 @@ class SudokuEpisode(Turns):
         self.size, self.solution = isqrt(len(puzzle)), solution
         self.places = places(self.size)
         self.num_empty = self.num_left = puzzle.count("0")
-        self.board = drawn(self.size) % tuple(puzzle.replace("0", "."))
+        self.board = draw(self.size) % tuple(puzzle.replace("0", "."))
 
     def opening(self) -> Step:
         return go_on(self.board)
@@ -131,12 +131,12 @@ class SudokuEpisode(Turns):
         self.num_left -= 1
         gain = 1 / self.num_empty
         return (
-            go_on(f"row {row} column {column} is {digit}\n{self.board}", gain) if self.num_left else won("solved", gain)
+            go_on(f"row {row} column {column} is {digit}\n{self.board}", gain) if self.num_left else win("solved", gain)
         )
 
 
 @cache
-def drawn(size: int) -> str:
+def draw(size: int) -> str:
     """Columns are numbered above, rows before; a bar is between boxes."""
     box = isqrt(size)
 
@@ -150,5 +150,5 @@ def drawn(size: int) -> str:
 @cache
 def places(size: int) -> tuple[int, ...]:
     """Return the place of each cell's character on the board."""
-    board = drawn(size) % (("_",) * size**2)
+    board = draw(size) % (("_",) * size**2)
     return tuple(place for place, character in enumerate(board) if character == "_")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
 
-from rlx.env.game.turns import Game, Turns, go_on, won
+from rlx.env.game.turns import Game, Turns, go_on, win
 from rlx.limits import within
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
@@ -122,7 +122,7 @@ class HanoiEpisode(Turns):
         if said is None:
             return None
         what = self.move(said[1].upper(), said[2].upper())
-        return won("solved") if self.num_there() == self.num_disks else go_on(f"{what}\n{self.board()}")
+        return win("solved") if self.num_there() == self.num_disks else go_on(f"{what}\n{self.board()}")
 
     def move(self, source: str, target: str) -> str:
         """Return the answer to a move, in words."""

@@ -73,7 +73,7 @@ class Turns(Episode):
         step = None if action.kind == "invalid" else self.play(action)
         if step is None:
             why = action.text if action.kind == "invalid" else f"not a move: {action.text}"
-            return lost(f"Error: {why:.200}", UNREADABLE)
+            return lose(f"Error: {why:.200}", UNREADABLE)
         if step.done or self.num_turns < self.max_turns:
             return step
         return cut_off(step.observation, self.at_limit(step))
@@ -92,12 +92,12 @@ def cut_off(observation: tuple[Part, ...], reward: float) -> Step:
 
 
 @lru_cache(maxsize=1024)
-def won(text: str, reward: float = 1.0) -> Step:
+def win(text: str, reward: float = 1.0) -> Step:
     return Step(observation=(Text(text),), reward=reward, done=True, success=True)
 
 
 @lru_cache(maxsize=1024)
-def lost(text: str, reward: float = 0.0) -> Step:
+def lose(text: str, reward: float = 0.0) -> Step:
     return Step(observation=(Text(text),), reward=reward, done=True, success=False)
 
 

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from rlx.env.game.board import BoardTurns
 from rlx.env.game.crossing import Crossing, Laid, Way, layouts, letters_on, places_of
-from rlx.env.game.turns import parse_numbers, won
+from rlx.env.game.turns import parse_numbers, win
 from rlx.env.game.words import words_between
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
@@ -32,7 +32,7 @@ class WordSearch(Crossing):
 
     def draw(self, rng: Random) -> Task:
         drawn = layouts(rng, words_between(*self.lengths(rng)), self.num_words)
-        boards = ((filled(rng, laid, side), laid) for laid, side in drawn)
+        boards = ((fill(rng, laid, side), laid) for laid, side in drawn)
         return next(describe(rows, laid, self.max_turns) for rows, laid in boards if is_plain(rows, laid))
 
     def start(self, task: Task) -> WordSearchEpisode:
@@ -76,7 +76,7 @@ def describe(rows: Sequence[str], laid: Sequence[Laid], max_turns: int) -> Task:
     )
 
 
-def filled(rng: Random, laid: Sequence[Laid], side: int) -> list[str]:
+def fill(rng: Random, laid: Sequence[Laid], side: int) -> list[str]:
     """The rows of the board, random letters where no word is."""
     letters = letters_on(laid, side)
     text = "".join([letters.get(cell) or random_letter(rng) for cell in range(side * side)])
@@ -152,7 +152,7 @@ class WordSearchEpisode(BoardTurns):
             self.board[self.places[cell]] = letter
         left, share = len(self.hidden), 1 / self.num_words
         words = "words" if left > 1 else "word"
-        return self.show(f"found {one.word}, {left} {words} left", share) if left else won(f"found {one.word}", share)
+        return self.show(f"found {one.word}, {left} {words} left", share) if left else win(f"found {one.word}", share)
 
 
 def mark(one: Laid) -> Action:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from random import Random
 from typing import ClassVar
 
-from rlx.env.game.turns import Game, Turns, go_on, won
+from rlx.env.game.turns import Game, Turns, go_on, win
 from rlx.env.game.words import LONGEST, SHORTEST, letter_counts, letters_of, words_of
 from rlx.limits import within
 from rlx.types import Action, Move, Step, Task, Text, Verb
@@ -111,7 +111,7 @@ class WordleEpisode(Turns):
         found = marks(self.word, guess)
         gain = self.newly_in_place(found) if "G" in found else 0.0
         if guess == self.word:
-            return won("correct", 0.5 + gain)
+            return win("correct", 0.5 + gain)
         return go_on(f"{' '.join(guess)}\n{' '.join(found)}", gain)
 
     def newly_in_place(self, found: str) -> float:

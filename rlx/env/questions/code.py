@@ -15,7 +15,7 @@ from random import Random
 from typing import Any, ClassVar, Literal
 
 from rlx.env.questions.program_problems import KINDS
-from rlx.env.questions.question import Question, judged
+from rlx.env.questions.question import Question, end_judged
 from rlx.env.questions.sourced import SourcedQuestions
 from rlx.fences import last_block
 from rlx.limits import within
@@ -77,8 +77,8 @@ class Code(SourcedQuestions):
                 break
         share = num_passed / len(tests)
         if self.reward == "all":
-            return judged(float(share == 1.0))
-        return judged(share, metrics={"tests_passed": share})
+            return end_judged(float(share == 1.0))
+        return end_judged(share, metrics={"tests_passed": share})
 
     def results(self, program: str, key: Mapping[str, Any]) -> Iterator[bool]:
         given, right = zip(*key["tests"])

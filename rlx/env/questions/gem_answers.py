@@ -58,7 +58,7 @@ ROOT = re.compile(r"\\sqrt\{([^{}]*)\}")
 DIGITS = re.compile(r"-?\d+(?:\.\d*)?(?:e[+-]?\d{1,3})?|-?\.\d+(?:e[+-]?\d{1,3})?", re.ASCII | re.IGNORECASE)
 
 
-def trimmed(answer: str) -> str:
+def trim(answer: str) -> str:
     """Return an answer without units, signs of percent, degree and money, with fractions and roots in braces."""
     text = answer.strip()
     if whole := TEXT.fullmatch(text):
@@ -75,21 +75,21 @@ def trimmed(answer: str) -> str:
     text = f"0{text}" if text.startswith(".") else text
     if field := FIELD.match(text):
         text = field[1]
-    text = braced(text.replace(" ", ""))
+    text = brace(text.replace(" ", ""))
     if text == "0.5":
         return "\\frac{1}{2}"
     ratio = RATIO.fullmatch(text)
     return f"\\frac{{{ratio[1]}}}{{{ratio[2]}}}" if ratio else text
 
 
-def braced(text: str) -> str:
+def brace(text: str) -> str:
     r"""Return \frac12 as \frac{1}{2}, and \sqrt3 as \sqrt{3}."""
     text = re.sub(r"\\sqrt([^{])", r"\\sqrt{\1}", text)
     text = re.sub(r"\\frac([^{])([^{])", r"\\frac{\1}{\2}", text)
     return re.sub(r"\\frac([^{])\{", r"\\frac{\1}{", text)
 
 
-def simplified(answer: str) -> str:
+def simplify(answer: str) -> str:
     """Return an answer as a formula without LaTeX, or as a text in small letters."""
     text = answer
     if whole := TEXT.fullmatch(text):
@@ -123,9 +123,9 @@ def as_digits(text: str) -> str:
 
 def without_latex(text: str) -> str:
     r"""Return a formula without LaTeX: \frac{a}{b} as a/b, \sqrt{a} as sqrt(a)."""
-    text = braced(re.sub(r"\\[][()]", "", text).replace("\\tfrac", "\\frac").replace("\\dfrac", "\\frac"))
+    text = brace(re.sub(r"\\[][()]", "", text).replace("\\tfrac", "\\frac").replace("\\dfrac", "\\frac"))
     for _ in range(20):  # from the innermost braces on
-        found = FRACTION.sub(lambda part: f" {wrapped(part[1])}/{wrapped(part[2])}", text)
+        found = FRACTION.sub(lambda part: f" {wrap(part[1])}/{wrap(part[2])}", text)
         found = ROOT.sub(r"sqrt(\1)", found)
         if found == text:
             break
@@ -139,7 +139,7 @@ def without_latex(text: str) -> str:
     return text.strip()
 
 
-def wrapped(text: str) -> str:
+def wrap(text: str) -> str:
     """Return a numerator or a denominator, in parentheses unless it is one number or letter."""
     return text if re.fullmatch(r"\s*-?(?:\d+(?:\.\d+)?|[A-Za-z])\s*", text) else f"({text})"
 

@@ -9,7 +9,7 @@ from typing import Any
 from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, verify
 
 from rlx.env.questions.formula import is_zero
-from rlx.env.questions.gem_answers import elements, simplified, trimmed
+from rlx.env.questions.gem_answers import elements, simplify, trim
 
 FRACTION = re.compile(r"-?[0-9]+.?/0*[1-9][0-9]*.?")
 INTEGER = re.compile(r"-?\d+", re.ASCII)
@@ -23,7 +23,7 @@ def answer(asked: dict[str, Any]) -> bool:
 
 
 def is_right(text: str, key: str) -> bool:
-    return trimmed(text) == trimmed(key) or is_same(simplified(text), simplified(key)) or is_verified(text, key)
+    return trim(text) == trim(key) or is_same(simplify(text), simplify(key)) or is_verified(text, key)
 
 
 def is_same(text: str, key: str) -> bool:

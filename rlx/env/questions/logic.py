@@ -15,7 +15,7 @@ from itertools import pairwise
 from random import Random
 from typing import NamedTuple
 
-from rlx.env.questions.question import DrawnQuestions, Question, judged
+from rlx.env.questions.question import DrawnQuestions, Question, end_judged
 from rlx.env.questions.wording import normal
 from rlx.limits import refuse, within
 from rlx.types import Step, Task
@@ -67,7 +67,7 @@ class Logic(DrawnQuestions):
     def judge(self, task: Task, text: str) -> Step:
         key = task.data["key"]
         right = float(MEANINGS.get(normal(text)) == key["answer"])
-        return judged(right, metrics={f"depth_{key['depth']}": right})
+        return end_judged(right, metrics={f"depth_{key['depth']}": right})
 
     def random_tries(self, task: Task, num: int, seed: int) -> list[str]:
         """The honest floor: a coin, thrown each time."""

@@ -20,7 +20,7 @@ from typing import Any, Literal
 from rlx.contain.box import Box, Limits, box
 from rlx.contain.process import ChildError
 from rlx.env.questions.number import one_operation, read_number, write_number
-from rlx.env.questions.question import Question, judged
+from rlx.env.questions.question import Question, end_judged
 from rlx.env.questions.sourced import SourcedQuestions
 from rlx.env.questions.word_problems import KINDS
 from rlx.env.questions.wording import right_answers
@@ -105,12 +105,12 @@ class Math(SourcedQuestions):
         keys = task.data["key"]
         match self.verify:
             case "gem":
-                return judged(float(text.strip() in keys or self.is_equal(keys, text)))
+                return end_judged(float(text.strip() in keys or self.is_equal(keys, text)))
         number = read_number(text)
         same = text.strip() in keys or (number is not None and number in map(read_number, keys))
         if not same and self.verify == "math_verify" and (self.unworked or is_worked(text, keys)):
             same = self.is_equal(keys, text)
-        return judged(float(same))
+        return end_judged(float(same))
 
     def is_equal(self, keys: list[str], text: str) -> bool:
         try:

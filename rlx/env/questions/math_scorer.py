@@ -10,11 +10,11 @@ from math_verify import parse, verify
 
 
 def answer(asked: dict[str, Any]) -> bool:
-    said = parse(boxed(asked["text"]), parsing_timeout=None)
-    return any(verify(parse(boxed(key), parsing_timeout=None), said, timeout_seconds=None) for key in asked["keys"])
+    said = parse(box(asked["text"]), parsing_timeout=None)
+    return any(verify(parse(box(key), parsing_timeout=None), said, timeout_seconds=None) for key in asked["keys"])
 
 
-def boxed(text: str) -> str:
+def box(text: str) -> str:
     return f"$\\boxed{{{text}}}$"
 
 

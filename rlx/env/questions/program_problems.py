@@ -88,7 +88,7 @@ def letters(rng: Random) -> ProgramProblem:
     )
 
 
-def turned(rng: Random) -> ProgramProblem:
+def ask_turned(rng: Random) -> ProgramProblem:
     first = rng.randint(0, 8)
     return prints(
         f"Read a line. Print it backwards, without its first {first} letters.",
@@ -150,5 +150,5 @@ def swap(rng: Random) -> ProgramProblem:
 
 
 KINDS: Mapping[str, Callable[[Random], ProgramProblem]] = {
-    kind.__name__: kind for kind in (weigh, multiples, above, letters, turned, every, long, digits, clamp, swap)
+    kind.__name__: kind for kind in (weigh, multiples, above, letters, ask_turned, every, long, digits, clamp, swap)
 }

@@ -24,7 +24,7 @@ from rlx.env.questions.invented_world import (
     make_world,
     world_of,
 )
-from rlx.env.questions.question import Question, judged
+from rlx.env.questions.question import Question, end_judged
 from rlx.env.questions.relations import chains
 from rlx.env.questions.sourced import SourcedQuestions
 from rlx.env.questions.wording import exact_match, f1, right_answers
@@ -84,7 +84,7 @@ class WordQuestions(SourcedQuestions):
         golds = task.data["key"]["golds"]
         match, score = exact_match(text, golds), f1(text, golds)
         reward = score if self.reward == "f1" else float(match)
-        return judged(reward, match, {"f1": score, "exact_match": float(match)})
+        return end_judged(reward, match, {"f1": score, "exact_match": float(match)})
 
     def random_tries(self, task: Task, num: int, seed: int) -> list[str]:
         """The honest floor: distinct names, dates and years that the task shows (fewer, if there are no more)."""

@@ -96,7 +96,7 @@ class QuestionEpisode(Episode):
 
     def step(self, action: Action) -> Step:
         if action.kind == "answer":
-            step = self.questions.judge(self.task, action.text) if len(action.text) <= LONGEST else judged(0.0)
+            step = self.questions.judge(self.task, action.text) if len(action.text) <= LONGEST else end_judged(0.0)
             return step if step.reward else replace(step, reward=self.questions.reward_wrong)
         if action.kind == "call":
             return Step(observation=(Text("Error: there is no such tool"),), tool=ToolUse(num_calls=1, num_failed=1))
@@ -109,6 +109,6 @@ def describe(question: Question) -> Task:
     return Task(id=identity, prompt=(Text(question.text),), data=data)
 
 
-def judged(reward: float, success: bool | None = None, metrics: Mapping[str, float] | None = None) -> Step:
+def end_judged(reward: float, success: bool | None = None, metrics: Mapping[str, float] | None = None) -> Step:
     """The end; a success is an answer of full reward, unless it is said."""
     return Step(reward=reward, done=True, success=reward == 1.0 if success is None else success, metrics=metrics or {})

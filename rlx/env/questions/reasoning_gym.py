@@ -17,7 +17,7 @@ from typing import Any
 
 from rlx.contain.box import Box, Limits, box
 from rlx.contain.process import ChildError, StartError
-from rlx.env.questions.question import Question, Questions, describe, judged
+from rlx.env.questions.question import Question, Questions, describe, end_judged
 from rlx.env.split import test_tasks, train_tasks
 from rlx.limits import MANY, MistakeError, Switch, above, near, within
 from rlx.types import Step, Task
@@ -104,8 +104,8 @@ class ReasoningGym(Questions):
         try:
             score = self.box.ask(asked, self.seconds, LIMITS)
         except ChildError:
-            return judged(0.0)
-        return judged(score_of(score))
+            return end_judged(0.0)
+        return end_judged(score_of(score))
 
 
 def score_of(value: Any) -> float:

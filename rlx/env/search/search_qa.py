@@ -21,7 +21,7 @@ from typing import Literal
 
 from rlx.env.questions.invented_world import InventedWorld, make_world
 from rlx.env.questions.qa import WordQuestions
-from rlx.env.questions.question import LONGEST, Question, judged
+from rlx.env.questions.question import LONGEST, Question, end_judged
 from rlx.env.questions.wording import F1_FORMS, exact_match
 from rlx.environment import Episode
 from rlx.limits import Address, above, refuse, within
@@ -156,7 +156,7 @@ class SearchQA(WordQuestions):
         chosen = scores[self.f1]
         by_hops = {} if hops is None else {f"f1_{hops}_hops": chosen}
         reward = chosen if self.reward == "f1" else float(match)
-        return judged(reward, match, {"exact_match": float(match), **figures, **by_hops})
+        return end_judged(reward, match, {"exact_match": float(match), **figures, **by_hops})
 
     def demonstrate(self, task: Task, seed: int, tools: Sequence[str]) -> Iterator[Move]:
         """Look up the subject of each fact, open its page where the results cut it, and note the fact; then answer.
@@ -232,7 +232,7 @@ class SearchEpisode(Episode):
 
     def answered(self, text: str) -> Step:
         """Judge the answer."""
-        step = self.env.judge(self.task, text) if len(text) <= LONGEST else judged(0.0)
+        step = self.env.judge(self.task, text) if len(text) <= LONGEST else end_judged(0.0)
         reward = 0.0 if self.env.form == "multiply" and not self.is_valid else step.reward
         figures = {**step.metrics, "form": float(self.is_valid)}
         return replace(step, reward=reward or self.env.reward_wrong, metrics=figures)
@@ -249,17 +249,17 @@ class SearchEpisode(Episode):
         """Search, or open a page."""
         if self.is_due:
             self.is_valid = False
-            return failed("note what the last result says first")
+            return answer_failed("note what the last result says first")
         tool = {"search": self.search, "access": self.access}.get(action.name)
         if tool is None or (action.name == "access" and not self.env.access):
-            return failed("there is no such tool")
+            return answer_failed("there is no such tool")
         return tool(action.text.strip()[:LONGEST_QUERY])
 
     def search(self, query: str) -> Step:
         """Show the best pages."""
         (hits,) = self.env.engine.find([query], self.env.top_k)
         if not hits:
-            return failed("no page has any of these words")
+            return answer_failed("no page has any of these words")
         return self.result("\n".join(self.listed(hit) for hit in hits))
 
     def listed(self, hit: Hit) -> str:
@@ -272,7 +272,7 @@ class SearchEpisode(Episode):
         """Show a page."""
         page = self.env.engine.open(url)
         if page is None:
-            return failed("no page has this address")
+            return answer_failed("no page has this address")
         return self.result(printable(f"{page.title}: {page.text[: self.env.page_characters]}"))
 
     def result(self, text: str) -> Step:
@@ -286,7 +286,7 @@ def head_of(page: Page) -> str:
     return page.title if page.url in ("", page.title) else f"{page.title} ({page.url})"
 
 
-def failed(why: str) -> Step:
+def answer_failed(why: str) -> Step:
     """Return the answer to a call that found nothing."""
     return Step(observation=(Text(f"Error: {why}"),), tool=ToolUse(num_calls=1, num_failed=1))
 

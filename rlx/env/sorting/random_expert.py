@@ -15,7 +15,7 @@ from random import Random
 from typing import Literal, get_args
 
 from rlx.env.sorting.episode import do, end_of, letters
-from rlx.env.sorting.sorters import Op, settled
+from rlx.env.sorting.sorters import Op, settle
 from rlx.types import Move, Task
 
 Pair = tuple[int, int]
@@ -48,7 +48,7 @@ class Mind:
         a, b = op.first, op.second
         if op.verb == "compare":
             known = (*self.comparisons, (a, b) if self.held[a] < self.held[b] else (b, a))
-            return replace(self, order=settled(self.order, known), comparisons=known)
+            return replace(self, order=settle(self.order, known), comparisons=known)
         moved = {place: place for place in self.order} | {a: b, b: a}
         return Mind(
             held=tuple(self.held[moved[place]] for place in range(len(self.held))),

@@ -173,7 +173,7 @@ def optimum(num: int) -> Generator[Op, bool, Order]:
     return orders(num)[left.bit_length() - 1]
 
 
-def settled(order: Sequence[int], pairs: Sequence[tuple[int, int]]) -> Order:
+def settle(order: Sequence[int], pairs: Sequence[tuple[int, int]]) -> Order:
     """An order that has the first of each pair before the second, and else is as this one: always the first of it that
     none of those that are left must stand before."""
     left, found = list(order), list[int]()
@@ -225,10 +225,10 @@ def run(sorter: Sorter, order: Sequence[int]) -> Iterator[Op]:
         yield op
         if op.verb == "swap":
             numbers[op.first], numbers[op.second] = numbers[op.second], numbers[op.first]
-        op = answered(ops, numbers[op.first] < numbers[op.second])
+        op = send_answer(ops, numbers[op.first] < numbers[op.second])
 
 
-def answered(ops: Ops, is_smaller: bool) -> Op | None:
+def send_answer(ops: Ops, is_smaller: bool) -> Op | None:
     """Send an answer; return the next operation, None at the end."""
     try:
         return ops.send(is_smaller)

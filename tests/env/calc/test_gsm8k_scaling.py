@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rlx.env.calc.gsm8k import SCALED, GSM8KStar, typed
+from rlx.env.calc.gsm8k import SCALED, GSM8KStar, make_pressable
 from rlx.env.calc.gsm8k_scaling import Worked, scale
 from rlx.env.questions.number import read_number
 from rlx.env.questions.word_problems import KINDS
@@ -128,7 +128,7 @@ def test_what_cannot_be_made_larger_is_refused() -> None:
 
 
 def test_what_begins_with_a_point_can_be_pressed() -> None:
-    assert typed("80 * .65 + 0.5 - 10.5") == "80 * (65 / 100) + (5 / 10) - 10.5"
+    assert make_pressable("80 * .65 + 0.5 - 10.5") == "80 * (65 / 100) + (5 / 10) - 10.5"
 
 
 def test_numbers_are_compared_exactly() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlx.env.game.fifteen_puzzle import FifteenPuzzle, Tiles, describe, in_order, shuffled, solve
+from rlx.env.game.fifteen_puzzle import FifteenPuzzle, Tiles, describe, in_order, shuffle, solve
 from rlx.types import Action, Text
 
 ENV = FifteenPuzzle()
@@ -43,7 +43,7 @@ def test_all_small_boards_are_solved_by_the_shortest_way() -> None:
 
 @given(st.integers(2, 4), st.integers(1, 30), st.integers(0, 10**6))
 def test_the_expert_solves_any_start_within_its_slides(num_rows: int, distance: int, seed: int) -> None:
-    task = describe(shuffled(Random(seed), num_rows, distance), num_rows, 60)
+    task = describe(shuffle(Random(seed), num_rows, distance), num_rows, 60)
     episode = ENV.start(task)
     steps = [episode.step(move.action) for move in ENV.demonstrate(task, 0, ())]
     assert steps[-1].success
@@ -91,7 +91,7 @@ def test_starts_are_near_enough_and_never_in_order(size: tuple[int, int]) -> Non
 
 
 def test_shuffling_takes_no_slide_back() -> None:
-    far = [len(solve(shuffled(Random(seed), 4, 4), 4, 1.0)) for seed in range(400)]
+    far = [len(solve(shuffle(Random(seed), 4, 4), 4, 1.0)) for seed in range(400)]
     assert all(70 < far.count(distance) < 130 for distance in (1, 2, 3, 4))
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlx.env.game.game_2048 import DIRECTIONS, Game2048, describe, merged, slide, slides
+from rlx.env.game.game_2048 import DIRECTIONS, Game2048, describe, merge, slide, slides
 from rlx.types import Action
 
 ENV = Game2048()
@@ -39,12 +39,12 @@ def act(name: str) -> Action:
     ],
 )
 def test_rows_slide_by_hand(row: tuple[int, ...], after: tuple[int, ...]) -> None:
-    assert merged(row) == after
+    assert merge(row) == after
 
 
 @given(ROWS)
 def test_a_slide_keeps_the_sum_and_leaves_no_gap(row: tuple[int, ...]) -> None:
-    after = merged(row)
+    after = merge(row)
     assert (len(after), sum(after)) == (len(row), sum(row))
     assert after == tuple(sorted(after, key=lambda tile: tile == 0))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rlx.env.questions.gem_answers import elements, simplified, trimmed
+from rlx.env.questions.gem_answers import elements, simplify, trim
 from rlx.env.questions.math import Math
 from rlx.types import Action, Step, Task
 
@@ -188,8 +188,8 @@ def test_hostile_answers_are_wrong_in_bounded_time(text: str) -> None:
 
 def test_forms_are_told_apart() -> None:
     answers = (r"50\%", "x=3", ".5", "5 km", r"\text{yes}")
-    assert list(map(trimmed, answers)) == ["50", "3", r"\frac{1}{2}", "5", "yes"]
+    assert list(map(trim, answers)) == ["50", "3", r"\frac{1}{2}", "5", "yes"]
     answers = ("1e3", "1 1/2", r"2\sqrt{3}", "1,000", "1,2")
-    assert list(map(simplified, answers)) == ["1000", "1+1/2", "2sqrt(3)", "1000", "1,2"]
+    assert list(map(simplify, answers)) == ["1000", "1+1/2", "2sqrt(3)", "1000", "1,2"]
     assert elements("(1,2]") == ["1", "2"]
     assert elements("f(1)(2)") == ["f(1)(2)"]

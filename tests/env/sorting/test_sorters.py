@@ -21,7 +21,7 @@ from rlx.env.sorting.sorters import (
     insertion,
     orders,
     run,
-    settled,
+    settle,
 )
 from tests.errors import raises_naming
 
@@ -105,10 +105,10 @@ def test_an_order_changes_where_it_cannot_be_and_nowhere_else(
     mind: list[int], true: list[int], asked: set[Any]
 ) -> None:
     pairs = [(a, b) for a, b in asked if true.index(a) < true.index(b)]
-    found = settled(mind, pairs)
+    found = settle(mind, pairs)
     assert sorted(found) == list(range(6))
     assert all(found.index(a) < found.index(b) for a, b in pairs)
-    assert settled(found, pairs) == found
+    assert settle(found, pairs) == found
     if all(mind.index(a) < mind.index(b) for a, b in pairs):
         assert found == tuple(mind)
 
