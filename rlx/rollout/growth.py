@@ -34,13 +34,15 @@ def sample_flat(player: Player, sampler: Sampler, tasks: Sequence[Task]) -> list
     return group_by_task(tasks, player.play([Start(task=task, sample=i) for task in tasks for i in range(num)]), num)
 
 
-def growths(grow: Callable[[Task, int], Growth], tasks: Sequence[Task], repeats: RepeatCounts) -> list[Growing[Group]]:
+def growths(
+    grow: Callable[[Task, int], Growth], tasks: Sequence[Task], repeats: RepeatCounts, watches: bool
+) -> list[Growing[Group]]:
     """Begin the sampler's coroutine on every task. A task that comes again in a step has other random streams."""
     starts = number_repeats([Start(task=task, sample=0) for task in tasks], repeats)
-    return [number_starts(grow(start.task, start.repeat), start.task, start.repeat) for start in starts]
+    return [number_starts(grow(start.task, start.repeat), start.task, start.repeat, watches) for start in starts]
 
 
-def number_starts(growth: Growth, task: Task, repeat: int) -> Growing[Group]:
+def number_starts(growth: Growth, task: Task, repeat: int, watches: bool) -> Growing[Group]:
     """Return the same growth with starts that say how often its task came before; SamplerError for a wrong request."""
     if not isinstance(growth, Generator):
         refuse(task, f"it gave {kind(growth)} at once; yield lists of starts, then return the Group")
@@ -51,6 +53,8 @@ def number_starts(growth: Growth, task: Task, repeat: int) -> Growing[Group]:
         asked: Any = next(growth)
         while True:
             starts = set_repeats(asked.starts if isinstance(asked, Ask) else asked, task, repeat, begun)
+            if not watches:
+                check_watched(task, starts, growth.gi_code.co_qualname)
             apart |= {one.sample for one in starts if isinstance(one, Start) and one.sampling is not None}
             num_waiting += len(starts)
             wait = asked.wait if isinstance(asked, Ask) else num_waiting
@@ -80,6 +84,12 @@ def check_wait(task: Task, wait: Any, num_waiting: int) -> None:
     """Refuse to wait for more episodes than are under way, or for none where some are."""
     if not isinstance(wait, int) or not min(1, num_waiting) <= wait <= num_waiting:
         refuse(task, f"wait={wait!r:.40}: expected an integer from {min(1, num_waiting)} to {num_waiting}")
+
+
+def check_watched(task: Task, starts: Sequence[Start | Probe], sampler: str) -> None:
+    """Refuse what the checks before a run did not know of: not every engine can tell it."""
+    if any(isinstance(start, Start) and (start.watch or start.entropy_of) for start in starts):
+        refuse(task, f"{sampler:.80} asks for `watch` or `entropy_of` undeclared; give its Sampler watches=True")
 
 
 def check_starts(task: Task, starts: Any, begun: set[int]) -> None:

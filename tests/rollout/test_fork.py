@@ -47,7 +47,8 @@ def tree(context: SamplerContext) -> Growth:
 
 def play(run: Any, agent: Any, grow: Any, num: int = 4) -> list[Group]:
     rollout = agent.policy.rollout(run.env, run.sampling, ("test",))
-    return rollout.sample(Sampler(num_episodes=1, num_forks=4, grow=grow), list(islice(run.env.tasks("train", 0), num)))
+    sampler = Sampler(num_episodes=1, num_forks=4, grow=grow, watches=True)
+    return rollout.sample(sampler, list(islice(run.env.tasks("train", 0), num)))
 
 
 def ids(trajectory: Trajectory, turn: int) -> tuple[int, ...]:

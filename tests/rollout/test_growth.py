@@ -60,9 +60,9 @@ def one_by_one(context: SamplerContext) -> Growth:
     return Group(task=task, trajectories=tuple(played))
 
 
-def grown(grow: Any) -> Sampler:
+def grown(grow: Any, watches: bool = True) -> Sampler:
     """Return a sampler of such coroutines."""
-    return Sampler(num_episodes=NUM_SAMPLES, num_forks=NUM_SAMPLES, grow=grow)
+    return Sampler(num_episodes=NUM_SAMPLES, num_forks=NUM_SAMPLES, grow=grow, watches=watches)
 
 
 @pytest.fixture
@@ -241,10 +241,22 @@ def test_what_a_sampler_may_not_yield_is_told_in_a_line(player: Any, say: Any, t
     assert told in refused(player(2), mistaken(say))
 
 
-def refused(player: Rollout, sampler: Any) -> str:
+@pytest.mark.parametrize("asked", [{"watch": (7,)}, {"entropy_of": 2}])
+def test_a_sampler_that_asks_for_ids_undeclared_is_named(player: Any, asked: dict[str, Any]) -> None:
+    def curious(context: SamplerContext) -> Growth:
+        played = yield [Start(task=context.task, sample=0, **asked)]
+        return Group(task=context.task, trajectories=tuple(played))
+
+    told = refused(player(2), curious, watches=False)
+    assert "curious" in told
+    assert "watches=True" in told
+    assert len(player(2).sample(grown(curious), tasks(1))) == 1
+
+
+def refused(player: Rollout, sampler: Any, watches: bool = True) -> str:
     """The line that a user reads."""
     with pytest.raises((SamplerError, RequestError)) as error:
-        player.sample(grown(sampler), tasks(1))
+        player.sample(grown(sampler, watches), tasks(1))
     line = one_line_of(error.value)
     assert line is not None
     assert error.value.exit_code == 2
