@@ -270,7 +270,7 @@ def compose_tree(loader: AutoLoader, overrides: Sequence[str]) -> dict[str, Any]
         tree = to_tree(config)
     except COMPOSE_ERRORS as error:
         raise ConfigError(explain(error, loader, overrides)) from error
-    check_tree(tree)
+    check_tree(tree, choices=HydraConfig.get().runtime.choices)
     return tree
 
 

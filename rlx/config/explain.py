@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -16,7 +17,7 @@ from omegaconf.errors import OmegaConfBaseException
 from rlx.config.build import ROOT_KEYS
 from rlx.config.check import ConfigError, UnknownKeyError, show, spell
 from rlx.config.check import check_tree as compare_tree
-from rlx.config.folders import FAMILIES, list_groups, option_files
+from rlx.config.folders import FAMILIES, list_groups, option_files, shipped_folder
 from rlx.config.keys import list_keys, suggest
 from rlx.config.words import one_line, parse_overrides
 from rlx.limits import near
@@ -29,15 +30,36 @@ UNFIT = "Error merging override"
 """Start of Hydra's message about a mapping in the place of a list, and the like."""
 
 
-def check_tree(tree: Mapping[str, Any], parts: Sequence[str] = ROOT_KEYS) -> None:
-    """Compare a tree with the signatures it calls; for an unknown key, name what may have been meant."""
+def check_tree(
+    tree: Mapping[str, Any], parts: Sequence[str] = ROOT_KEYS, choices: Mapping[str, Any] | None = None
+) -> None:
+    """Compare a tree with the signatures it calls; for an unknown key, name what may have been meant. Where the
+    `choices` of options are known, name the file that has the keys of that place."""
     refuse_policy_names(tree.get("policies"))
     try:
         compare_tree(tree, parts)
     except UnknownKeyError as error:
         keys = list_keys(tree, [])
         known = [key for key in keys if key.path != error.path]
-        raise ConfigError(f"unknown key {error.path!r}{suggest(error.path, known, error.names)}") from None
+        where = f": no such key in {file}" if (file := file_of(error.path, choices or {})) else ""
+        raise ConfigError(f"unknown key {error.path!r}{where}{suggest(error.path, known, error.names)}") from None
+
+
+def file_of(key: str, choices: Mapping[str, Any]) -> str:
+    """Return the file of the option that has the keys beside this one; empty where none is chosen there."""
+    above = key.split(".")[:-1]
+    for num in range(len(above), 0, -1):
+        group = "/".join(above[:num])
+        file = option_files(group).get(str(choices.get(group)))
+        if file is not None:
+            return name_file(file)
+    return ""
+
+
+def name_file(file: Path) -> str:
+    """Return a file as a user finds it: a shipped one below `conf`, another as it is."""
+    shipped = shipped_folder("conf")
+    return f"conf/{file.relative_to(shipped)}" if file.is_relative_to(shipped) else str(file)
 
 
 def refuse_policy_names(policies: Any) -> None:
@@ -54,7 +76,8 @@ def explain(error: Exception, loader: ConfigLoader, overrides: Sequence[str]) ->
     if isinstance(error, MissingConfigException) and error.missing_cfg_file and error.options is not None:
         return explain_missing(error.missing_cfg_file, error.options, loader)
     try:
-        check_tree(_compose_anyway(loader, overrides))
+        config = _compose_anyway(loader, overrides)
+        check_tree(to_tree(config), choices=choices_of(config))
     except ConfigError as mistake:
         return str(mistake)
     except COMPOSE_ERRORS:
@@ -93,7 +116,7 @@ def family_options(family: str, loader: ConfigLoader) -> list[str]:
     return [*loader.get_group_options(family), *inside]
 
 
-def _compose_anyway(loader: ConfigLoader, overrides: Sequence[str]) -> dict[str, Any]:
+def _compose_anyway(loader: ConfigLoader, overrides: Sequence[str]) -> DictConfig:
     """Add keys that are not there, so that the check may name what they should have been."""
     groups = list_groups()
     forced = []
@@ -101,7 +124,12 @@ def _compose_anyway(loader: ConfigLoader, overrides: Sequence[str]) -> dict[str,
         key, line = override.key_or_group, override.input_line or ""
         is_value = key not in groups and "/" not in key and override.package is None and not override.is_delete()
         forced.append(f"++{line.lstrip('+')}" if is_value and not key.startswith("hydra.") else line)
-    return to_tree(loader.load_configuration(ROOT, forced, RunMode.RUN))
+    return loader.load_configuration(ROOT, forced, RunMode.RUN)
+
+
+def choices_of(config: DictConfig) -> dict[str, Any]:
+    """Return the chosen option of each group."""
+    return dict(config.hydra.runtime.choices)
 
 
 def to_tree(config: DictConfig) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence, Set
 from dataclasses import replace
+from inspect import isgenerator
 from typing import Any, NoReturn, TypeVar
 
 from rlx.algo.entry import Probe
@@ -54,7 +55,7 @@ def number_starts(growth: Growth, task: Task, repeat: int, watches: bool) -> Gro
         while True:
             starts = set_repeats(asked.starts if isinstance(asked, Ask) else asked, task, repeat, begun)
             if not watches:
-                check_watched(task, starts, growth.gi_code.co_qualname)
+                check_watched(task, starts, growth.gi_code.co_qualname if isgenerator(growth) else kind(growth))
             apart |= {one.sample for one in starts if isinstance(one, Start) and one.sampling is not None}
             num_waiting += len(starts)
             wait = asked.wait if isinstance(asked, Ask) else num_waiting

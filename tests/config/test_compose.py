@@ -381,3 +381,17 @@ def test_two_runs_that_start_together_have_two_folders_named_by_their_seed(
     launch(["hydra.run.dir=fixed"], runs.append)
     launch(["hydra.run.dir=fixed"], runs.append)
     assert runs[-1].folder == runs[-2].folder == Path("fixed").absolute()
+
+
+@pytest.mark.parametrize(
+    ("word", "key", "file"),
+    [
+        ("+algo.foo=1", "algo.foo", "conf/algo/tool_rloo.yaml"),
+        ("algo.num_sample=1", "algo.num_sample", "conf/algo/tool_rloo.yaml"),
+        ("+model.recipe.foo=1", "model.recipe.foo", "conf/model/recipe/nano.yaml"),
+    ],
+)
+def test_an_unknown_key_is_told_with_the_file_of_its_place(word: str, key: str, file: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        compose(["algo=tool_rloo", word])
+    assert {f"{key!r}:", f"{file};"} <= set(str(error.value).split())
