@@ -172,6 +172,11 @@ class Environment(ABC):
         """Return a random argument of the declared action `name`, for random episodes."""
         raise MistakeError(f"env: {type(self).__name__} has no random argument of {name}")
 
+    def unanswered(self, task: Task) -> Mapping[str, float]:
+        """Return the metrics of an episode of this task in which no answer is judged, such as {"f1": 0.0}. Without them
+        a figure would be a mean over those episodes alone that answered."""
+        return {}
+
     # data from outside
 
     def data_version(self) -> str:

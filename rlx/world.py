@@ -6,10 +6,11 @@ task says which component it is of, and whatever is asked about a task is asked 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from math import inf, isfinite
+from types import MappingProxyType
 from typing import Any
 
 from rlx.declared import public
@@ -98,6 +99,7 @@ def give_luck(episode: Episode, luck: int) -> None:
 
 
 NOTHING_SEEN = Step()
+NO_METRICS: Mapping[str, float] = MappingProxyType({})
 """Before the first action of an episode without an opening."""
 
 
@@ -193,9 +195,15 @@ def is_for_environment(action: Action) -> bool:
 
 
 def step_within(
-    episode: Episode, action: Action, num_turns: int, max_rounds: int | None, before: Step = NOTHING_SEEN
+    episode: Episode,
+    action: Action,
+    num_turns: int,
+    max_rounds: int | None,
+    before: Step = NOTHING_SEEN,
+    unanswered: Mapping[str, float] = NO_METRICS,
 ) -> Step:
-    """Take a step of an episode in which `num_turns` have passed.
+    """Take a step of an episode in which `num_turns` have passed. The first of them has the metrics `unanswered`, to
+    which those of later turns are added.
 
     Where no more may pass it is the last: a call or an invalid turn ends nothing, so it is not made; an act or an
     answer that does not end the episode is cut off. A summary is no step: what was legal after the step `before` still
@@ -203,13 +211,21 @@ def step_within(
     """
     if not is_for_environment(action):
         return Step(legal=before.legal, next_agent=before.next_agent)
-    if max_rounds is None or num_turns < max_rounds:
+    step = limited_step(episode, action, max_rounds is not None and num_turns >= max_rounds)
+    if num_turns or not unanswered or not isinstance(step, Step):
+        return step
+    return replace(step, metrics={**unanswered, **step.metrics})
+
+
+def limited_step(episode: Episode, action: Action, is_last: bool) -> Step:
+    """Take a step that ends the episode if it is the last one."""
+    if not is_last:
         return episode.step(action)
     if action.kind in ("call", "invalid"):
         return Step(done=True, truncated=True, success=False)
     step = episode.step(action)
-    is_last = not isinstance(step, Step) or step.done  # what is no step, `lawful` refuses
-    return step if is_last else replace(step, done=True, truncated=True, success=False)
+    has_ended = not isinstance(step, Step) or step.done  # what is no step, `lawful` refuses
+    return step if has_ended else replace(step, done=True, truncated=True, success=False)
 
 
 def only_legal(action: Action, legal: tuple[str, ...] | None) -> Action:

@@ -312,7 +312,7 @@ def test_a_fork_leaves_a_summary_in_its_middle_and_a_cut_is_the_play_under_that_
         for rounds in (None, 1, 3)
     )
     for rounds, short in zip((1, 3), shorter):
-        assert [lived(t) for g in cut_groups(whole, rounds) for t in g.trajectories] == [
+        assert [lived(t) for g in cut_groups(whole, rounds, GUESSING) for t in g.trajectories] == [
             lived(t) for g in short for t in g.trajectories
         ]
     (parent, at) = next(

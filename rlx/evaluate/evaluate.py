@@ -132,7 +132,7 @@ def evaluate(
     whole = group_by_task(tasks, play(largest, sampling, starts), settings.num_samples)
     found: list[Evaluation] = []
     for rounds in limits_of(settings, env):
-        groups = whole if rounds is None or rounds == largest else cut_groups(whole, rounds)
+        groups = whole if rounds is None or rounds == largest else cut_groups(whole, rounds, env)
         own = groups if agents is None else groups_of_agents(groups, agents)
         scores = tuple(score(group, attainable(reward_range_of(env, rounds), rounds)) for group in own)
         name = f"{noun}@{rounds}" if found else noun

@@ -149,6 +149,7 @@ def walk(env: Environment, start: Start, limit: int, seed: int) -> tuple[list[Tu
     """Return the turns of a random episode, its last step and its opening. It ends early where no action is legal."""
     rng, stream = Random(stream_of("floor", seed, start.task.key, start.sample)), ("floor", seed)
     turns: list[Turn] = []
+    unanswered = env.unanswered(start.task)
     with open_episode(env, start.task) as episode:
         opening = step = lawful(env, episode.opening())
         while not step.done:
@@ -157,6 +158,7 @@ def walk(env: Environment, start: Start, limit: int, seed: int) -> tuple[list[Tu
                 break
             luck, agent = luck_of_turn(stream, start, len(turns)) if episode.has_chance else 0, step.next_agent
             give_luck(episode, luck)
-            step = lawful(env, step_within(episode, action, len(turns), limit, step), step, len(turns) + 1)
+            after = step_within(episode, action, len(turns), limit, step, unanswered)
+            step = lawful(env, after, step, len(turns) + 1)
             turns.append(turn_of(env, SILENT, action, step, luck, agent))
     return turns, step, opening

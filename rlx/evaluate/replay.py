@@ -135,7 +135,7 @@ def rehearse(env: Environment, stored: Trajectory, max_rounds: int | None) -> Re
     """Repeat the stored actions in a fresh episode."""
     opening = Step()
     steps: list[Step] = []
-    passed = 0
+    passed, unanswered = 0, env.unanswered(stored.task)
     try:
         with open_episode(env, stored.task) as episode:
             opening = episode.opening()
@@ -143,7 +143,8 @@ def rehearse(env: Environment, stored: Trajectory, max_rounds: int | None) -> Re
                 if steps and steps[-1].done:
                     break
                 give_luck(episode, turn.luck)
-                steps.append(step_within(episode, turn.action, passed, max_rounds, steps[-1] if steps else opening))
+                before = steps[-1] if steps else opening
+                steps.append(step_within(episode, turn.action, passed, max_rounds, before, unanswered))
                 passed += is_for_environment(turn.action)
     except Exception as error:
         return Rehearsal(opening=opening, steps=tuple(steps), broke=f"{type(error).__name__}: {error}")

@@ -21,6 +21,7 @@ from rlx.rollout.speech import Speech
 from rlx.stream import stream_of
 from rlx.types import Action, Completion, Failed, Part, Request, Sampling, Start, Status, Step, Task, Trajectory, Turn
 from rlx.world import (
+    NO_METRICS,
     cost_of,
     dialect_of,
     give_luck,
@@ -94,9 +95,11 @@ class World:
     def speech_of(self, agent: str) -> Speech:
         return self.others.get(agent, self.speech)
 
-    def step(self, episode: Episode, action: Action, num_turns: int, before: Step, turn: int) -> Step:
+    def step(self, task: Task, episode: Episode, action: Action, num_turns: int, before: Step, turn: int) -> Step:
         """Take a step of the episode within the limit of turns, and check the environment's answer."""
-        return lawful(self.env, step_within(episode, action, num_turns, self.max_rounds, before), before, turn)
+        unanswered = NO_METRICS if num_turns else self.env.unanswered(task)
+        step = step_within(episode, action, num_turns, self.max_rounds, before, unanswered)
+        return lawful(self.env, step, before, turn)
 
     def close_turn(
         self,
@@ -205,7 +208,7 @@ class Scene:
     def take(self, action: Action, luck: int, index: int) -> None:
         """Take the step of the turn at `index`."""
         give_luck(self.episode, luck)
-        self.step = self.world.step(self.episode, action, self.num_passed, self.step, index + 1)
+        self.step = self.world.step(self.start.task, self.episode, action, self.num_passed, self.step, index + 1)
         self.num_passed += is_for_environment(action)
 
     def context(self) -> tuple[int, ...]:

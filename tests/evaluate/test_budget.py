@@ -10,6 +10,7 @@ import pytest
 from rlx.env.countdown.countdown import Countdown, describe
 from rlx.environment import Environment, Episode
 from rlx.evaluate.budget import cut_episode, cut_groups
+from rlx.rollout.measure import env_figures
 from rlx.types import Action, Completion, Group, Status, Step, Task, Text, Trajectory, Turn
 from rlx.world import cost_of, environment_turns, step_within
 
@@ -31,12 +32,18 @@ class Walk(Environment, Episode):
         return Step(observation=(Text("on"),), reward=0.5, done=stopped, success=stopped or None, metrics={"steps": 1})
 
 
+class Judging(Walk):
+    def unanswered(self, task: Task) -> dict[str, float]:
+        return {"f1": 0.0}
+
+
 def play(env: Environment, max_rounds: int, actions: Sequence[Action]) -> Trajectory:
     """A player that does what it is told, until the episode ends."""
     episode, turns = env.start(TASK), []
+    unanswered = env.unanswered(TASK)
     step = Step()
     for action in actions:
-        step = step_within(episode, action, len(environment_turns(turns)), max_rounds)
+        step = step_within(episode, action, len(environment_turns(turns)), max_rounds, step, unanswered)
         tool = replace(step.tool, num_tokens=3 if step.tool.num_calls else 0)
         turns.append(
             Turn(
@@ -84,6 +91,15 @@ def test_a_summary_is_cut_off_with_what_follows_and_counts_for_nothing(rounds: i
     assert len(environment_turns(cut_episode(whole, rounds).turns)) == len(plain.turns)
 
 
+@pytest.mark.parametrize("rounds", range(4))
+@pytest.mark.parametrize("actions", [WORDS, STEPS])
+def test_an_episode_without_an_answer_has_the_figures_of_one(rounds: int, actions: Sequence[Action]) -> None:
+    group = Group(task=TASK, trajectories=(play(Judging(), 8, actions),))
+    ((cut,),) = (one.trajectories for one in cut_groups([group], rounds, Judging()))
+    assert cut == play(Judging(), rounds, actions)
+    assert env_figures(cut)["env/f1"] == 0.0
+
+
 def test_a_cut_episode_ends_truncated_and_without_success() -> None:
     cut = cut_episode(play(Countdown(), 8, ACTIONS), 2)
     assert (cut.status, cut.success, len(cut.turns)) == ("truncated", False, 3)
@@ -98,5 +114,5 @@ def test_an_error_beyond_the_limit_never_came_to_pass() -> None:
 
 def test_groups_are_cut_one_by_one() -> None:
     group = Group(task=TASK, trajectories=(play(Countdown(), 8, ACTIONS),))
-    assert cut_groups([group], 8) == (group,)
-    assert cut_groups([group], 2)[0].trajectories == (play(Countdown(), 2, ACTIONS),)
+    assert cut_groups([group], 8, Countdown()) == (group,)
+    assert cut_groups([group], 2, Countdown())[0].trajectories == (play(Countdown(), 2, ACTIONS),)

@@ -80,6 +80,9 @@ class Code(SourcedQuestions):
             return end_judged(float(share == 1.0))
         return end_judged(share, metrics={"tests_passed": share})
 
+    def unanswered(self, task: Task) -> Mapping[str, float]:
+        return {} if self.reward == "all" else {"tests_passed": 0.0}
+
     def results(self, program: str, key: Mapping[str, Any]) -> Iterator[bool]:
         given, right = zip(*key["tests"])
         run = run_calls if key["calls"] else run_programs

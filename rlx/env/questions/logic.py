@@ -69,6 +69,9 @@ class Logic(DrawnQuestions):
         right = float(MEANINGS.get(normal(text)) == key["answer"])
         return end_judged(right, metrics={f"depth_{key['depth']}": right})
 
+    def unanswered(self, task: Task) -> Mapping[str, float]:
+        return {f"depth_{task.data['key']['depth']}": 0.0}
+
     def random_tries(self, task: Task, num: int, seed: int) -> list[str]:
         """The honest floor: a coin, thrown each time."""
         rng = Random(f"logic/random/{seed}/{task.id}")

@@ -12,7 +12,7 @@ reward is F1 x (every turn had its form), as in CARL (arXiv:2512.04949).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -157,6 +157,10 @@ class SearchQA(WordQuestions):
         by_hops = {} if hops is None else {f"f1_{hops}_hops": chosen}
         reward = chosen if self.reward == "f1" else float(match)
         return end_judged(reward, match, {"exact_match": float(match), **figures, **by_hops})
+
+    def unanswered(self, task: Task) -> Mapping[str, float]:
+        """A question without an answer has an F1 of 0, as in the papers, and no valid form."""
+        return dict.fromkeys((*self.judge(task, "").metrics, "form"), 0.0)
 
     def demonstrate(self, task: Task, seed: int, tools: Sequence[str]) -> Iterator[Move]:
         """Look up the subject of each fact, open its page where the results cut it, and note the fact; then answer.

@@ -97,6 +97,15 @@ def test_an_invalid_turn_takes_the_reward_of_a_right_answer(form: Any, reward: f
     assert (step.reward, step.success, step.metrics["form"], step.metrics["f1_hotpot"]) == (reward, True, 0.0, 1.0)
 
 
+def test_a_question_without_an_answer_has_the_figures_of_a_wrong_one() -> None:
+    task = first(KNOWN)
+    step = step_within(KNOWN.start(task), answer("nobody"), 0, 3, Step(), KNOWN.unanswered(task))
+    assert step.metrics == dict.fromkeys(KNOWN.unanswered(task), 0.0) | {"form": 1.0}
+    search = step_within(KNOWN.start(task), call("search", "x"), 0, 3, Step(), KNOWN.unanswered(task))
+    assert search.metrics == KNOWN.unanswered(task) == dict.fromkeys(step.metrics, 0.0)
+    assert {"f1_hotpot", "exact_match", "form"} < {*search.metrics}
+
+
 def test_the_turn_before_the_last_says_that_none_are_left() -> None:
     env = SearchQA(names="known", reads=True, hops=(1,), result_characters=200, max_rounds=2)
     task = first(env)
