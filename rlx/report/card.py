@@ -252,7 +252,14 @@ def remarks_of(runs: Sequence[RunRecord]) -> Iterable[str]:
     """Yield the notes and the warnings of each run."""
     for run in runs:
         if run.summary is not None:
-            yield from (f"{run.name}: {text}" for text in (*run.summary.notes, *run.summary.warnings))
+            remarks = (*run.summary.notes, *run.summary.warnings)
+            yield from (f"{run.name}: {by_name(text, run.name)}" for text in remarks)
+
+
+def by_name(text: str, name: str) -> str:
+    """Return text in which a run has its name in the report and not the path that it was written to."""
+    is_path = (word.startswith("/") and word.endswith(f"/{name}") for word in text.split(" "))
+    return " ".join(name if found else word for found, word in zip(is_path, text.split(" "), strict=True))
 
 
 def commands_table(runs: Sequence[RunRecord]) -> Table:

@@ -16,7 +16,7 @@ from rlx.config.check import ConfigError
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.tables import Table
 from rlx.report.build import report_of, write_report
-from rlx.report.card import DROPS, rollout_table, rules_of
+from rlx.report.card import DROPS, remarks_of, rollout_table, rules_of
 from rlx.report.cohorts import Cohort, cohorts_of
 from rlx.report.curves import MOST_POINTS, drawn_points
 from rlx.report.document import Document, Folded
@@ -220,6 +220,13 @@ def test_the_same_runs_give_the_same_bytes_wherever_they_are(seeds: Path, tmp_pa
     assert [(first / name).read_bytes() for name in names] == [(second / name).read_bytes() for name in names]
     linked = re.findall(r"\]\(([^)]*\.svg)\)", (first / "report.md").read_text())
     assert set(linked) == {name for name in names if name.endswith(".svg")}
+
+
+def test_a_note_names_the_run_and_not_the_path_that_it_was_written_to(tmp_path: Path) -> None:
+    run_folder(tmp_path / "runs" / "grpo" / "0", note="look with `rlx show /far/away/grpo/0 3` or /far/away/grpo/1")
+    run_folder(tmp_path / "runs" / "grpo" / "1", seed=1)
+    run, _ = read_runs([tmp_path / "runs"], is_wanted)
+    assert list(remarks_of([run])) == ["grpo/0: look with `rlx show grpo/0 3` or /far/away/grpo/1"]
 
 
 def test_a_report_lies_in_its_run_or_here_by_the_name_of_the_runs(seeds: Path, tmp_path: Path) -> None:
