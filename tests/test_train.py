@@ -409,8 +409,10 @@ def test_a_run_cut_off_after_its_evaluation_does_not_play_it_again(
 
 
 def test_a_run_that_has_gone_further_is_not_cut_short(finished: Path, small_run: Build) -> None:
-    with raises_naming(RunError, finished / "checkpoints" / "step-3", "steps=2"):
+    before = (finished / "config.yaml").read_bytes()
+    with raises_naming(FolderError, "steps=2", finished / "checkpoints" / "step-3"):
         train(small_run(finished, "steps=2"), QUIET)
+    assert (finished / "config.yaml").read_bytes() == before
 
 
 def test_evaluations_on_the_way_join_the_metrics_and_change_nothing_else(

@@ -159,6 +159,7 @@ def claim_config(folder: Path, config: Mapping[str, Any]) -> None:
         refuse_differences(folder, old, plain, done=done)
         if done:
             return
+        refuse_fewer_steps(folder, plain.get("steps"))
     write_aside(path, MARK + yaml.safe_dump(plain, sort_keys=False))
 
 
@@ -177,6 +178,16 @@ def refuse_differences(folder: Path, old: Mapping[str, Any], new: Mapping[str, A
         raise FolderError(
             f"{folder} is finished, and was evaluated otherwise ({'; '.join(judged[:3])}): "
             f"`rlx eval run={folder}` with the new words evaluates its checkpoint again, in a folder of its own"
+        )
+
+
+def refuse_fewer_steps(folder: Path, steps: Any) -> None:
+    """Refuse a configuration that ends before the newest checkpoint, while the folder still has the one that it had."""
+    newest = max(steps_in(folder / CHECKPOINTS), default=0)
+    if isinstance(steps, int) and steps < newest:
+        checkpoint = folder / CHECKPOINTS / f"{STEP}{newest}"
+        raise FolderError(
+            f"steps={steps}: {checkpoint} is past that; give steps={newest} or more, or choose another hydra.run.dir"
         )
 
 

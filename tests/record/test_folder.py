@@ -122,3 +122,14 @@ def test_a_key_that_is_newer_and_changes_something_is_refused(changed: dict[str,
     claim_config(tmp_path, NEW)
     with raises_naming(FolderError, tmp_path, "another configuration"):
         claim_config(tmp_path, {**NEW, **changed})
+
+
+@pytest.mark.parametrize("steps", [0, 3])
+def test_fewer_steps_than_were_taken_are_refused_and_change_nothing(tmp_path: Path, steps: int) -> None:
+    claim_config(tmp_path, {"steps": 5})
+    (tmp_path / "checkpoints" / "step-4").mkdir(parents=True)
+    before = (tmp_path / "config.yaml").read_bytes()
+    with raises_naming(FolderError, f"steps={steps}", "steps=4"):
+        claim_config(tmp_path, {"steps": steps})
+    assert (tmp_path / "config.yaml").read_bytes() == before
+    claim_config(tmp_path, {"steps": 4})
