@@ -17,7 +17,7 @@ from rlx.preflight import devices
 def pretend(monkeypatch: pytest.MonkeyPatch, num_gpus: int, version: str | None) -> None:
     monkeypatch.setattr(devices, "gpus", lambda: [Gpu(name="A100", memory=80 * 10**9)] * num_gpus)
     for module in (doctor, devices, packages):
-        monkeypatch.setattr(module, "installed", lambda name: version)
+        monkeypatch.setattr(module, "find_version", lambda name: version)
     monkeypatch.setattr(doctor, "lacks", lambda extra: None if version else f"{extra} is missing")
     monkeypatch.setattr(devices, "lacks", lambda extra: None if version else f"{extra} is missing")
 

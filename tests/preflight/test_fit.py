@@ -140,7 +140,7 @@ def test_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_missing_packages_name_the_extra_that_brings_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packages, "find_version", lambda name: None)
-    monkeypatch.setattr(devices, "installed", lambda name: None)
+    monkeypatch.setattr(devices, "find_version", lambda name: None)
     with raises_naming(FitError, "hardware.learner=deepspeed", "pip install", "[deepspeed]'"):
         check_packages(Hardware(learner="deepspeed"))
     with raises_naming(FitError, "hardware.engine=vllm", "pip install", "[vllm]'"):
@@ -151,7 +151,7 @@ def test_missing_packages_name_the_extra_that_brings_them(monkeypatch: pytest.Mo
 
 
 def test_a_torch_without_cuda_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(devices, "installed", lambda name: "2.13.0+cpu")
+    monkeypatch.setattr(devices, "find_version", lambda name: "2.13.0+cpu")
     with raises_naming(FitError, "torch 2.13.0+cpu", "CUDA", "pip install"):
         check_packages(cuda())
     check_packages(Hardware())

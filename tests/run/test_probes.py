@@ -45,7 +45,7 @@ def weighed(run: Any, agent: Any, left: list[Twin]) -> Sampler:
         left.extend(twins)
         return Group(task=task, trajectories=tuple(factual))
 
-    return Sampler(num_episodes=2, grow=grow, forces=True)
+    return Sampler(num_episodes=2, grow=grow, forces=True, watches=True)
 
 
 def teacher_forced(model: Any, run: Any, agent: Any, turn: Turn, token: int, ids: Sequence[int]) -> float:
