@@ -67,7 +67,7 @@ def describe_choices(choices: Sequence[Choice]) -> list[str]:
 
 
 def describe_settings(tree: Tree) -> list[str]:
-    """Every part of the run: what it calls, and every key as one would override it."""
+    """Every part of the run: what it calls, and every key as one would override it; `parts.*` stands for each part."""
     lines = row(
         "run", " ".join(describe_setting(key, value) for key, value in tree.items() if not isinstance(value, Mapping))
     )
@@ -88,9 +88,9 @@ def share_parts(flat: Tree) -> dict[str, Any]:
             name, _, end = key.removeprefix(PARTS).partition(".")
             by_end[end][name] = value
     names = {name for own in by_end.values() for name in own}
-    shared = {end for end, own in by_end.items() if own.keys() == names and len({*map(repr, own.values())}) == 1}
     if len(names) < 2:
         return dict(flat)
+    shared = {end for end, own in by_end.items() if own.keys() == names and len({*map(repr, own.values())}) == 1}
     alone = {key: value for key, value in flat.items() if not is_shared(key, shared)}
     return {f"{PARTS}*.{end}": next(iter(by_end[end].values())) for end in by_end if end in shared} | alone
 

@@ -258,8 +258,8 @@ def remarks_of(runs: Sequence[RunRecord]) -> Iterable[str]:
 
 def by_name(text: str, name: str) -> str:
     """Return text in which a run has its name in the report and not the path that it was written to."""
-    is_path = (word.startswith("/") and word.endswith(f"/{name}") for word in text.split(" "))
-    return " ".join(name if found else word for found, word in zip(is_path, text.split(" "), strict=True))
+    words = text.split(" ")
+    return " ".join(name if word.startswith("/") and word.endswith(f"/{name}") else word for word in words)
 
 
 def commands_table(runs: Sequence[RunRecord]) -> Table:
