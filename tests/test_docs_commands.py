@@ -14,7 +14,8 @@ from rlx.config.folders import list_groups, list_options
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
 SHELL = re.compile(r"^```sh.*?^```$", re.MULTILINE | re.DOTALL)
-IN_TEXT = re.compile(r"`rlx ([a-z][a-z-]*)([^`]*)`")
+IN_TEXT = re.compile(r"(?<!\\)`rlx ([a-z][a-z-]*)([^`]*)`")
+"""A command in a span of code. A report escapes the backquotes of warnings, so those are text."""
 IN_BLOCKS = re.compile(r"^    rlx ([a-z][a-z-]*)((?: [^\s#]\S*)*)(?:$|  +| #)", re.MULTILINE)
 OWN = {
     *(
