@@ -9,6 +9,7 @@ from math import nan
 from rlx.algo.credit import by_trajectory, check_discounts
 from rlx.algo.parts import Credit, Credited, PerRow, PerToken
 from rlx.algo.rows import Rows
+from rlx.limits import MistakeError
 
 
 def gae(rewards: Sequence[float], values: Sequence[float], after: float, gamma: float, lam: float) -> list[float]:
@@ -31,7 +32,7 @@ def gae_over_turns(*, gamma: float = 1.0, lam: float = 0.95, bootstrap: bool = T
     check_discounts(gamma=gamma, lam=lam)
 
     def credit(rows: Rows) -> Credited:
-        first = [own[0] if own else 0.0 for own in of_critic(rows)]
+        first = [own[0] if own else 0.0 for own in critic_values(rows)]
         advantages = [0.0] * len(first)
         for episode in by_trajectory(rows):
             rewards, values = ([column[row] for row in episode] for column in (rows.reward, first))
@@ -52,7 +53,7 @@ def gae_over_tokens(*, gamma: float = 1.0, lam: float = 0.95, bootstrap: bool = 
     check_discounts(gamma=gamma, lam=lam)
 
     def credit(rows: Rows) -> Credited:
-        value = of_critic(rows)
+        value = critic_values(rows)
         advantages: list[list[float]] = [[] for _ in value]
         for episode in by_trajectory(rows):
             rewards = [r for row in episode for r in at_last(rows.reward[row], len(value[row]))]
@@ -67,9 +68,10 @@ def gae_over_tokens(*, gamma: float = 1.0, lam: float = 0.95, bootstrap: bool = 
     return credit
 
 
-def of_critic(rows: Rows) -> tuple[tuple[float, ...], ...]:
+def critic_values(rows: Rows) -> tuple[tuple[float, ...], ...]:
+    """Return the critic's value before each sampled token, by row; MistakeError for an algorithm without a critic."""
     if not rows.value:
-        raise ValueError("credit: the rows have no values; the algorithm needs a critic")
+        raise MistakeError("credit: the rows have no `value`; give the Algorithm a critic: critic=Critic(lr=…)")
     return rows.value
 
 

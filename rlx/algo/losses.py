@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 from rlx.algo.parts import Algorithm, Loss, Memory, Need, State, TokenLoss, Tokens, Totals
-from rlx.limits import above, at_least, refuse, within
+from rlx.limits import MistakeError, above, at_least, refuse, within
 from rlx.types import Group, Metrics
 
 if TYPE_CHECKING:
@@ -176,6 +176,8 @@ def policy_loss(surrogate: Surrogate, loss: PolicyLoss = PLAIN) -> TokenLoss:
         if tokens.reference:
             over = "vocab_logp" if loss.kl_over == "vocabulary" and "vocab_logp" in tokens.now else "logp"
             columns["kl/mean"] = kl_estimate(tokens.now[over], tokens.reference[over], loss.kl_estimator)
+        elif loss.kl:
+            raise MistakeError("loss.kl: no log-probs of the start policy; give the Algorithm needs=loss.needs")
         if loss.kl:
             per_token = per_token + loss.kl * columns["kl/mean"]
         if loss.entropy:
@@ -254,8 +256,10 @@ def value_loss(
         return (plain * returns.isfinite()).sum()
 
     def loss(tokens: Tokens, totals: Totals) -> Loss:
-        if "value" not in tokens.now or tokens.returns is None:
-            raise ValueError("value_loss: it needs an algorithm's critic, and credit that gives returns")
+        if "value" not in tokens.now:
+            raise MistakeError("value_loss: there are no values; give the Algorithm a critic: critic=Critic(lr=…)")
+        if tokens.returns is None:
+            raise MistakeError("value_loss: the critic has no targets; have credit give `returns` in its Credited")
         value = sum_squares(tokens, "value", tokens.returns) / totals.num_tokens
         if tokens.returns_after is not None:
             value = value + sum_squares(tokens, "value_after", tokens.returns_after) / totals.num_rows
@@ -285,7 +289,8 @@ def squared_margin(beta: float) -> TokenLoss:
 
     def loss(tokens: Tokens, totals: Totals) -> Loss:
         if not tokens.reference:
-            raise ValueError("squared_margin: the batch has no reference log-probs; the algorithm needs {'reference'}")
+            told = "the batch has no reference log-probs; give the Algorithm needs=frozenset({'reference'})"
+            raise MistakeError(f"squared_margin: {told}")
         pair = tokens.group.unique(return_inverse=True)[1]
         signs = tokens.advantage.sign()
         if not (per_index(signs.clamp(min=0), pair).gt(0) & per_index((-signs).clamp(min=0), pair).gt(0)).all():

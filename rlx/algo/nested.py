@@ -16,7 +16,7 @@ from math import isnan, nan, sqrt
 from typing import Literal, NamedTuple
 
 from rlx.algo.credit import by_trajectory, check_discounts
-from rlx.algo.gae import at_last, gae, of_critic
+from rlx.algo.gae import at_last, critic_values, gae
 from rlx.algo.losses import adapted_weight
 from rlx.algo.parts import Algorithm, Credit, Credited, Memory, PerRow, PerToken, State
 from rlx.algo.rows import Rows
@@ -134,7 +134,7 @@ def nested_gae(form: Nested, kl: float, whiten: bool) -> Credit:
     """Return the credit of tokens."""
 
     def credit(rows: Rows) -> Credited:
-        prices, values = prices_of(rows, kl), of_critic(rows)
+        prices, values = prices_of(rows, kl), critic_values(rows)
         found = [Tokens([], [])] * len(values)
         for own in by_trajectory(rows):
             scalars = form.scalars(episode_of(rows, own, form.indices))

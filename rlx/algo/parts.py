@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from rlx.algo.entry import Entry, Probe
 from rlx.algo.rows import Rows
@@ -215,7 +215,7 @@ class Loss:
     """A micro-batch's share of the loss, and of each metric: shares add up over the micro-batches of a step."""
 
     value: Tensor
-    metrics: Mapping[str, Tensor]
+    metrics: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +287,7 @@ class Algorithm:
     """Action space that the algorithm needs, where the run does not choose a protocol."""
 
     def __post_init__(self) -> None:
+        check_choices(self)
         within(1, MANY, num_prompts=self.num_prompts)
         within(1, MANY, num_turns=self.num_turns)
         if self.optimizer.num_minibatches > self.num_prompts:
@@ -297,6 +298,25 @@ class Algorithm:
     def drifts(self) -> bool:
         """Tell whether later optimizer steps on a batch learn from episodes of a policy that has moved, uncorrected."""
         return self.plain_gradient and self.optimizer.num_epochs * self.optimizer.num_minibatches > 1
+
+
+def check_choices(algorithm: Algorithm) -> None:
+    """Refuse fields of another type, such as a number of samples in place of a sampler."""
+    refuse_other(algorithm, "sample", Sampler, "a Sampler, such as independent(8) of rlx.algo.samplers")
+    refuse_other(algorithm, "optimizer", Optimizer, "an Optimizer: the yaml needs `optimizer: default` in its defaults")
+    refuse_other(algorithm, "critic", Critic | None, "Critic(lr=…) of rlx.algo.parts, or None")
+    refuse_other(algorithm, "memory", Memory | None, "Memory(…) of rlx.algo.parts, or None")
+    for name in ("credit", "loss"):
+        if not callable(given := getattr(algorithm, name)):
+            refuse(name, given, f"a function, such as those of rlx.algo.{'credit' if name == 'credit' else 'losses'}")
+    if not isinstance(algorithm.needs, Set) or not algorithm.needs <= set(get_args(Need)):
+        refuse("needs", algorithm.needs, f"a frozenset of {', '.join(map(repr, get_args(Need)))}, or an empty one")
+
+
+def refuse_other(algorithm: Algorithm, name: str, kind: Any, expected: str) -> None:
+    """Refuse a field that is not of this kind."""
+    if not isinstance(given := getattr(algorithm, name), kind):
+        refuse(name, given, expected)
 
 
 State = Mapping[str, Any]

@@ -31,8 +31,8 @@ import torch
 from torch import Tensor
 
 from rlx.algo.parts import Columns, Credited, PerRow, PerToken
+from rlx.learner.returned import check_credited, check_multiplicity, numbers_of
 from rlx.learner.rows import Decision, decisions, num_prefix, num_unknown
-from rlx.limits import MistakeError
 from rlx.record.codec import common_prefix
 from rlx.types import Group, Turn
 
@@ -99,6 +99,7 @@ class Batch:
 
     def with_credit(self, credited: Credited) -> Batch:
         """Add credit's values for each trained token; return the batch of the tokens that credit keeps."""
+        check_credited(credited, self.row_M.bincount(minlength=len(self.trajectory_R)))
         returns, after = credited.returns, credited.returns_after
         copies, keep = credited.multiplicity, credited.keep
         multiplicity_M = None if copies is None else self.spread("multiplicity", copies)
@@ -112,16 +113,14 @@ class Batch:
         )
         keep_M = None if keep is None else self.spread("keep", keep) != 0
         if multiplicity_M is not None:
+            check_multiplicity(multiplicity_M, self.row_M)
             keep_M = multiplicity_M > 0 if keep_M is None else keep_M & (multiplicity_M > 0)
         return batch if keep_M is None else batch.reduced_to(keep_M)
 
     def spread(self, name: str, column: PerRow | PerToken) -> Tensor:
         """Return a column of credit over the trained tokens."""
-        num_R = self.row_M.bincount(minlength=len(self.trajectory_R))
-        check_column(name, column, num_R)
-        if isinstance(column, PerRow):
-            return torch.as_tensor(column.values, dtype=torch.float32)[self.row_M]
-        return torch.tensor([x for values in column.values for x in values], dtype=torch.float32)
+        numbers = numbers_of(name, column)
+        return numbers[self.row_M] if isinstance(column, PerRow) else numbers
 
     def at_ends(self, column_M: Tensor) -> Tensor:
         """A column at the last token of each row alone, not a number elsewhere."""
@@ -135,23 +134,6 @@ class Batch:
         columns = {f.name: getattr(self, f.name) for f in fields(self) if f.name.endswith("_M")}
         chosen: dict[str, Any] = {name: chosen_of(column, keep_M) for name, column in columns.items()}
         return replace(self, token_start_S=starts(num_S.tolist()), **chosen)
-
-
-def check_column(name: str, column: PerRow | PerToken, num_R: Tensor) -> None:
-    """Refuse a column of credit that does not have one value for each row, or for each token of each row."""
-    if not isinstance(column, PerRow | PerToken):
-        got = type(column).__name__
-        raise MistakeError(f"credit: {name} is a {got}; give PerRow([…]), a number a row, or PerToken([[…], …])")
-    if len(column.values) != len(num_R):
-        raise MistakeError(
-            f"credit: {name} has {len(column.values)} rows, and the batch has {len(num_R)}; give each one"
-        )
-    if isinstance(column, PerToken):
-        for row, (values, num) in enumerate(zip(column.values, num_R.tolist())):
-            if len(values) != num:
-                raise MistakeError(
-                    f"credit: {name} has {len(values)} tokens for row {row}, which has {num}; give each one"
-                )
 
 
 def chosen_of(column: Tensor | Columns | None, keep_M: Tensor) -> Tensor | Columns | None:

@@ -30,6 +30,7 @@ from rlx.learner.batch import Batch
 from rlx.learner.lora import adapters_off, is_adapted
 from rlx.learner.optimizer import learning_rate
 from rlx.learner.packing import MiniBatch, Packed, pack, prepare, to_device
+from rlx.learner.returned import check_loss
 from rlx.learner.scorer import Scorer
 from rlx.learner.shares import MicroBatch, minibatches, shares, units
 from rlx.types import Metrics
@@ -217,7 +218,7 @@ class Learner(ABC):
     ) -> Metrics:
         """Add the gradient of one micro-batch; return its shares of the loss and of the metrics."""
         tokens = self.tokens(batch, packed)
-        result = loss(tokens, totals)
+        result = check_loss(loss(tokens, totals))
         if micro_batch.is_filler:
             # no more than the others go back through: ranks of ZeRO 3 wait for each other at every weight
             self.backward(result.value * 0.0, is_last)

@@ -5,7 +5,7 @@ What a sampler yields and returns is checked here, and nowhere else: a mistake o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence, Set
+from collections.abc import Callable, Generator, Mapping, Sequence, Set
 from dataclasses import replace
 from inspect import isgenerator
 from typing import Any, NoReturn, TypeVar
@@ -20,6 +20,9 @@ T = TypeVar("T")
 
 Growing = Generator[Ask, Any, T]
 """Coroutine that a stage drives, whatever it returns."""
+
+MOST_EMPTY = 1000
+"""Requests in a row that a sampler may make for nothing, before it is taken for one that never ends."""
 
 
 def all_at_once(starts: Sequence[Start]) -> Growing[list[Trajectory]]:
@@ -36,39 +39,42 @@ def sample_flat(player: Player, sampler: Sampler, tasks: Sequence[Task]) -> list
 
 
 def growths(
-    grow: Callable[[Task, int], Growth], tasks: Sequence[Task], repeats: RepeatCounts, watches: bool
+    sampler: Sampler, grow: Callable[[Task, int], Growth], tasks: Sequence[Task], repeats: RepeatCounts
 ) -> list[Growing[Group]]:
-    """Begin the sampler's coroutine on every task. A task that comes again in a step has other random streams."""
+    """Begin the sampler's coroutine on every task, by `grow`. A task that comes again in a step has other random
+    streams."""
     starts = number_repeats([Start(task=task, sample=0) for task in tasks], repeats)
-    return [number_starts(grow(start.task, start.repeat), start.task, start.repeat, watches) for start in starts]
+    return [number_starts(grow(start.task, start.repeat), start.task, start.repeat, sampler) for start in starts]
 
 
-def number_starts(growth: Growth, task: Task, repeat: int, watches: bool) -> Growing[Group]:
+def number_starts(growth: Growth, task: Task, repeat: int, sampler: Sampler) -> Growing[Group]:
     """Return the same growth with starts that say how often its task came before; SamplerError for a wrong request."""
     if not isinstance(growth, Generator):
         refuse(task, f"it gave {kind(growth)} at once; yield lists of starts, then return the Group")
-    begun: set[int] = set()
-    apart: set[int] = set()
-    num_waiting = 0
+    begun: dict[int, Start] = {}
+    num_waiting = num_empty = 0
     try:
         asked: Any = next(growth)
         while True:
             starts = set_repeats(asked.starts if isinstance(asked, Ask) else asked, task, repeat, begun)
-            if not watches:
+            check_number(task, begun, sampler)
+            if not sampler.watches:
                 check_watched(task, starts, growth.gi_code.co_qualname if isgenerator(growth) else kind(growth))
-            apart |= {one.sample for one in starts if isinstance(one, Start) and one.sampling is not None}
             num_waiting += len(starts)
             wait = asked.wait if isinstance(asked, Ask) else num_waiting
             check_wait(task, wait, num_waiting)
             num_waiting -= wait
-            asked = growth.send((yield Ask(starts=starts, wait=wait)))
+            num_empty = 0 if wait else num_empty + 1
+            check_empty(task, num_empty)
+            # answered here: a stage that is asked for nothing calls itself for the next request
+            asked = growth.send((yield Ask(starts=starts, wait=wait)) if wait else [])
     except StopIteration as end:
         if num_waiting:
             refuse(task, f"it returned while {num_waiting} of its episodes were under way; wait for them first")
-        return check_group(task, end.value, apart)
+        return check_group(task, end.value, {one.sample for one in begun.values() if one.sampling is not None})
 
 
-def set_repeats(starts: Any, task: Task, repeat: int, begun: set[int]) -> Sequence[Start | Probe]:
+def set_repeats(starts: Any, task: Task, repeat: int, begun: dict[int, Start]) -> Sequence[Start | Probe]:
     """Return the same starts with the number of repetitions; probes as they are."""
     if are_probes(starts):
         return list(starts)
@@ -84,7 +90,14 @@ def are_probes(asked: Any) -> bool:
 def check_wait(task: Task, wait: Any, num_waiting: int) -> None:
     """Refuse to wait for more episodes than are under way, or for none where some are."""
     if not isinstance(wait, int) or not min(1, num_waiting) <= wait <= num_waiting:
-        refuse(task, f"wait={wait!r:.40}: expected an integer from {min(1, num_waiting)} to {num_waiting}")
+        limits = f"expected an integer from {min(1, num_waiting)} to {num_waiting}"
+        refuse(task, f"wait={wait!r:.40}: {limits}, the number of episodes under way")
+
+
+def check_empty(task: Task, num: int) -> None:
+    """Refuse a sampler that asks for nothing again and again: it would never end."""
+    if num > MOST_EMPTY:
+        refuse(task, f"it asked for nothing {num} times in a row; yield starts, or return the Group")
 
 
 def check_watched(task: Task, starts: Sequence[Start | Probe], sampler: str) -> None:
@@ -93,7 +106,7 @@ def check_watched(task: Task, starts: Sequence[Start | Probe], sampler: str) -> 
         refuse(task, f"{sampler:.80} asks for `watch` or `entropy_of` undeclared; give its Sampler watches=True")
 
 
-def check_starts(task: Task, starts: Any, begun: set[int]) -> None:
+def check_starts(task: Task, starts: Any, begun: dict[int, Start]) -> None:
     """Refuse what is no list of starts of this task, each with a number that is not among those `begun`: two episodes
     of a number would draw the same random numbers."""
     if not isinstance(starts, Sequence) or not all(isinstance(start, Start) for start in starts):
@@ -106,7 +119,35 @@ def check_starts(task: Task, starts: Any, begun: set[int]) -> None:
         ids("watch", start.watch)
         if not isinstance(start.entropy_of, int) or start.entropy_of < 0:
             refuse(task, f"entropy_of={start.entropy_of!r:.40}: expected an integer from 0")
-        begun.add(start.sample)
+        check_fork(task, start)
+        begun[start.sample] = start
+
+
+def check_fork(task: Task, start: Start) -> None:
+    """Refuse a fork at a place that its prefix lacks, such as `leave` never makes."""
+    if start.fork is None:
+        return
+    turn, num, turns = start.fork.turn, start.fork.token, len(start.prefix)
+    if not 0 <= turn <= turns:
+        refuse(
+            task, f"sample {start.sample} forks at turn {turn}, and its prefix has {turns} turns; make it by `leave`"
+        )
+    tokens = len(start.prefix[turn].completion.token_ids) if turn < turns else 0
+    if not 0 <= num <= tokens:
+        refuse(task, f"sample {start.sample} forks at token {num} of a turn of {tokens}; make it by `leave`")
+
+
+def check_number(task: Task, begun: Mapping[int, Start], sampler: Sampler) -> None:
+    """Refuse more episodes than the sampler declares: plans count by these numbers, and a sampler that never ends
+    passes them."""
+    num_forks = sum(start.fork is not None for start in begun.values())
+    refuse_more(task, "forks", num_forks, "num_forks", sampler.num_forks)
+    refuse_more(task, "fresh episodes", len(begun) - num_forks, "num_episodes", sampler.num_episodes)
+
+
+def refuse_more(task: Task, what: str, num: int, name: str, declared: int) -> None:
+    if num > declared:
+        refuse(task, f"it began {num} {what}, and its Sampler has {name}={declared}; begin fewer, or declare more")
 
 
 def check_group(task: Task, group: Any, apart: Set[int] = frozenset()) -> Group:
@@ -114,6 +155,8 @@ def check_group(task: Task, group: Any, apart: Set[int] = frozenset()) -> Group:
     of these, by which credit knows a tree. What shall not be trained, credit leaves out by `keep`."""
     if not isinstance(group, Group):
         refuse(task, f"it returned {kind(group)}; return the Group")
+    if not group.trajectories:
+        refuse(task, "it returned a Group without trajectories; return those that were played")
     samples = {one.sample for one in group.trajectories}
     if samples & apart:
         refuse(task, f"sample {min(samples & apart)} has sampling of its own, which nobody trains; leave it out")
@@ -128,7 +171,8 @@ def kind(given: Any) -> str:
     """Name a value's type, in a word or two."""
     if isinstance(given, list | tuple):
         return f"a {type(given).__name__} of {', '.join(sorted({type(one).__name__ for one in given})) or 'nothing'}"
-    return "nothing" if given is None else f"a {type(given).__name__}"
+    name = type(given).__name__
+    return "nothing" if given is None else f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
 
 
 def refuse(task: Task, told: str) -> NoReturn:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import pstdev
 
 from rlx.environment import Environment
+from rlx.limits import MistakeError
 from rlx.types import CUT, Action, Group, Metrics, Task, Trajectory
 from rlx.world import environment_turns, is_finite, is_for_environment, parts_of
 
@@ -78,12 +79,12 @@ def measure(groups: Sequence[Group], env: Environment | None = None) -> Metrics:
 
 
 def with_credit_figures(figures: Metrics, added: Mapping[str, float]) -> Metrics:
-    """Add an algorithm's own figures; ValueError where one is no number or has the name of another figure."""
+    """Add an algorithm's own figures; MistakeError where one is no number or has the name of another figure."""
     for name, value in added.items():
         if name in figures:
-            raise ValueError(f"credit: its metric {name!r:.60} has the name of another figure: choose another name")
+            raise MistakeError(f"credit: its metric {name!r:.60} has the name of another figure: choose another name")
         if not is_finite(value):
-            raise ValueError(f"credit: its metric {name!r:.60} is {value!r:.60}: expected a finite number")
+            raise MistakeError(f"credit: its metric {name!r:.60} is {value!r:.60}: expected a finite number")
     return {**figures, **added}
 
 

@@ -78,7 +78,7 @@ class Rollout:
         """Play the sampler on each task; return a group per task."""
         if sampler.grow is None:
             return sample_flat(self, sampler, tasks)
-        return self.grow(growths(self.steer(sampler.grow), tasks, self.repeats, sampler.watches))
+        return self.grow(growths(sampler, self.steer(sampler.grow), tasks, self.repeats))
 
     def steer(self, grow: Callable[[SamplerContext], Growth]) -> Callable[[Task, int], Growth]:
         """Return a function that begins the coroutine on a task that came so often before, with its context."""

@@ -18,6 +18,7 @@ from rlx.algo.losses import (
     turn_clip,
 )
 from rlx.algo.parts import Optimizer, Totals, adapt_state, begin_state, recall
+from rlx.limits import MistakeError
 from tests.errors import raises_naming
 
 
@@ -92,6 +93,12 @@ def test_kl_and_entropy_are_added_per_token(tokens, totals):
     assert result.metrics["entropy/mean"].item() == pytest.approx(1.5)
     result.value.backward()
     assert seen.now["entropy"].grad.tolist() == pytest.approx([-0.005, -0.005])
+
+
+def test_a_kl_without_the_log_probs_of_the_start_is_refused(tokens, totals):
+    seen = tokens([-1.0], advantage=[0.0])
+    with raises_naming(MistakeError, "loss.kl", "needs="):
+        policy_loss(policy_gradient(), PolicyLoss(kl=0.1))(seen, totals(seen))
 
 
 def test_the_kl_may_be_that_of_the_vocabulary_alone(tokens, totals):

@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,24 @@ def test_an_optimizer_that_cannot_be_is_refused_by_its_key(bad: dict[str, Any]) 
 def test_an_algorithm_that_cannot_be_is_refused_by_its_key(make: Any, bad: dict[str, Any]) -> None:
     with raises_naming(ValueError, f"{next(iter(bad))}="):
         make(optimizer=Optimizer(), **bad)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"sample": 4},
+        {"credit": {"a": 1}},
+        {"loss": 1.0},
+        {"optimizer": None},
+        {"critic": 1e-4},
+        {"memory": {}},
+        {"needs": "reference"},
+        {"needs": frozenset({"value"})},
+    ],
+)
+def test_an_algorithm_of_other_types_is_refused_by_its_field(bad: dict[str, Any]) -> None:
+    with raises_naming(ValueError, f"{next(iter(bad))}="):
+        replace(grpo(optimizer=Optimizer()), **bad)
 
 
 @pytest.mark.parametrize("bad", [{"kl": -1.0}, {"entropy": math.inf}, {"constant": 0.0}])

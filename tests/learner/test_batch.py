@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -10,6 +11,7 @@ from rlx.algo.parts import Credited, PerRow, PerToken
 from rlx.learner.batch import collate
 from rlx.learner.rows import rows
 from rlx.learner.shares import count, units
+from rlx.limits import MistakeError
 from rlx.types import Completion, Fork, Group, Task, Text, Trajectory
 from tests.errors import raises_naming
 
@@ -143,11 +145,20 @@ def test_advantages_come_per_row_or_per_token_by_name(turn):
         ),
         (Credited(advantage=PerRow([0.0] * 2), keep=PerRow([1])), ["keep", "1 rows", "has 2"]),
         (Credited(advantage=[0.0] * 2), ["advantage", "list", "PerRow"]),
+        (Credited(advantage=PerRow([0.0] * 2), counts_as=[0]), ["counts_as", "1 rows", "has 2"]),
+        (Credited(advantage=PerRow([[0.0]] * 2)), ["advantage", "no numbers", "PerRow"]),
+        (Credited(advantage=PerRow(["a"] * 2)), ["advantage", "no numbers", "PerRow"]),
+        (Credited(advantage=PerRow([None] * 2)), ["advantage", "no numbers", "PerRow"]),
+        (Credited(advantage=PerToken([("a", "b"), (0.0,)])), ["advantage", "no numbers", "PerToken"]),
+        (Credited(advantage=PerRow([0.0] * 2), multiplicity=PerRow([1, -1])), ["multiplicity", "-1", "row 1"]),
+        (Credited(advantage=PerRow([0.0] * 2), multiplicity=PerRow([1, math.nan])), ["multiplicity", "nan", "row 1"]),
+        ([0.0] * 2, ["list", "Credited"]),
+        (None, ["NoneType", "Credited"]),
     ],
 )
 def test_credit_of_another_shape_is_refused(turn, given, names):
     batch = collate([Group(task=TASK, trajectories=(trajectory(turn([1], [2, 3]), turn([1, 2, 3], [4])),))])
-    with raises_naming(ValueError, *names):
+    with raises_naming(MistakeError, *names):
         batch.with_credit(given)
 
 

@@ -23,6 +23,7 @@ from rlx.learner.batch import collate
 from rlx.learner.lora import Weights, adapters_off
 from rlx.learner.rows import rows
 from rlx.learner.torch import TorchLearner
+from rlx.limits import MistakeError
 from rlx.protocol.automaton import Automaton, State
 from rlx.types import Action, Completion, Group, Task, Trajectory, Turn
 from tests.errors import raises_naming
@@ -261,10 +262,13 @@ def test_a_value_loss_without_a_critic_or_returns_is_refused(model, groups):
     trainer = TorchLearner(model(), optimizer=Optimizer(), num_steps=1)
     batch = collate(groups())
     flat = Credited(advantage=PerRow([0.0] * len(batch.trajectory_R)))
-    with raises_naming(ValueError, "value_loss:", "critic"):
+    with raises_naming(MistakeError, "value_loss:", "critic="):
         trainer.update(batch.with_credit(flat), value_loss())
-    with raises_naming(ValueError, "credit:", "critic"):
+    with raises_naming(MistakeError, "credit:", "critic="):
         gae_over_tokens()(rows(groups(), batch))
+    with_critic = TorchLearner(model(), optimizer=Optimizer(), num_steps=1, critic=Critic(lr=1e-3))
+    with raises_naming(MistakeError, "value_loss:", "returns"):
+        with_critic.update(with_critic.annotate(batch, frozenset()).with_credit(flat), value_loss())
 
 
 LEFT, RIGHT, LENGTH, GAMMA = 1, 2, 6, 0.9

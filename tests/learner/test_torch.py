@@ -25,6 +25,7 @@ from rlx.learner.packing import prepare
 from rlx.learner.rows import rows
 from rlx.learner.shares import units
 from rlx.learner.torch import TorchLearner
+from rlx.limits import MistakeError
 from rlx.protocol.automaton import Automaton, State
 from rlx.types import Completion, Group, Task, Trajectory
 from tests.errors import raises_naming
@@ -157,6 +158,21 @@ def test_a_filler_goes_back_through_what_the_loss_reads_and_no_more_and_adds_not
     moved = [p.grad for p in trainer.model.parameters() if p.grad is not None]
     assert moved
     assert not any(gradient.any() for gradient in moved)
+
+
+@pytest.mark.parametrize(
+    ("loss", "names"),
+    [
+        (lambda tokens, totals: 1.0, ["float", "Loss("]),
+        (lambda tokens, totals: tokens.now["logp"].sum(), ["Tensor", "Loss("]),
+        (lambda tokens, totals: Loss(value=1.0), ["float", "sum"]),
+        (lambda tokens, totals: Loss(value=tokens.now["logp"]), ["shape", "sum"]),
+        (lambda tokens, totals: Loss(value=tokens.now["logp"].sum().detach()), ["gradient", "tokens.now"]),
+    ],
+)
+def test_a_loss_without_a_gradient_is_refused(model, groups, loss, names):
+    with raises_naming(MistakeError, "loss:", *names):
+        learner(model(), needs=frozenset()).update(credited(groups()), loss)
 
 
 @pytest.mark.parametrize("normalisation", ["token", "sequence", "constant"])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import count, takewhile
+from math import inf
 from typing import Any
 
 import pytest
@@ -14,8 +16,9 @@ from rlx.commands.last_words import one_line_of
 from rlx.environment import Environment, Episode, Pace
 from rlx.rollout.distributed import DistributedPlayer
 from rlx.rollout.engine import RequestError
+from rlx.rollout.growth import MOST_EMPTY
 from rlx.rollout.play import Rollout
-from rlx.types import Action, Group, Sampling, Start, Step, Task, Text
+from rlx.types import Action, Fork, Group, Sampling, Start, Step, Task, Text
 
 NUM_TASKS, NUM_SAMPLES = 16, 16
 
@@ -230,6 +233,7 @@ WRONG_STARTS: list[tuple[Callable[[Task], Any], str]] = [
     (lambda task: None, "it yielded nothing; yield a list of Starts"),
     (lambda task: [Start(task=task, sample=1)], "sample 1 of task 'train0' was begun twice; count from 0"),
     (lambda task: [Start(task=task, sample=2)] * 2, "sample 2 of task 'train0' was begun twice; count from 0"),
+    (lambda task: 3, "it yielded an int; yield a list of Starts"),
     (lambda task: [Start(task=OTHER, sample=0)], "it started task 'other'; play the one it is given"),
     (lambda task: [Start(task=task, sample=0, watch=7)], "watch=7: expected a list of token ids"),  # type: ignore[arg-type]
     (lambda task: [Start(task=task, sample=0, watch=(9, 280))], "an id to watch is outside the model's vocabulary"),
@@ -295,8 +299,56 @@ def test_a_fork_that_cannot_be_is_told_in_a_line(player: Any, how: dict[str, Any
 
 
 @pytest.mark.parametrize(
+    ("fork", "told"),
+    [
+        (Fork(parent=0, turn=99), "sample 1 forks at turn 99, and its prefix has 4 turns"),
+        (Fork(parent=0, turn=-1), "sample 1 forks at turn -1, and its prefix has 4 turns"),
+        (Fork(parent=0, turn=4, token=1), "sample 1 forks at token 1 of a turn of 0"),
+        (Fork(parent=0, turn=0, token=999), "sample 1 forks at token 999 of a turn of"),
+    ],
+)
+def test_a_fork_made_by_hand_begins_at_a_place_of_its_prefix(player: Any, fork: Fork, told: str) -> None:
+    def grow(context: SamplerContext) -> Growth:
+        (root,) = yield [Start(task=context.task, sample=0)]
+        forks = yield [Start(task=context.task, sample=1, prefix=root.turns, fork=fork)]
+        return Group(task=context.task, trajectories=(root, *forks))
+
+    assert told in refused(player(2), grow)
+
+
+@pytest.mark.parametrize(("begin", "name"), [(None, "num_episodes=16"), (0, "num_forks=16")])
+def test_a_sampler_that_never_ends_is_stopped_by_the_numbers_it_declares(
+    player: Any, begin: int | None, name: str
+) -> None:
+    def grow(context: SamplerContext) -> Growth:
+        played = yield [Start(task=context.task, sample=0)]
+        for sample in count(1):
+            start = Start(task=context.task, sample=sample)
+            yield [start if begin is None else leave(played[begin], sample=sample, turn=begin)]
+        return Group(task=context.task, trajectories=tuple(played))
+
+    assert name in refused(player(2), grow)
+
+
+@pytest.mark.parametrize("asked", [(), Ask(wait=0)])
+def test_a_sampler_may_ask_for_nothing_often_but_not_for_ever(player: Any, asked: Any) -> None:
+    def grow(num: float) -> Callable[[SamplerContext], Growth]:
+        def sample(context: SamplerContext) -> Growth:
+            played = yield [Start(task=context.task, sample=0)]
+            for _ in takewhile(lambda index: index < num, count()):
+                yield asked
+            return Group(task=context.task, trajectories=tuple(played))
+
+        return sample
+
+    assert len(player(2).sample(grown(grow(MOST_EMPTY)), tasks(1))[0].trajectories) == 1
+    assert "asked for nothing" in refused(player(2), grow(inf))
+
+
+@pytest.mark.parametrize(
     ("returned", "told"),
     [
+        (lambda task, played: Group(task=task, trajectories=()), "it returned a Group without trajectories"),
         (lambda task, played: None, "it returned nothing; return the Group"),
         (lambda task, played: played, "it returned a list of Trajectory; return the Group"),
         (

@@ -1,0 +1,83 @@
+"""Checks of what an algorithm's functions returned: a mistake of their author is one line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rlx.algo.parts import Credited, Loss, PerRow, PerToken
+from rlx.limits import MistakeError
+
+COLUMNS = ("advantage", "returns", "returns_after", "keep", "multiplicity")
+
+
+def check_credited(credited: Any, num_R: Tensor) -> None:
+    """Refuse what credit returned, unless its columns fit rows with `num_R` trained tokens each."""
+    if not isinstance(credited, Credited):
+        got = type(credited).__name__
+        raise MistakeError(f"credit: it returned a value of type {got}; return Credited(advantage=PerRow([…]))")
+    for name in COLUMNS:
+        column = getattr(credited, name)
+        if column is not None or name == "advantage":
+            check_column(name, column, num_R)
+    if credited.counts_as is not None:
+        check_num_rows("counts_as", len(credited.counts_as), num_R)
+
+
+def check_column(name: str, column: PerRow | PerToken, num_R: Tensor) -> None:
+    """Refuse a column of credit that does not have one value for each row, or for each token of each row."""
+    if not isinstance(column, PerRow | PerToken):
+        got = type(column).__name__
+        raise MistakeError(f"credit: {name} is a {got}; give PerRow([…]), a number a row, or PerToken([[…], …])")
+    check_num_rows(name, len(column.values), num_R)
+    if isinstance(column, PerToken):
+        for row, (values, num) in enumerate(zip(column.values, num_R.tolist())):
+            if len(values) != num:
+                raise MistakeError(
+                    f"credit: {name} has {len(values)} tokens for row {row}, which has {num}; give each one"
+                )
+
+
+def check_num_rows(name: str, num: int, num_R: Tensor) -> None:
+    if num != len(num_R):
+        raise MistakeError(f"credit: {name} has {num} rows, and the batch has {len(num_R)}; give each one")
+
+
+def numbers_of(name: str, column: PerRow | PerToken) -> Tensor:
+    """Return a column's numbers, one after another; MistakeError for values that are no numbers."""
+    if isinstance(column, PerRow):
+        given, values = "PerRow([…])", column.values
+    else:
+        given, values = "PerToken([[…], …])", [x for row in column.values for x in row]
+    try:
+        numbers = torch.as_tensor(values, dtype=torch.float32)
+    except (TypeError, ValueError, RuntimeError):
+        numbers = torch.empty(0, 0)
+    if numbers.dim() != 1:
+        raise MistakeError(f"credit: {name} has values that are no numbers; give {given} of floats")
+    return numbers
+
+
+def check_multiplicity(multiplicity_M: Tensor, row_M: Tensor) -> None:
+    """Refuse numbers of copies below 0, and what is no number."""
+    wrong_M = ~(multiplicity_M >= 0)
+    if wrong_M.any():
+        token = int(wrong_M.nonzero()[0])
+        value, row = multiplicity_M[token].item(), row_M[token].item()
+        raise MistakeError(f"credit: multiplicity is {value:g} in row {row}; give 0 or more")
+
+
+def check_loss(result: Any) -> Loss:
+    """Return what a loss returned, if it is a Loss whose gradient can be taken."""
+    if not isinstance(result, Loss):
+        got = type(result).__name__
+        raise MistakeError(f"loss: it returned a value of type {got}; return Loss(value=…)")
+    value: Any = result.value
+    if not isinstance(value, Tensor) or value.dim():
+        got = f"of shape {list(value.shape)}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
+        raise MistakeError(f"loss: its value is {got}; sum over the tokens, and divide by a count of `totals`")
+    if not value.requires_grad:
+        raise MistakeError("loss: its value has no gradient; compute it from the columns of `tokens.now`")
+    return result
