@@ -59,9 +59,9 @@ class Sampler:
     """Starts and forks of the rollouts of each task."""
 
     num_episodes: int
-    """Fresh episodes of a task, at most."""
+    """Fresh episodes of a task. A task that begins more episodes than this and `num_forks` together is refused."""
     num_forks: int = 0
-    """Episodes of a task that begin inside another of its episodes, at most."""
+    """Episodes of a task that begin inside another of its episodes. Fresh ones may be begun in place of some."""
     forks_always: bool = False
     """Plays all of its forks, whatever the episodes earn."""
     fork_turns: Callable[[int], float] | None = None

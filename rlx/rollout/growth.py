@@ -5,7 +5,7 @@ What a sampler yields and returns is checked here, and nowhere else: a mistake o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence, Set
+from collections.abc import Callable, Generator, Sequence, Set
 from dataclasses import replace
 from inspect import isgenerator
 from typing import Any, NoReturn, TypeVar
@@ -57,7 +57,7 @@ def number_starts(growth: Growth, task: Task, repeat: int, sampler: Sampler) -> 
         asked: Any = next(growth)
         while True:
             starts = set_repeats(asked.starts if isinstance(asked, Ask) else asked, task, repeat, begun)
-            check_number(task, begun, sampler)
+            check_number(task, len(begun), sampler)
             if not sampler.watches:
                 check_watched(task, starts, growth.gi_code.co_qualname if isgenerator(growth) else kind(growth))
             num_waiting += len(starts)
@@ -137,17 +137,12 @@ def check_fork(task: Task, start: Start) -> None:
         refuse(task, f"sample {start.sample} forks at token {num} of a turn of {tokens}; make it by `leave`")
 
 
-def check_number(task: Task, begun: Mapping[int, Start], sampler: Sampler) -> None:
+def check_number(task: Task, num: int, sampler: Sampler) -> None:
     """Refuse more episodes than the sampler declares: plans count by these numbers, and a sampler that never ends
-    passes them."""
-    num_forks = sum(start.fork is not None for start in begun.values())
-    refuse_more(task, "forks", num_forks, "num_forks", sampler.num_forks)
-    refuse_more(task, "fresh episodes", len(begun) - num_forks, "num_episodes", sampler.num_episodes)
-
-
-def refuse_more(task: Task, what: str, num: int, name: str, declared: int) -> None:
-    if num > declared:
-        refuse(task, f"it began {num} {what}, and its Sampler has {name}={declared}; begin fewer, or declare more")
+    passes them. Fresh ones and forks are counted together, as a sampler may begin some in place of others."""
+    if num > sampler.num_episodes + sampler.num_forks:
+        declared = f"its Sampler has num_episodes={sampler.num_episodes} and num_forks={sampler.num_forks}"
+        refuse(task, f"it began {num} episodes, and {declared}; begin fewer, or declare more")
 
 
 def check_group(task: Task, group: Any, apart: Set[int] = frozenset()) -> Group:

@@ -26,7 +26,7 @@ from rlx.algo.samplers import demonstrations, independent
 from rlx.algo.sft import sft
 from rlx.algo.tool_rloo import tool_rloo
 from rlx.config.compose import build_value, compose
-from rlx.rollout.growth import sample_flat
+from rlx.rollout.growth import number_starts, sample_flat
 from rlx.types import Task, Trajectory
 from tests.errors import raises_naming
 
@@ -50,13 +50,15 @@ class Echo:
     def sample(self, sampler, tasks):
         if sampler.grow is None:
             return sample_flat(self, sampler, tasks)
-        return [self.drive(sampler.grow(SamplerContext(task=task, entries=(COMPARE,)))) for task in tasks]
+        return [self.drive(sampler, SamplerContext(task=task, entries=(COMPARE,))) for task in tasks]
 
-    def drive(self, growth):
-        starts = next(growth)
+    def drive(self, sampler, context):
+        """Begin no more episodes than the sampler declares."""
+        growth = number_starts(sampler.grow(context), context.task, 0, sampler)
         try:
+            asked = next(growth)
             while True:
-                starts = growth.send(self.play(starts))
+                asked = growth.send(self.play(asked.starts))
         except StopIteration as end:
             return end.value
 

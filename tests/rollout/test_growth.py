@@ -316,10 +316,8 @@ def test_a_fork_made_by_hand_begins_at_a_place_of_its_prefix(player: Any, fork: 
     assert told in refused(player(2), grow)
 
 
-@pytest.mark.parametrize(("begin", "name"), [(None, "num_episodes=16"), (0, "num_forks=16")])
-def test_a_sampler_that_never_ends_is_stopped_by_the_numbers_it_declares(
-    player: Any, begin: int | None, name: str
-) -> None:
+@pytest.mark.parametrize("begin", [None, 0])
+def test_a_sampler_that_never_ends_is_stopped_by_the_numbers_it_declares(player: Any, begin: int | None) -> None:
     def grow(context: SamplerContext) -> Growth:
         played = yield [Start(task=context.task, sample=0)]
         for sample in count(1):
@@ -327,7 +325,18 @@ def test_a_sampler_that_never_ends_is_stopped_by_the_numbers_it_declares(
             yield [start if begin is None else leave(played[begin], sample=sample, turn=begin)]
         return Group(task=context.task, trajectories=tuple(played))
 
-    assert name in refused(player(2), grow)
+    told = refused(player(2), grow)
+    assert "num_episodes=16" in told
+    assert "num_forks=16" in told
+
+
+def test_fresh_episodes_may_be_begun_in_place_of_forks(player: Any) -> None:
+    def grow(context: SamplerContext) -> Growth:
+        played = yield [Start(task=context.task, sample=i) for i in range(3)]
+        return Group(task=context.task, trajectories=tuple(played))
+
+    (group,) = player(2).sample(Sampler(num_episodes=1, num_forks=2, grow=grow), tasks(1))
+    assert len(group.trajectories) == 3
 
 
 @pytest.mark.parametrize("asked", [(), Ask(wait=0)])
