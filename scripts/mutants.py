@@ -11,6 +11,7 @@ import ast
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -127,8 +128,17 @@ def draw(seed: int, num: int) -> list[Mutant]:
 
 
 def tests_of(mutant: Mutant) -> list[list[str]]:
-    """Return the tests of a mutant's package, and those that run whole programs, each list for a run of pytest."""
-    return [[f"tests/{mutant.file.split('/')[1]}"], [test for test in LATER if (ROOT / test).exists()]]
+    """Return lists of tests, each for a run of pytest: those that name the mutant's module, those of its package, and
+    those that run whole programs. Most mutants fail in the first."""
+    package = f"tests/{mutant.file.split('/')[1]}"
+    return [near_tests(mutant.file, package), [package], [test for test in LATER if (ROOT / test).exists()]]
+
+
+def near_tests(file: str, package: str) -> list[str]:
+    """Return the files of tests that name a module of rlx, those of its package first."""
+    module = re.compile(rf"\b{re.escape(file.removesuffix('.py').replace('/', '.'))}\b")
+    tests = (test for test in sorted((ROOT / "tests").rglob("test_*.py")) if module.search(test.read_text("utf-8")))
+    return sorted((test.relative_to(ROOT).as_posix() for test in tests), key=lambda test: not test.startswith(package))
 
 
 def killed_by(mutant: Mutant) -> str:
@@ -137,7 +147,7 @@ def killed_by(mutant: Mutant) -> str:
         copy = Path(folder) / "rlx"
         subprocess.run(["git", "clone", "-q", "--shared", str(ROOT), str(copy)], check=True)
         mutant.apply(copy)
-        for tests in tests_of(mutant):
+        for tests in filter(None, tests_of(mutant)):
             failed = first_failure(copy, tests)
             if failed:
                 return failed

@@ -6,7 +6,7 @@ import ast
 import shutil
 from pathlib import Path
 
-from scripts.mutants import ROOT, draw, executed, mutants_of
+from scripts.mutants import ROOT, draw, executed, mutants_of, near_tests
 
 FILE = "rlx/algo/gae.py"
 
@@ -32,3 +32,11 @@ def test_every_operator_number_and_condition_in_a_function_is_changed(tmp_path: 
     tree = ast.parse(source)
     numbers = [node.value for node in executed(tree) if isinstance(node, ast.Constant)]
     assert numbers == [5, 7]
+
+
+def test_the_tests_that_name_a_module_come_first_and_of_these_those_of_its_package() -> None:
+    found = near_tests("rlx/algo/gae.py", "tests/algo")
+    assert found[0].startswith("tests/algo/")
+    assert "tests/learner/test_critic.py" in found[1:]
+    assert "tests/algo/test_rebn.py" not in found
+    assert near_tests("rlx/algo/no_such_module.py", "tests/algo") == []
