@@ -43,7 +43,7 @@ from rlx.rollout.torch.engine import TorchEngine
 from rlx.types import Action, Request, Sampling, Step, Task, ToolUse
 
 NUM_PROMPTS = 16
-TAGS = Tags().bound(Countdown.tools, ())
+TAGS = Tags().bind(Countdown.tools, ())
 NUM_TURNS, NUM_NEW = 6, 24
 """Turns per episode and tokens per turn with --lengths equal."""
 

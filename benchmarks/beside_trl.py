@@ -89,7 +89,7 @@ class Free(History):
     def open(self, task: Task) -> str:
         return self.prompt(task)
 
-    def bound(self, tools: tuple[Verb, ...], actions: tuple[Verb, ...]) -> Free:
+    def bind(self, tools: tuple[Verb, ...], actions: tuple[Verb, ...]) -> Free:
         return self
 
     def parse(self, text: str, stop: Stop) -> Action:

@@ -71,7 +71,7 @@ def hang(head: str, text: str, width: int = 80) -> list[str]:
     ]
 
 
-def count(num: int, noun: str) -> str:
+def format_count(num: int, noun: str) -> str:
     """Format a count with its noun: 1 run, 2 runs."""
     return f"{num:,} {noun}" if num == 1 else f"{num:,} {noun}s"
 

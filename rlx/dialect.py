@@ -17,7 +17,7 @@ class Dialect(ABC):
     """A protocol in `rlx/protocol/X.py`, a frozen dataclass."""
 
     @abstractmethod
-    def bound(self, tools: tuple[Verb, ...], actions: tuple[Verb, ...]) -> Dialect:
+    def bind(self, tools: tuple[Verb, ...], actions: tuple[Verb, ...]) -> Dialect:
         """Return the same protocol for an environment that lends these tools and declares these actions."""
 
     @property
@@ -74,7 +74,7 @@ class Dialect(ABC):
         """Return the text of a first turn's context."""
         return self.open(task) + (self.render(opening) if opening else "")
 
-    def answered(self, turn: Turn) -> str:
+    def render_answer(self, turn: Turn) -> str:
         """Return the text that answers a turn."""
         return self.render(turn.observation) if turn.observation else ""
 
@@ -95,18 +95,18 @@ class Dialect(ABC):
         """End of a summary."""
         return "</summary>"
 
-    def sums_up(self, past: Sequence[Turn]) -> bool:
+    def is_summary_next(self, past: Sequence[Turn]) -> bool:
         """Tell whether the next turn is a summary."""
         return False
 
-    def retell(self, past: Sequence[Turn]) -> str:
+    def write_summary(self, past: Sequence[Turn]) -> str:
         """Return an expert's summary."""
         return ""
 
     # turns in which a verb is entered
 
     @declared
-    def entering(self) -> Mapping[str, tuple[str, str]]:
+    def entries(self) -> Mapping[str, tuple[str, str]]:
         """Entries of the verbs, by name, for turns that are text until a verb is entered: an added action's name, or
         none for text, and how the context holds it."""
         return {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlx.console import count
+from rlx.console import format_count
 from rlx.dialect import Dialect
 from rlx.environment import Environment
 from rlx.fault import fault
@@ -54,7 +54,7 @@ def demonstration(env: Environment, dialect: Dialect, task: Task, seed: int) -> 
 def failure(task: Task, move: Move | None, index: int, legal: tuple[str, ...] | None) -> str:
     """Describe the place where an expert failed."""
     if move is None:
-        return f"the expert fails in task {task.key!r:.60}" + (f" after {count(index, 'move')}" if index else "")
+        return f"the expert fails in task {task.key!r:.60}" + (f" after {format_count(index, 'move')}" if index else "")
     words = " ".join(filter(None, (move.action.kind, move.action.name, f"{move.action.text!r:.60}")))
     may = "" if legal is None else f", where {', '.join(legal)} may come"
     return f"the expert's move {index + 1} in task {task.key!r:.60} is {words}{may}"

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rlx.agents import groups_of_agents
 from rlx.algo.parts import adapt_state, recall
-from rlx.console import Screen, count
+from rlx.console import Screen, format_count
 from rlx.evaluate.evaluate import held_out
 from rlx.evaluate.summary import Summary, code_state
 from rlx.hardware.interrupt import InterruptedRunError
@@ -281,7 +281,7 @@ def warm_rounds(life: Life, own: Life, stage: Run) -> WarmResult:
         if result is None:
             start = start or warm_model(stage, partial(warm_up, life))
             why = "" if before is None else f"the policy does not {before.lack} yet, and its loss still falls: "
-            own.process.screen.say(f"{why}warm start of {count(part.steps, 'step')}, kept in {part.folder}")
+            own.process.screen.say(f"{why}warm start of {format_count(part.steps, 'step')}, kept in {part.folder}")
             with stage_of(life, part, start) as trainee:
                 learn(own, trainee, label="warm start")
                 result = try_out(own, part, trainee)
@@ -289,7 +289,7 @@ def warm_rounds(life: Life, own: Life, stage: Run) -> WarmResult:
         else:
             made = own.process.ranks.first(lambda: in_words(time_of(own.checkpoints)))
             where = f"found in {part.folder}, made {made}"
-            own.process.screen.say(f"warm start of {count(part.steps, 'step')}, {where}: {result}")
+            own.process.screen.say(f"warm start of {format_count(part.steps, 'step')}, {where}: {result}")
         if not goes_on(before, result):
             return result
         before = result

@@ -43,7 +43,7 @@ def dialect_of(env: Environment, protocol: Dialect, part: str = "") -> Dialect:
     portion = env.components.get(part)
     own = None if portion is None else portion.protocol
     inner = parts_of(env)[part]
-    return (own or protocol).bound(verbs(inner, "tools", inner.tools), verbs(inner, "actions", inner.actions))
+    return (own or protocol).bind(verbs(inner, "tools", inner.tools), verbs(inner, "actions", inner.actions))
 
 
 def verbs(env: Environment, name: str, found: object) -> tuple[Verb, ...]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from rlx.console import count, one_line
+from rlx.console import format_count, one_line
 from rlx.evaluate.tables import Table
 from rlx.record.cache import VIEW, cache_folder
 from rlx.record.folder import CONFIG, EVALUATIONS, LOCK, FolderError, read_config
@@ -87,7 +87,7 @@ def stage_of(folder: Path) -> str:
     try:
         config = read_config(folder)
         algo, env = (str(config[part]["_target_"]).rsplit(".", 1)[-1] for part in ("algo", "env"))
-        return one_line(f"{algo} on {env}, {count(int(config['steps']), 'step')}", 60)
+        return one_line(f"{algo} on {env}, {format_count(int(config['steps']), 'step')}", 60)
     except (FolderError, KeyError, TypeError, ValueError):
         return ""
 
@@ -99,7 +99,7 @@ def cache_table(entries: Sequence[Entry], folder: Path) -> Table:
         for e in entries
     ]
     total = megabytes(sum(entry.num_bytes for entry in entries))
-    title = f"{count(len(rows), 'folder')}, {total} in {one_line(str(folder))}"
+    title = f"{format_count(len(rows), 'folder')}, {total} in {one_line(str(folder))}"
     return Table(title=title, header=("kept", "size", "written", "name"), rows=tuple(rows))
 
 

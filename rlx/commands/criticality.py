@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlx.config.compose import build_run
 from rlx.config.saved import load_tree
-from rlx.console import count
+from rlx.console import format_count
 from rlx.evaluate.criticality import (
     CRITICAL,
     FIGURES,
@@ -130,7 +130,7 @@ def figures_of(states: Sequence[State], inspection: Inspection) -> dict[str, Est
 
 def criticality_tables(found: Mapping[str, Mapping[str, Estimate]], inspection: Inspection) -> list[Table]:
     """Return the figures of each policy, a row each."""
-    told = f"{count(inspection.tasks, 'task')}, {inspection.draws} draws a state [95% interval over tasks]"
+    told = f"{format_count(inspection.tasks, 'task')}, {inspection.draws} draws a state [95% interval over tasks]"
     rows = tuple(
         (name, *(estimate_cell(figures[column.stat], column) for column in COLUMNS)) for name, figures in found.items()
     )

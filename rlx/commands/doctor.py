@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rlx.config.build import build_value
 from rlx.config.folders import config_folders, shipped_options
-from rlx.console import count, hang
+from rlx.console import format_count, hang
 from rlx.contain.box import contained_by
 from rlx.contain.process import RefusedError, StartError
 from rlx.hardware.machine import Gpu, gpus, machine_memory, num_cores, size
@@ -32,7 +32,7 @@ def examine() -> str:
 
 def examine_machine() -> list[str]:
     memory, disk = machine_memory(), shutil.disk_usage(Path.cwd()).free
-    cores = count(num_cores(), "core")
+    cores = format_count(num_cores(), "core")
     return [
         f"python   {platform.python_version()} in {sys.prefix}",
         f"machine  {cores}, {size(memory) if memory else 'unknown'} memory, {size(disk)} free disk here",
@@ -112,5 +112,5 @@ def can_run(hardware: Hardware) -> str:
         return f"cannot: {error}"
     wanted = hardware.cpus_per_task * hardware.processes_per_node
     return "can run here" + (
-        f", slowly: it wants {count(wanted, 'core')} of {num_cores()}" if wanted > num_cores() else ""
+        f", slowly: it wants {format_count(wanted, 'core')} of {num_cores()}" if wanted > num_cores() else ""
     )

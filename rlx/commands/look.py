@@ -77,13 +77,13 @@ def data(
     """
     from rlx.commands.data import build_rows, show_row, write_rows
     from rlx.config.compose import build_part, compose
-    from rlx.console import count
+    from rlx.console import format_count
 
     tree = compose(words or [])
     env, protocol = build_part(tree, "env"), build_part(tree, "protocol")
     rows = build_rows(env, protocol, split, tree["seed"], num)
     if out is not None:
-        show(f"{count(write_rows(rows, out), 'row')} in {out}")
+        show(f"{format_count(write_rows(rows, out), 'row')} in {out}")
         return
     for row in rows:
         show(show_row(row))

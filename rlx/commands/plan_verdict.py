@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from rlx.commands.text import LEFT, between, clock, hours, precision, row
-from rlx.console import count
+from rlx.console import format_count
 from rlx.preflight.fit import EngineError
 from rlx.preflight.forecast import Forecast
 from rlx.preflight.lengths import TAIL
@@ -69,7 +69,7 @@ def describe_total(prospect: Prospect) -> list[str]:
         return row("time", f"no estimate: {NO_SHAPE if prospect.shape is None else NO_GPU}")
     costs = [cost(prospect, load, seconds) for load, seconds in forecast.totals]
     if prospect.measured is not None and prospect.is_measured:
-        done = count(prospect.measured.steps, "step")
+        done = format_count(prospect.measured.steps, "step")
         return row("time", f"{costs[0].strip()}, as measured, for what is left after {done}")
     if prospect.main.expected.is_certain:
         longer = describe_longer(forecast) + describe_extension(forecast)
@@ -222,6 +222,6 @@ def describe_idle(prospect: Prospect) -> list[str]:
     """Count the engines that get no episode of a step."""
     if not prospect.num_idle:
         return []
-    episodes = count(prospect.main.load.episodes, "episode")
+    episodes = format_count(prospect.main.load.episodes, "episode")
     text = f"{prospect.num_idle} of {prospect.num_engines} engines sample nothing: a step has {episodes}"
     return row("IDLE", f"{text}; raise algo.num_prompts or algo.num_samples, or choose a smaller profile")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlx.commands.text import clock, precision, row, short
-from rlx.console import count
+from rlx.console import format_count
 from rlx.evaluate.power import SPREAD, smallest_difference
 from rlx.hardware.machine import size
 from rlx.preflight.disk import RATES
@@ -40,19 +40,21 @@ def describe_stage(stage: Stage) -> str:
     tasks = steps * stage.run.algo.num_prompts
     episodes = tasks * sampler.num_episodes if stage.counts_forks else steps * stage.load.episodes
     most = "" if sampler.forks_always else "at most "
-    forks = f" and {most}{count(tasks * sampler.num_forks, 'fork')}" if sampler.num_forks else ""
+    forks = f" and {most}{format_count(tasks * sampler.num_forks, 'fork')}" if sampler.num_forks else ""
     tokens = [short(steps * num) for num in sorted(map(num_tokens, stage.loads))]
     amount = f"about {tokens[0]}" if len(tokens) == 1 else f"{tokens[0]} to {tokens[-1]}"
     most = f"up to {stage.num_extended} while its policy does not speak or earns nothing"
     longer = f" ({most})" if stage.run.extend else ""
     learned = f", {stage.load.learned_share:.0%} of them trained agents'" if stage.load.agents > 1 else ""
-    return f"{count(steps, 'step')}{longer}, {count(episodes, 'episode')}{forks}, {amount} tokens{learned}"
+    return (
+        f"{format_count(steps, 'step')}{longer}, {format_count(episodes, 'episode')}{forks}, {amount} tokens{learned}"
+    )
 
 
 def describe_episode(stage: Stage) -> str:
     """Say the tokens of an episode, and where they are known from."""
     load, expected = stage.load, stage.expected
-    turns = f" in {count(load.turns, 'turn')}" if load.turns > 1 else ""
+    turns = f" in {format_count(load.turns, 'turn')}" if load.turns > 1 else ""
     seen = f", {load.observed:,} seen after the first turn" if load.observed else ""
     each = f"for each of {load.agents:g} agents " if load.agents > 1 else ""
     prompt = f"{each}{load.prompt:,} tokens of prompt{seen}"
@@ -67,9 +69,9 @@ def describe_episode(stage: Stage) -> str:
 def describe_evaluations(prospect: Prospect) -> list[str]:
     """Say how many evaluations a run has, when, and how long all of them take."""
     settings = prospect.run.evaluate
-    episodes = count(settings.num_tasks * settings.num_samples, "episode")
+    episodes = format_count(settings.num_tasks * settings.num_samples, "episode")
     first = "of the untrained model, the start" if prospect.judges_untrained else "of the start"
-    way = f", every {count(settings.every, 'step')}" if settings.every else ""
+    way = f", every {format_count(settings.every, 'step')}" if settings.every else ""
     text = f"{prospect.num_evaluations} of {episodes} each ({first}{way} and the end)"
     detected = row("detects", describe_detection(settings.num_tasks, settings.num_samples))
     if prospect.forecast is None:
@@ -94,7 +96,7 @@ def describe_disk(prospect: Prospect) -> list[str]:
     settings, each, written = prospect.run.checkpoint, prospect.checkpoint_bytes, prospect.main.num_checkpoints
     lines = row(
         "disk",
-        f"{size(each)} a checkpoint, one every {count(settings.every, 'step')}: "
+        f"{size(each)} a checkpoint, one every {format_count(settings.every, 'step')}: "
         f"{written} and {size(each * written)} in all; "
         f"{settings.keep} are kept, and one more while it is written: {size(each * min(written, settings.keep + 1))}",
     )
@@ -102,7 +104,7 @@ def describe_disk(prospect: Prospect) -> list[str]:
     if sum(early):
         stay = sum(min(num, settings.keep) for num in early)
         where = f"in {cache_folder() / WARM} (RLX_CACHE moves it, `rlx cache clear` removes them)"
-        lines += row("", f"{size(each * stay)} more for the warm start's {count(stay, 'checkpoint')}, {where}")
+        lines += row("", f"{size(each * stay)} more for the warm start's {format_count(stay, 'checkpoint')}, {where}")
     source = f"at {RATES}" if prospect.saving is None else "as measured in this run"
     sooner = "" if settings.minutes is None else f"; more with checkpoint.minutes={settings.minutes:g}"
     seconds = prospect.saving_seconds

@@ -15,7 +15,7 @@ from typing import Any
 
 from rlx.commands.by_agent import describe_end, describe_rewards, name_of
 from rlx.commands.show import block, totals
-from rlx.console import count, one_line
+from rlx.console import format_count, one_line
 from rlx.environment import Environment
 from rlx.fault import fault
 from rlx.limits import MistakeError
@@ -138,7 +138,7 @@ class Play:
 
     def next_turn(self, scene: Scene, turns: Iterator[str]) -> Completion | None:
         """Return the next turn; None at the end of the input. An expert's summary is made here."""
-        summary = self.world.speech.retell(scene.turns) if self.by_expert else None
+        summary = self.world.speech.write_summary(scene.turns) if self.by_expert else None
         if summary is not None:
             return summary
         text = next(turns, None)
@@ -155,8 +155,8 @@ class Play:
         known, who = self.seen_ids.get(agent, ()), one_line(agent, 30) or "the model"
         shown = len(known)
         if not shown or context[:shown] != known:
-            return block(f"{who} sees {count(len(context), 'token')}", self.text(context))
-        new = count(len(context) - shown, "token")
+            return block(f"{who} sees {format_count(len(context), 'token')}", self.text(context))
+        new = format_count(len(context) - shown, "token")
         return block(f"{who} sees {new} more, {len(context):,} in all", self.text(context[shown:]))
 
     def describe_turn(self, scene: Scene) -> str:
@@ -165,7 +165,7 @@ class Play:
         ids = turn.completion.token_ids
         cut = " (a model's would be cut)" if len(ids) > self.sampling.max_new_tokens else ""
         name = name_of(f"turn {num}", turn.agent)
-        title = f"{name}: {meaning(turn.action)}, {count(len(ids), 'token')}{cut}, {describe_rewards(turn)}"
+        title = f"{name}: {meaning(turn.action)}, {format_count(len(ids), 'token')}{cut}, {describe_rewards(turn)}"
         parts = [block(title, self.text(ids))]
         if scene.step.done and turn.observation:
             parts.append(block("observation", "".join(part.text for part in turn.observation)))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from rlx.console import count, one_line
+from rlx.console import format_count, one_line
 from rlx.hardware.packages import lacks
 from rlx.report.build import report_of, write_report
 from rlx.report.document import Document
@@ -51,4 +51,4 @@ def default_folder(folders: Sequence[Path]) -> Path:
 def damage_lines(document: Document, records: Sequence[RunRecord]) -> list[str]:
     """Say how much could not be read; the report names it."""
     num = sum(len(record.damage) for record in records)
-    return [f"{count(num, 'file')} could not be read whole: see Damage in the report"] if num else []
+    return [f"{format_count(num, 'file')} could not be read whole: see Damage in the report"] if num else []

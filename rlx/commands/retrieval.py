@@ -29,7 +29,7 @@ def build_index(
     `rlx data build-index pages.jsonl wiki --engine tantivy`; the same command continues a build that was stopped. No
     folder that is there already is overwritten.
     """
-    from rlx.console import count
+    from rlx.console import format_count
     from rlx.retrieval.build import build_index as build
 
     last = 0.0
@@ -41,7 +41,7 @@ def build_index(
             print(f"{stage}: {done / max(1, total):.0%}", file=sys.stderr, flush=True)
 
     about = build(pages, folder, engine=engine, encoder=encoder, tell=tell)
-    show(f"{count(about.num_pages, 'page')} in {folder}, edition {about.edition}")
+    show(f"{format_count(about.num_pages, 'page')} in {folder}, edition {about.edition}")
 
 
 def serve_retriever(

@@ -20,7 +20,7 @@ from rlx.commands.by_agent import (
 )
 from rlx.commands.find import StoredLine, Wanted, find_file, pick, read_line, scan
 from rlx.commands.tokens import LEGEND, describe_tokens
-from rlx.console import clean, count, one_line
+from rlx.console import clean, format_count, one_line
 from rlx.record.codec import whose
 from rlx.record.decode import Decode, find_decoder
 from rlx.record.form import CodecError
@@ -52,7 +52,7 @@ def show_episodes(
 
 def describe_line(line: StoredLine) -> str:
     """One episode of a list."""
-    turns = count(line.num_turns, "turn")
+    turns = format_count(line.num_turns, "turn")
     which = f"/{line.sample}" if line.parent is None else f"/{line.sample}, a fork of {line.parent}"
     alone = f"{outcome_of(line, line.success):<9}  {line.reward:>7.3f}"
     each = ", ".join(
@@ -95,7 +95,8 @@ def heading(file: Path, line: StoredLine, episode: Trajectory) -> str:
 
 def totals(turns: Sequence[Turn], num_tokens: int) -> str:
     num_calls = sum(turn.tool.num_calls for turn in turns)
-    return f"{count(len(turns), 'turn')}, {count(num_calls, 'tool call')}, {count(num_tokens, 'token')}"
+    amounts = {"turn": len(turns), "tool call": num_calls, "token": num_tokens}
+    return ", ".join(format_count(num, noun) for noun, num in amounts.items())
 
 
 def describe_fork(episode: Trajectory) -> Iterator[str]:
@@ -103,8 +104,12 @@ def describe_fork(episode: Trajectory) -> Iterator[str]:
     fork = episode.fork
     if fork is None:
         return
-    where = f"in turn {fork.turn + 1} after {count(fork.token, 'token')}" if fork.token else f"at turn {fork.turn + 1}"
-    forced = f", {count(len(fork.forced), 'token')} forced" if fork.forced else ""
+    where = (
+        f"in turn {fork.turn + 1} after {format_count(fork.token, 'token')}"
+        if fork.token
+        else f"at turn {fork.turn + 1}"
+    )
+    forced = f", {format_count(len(fork.forced), 'token')} forced" if fork.forced else ""
     yield f"a fork of sample {fork.parent}, left {where}{forced}"
     yield f"its own: {totals(episode.new_turns, episode.num_sampled)}; the rest is replayed or forced"
 

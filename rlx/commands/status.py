@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rlx.console import count, duration, one_line
+from rlx.console import duration, format_count, one_line
 from rlx.evaluate.tables import Table
 from rlx.launch.state import Status, read_all
 
@@ -23,7 +23,7 @@ def status_table(folder: Path) -> Table:
     rows = [row(run, folder) for run in read_all(folder)]
     used = [column for column, name in enumerate(header) if column < 3 or any(cells[column] for cells in rows)]
     chosen = tuple(tuple(cells[column] for column in used) for cells in rows)
-    title = f"{count(len(rows), 'run')} in {one_line(str(folder))}"
+    title = f"{format_count(len(rows), 'run')} in {one_line(str(folder))}"
     return Table(title=title, header=tuple(header[column] for column in used), rows=chosen)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rlx.config.check import ConfigError
-from rlx.console import count
+from rlx.console import format_count
 from rlx.evaluate.compare import select_measured, summary_in
 from rlx.evaluate.figures import figures, score
 from rlx.evaluate.intervals import Estimate, intervals, share_of
@@ -85,5 +85,5 @@ def verdict_table(found: dict[str, dict[str, Estimate]], judge: Judge | None) ->
         )
         for name, of in found.items()
     )
-    title = f"{count(len(found), 'evaluation')}, judge {judge.model if judge else 'none'} [95% interval]"
+    title = f"{format_count(len(found), 'evaluation')}, judge {judge.model if judge else 'none'} [95% interval]"
     return Table(title=title, header=("evaluation", JUDGE.title, *(column.title for column in columns)), rows=rows)

@@ -11,7 +11,7 @@ from types import FrameType
 
 from rlx.commands.find import Wanted, find_file, pick, scan
 from rlx.commands.parts import show
-from rlx.console import count, one_line
+from rlx.console import format_count, one_line
 from rlx.limits import MistakeError
 from rlx.record.folder import write_aside
 from rlx.view.export import export_page
@@ -78,4 +78,4 @@ def export_episodes(folder: Path, what: str, wanted: Wanted, *, by: str, line: i
         raise ViewError(f"{file.name} has {few}: choose with --task, --sample, --failed, --best or --line")
     text = export_page(folder, file.name, lines)
     write_aside(out, text)
-    return f"{count(len(lines), 'episode')} in {out}, {len(text) / 1e6:.1f} MB"
+    return f"{format_count(len(lines), 'episode')} in {out}, {len(text) / 1e6:.1f} MB"

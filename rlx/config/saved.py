@@ -20,6 +20,7 @@ from rlx.config.folders import config_folders, list_groups, trusted_folders
 from rlx.config.values import literal
 from rlx.config.words import one_line, parse_overrides, parse_words, spell_mixtures
 from rlx.record.folder import CONFIG, format_hint, read_config
+from rlx.record.moved import with_present_key
 
 
 def load_tree(
@@ -27,7 +28,7 @@ def load_tree(
 ) -> dict[str, Any]:
     """Read a run's saved configuration, change it by the words of a command (`env.max_rounds=5`, `evaluate=long`,
     `-cd DIR`), check it, and return these parts of it. It calls only what rlx ships, or what the user names."""
-    arguments = parse_words(words)
+    arguments = parse_words([with_present_key(word) for word in words])
     refuse_options(arguments, "run=DIR, which takes KEY=VALUE and -cd DIR")
     first = Path(arguments.config_dir) if arguments.config_dir else config_dir
     if not (folder / CONFIG).exists():

@@ -19,6 +19,7 @@ from hydra.errors import OverrideParseException
 
 from rlx.config.check import ConfigError
 from rlx.limits import near
+from rlx.record.moved import with_present_key
 
 DEEPEST = 50
 """Brackets within each other in a word."""
@@ -95,8 +96,9 @@ def options_last(words: Sequence[str]) -> list[str]:
 
 
 def spell_mixtures(words: Sequence[str]) -> list[str]:
-    """The words, with `env=[a,b]` spelled out as a mixture whose parts are these options, named after them."""
-    return [other for word in words for other in spell_mixture(word)]
+    """The words with present names of keys, and `env=[a,b]` spelled out as a mixture whose parts are these options,
+    named after them."""
+    return [other for word in words for other in spell_mixture(with_present_key(word))]
 
 
 def spell_mixture(word: str) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rlx.agents import groups_of_agents
-from rlx.console import count
+from rlx.console import format_count
 from rlx.evaluate.columns import chosen_columns
 from rlx.evaluate.evaluate import EvaluateError, default_ks
 from rlx.evaluate.figures import Score, attainable, mean_gains, mean_ratios, name_figures, score
@@ -205,8 +205,8 @@ def gain_values(gain: Gain) -> dict[str, Any]:
 
 def gain_tables(gain: Gain, columns: str = "") -> list[Table]:
     """Return both sides and the gain, a row each: pass@k, then the use of tools and the reward; or these columns."""
-    rounds = "the environment's own rounds" if gain.max_rounds == "own" else count(int(gain.max_rounds), "round")
-    title = f"{count(gain.num_tasks, 'task')}, {rounds} [95% interval]{PAIRED}"
+    rounds = "the environment's own rounds" if gain.max_rounds == "own" else format_count(int(gain.max_rounds), "round")
+    title = f"{format_count(gain.num_tasks, 'task')}, {rounds} [95% interval]{PAIRED}"
     floor = {"random episodes": gain.floor} if gain.floor else {}
     rows = {**floor, **dict(zip(side_names(gain), gain.side_figures, strict=True))}
     usual = {"Pass@k, %: ": pass_columns(gain.figures), "An episode: ": use_columns(rows.values())}

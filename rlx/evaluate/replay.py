@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rlx.agents import brief, seen_in
-from rlx.console import count, one_line
+from rlx.console import format_count, one_line
 from rlx.environment import Environment
 from rlx.record.codec import common_prefix
 from rlx.record.store import Stored, StoreError, read, stored_files
@@ -60,9 +60,9 @@ class Report:
     def __str__(self) -> str:
         wrong = [one_line(text, 400) for text in (*self.unreadable, *map(str, self.mistakes[:MAX_LINES]))]
         shown, more = wrong[:MAX_LINES], len(self.mistakes) + len(self.unreadable) - len(wrong[:MAX_LINES])
-        found = f"{count(len(shown) + more, 'difference')} from what was stored"
-        read = f"{count(self.num_trajectories, 'episode')}, {count(self.num_turns, 'turn')}"
-        end = f"{read} in {count(self.num_files, 'file')}: {'all as stored' if self.ok else found}"
+        found = f"{format_count(len(shown) + more, 'difference')} from what was stored"
+        read = f"{format_count(self.num_trajectories, 'episode')}, {format_count(self.num_turns, 'turn')}"
+        end = f"{read} in {format_count(self.num_files, 'file')}: {'all as stored' if self.ok else found}"
         return "\n".join([*shown, *([f"and {more} more"] if more else []), end])
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rlx.console import count
+from rlx.console import format_count
 from rlx.evaluate.columns import chosen_columns
 from rlx.evaluate.compare import budgets_of, read_ks, scores_of
 from rlx.evaluate.figures import mean_ratios, name_figures
@@ -63,8 +63,8 @@ def sweep_table(runs: Sequence[SweepRun], columns: str = "", *, each: bool = Fal
         for row in rows
     ]
     header = ("run", *short_keys(keys), *(() if finished else ("status",)), *(column.title for column in shown))
-    means = "" if len(rows) == len(runs) else f", {count(len(rows), 'row')} of means over seeds"
-    return Table(title=f"{count(len(runs), 'run')}{means}", header=header, rows=tuple(cells))
+    means = "" if len(rows) == len(runs) else f", {format_count(len(rows), 'row')} of means over seeds"
+    return Table(title=f"{format_count(len(runs), 'run')}{means}", header=header, rows=tuple(cells))
 
 
 def rows_of(runs: Sequence[SweepRun], *, each: bool) -> list[Row]:

@@ -181,7 +181,7 @@ def form_of(env: Environment) -> str:
 
 def build_protocol(protocol: str | Dialect, keys: Mapping[str, Any]) -> Dialect:
     """A protocol by its name in conf/protocol, or as it is."""
-    if not isinstance(protocol, str) and not hasattr(protocol, "bound"):
+    if not isinstance(protocol, (str, Dialect)):
         raise MistakeError(f"protocol={protocol!r:.60}: expected the name of one, or a Dialect")
     if not isinstance(protocol, str):
         return protocol

@@ -157,7 +157,7 @@ class TextEnv(gymnasium.Env[Any, str]):
     def observe(self, action: Action | None = None) -> Any:
         """Return the observation after an action, by this environment's view."""
         if self.observation == "last" and action is not None:
-            return self.spoken.answered(self.turn_of(action))
+            return self.spoken.render_answer(self.turn_of(action))
         if action is None and not self.observation.startswith("chat"):
             return self.spoken.first(self.about(), self.opening.observation)
         if action is not None:

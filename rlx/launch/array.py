@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlx.console import clean, count
+from rlx.console import clean, format_count
 from rlx.hardware.command import rank_command, srun_command
 from rlx.hardware.packages import how_to_get
 from rlx.hardware.profile import Hardware
@@ -181,5 +181,5 @@ def refuse_failures(jobs: Sequence[Job], over: Mapping[str, Record]) -> None:
     if bad:
         names = "; ".join(f"{job.id} ({job.name}) {over[job.id].state.lower()}" for job in bad[:5])
         raise LaunchError(
-            f"{len(bad)} of {count(len(jobs), 'job')} did not finish: {names}; logs are in {LOGS}/", exit_code=1
+            f"{len(bad)} of {format_count(len(jobs), 'job')} did not finish: {names}; logs are in {LOGS}/", exit_code=1
         )

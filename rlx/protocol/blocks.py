@@ -48,7 +48,7 @@ class Blocks(History):
     def stops(self) -> tuple[str, ...]:
         return tuple(f"</{name}>" for name in self.blocks)
 
-    def bound(self, tools: tuple[Verb, ...], actions: tuple[Verb, ...]) -> Dialect:
+    def bind(self, tools: tuple[Verb, ...], actions: tuple[Verb, ...]) -> Dialect:
         return replace(self, declared=actions)
 
     @property

@@ -63,7 +63,7 @@ class Direct(Lines):
     def tools(self) -> tuple[str, ...]:
         return ()
 
-    def bound(self, tools: tuple[Verb, ...], actions: tuple[Verb, ...]) -> Direct:
+    def bind(self, tools: tuple[Verb, ...], actions: tuple[Verb, ...]) -> Direct:
         return replace(self, declared=actions)
 
     @property

@@ -52,7 +52,7 @@ class ExpA(Lines, Choosing):
     stops: tuple[str, ...] = ()
     """Stop strings of an answer, beside the model's own end of sequence."""
     tool_verbs: tuple[Verb, ...] = ()
-    """Tools of the environment, set by `bound`."""
+    """Tools of the environment, set by `bind`."""
 
     @property
     def tools(self) -> tuple[str, ...]:
@@ -80,7 +80,7 @@ class ExpA(Lines, Choosing):
         return self.languages.index(own) if own in self.languages else 0
 
     @property
-    def entering(self) -> Mapping[str, ChoiceText]:
+    def entries(self) -> Mapping[str, ChoiceText]:
         return {verb.name: (verb.name, route_text(verb)) for verb in self.routes}
 
     @property
@@ -88,7 +88,7 @@ class ExpA(Lines, Choosing):
         """Flag of protocols in which text alone is an answer."""
         return not self.declared or any(verb.name == ANSWER for verb in self.declared)
 
-    def bound(self, tools: tuple[Verb, ...], actions: tuple[Verb, ...]) -> ExpA:
+    def bind(self, tools: tuple[Verb, ...], actions: tuple[Verb, ...]) -> ExpA:
         refuse_names([verb.name for verb in (*tools, *actions)])
         bound = replace(self, tool_verbs=tools, declared=actions)
         if not bound.routes:

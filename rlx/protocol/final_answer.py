@@ -56,7 +56,7 @@ class FinalAnswer(History):
             return self.stops_at
         return () if is_bare(self.declared) else tuple(last_line(v.words) for v in self.declared if not v.argument)
 
-    def bound(self, tools: tuple[Verb, ...], actions: tuple[Verb, ...]) -> FinalAnswer:
+    def bind(self, tools: tuple[Verb, ...], actions: tuple[Verb, ...]) -> FinalAnswer:
         return replace(self, declared=actions)
 
     @property

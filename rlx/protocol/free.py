@@ -27,7 +27,7 @@ class Free(History):
     stops_at: tuple[str, ...] = ()
     """Stop strings of a turn, beside a tool's closing tag and the model's end of sequence."""
     tool_verbs: tuple[Verb, ...] = ()
-    """Tools of the environment, set by `bound`."""
+    """Tools of the environment, set by `bind`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -55,7 +55,7 @@ class Free(History):
     def stops(self) -> tuple[str, ...]:
         return (*(f"</{name}>" for name in self.tools), *self.stops_at)
 
-    def bound(self, tools: tuple[Verb, ...], actions: tuple[Verb, ...]) -> Self:
+    def bind(self, tools: tuple[Verb, ...], actions: tuple[Verb, ...]) -> Self:
         refuse_names([verb.name for verb in tools])
         return replace(self, tool_verbs=tools, declared=actions)
 

@@ -24,8 +24,8 @@ class History(Dialect):
     1        task                                 seen 1  turn 2 seen 2.
     0        task                                                seen 2.
 
-    Without `said` the agent's turns are left out, and the observations stay. With `summarise_at` a context that has
-    come to so many tokens ends with a request for a summary. The summary is a turn of its own, of at most
+    Without `own_turns` the agent's turns are left out, and the observations stay. With `summarise_at` a context that
+    has come to so many tokens ends with a request for a summary. The summary is a turn of its own, of at most
     `summary_tokens`, whatever text it is. The next context begins with it, and with the last observation:
 
     task opening  turn 0 seen 0  turn 1 seen 1 ask  ->  task summary seen 1  turn 3 seen 3 ...
@@ -37,10 +37,10 @@ class History(Dialect):
     instruction: str | None = None
     """Text before the task's own. With {goal} or {actions} in it, it is a system message (rlx.protocol.instruction)."""
     declared: tuple[Verb, ...] = ()
-    """Actions of the environment, set by `bound`."""
+    """Actions of the environment, set by `bind`."""
     window: int | None = None
     """Turns that are remembered; null: all of them."""
-    said: bool = True
+    own_turns: bool = True
     """True if remembered turns have the agent's own text; False if they have their observations alone."""
     sanitise: bool = False
     """Show `Generated invalid action` in place of the agent's own text of earlier turns that were invalid."""
@@ -132,20 +132,20 @@ class History(Dialect):
             yield Piece("assistant", turn=last)
             yield Piece("user", self.closing(past[last].completion.stop))
         before = turn_before(past, first)
-        yield Piece("user", self.say(opening) if before is None else self.answered(before))
+        yield Piece("user", self.say(opening) if before is None else self.render_answer(before))
         for index in range(first, len(past)):
-            if self.said:
+            if self.own_turns:
                 is_hidden = self.sanitise and past[index].is_invalid
                 yield Piece("assistant", self.replacement if is_hidden else "", turn=index)
-            is_call = self.said and past[index].action.kind == "call"
-            yield Piece("tool" if is_call else "user", self.answered(past[index]))
-        if self.sums_up(past):
+            is_call = self.own_turns and past[index].action.kind == "call"
+            yield Piece("tool" if is_call else "user", self.render_answer(past[index]))
+        if self.is_summary_next(past):
             yield Piece("user", self.ask if past[-1].observation else f"\n{self.ask}")
 
     def say(self, observation: tuple[Part, ...]) -> str:
         return self.render(observation) if observation else ""
 
-    def answered(self, turn: Turn) -> str:
+    def render_answer(self, turn: Turn) -> str:
         """Return what a turn was answered: its observation, or the correction of an invalid one."""
         if self.correction is None or not turn.is_invalid:
             return self.say(turn.observation)
@@ -161,13 +161,13 @@ class History(Dialect):
         """The end of a summary that has not said it."""
         return "" if stop == "stop" else self.summary_end
 
-    def sums_up(self, past: Sequence[Turn]) -> bool:
+    def is_summary_next(self, past: Sequence[Turn]) -> bool:
         """Tell whether the next turn is a summary: the last was none, and has come to that length."""
         if self.summarise_at is None or not past or past[-1].action.kind == "summary":
             return False
         return len(past[-1].prompt_ids) + len(past[-1].completion.token_ids) >= self.summarise_at
 
-    def retell(self, past: Sequence[Turn]) -> str:
+    def write_summary(self, past: Sequence[Turn]) -> str:
         """Return an expert's summary on one line: the actions since the last summary, and their results."""
         last = last_summary(past)
         before = [past[last].action.text] if last >= 0 else []

@@ -26,7 +26,7 @@ from rlx.types import Action, Part, Piece, Task, Turn, Verb
 
 AGREED: Mapping[str, Any] = {
     "window": None,
-    "said": True,
+    "own_turns": True,
     "summarise_at": None,
     "prompt_template": None,
     "sanitise": False,

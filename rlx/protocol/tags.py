@@ -28,9 +28,9 @@ class Tags(Blocks):
     instruction: str | None = None
     """The line before the task's own text; null: what the environment's tools and actions are for."""
     tool_verbs: tuple[Verb, ...] = ()
-    """Tools of the environment, set by `bound`."""
+    """Tools of the environment, set by `bind`."""
 
-    def bound(self, tools: tuple[Verb, ...], actions: tuple[Verb, ...]) -> Tags:
+    def bind(self, tools: tuple[Verb, ...], actions: tuple[Verb, ...]) -> Tags:
         refuse_names([verb.name for verb in (*tools, *actions)])
         return replace(self, tool_verbs=tools, declared=actions)
 
@@ -43,7 +43,7 @@ class Tags(Blocks):
         return tuple(verb.name for verb in self.declared if verb.name != ANSWER)
 
     @property
-    def entering(self) -> dict[str, tuple[str, str]]:
+    def entries(self) -> dict[str, tuple[str, str]]:
         """Texts that enter the blocks that act, by their names (rlx.protocol.drawn.Entering)."""
         return {name: ("", f"<{name}>") for name in (*self.tools, *self.acts)}
 

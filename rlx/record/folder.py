@@ -33,7 +33,7 @@ import yaml
 
 from rlx.record.codec import FORMAT
 from rlx.record.lock import HeldError, hold
-from rlx.record.moved import with_present_names
+from rlx.record.moved import with_present_keys, with_present_names
 from rlx.record.newer import with_newer_keys
 from rlx.record.plain_yaml import LARGEST, PlainError, read_bounded, read_plain
 from rlx.record.sound import open_regular
@@ -122,7 +122,8 @@ def is_free(key: str, free: Sequence[str]) -> bool:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """Read the configuration that `claim_config` wrote, with present names of code. FolderError if it is damaged."""
+    """Read the configuration that `claim_config` wrote, with present names of code and keys. FolderError if it is
+    damaged."""
     path = folder / CONFIG
     try:
         tree = read_plain(path)
@@ -134,7 +135,7 @@ def read_config(folder: Path) -> dict[str, Any]:
         raise FolderError(f"{path} is damaged ({type(error).__name__}); {RESTORE}") from None
     if not isinstance(tree, dict):
         raise FolderError(f"{path} does not hold a configuration; {RESTORE}")
-    return with_present_names(tree)
+    return with_present_names(with_present_keys(tree))
 
 
 def format_hint(folder: Path) -> str:

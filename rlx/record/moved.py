@@ -1,7 +1,8 @@
-"""Names of code that has moved, so that old run folders, options and command lines still find it.
+"""Names of code and of keys that have moved, so that old run folders, options and command lines still find it.
 
 An entry stays as long as a run folder may name it. A name is looked up once: code that moves again needs a new
-entry, and a change of its old ones.
+entry, and a change of its old ones. A key is renamed in a run folder and on a command line. In a user's own option it
+is an unknown key, and the error names the present one.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ MOVED = {
 """Present names by old ones."""
 NAMING = ("_target_", "adapter")
 """Keys whose values name modules, or something in one."""
+MOVED_KEYS = {"protocol": {"said": "own_turns"}}
+"""Present names of keys by old ones, by the name of the mapping that holds them."""
 
 
 def present_name(name: str) -> str:
@@ -49,3 +52,19 @@ def with_present_names(tree: Any) -> Any:
 def rename(value: Any) -> Any:
     """Return a value that names code, with the present name; `_target_` of a hostile file may be anything."""
     return present_name(value) if isinstance(value, str) else with_present_names(value)
+
+
+def with_present_keys(tree: Any, holder: str = "") -> Any:
+    """Copy a configuration, with the present names of its keys; `holder` is the key that it is the value of."""
+    if isinstance(tree, dict):
+        present = MOVED_KEYS.get(holder, {})
+        return {present.get(key, key): with_present_keys(value, key) for key, value in tree.items()}
+    return [with_present_keys(value) for value in tree] if isinstance(tree, list) else tree
+
+
+def with_present_key(word: str) -> str:
+    """Return a word of a command line, KEY=VALUE, with the present name of its key."""
+    key, equals, value = word.partition("=")
+    above, _, last = key.rpartition(".")
+    present = MOVED_KEYS.get(above.rpartition(".")[2].lstrip("+~"), {}).get(last)
+    return word if present is None else f"{above}.{present}{equals}{value}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rlx.console import count
+from rlx.console import format_count
 from rlx.evaluate.tables import Table
 from rlx.record.folder import make_folder, write_aside
 from rlx.report.card import card_section
@@ -48,8 +48,8 @@ def lead_of(cohorts: Sequence[Cohort], draws: bool) -> list[str]:
     """Return the sentences below the title."""
     runs = [run for one in cohorts for run in one.runs]
     open_runs = [run.name for run in runs if run.status != "finished"]
-    shared = f" in {count(len(cohorts), 'row')}: those that differ in their seeds alone share one"
-    lines = [f"{count(len(runs), 'run')}{shared if len(cohorts) < len(runs) else ''}.", INTERVALS]
+    shared = f" in {format_count(len(cohorts), 'row')}: those that differ in their seeds alone share one"
+    lines = [f"{format_count(len(runs), 'run')}{shared if len(cohorts) < len(runs) else ''}.", INTERVALS]
     lines += [f"Not finished: {', '.join(open_runs[:10])}{' …' if len(open_runs) > 10 else ''}."] if open_runs else []
     return lines + ([] if draws else [NO_PICTURES])
 

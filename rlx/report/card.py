@@ -9,7 +9,7 @@ from statistics import fmean, stdev
 
 import numpy as np
 
-from rlx.console import count, duration, one_line
+from rlx.console import duration, format_count, one_line
 from rlx.evaluate.tables import MISSING, Table, number_cell
 from rlx.record.folder import COMMAND, read_json
 from rlx.record.series import Series
@@ -235,10 +235,10 @@ def versions_of(runs: Sequence[RunRecord]) -> Iterable[str]:
     summaries = [run.summary for run in runs if run.summary is not None]
     commits = Counter(commit_text(one.git.commit, one.git.dirty) if one.git else "no commit" for one in summaries)
     for commit, num in commits.items():
-        yield f"{commit}: {count(num, 'run')}"
+        yield f"{commit}: {format_count(num, 'run')}"
     versions = Counter(", ".join(f"{name} {text}" for name, text in one.versions.items()) for one in summaries)
     for text, num in versions.items():
-        yield f"Versions: {text} ({count(num, 'run')})"
+        yield f"Versions: {text} ({format_count(num, 'run')})"
     open_runs = [run.name for run in runs if run.summary is None]
     if open_runs:
         yield f"Without a summary, so without commit and versions: {listed(open_runs)}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rlx.console import count, one_line
+from rlx.console import format_count, one_line
 from rlx.evaluate.compare import summary_in
 from rlx.evaluate.summary import Summary, SummaryError
 from rlx.limits import MistakeError
@@ -144,6 +144,6 @@ def reason_of(error: Exception, record: RunRecord) -> str:
 
 def gaps_of(columns: Columns, place: str) -> tuple[Damage, ...]:
     """Name the lines of metrics.jsonl that are torn or missing."""
-    torn = f"{count(columns.num_torn, 'line')} cannot be read" if columns.num_torn else ""
+    torn = f"{format_count(columns.num_torn, 'line')} cannot be read" if columns.num_torn else ""
     missing = f"{columns.num_missing:,} of {columns.last:,} steps have no line" if columns.num_missing else ""
     return tuple(Damage(place=place, what=what) for what in (torn, missing) if what)

@@ -15,7 +15,7 @@ from rlx.commands.text import between, clock, row
 from rlx.config.check import ConfigError, spell
 from rlx.config.compose import build_run, compose
 from rlx.config.folders import shipped_folder
-from rlx.console import Screen, count, one_line
+from rlx.console import Screen, format_count, one_line
 from rlx.evaluate.compare import name_rounds
 from rlx.evaluate.evaluate import limits_of
 from rlx.evaluate.floor import floor_figures
@@ -164,7 +164,7 @@ def describe(what: Reproduction, runs: Mapping[Member, Run], jobs: int) -> list[
     memory = max((memory_of(each) for each in prospects.values()), key=lambda amount: amount.most)
     at_once = min(jobs, len(runs))
     time = f"about {clock(sum(known))} of work, {clock(sum(known) / at_once)} with {at_once} at a time all the while"
-    lines = row("runs", f"{count(len(runs), 'run')}, {at_once} at a time: {', '.join(took)}")
+    lines = row("runs", f"{format_count(len(runs), 'run')}, {at_once} at a time: {', '.join(took)}")
     lines += row("memory", f"{between(memory)} for each at a time" if memory.most else "no estimate: no model here yet")
     return lines + row("time", f"{time}: {accuracy(prospects)}" if len(known) == len(took) else "no estimate")
 

@@ -296,7 +296,7 @@ def demonstrate_episode(world: World, task: Task, seed: int) -> Trajectory:
 
     for shown in moves:
         before, past = context(), seen_in(world.env, agent, opening.observation, turns)[1]
-        summary = world.speech.retell(past)
+        summary = world.speech.write_summary(past)
         if summary is not None:
             action = world.speech.hear(summary, past)
             turns.append(world.close_turn(before, summary, action, Step(), encode, agent=agent))

@@ -65,7 +65,7 @@ class Speech:
     def hear(self, completion: Completion, past: Sequence[Turn] = ()) -> Action:
         """Read the action that a completion means; `past` holds the turns before it."""
         said = list(split_choices(completion, self.drawn.actions, self.decode))
-        if self.dialect.sums_up(past):
+        if self.dialect.is_summary_next(past):
             return summed_up("".join(text for _, text in said), self.dialect.summary_end)
         if self.state is not None and isinstance(self.dialect, Choosing):
             return self.dialect.understand(said, completion.stop)
@@ -86,7 +86,7 @@ class Speech:
     @property
     def entries(self) -> tuple[Entry, ...]:
         """Entries of the verbs, under a protocol in which verbs are entered."""
-        return tuple(self.entry(name, said) for name, said in self.dialect.entering.items())
+        return tuple(self.entry(name, said) for name, said in self.dialect.entries.items())
 
     def entry(self, name: str, said: ChoiceText) -> Entry:
         """Return the entry by a route beyond the vocabulary, or by text, with the first tokens that say its name.
@@ -127,20 +127,20 @@ class Speech:
 
     def put(self, request: Request, past: Sequence[Turn]) -> Request:
         """A request as it is after these turns: an action is asked for, or a summary of its own length."""
-        if not self.dialect.sums_up(past):
+        if not self.dialect.is_summary_next(past):
             return request
         longest = replace(request.sampling, max_new_tokens=self.dialect.summary_tokens)
         return replace(request, sampling=longest, stops=(self.dialect.summary_end,), state=None)
 
-    def retell(self, past: Sequence[Turn]) -> Completion | None:
+    def write_summary(self, past: Sequence[Turn]) -> Completion | None:
         """The summary that an expert gives after these turns, the latest of it where it is too long; None where none is
         asked for."""
-        if not self.dialect.sums_up(past):
+        if not self.dialect.is_summary_next(past):
             return None
         end = self.dialect.summary_end
         last = list(self.encode(end))
         room = max(0, self.dialect.summary_tokens - len(last))
-        told = list(self.encode(self.dialect.retell(past)))
+        told = list(self.encode(self.dialect.write_summary(past)))
         return self.spell_ids(([*told[max(0, len(told) - room) :], *last])[: self.dialect.summary_tokens])
 
     def say(self, move: Move, legal: Sequence[str] | None = None) -> Completion:

@@ -11,7 +11,7 @@ from pathlib import Path
 from socket import gethostname
 
 from rlx.algo.samplers import group_by_task
-from rlx.console import Screen, count
+from rlx.console import Screen, format_count
 from rlx.evaluate.compare import name_rounds
 from rlx.evaluate.evaluate import Evaluate, EvaluateError, Evaluation, evaluate
 from rlx.evaluate.figures import gains, values
@@ -185,7 +185,7 @@ def judge(
     if errors:
         first = " ".join(errors[0].split())[:300]
         life.process.screen.say(
-            f"{count(len(errors), 'episode')} of {PLAYED[noun]} ended in an error; the first: {first}"
+            f"{format_count(len(errors), 'episode')} of {PLAYED[noun]} ended in an error; the first: {first}"
         )
     for made in evaluations if life.process.ranks.is_first else ():
         store_evaluation(evaluation_path(run, noun, made.max_rounds), key, made.groups, made.max_rounds)

@@ -14,7 +14,7 @@ from typing import Any
 
 from safetensors.torch import save_file
 
-from rlx.console import Screen, count
+from rlx.console import Screen, format_count
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.summary import Cost, Ending, Summary, git_here, read_summary, versions_here, write_summary
 from rlx.hardware.interrupt import InterruptedRunError, listen
@@ -252,7 +252,9 @@ def refuse_errors(groups: Sequence[Group], max_share: float) -> None:
     is_many = len(errors) > max_share * total
     if is_many or (errors and len(errors) == total):
         why = f"more than max_error_share={max_share}" if is_many else "which leaves nothing to learn from"
-        raise RunError(f"{len(errors)} of {count(total, 'episode')} ended in an error, {why}; the first: {errors[0]}")
+        raise RunError(
+            f"{len(errors)} of {format_count(total, 'episode')} ended in an error, {why}; the first: {errors[0]}"
+        )
 
 
 def errors_of(groups: Sequence[Group]) -> list[str]:

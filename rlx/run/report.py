@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from rlx.console import count, duration, one_line
+from rlx.console import duration, format_count, one_line
 from rlx.evaluate.intervals import METHOD, Estimate
 from rlx.evaluate.summary import Cost, Summary
 from rlx.evaluate.tables import Table, accuracy_table, markdown_cell, to_markdown, tool_table
@@ -81,7 +81,7 @@ def label_rows(run: Run, figures: Figures, labels: Mapping[str, str]) -> dict[st
         noun, stat = name.split("/", 1)
         word, _, rounds = noun.partition("@")
         if word in labels:
-            row = labels[word] + (f", {count(int(rounds), 'round')}" if rounds else "")
+            row = labels[word] + (f", {format_count(int(rounds), 'round')}" if rounds else "")
             part, slash, own = stat.partition("/")
             if slash and part in run.env.components:
                 row, stat = f"{row}, {part}", own
@@ -121,10 +121,10 @@ def count_evaluated(run: Run) -> str:
     """Return the number of episodes that a row stands for."""
     settings = run.evaluate
     num = num_held_out(run, settings.num_tasks) or settings.num_tasks
-    episodes = count(num * settings.num_samples, "episode")
-    problems = count(num, "held-out problem")
+    episodes = format_count(num * settings.num_samples, "episode")
+    problems = format_count(num, "held-out problem")
     budgets = ", ".join(map(str, settings.max_rounds)) or (run.env.max_rounds or "the environment's own")
-    return f"{problems} x {count(settings.num_samples, 'sample')} = {episodes} a row, rounds: {budgets}"
+    return f"{problems} x {format_count(settings.num_samples, 'sample')} = {episodes} a row, rounds: {budgets}"
 
 
 def num_held_out(run: Run, most: int) -> int:
@@ -136,7 +136,7 @@ def num_held_out(run: Run, most: int) -> int:
 
 
 def cost_text(cost: Cost) -> str:
-    calls = count(cost.tool_calls, "tool call")
+    calls = format_count(cost.tool_calls, "tool call")
     return f"{cost.tokens:,} tokens sampled, {calls}, {duration(cost.seconds)}, {cost.device_hours:.2f} device-hours"
 
 

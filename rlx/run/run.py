@@ -201,7 +201,7 @@ class Run:
             return
         for name, env in trained_parts(self.env).items():
             dialect = self.dialects[name]
-            if dialect.entering:
+            if dialect.entries:
                 continue
             key = f"env.parts.{name}.protocol" if name else "protocol"
             has_any = bool(env.tools or env.actions)

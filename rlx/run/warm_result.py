@@ -13,7 +13,7 @@ from typing import Any
 
 from rlx.agents import groups_of_agents
 from rlx.algo.samplers import independent
-from rlx.console import count
+from rlx.console import format_count
 from rlx.learner.checkpoint import newest_good
 from rlx.record.folder import METRICS, STEP, TRAJECTORIES, read_json, write_aside
 from rlx.record.store import save
@@ -71,7 +71,7 @@ class WarmResult:
         return "speak" if not self.speaks else "" if self.earns else "earn anything"
 
     def __str__(self) -> str:
-        solved = f"solved {round(self.success * self.episodes)} of {count(self.episodes, 'training task')}"
+        solved = f"solved {round(self.success * self.episodes)} of {format_count(self.episodes, 'training task')}"
         cut = f" ({self.truncated:.0%} cut off by their length)" if self.truncated else ""
         part = f", {self.most_invalid:.0%} in one environment" if self.most_invalid > self.invalid else ""
         return f"loss {self.loss:.3f}; its policy {solved}, {self.invalid:.0%} of its turns were invalid{part}{cut}"

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 import yaml
 
+from rlx.config.check import ConfigError
 from rlx.config.compose import compose
 from rlx.config.saved import load_tree
 from rlx.record.folder import FolderError, claim_config, read_config
-from rlx.record.moved import MOVED
+from rlx.record.moved import MOVED, MOVED_KEYS
 from tests.errors import raises_naming
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -80,6 +81,44 @@ def test_old_names_of_a_command_line_and_of_a_users_options_are_understood(tmp_p
     tree = compose(["env=mine", "-cd", str(tmp_path)])
     assert tree["env"]["_target_"] == "rlx.env.questions.qa.QA"
     assert load_tree(store(tmp_path / "run", tree), config_dir=tmp_path) == tree
+
+
+BOXED = ["env=game/guess_the_number", "protocol=boxed"]
+
+
+def with_old_keys(tree: Any) -> Any:
+    """Write a configuration as it was before keys moved; no other key has their names."""
+    text = json.dumps(tree)
+    for keys in MOVED_KEYS.values():
+        for old, new in keys.items():
+            text = text.replace(f'"{new}":', f'"{old}":')
+    return json.loads(text)
+
+
+@pytest.mark.parametrize(
+    "words", [BOXED, ["env=[countdown,sorting_any]", "+protocol@env.parts.countdown.protocol=boxed"]]
+)
+def test_an_old_folder_is_read_with_present_keys(tmp_path: Path, words: list[str]) -> None:
+    tree = compose(words)
+    old = with_old_keys(tree)
+    assert '"said"' in json.dumps(old)
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(old))
+    assert read_config(tmp_path) == load_tree(tmp_path) == tree
+
+
+def test_an_old_key_of_a_command_line_is_understood(tmp_path: Path) -> None:
+    present = compose([*BOXED, "protocol.own_turns=false"])
+    assert present["protocol"]["own_turns"] is False
+    assert compose([*BOXED, "protocol.said=false"]) == present
+    assert load_tree(store(tmp_path / "run", compose(BOXED)), ["protocol.said=false"]) == present
+
+
+def test_an_old_key_of_a_users_option_is_refused_with_its_present_name(tmp_path: Path) -> None:
+    (tmp_path / "protocol").mkdir()
+    text = "# Mine\n_target_: rlx.protocol.boxed.Boxed\nsaid: false\n"
+    (tmp_path / "protocol" / "mine.yaml").write_text(text)
+    with raises_naming(ConfigError, "protocol.said", "protocol.own_turns"):
+        compose(["env=game/guess_the_number", "protocol=mine", "-cd", str(tmp_path)])
 
 
 def test_an_adapter_of_an_old_folder_is_trusted_as_the_shipped_one(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ class Words(History):
     def open(self, task: Task) -> str:
         return f"double {task.data['number']}:"
 
-    def bound(self, tools: tuple[Verb, ...], actions: tuple[Verb, ...]) -> Words:
+    def bind(self, tools: tuple[Verb, ...], actions: tuple[Verb, ...]) -> Words:
         return self
 
     def parse(self, text: str, stop: Stop) -> Action:

@@ -154,7 +154,7 @@ def test_a_sanitised_chat_is_what_the_template_makes_of_its_messages(template: s
     tokenizer = tokenizer_with(template)
     verbs = (Verb(name="turn_left", description="turn left", phrase="turn left"),)
     form = FinalAnswer(instruction="Reach {goal}:\n{actions}", sanitise=True, stops_at=(), correction="No.")
-    speech = speech_of(form.bound((), verbs), tokenizer, chat=True)
+    speech = speech_of(form.bind((), verbs), tokenizer, chat=True)
     task = Task(id="t", prompt=(Text("unused"),), data={"goal": "the <|end|>"})
     past: list[Turn] = []
     for text in ("Far. final answer: turn left", "nonsense"):
@@ -177,7 +177,7 @@ def test_a_sanitised_chat_is_what_the_template_makes_of_its_messages(template: s
 def test_gems_prompt_has_the_tokens_of_its_text() -> None:
     """The template `qwen3_game` of GEM's scripts, after a turn, in Qwen's chat: token by token."""
     tokenizer = tokenizer_with(CHATML)
-    dialect = Boxed(said=False, prompt_template="qwen3_game").bound(
+    dialect = Boxed(own_turns=False, prompt_template="qwen3_game").bind(
         (), (Verb(name="g", description="", argument="number"),)
     )
     task = Task(id="t", prompt=(Text("Guess the number that I think of."),), data={})

@@ -40,11 +40,11 @@ def act(name: str, text: str = "") -> Action:
     ],
 )
 def test_a_turn_means_what_stands_in_its_last_box(declared: tuple[Verb, ...], text: str, action: Action) -> None:
-    assert Boxed().bound((), declared).parse(text, "eos") == action
+    assert Boxed().bind((), declared).parse(text, "eos") == action
 
 
 def test_a_tool_is_called_in_its_tag_and_its_end_ends_the_turn() -> None:
-    boxed = Boxed(stops_at=("\n\n",)).bound((PYTHON,), ())
+    boxed = Boxed(stops_at=("\n\n",)).bind((PYTHON,), ())
     assert boxed.stops == ("</python>", "\n\n")
     call = Action(kind="call", name="python", text="print(1)")
     assert boxed.parse(r"\boxed{9} <python>print(1)</python>", "stop") == call
@@ -53,14 +53,14 @@ def test_a_tool_is_called_in_its_tag_and_its_end_ends_the_turn() -> None:
     assert boxed.parse(r"\boxed{9}", "eos") == Action(kind="answer", text="9")
     assert boxed.write(Move(thought="Let me see.", action=call)) == "Let me see. <python>print(1)</python>"
     with raises_naming(ValueError, "env:", "'a b'"):
-        Boxed().bound((Verb(name="a b", description="go"),), ())
+        Boxed().bind((Verb(name="a b", description="go"),), ())
 
 
 def test_it_says_what_may_stand_in_the_box() -> None:
     task = Task(id="t", prompt=(Text("Go."),), data={})
     assert Boxed().open(task) == "Put your answer in \\boxed{}.\nGo.\n"
-    assert Boxed().bound((), (GUESS,)).open(task) == "Put your number in \\boxed{}.\nGo.\n"
-    assert Boxed().bound((PYTHON,), CELLS).open(task) == (
+    assert Boxed().bind((), (GUESS,)).open(task) == "Put your number in \\boxed{}.\nGo.\n"
+    assert Boxed().bind((PYTHON,), CELLS).open(task) == (
         "You may run Python in <python>. Put one of these in \\boxed{}: reveal ROW COLUMN, stop.\nGo.\n"
     )
     assert Boxed(instruction="Play.").open(task) == "Play.\nGo.\n"

@@ -45,19 +45,19 @@ def act(name: str, text: str = "") -> Action:
     ],
 )
 def test_a_turn_is_read_as_it_stands(declared: tuple[Verb, ...], text: str, action: Action) -> None:
-    assert Direct().bound((), declared).parse(text, "stop") == action
+    assert Direct().bind((), declared).parse(text, "stop") == action
 
 
 DIALECTS: tuple[Dialect, ...] = (
     Answer(),
-    Tags().bound((PYTHON,), ()),
-    Tags().bound((PYTHON,), MAZE),
+    Tags().bind((PYTHON,), ()),
+    Tags().bind((PYTHON,), MAZE),
     Direct(),
-    Direct().bound((), (GUESS,)),
-    Direct().bound((), MAZE),
+    Direct().bind((), (GUESS,)),
+    Direct().bind((), MAZE),
     Boxed(),
-    Boxed().bound((PYTHON,), (GUESS,)),
-    Boxed().bound((PYTHON,), MAZE),
+    Boxed().bind((PYTHON,), (GUESS,)),
+    Boxed().bind((PYTHON,), MAZE),
 )
 SAID = st.one_of(
     st.text(max_size=40),
@@ -100,7 +100,7 @@ def test_what_a_stop_would_cut_cannot_be_said() -> None:
 
 
 def test_tags_speak_the_tools_and_actions_of_any_environment() -> None:
-    tags = Tags().bound((PYTHON,), MAZE)
+    tags = Tags().bind((PYTHON,), MAZE)
     assert tags.stops == ("</python>", "</left>", "</say>", "</answer>")
     assert tags.parse("<think>hm</think><left></left>", "stop") == act("left")
     assert tags.parse("<say>hi</say>", "stop") == act("say", "hi")
@@ -108,16 +108,16 @@ def test_tags_speak_the_tools_and_actions_of_any_environment() -> None:
         "Think in <think>, run Python in <python>, turn left in <left>, say something in <say>, "
         "read its <observation>, and finish with <answer>.\nGo.\n"
     )
-    assert Tags().bound((), (GUESS,)).open(TASK) == (
+    assert Tags().bind((), (GUESS,)).open(TASK) == (
         "Think in <think>, guess in <guess>, and read its <observation>.\nGo.\n"
     )
-    assert Tags().bound((), (GUESS,)).parse("<answer>7</answer>", "stop").kind == "invalid"
+    assert Tags().bind((), (GUESS,)).parse("<answer>7</answer>", "stop").kind == "invalid"
 
 
 @pytest.mark.parametrize("names", [("think",), ("observation",), ("a b",), ("<x>",), ("go", "go"), ("",)])
 def test_names_that_no_tag_can_have_are_refused(names: tuple[str, ...]) -> None:
     with raises_naming(ValueError, "env:"):
-        Tags().bound((), tuple(Verb(name=name, description="go") for name in names))
+        Tags().bind((), tuple(Verb(name=name, description="go") for name in names))
 
 
 def test_observations_and_prompts_are_lines() -> None:
@@ -143,9 +143,9 @@ WALKS = (
     ],
 )
 def test_a_phrase_says_an_action_of_several_words(text: str, action: Action) -> None:
-    assert Direct().bound((), WALKS).parse(text, "stop") == action
-    written = Direct().bound((), WALKS).write(Move(thought="", action=action))
-    assert Direct().bound((), WALKS).parse(written, "stop") == action
+    assert Direct().bind((), WALKS).parse(text, "stop") == action
+    written = Direct().bind((), WALKS).write(Move(thought="", action=action))
+    assert Direct().bind((), WALKS).parse(written, "stop") == action
     assert written == " ".join(text.lower().split()) + "\n"
 
 
@@ -153,11 +153,11 @@ def test_a_phrase_says_an_action_of_several_words(text: str, action: Action) -> 
     "text", ["turn_left", "turn", "left", "turn left now", "drop it", "walk to", "walk", "turnleft"]
 )
 def test_another_text_than_the_phrase_says_nothing(text: str) -> None:
-    said = Direct().bound((), WALKS).parse(text, "stop")
+    said = Direct().bind((), WALKS).parse(text, "stop")
     assert said == Action(kind="invalid", text="say one of: turn left, drop, walk to PLACE")
 
 
 def test_tags_have_the_name_of_an_action_with_a_phrase() -> None:
-    tags = Tags().bound((), WALKS)
+    tags = Tags().bind((), WALKS)
     assert tags.parse("<turn_left></turn_left>", "stop") == Action(kind="act", name="turn_left", text="")
     assert "turn left in <turn_left>" in tags.open(Task(id="1", prompt=(Text("Go."),), data={}))

@@ -33,9 +33,9 @@ CALCULATE = Verb(name="calculate", description="calculate", argument="expression
 GUESS = Verb(name="guess", description="guess", argument="number")
 LOOK = Verb(name="look", description="look around")
 
-SORTING = ExpA().bound((), (COMPARE, SWAP, ANSWER))
-CALCULATING = ExpA(stops=("\n",)).bound((CALCULATE,), ())
-WALKING = ExpA().bound((), (GUESS, LOOK))
+SORTING = ExpA().bind((), (COMPARE, SWAP, ANSWER))
+CALCULATING = ExpA(stops=("\n",)).bind((CALCULATE,), ())
+WALKING = ExpA().bind((), (GUESS, LOOK))
 TASK = Task(id="t", prompt=(Text("Sort A, B and C."),), data={})
 
 
@@ -201,7 +201,7 @@ def test_what_is_no_route_is_refused(action: Action) -> None:
 
 def test_nothing_is_told_unless_asked_for() -> None:
     assert SORTING.open(TASK) == "Sort A, B and C.\n"
-    told = ExpA(instruction=None).bound((), (COMPARE, LOOK)).open(TASK)
+    told = ExpA(instruction=None).bind((), (COMPARE, LOOK)).open(TASK)
     assert told == "compare TWO ITEMS: compare two items. look: look around.\nSort A, B and C.\n"
 
 
@@ -246,7 +246,7 @@ def routes_of(protocol: ExpA, automaton: Automaton, legal: tuple[str, ...] | Non
 
 
 def test_a_turn_begins_with_the_routes_that_are_legal() -> None:
-    protocol = ExpA().bound((CALCULATE,), DOORS)
+    protocol = ExpA().bind((CALCULATE,), DOORS)
     automaton = drawn(protocol)
     for legal in (("enter", "look"), ("look", "leave")):
         assert routes_of(protocol, automaton, legal) == {*legal, "calculate"}, "a tool is always lent"
@@ -278,7 +278,7 @@ def test_every_state_that_a_turn_may_come_to_allows_something_and_leads_to_an_en
         Verb(name=name, description=name, argument="it" if buttons else "", buttons=buttons, when=tuple(when))
         for name, buttons, when in drawing
     )
-    protocol = ExpA().bound((), verbs)
+    protocol = ExpA().bind((), verbs)
     automaton = drawn(protocol)
     assert automaton.actions is not None
     ids = range(automaton.actions.first + automaton.num_added)
@@ -307,12 +307,12 @@ def ends(automaton: Automaton, state: int) -> bool:
 
 def test_an_environment_without_anything_to_do_is_refused() -> None:
     with raises_naming(MistakeError, "protocol=expa", "protocol=direct"):
-        ExpA().bound((), ())
+        ExpA().bind((), ())
     with raises_naming(MistakeError, "protocol=expa", "protocol=direct"):
-        ExpA().bound((), (ANSWER,))
+        ExpA().bind((), (ANSWER,))
 
 
 def test_two_actions_of_one_name_are_refused() -> None:
     one = Verb(name="one", description="press", argument="key", buttons=Buttons(states=({"one": None},)))
     with raises_naming(MistakeError, "protocol=expa", "'one'", "two actions"):
-        _ = ExpA().bound((one,), ()).added
+        _ = ExpA().bind((one,), ()).added

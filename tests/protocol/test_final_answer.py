@@ -18,9 +18,9 @@ WALKS = (
     Verb(name="walk_to", description="walk to a place", argument="place", phrase="walk to"),
 )
 ASK = "end with 'final answer: X', where X is one of: turn left, drop, walk to PLACE"
-FORM = FinalAnswer().bound((), WALKS)
-PAPER = FinalAnswer(stops_at=()).bound((), WALKS)
-EXACT = Direct(stops=(), exact=True).bound((), WALKS)
+FORM = FinalAnswer().bind((), WALKS)
+PAPER = FinalAnswer(stops_at=()).bind((), WALKS)
+EXACT = Direct(stops=(), exact=True).bind((), WALKS)
 
 
 def act(name: str, text: str = "") -> Action:
@@ -80,7 +80,7 @@ def test_the_line_of_an_action_ends_a_turn_where_nothing_else_does() -> None:
 
 
 def test_a_model_without_reasoning_may_write_think_as_text() -> None:
-    plain = FinalAnswer(reasoning=False).bound((), WALKS)
+    plain = FinalAnswer(reasoning=False).bind((), WALKS)
     assert plain.parse("<think>final answer: drop", "stop") == act("drop")
 
 
@@ -93,7 +93,7 @@ def test_without_declared_actions_the_text_is_the_answer() -> None:
     assert first_prompt(FORM, task).startswith("Think, then e" + ASK[1:])
 
 
-DIALECTS = (FORM, PAPER, EXACT, FinalAnswer(), FinalAnswer(reasoning=False).bound((), WALKS))
+DIALECTS = (FORM, PAPER, EXACT, FinalAnswer(), FinalAnswer(reasoning=False).bind((), WALKS))
 PARTS = st.sampled_from(
     ["final answer:", "Final answer: ", "turn left", "drop", "walk to", "<think>", "</think>", "\n"]
 )

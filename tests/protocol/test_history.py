@@ -69,7 +69,7 @@ SUMMING = Direct(summarise_at=90, summary_tokens=60)
     ("view", "dialect"),
     [
         ("last", Direct(window=0)),
-        ("observations", Direct(said=False)),
+        ("observations", Direct(own_turns=False)),
         ("history", Direct()),
         ("window", Direct(window=1)),
         ("asked", SUMMING),
@@ -102,9 +102,9 @@ def chat_of(dialect: Direct, past: Sequence[Turn], task: Task = TASK) -> str:
 
 def test_a_system_message_and_invalid_turns_are_as_the_page_says() -> None:
     task = Task(id="t", prompt=TASK.prompt, data={"goal": "guess a number"})
-    told = Direct(instruction="Your goal is to {goal}. You may:\n{actions}").bound((), (GUESS,))
+    told = Direct(instruction="Your goal is to {goal}. You may:\n{actions}").bind((), (GUESS,))
     assert chat_of(told, (), task) == SHOWN["system"]
-    hiding = Direct(sanitise=True, correction="Say NUMBER.").bound((), (GUESS,))
+    hiding = Direct(sanitise=True, correction="Say NUMBER.").bind((), (GUESS,))
     past = after(hiding, ("\n", "Error"), ("40\n", "lower than 40"))
     assert chat_of(hiding, past) == SHOWN["sanitised"]
 
@@ -112,11 +112,11 @@ def test_a_system_message_and_invalid_turns_are_as_the_page_says() -> None:
 def test_what_follows_a_summary_is_remembered_until_the_next() -> None:
     past = said(SUMMING, after(SUMMING, *TURNS), "above 25\n")
     first = context(SUMMING, past)
-    assert not SUMMING.sums_up(past)  # two never follow each other, however long it is
+    assert not SUMMING.is_summary_next(past)  # two never follow each other, however long it is
     past = said(SUMMING, past, "30\n", "higher")
     assert context(SUMMING, past) == f"{first}30\nhigher\n"
     past = said(SUMMING, past, "35\n", "lower")
-    assert SUMMING.sums_up(past)
+    assert SUMMING.is_summary_next(past)
     past = said(SUMMING, past, "30 to 35\n")
     assert context(SUMMING, past) == f"{TASK.prompt[0].text}\nSo far: 30 to 35\nlower\n"
 
@@ -138,8 +138,8 @@ def test_whatever_is_said_is_the_summary(words: str, stop: Stop, heard: str, goe
 
 def test_in_blocks_a_summary_is_a_block_of_its_own() -> None:
     for dialect in (
-        Tags(summarise_at=1).bound((), (GUESS,)),
-        Boxed(summarise_at=1).bound((), (GUESS,)),
+        Tags(summarise_at=1).bind((), (GUESS,)),
+        Boxed(summarise_at=1).bind((), (GUESS,)),
         Answer(summarise_at=1),
     ):
         past = after(dialect, ("<guess>25</guess>", "higher"))
@@ -154,15 +154,15 @@ def test_in_blocks_a_summary_is_a_block_of_its_own() -> None:
 
 def test_an_expert_retells_what_it_did_the_latest_of_it_where_that_is_too_long() -> None:
     past = after(SUMMING, *TURNS)
-    whole = speech(SUMMING).retell(past)
+    whole = speech(SUMMING).write_summary(past)
     assert whole is not None
     assert text(whole.token_ids) == "25 higher than 25; 40 lower than 40\n"
-    short = speech(Direct(summarise_at=90, summary_tokens=17)).retell(past)
+    short = speech(Direct(summarise_at=90, summary_tokens=17)).write_summary(past)
     assert short is not None
     assert text(short.token_ids) == "40 lower than 40\n"
     again = said(SUMMING, past, text(whole.token_ids))
-    assert speech(SUMMING).retell(again) is None
-    told = speech(SUMMING).retell(said(SUMMING, again, "30\n", "</summary>"))
+    assert speech(SUMMING).write_summary(again) is None
+    told = speech(SUMMING).write_summary(said(SUMMING, again, "30\n", "</summary>"))
     assert told is not None
     assert text(told.token_ids) == "25 higher than 25; 40 lower than 40; 30 < /summary>\n"
 

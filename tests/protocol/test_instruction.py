@@ -33,7 +33,7 @@ KINDS = (Direct, Boxed, Fenced, Tags, Answer, ExpA, Standalone)
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_instruction_with_a_goal_is_a_system_message_and_all_that_is_told(kind: Any) -> None:
-    dialect: Dialect = kind(instruction=WORDS).bound((), VERBS)
+    dialect: Dialect = kind(instruction=WORDS).bind((), VERBS)
     pieces = list(dialect.context(TASK, OPENING, ()))
     assert pieces[0] == Piece("system", FILLED)
     assert {piece.role for piece in pieces[1:]} == {"user"}
@@ -46,14 +46,14 @@ def test_an_instruction_with_a_goal_is_a_system_message_and_all_that_is_told(kin
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_instruction_with_actions_alone_leaves_the_tasks_prompt(kind: Any) -> None:
-    dialect: Dialect = kind(instruction="You may:\n{actions}").bound((), VERBS)
+    dialect: Dialect = kind(instruction="You may:\n{actions}").bind((), VERBS)
     first, *rest = dialect.context(TASK, OPENING, ())
     assert first == Piece("system", "You may:\n- turn left\n- say WORDS\n")
     assert "".join(piece.text for piece in rest).startswith("Fetch the {actions}.\n")
 
 
 def test_an_instruction_without_places_stays_as_it_is() -> None:
-    dialect = Boxed(instruction="Box it: \\boxed{}.").bound((), VERBS)
+    dialect = Boxed(instruction="Box it: \\boxed{}.").bind((), VERBS)
     assert list(dialect.context(TASK, (), ())) == [
         Piece("user", "Box it: \\boxed{}.\nFetch the {actions}.\n"),
         Piece("user", ""),
@@ -64,7 +64,7 @@ def test_an_instruction_without_places_stays_as_it_is() -> None:
 def test_a_goal_that_no_task_tells_is_refused_by_the_name_of_the_key_and_tells_no_answer(data: dict[str, Any]) -> None:
     task = Task(id="secret", prompt=(), data=data)
     with raises_naming(MistakeError, "protocol.instruction:", "task.data['goal']") as error:
-        first_prompt(Direct(instruction="Reach {goal}.").bound((), VERBS), task)
+        first_prompt(Direct(instruction="Reach {goal}.").bind((), VERBS), task)
     assert "secret" not in str(error.value), "a task of a word game is named by its answer"
 
 
@@ -79,7 +79,7 @@ def test_actions_that_no_environment_declares_are_refused_by_the_name_of_the_key
 
 
 def test_a_prompt_template_holds_the_system_message_too() -> None:
-    dialect = Direct(instruction=WORDS, prompt_template="Play. {episode}").bound((), VERBS)
+    dialect = Direct(instruction=WORDS, prompt_template="Play. {episode}").bind((), VERBS)
     assert list(dialect.context(TASK, OPENING, ())) == [Piece("user", f"Play. {FILLED}You see a ball.\n")]
 
 
@@ -100,7 +100,7 @@ class Spoken:
 
 @pytest.mark.parametrize("refuses", [True, False])
 def test_a_gym_view_gives_the_system_message_to_the_user_where_the_template_has_none(refuses: bool) -> None:
-    dialect = Direct(instruction=WORDS).bound((), VERBS)
+    dialect = Direct(instruction=WORDS).bind((), VERBS)
     messages = messages_of(dialect.context(TASK, OPENING, ()), ())
     assert apply_template(messages, Spoken(True)) == f"[system]{FILLED}[user]You see a ball.\n[assistant]"
     assert apply_template(messages, Spoken(False, refuses)) == f"[user]{FILLED}You see a ball.\n[assistant]"

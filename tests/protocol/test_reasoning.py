@@ -75,14 +75,14 @@ def test_a_stop_string_in_a_thought_ends_nothing() -> None:
         (Direct(stops=()), "<think>\nlong\n</think>\n25\n", answer("25")),
         (Fenced(), f"<think>{SHOWN}</think>It is\n```python\nprint(1)\n```", answer("print(1)")),
         (Fenced(), f"<think>{SHOWN}</think>", Action(kind="invalid", text="put it in a ```python block")),
-        (ExpA().bound((), (GUESS, ANSWER)), "<think>1</think>2", answer("2")),
+        (ExpA().bind((), (GUESS, ANSWER)), "<think>1</think>2", answer("2")),
     ],
 )  # fmt: skip
 def test_what_stands_last_outside_of_thoughts_is_meant(dialect: Dialect, text: str, action: Action) -> None:
     assert dialect.parse(text, "eos") == action
 
 
-TAGS = Tags().bound((PYTHON,), ())
+TAGS = Tags().bind((PYTHON,), ())
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_tags_of_a_reasoning_model_need_no_strict_form(text: str, action: Action
     assert TAGS.parse(text, "eos") == (Action(kind="invalid", text=action) if isinstance(action, str) else action)
 
 
-BOXED = Boxed().bound((PYTHON,), ())
+BOXED = Boxed().bind((PYTHON,), ())
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_the_fenced_protocol_says_where_the_program_goes_and_is_read_back() -> N
     assert Fenced().open(task) == "Put your answer in a ```python block.\nSum.\n"
     shown = Fenced().write(Move(thought="I read.", action=answer(PROGRAM)))
     assert shown == f"I read.\n{SHOWN}"
-    lent = Fenced().bound((PYTHON,), ())
+    lent = Fenced().bind((PYTHON,), ())
     assert lent.stops == ("</python>",)
     assert lent.parse(f"<python>{SHOWN}</python>", "stop") == call(PROGRAM)
     assert lent.parse(SHOWN, "eos") == answer(PROGRAM)  # no call: the answer
@@ -172,7 +172,7 @@ def test_the_fenced_protocol_says_where_the_program_goes_and_is_read_back() -> N
 )
 def test_actions_may_be_said_in_capitals(dialect: Dialect, said: str, name: str, text: str) -> None:
     shown = {"Direct": said, "Boxed": f"\\boxed{{{said}}}", "Fenced": f"```\n{said}\n```"}[type(dialect).__name__]
-    assert dialect.bound((), GRID).parse(shown, "eos") == Action(kind="act", name=name, text=text)
+    assert dialect.bind((), GRID).parse(shown, "eos") == Action(kind="act", name=name, text=text)
 
 
 PIECES = st.sampled_from(
@@ -195,7 +195,7 @@ PIECES = st.sampled_from(
 )
 HOSTILE = st.lists(st.one_of(PIECES, st.text(max_size=5)), max_size=14).map("".join)
 SPOKEN: tuple[Dialect, ...] = tuple(
-    kind(reasoning=reasoning).bound(lent, declared)
+    kind(reasoning=reasoning).bind(lent, declared)
     for kind in (Answer, Tags, Direct, Boxed, Fenced, ExpA)
     for lent, declared in (((PYTHON,), ()), ((PYTHON,), (GUESS,)), ((PYTHON,), GRID))
     for reasoning in (True, False)

@@ -149,7 +149,7 @@ def test_a_correction_lists_the_real_actions() -> None:
     dialect = option("babyai_direct")
     told = messages(dialect, [reply(dialect, "done", "Error")])[-1][1]
     assert told.endswith("one of: turn left, turn right, go forward, pick up, drop, toggle.\n")
-    plain = FinalAnswer().bound((), BabyAI().actions)
+    plain = FinalAnswer().bind((), BabyAI().actions)
     heard = plain.parse(NONSENSE, "eos").text
     assert heard.endswith("X is one of: turn left, turn right, go forward, pick up, drop, toggle")
 
@@ -196,7 +196,7 @@ def test_in_a_chat_the_replaced_text_is_a_message_and_other_turns_are_the_sample
 
 def test_where_a_line_ends_a_turn_it_ends_the_replaced_text() -> None:
     for dialect in (Direct(sanitise=True), FinalAnswer(sanitise=True)):
-        bound = dialect.bound((), BabyAI().actions)
+        bound = dialect.bind((), BabyAI().actions)
         ids = tuple(b"hm")
         cut = Completion(token_ids=ids, logprobs=(0.0,) * 2, stop="length")
         turn = Turn(prompt_ids=(), completion=cut, action=bound.parse("hm", "length"), observation=(Text("Error"),))
@@ -205,7 +205,7 @@ def test_where_a_line_ends_a_turn_it_ends_the_replaced_text() -> None:
 
 
 def test_one_user_message_holds_the_replaced_text_without_an_end() -> None:
-    dialect = Boxed(sanitise=True, prompt_template="Play. {episode}").bound((), BabyAI().actions)
+    dialect = Boxed(sanitise=True, prompt_template="Play. {episode}").bind((), BabyAI().actions)
     turn = reply(dialect, "hm", "Error")
     context = list(speech(dialect, chat=True).context(TASK, (), [turn]))
     assert bytes(one for one in context if one < END).decode().endswith("\nGenerated invalid action\nError\n")
@@ -257,7 +257,7 @@ def test_a_replay_and_a_fork_from_disk_have_the_same_contexts_and_train_what_was
     texts: list[str], at: int, window: int | None, sanitise: bool
 ) -> None:
     kind = FinalAnswer(window=window, sanitise=sanitise, correction="Say {actions}.", stops_at=())
-    dialect = kind.bound((), Shy.actions)
+    dialect = kind.bind((), Shy.actions)
     contexts: list[tuple[int, ...]] = []
     whole = played(dialect, texts, Start(task=TASK, sample=0), contexts)
     assert [turn.prompt_ids for turn in whole.turns] == contexts[:-1]
@@ -280,7 +280,7 @@ def test_a_replay_and_a_fork_from_disk_have_the_same_contexts_and_train_what_was
 
 
 def test_turns_that_the_environment_rejects_are_stored_and_counted_as_invalid() -> None:
-    dialect = FinalAnswer().bound((), Shy.actions)
+    dialect = FinalAnswer().bind((), Shy.actions)
     texts = ["final answer: push", "final answer: push", "hm", "Pull. final answer: pull"]
     trajectory = played(dialect, texts, Start(task=TASK, sample=0), [])
     assert [turn.is_invalid for turn in trajectory.turns] == [False, True, True, False]

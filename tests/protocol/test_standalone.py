@@ -18,7 +18,7 @@ FREE, DUE = ("answer",), ("read",)
 
 
 def bound(**keys: Any) -> Any:
-    return Standalone(reasoning=True, **keys).bound((SEARCH, ACCESS), (READ, ANSWER))
+    return Standalone(reasoning=True, **keys).bind((SEARCH, ACCESS), (READ, ANSWER))
 
 
 def turn(name: str, text: str, seen: str = "", kind: Any = "call") -> Turn:
@@ -83,7 +83,7 @@ def test_what_is_written_is_read_again() -> None:
     ("key", "value"),
     [
         ("window", 2),
-        ("said", False),
+        ("own_turns", False),
         ("summarise_at", 100),
         ("prompt_template", "plain"),
         ("history_characters", -1),

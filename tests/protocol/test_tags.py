@@ -9,7 +9,7 @@ from rlx.protocol.tags import Tags
 from rlx.types import Action, Move, Text
 from tests.errors import raises_naming
 
-TAGS = Tags(reasoning=False).bound(Countdown.tools, ())
+TAGS = Tags(reasoning=False).bind(Countdown.tools, ())
 PIECES = st.sampled_from(
     [f"<{slash}{name}>" for slash in ("", "/") for name in ("think", "python", "observation", "answer")]
     + ["\n", " ", "1 + 2", "<", ">", "</", "<|im_end|>", "\x00", "\ud800", "text"]

@@ -50,7 +50,7 @@ def turn(words: str, seen: str, stop: Stop = "eos") -> Turn:
 
 
 TURNS = [turn("Halve it: \\boxed{25}", "higher than 25"), turn("Again: \\boxed{40}", "lower than 40")]
-BOXED = Boxed().bound((), (GUESS,))
+BOXED = Boxed().bind((), (GUESS,))
 
 
 def context(dialect: Any, past: list[Turn], chat: bool = True) -> str:
@@ -59,7 +59,7 @@ def context(dialect: Any, past: list[Turn], chat: bool = True) -> str:
 
 def test_an_episode_of_observations_is_one_user_message() -> None:
     """GEM's games: the wrapper `concat` and the template `qwen3_game`."""
-    game = Boxed(said=False, prompt_template="qwen3_game").bound((), (GUESS,))
+    game = Boxed(own_turns=False, prompt_template="qwen3_game").bind((), (GUESS,))
     begins = (
         "<user>You are playing language games. Make valid actions to win.\n"
         "Observation: Put your number in \\boxed{}.\n"
@@ -73,9 +73,9 @@ def test_an_episode_of_observations_is_one_user_message() -> None:
     assert context(game, TURNS, chat=False) == context(game, TURNS)[len("<user>") : -len("</user><agent>")]
 
 
-@pytest.mark.parametrize(("view", "said"), [("game", False), ("game_with_turns", True)])
-def test_the_page_shows_what_is_sent(view: str, said: bool) -> None:
-    game = Boxed(said=said, prompt_template="qwen3_game").bound((), (GUESS,))
+@pytest.mark.parametrize(("view", "own_turns"), [("game", False), ("game_with_turns", True)])
+def test_the_page_shows_what_is_sent(view: str, own_turns: bool) -> None:
+    game = Boxed(own_turns=own_turns, prompt_template="qwen3_game").bind((), (GUESS,))
     past = [turn("\\boxed{25}", "higher than 25"), turn("\\boxed{40}", "lower than 40")]
     shown = SHOWN[view].removeprefix("user: ").replace("\n      ", "\n").removesuffix("\n")
     assert context(game, past) == f"<user>{shown}</user><agent>"
@@ -83,7 +83,7 @@ def test_the_page_shows_what_is_sent(view: str, said: bool) -> None:
 
 def test_the_agents_turns_are_in_the_message_as_they_were_sampled_without_their_ends() -> None:
     """GEM's wrapper `concat_with_action` and a template."""
-    general = Direct(prompt_template="qwen3_general").bound((), (GUESS,))
+    general = Direct(prompt_template="qwen3_general").bind((), (GUESS,))
     past = [turn("25", "higher than 25"), turn("40\n", "lower than 40", stop="stop")]
     assert context(general, past) == (
         "<user>Question: Guess the number that I think of. You have 10 guesses.\nIt is a number from 1 to 50.\n"
@@ -93,7 +93,7 @@ def test_the_agents_turns_are_in_the_message_as_they_were_sampled_without_their_
 
 
 def test_a_program_is_asked_for_in_gems_words() -> None:
-    code = Fenced(instruction="", prompt_template="code").bound((), ())
+    code = Fenced(instruction="", prompt_template="code").bind((), ())
     told = text(speech(code).context(Task(id="t", prompt=(Text("Print 1."),), data={}), (), []))
     assert told == (
         "<user>You are an expert Python programmer. You will be given a question (problem specification) and will "
@@ -113,17 +113,17 @@ def test_a_program_is_asked_for_in_gems_words() -> None:
     ],
 )
 def test_any_protocol_takes_a_template_and_a_window(dialect: Any, seen: str) -> None:
-    told = context(dialect.bound((), (GUESS,)), TURNS)
+    told = context(dialect.bind((), (GUESS,)), TURNS)
     assert told.endswith(f"{TASK.prompt[0].text}\n{seen}</user><agent>")
     assert told.count("<user>") == told.count("<agent>") == 1
 
 
 def test_texts_in_a_row_are_encoded_as_one() -> None:
-    pieces = list(BOXED.bound((), (GUESS,)).context(TASK, OPENING, TURNS))
+    pieces = list(BOXED.bind((), (GUESS,)).context(TASK, OPENING, TURNS))
     assert len(pieces) > 3
-    once = Boxed(said=False, prompt_template="plain").bound((), (GUESS,))
+    once = Boxed(own_turns=False, prompt_template="plain").bind((), (GUESS,))
     assert len(list(once.context(TASK, OPENING, TURNS))) == 1
-    with_turns = Boxed(prompt_template="plain").bound((), (GUESS,))
+    with_turns = Boxed(prompt_template="plain").bind((), (GUESS,))
     assert [(piece.role, piece.turn) for piece in with_turns.context(TASK, OPENING, TURNS)] == [
         ("user", None), ("user", 0), ("user", None), ("user", 1), ("user", None),
     ]  # fmt: skip
@@ -144,7 +144,7 @@ def test_a_template_that_cannot_be_is_refused(keys: dict[str, Any], names: tuple
 
 def test_the_first_message_is_told_at_once_as_it_is_in_pieces() -> None:
     for name in ("plain", "qwen3_general", "qwen3_game", "code"):
-        dialect: History = Boxed(prompt_template=name).bound((), (GUESS,))
+        dialect: History = Boxed(prompt_template=name).bind((), (GUESS,))
         for opening in ((), OPENING):
             told = "".join(piece.text for piece in dialect.context(TASK, opening, []))
             assert dialect.begin(TASK, opening) == told

@@ -154,7 +154,7 @@ class Aloud(History):
     def open(self, task: Task) -> str:
         return task.prompt[0].text
 
-    def bound(self, tools: Any, actions: Any) -> Aloud:
+    def bind(self, tools: Any, actions: Any) -> Aloud:
         return self
 
     def parse(self, text: str, stop: Stop) -> Action:

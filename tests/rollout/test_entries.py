@@ -16,7 +16,7 @@ from rlx.types import Action, Completion, Task, Trajectory, Turn
 
 @pytest.fixture(scope="module", params=[False, True], ids=["strict", "reasoning"])
 def speech(request: pytest.FixtureRequest) -> Speech:
-    dialect = Tags(reasoning=request.param).bound(Countdown.tools, ())
+    dialect = Tags(reasoning=request.param).bind(Countdown.tools, ())
     return speech_of(dialect, load_tokenizer(Model(path="nano")))
 
 
@@ -79,7 +79,7 @@ def test_words_of_a_tag_say_its_name_and_not_that_some_tag_begins(speech: Speech
 def test_the_description_of_a_tag_is_all_of_it(speech: Speech) -> None:
     entry = entry_of(speech)
     assert entry.description == entry.chosen == tuple(speech.encode("<python>"))
-    calculate = speech_of(Tags().bound((Calculator().verb,), ()), load_tokenizer(Model(path="nano")))
+    calculate = speech_of(Tags().bind((Calculator().verb,), ()), load_tokenizer(Model(path="nano")))
     assert len(entry_of(calculate).description) == 3
 
 
@@ -91,7 +91,7 @@ PIECES = ("<think>", "I add 44", " < 45.", "\n", "</think>", "\n<", "<", "python
 def test_an_episode_s_own_entry_is_found_by_its_text_whatever_its_tokens(tag: tuple[str, ...], reasoning: bool) -> None:
     said = ("I add 44", " < 45.", *tag, "44 + 35", "</", "python", ">\n")
     own = Speech(
-        dialect=Tags(reasoning=reasoning).bound(Countdown.tools, ()),
+        dialect=Tags(reasoning=reasoning).bind(Countdown.tools, ()),
         encode=lambda text: [0],
         decode=lambda ids: "".join(PIECES[one] for one in ids),
     )

@@ -93,7 +93,7 @@ def test_a_turn_whose_thought_the_template_opened_is_read_and_shown_from_within(
 
 def expa(**settings: bool) -> Speech:
     """Return EARL's protocol with a calculator, spoken through a chat template."""
-    dialect = ExpA(**settings).bound((Calculator().verb,), ())
+    dialect = ExpA(**settings).bind((Calculator().verb,), ())
     return Speech(dialect=dialect, encode=encode, decode=lambda ids: "".join(map(chr, ids)), marks=MARKS, end=END)
 
 

@@ -88,7 +88,7 @@ def test_what_is_heard_as_an_action_is_what_stopped_the_engine(nano, pieces, dat
     """A completion cut by its length means nothing, wherever, whatever special tokens lie inside a tag."""
     ids = [i for piece in pieces for i in nano.encode(piece, add_special_tokens=False)]
     ids = ids[: data.draw(st.integers(1, len(ids)))]
-    spelled, dialect = token_bytes(nano), Tags(reasoning=False).bound(Countdown.tools, ())
+    spelled, dialect = token_bytes(nano), Tags(reasoning=False).bind(Countdown.tools, ())
     listener = listen(dialect.stops)
     assert listener is not None
     stopped = any(listener.hear(spelled[token]) for token in ids)

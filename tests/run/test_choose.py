@@ -132,7 +132,7 @@ def test_every_algorithm_and_model_has_a_protocol_in_which_the_expert_can_speak(
         for part, inner in parts_of(env).items():
             option = options.get(f"+protocol@env.parts.{part}.protocol", options.get("protocol", "tags"))
             dialect = build_value(read_option("protocol", option) | {"reasoning": model["reasoning"]}, "protocol")
-            assert dialect.bound(inner.tools, inner.actions).stops is not None
+            assert dialect.bind(inner.tools, inner.actions).stops is not None
             warm = choose_warm_start(case, option, dialect)
             assert choose_sampling(case, option).reason
             assert warm.reason

@@ -140,7 +140,7 @@ def test_what_is_pressed_keeps_to_the_rules_of_the_buttons(case: tuple[Calculato
 
 
 def test_the_longest_and_the_deepest_can_be_pressed() -> None:
-    presses = ExpA().bound((Calculator(max_length=9, max_depth=2).verb,), ())
+    presses = ExpA().bind((Calculator(max_length=9, max_depth=2).verb,), ())
     for text in ("1 + 2 + 3456 = ", "((1)) + 2 = ", "10.5 * 20 = "):
         assert presses.write(Move(thought="", action=call(text))) == f" calculate {text}"
     for text in ("1 + 2 + 34567 = ", "(((1))) = ", "05 = ", "1.2.3 = ", "(0) = ", "(1 = "):

@@ -549,7 +549,7 @@ def test_the_penalties_of_an_untrained_agent_are_bounded_over_a_whole_episode() 
 
 def test_protocols_tell_the_goal_in_their_own_words() -> None:
     task = next(tasks(1))
-    told = Direct(instruction="Reach: {goal}!").bound((), BabyAI.actions).open(task)
+    told = Direct(instruction="Reach: {goal}!").bind((), BabyAI.actions).open(task)
     assert told == f"Reach: {task.data['goal']}!\n"
     assert task.prompt[0].text == f"Your goal is to {task.data['goal']}."
 

@@ -20,7 +20,7 @@ ENV = Countdown()
 HARD = Countdown(numbers=(4,), high=20, require_product=True)
 FOUR_DIGITS = Countdown(numbers=(4,), low=1000, high=9999, target_low=1000, target_high=9999)
 TASK = describe([44, 19, 35], 98)
-TAGS = Tags().bound(ENV.tools, ())
+TAGS = Tags().bind(ENV.tools, ())
 
 
 def call(text: str) -> Action:
@@ -244,7 +244,7 @@ def test_an_invalid_action_is_told_why() -> None:
     assert play(ENV, TASK, Action(kind="invalid", text="why")) == [Step(observation=(Text("Error: why"),))]
 
 
-STRICT = Tags(reasoning=False).bound(ENV.tools, ())
+STRICT = Tags(reasoning=False).bind(ENV.tools, ())
 MALFORMED = (
     "<python>\n44 + 35",
     "44 + 35\n</python>",
@@ -274,11 +274,11 @@ def test_a_call_that_its_length_cut_is_malformed_and_a_turn_without_a_call_is_no
         action = STRICT.parse(text, "stop")
         assert (action.kind, action.name) == ("invalid", "")
         assert play(ENV, TASK, action)[0].tool == ToolUse()
-    assert Tags().bound((), ()).parse("<python>\n44", "stop").name == ""
+    assert Tags().bind((), ()).parse("<python>\n44", "stop").name == ""
 
 
 def test_a_reasoning_models_thought_is_no_malformed_call() -> None:
-    reasoning = Tags(reasoning=True).bound(ENV.tools, ())
+    reasoning = Tags(reasoning=True).bind(ENV.tools, ())
     assert reasoning.parse("<think>in <python> I</think> 98", "stop").name == ""
     assert reasoning.parse("<think>so</think> <python>\n44 + 35", "stop").name == "python"
 

@@ -429,7 +429,7 @@ def test_both_families_declare_the_same_actions_whose_buttons_press_two_items() 
     assert answer.buttons is None
     states = two_of(3).states
     assert states == ({"A": 1, "B": 2, "C": 3}, *({o: None for o in "ABC" if o != name} for name in "ABC"))
-    assert ExpA().bound((), SORT.actions).added.keys() == {"compare", "swap", " A", " B", " C", " D", " E"}
+    assert ExpA().bind((), SORT.actions).added.keys() == {"compare", "swap", " A", " B", " C", " D", " E"}
     assert SORT.start(SORT.describe("sort", [1, 2])).opening().legal is None
 
 
