@@ -302,10 +302,11 @@ class Trajectory:
     opening: tuple[Part, ...] = ()
     """Observation before the first turn, where the environment has one."""
     spare: bool = False
-    """Left out by its sampler, and in its group only because forks begin inside it."""
+    """True if its sampler leaves it out: it is in the group only because forks begin inside it."""
 
     @property
     def reward(self) -> float:
+        """Sum of the rewards of all turns; of a fork those that it replays too."""
         return sum(turn.reward for turn in self.turns)
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice, pairwise
-from math import nan
+from math import isfinite, nan
 
 from rlx.algo.credit import by_trajectory, check_discounts
 from rlx.algo.parts import Credit, Credited, PerRow, PerToken
@@ -79,9 +79,13 @@ def at_last(reward: float, num: int) -> list[float]:
     return [0.0] * (num - 1) + [reward] if num else []
 
 
-def value_at_end(rows: Rows, row: int, bootstrap: bool) -> float:
-    """Return the worth of an episode after its last row."""
-    return rows.value_after[row] if bootstrap and rows.status[row] == "context" else 0.0
+def value_at_end(rows: Rows, row: int, bootstrap: bool = True) -> float:
+    """Return the worth of an episode after its last row: the critic's where the context's end cut it off, otherwise 0.
+
+    It is 0 also where the last turn sampled no token, as the critic has no value there.
+    """
+    is_cut = bootstrap and rows.status[row] == "context" and isfinite(rows.value_after[row])
+    return rows.value_after[row] if is_cut else 0.0
 
 
 def returns_after(rows: Rows, returns: Sequence[float]) -> PerRow:

@@ -63,20 +63,20 @@ class Sampler:
     num_forks: int = 0
     """Episodes of a task that begin inside another of its episodes. Fresh ones may be begun in place of some."""
     forks_always: bool = False
-    """Plays all of its forks, whatever the episodes earn."""
+    """True if all forks are played, whatever the episodes earn."""
     fork_turns: Callable[[int], float] | None = None
     """Function from the turns T of an episode to the turns that all forks of a task sample, for a plan; None: forks
     that are always played begin anywhere, and sample (T + 1) / 2 turns each."""
     grow: Callable[[SamplerContext], Growth] | None = None
     """Coroutine for a task; None: `num_episodes` fresh episodes, which different processes may play."""
     expert: bool = False
-    """Plays the environment's own expert, once a task, and not the policy."""
+    """True if the environment's expert plays in place of the policy, once a task."""
     forces: bool = False
-    """Needs entries, because it forces them: a run without any is refused."""
+    """True if it forces entries: a run without any is refused."""
     watches: bool = False
-    """Asks the engine for log-probs or entropies of ids that were not sampled (`Start.watch`, `Start.entropy_of`)."""
+    """True if a start may have `watch` or `entropy_of`: log-probs or an entropy of ids that were not sampled."""
     check: Callable[[], None] | None = None
-    """Refuses, before a run starts, what the sampler reads and cannot use."""
+    """Function that refuses, before a run starts, a file that the sampler cannot use."""
 
     def __post_init__(self) -> None:
         within(0, MANY, num_episodes=self.num_episodes, num_forks=self.num_forks)
@@ -220,14 +220,14 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class PerRow:
-    """One for each row (a turn): all of its tokens have it."""
+    """Column with a value for each row (a turn), which all tokens of the row have."""
 
     values: Sequence[float] | Tensor
 
 
 @dataclass(frozen=True, slots=True)
 class PerToken:
-    """For each row, one for each of its sampled tokens."""
+    """Column with a sequence for each row: a value for each of its sampled tokens."""
 
     values: Sequence[Sequence[float]]
 
@@ -273,14 +273,14 @@ class Algorithm:
     needs: frozenset[Need] = frozenset()
     memory: Memory | None = None
     critic: Critic | None = None
-    """Has the learner compute values: for credit those of the weights that are about to move."""
+    """Value head beside the model, if any. Credit sees its values under the weights before the update."""
     frozen_policy: bool = False
-    """Rollouts come from the start policy, whatever has been learned since."""
+    """True if rollouts come from the start policy throughout."""
     unit: Unit = "trajectory"
     plain_gradient: bool = False
-    """The loss neither clips nor weighs the ratio to the policy that sampled: it is right for one optimizer step."""
+    """True if the loss neither clips nor weighs the ratio to the policy that sampled: right for one optimizer step."""
     imitates: bool = False
-    """Copies demonstrations whatever their reward, so that what only judges episodes changes nothing."""
+    """True if demonstrations are copied whatever their reward, so that settings of the reward change nothing."""
     start: Beginning = "any"
     """Policy that the algorithm's paper starts from, where the run does not choose a warm start."""
     space: Space = "any"
@@ -332,7 +332,7 @@ class Memory:
 
     begin: Callable[[], State]
     adapt: Callable[[State, Sequence[Group], Metrics], State]
-    """After a step, from what was played and what its metrics are."""
+    """Function that makes the state after a step, of the step's groups and metrics."""
     bind: Callable[[Algorithm, State], Algorithm]
 
 

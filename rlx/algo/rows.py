@@ -17,21 +17,23 @@ class Rows:
     group: tuple[int, ...]
     """Number of the group in its step, from 0."""
     trajectory: tuple[int, ...]
-    """Numbered over the batch, not within the group."""
+    """Number of the trajectory in its batch, from 0; not within its group."""
     turn: tuple[int, ...]
-    """Number of the turn in its episode, from 0; a fork's first row is the turn it left."""
+    """Number of the turn in its episode, from 0. A fork's first row has the number of the turn that it left."""
     parent: tuple[int, ...]
-    """The row before it in its episode, or -1 at the start; of a fork's first row, one of another `trajectory`."""
+    """Row of the turn before in the same episode, -1 for a first turn. The turn before a fork's first row is replayed,
+    so its row belongs to another `trajectory`."""
     reward: tuple[float, ...]
-    """The turn's own, less the cost of its tool use."""
+    """Reward of the turn, less the cost of its tool use."""
     num_tokens: tuple[int, ...]
-    """Sampled tokens of the turn; of a fork's first row those that it was not given, and forced ones to be learned."""
+    """Number of tokens that the episode sampled in the turn. A fork's first row counts no tokens of its parent, and
+    forced ones only if they are `learned`."""
     success: tuple[bool, ...]
     """Success of the row's whole episode."""
     fork: tuple[int, ...] = field(default=())
-    """The row that it left, of whoever sampled that turn, for a fork's first row; -1 for others."""
+    """For a fork's first row: the row of the turn that it branches from; -1 for others."""
     fork_token: tuple[int, ...] = field(default=())
-    """Tokens of the row it left that come before a fork's first row; 0 for others."""
+    """For a fork's first row: number of tokens of that turn before the branch; 0 for others."""
     status: tuple[Status, ...] = field(default=())
     """End of the row's whole episode: done, truncated or context; those that ended in an error have no rows."""
     env: tuple[str, ...] = field(default=())
@@ -39,13 +41,13 @@ class Rows:
     state: tuple[int, ...] = field(default=())
     """Number of the row's state: equal for rows of one group whose tokens before the decision are equal."""
     logp: tuple[tuple[float, ...], ...] = field(default=())
-    """Log-prob of each sampled token, as the engine said; with an `importance_cap`, as the learner measured it."""
+    """Log-prob of each sampled token, by the engine; with an `importance_cap`, by the learner."""
     reference_logp: tuple[tuple[float, ...], ...] = field(default=())
-    """The same under the start policy, where the algorithm needs `reference`."""
+    """Log-probs of the same tokens under the start policy; empty unless the algorithm `needs` the `reference`."""
     value: tuple[tuple[float, ...], ...] = field(default=())
-    """Per row, the critic's value before each sampled token, where the algorithm has a critic."""
+    """Critic's value before each sampled token; empty without a critic (`rlx.algo.gae.critic_values`)."""
     value_after: tuple[float, ...] = field(default=())
-    """The critic's value after each row's last token; not a number where its turn sampled none."""
+    """Critic's value after the row's last token; not a number where the turn sampled none."""
     observation: tuple[int, ...] = field(default=())
     """Number of the observation before the decision: equal for rows of one group that answer the same text, whatever
     came before it. The first turn answers the episode's opening."""

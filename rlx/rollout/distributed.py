@@ -47,7 +47,7 @@ class DistributedPlayer:
         """Known starts are shared out one by one, growths whole."""
         if sampler.grow is None:
             return sample_flat(self, sampler, tasks)
-        grown = self._share(growths(sampler, self.player.steer(sampler.grow), tasks, self.repeats), self._grow)
+        grown = self._share(growths(sampler, self.player.with_context(sampler.grow), tasks, self.repeats), self._grow)
         return [group_of(told, task) for told, task in zip(grown, tasks, strict=True)]
 
     def _grow(self, mine: Sequence[Growing[Group]]) -> list[Any]:

@@ -48,7 +48,8 @@ def growths(
 
 
 def number_starts(growth: Growth, task: Task, repeat: int, sampler: Sampler) -> Growing[Group]:
-    """Return the same growth with starts that say how often its task came before; SamplerError for a wrong request."""
+    """Drive a sampler's coroutine: number its starts by how often its task came before, and validate its requests and
+    its group. SamplerError for a mistake."""
     if not isinstance(growth, Generator):
         refuse(task, f"it gave {kind(growth)} at once; yield lists of starts, then return the Group")
     begun: dict[int, Start] = {}
@@ -75,7 +76,7 @@ def number_starts(growth: Growth, task: Task, repeat: int, sampler: Sampler) -> 
 
 
 def set_repeats(starts: Any, task: Task, repeat: int, begun: dict[int, Start]) -> Sequence[Start | Probe]:
-    """Return the same starts with the number of repetitions; probes as they are."""
+    """Validate the starts, and return them with the number of repetitions; probes as they are."""
     if are_probes(starts):
         return list(starts)
     check_starts(task, starts, begun)

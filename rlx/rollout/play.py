@@ -78,10 +78,11 @@ class Rollout:
         """Play the sampler on each task; return a group per task."""
         if sampler.grow is None:
             return sample_flat(self, sampler, tasks)
-        return self.grow(growths(sampler, self.steer(sampler.grow), tasks, self.repeats))
+        return self.grow(growths(sampler, self.with_context(sampler.grow), tasks, self.repeats))
 
-    def steer(self, grow: Callable[[SamplerContext], Growth]) -> Callable[[Task, int], Growth]:
-        """Return a function that begins the coroutine on a task that came so often before, with its context."""
+    def with_context(self, grow: Callable[[SamplerContext], Growth]) -> Callable[[Task, int], Growth]:
+        """Return a function that begins the coroutine on a task with its SamplerContext. The function's second argument
+        is how often the task came before, which keys the random numbers."""
 
         def begin(task: Task, repeat: int) -> Growth:
             rng = Random("/".join(map(str, (*self.stream, "steer", task.key, repeat))))

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import exp, log
+from math import exp, log, nan
 
 import pytest
 import torch
 
+from rlx.algo.gae import gae_over_turns
 from rlx.algo.losses import PolicyLoss
 from rlx.algo.parts import Critic, Optimizer, PerRow
 from rlx.algo.ppo import ppo
@@ -50,3 +51,12 @@ def test_the_loss_of_a_later_step_still_has_its_critics(tokens, totals):
         [0.0], [0.0], reference=[1.0], returns=torch.tensor([1.0]), now={"value": values}, before={"value": values}
     )
     assert later.loss(seen, totals(seen)).value.item() == pytest.approx(-1.0 + 0.5 * 4.0 + 0.5 * (exp(1.0) - 2))
+
+
+@pytest.mark.parametrize(
+    ("status", "after", "expected"), [("context", 4.0, 4.0), ("context", nan, 0.0), ("done", 4.0, 0.0)]
+)
+def test_an_episode_is_worth_what_the_critic_expects_after_a_context_that_ended(rows, status, after, expected):
+    table = replace(rows((0, [1.0], True)), status=(status,), value=((2.0,),), value_after=(after,))
+    advantage = gae_over_turns()(table).advantage
+    assert advantage == PerRow([1.0 + expected - 2.0])
