@@ -45,6 +45,7 @@ LOCAL = {
     "tool_rloo": ("env", countdown_row),
     "gem_math": ("env.env", question_row),
     "gem_qa": ("env.env", question_row),
+    "gem_qa_released": ("env.env", question_row),
     "gem_code": ("env", program_row),
 }
 """Presets whose tasks come from a hub, and the rows of the file that stands for it."""
