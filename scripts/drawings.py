@@ -37,7 +37,7 @@ EPISODE = """
 rollout/waves:sample_turns
 rollout/play:Rollout.sample
 run/trainee:Trainee.sync
-rollout/stage:Stage.run
+rollout/scheduler:Scheduler.run
 rollout/episode:play_episode
 rollout/episode:Scene.begin
 world:open_episode

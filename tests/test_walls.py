@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -253,3 +254,10 @@ def test_there_is_no_pickle_and_no_eval() -> None:
 
 def is_plain_call(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "rlx").rglob("__init__.py")), ids=lambda path: path.parent.name)
+def test_a_package_lists_files_that_it_has(path: Path) -> None:
+    listed = re.findall(r"(?<![\w./-])\w+\.py\b", ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "")
+    folders = (path.parent, ROOT / "rlx")
+    assert [name for name in listed if not any((folder / name).is_file() for folder in folders)] == []

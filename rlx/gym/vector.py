@@ -4,9 +4,9 @@ slow alone, and one that fails stops no other.
     actions ──> those whose pace is inline: one after another, here
             └─> all others: a thread each, at most `num_threads` at once; the results do not depend on how many
 
-An episode that raises is `truncated`, its `info` says the `error`, and the next task begins. rlx.rollout.stage is not
-used: it lives by the ticks of an engine that samples, and here the trainer samples. Both take a turn as one piece of
-work for any thread, and an environment's pace as what says where that is done.
+An episode that raises is `truncated`, its `info` says the `error`, and the next task begins. rlx.rollout.scheduler is
+not used: it goes by the ticks of an engine that samples, and here the trainer samples. Both take a turn as one piece of
+work for any thread, and an environment's pace says where that work is done.
 
 `autoreset`: `same_step` unless said otherwise, as GEM has it and as it costs no completion: the observation is the
 next episode's first, and infos have the last one's `final_obs` and `final_info`. With `next_step`, Gymnasium's default,

@@ -19,7 +19,7 @@ from rlx.types import Group, Start, Task, Trajectory
 T = TypeVar("T")
 
 Growing = Generator[Ask, Any, T]
-"""Coroutine that a stage drives, whatever it returns."""
+"""Coroutine that the scheduler drives, whatever it returns."""
 
 MOST_EMPTY = 1000
 """Requests in a row that a sampler may make for nothing, before it is taken for one that never ends."""
@@ -67,7 +67,7 @@ def number_starts(growth: Growth, task: Task, repeat: int, sampler: Sampler) -> 
             num_waiting -= wait
             num_empty = 0 if wait else num_empty + 1
             check_empty(task, num_empty)
-            # answered here: a stage that is asked for nothing calls itself for the next request
+            # answered here: a scheduler that is asked for nothing calls itself for the next request
             asked = growth.send((yield Ask(starts=starts, wait=wait)) if wait else [])
     except StopIteration as end:
         if num_waiting:

@@ -5,7 +5,7 @@
     engine    one token a tick for every request; a pool of threads for environment steps
 
 Episodes begin in the order in which growths ask for them: while one growth waits, others' episodes fill the engine.
-What an environment does is waited for at its pace (rlx.rollout.stage): tools run beside decoding.
+What an environment does is waited for at its pace (rlx.rollout.scheduler): tools run beside decoding.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from rlx.rollout.episode import (
     worlds_of,
 )
 from rlx.rollout.growth import Growing, all_at_once, growths, sample_flat
+from rlx.rollout.scheduler import AHEAD, Scheduler
 from rlx.rollout.speech import Speech
-from rlx.rollout.stage import AHEAD, Stage
 from rlx.stream import stream_of
 from rlx.types import Group, Sampling, Start, Task, Trajectory
 
@@ -99,11 +99,11 @@ class Rollout:
         contexts of its episodes are kept until it ends."""
         self.prepare()
         with ThreadPoolExecutor(self.num_live + AHEAD, thread_name_prefix="environment") as pool:
-            stage = Stage(self, growths, pool, forks)
+            scheduler = Scheduler(self, growths, pool, forks)
             try:
-                return stage.run()
+                return scheduler.run()
             finally:
-                stage.clear()
+                scheduler.clear()
                 self.engine.rest(self.keep)
 
     def demonstrate(self, tasks: Sequence[Task]) -> list[Trajectory]:

@@ -7,5 +7,5 @@
     choose.py      options that suit each other
 
 rlx.train calls warm.py, resume.py, pipeline.py, rehearsal.py and judge.py; commands call serve.py, benchmark.py and
-heard.py.
+stored_speech.py.
 """

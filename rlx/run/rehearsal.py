@@ -28,8 +28,8 @@ from rlx.rollout.engine import Counts
 from rlx.rollout.episode import play_episode
 from rlx.rollout.growth import all_at_once
 from rlx.rollout.play import Rollout
+from rlx.rollout.scheduler import Scheduler, answer_at_once
 from rlx.rollout.speech import Speech
-from rlx.rollout.stage import Stage, answer_at_once
 from rlx.run.life import Life, RunError
 from rlx.run.rehearsed import NUM_REHEARSED, list_rehearsed
 from rlx.run.run import Run
@@ -255,11 +255,11 @@ def play_together(rollout: Rollout, starts: Sequence[Start], *, ahead: bool) -> 
     """Play episodes as a run does, every piece of work on another thread where the pace has threads. Rollouts that a
     run plays `ahead` of its updates have a thread of their own."""
     with FreshThreads() as pool:
-        stage = Stage(rollout, [all_at_once(starts)], pool, forks=False)
+        scheduler = Scheduler(rollout, [all_at_once(starts)], pool, forks=False)
         try:
-            return (pool.submit(stage.run).result() if ahead else stage.run())[0]
+            return (pool.submit(scheduler.run).result() if ahead else scheduler.run())[0]
         finally:
-            stage.clear()
+            scheduler.clear()
 
 
 def isolated_in_threads(

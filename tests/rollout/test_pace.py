@@ -122,7 +122,7 @@ def test_a_live_answer_is_taken_when_it_comes_and_holds_nobody_up(build: Any) ->
 def test_starts_ahead_of_their_turn_change_no_schedule(build: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     ahead, late = build(Hooked(), num_live=3), build(Hooked(), num_live=3)
     episodes = ahead.play(starts(9))
-    monkeypatch.setattr("rlx.rollout.stage.AHEAD", 0)
+    monkeypatch.setattr("rlx.rollout.scheduler.AHEAD", 0)
     assert said(late.play(starts(9))) == said(episodes)
     assert late.engine.busy == ahead.engine.busy
     assert max(late.engine.busy) == 3

@@ -89,8 +89,8 @@ class ActiveEpisode:
     watch: Stopwatch = field(default_factory=Stopwatch)
 
 
-class Stage(Generic[T]):
-    """Growths and episodes under way."""
+class Scheduler(Generic[T]):
+    """Driver of growths and episodes: each goes on when the answer that it waits for is admitted."""
 
     def __init__(self, rollout: Rollout, growths: Sequence[Growing[T]], pool: Executor, forks: bool) -> None:
         self.rollout, self.growths, self.pool, self.forks = rollout, growths, pool, forks
