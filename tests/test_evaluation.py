@@ -71,6 +71,8 @@ def test_which_checkpoint_was_evaluated_is_said_and_written(run_copy: Path, caps
     assert summary["steps"] == 1
     assert summary["notes"] == [f"checkpoint {weights.parent} is skipped: model.safetensors was altered"]
     assert summary["evaluate"]["num_tasks"] == 1
+    words = [f"run={run_copy}", "evaluate.num_tasks=1"]
+    assert json.loads((folder / "command.json").read_text()) == {"command": "eval", "words": words}
     results = (folder / "results.md").read_text().replace("\\", "")
     assert f"evaluated: {run_copy / 'checkpoints' / 'step-1'}" in results
     assert "is skipped: model.safetensors was altered" in results

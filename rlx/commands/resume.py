@@ -15,6 +15,7 @@ from rlx.config.check import ConfigError
 from rlx.config.compose import compose
 from rlx.config.saved import load_tree
 from rlx.config.words import parse_overrides, parse_words, quote
+from rlx.record.command import TRAIN
 from rlx.record.folder import COMMAND, differences, read_config, read_json
 
 LAUNCHING = ("hydra", "hydra/")
@@ -35,7 +36,10 @@ def resume_command(folder: Path, words: Sequence[str] = ()) -> list[str]:
 
 def recorded_words(folder: Path) -> list[str]:
     """Return the words that the run was started with; ConfigError where there are none, or none that a run records."""
-    words = read_json(folder / COMMAND).get("words")
+    record = read_json(folder / COMMAND)
+    words = record.get("words")
+    if record.get("command", TRAIN) != TRAIN:
+        raise ConfigError(f"{folder} is an evaluation: repeat its command, which its {COMMAND} holds")
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         raise ConfigError(f"{folder} has no {COMMAND} that names its words: repeat its rlx train command")
     for override in parse_overrides(words):

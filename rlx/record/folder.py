@@ -2,7 +2,7 @@
 
     config.yaml     the resolved configuration
     metrics.jsonl   a line a step
-    command.json    the words of the command line, for `rlx resume`
+    command.json    the command and its words, for `rlx resume` and reports
     summary.json    final figures, cost, versions
     trajectories/   what the agent saw and did
     times/          seconds that its episodes took

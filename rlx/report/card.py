@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean, stdev
@@ -11,6 +10,7 @@ import numpy as np
 
 from rlx.console import duration, format_count, one_line
 from rlx.evaluate.tables import MISSING, Table, number_cell
+from rlx.record.command import command_line
 from rlx.record.folder import COMMAND, read_json
 from rlx.record.series import Series
 from rlx.report.cohorts import Cohort
@@ -269,5 +269,4 @@ def commands_table(runs: Sequence[RunRecord]) -> Table:
 
 def command_of(run: RunRecord) -> str:
     """Return the command line that a run was started with; empty where it cannot be read."""
-    words = read_json(run.folder / COMMAND).get("words")
-    return f"rlx train {shlex.join(map(str, words))}" if isinstance(words, list) and words else ""
+    return command_line(read_json(run.folder / COMMAND))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from rlx.learner.checkpoint import write_checkpoint
 from rlx.learner.learner import NotFiniteError
 from rlx.record.cache import refusal
 from rlx.record.codec import Notes
+from rlx.record.command import EVAL, TRAIN, command_record
 from rlx.record.dashboard import Dashboard
 from rlx.record.folder import CHECKPOINTS, COMMAND, LOG, METRICS, SUMMARY, open_folder, write_aside
 from rlx.record.store import save as save_groups
@@ -153,9 +153,11 @@ def claim(
 
 @contextmanager
 def record_words(ranks: Ranks, run: Run, *, trains: bool) -> Iterator[None]:
-    """Keep the words of a training run's command in its folder, for `rlx resume`, and name that where it is cut off."""
-    if trains and run.words:
-        ranks.first(lambda: write_aside(run.folder / COMMAND, json.dumps({"words": run.words}) + "\n"))
+    """Store a run's command in its folder, for `rlx resume` and reports; a training run that is cut off names
+    `rlx resume`."""
+    if run.words:
+        record = command_record(TRAIN if trains else EVAL, run.words)
+        ranks.first(lambda: write_aside(run.folder / COMMAND, record))
     try:
         yield
     except InterruptedRunError as error:

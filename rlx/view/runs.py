@@ -14,6 +14,7 @@ from typing import Any
 from rlx.launch.mark import WATCHED, Jobs, Mark, mark_of, size_and_time
 from rlx.launch.slurm import Record
 from rlx.launch.state import read_status_anyway
+from rlx.record.command import command_line
 from rlx.record.folder import (
     COMMAND,
     CONFIG,
@@ -172,13 +173,13 @@ def config_answer(folder: Path) -> bytes:
     """`api/config`: configuration, summary, command and results of a run."""
     config, _ = read_run_config(folder)
     summary, _ = read_object(folder, SUMMARY)
-    words = read_object(folder, COMMAND)[0].get("words")
+    command = command_line(read_object(folder, COMMAND)[0])
     results = read_inside(folder, RESULTS)
     return dump(
         {
             "config": bounded(flatten(config)),
             "summary": bounded(summary),
-            "command": " ".join(["rlx train", *map(str, words)])[:10_000] if isinstance(words, list) else "",
+            "command": command[:10_000],
             "results": results.decode(errors="replace")[:100_000] if isinstance(results, bytes) else "",
             "damage": read_parts(folder)[2],
         }

@@ -58,6 +58,9 @@ def test_a_folder_without_words_is_told_so(run_copy: Path, finished_run: Path) -
     (run_copy / COMMAND).write_text('{"words": [1, {}]}')
     with raises_naming(ConfigError, COMMAND):
         resume_command(run_copy)
+    (run_copy / COMMAND).write_text('{"command": "eval", "words": ["env=countdown"]}')
+    with raises_naming(ConfigError, COMMAND):
+        resume_command(run_copy)
 
 
 def test_a_run_that_is_cut_off_names_the_command_that_goes_on(small_run: Build, tmp_path: Path) -> None:
@@ -68,7 +71,7 @@ def test_a_run_that_is_cut_off_names_the_command_that_goes_on(small_run: Build, 
     ):
         raise InterruptedRunError(signal.SIGINT)
     assert stopped.value.exit_code == 130
-    assert json.loads((tmp_path / COMMAND).read_text()) == {"words": ["env=countdown", "a=b c"]}
+    assert json.loads((tmp_path / COMMAND).read_text()) == {"command": "train", "words": ["env=countdown", "a=b c"]}
 
 
 def test_another_configuration_names_the_command_of_the_run_that_is_there(run_copy: Path) -> None:
