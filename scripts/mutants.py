@@ -25,7 +25,8 @@ UNSEEN = ("learner/deepspeed.py", "learner/zero.py", "rollout/vllm/*", "*/__init
 """Files that `make test` cannot run without a GPU or another package: make test-cluster has their tests."""
 LATER = ("tests/test_train.py", "tests/test_worlds.py", "tests/test_agents.py", "tests/run", "tests/test_evaluation.py")
 """Tests of whole runs, for mutants that outlive the tests of their package."""
-MINUTES = 15
+NO_TESTS = 5
+"""Exit code of pytest where it finds no test: those of the file take too long for `make test`."""
 SWAPS: dict[type[ast.AST], str] = {
     ast.Add: "-",
     ast.Sub: "+",
@@ -141,29 +142,31 @@ def near_tests(file: str, package: str) -> list[str]:
     return sorted((test.relative_to(ROOT).as_posix() for test in tests), key=lambda test: not test.startswith(package))
 
 
-def killed_by(mutant: Mutant) -> str:
+def killed_by(mutant: Mutant, minutes: int) -> str:
     """Return the first test that fails with the mutant, or what else ended it; empty if it survives."""
     with TemporaryDirectory() as folder:
         copy = Path(folder) / "rlx"
-        subprocess.run(["git", "clone", "-q", "--shared", str(ROOT), str(copy)], check=True)
+        subprocess.run(
+            ["git", "-c", "advice.detachedHead=false", "clone", "-q", "--shared", str(ROOT), str(copy)], check=True
+        )
         mutant.apply(copy)
         for tests in filter(None, tests_of(mutant)):
-            failed = first_failure(copy, tests)
+            failed = first_failure(copy, tests, minutes)
             if failed:
                 return failed
     return ""
 
 
-def first_failure(folder: Path, tests: list[str]) -> str:
+def first_failure(folder: Path, tests: list[str], minutes: int) -> str:
     words = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
     words += ["-m", "not slow and not cluster and not browser", *tests]
     environment = {**os.environ, "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"}
     try:
-        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=60 * MINUTES, env=environment)
+        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=60 * minutes, env=environment)
     except subprocess.TimeoutExpired:
-        return f"more than {MINUTES} minutes"
+        return f"more than {minutes} minutes"
     lines = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return "" if done.returncode == 0 else (lines or [f"exit code {done.returncode}"])[0]
+    return "" if done.returncode in (0, NO_TESTS) else (lines or [f"exit code {done.returncode}"])[0]
 
 
 def main() -> int:
@@ -172,6 +175,7 @@ def main() -> int:
     parser.add_argument("--num", type=int, default=40)
     parser.add_argument("--list", action="store_true", help="print the mutants, and run nothing")
     parser.add_argument("--out", type=Path, default=ROOT / "outputs" / "mutants.jsonl", help="results; a rerun goes on")
+    parser.add_argument("--minutes", type=int, default=15, help="what no run of pytest takes: longer means killed")
     chosen = parser.parse_args()
     drawn = draw(chosen.seed, chosen.num)
     if chosen.list:
@@ -182,7 +186,7 @@ def main() -> int:
     known = {line["mutant"]: line["killed_by"] for line in map(json.loads, lines)}
     for mutant in drawn:
         if str(mutant) not in known:
-            known[str(mutant)] = killed_by(mutant)
+            known[str(mutant)] = killed_by(mutant, chosen.minutes)
             with chosen.out.open("a") as file:
                 file.write(json.dumps({"mutant": str(mutant), "killed_by": known[str(mutant)]}) + "\n")
         print(f"{'killed' if known[str(mutant)] else 'SURVIVES'}  {mutant}", flush=True)
