@@ -24,6 +24,7 @@ from rlx.hardware.pulse import nothing
 from rlx.learner.batch import Batch, collate
 from rlx.learner.learner import NotFiniteError
 from rlx.learner.notes import join_notes, notes_of
+from rlx.learner.returned import call_credit
 from rlx.learner.rows import rows
 from rlx.model.load import Model
 from rlx.record.cache import in_words, time_of
@@ -203,7 +204,7 @@ def take_step(
     algo = recall(run.algo, life.progress.memory)
     own = groups_of_agents(groups, run.trained_agents)
     whole = trainee.learner.annotate(collate(own), algo.needs)
-    credited = algo.credit(rows(own, whole))
+    credited = call_credit(algo.credit, rows(own, whole))
     batch = whole.with_credit(credited)
     notes = take_notes(life, trainee, groups, own, whole, batch) if keeps_trajectories(run, step + 1) else ()
     try:

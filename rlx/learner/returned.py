@@ -1,4 +1,4 @@
-"""Checks of what an algorithm's functions returned: a mistake of their author is one line."""
+"""Checks of what an algorithm's functions return: a mistake of their author is one line."""
 
 from __future__ import annotations
 
@@ -7,10 +7,31 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlx.algo.parts import Credited, Loss, PerRow, PerToken
+from rlx.algo.parts import Credit, Credited, Loss, PerRow, PerToken
+from rlx.algo.rows import Rows
 from rlx.limits import MistakeError
 
 COLUMNS = ("advantage", "returns", "returns_after", "keep", "multiplicity")
+
+
+OPTIONAL = {"value": "give the Algorithm a critic", "reference_logp": "give it needs=frozenset({'reference'})"}
+"""Columns of Rows that an algorithm has to ask for, with the way to ask."""
+
+
+def call_credit(credit: Credit, rows: Rows) -> Credited:
+    """Return what credit makes of the rows, with targets for a critic where there is one. An IndexError gets a note on
+    the columns that the rows lack."""
+    try:
+        credited = credit(rows)
+    except IndexError as error:
+        for name, advice in OPTIONAL.items():
+            if not getattr(rows, name):
+                error.add_note(f"credit: the rows have no `{name}`; if credit reads it, {advice}")
+        raise
+    has_targets = not isinstance(credited, Credited) or credited.returns or credited.returns_after
+    if rows.value and not has_targets:
+        raise MistakeError("credit: the critic has no targets; give `returns` in Credited, or the Algorithm no critic")
+    return credited
 
 
 def check_credited(credited: Any, num_R: Tensor) -> None:

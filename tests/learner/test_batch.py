@@ -9,6 +9,7 @@ import torch
 from rlx.algo.credit import episode_returns, leave_one_out, per_row
 from rlx.algo.parts import Credited, PerRow, PerToken
 from rlx.learner.batch import collate
+from rlx.learner.returned import call_credit
 from rlx.learner.rows import rows
 from rlx.learner.shares import count, units
 from rlx.limits import MistakeError
@@ -160,6 +161,25 @@ def test_credit_of_another_shape_is_refused(turn, given, names):
     batch = collate([Group(task=TASK, trajectories=(trajectory(turn([1], [2, 3]), turn([1, 2, 3], [4])),))])
     with raises_naming(MistakeError, *names):
         batch.with_credit(given)
+
+
+@pytest.mark.parametrize("column", ["value", "reference_logp"])
+def test_credit_that_reads_a_column_nobody_asked_for_is_told_so(turn, column):
+    groups = [Group(task=TASK, trajectories=(trajectory(turn([1], [2, 3])),))]
+    with pytest.raises(IndexError) as error:
+        call_credit(lambda table: PerRow([getattr(table, column)[0][0]]), rows(groups, collate(groups)))
+    assert any(f"`{column}`" in note for note in error.value.__notes__)
+
+
+def test_credit_gives_a_critic_targets(turn):
+    groups = [Group(task=TASK, trajectories=(trajectory(turn([1], [2, 3])),))]
+    valued = rows(groups, replace(collate(groups), old_M={"value": torch.tensor([0.5, 0.25])}))
+    alone = Credited(advantage=PerRow([1.0]))
+    with raises_naming(MistakeError, "credit:", "returns", "critic"):
+        call_credit(lambda table: alone, valued)
+    for taught in (replace(alone, returns=PerRow([1.0])), replace(alone, returns_after=PerRow([1.0]))):
+        assert call_credit(lambda table, taught=taught: taught, valued) == taught
+    assert call_credit(lambda table: alone, rows(groups, collate(groups))) == alone
 
 
 def test_what_is_not_kept_is_not_trained(turn):
