@@ -123,7 +123,7 @@ class Batch:
         return numbers[self.row_M] if isinstance(column, PerRow) else numbers
 
     def at_ends(self, column_M: Tensor) -> Tensor:
-        """A column at the last token of each row alone, not a number elsewhere."""
+        """Return the column at the last token of each row, and nan elsewhere."""
         is_last_M = self.row_M.diff(append=torch.tensor([-1])) != 0
         return column_M.where(is_last_M, torch.nan)
 
@@ -137,7 +137,7 @@ class Batch:
 
 
 def chosen_of(column: Tensor | Columns | None, keep_M: Tensor) -> Tensor | Columns | None:
-    """Some rows of a column, or of each of several."""
+    """Return the kept tokens of a column, or of each of several."""
     if isinstance(column, Mapping):
         return {name: one[keep_M] for name, one in column.items()}
     return None if column is None else column[keep_M]
@@ -252,7 +252,7 @@ def flat(values: Iterable[float], dtype: torch.dtype = torch.long) -> Tensor:
 
 
 def starts(lengths: Sequence[int]) -> Tensor:
-    """0, then the running sum."""
+    """Return 0 and the running sums: where each of these lengths starts, and the end."""
     return flat([0, *lengths]).cumsum(0)
 
 

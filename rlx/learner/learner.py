@@ -89,7 +89,7 @@ class Learner(ABC):
 
     @abstractmethod
     def clear(self) -> None:
-        """Forget the gradients, and the memory they took."""
+        """Drop the gradients, and free their memory."""
 
     @abstractmethod
     def backward(self, value: Tensor, is_last: bool) -> None:
@@ -288,7 +288,7 @@ def check_settings(name: str, temperature: float) -> None:
 
 
 def sum_metrics(shares: Sequence[Metrics]) -> Metrics:
-    """The sum of each metric's shares, in their order."""
+    """Add up the shares of each metric, in their order."""
     total: Metrics = {}
     for share in shares:
         for name, value in share.items():
@@ -326,7 +326,7 @@ def average_metrics(steps: Sequence[Metrics]) -> Metrics:
 
 
 def evidence(packed: Packed, tokens: Tokens) -> dict[str, Tensor]:
-    """The micro-batch and what the loss saw of it."""
+    """Return the tensors of a micro-batch and of what the loss saw of it, to be stored."""
     seen = {**tokens.now, **{f"old_{name}": x for name, x in tokens.old.items()}}
     seen |= {name: getattr(tokens, name) for name in ("advantage", "row", "group")}
     laid = {"input_ids": packed.input_ids_1T[0], "position_ids": packed.position_ids_1T[0], "token": packed.token_m}

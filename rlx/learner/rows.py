@@ -111,17 +111,17 @@ def earned_before(trajectory: Trajectory) -> float:
 
 
 def first_new(trajectory: Trajectory) -> int:
-    """The first turn that is not replayed."""
+    """Return the number of the first turn that is not replayed."""
     return trajectory.fork.turn if trajectory.fork else 0
 
 
 def links(table: Sequence[Decision]) -> Iterator[tuple[int, int]]:
-    """Each row's row before it in its episode, and for a fork's first row the row it left; -1 where there is none."""
+    """Yield the columns `parent` and `fork` of Rows, row by row; -1 where there is no such row."""
     row_of = {(d.group, d.episode.sample, d.turn): row for row, d in enumerate(table)}
     fork_of = {(d.group, d.episode.sample): d.episode.fork for d in table}
 
     def find(group: int, sample: int, turn: int) -> int:
-        """The row of a turn as this sample's episode has it: its own, or that of the episode that it replays."""
+        """Return the row of a turn of this sample's episode: its own, or its parent's if the turn is replayed."""
         fork = fork_of.get((group, sample))
         return find(group, fork.parent, turn) if fork and turn < fork.turn else row_of.get((group, sample, turn), -1)
 

@@ -36,7 +36,7 @@ def distribute(player: Rollout, ranks: Ranks, players: Sequence[int] | None = No
 
 @dataclass(frozen=True, kw_only=True)
 class DistributedPlayer:
-    """A player that shares episodes out over ranks (see rlx.algo.parts.Player); all ranks call it alike."""
+    """Player that shares episodes out over ranks (see rlx.algo.parts.Player); all ranks call it alike."""
 
     player: Rollout
     ranks: Ranks
@@ -44,7 +44,7 @@ class DistributedPlayer:
     repeats: RepeatCounts = field(default_factory=Counter, repr=False, compare=False)
 
     def sample(self, sampler: Sampler, tasks: Sequence[Task]) -> list[Group]:
-        """Known starts are shared out one by one, growths whole."""
+        """Play the sampler on each task: known starts are shared out one by one, growths whole."""
         if sampler.grow is None:
             return sample_flat(self, sampler, tasks)
         grown = self._share(growths(sampler, self.player.with_context(sampler.grow), tasks, self.repeats), self._grow)
@@ -75,7 +75,7 @@ class DistributedPlayer:
         return [next(done[owner]) for owner in owners]
 
     def demonstrate(self, tasks: Sequence[Task]) -> list[Trajectory]:
-        """The environment's expert is quick: every rank asks it for all."""
+        """Play the environment's expert on every rank, as it is quick."""
         return self.player.demonstrate(tasks)
 
 
@@ -91,7 +91,7 @@ def attempt(do: Callable[[], list[Any]]) -> tuple[dict[str, Any], Exception | No
 
 
 def group_of(told: Sequence[Any], task: Task) -> Group:
-    """A group as another rank tells it: of `task`, or of a stored one that stands for it."""
+    """Build the group that a rank sent: of `task`, or of the stored task that stands for it."""
     trajectories = [from_json(trajectory) for trajectory in told]
     if trajectories and trajectories[0].task.key != task.key:
         task = trajectories[0].task

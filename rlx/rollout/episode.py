@@ -54,7 +54,7 @@ def number_repeats(starts: Sequence[Start], counts: RepeatCounts) -> list[Start]
 
 
 def stream_of_turn(stream: tuple, start: Start, turn: int) -> int:
-    """The random stream of one completion."""
+    """Return the key of the random stream of one completion."""
     return stream_of(*stream, start.task.key, start.sample, turn, *([start.repeat] if start.repeat else []))
 
 
@@ -151,7 +151,7 @@ def bind(env: Environment, speech: Speech, part: str = "") -> Speech:
 
 
 def refuse_replay(world: World, start: Start) -> None:
-    """A start that repeats recorded actions needs an environment that answers them alike."""
+    """Refuse a start that repeats recorded actions where the environment may answer them differently."""
     if (start.prefix or start.fork) and not world.env.replayable:
         where = f"task {start.task.key} cannot go on from turn {len(replayed_turns(start))}"
         raise SamplerError(f"env: {type(world.env).__name__} does not replay: {where}")
@@ -284,7 +284,7 @@ def play_episode(
 
 
 def demonstrate_episode(world: World, task: Task, seed: int) -> Trajectory:
-    """The environment's own expert, acting for real: every observation is the environment's answer."""
+    """Play the environment's expert on a task: every observation is the environment's answer."""
     turns: list[Turn] = []
     encode = world.remembering()
     opening, moves = demonstration(world.env, world.speech.dialect, task, seed)

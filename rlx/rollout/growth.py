@@ -26,12 +26,12 @@ MOST_EMPTY = 1000
 
 
 def all_at_once(starts: Sequence[Start]) -> Growing[list[Trajectory]]:
-    """All of these, and nothing after them."""
+    """Grow by one request for all of these starts; return their trajectories."""
     return (yield Ask(starts=starts, wait=len(starts)))
 
 
 def sample_flat(player: Player, sampler: Sampler, tasks: Sequence[Task]) -> list[Group]:
-    """The groups of a sampler whose starts are known."""
+    """Return the groups of a sampler without a coroutine, whose starts are known beforehand."""
     if sampler.expert:
         return group_by_task(tasks, player.demonstrate(tasks), 1)
     num = sampler.num_episodes

@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Rollout:
-    """A policy ready to act: what a sampler asks (see rlx.algo.parts.Player)."""
+    """Player of one process: a policy in its environments, with the settings of a step (see rlx.algo.parts.Player)."""
 
     env: Environment
     speech: Speech
@@ -91,7 +91,7 @@ class Rollout:
         return begin
 
     def play(self, starts: Sequence[Start]) -> list[Trajectory]:
-        """All episodes together, in the order of `starts`."""
+        """Play all episodes together; return them in the order of `starts`."""
         return self.grow([all_at_once(number_repeats(starts, self.repeats))], forks=False)[0]
 
     def grow(self, growths: Sequence[Growing[T]], forks: bool = True) -> list[T]:
@@ -107,7 +107,7 @@ class Rollout:
                 self.engine.rest(self.keep)
 
     def demonstrate(self, tasks: Sequence[Task]) -> list[Trajectory]:
-        """The environment's own expert, acting for real: every observation is the environment's answer."""
+        """Play the environment's expert once a task: every observation is the environment's answer."""
         return [
             demonstrate_episode(self.worlds[task.env], task, stream_of(*self.stream, task.key, sample))
             for sample, task in enumerate(tasks)

@@ -110,7 +110,7 @@ class Scheduler(Generic[T]):
         self.num_sessions = self.num_decoding = self.tick = 0
 
     def run(self) -> list[T]:
-        """Drive all growths until they end; what they returned."""
+        """Drive all growths until they end, and return their results."""
         for index in range(len(self.growths)):
             self._wake(index, next)
         while len(self.results) < len(self.growths):
@@ -126,7 +126,7 @@ class Scheduler(Generic[T]):
         return [self.results[index] for index in range(len(self.growths))]
 
     def clear(self) -> None:
-        """Leave nothing under way, however it ended."""
+        """Close all episodes and growths under way, and release their sessions, however the play ended."""
         left = [*self.active.values(), *self.queue]
         for one in left:
             if one.answer is not None and not one.answer.cancel():
@@ -140,7 +140,7 @@ class Scheduler(Generic[T]):
             growth.close()
 
     def _wake(self, index: int, send: Callable[[Growing[T]], Ask]) -> None:
-        """Let a growth say what to play next, if it does not end."""
+        """Resume a growth: queue the episodes that it asks for, or keep its result if it ends."""
         try:
             asked = send(self.growths[index])
         except StopIteration as end:
@@ -214,7 +214,7 @@ class Scheduler(Generic[T]):
             self._admit(one)
 
     def _go_on(self, one: ActiveEpisode, send: Callable[[Any], EpisodeDemand]) -> None:
-        """Let an episode say what it waits for, if it does not end."""
+        """Resume an episode: send its request to the engine, or its work to a thread, or close it if it ends."""
         one.watch.go_on()
         try:
             asked = send(one.coroutine)

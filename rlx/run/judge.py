@@ -136,7 +136,7 @@ def judge_fixed(life: Life, trainee: Trainee, noun: str, model: Model) -> list[E
 
 @contextmanager
 def in_turn(life: Life) -> Iterator[None]:
-    """One process of a machine after another, so that its memory holds a whole model once."""
+    """Let one process of a machine work at a time, so that its memory holds a whole model once."""
     if life.process.ranks.size == 1:
         yield
         return
@@ -212,7 +212,7 @@ def save_for_others(life: Life, path: Path, groups: Sequence[Group], max_rounds:
 def play_rest(
     life: Life, rollout: Rollout, noun: str, starts: Sequence[Start], max_rounds: int | None, path: Path, key: str
 ) -> list[Trajectory]:
-    """The episodes that were not stored before the run was cut off are played by all ranks, and stored as they end."""
+    """Play, on all ranks, the episodes that were not stored before an interrupt, and store each as it ends."""
     ranks = life.process.ranks
     life.process.pulse.at(f"evaluation of {PLAYED[noun]}")
     done = read_parts(life.process, path, key)
@@ -291,7 +291,7 @@ def play_model(life: Life) -> Summary:
 
 
 def refuse_trained(folder: Path) -> None:
-    """An evaluation writes over nothing that a run has made."""
+    """Refuse a folder that holds a training run: an evaluation would write over its files."""
     if (folder / METRICS).exists() or (folder / CHECKPOINTS).exists():
         raise EvaluateError(
             f"{folder} is a run's own folder: rlx eval run={folder} evaluates its checkpoint beside its results; for "

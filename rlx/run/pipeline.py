@@ -21,9 +21,9 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 Play = Callable[[], T]
-"""Everything is settled but the playing: what any thread may do."""
+"""Function that plays a step's rollouts, on any thread: their weights and settings are fixed."""
 Launch = Callable[[int], Play[T]]
-"""Settle how the rollouts of a step are played, the weights above all. Called by the thread that learns."""
+"""Function that fixes the weights and settings of a step's rollouts. Called by the thread that learns."""
 
 
 class AbandonedError(Exception):
@@ -42,12 +42,12 @@ class Pipeline(Generic[T]):
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="rollout") if staleness else None
 
     def check(self) -> None:
-        """For the thread that plays: raise when the run has gone."""
+        """Raise AbandonedError on the thread that plays, once the pipeline is closed."""
         if self._abandoned.is_set():
             raise AbandonedError("the run has ended")
 
     def take(self, step: int) -> T:
-        """The rollouts of a step, those ahead of it being under way. Steps are taken in order, each once."""
+        """Return the rollouts of a step, and begin those ahead of it. Steps are taken in order, each once."""
         if self._thread is None:
             return self.launch(step)()
         self._played = {other: played for other, played in self._played.items() if other >= step}
@@ -63,13 +63,13 @@ class Pipeline(Generic[T]):
         return self._played[step]
 
     def wait(self, step: int) -> dict[int, T]:
-        """The rollouts under way, finished, from `step` on: what the next steps will take. The engine is free then."""
+        """Wait for the rollouts under way; return those from `step` on, by step. The engine is free afterwards."""
         for ahead in sorted(self._playing):
             self._finish(ahead)
         return {ahead: played for ahead, played in sorted(self._played.items()) if ahead >= step}
 
     def close(self) -> None:
-        """Stop what is under way, and let go of all: whoever launches plays here, and holds a policy."""
+        """Stop the rollouts under way, and drop them and `launch`, which holds a policy."""
         self._abandoned.set()
         if self._thread is not None:
             self._thread.shutdown(wait=True, cancel_futures=True)

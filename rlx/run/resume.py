@@ -56,7 +56,7 @@ def continue_from(life: Life, checkpoint: Path, start: Progress) -> Progress:
 
 
 def refuse_lost(life: Life) -> None:
-    """Beginning again would drop the metrics of a run that was finished and has lost its checkpoints."""
+    """Refuse to begin a finished run again that lost its checkpoints: its metrics would be dropped."""
 
     def look() -> None:
         if finished_before(life.run.folder)[1] is not None:

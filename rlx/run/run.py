@@ -77,7 +77,7 @@ class Checkpoint:
 
 
 def refuse_late(dialect: Dialect, key: str, longest: int) -> None:
-    """A summary has room in the context that it sums up."""
+    """Refuse a summary that has no room in the context that it sums up."""
     begins, tokens = dialect.summarise_at, dialect.summary_tokens
     if begins is not None and begins + tokens >= longest:
         told = f"sampling.max_context={longest} less summary_tokens={tokens}"
@@ -133,7 +133,7 @@ class Run:
         self.before()
 
     def check_temperatures(self) -> None:
-        """The learner can train at that of sampling, and vLLM's own processes can sample at both."""
+        """Refuse temperatures that the learner cannot train at or vLLM's own processes cannot sample at."""
         within(COLDEST, HOTTEST, **{"sampling.temperature": self.sampling.temperature})
         low, high = SPLIT_TEMPERATURES
         for key, value in (("sampling", self.sampling.temperature), ("evaluate", self.evaluate.temperature)):
@@ -172,7 +172,7 @@ class Run:
         return any(isinstance(policy, Served) for policy in self.policies.values())
 
     def check_context(self) -> None:
-        """A model holds the context, and the context a turn."""
+        """Refuse a context that the model cannot hold, and a turn that the context cannot."""
         most, longest = self.model.max_context, self.sampling.max_context
         if longest > most:
             refuse("sampling.max_context", longest, f"an integer up to model.max_context={most}")
@@ -224,7 +224,7 @@ class Run:
             refuse("hardware.tensor_parallel", self.hardware.tensor_parallel, f"{remedy}, as {told}")
 
     def check_expert(self) -> None:
-        """An algorithm that imitates has someone to copy."""
+        """Refuse an algorithm that imitates where the environment has no expert."""
         for name, env in trained_parts(self.env).items():
             if self.algo.imitates and not env.has_expert:
                 who = f"its part {name}" if name else type(env).__name__

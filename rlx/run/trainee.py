@@ -56,7 +56,7 @@ class Policy:
 
     @property
     def trained_engine(self) -> Engine:
-        """The engine that takes the run's weights."""
+        """Engine that takes the run's weights."""
         return self.engine.trained_engine if isinstance(self.engine, RoutedEngine) else self.engine
 
     def close_others(self) -> None:
@@ -77,8 +77,8 @@ class Policy:
         progress: Callable[[Trajectory], None] = nothing,
         timed: Callable[[EpisodeTimes], None] = nothing,
     ) -> Rollout:
-        """The policy in an environment, drawing its random numbers from `stream`; `max_rounds` overrides the limit of
-        turns that the environment asks for."""
+        """Return the player of the policy in an environment. `stream` keys its random numbers, and `max_rounds`
+        overrides the limit of turns that the environment asks for."""
         return Rollout(
             env=env,
             speech=self.speech,
@@ -123,11 +123,11 @@ class Trainee:
         self.policy.engine.load(load_weights(model or self.start, self.policy.hardware.dtype, self.added), 0)
 
     def sync_later(self) -> Callable[[], None]:
-        """`sync`, with the weights as they are now, for another thread."""
+        """Copy the weights as they are now; return a function for any thread that gives them to the engine."""
         return self.policy.engine.later(self.learner.weights(), self.learner.num_updates)  # type: ignore[attr-defined]
 
     def save(self, folder: Path | None, progress: Callable[[], None] = nothing) -> None:
-        """A whole Hugging Face folder, the learner's state beside the weights; ranks without one lend their part."""
+        """Write a Hugging Face folder with the learner's state. Ranks without a folder send their part."""
         self.learner.save(folder, progress)
         if folder is not None:
             self.tokenizer.save_pretrained(folder)
@@ -167,7 +167,7 @@ def speech_in(run: Run, model: Model, loaded: Any, tokenizer: Any) -> Speech:
 
 
 def learner_of(run: Run, loaded: Any, ranks: Ranks, automaton: Automaton | None) -> Learner:
-    """The learner of the run's hardware."""
+    """Build the learner of the run's hardware."""
     hardware = run.hardware
     common: dict[str, Any] = {
         "optimizer": run.algo.optimizer,
@@ -275,7 +275,7 @@ def build_engine(
     tokenizer: Any,
     automaton: Automaton | None = None,
 ) -> Engine:
-    """The engine of a profile, in this process."""
+    """Build the engine of a hardware profile in this process."""
     common: dict[str, Any] = {
         "config": loaded.config,
         "weights": weights,
@@ -306,6 +306,6 @@ def ending_ids(model: Model, loaded: Any, tokenizer: Any) -> list[int]:
 
 
 def eos_ids(loaded: Any) -> list[int]:
-    """The ids that end a completion, by the model's own generation settings."""
+    """Return the ids that end a completion, by the model's generation settings."""
     eos = loaded.generation_config.eos_token_id
     return [] if eos is None else [eos] if isinstance(eos, int) else list(eos)
