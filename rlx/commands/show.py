@@ -25,7 +25,7 @@ from rlx.record.codec import whose
 from rlx.record.decode import Decode, find_decoder
 from rlx.record.form import CodecError
 from rlx.record.store import StoreError, parse_line
-from rlx.types import Fork, Trajectory, Turn
+from rlx.types import CUT, Fork, Trajectory, Turn
 
 WIDTH = 80
 
@@ -131,7 +131,8 @@ def describe_turn(
     """`below` is what follows the turn's text; `reader` is the agent that reads the observation."""
     action = turn.action
     named = f"call {one_line(action.name, 30)}" if action.kind == "call" else action.kind
-    ended = "" if turn.completion.stop == "stop" else f", cut off by {turn.completion.stop}"
+    stop = turn.completion.stop
+    ended = "" if stop == "stop" else f", {'cut off' if stop in CUT else 'ended'} by {stop}"
     again = ", replayed" if fork and index < fork.turn else ""
     measured = "".join(f", {one_line(name.rpartition('/')[2], 30)} {value:g}" for name, value in turn.reply.items())
     name = name_of(f"turn {index + 1}", turn.agent)

@@ -33,6 +33,7 @@ from torch import Tensor
 from rlx.algo.parts import Columns, Credited, PerRow, PerToken
 from rlx.learner.returned import check_credited, check_multiplicity, numbers_of
 from rlx.learner.rows import Decision, decisions, num_prefix, num_unknown
+from rlx.limits import MistakeError
 from rlx.record.codec import common_prefix
 from rlx.types import Group, Turn
 
@@ -163,14 +164,14 @@ class Draft:
 
 
 def collate(groups: Sequence[Group]) -> Batch:
-    """Build the forest of a step's trajectories. ValueError where there is nothing to learn from."""
+    """Build the forest of a step's trajectories. MistakeError where there is nothing to learn from."""
     table, columns = list(decisions(groups)), Draft()
     for _, of_group in groupby(enumerate(table), key=lambda numbered: numbered[1].group):
         first = len(columns.segments)
         for _, of_trajectory in groupby(of_group, key=lambda numbered: numbered[1].trajectory):
             append_trajectory(columns, list(of_trajectory), first)
     if not columns.row:
-        raise ValueError("collate: no episode of this step has a sampled token; see how the episodes ended")
+        raise MistakeError("collate: no episode of this step has a sampled token; see how the episodes ended")
     return freeze(columns, table)
 
 

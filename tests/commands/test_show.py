@@ -11,7 +11,7 @@ import pytest
 from rlx.commands.find import ShowError, Wanted, find_file, glance, pick, scan
 from rlx.commands.show import describe_line, show_episodes
 from rlx.record.store import StoreError, save, stored_files
-from rlx.types import Action, Completion, Fork, Group, Task, Text, ToolUse, Trajectory, Turn
+from rlx.types import Action, Completion, Fork, Group, Stop, Task, Text, ToolUse, Trajectory, Turn
 from tests.errors import raises_naming
 
 
@@ -91,6 +91,14 @@ def test_an_episode_is_told_turn_by_turn_on_80_columns(run: Path) -> None:
     assert told.endswith("turn 2: answer, reward 1.000\n  2")
     assert max(map(len, told.splitlines())) <= 80
     assert "cut off by length" in next(show_episodes(run, "", Wanted()))
+
+
+@pytest.mark.parametrize(
+    ("stop", "told"), [("eos", "ended by eos"), ("length", "cut off by length"), ("context", "cut off by context")]
+)
+def test_a_turn_that_the_model_ended_was_not_cut_off(tmp_path: Path, stop: Stop, told: str) -> None:
+    write(tmp_path / "trajectories" / "step-000001.jsonl", episode("a", 0, turn("3", 0.0, stop=stop)))
+    assert told in next(show_episodes(tmp_path, "", Wanted()))
 
 
 def test_a_list_has_a_line_for_each(run: Path) -> None:

@@ -60,7 +60,7 @@ def test_episodes_that_ended_in_an_error_are_left_out(turn):
     groups = [Group(task=TASK, trajectories=(bad, good))]
     assert segments(collate(groups)) == [[1], [2]]
     assert rows(groups, collate(groups)).trajectory == (0,)
-    with raises_naming(ValueError, "collate:", "no episode"):
+    with raises_naming(MistakeError, "collate:", "no episode"):
         collate([Group(task=TASK, trajectories=(bad,))])
 
 
