@@ -18,7 +18,7 @@ from rlx.algo.at2po import at2po
 from rlx.algo.branches import contrasts, outcomes_of, turns_back, until_contrast
 from rlx.algo.branpo import branpo
 from rlx.algo.carl import carl
-from rlx.algo.coins import by_coin, uncertainties
+from rlx.algo.coins import Uncertainty, by_coin, uncertainties
 from rlx.algo.forks import in_rounds, keep_some, new_states, root_of, surest_last, uniform_states
 from rlx.algo.g2po import g2po
 from rlx.algo.gigpo import gigpo
@@ -152,6 +152,14 @@ def test_forks_of_a_task_do_not_depend_on_the_tasks_before_it(make: Callable[...
 
     assert [forks(1), forks(2)] == [forks(2), forks(1)][::-1]
     assert all(len(forks(seed)) == 16 for seed in range(5))
+
+
+@pytest.mark.parametrize(("uncertainty", "watches"), [("surprise", False), ("top10", True)])
+def test_likely_tokens_are_asked_for_where_their_entropy_is_the_uncertainty(
+    uncertainty: Uncertainty, watches: bool
+) -> None:
+    sampler = by_coin(4, 2, lambda gain, streak: 0.5, num_ids=20, uncertainty=uncertainty)
+    assert sampler.watches is watches
 
 
 def test_each_episode_forks_once_a_round_at_most_and_a_fresh_one_begins_where_none_goes_on() -> None:
