@@ -20,13 +20,13 @@ def metrics(
 ) -> None:
     """The metrics of runs as CSV: a line per run, step and metric."""
     from rlx.commands.metrics import csv_text, metric_rows
-    from rlx.record.folder import write_aside
+    from rlx.commands.output import write_output
 
     text = csv_text(metric_rows(folders, [name for name in names.split(",") if name]))
     if file is None:
         show(text.rstrip("\n"))
     else:
-        write_aside(file, text)
+        write_output(file, text)
 
 
 @follow_commands.command(rich_help_panel=AFTER)

@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from rlx.console import ResultConsole, Screen
+from rlx.console import ResultConsole, Screen, one_line
 from rlx.evaluate.summary import without_infinities
 from rlx.evaluate.tables import Table, to_rich
+from rlx.limits import MistakeError
+from rlx.record.folder import write_aside
+
+
+class OutputError(MistakeError):
+    """A file that cannot be written; the message is one line."""
+
+
+def write_output(path: Path, text: str) -> None:
+    """Write a file that the user named, or the file that a link leads to.
+
+    OutputError for a device, a pipe or a socket. A file is renamed into its place, so root would replace /dev/null.
+    """
+    if path.exists() and not path.is_file():
+        raise OutputError(f"{one_line(str(path))} is no regular file: name a file")
+    write_aside(Path(os.path.realpath(path)), text)
 
 
 def show_tables(tables: Sequence[Table]) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 from types import FrameType
 
 from rlx.commands.find import Wanted, find_file, pick, scan
+from rlx.commands.output import write_output
 from rlx.commands.parts import show
 from rlx.console import format_count, one_line
 from rlx.limits import MistakeError
-from rlx.record.folder import write_aside
 from rlx.view.export import export_page
 from rlx.view.server import ViewServer, open_view
 
@@ -77,5 +77,5 @@ def export_episodes(folder: Path, what: str, wanted: Wanted, *, by: str, line: i
         few = f"more than {MOST} episodes" if lines else "no such episode"
         raise ViewError(f"{file.name} has {few}: choose with --task, --sample, --failed, --best or --line")
     text = export_page(folder, file.name, lines)
-    write_aside(out, text)
-    return f"{format_count(len(lines), 'episode')} in {out}, {len(text) / 1e6:.1f} MB"
+    write_output(out, text)
+    return f"{format_count(len(lines), 'episode')} in {one_line(str(out))}, {len(text) / 1e6:.1f} MB"

@@ -24,7 +24,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -86,7 +86,8 @@ def write_aside(path: Path, text: str) -> None:
             os.fsync(file.fileno())
         os.replace(aside, path)
     except OSError as error:
-        aside.unlink(missing_ok=True)
+        with suppress(OSError):
+            aside.unlink(missing_ok=True)
         raise OSError(error.errno, f"{path} could not be written: {error.strerror}", str(path)) from error
 
 

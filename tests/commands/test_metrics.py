@@ -5,15 +5,18 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rlx.commands.metrics import FORMULA, csv_text, metric_rows
+from rlx.commands.output import OutputError, write_output
 from rlx.limits import MistakeError
 from tests.errors import assert_mistake, raises_naming
 from tests.hostile import TEXTS, dangers
@@ -76,6 +79,24 @@ def test_a_metric_or_a_run_that_is_not_there_is_said(tmp_path: Path) -> None:
     write(tmp_path / "run", {"step": 1, "reward/mean": 1.0})
     with raises_naming(MistakeError, "'reward/men'", "reward/mean"):
         list(metric_rows([tmp_path], ["reward/men"]))
+
+
+@pytest.mark.parametrize("through_link", [False, True])
+def test_a_pipe_or_a_device_is_not_replaced_by_a_file(tmp_path: Path, through_link: bool) -> None:
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    out = link if through_link else pipe
+    with raises_naming(OutputError, out):
+        write_output(out, "text")
+    assert pipe.is_fifo()
+
+
+def test_a_link_leads_to_the_file_that_is_written(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    write_output(tmp_path / "link", "text")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "file").read_text() == "text"
 
 
 def test_the_command_writes_a_file_or_the_screen(rlx_here: Command, tmp_path: Path) -> None:

@@ -36,6 +36,12 @@ def test_a_file_is_whole_or_as_it_was(tmp_path: Path, monkeypatch: pytest.Monkey
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_file_below_a_file_is_named_as_it_was_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with raises_naming(OSError, tmp_path / "file" / "report.md"):
+        write_aside(tmp_path / "file" / "report.md", "text")
+
+
 def test_many_may_write_the_same_file_at_once(tmp_path: Path) -> None:
     path = tmp_path / "kept.jsonl"
     texts = [f"{writer}\n" * 1000 for writer in range(8)]
