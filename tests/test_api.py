@@ -27,6 +27,7 @@ from rlx.record.folder import FolderError
 from rlx.record.store import StoreError
 from rlx.record.track import is_clock
 from tests.errors import raises_naming
+from tests.hostile import dangers
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 ROOT = Path(__file__).resolve().parents[1]
@@ -299,6 +300,33 @@ def test_text_of_a_strangers_folder_is_plain_in_the_frames(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
+def test_a_name_with_an_escape_or_too_long_is_an_error_in_one_plain_line(tmp_path: Path) -> None:
+    for name in ("no\x1b[31m\nrun", "x" * 5000, "a\0b"):
+        with pytest.raises(FolderError) as caught:
+            rlx.load(tmp_path / name)
+        assert not dangers(str(caught.value))
+
+
+def test_a_link_out_of_the_run_and_a_folder_for_a_file_are_not_read(tmp_path: Path) -> None:
+    run, outside = tmp_path / "run", tmp_path / "outside"
+    (run / "trajectories" / "step-000001.jsonl").mkdir(parents=True)
+    outside.write_text('{"step": 1, "x": 1}\n')
+    for name in ("metrics.jsonl", "summary.json", "config.yaml", "trajectories/step-000002.jsonl"):
+        (run / name).symlink_to(outside)
+    found = rlx.load(run)
+    reads = {
+        "metrics.jsonl": lambda: found.metrics,
+        "summary.json": lambda: found.summary,
+        "config.yaml": lambda: found.config,
+        "trajectories/step-000002.jsonl": lambda: next(found.episodes("2")),
+    }
+    for name, read in reads.items():
+        with raises_naming(FolderError, run / name):
+            read()
+    with raises_naming(StoreError, run / "trajectories" / "step-000001.jsonl"):
+        next(found.episodes("1"))
+
+
 def test_the_notebook_runs_from_its_first_cell_to_its_last(tmp_path: Path) -> None:
     """In a process that has imported torch with other threads before."""
     cells = json.loads((ROOT / "docs" / "python.ipynb").read_text())["cells"]

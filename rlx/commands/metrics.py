@@ -10,7 +10,7 @@ from pathlib import Path
 from rlx.console import one_line
 from rlx.launch.state import find_runs
 from rlx.limits import MistakeError, near
-from rlx.record.folder import METRICS
+from rlx.record.folder import METRICS, require_inside
 from rlx.record.track import is_number, is_step, read_metrics
 
 HEADER = ("run", "step", "metric", "value")
@@ -31,6 +31,7 @@ def metric_rows(folders: Sequence[Path], names: Sequence[str] = ()) -> Iterator[
         raise MetricsError(f"{', '.join(map(str, folders))}: no run has a {METRICS} there")
     known: set[str] = set()
     for run in runs:
+        require_inside(run, METRICS)
         lines = {line["step"]: line for line in read_metrics(run / METRICS) if is_step(line["step"])}
         for step in sorted(lines):
             known.update(lines[step])

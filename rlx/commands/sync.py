@@ -9,10 +9,11 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from rlx.console import one_line
-from rlx.record.folder import CHECKPOINTS, LOCK, METRICS, TRAJECTORIES
+from rlx.record.folder import CHECKPOINTS, LOCK, METRICS, TRAJECTORIES, require_inside
 from rlx.record.lock import HeldError, hold
 from rlx.record.track import last_metrics
 from rlx.record.wandb_run import closed_mark, record_again
@@ -78,6 +79,7 @@ def sync_run(folder: Path, upload: Upload) -> Synced:
     """
     name = one_line(str(folder))
     try:
+        require_inside(folder, WANDB)
         with hold(folder / LOCK):
             part = parts_of(folder, OFFLINE, ONLINE)[-1]
             if part.name.startswith(ONLINE) or is_uploaded(part):
@@ -85,6 +87,7 @@ def sync_run(folder: Path, upload: Upload) -> Synced:
             if not closed_mark(folder).exists() and last_metrics(folder / METRICS, 1):
                 record_again(folder)
                 part = parts_of(folder, OFFLINE)[-1]
+            refuse_links(folder, part)
             reason = upload(part)
             is_done = is_uploaded(part)
     except HeldError as error:
@@ -94,6 +97,12 @@ def sync_run(folder: Path, upload: Upload) -> Synced:
     if not is_done:
         return Synced(f"{name}: not uploaded: {one_line(reason or 'W&B gave no reason')}", failed=True)
     return Synced(f"{name}: uploaded")
+
+
+def refuse_links(folder: Path, part: Path) -> None:
+    """Refuse a part whose record or files are links to places outside the run: W&B would upload those."""
+    for place in (part, *part.glob("run-*.wandb"), *(part / "files").rglob("*")):
+        require_inside(folder, str(place.relative_to(folder)))
 
 
 @dataclass
@@ -112,12 +121,14 @@ class WandbProgram:
 
 def run_wandb(*words: str, folder: Path) -> str:
     """Run W&B's program with its own files in the folder; return the error that it prints, without the key."""
-    environ = online(os.environ) | {"WANDB_DIR": str(folder)}
+    environ = online(os.environ) | {"WANDB_DIR": str(folder.absolute())}
     quiet: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "errors": "replace"}
+    command = [sys.executable, "-m", "wandb", *words]
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", "wandb", *words], env=environ, check=False, timeout=SECONDS, **quiet
-        )
+        # Started in a stranger's folder, Python would import its wandb.py, and W&B would send the key to the server of
+        # its wandb/settings.
+        with TemporaryDirectory() as empty:
+            done = subprocess.run(command, env=environ, cwd=empty, check=False, timeout=SECONDS, **quiet)
     except subprocess.TimeoutExpired:
         return f"no answer within {SECONDS} s"
     reason = error_in(done.stderr) or (last_line(done.stderr or done.stdout) if done.returncode else "")

@@ -14,6 +14,7 @@ from rlx.commands.output import write_output
 from rlx.commands.parts import show
 from rlx.console import format_count, one_line
 from rlx.limits import MistakeError
+from rlx.record.folder import TRAJECTORIES, require_inside
 from rlx.view.export import export_page
 from rlx.view.server import ViewServer, open_view
 
@@ -66,7 +67,9 @@ def serve(server: ViewServer) -> None:
 
 def export_episodes(folder: Path, what: str, wanted: Wanted, *, by: str, line: int | None, out: Path) -> str:
     """Write chosen episodes of a file into one page, and return what was written."""
+    require_inside(folder, TRAJECTORIES)
     file = find_file(folder, what)
+    require_inside(folder, f"{TRAJECTORIES}/{file.name}")
     if line is not None:
         lines = [line]
     elif by:

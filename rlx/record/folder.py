@@ -36,7 +36,7 @@ from rlx.record.lock import HeldError, hold
 from rlx.record.moved import with_present_keys, with_present_names
 from rlx.record.newer import with_newer_keys
 from rlx.record.plain_yaml import LARGEST, PlainError, read_bounded, read_plain
-from rlx.record.sound import open_regular
+from rlx.record.sound import leads_out, open_regular
 
 FREE_KEYS = ("steps", "track", "hardware", "checkpoint", "objective")
 """Keys that may differ when a run is resumed: length, tracking, hardware (which changes rounding), checkpoints, and the
@@ -137,6 +137,12 @@ def read_config(folder: Path) -> dict[str, Any]:
     if not isinstance(tree, dict):
         raise FolderError(f"{path} does not hold a configuration; {RESTORE}")
     return with_present_names(with_present_keys(tree))
+
+
+def require_inside(folder: Path, name: str) -> None:
+    """Refuse a file of a run that is a link to a place outside: a stranger's folder names any file of the reader's."""
+    if leads_out(folder / name, folder):
+        raise FolderError(f"{folder / name} leads out of the run's folder; put the file itself there")
 
 
 def format_hint(folder: Path) -> str:

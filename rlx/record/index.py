@@ -29,7 +29,7 @@ class NoLineError(LookupError):
 
 def line_at(path: Path, number: int) -> bytes:
     """Return line `number` of a file, from 1, with its newline."""
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         start = find_start(path, file, number)
         if start is None:
             write_index(path)

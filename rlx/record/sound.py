@@ -18,6 +18,11 @@ def open_regular(path: Path) -> BinaryIO:
     return open(descriptor, "rb")
 
 
+def leads_out(path: Path, folder: Path) -> bool:
+    """Return True if a link at this path leads out of the folder, or nowhere; False if nothing is there."""
+    return os.path.lexists(path) and not is_inside(path, folder)
+
+
 def is_inside(path: Path, folder: Path) -> bool:
     """Return True if a path leads to a place in the folder, whatever links it follows; False if it leads to none."""
     try:

@@ -22,6 +22,7 @@ from rlx.record.columns import save_columns
 from rlx.record.folder import STEP, TRAJECTORIES, write_aside
 from rlx.record.form import CodecError, natural, parse, record
 from rlx.record.index import write_index
+from rlx.record.sound import open_regular
 from rlx.types import Group, Trajectory
 
 
@@ -121,7 +122,11 @@ def line_of(value: dict[str, Any]) -> str:
 
 def read(path: Path) -> Iterator[Stored]:
     """The lines of a file, one at a time; StoreError at the first that is not as `save` wrote it."""
-    with open(path, "rb") as file:
+    try:
+        opened = open_regular(path)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error.strerror}") from None
+    with opened as file:
         for number, raw in enumerate(file, start=1):
             try:
                 yield parse_line(raw, number)

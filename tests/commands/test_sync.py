@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rlx.commands.sync import Synced, WandbProgram, online, sync
+from rlx.commands.sync import Synced, WandbProgram, online, run_wandb, sync
 from rlx.record.lock import hold
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -158,3 +158,26 @@ def test_wandb_knows_the_command() -> None:
     done = subprocess.run([sys.executable, "-m", "wandb", "sync", "--help"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0
     assert "PATHS" in done.stdout
+
+
+def test_code_and_settings_of_the_current_folder_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "wandb").mkdir()
+    for name in ("__init__", "__main__"):
+        (tmp_path / "wandb" / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    monkeypatch.chdir(tmp_path)
+    run_wandb("--version", folder=tmp_path)
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("place", ["wandb", "wandb/offline-run-1-id", "wandb/offline-run-1-id/files/config.yaml"])
+def test_nothing_outside_the_run_is_uploaded(tmp_path: Path, place: str) -> None:
+    run, outside = tmp_path / "run", tmp_path / "outside"
+    record(run, "1")
+    (run / "wandb" / "offline-run-1-id" / "files").mkdir()
+    (run / "wandb" / "offline-run-1-id" / "files" / "config.yaml").touch()
+    (run / place).rename(outside)
+    (run / place).symlink_to(outside)
+    uploads = Uploads()
+    (found,) = list(sync([run], uploads))
+    assert (found.failed, uploads.calls) == (True, [])
+    assert place in found.text

@@ -74,3 +74,11 @@ def test_a_holder_keeps_its_lock_fresh(tmp_path: Path, monkeypatch: pytest.Monke
         os.utime(path, (1, 1))
         while path.stat().st_mtime == 1:
             time.sleep(0.01)
+
+
+def test_a_link_in_the_locks_place_is_refused_and_its_file_stays(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / ".lock").symlink_to(tmp_path / "mine")
+    with raises_naming(OSError, tmp_path / ".lock"), hold(tmp_path / ".lock"):
+        pass
+    assert (tmp_path / "mine").read_text() == "mine"

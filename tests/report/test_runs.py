@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
+from rlx.commands.report import default_folder
+from rlx.record.folder import FolderError
 from rlx.record.series import read_columns
 from rlx.record.store import save
 from rlx.report.cohorts import cohorts_of, unlike_keys
@@ -118,3 +121,29 @@ def test_a_run_that_has_not_ended_is_read_as_far_as_it_is(tmp_path: Path) -> Non
     (folder / "metrics.jsonl").write_text(json.dumps({"step": 1, "reward/mean": 1.0}) + "\n")
     (record,) = read(folder)
     assert (record.status, record.has_figures, record.columns.last) == ("not ended", False, 1)
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "metrics.jsonl", "summary.json"])
+def test_a_file_outside_of_the_run_is_named_and_not_read(name: str, tmp_path: Path) -> None:
+    folder = run_folder(tmp_path / "run")
+    (folder / name).rename(tmp_path / name)
+    (folder / name).symlink_to(tmp_path / name)
+    (found,) = read(folder)
+    assert [one.place for one in found.damage] == [f"run/{name}"]
+    assert [bool(found.config), bool(found.series), found.summary is not None].count(False) == 1
+
+
+def test_a_pipe_in_the_summarys_place_is_not_waited_for(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path / "run")
+    (folder / "summary.json").unlink()
+    os.mkfifo(folder / "summary.json")
+    (found,) = read(folder)
+    assert [one.place for one in found.damage] == ["run/summary.json"]
+
+
+def test_no_report_is_written_where_a_link_of_the_run_leads(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path / "run")
+    (tmp_path / "outside").mkdir()
+    (folder / "report").symlink_to(tmp_path / "outside")
+    with raises_naming(FolderError, folder / "report"):
+        default_folder([folder])
