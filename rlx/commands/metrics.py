@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from rlx.console import one_line
 from rlx.launch.state import find_runs
 from rlx.limits import MistakeError, near
 from rlx.record.folder import METRICS, require_inside
-from rlx.record.track import is_number, is_step, read_metrics
+from rlx.record.track import is_number, texts_by_step
 
 HEADER = ("run", "step", "metric", "value")
 FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
@@ -32,13 +33,14 @@ def metric_rows(folders: Sequence[Path], names: Sequence[str] = ()) -> Iterator[
     known: set[str] = set()
     for run in runs:
         require_inside(run, METRICS)
-        lines = {line["step"]: line for line in read_metrics(run / METRICS) if is_step(line["step"])}
-        for step in sorted(lines):
-            known.update(lines[step])
+        texts = texts_by_step(run / METRICS)
+        for step in sorted(texts):
+            line = json.loads(texts[step])
+            known.update(line)
             yield from (
-                (str(run), step, name, float(lines[step][name]))
-                for name in names or sorted(lines[step])
-                if name != "step" and is_number(lines[step].get(name))
+                (str(run), step, name, float(line[name]))
+                for name in names or sorted(line)
+                if name != "step" and is_number(line.get(name))
             )
     missing = [name for name in names if name not in known]
     if missing:

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import subprocess
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -118,3 +119,15 @@ def test_metrics_outside_of_the_run_are_refused(tmp_path: Path) -> None:
     (tmp_path / "run" / "metrics.jsonl").symlink_to(outside / "metrics.jsonl")
     with raises_naming(FolderError, tmp_path / "run" / "metrics.jsonl"):
         list(metric_rows([tmp_path / "run"]))
+
+
+def test_memory_is_that_of_the_text_and_not_of_the_parsed_lines(tmp_path: Path) -> None:
+    names = [f"env/metric_{number}" for number in range(60)]
+    run = write(tmp_path / "run", *({"step": step, **dict.fromkeys(names, step / 3)} for step in range(1, 501)))
+    size = (run / "metrics.jsonl").stat().st_size
+    tracemalloc.start()
+    num = sum(1 for _ in metric_rows([run]))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert num == 500 * 60
+    assert peak < 2 * size
