@@ -200,14 +200,15 @@ def view(
     `rlx view DIR 12 --failed --export FILE.html` writes episodes as one page, chosen as by `rlx show`.
     """
     from rlx.commands.find import Wanted
-    from rlx.commands.view import export_episodes, find_folders, serve_view, split_places
+    from rlx.commands.view import export_episodes, find_folders, refuse_choice, serve_view, split_places
 
+    by = "best" if best else "worst" if worst else ""
+    wanted = Wanted(task=task, sample=sample, success=solved, reply=reply)
     if export is None:
+        refuse_choice(wanted, by=by, line=line)
         serve_view(find_folders(places or ["outputs"]), port)
         return
     folder, what = split_places(places or [])
-    by = "best" if best else "worst" if worst else ""
-    wanted = Wanted(task=task, sample=sample, success=solved, reply=reply)
     show(export_episodes(folder, what, wanted, by=by, line=line, out=export))
 
 

@@ -42,6 +42,12 @@ def split_places(places: Sequence[str]) -> tuple[Path, str]:
     return folder, "".join(places[1:])
 
 
+def refuse_choice(wanted: Wanted, *, by: str, line: int | None) -> None:
+    """Refuse a choice of episodes without --export: the page shows all, and filters them itself."""
+    if wanted != Wanted() or by or line is not None:
+        raise ViewError("a choice of episodes needs --export FILE.html; the page itself has filters")
+
+
 def serve_view(folders: Sequence[Path], port: int) -> None:
     """Print the page's address, and answer until an interrupt."""
     try:

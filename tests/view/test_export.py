@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rlx.cli import app
+from rlx.commands import view
 from rlx.view.export import build_page
 from tests.view.conftest import episode, turn, write
 
@@ -138,3 +139,13 @@ def test_a_page_that_is_not_as_it_is_built_is_named(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("rlx.view.export.HERE", tmp_path)
     with pytest.raises(Exception, match="charset"):
         build_page({})
+
+
+@pytest.mark.parametrize("choice", [["--failed"], ["--best"], ["--line", "1"], ["--task", ""]])
+def test_a_choice_of_episodes_without_export_starts_no_server(
+    run: Path, choice: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(view, "serve", lambda server: server.server_close())
+    done = CliRunner().invoke(app, ["view", str(run), *choice])
+    assert isinstance(done.exception, view.ViewError)
+    assert "--export" in str(done.exception)
