@@ -30,7 +30,7 @@ from rlx.learner.batch import Batch
 from rlx.learner.lora import adapters_off, is_adapted
 from rlx.learner.optimizer import learning_rate
 from rlx.learner.packing import MiniBatch, Packed, pack, prepare, to_device
-from rlx.learner.returned import check_loss
+from rlx.learner.returned import check_critic, check_loss, column_gradients
 from rlx.learner.scorer import Scorer
 from rlx.learner.shares import MicroBatch, minibatches, shares, units
 from rlx.types import Metrics
@@ -219,6 +219,8 @@ class Learner(ABC):
         """Add the gradient of one micro-batch; return its shares of the loss and of the metrics."""
         tokens = self.tokens(batch, packed)
         result = check_loss(loss(tokens, totals))
+        if self.num_updates == 0:
+            check_critic(loss, tokens, totals)
         if micro_batch.is_filler:
             # no more than the others go back through: ranks of ZeRO 3 wait for each other at every weight
             self.backward(result.value * 0.0, is_last)
@@ -238,10 +240,8 @@ class Learner(ABC):
         for packed in part.packed:
             with torch.no_grad():
                 seen = self.tokens(batch, packed)
-            leaves = {name: x.detach().requires_grad_() for name, x in seen.now.items()}
-            value = loss(replace(seen, now=leaves), part.totals).value
-            grads = torch.autograd.grad(value, list(leaves.values()), allow_unused=True)
-            found.append(all(bool(grad.isfinite().all()) for grad in grads if grad is not None))
+            gradients = column_gradients(loss, seen, part.totals).values()
+            found.append(all(bool(grad.isfinite().all()) for grad in gradients if grad is not None))
         return found
 
     @torch.no_grad()

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from rlx.algo.parts import Credit, Credited, Loss, PerRow, PerToken
+from rlx.algo.parts import Credit, Credited, Loss, PerRow, PerToken, TokenLoss, Tokens, Totals
 from rlx.algo.rows import Rows
 from rlx.limits import MistakeError
 
+VALUES = ("value", "value_after")
+"""Columns of a critic's values, of which a loss reads one or both."""
 COLUMNS = ("advantage", "returns", "returns_after", "keep", "multiplicity")
 
 
@@ -102,3 +105,20 @@ def check_loss(result: Any) -> Loss:
     if not value.requires_grad:
         raise MistakeError("loss: its value has no gradient; compute it from the columns of `tokens.now`")
     return result
+
+
+def column_gradients(loss: TokenLoss, tokens: Tokens, totals: Totals) -> dict[str, Tensor | None]:
+    """Return the loss's gradient in each column of `tokens.now`; None where it does not read the column. Columns are
+    copied: DeepSpeed allows no backward pass but its own through what a model returned."""
+    leaves = {name: column.detach().requires_grad_() for name, column in tokens.now.items()}
+    value = loss(replace(tokens, now=leaves), totals).value
+    return dict(zip(leaves, torch.autograd.grad(value, list(leaves.values()), allow_unused=True)))
+
+
+def check_critic(loss: TokenLoss, tokens: Tokens, totals: Totals) -> None:
+    """Refuse a loss that does not read the critic's values, where there are some: the critic would stay as it began, in
+    silence."""
+    if not tokens.now.keys().isdisjoint(VALUES):
+        gradients = column_gradients(loss, tokens, totals)
+        if all(gradients.get(name) is None for name in VALUES):
+            raise MistakeError("loss: the critic gets no gradient; add value_loss(), or give the Algorithm no critic")

@@ -271,6 +271,16 @@ def test_a_value_loss_without_a_critic_or_returns_is_refused(model, groups):
         with_critic.update(with_critic.annotate(batch, frozenset()).with_credit(flat), value_loss())
 
 
+def test_a_loss_that_reads_no_value_of_a_critic_is_refused_before_anything_moves(model, groups):
+    trainer = learner(model())
+    batch = credited(trainer.annotate(collate(groups()), NONE))
+    before = [weight.clone() for weight in trainer.scorer.model.parameters()]
+    with raises_naming(MistakeError, "loss:", "value_loss"):
+        trainer.update(batch, policy_loss(clip(0.2, 0.2)))
+    assert all(map(torch.equal, before, trainer.scorer.model.parameters()))
+    trainer.update(batch, LOSS)
+
+
 LEFT, RIGHT, LENGTH, GAMMA = 1, 2, 6, 0.9
 CHOICE = Automaton(states=(State(allowed=frozenset({LEFT, RIGHT})),))
 
