@@ -1,4 +1,5 @@
-"""Settings of a reproduction's pictures, each of some rows of its tables. `reproduction.py` says what the keys mean."""
+"""Settings of a reproduction's pictures, each of some rows of its tables. rlx/reproduce/reproduction.py says what the
+keys mean."""
 
 from __future__ import annotations
 
