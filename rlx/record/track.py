@@ -111,7 +111,8 @@ def lines_by_step(path: Path) -> dict[int, Mapping[str, Any]]:
 def texts_by_step(path: Path) -> dict[int, str]:
     """Return the text of each step's line; the last line of a step counts.
 
-    A text takes a fifth of the memory of its parsed line, whose names are strings of their own.
+    Texts take less memory than parsed lines, each of which has names of its own: a third less at the peak of
+    `rlx metrics`, over 16,000 steps of 60 metrics.
     """
     found: dict[int, str] = {}
     with open_regular(path) as source, TextIOWrapper(source, encoding="utf-8", errors="replace", newline="\n") as file:
