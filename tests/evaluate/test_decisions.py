@@ -74,3 +74,13 @@ def test_the_picture_has_a_box_for_every_choice_and_nothing_of_a_text_is_markup(
     assert texts.count("answer A < B < C") == 6
     assert "<b>three & no more</b>" in texts
     assert {"A < B", "A > B"} <= set(texts)
+
+
+def test_every_box_lies_inside_the_picture() -> None:
+    (tree,) = trees_of(list(episodes("optimum", 3))).values()
+    root = ElementTree.fromstring(tree_svg(tree, "three"))
+    boxes = [one for one in root.iter() if one.tag.endswith("rect") and "x" in one.attrib]
+    assert len(boxes) == 11  # five comparisons, and six orders
+    assert all(float(one.attrib["x"]) >= 0 for one in boxes)
+    assert max(float(one.attrib["x"]) + float(one.attrib["width"]) for one in boxes) <= float(root.attrib["width"])
+    assert max(float(one.attrib["y"]) + float(one.attrib["height"]) for one in boxes) <= float(root.attrib["height"])
