@@ -27,13 +27,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from rlx.algo.twins import Twins, with_twins
 from rlx.config.compose import build_run, compose
 from rlx.hardware.packages import lacks
 from rlx.model.load import load_model, load_tokenizer
 from rlx.protocol.automaton import Automaton
+from rlx.rollout.row import RequestRow
 from rlx.rollout.torch.engine import TorchEngine
+from rlx.rollout.torch.prefix_store import Saved
 from rlx.rollout.vllm.engine import VllmEngine
 from rlx.run.trainee import Policy, added_in, speech_in
 from rlx.types import Group, Request, Sampling
@@ -51,8 +54,8 @@ class Counting(TorchEngine):
         self.num_requests += 1
         super().add(request)
 
-    def _compute(self, computed: Any) -> Any:
-        self.prefilled += [len(row.ids) - reused for row, _, reused in computed if row.request.given]
+    def _compute(self, computed: list[tuple[RequestRow, Saved | None, int]]) -> Tensor:
+        self.prefilled += [len(row.ids) - reused for row, _, reused in computed if row.request.completion_prefix]
         return super()._compute(computed)
 
 

@@ -203,6 +203,7 @@ def test_a_value_that_no_configuration_holds_is_refused(key: str, value: Any, na
         (["algo=nothing"], ["'nothing'"]),
         (["stps=1"], ["stps"]),
         (["steps=\x1b[2J"], ["steps"]),
+        (["model=\x1b[2J"], ["model"]),
         (["steps=-1"], ["steps=-1"]),
         (["env=${x}"], ["'${x}'"]),
         (["--bad"], ["'--bad'"]),
@@ -214,8 +215,9 @@ def test_a_value_that_no_configuration_holds_is_refused(key: str, value: Any, na
 def test_words_that_are_no_run_are_refused_before_a_folder_is_made(
     call: str, words: list[str], names: list[str], tmp_path: Path
 ) -> None:
-    with raises_naming(ConfigError, *names):
+    with raises_naming(ConfigError, *names) as info:
         getattr(rlx, call)(*words, folder=tmp_path / "run")
+    assert str(info.value).isprintable()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -224,7 +226,7 @@ def test_a_folder_that_cannot_be_is_refused(place: str, tmp_path: Path, monkeypa
     monkeypatch.chdir(tmp_path)
     with pytest.raises((ConfigError, FolderError, OSError)) as info:
         rlx.train("env=countdown", folder=place)
-    assert len(str(info.value).splitlines()) == 1
+    assert str(info.value).isprintable()
     assert list(tmp_path.iterdir()) == []
 
 

@@ -41,6 +41,7 @@ from rlx.config.words import (
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.hardware.profile import set_threads
 from rlx.hardware.ranks import find_place
+from rlx.limits import to_text
 from rlx.record.folder import refuse_place, reserve_folder
 from rlx.run.choose import Choice
 from rlx.run.run import Run
@@ -62,6 +63,8 @@ __all__ = [
 
 LAUNCHER, SWEEPER = "hydra/launcher", "hydra/sweeper"
 SHOWING = ("info", "help", "hydra_help", "shell_completion")
+REFERENCE = "${"
+"""Begin of a reference to a key, in a text that is not resolved yet."""
 
 Job = Callable[[Run], Any]
 Check = Callable[[Run, bool], None]
@@ -239,6 +242,10 @@ def check_folders(hydra: Any) -> None:
         folder = OmegaConf.to_container(hydra[group], resolve=False)[key]  # type: ignore[index, call-overload]
         if not str(folder or "").strip():
             raise ConfigError(f"hydra.{group}.{key}={folder or ''}: expected the name of a folder")
+    for group in ("run", "sweep"):
+        if REFERENCE in (name := str(hydra[group].dir)):
+            # Hydra resolves the name again, and so makes a second folder.
+            raise ConfigError(f"hydra.{group}.dir={to_text(name)}: the name of a folder cannot hold {REFERENCE}")
 
 
 def sweep_cases(loader: AutoLoader, overrides: Sequence[str]) -> Iterator[list[str]]:

@@ -19,6 +19,7 @@ from rlx.config.explain import COMPOSE_ERRORS, HYDRA_ERRORS, ROOT, check_tree, p
 from rlx.config.folders import config_folders, list_groups, trusted_folders
 from rlx.config.values import literal
 from rlx.config.words import one_line, parse_overrides, parse_words, spell_mixtures
+from rlx.limits import to_text
 from rlx.record.folder import CONFIG, format_hint, read_config
 from rlx.record.moved import with_present_key
 
@@ -32,7 +33,7 @@ def load_tree(
     refuse_options(arguments, "run=DIR, which takes KEY=VALUE and -cd DIR")
     first = Path(arguments.config_dir) if arguments.config_dir else config_dir
     if not (folder / CONFIG).exists():
-        raise ConfigError(f"{folder} is no run folder: it has no {CONFIG}")
+        raise ConfigError(f"{to_text(folder)} is no run folder: it has no {CONFIG}")
     tree, overrides = read_config(folder), parse_overrides(arguments.overrides)
     trusted = trusted_folders(folder, first)
     if overrides:

@@ -18,7 +18,7 @@ from hydra.core.override_parser.types import IntervalSweep, Override
 from hydra.errors import OverrideParseException
 
 from rlx.config.check import ConfigError
-from rlx.limits import near
+from rlx.limits import near, to_text
 from rlx.record.moved import with_present_key
 
 DEEPEST = 50
@@ -175,7 +175,7 @@ def how_to_write(word: str) -> str:
         OverridesParser.create().parse_overrides([quoted if "=" in word else ""])
     except OverrideParseException:
         return "; overrides look like key=value"
-    return f": close its brackets and quotes, or quote the value whole, as in {shlex.quote(quoted)}"
+    return f": close its brackets and quotes, or quote the value whole, as in {to_text(shlex.quote(quoted))}"
 
 
 def first_words(words: Sequence[str]) -> list[str]:

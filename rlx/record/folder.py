@@ -31,6 +31,7 @@ from typing import Any
 
 import yaml
 
+from rlx.limits import to_text
 from rlx.record.codec import FORMAT
 from rlx.record.lock import HeldError, hold
 from rlx.record.moved import with_present_keys, with_present_names
@@ -323,7 +324,7 @@ def refuse_place(folder: Path) -> None:
             raise FolderError(f"{above} cannot be written: choose another place for {folder}")
     except OSError as error:
         what = "is a link to nothing" if os.path.islink(folder) else f"cannot be a folder ({error.strerror})"
-        raise FolderError(f"{str(folder)[:200]} {what}: choose another place") from None
+        raise FolderError(f"{to_text(folder)} {what}: choose another place") from None
 
 
 def reserve_folder(folder: str) -> str:

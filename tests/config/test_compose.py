@@ -15,6 +15,7 @@ from rlx.config.compose import ConfigError, compose, launch, list_groups, list_o
 from rlx.config.folders import search_folders, shipped_folder
 from rlx.config.keys import read_meanings
 from rlx.config.signature import signature
+from rlx.config.values import word_of
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.run.run import Run
 from tests.errors import raises_naming
@@ -233,6 +234,13 @@ def test_launch_runs_the_job_in_its_folder(tmp_path: Path) -> None:
     assert runs[0].seed == 5
     assert runs[0].folder == tmp_path / "run"
     assert runs[0].config == compose(["seed=5"])
+
+
+@pytest.mark.parametrize("key", ["hydra.run.dir", "hydra.sweep.dir"])
+def test_a_folder_named_like_a_reference_is_refused_before_it_is_made(key: str, tmp_path: Path) -> None:
+    with raises_naming(ConfigError, key, "${seed}"):
+        launch(["seed=5", word_of(key, str(tmp_path / "${seed}"))], lambda run: pytest.fail("a job began"))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_multirun_runs_every_combination_in_a_folder_of_its_own(tmp_path: Path) -> None:
